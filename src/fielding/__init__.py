@@ -1,0 +1,1 @@
+"""Clustered federated learning under data drift."""

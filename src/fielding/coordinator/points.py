@@ -1,0 +1,51 @@
+"""A set of representations inside a larger matrix, read in chunks so that a million need no copy."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from fielding._typing import Counts, Floats, Matrix
+
+CHUNK = 16_384
+"""Rows that are read at a time: a chunk of 100 features in float64 fits into the cache of a core's share."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Points:
+    """Some or all rows of a matrix of representations, in rising order of rows.
+
+    Parameters
+    ----------
+    matrix
+        One representation per row, shape ``(n_rows, n_features)``.
+    rows
+        Which rows belong to the set, rising; None means all of them.
+    """
+
+    matrix: Floats
+    rows: Counts | None = None
+
+    def __len__(self) -> int:
+        return self.matrix.shape[0] if self.rows is None else int(self.rows.size)
+
+    @property
+    def n_features(self) -> int:
+        """Length of a representation."""
+        return int(self.matrix.shape[1])
+
+    def take(self, positions: Counts) -> Matrix:
+        """Return the points at these positions of the set as a new float64 matrix."""
+        rows = positions if self.rows is None else self.rows[positions]
+        return self.matrix[rows].astype(np.float64)
+
+    def all(self) -> Matrix:
+        """Return every point as a new float64 matrix; meant for sets that fit twice into memory."""
+        return (self.matrix if self.rows is None else self.matrix[self.rows]).astype(np.float64)
+
+    def chunks(self, size: int = CHUNK) -> Iterator[tuple[slice, Matrix]]:
+        """Yield the points in order, a slice of positions and its float64 rows at a time."""
+        for start in range(0, len(self), size):
+            part = slice(start, min(start + size, len(self)))
+            rows = self.matrix[part] if self.rows is None else self.matrix[self.rows[part]]
+            yield part, rows.astype(np.float64)

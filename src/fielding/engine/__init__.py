@@ -1,0 +1,1 @@
+"""What drives the stages: the replay of recorded reports."""

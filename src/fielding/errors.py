@@ -1,0 +1,77 @@
+"""Every error that Fielding raises on purpose.
+
+::
+
+    FieldingError
+    ├── InputError (ValueError)         what was given cannot be used
+    │   ├── OptionError                 an unknown name or a value out of range
+    │   ├── ReportError                 a client report that cannot be accepted
+    │   └── FileFormatError             a file that is not what it should be
+    ├── CheckpointError (ValueError)    a checkpoint that is damaged or does not fit
+    └── OutputError (OSError)           results that could not be written
+
+Each message says what was got, what was wanted and what to do.
+"""
+
+from collections.abc import Iterable
+from difflib import get_close_matches
+
+LONGEST_ECHO = 60
+
+
+class FieldingError(Exception):
+    """Anything that Fielding refuses to do, with the reason as its message."""
+
+
+class InputError(FieldingError, ValueError):
+    """What was given cannot be used."""
+
+
+class OptionError(InputError):
+    """An option has an unknown name or a value out of its range."""
+
+
+class ReportError(InputError):
+    """A client report cannot be accepted; nothing was changed."""
+
+
+class FileFormatError(InputError):
+    """A file is not in the format that it should have."""
+
+
+class CheckpointError(FieldingError, ValueError):
+    """A checkpoint is damaged, of an unknown version or of another kind."""
+
+
+class OutputError(FieldingError, OSError):
+    """Results could not be written."""
+
+
+def echo(value: object) -> str:
+    """Return ``repr(value)``, cut to a length that fits into a one-line message.
+
+    Examples
+    --------
+    >>> echo("zone-17")
+    "'zone-17'"
+    >>> len(echo("x" * 1_000_000)) < 100
+    True
+    """
+    if isinstance(value, (str, bytes)) and len(value) > LONGEST_ECHO:
+        return f"{value[: LONGEST_ECHO - 3]!r}... ({len(value)} characters)"
+    text = repr(value)
+    return text if len(text) <= LONGEST_ECHO else f"{text[: LONGEST_ECHO - 3]}..."
+
+
+def unknown_name(kind: str, got: object, known: Iterable[str]) -> OptionError:
+    """Return the error for a name that is not in a family, with the nearest known one.
+
+    Examples
+    --------
+    >>> print(unknown_name("metric", "l3", ["l1", "l2", "cosine"]))
+    unknown metric 'l3'; did you mean 'l2'? Known: cosine, l1, l2
+    """
+    names = sorted(known)
+    near = get_close_matches(got, names, n=1, cutoff=0.3) if isinstance(got, str) else []
+    hint = f" did you mean {near[0]!r}?" if near else ""
+    return OptionError(f"unknown {kind} {echo(got)};{hint} Known: {', '.join(names)}")

@@ -1,0 +1,1 @@
+"""Stage 13: from records to numbers, figures and pages."""

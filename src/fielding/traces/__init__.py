@@ -1,0 +1,1 @@
+"""Stage 0: where drifting data come from."""
