@@ -59,7 +59,10 @@ def echo(value: object) -> str:
     """
     if isinstance(value, (str, bytes)) and len(value) > LONGEST_ECHO:
         return f"{value[: LONGEST_ECHO - 3]!r}... ({len(value)} characters)"
-    text = repr(value)
+    try:
+        text = " ".join(repr(value).split())  # arrays write themselves over several lines
+    except ValueError:  # Python writes no number of more than 4300 digits
+        return f"a whole number of {int(value).bit_length()} bits" if isinstance(value, int) else type(value).__name__
     return text if len(text) <= LONGEST_ECHO else f"{text[: LONGEST_ECHO - 3]}..."
 
 

@@ -28,8 +28,10 @@ def stream(seed: int, purpose: str, *indices: int) -> np.random.Generator:
     >>> bool(first == stream(1, "cluster", 8).integers(1000))
     False
     """
-    # crc32, not hash(): the latter differs between processes.
-    key = (zlib.crc32(purpose.encode()), *indices)
+    # crc32, not hash(): the latter differs between processes. Two words an index: SeedSequence would cut large ones
+    # into words itself, and (5 + 2**32,) would be (5, 1).
+    words = [word for index in indices for word in divmod(index, 2**32)]
+    key = (zlib.crc32(purpose.encode()), *words)
     return np.random.default_rng(np.random.SeedSequence(seed, spawn_key=key))
 
 
@@ -41,5 +43,6 @@ def client_key(client_id: ClientId) -> int:
     >>> client_key("1") == client_key(1)
     False
     """
-    text = f"{type(client_id).__name__}:{client_id}".encode()
+    # Not the name of the type: a client stays the same whether numpy or Python holds its id.
+    text = f"{'str' if isinstance(client_id, str) else 'int'}:{client_id}".encode()
     return int.from_bytes(hashlib.blake2b(text, digest_size=8).digest(), "big")

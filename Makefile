@@ -1,0 +1,107 @@
+# Everything a developer runs. Each target sets itself up from nothing in .venv; `make` alone lists them.
+
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+.NOTPARALLEL:  # two installs into one .venv at a time would spoil it
+.SUFFIXES:
+
+PYTHON ?=
+ARGS ?=
+VENV := .venv
+BIN := $(VENV)/bin
+PIP := PIP_DISABLE_PIP_VERSION_CHECK=1 PIP_NO_INPUT=1 PIP_ROOT_USER_ACTION=ignore \
+	$(BIN)/python -m pip install -qq --progress-bar off -c constraints.txt
+# One BLAS thread a process: pytest already starts one process a core.
+ONE_THREAD := OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1 MKL_NUM_THREADS=1
+PYTEST := $(ONE_THREAD) $(BIN)/python -m pytest -n auto
+
+# A virtual environment knows its own folder: the stamp carries it, so a moved or copied project gets a new one.
+HERE := $(shell pwd | cksum | cut -d ' ' -f 1)
+MADE := $(VENV)/.made-$(HERE)
+CORE := $(VENV)/.installed-core
+DEV := $(VENV)/.installed-dev
+METADATA := pyproject.toml constraints.txt
+
+ifeq ($(shell test -x $(BIN)/python && echo yes),)
+.PHONY: $(MADE)  # the interpreter is gone, whatever the stamp says
+endif
+
+##@ Try it
+.PHONY: demo
+demo: $(CORE)  ## replay an embedded drifting stream: a table here and a page beside it
+	@$(BIN)/fielding demo --out out/demo </dev/null
+
+.PHONY: figures
+figures: $(CORE)  ## draw intra-cluster heterogeneity over time on real traces (needs the data folder)
+	@$(BIN)/python experiments/heterogeneity.py </dev/null
+
+.PHONY: bench
+bench: $(CORE)  ## measure the coordinator beside its peers; prints a table and JSON
+	@$(BIN)/fielding bench coordinator </dev/null
+
+##@ Work on it
+.PHONY: test
+test: $(DEV)  ## run all tests but the slow ones; ARGS="-k words" picks some
+	@$(PYTEST) -m "not slow" $(ARGS) </dev/null
+
+.PHONY: test-slow
+test-slow: $(DEV)  ## run the long proofs
+	@$(PYTEST) -m slow --hypothesis-profile=slow $(ARGS) </dev/null
+
+.PHONY: check
+check: $(DEV)  ## formatting, lint, types and the direction of imports
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports --no-logo
+
+.PHONY: format
+format: $(DEV)  ## put the code into the house format
+	$(BIN)/ruff check --fix-only --quiet .
+	$(BIN)/ruff format .
+
+.PHONY: clean
+clean:  ## remove .venv, caches and builds; results of runs stay
+	@rm -rf $(VENV) build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
+	@find src tests benchmarks examples experiments -name __pycache__ -type d -prune -exec rm -rf {} +
+
+.PHONY: help
+help:  ## show this list
+	@awk 'BEGIN { FS = ":.*## " } /^##@ / { printf "\n%s\n", substr($$0, 5) } \
+		/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' Makefile
+	@printf '\nPYTHON=python3.12 chooses the interpreter that .venv is made with (3.11 or newer).\n'
+
+# ---------------------------------------------------------------------------- set-up
+
+$(CORE): $(MADE) $(METADATA)
+	@echo "Installing fielding and what it needs into $(VENV) ..."
+	@$(PIP) -e . </dev/null
+	@touch $@
+
+$(DEV): $(MADE) $(METADATA)
+	@echo "Installing fielding and the tools for its tests and checks into $(VENV) ..."
+	@$(PIP) -e '.[dev]' </dev/null
+	@touch $(CORE) $@
+
+$(MADE):
+	@$(find_python); \
+	echo "Making $(VENV) with $$python ..."; \
+	"$$python" -m venv --clear $(VENV) </dev/null
+	@touch $@
+
+# Sets $python to the first interpreter that is new enough and can make environments; else says what is missing.
+define find_python
+python=; problem="no python3 found; install Python 3.11 or newer, or name it with PYTHON=..."; \
+for name in $(if $(PYTHON),"$(PYTHON)",python3 python3.13 python3.12 python3.11); do \
+	command -v "$$name" >/dev/null 2>&1 || { \
+		[ -z "$(PYTHON)" ] || problem="PYTHON=$$name is no program here; give one of version 3.11 or newer"; continue; }; \
+	version=$$("$$name" -c 'import sys; print("%d.%d" % sys.version_info[:2])' </dev/null 2>/dev/null) || { \
+		problem="$$name does not run; install Python 3.11 or newer, or name it with PYTHON=..."; continue; }; \
+	"$$name" -c 'import sys; sys.exit(sys.version_info < (3, 11))' </dev/null || { \
+		problem="$$name is Python $$version; install 3.11 or newer, or name it with PYTHON=..."; continue; }; \
+	"$$name" -c 'import ensurepip, venv' </dev/null 2>/dev/null || { \
+		problem="$$name ($$version) has no venv; install it (Debian: apt-get install python$$version-venv)"; continue; }; \
+	python=$$name; break; \
+done; \
+[ -n "$$python" ] || { echo "make: $$problem" >&2; exit 1; }
+endef
