@@ -116,6 +116,8 @@ def checked_rows(representations: object, n_rows: int, *, kind: Kind, width: int
     width
         The length of a representation; None accepts any, but not zero.
     """
+    if isinstance(representations, np.ma.MaskedArray):
+        raise ReportError("representations are a masked array; fill in what is missing, or leave the client out")
     try:
         rows = np.asarray(representations)
     except (ValueError, TypeError) as error:
@@ -133,7 +135,8 @@ def checked_rows(representations: object, n_rows: int, *, kind: Kind, width: int
             f"representations have {rows.shape[1]} numbers but {width} are expected; a longer class list "
             "needs a new label version first"
         )
-    floats = rows if rows.dtype in (np.float32, np.float64) else rows.astype(np.float64)
+    with np.errstate(over="ignore"):  # what is too large for a float64 becomes infinite, which is refused below
+        floats = rows if rows.dtype in (np.float32, np.float64) else rows.astype(np.float64)
     for part in row_chunks(n_rows):
         _check_values(floats[part], part.start, kind)
     return floats
@@ -184,7 +187,7 @@ def checked_batch(batch: ReportBatch, *, kind: Kind, width: int | None) -> Repor
     ...
     fielding.errors.ReportError: the histogram in row 0 sums to 1.4, not to 1; divide the counts by their sum, ...
     """
-    if isinstance(batch.client_ids, np.ndarray):
+    if isinstance(batch.client_ids, np.ndarray) and batch.client_ids.ndim == 1:
         ids = checked_ids(batch.client_ids.tolist())
     elif isinstance(batch.client_ids, Sequence) and not isinstance(batch.client_ids, (str, bytes)):
         ids = checked_ids(batch.client_ids)

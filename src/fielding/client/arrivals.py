@@ -1,0 +1,109 @@
+"""Samples on their way to the clients of a fleet, and the check that every entry can be counted."""
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from fielding._typing import Counts
+from fielding.errors import InputError, echo
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Arrivals:
+    """Samples that reach clients at one moment; an entry says how many of one label reach one client.
+
+    Parameters
+    ----------
+    clients
+        Which client, from 0, shape ``(n_entries,)``; may name a client often.
+    labels
+        Which label, from 0, same shape.
+    counts
+        How many samples, not negative, same shape; None means one each.
+    """
+
+    clients: Counts
+    labels: Counts
+    counts: Counts | None = None
+
+    @classmethod
+    def from_rows(cls, rows: Counts) -> "Arrivals":
+        """Return the arrivals that a matrix of counts describes, shape ``(n_clients, n_labels)``.
+
+        Examples
+        --------
+        >>> arrivals = Arrivals.from_rows(np.array([[0, 2], [1, 0]]))
+        >>> arrivals.clients.tolist(), arrivals.labels.tolist(), arrivals.counts.tolist()
+        ([0, 1], [1, 0], [2, 1])
+        """
+        clients, labels = np.nonzero(rows)
+        return cls(clients=clients, labels=labels, counts=rows[clients, labels])
+
+
+NO_ARRIVALS = Arrivals(clients=np.empty(0, dtype=np.int64), labels=np.empty(0, dtype=np.int64))
+"""Nothing comes: time passes."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Block:
+    """Samples that came together, so that they leave together; checked, int64, every count above 0.
+
+    Parameters
+    ----------
+    step
+        At which observation of the fleet they came.
+    round_index
+        In which round.
+    clients, labels, counts
+        As in :class:`Arrivals`.
+    """
+
+    step: int
+    round_index: int
+    clients: Counts
+    labels: Counts
+    counts: Counts
+
+
+def checked_arrivals(arrivals: Arrivals, shape: tuple[int, int]) -> tuple[Counts, Counts, Counts]:
+    """Return copies of clients, labels and counts without the entries that bring nothing, or raise.
+
+    Parameters
+    ----------
+    arrivals
+        What claims to arrive.
+    shape
+        How many clients and how many labels there are.
+
+    Examples
+    --------
+    >>> checked_arrivals(Arrivals(clients=np.array([3]), labels=np.array([0])), (3, 2))
+    Traceback (most recent call last):
+    ...
+    fielding.errors.InputError: clients of arrivals hold 3; give whole numbers from 0 to 2
+    """
+    clients = checked_column("clients of arrivals", arrivals.clients, shape[0])
+    labels = checked_column("labels of arrivals", arrivals.labels, shape[1])
+    counts = np.ones(clients.size, dtype=np.int64)
+    if arrivals.counts is not None:
+        counts = checked_column("counts of arrivals", arrivals.counts, 2**53)
+    if not clients.size == labels.size == counts.size:
+        raise InputError(
+            f"arrivals name {clients.size} clients, {labels.size} labels and {counts.size} counts; give one of "
+            "each per entry"
+        )
+    kept = counts > 0
+    return clients[kept], labels[kept], counts[kept]
+
+
+def checked_column(name: str, column: npt.ArrayLike, bound: int) -> Counts:
+    """Return a column as int64, or raise if it is not a flat list of whole numbers from 0 to ``bound - 1``."""
+    array = np.asarray(column)
+    # An empty list has no type of its own: numpy calls it float.
+    if array.ndim != 1 or (array.size and array.dtype.kind not in "iu"):
+        raise InputError(f"{name} are {echo(array.tolist())}; give a flat list of whole numbers")
+    if array.size and (array.min() < 0 or array.max() >= bound):
+        worst = array[int(np.argmax((array < 0) | (array >= bound)))]
+        raise InputError(f"{name} hold {worst}; give whole numbers from 0 to {bound - 1}")
+    return array.astype(np.int64)

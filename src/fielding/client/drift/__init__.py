@@ -1,0 +1,66 @@
+"""Stage 3: whether a client's data moved since its last report.
+
+To add a test, write a frozen dataclass with the verb of :class:`DriftTest` and name it in ``DRIFT_TESTS``;
+``tests/conformance/test_drift_tests.py`` then checks it with all the others.
+"""
+
+from collections.abc import Mapping
+from inspect import signature
+
+from fielding.client.drift.by_schedule import Always, Never, Periodic
+from fielding.client.drift.by_shares import AnyChange, Threshold
+from fielding.client.drift.chi2 import Chi2
+from fielding.client.drift.evidence import DriftTest, Evidence
+from fielding.errors import unknown_name
+
+__all__ = [
+    "DRIFT_TESTS",
+    "Always",
+    "AnyChange",
+    "Chi2",
+    "DriftTest",
+    "Evidence",
+    "Never",
+    "Periodic",
+    "Threshold",
+    "drift_test_named",
+]
+
+DRIFT_TESTS: dict[str, type[DriftTest]] = {
+    "always": Always,
+    "any-change": AnyChange,
+    "chi2": Chi2,
+    "never": Never,
+    "periodic": Periodic,
+    "threshold": Threshold,
+}
+"""Every drift test, by the name that configs and commands use."""
+
+
+def drift_test_named(name: str, options: Mapping[str, float] | None = None) -> DriftTest:
+    """Return the drift test of this name.
+
+    Parameters
+    ----------
+    name
+        A key of ``DRIFT_TESTS``.
+    options
+        Values of the test's options; what is missing keeps its default.
+
+    Examples
+    --------
+    >>> drift_test_named("chi2", {"alpha": 0.01})
+    Chi2(alpha=0.01, delta_min=0.1, min_fresh=10, growth=2.0)
+    >>> drift_test_named("chi")
+    Traceback (most recent call last):
+    ...
+    fielding.errors.OptionError: unknown drift test 'chi'; did you mean 'chi2'? Known: ...
+    """
+    if name not in DRIFT_TESTS:
+        raise unknown_name("drift test", name, DRIFT_TESTS)
+    family = DRIFT_TESTS[name]
+    known = signature(family).parameters
+    for option in options or {}:
+        if option not in known:
+            raise unknown_name(f"option of drift test {name!r}", option, known)
+    return family(**(options or {}))

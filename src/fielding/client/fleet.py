@@ -1,0 +1,204 @@
+"""Stages 1 to 4 for all clients of a simulation at once: what a monitor per client would say, on arrays."""
+
+from collections import deque
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from fielding._typing import Counts, Mask
+from fielding.client.arrivals import Arrivals, Block, checked_arrivals, checked_column
+from fielding.client.drift.evidence import CHUNK, DriftTest, Evidence
+from fielding.client.report import row_chunks
+from fielding.client.representation.label import checked_n_labels, shares_of
+from fielding.client.window import checked_bound, checked_round
+from fielding.errors import OptionError, echo
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class FleetReports:
+    """The reports of one moment.
+
+    Parameters
+    ----------
+    clients
+        Who reports, rising, shape ``(n_reports,)``.
+    representations
+        Shares of labels, float32, shape ``(n_reports, n_labels)``; zeros for a client that goes silent.
+    n_samples
+        How many samples each sums up, shape ``(n_reports,)``.
+    """
+
+    clients: Counts
+    representations: npt.NDArray[np.float32]
+    n_samples: Counts
+
+    def __len__(self) -> int:
+        return int(self.clients.size)
+
+
+class Fleet:
+    """Watches the samples of many clients; each is treated as by a :class:`~fielding.client.monitor.Monitor`.
+
+    A step costs time in proportion to the samples that come and leave, plus one drift test of the clients they
+    belong to (of all clients, if the test goes by the clock).
+
+    Parameters
+    ----------
+    n_clients
+        How many clients there are; they are known by their index.
+    n_labels
+        Length of the class list.
+    drift_test
+        What counts as drift.
+    max_rounds
+        How many rounds a sample stays visible, that of its arrival included; None for ever.
+
+    Examples
+    --------
+    >>> from fielding.client.arrivals import NO_ARRIVALS
+    >>> from fielding.client.drift import AnyChange
+    >>> fleet = Fleet(3, 2, drift_test=AnyChange(), max_rounds=2)
+    >>> first = fleet.arrive(Arrivals.from_rows(np.array([[1, 1], [2, 0], [0, 0]])), round_index=0)
+    >>> first.clients.tolist(), first.representations.tolist()
+    ([0, 1], [[0.5, 0.5], [1.0, 0.0]])
+    >>> fleet.arrive(Arrivals(clients=np.array([1]), labels=np.array([1])), round_index=1).clients.tolist()
+    [1]
+    >>> last = fleet.arrive(NO_ARRIVALS, round_index=2)
+    >>> last.clients.tolist(), last.representations.tolist()
+    ([0, 1], [[0.0, 0.0], [0.0, 1.0]])
+    """
+
+    def __init__(self, n_clients: int, n_labels: int, *, drift_test: DriftTest, max_rounds: int | None = None) -> None:
+        if not isinstance(n_clients, (int, np.integer)) or isinstance(n_clients, bool) or n_clients < 0:
+            raise OptionError(f"n_clients is {echo(n_clients)}; give a whole number of at least 0")
+        shape = (int(n_clients), checked_n_labels(n_labels))
+        self.max_rounds = checked_bound("max_rounds", max_rounds)
+        self._drift_test = drift_test
+        self._blocks: deque[Block] = deque()
+        self._newest_round: int | None = None
+        self._step = 0
+        self._current, self._fresh, self._reported = (np.zeros(shape, dtype=np.int64) for _ in range(3))
+        self._n_current, self._n_reported = (np.zeros(shape[0], dtype=np.int64) for _ in range(2))
+        self._reported_round, self._reported_step = (np.zeros(shape[0], dtype=np.int64) for _ in range(2))
+        self._must_report = np.zeros(shape[0], dtype=np.bool_)
+
+    @property
+    def n_clients(self) -> int:
+        """How many clients there are."""
+        return int(self._current.shape[0])
+
+    @property
+    def n_labels(self) -> int:
+        """Length of the class list."""
+        return int(self._current.shape[1])
+
+    @property
+    def counts(self) -> Counts:
+        """Label counts of every window now, a read-only view of shape ``(n_clients, n_labels)``."""
+        view = self._current.view()
+        view.flags.writeable = False
+        return view
+
+    def arrive(self, arrivals: Arrivals, round_index: int) -> FleetReports:
+        """Take in the samples of a round and return the reports that are due.
+
+        Parameters
+        ----------
+        arrivals
+            What comes; ``NO_ARRIVALS`` if only time passes.
+        round_index
+            The round now, not before that of an earlier call.
+
+        Raises
+        ------
+        InputError
+            An entry names no client or label, or time runs backwards; the fleet is as before.
+        """
+        now = checked_round(round_index, self._newest_round)
+        clients, labels, counts = checked_arrivals(arrivals, (self.n_clients, self.n_labels))
+        self._newest_round = now
+        self._step += 1
+        coming = Block(step=self._step, round_index=now, clients=clients, labels=labels, counts=counts)
+        leaving = self._expired(now)
+        self._count(coming, leaving)
+        watched = self._watched([coming, *leaving])
+        return self._report(watched[self._is_due(watched, coming)], now)
+
+    def report_again(self, clients: npt.ArrayLike) -> None:
+        """Make these clients report at the next step whatever the drift test says, because a report was lost."""
+        self._must_report[checked_column("clients", clients, self.n_clients)] = True
+
+    def grow(self, n_labels: int) -> None:
+        """Go over to a longer class list; this alone is nothing to report."""
+        more = checked_n_labels(n_labels, at_least=self.n_labels) - self.n_labels
+        self._current, self._fresh, self._reported = (
+            np.pad(matrix, ((0, 0), (0, more))) for matrix in (self._current, self._fresh, self._reported)
+        )
+
+    def _expired(self, now: int) -> list[Block]:
+        """Remove and return the blocks that grew too old."""
+        leaving: list[Block] = []
+        while self._blocks and self.max_rounds and now - self._blocks[0].round_index >= self.max_rounds:
+            leaving.append(self._blocks.popleft())
+        return leaving
+
+    def _count(self, coming: Block, leaving: list[Block]) -> None:
+        """Bring the counts of windows and of what is fresh up to date."""
+        # Flat views: numpy adds at one index much faster than at a pair.
+        current, fresh = self._current.reshape(-1), self._fresh.reshape(-1)
+        for block in leaving:
+            cells = block.clients * self.n_labels + block.labels
+            np.subtract.at(current, cells, block.counts)
+            np.subtract.at(self._n_current, block.clients, block.counts)
+            # What was part of the last report is not fresh any more.
+            is_fresh = block.step > self._reported_step[block.clients]
+            np.subtract.at(fresh, cells[is_fresh], block.counts[is_fresh])
+        cells = coming.clients * self.n_labels + coming.labels
+        np.add.at(current, cells, coming.counts)
+        np.add.at(fresh, cells, coming.counts)
+        np.add.at(self._n_current, coming.clients, coming.counts)
+        if self.max_rounds is not None and coming.clients.size:
+            self._blocks.append(coming)
+
+    def _watched(self, touched: list[Block]) -> Counts:
+        """Return the clients about which there may be something to tell, rising."""
+        if self._drift_test.is_timed:
+            return np.flatnonzero((self._n_current > 0) | (self._n_reported > 0) | self._must_report)
+        owing = np.flatnonzero(self._must_report)
+        return np.unique(np.concatenate([owing, *(block.clients for block in touched)]))
+
+    def _is_due(self, watched: Counts, coming: Block) -> Mask:
+        """Return which of the watched clients the coordinator should hear of."""
+        has_samples, had_samples = self._n_current[watched] > 0, self._n_reported[watched] > 0
+        due = np.asarray(self._must_report[watched] | (has_samples != had_samples))
+        arrived = np.zeros(watched.size, dtype=np.int64)
+        np.add.at(arrived, np.searchsorted(watched, coming.clients), coming.counts)
+        in_doubt = np.flatnonzero(has_samples & ~due)
+        # The evidence is gathered in chunks too: copies of three matrices would double the memory.
+        for part in row_chunks(in_doubt.size, CHUNK):
+            rows = watched[in_doubt[part]]
+            evidence = Evidence(
+                reported=self._reported[rows],
+                current=self._current[rows],
+                fresh=self._fresh[rows],
+                age=coming.round_index - self._reported_round[rows],
+                arrived=arrived[in_doubt[part]],
+            )
+            due[in_doubt[part]] = self._drift_test.drifted(evidence)
+        return due
+
+    def _report(self, clients: Counts, now: int) -> FleetReports:
+        """Return the reports of this moment, against which drift is judged from now on."""
+        counts = self._current[clients]
+        self._reported[clients] = counts
+        self._n_reported[clients] = self._n_current[clients]
+        self._fresh[clients] = 0
+        self._reported_round[clients] = now
+        self._reported_step[clients] = self._step
+        self._must_report[clients] = False
+        return FleetReports(
+            clients=clients,
+            representations=shares_of(counts).astype(np.float32),
+            n_samples=self._n_current[clients],
+        )

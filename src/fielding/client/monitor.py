@@ -1,0 +1,135 @@
+"""Stages 1 to 4 in one call: arriving samples in, a report out when the coordinator should know."""
+
+import numpy as np
+import numpy.typing as npt
+
+from fielding._typing import ClientId, Counts
+from fielding.client.drift.evidence import DriftTest, Evidence
+from fielding.client.report import ClientReport, checked_id
+from fielding.client.representation.label import LabelHistogram
+from fielding.client.window import Window, checked_labels
+from fielding.errors import OptionError
+
+
+class Monitor:
+    """Watches the samples of one client and says when to report.
+
+    A report is due when data first come, when the drift test fires, when the window runs empty (zeros: the client
+    goes silent) and when data come back. The monitor takes for granted that a report arrives; if one
+    was lost, call :meth:`report_again`. A report holds the whole state, so one that arrives twice does no harm.
+
+    Parameters
+    ----------
+    client_id
+        Who reports.
+    n_labels
+        Length of the class list.
+    drift_test
+        What counts as drift.
+    window
+        Which samples are current; it belongs to this monitor from now on and must be empty.
+    label_version
+        Version of the class list, sent with every report; None means the newest.
+
+    Examples
+    --------
+    >>> from fielding.client.drift import AnyChange
+    >>> monitor = Monitor("phone", 2, drift_test=AnyChange(), window=Window(max_rounds=2))
+    >>> monitor.observe([0, 1], round_index=0).representation.tolist()
+    [0.5, 0.5]
+    >>> monitor.observe([1, 0], round_index=1) is None  # more of the same
+    True
+    >>> monitor.observe([], round_index=3).representation.tolist()  # every sample grew too old
+    [0.0, 0.0]
+    """
+
+    def __init__(
+        self,
+        client_id: ClientId,
+        n_labels: int,
+        *,
+        drift_test: DriftTest,
+        window: Window,
+        label_version: int | None = None,
+    ) -> None:
+        if len(window) > 0:
+            raise OptionError(f"the window holds {len(window)} samples already; give each monitor an empty one")
+        self.client_id = checked_id(client_id)
+        self.label_version = label_version
+        self._drift_test = drift_test
+        self._window = window
+        self._current = LabelHistogram(n_labels)
+        self._fresh = LabelHistogram(n_labels)
+        self._reported: Counts = np.zeros(n_labels, dtype=np.int64)
+        self._reported_round = 0
+        self._reported_moment = window.n_arrived
+        self._must_report = False
+
+    def observe(self, labels: npt.ArrayLike, round_index: int) -> ClientReport | None:
+        """Take in the samples of a round and return a report, or None if there is nothing to tell.
+
+        Parameters
+        ----------
+        labels
+            Shape ``(n_samples,)``; may be empty: then only time passes.
+        round_index
+            The round now, not before that of an earlier call.
+
+        Raises
+        ------
+        InputError
+            A label is not in the class list, or time runs backwards; the monitor is as before.
+        """
+        arriving = checked_labels(labels)
+        self._current.tally(arriving)
+        n_evicted = self._window.n_evicted
+        leaving = self._window.add(arriving, round_index)
+        self._current.add(arriving)
+        self._current.remove(leaving)
+        self._fresh.add(arriving)
+        # Of what leaves, the first ones may have been part of the last report already.
+        self._fresh.remove(leaving[max(0, self._reported_moment - n_evicted) :])
+        if not self._is_due(arriving.size, round_index):
+            return None
+        return self._report(round_index)
+
+    def report_again(self) -> None:
+        """Make the next observation report whatever the drift test says, because the last report was lost."""
+        self._must_report = True
+
+    def grow(self, n_labels: int, label_version: int | None = None) -> None:
+        """Go over to a longer class list; this alone is nothing to report."""
+        self._current.grow(n_labels)
+        self._fresh.grow(n_labels)
+        self._reported = np.pad(self._reported, (0, self._current.n_labels - self._reported.size))
+        self.label_version = label_version
+
+    def _is_due(self, n_arrived: int, round_index: int) -> bool:
+        """Return whether the coordinator should hear of this client now."""
+        has_samples, had_samples = self._current.n_samples > 0, bool(self._reported.any())
+        if self._must_report or has_samples != had_samples:
+            return True
+        if not has_samples:
+            return False
+        evidence = Evidence(
+            reported=self._reported[np.newaxis],
+            current=self._current.counts[np.newaxis],
+            fresh=self._fresh.counts[np.newaxis],
+            age=np.array([round_index - self._reported_round], dtype=np.int64),
+            arrived=np.array([n_arrived], dtype=np.int64),
+        )
+        return bool(self._drift_test.drifted(evidence)[0])
+
+    def _report(self, round_index: int) -> ClientReport:
+        """Return the report of this moment, against which drift is judged from now on."""
+        self._reported = self._current.counts
+        self._reported_round = int(round_index)
+        self._reported_moment = self._window.n_arrived
+        self._fresh.clear()
+        self._must_report = False
+        return ClientReport(
+            client_id=self.client_id,
+            representation=self._current.shares().astype(np.float32),
+            n_samples=self._current.n_samples,
+            label_version=self.label_version,
+        )
