@@ -1,0 +1,197 @@
+"""Stage 7 in one call: candidate partitions for every K, the best K by silhouette, labels for all points."""
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from fielding._typing import Counts, Matrix, Membership
+from fielding.coordinator.clustering.choose_k import choose_k, count_distinct
+from fielding.coordinator.clustering.kcenter import KCenter
+from fielding.coordinator.clustering.kmeans import KMeans
+from fielding.coordinator.clustering.lloyd import cluster_means
+from fielding.coordinator.clustering.partitioner import Extender, Partitioner
+from fielding.coordinator.clustering.passes import settled
+from fielding.coordinator.clustering.silhouette import mean_silhouettes
+from fielding.coordinator.points import Points
+from fielding.distance import Metric
+from fielding.errors import OptionError, echo, unknown_name
+
+PARTITIONERS: dict[str, Callable[[int], Partitioner]] = {
+    "kmeans": lambda n_init: KMeans(n_init=n_init),
+    "k-center": lambda _n_init: KCenter(),
+}
+"""Every partitioner by name, made from the number of restarts."""
+
+MOST_EXACT = 6_000
+"""Larger sets are sampled down to this many points to choose K."""
+MOST_EXACT_OF: dict[str, int] = {"js": 2_000}
+"""The same for metrics whose pairwise distances are dear."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Clustering:
+    """A partition of all points and how its number of clusters was chosen.
+
+    Parameters
+    ----------
+    labels
+        A cluster index per point, shape ``(n_points,)``, from 0, no cluster empty.
+    silhouettes
+        The mean silhouette per K that was asked for; empty when one cluster was the only choice.
+    """
+
+    labels: Membership
+    silhouettes: dict[int, float]
+
+    @property
+    def n_clusters(self) -> int:
+        """How many clusters there are; 0 without points."""
+        return int(self.labels.max(initial=-1)) + 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Clusterer:
+    """Groups representations and finds how many groups there are.
+
+    Parameters
+    ----------
+    partitioner
+        ``"kmeans"``, ``"k-center"``, or an object of your own that follows :class:`Partitioner`.
+    k_min
+        The smallest number of clusters to try, at least 2.
+    k_max
+        The largest number to try; never more than distinct points less one. 1 means one cluster, always.
+    n_init
+        Restarts of k-means per K.
+    min_silhouette
+        There is one cluster when even the best K scores less.
+    hysteresis
+        The current number of clusters stays unless the best K scores more than this above it.
+    warm_start
+        Whether the current centers are one more start of k-means for their own number.
+    """
+
+    partitioner: str | Partitioner = "kmeans"
+    k_min: int = 2
+    k_max: int = 10
+    n_init: int = 10
+    min_silhouette: float = -1.0
+    hysteresis: float = 0.0
+    warm_start: bool = False
+
+    def __post_init__(self) -> None:
+        if isinstance(self.partitioner, str):
+            if self.partitioner not in PARTITIONERS:
+                raise unknown_name("partitioner", self.partitioner, PARTITIONERS)
+        elif not isinstance(self.partitioner, Partitioner):
+            raise OptionError(f"partitioner is {echo(self.partitioner)}; give a name or an object with `partitions`")
+        _check_whole("k_min", self.k_min, at_least=2)
+        _check_whole("k_max", self.k_max, at_least=1)
+        _check_whole("n_init", self.n_init, at_least=1)
+        if 1 < self.k_max < self.k_min:
+            raise OptionError(f"k_max is {self.k_max} but k_min is {self.k_min}; raise k_max, or use 1 for one cluster")
+        _check_range("min_silhouette", self.min_silhouette, -1.0, 1.0)
+        _check_range("hysteresis", self.hysteresis, 0.0, 2.0)
+        if not isinstance(self.warm_start, bool):
+            raise OptionError(f"warm_start is {echo(self.warm_start)}; use true or false")
+
+    def cluster(
+        self, points: Points, *, metric: Metric, rng: np.random.Generator, current: Matrix | None = None
+    ) -> Clustering:
+        """Return clusters of all points; equal points, options and generators give equal clusters.
+
+        Beyond 6,000 points (2,000 under Jensen-Shannon) K is chosen on a sample of so many, and the partition of the
+        sample is then carried over to all points.
+
+        Parameters
+        ----------
+        points
+            The representations of all active clients.
+        metric
+            What a distance is, for the partitions and for the silhouettes.
+        rng
+            Where chance comes from.
+        current
+            The present centers, shape ``(k, n_features)``, for hysteresis and warm start.
+
+        Examples
+        --------
+        >>> from fielding.distance import METRICS
+        >>> six = Points(np.array([[0.0], [0.1], [0.2], [0.8], [0.9], [1.0]]))
+        >>> found = Clusterer().cluster(six, metric=METRICS["l1"], rng=np.random.default_rng(1))
+        >>> found.n_clusters, round(found.silhouettes[2], 3)
+        (2, 0.836)
+        """
+        ks = self._candidates(points)
+        if not ks:
+            return Clustering(labels=np.zeros(len(points), dtype=np.int32), silhouettes={})
+        partitioner = self._partitioner()
+        rows = _sample_rows(len(points), MOST_EXACT_OF.get(metric.name, MOST_EXACT), rng)
+        sample = points.all() if rows is None else points.take(rows)
+        start = current if self.warm_start else None
+        proposed = partitioner.partitions(sample, ks, metric=metric, rng=rng, start=start)
+        partitions = [without_empty(proposed[k]) for k in ks]
+        silhouettes = dict(zip(ks, mean_silhouettes(sample, partitions, metric=metric), strict=True))
+        chosen = choose_k(
+            silhouettes,
+            min_silhouette=self.min_silhouette,
+            hysteresis=self.hysteresis,
+            current=None if current is None else len(current),
+        )
+        if chosen == 1:
+            return Clustering(labels=np.zeros(len(points), dtype=np.int32), silhouettes=silhouettes)
+        labels = partitions[ks.index(chosen)]
+        if rows is not None:
+            centers = cluster_means(sample, labels, int(labels.max()) + 1)
+            labels = without_empty(_extended(partitioner, points, centers, metric))
+        return Clustering(labels=labels, silhouettes=silhouettes)
+
+    def _candidates(self, points: Points) -> list[int]:
+        """Return every K to try; none when one cluster is the only choice."""
+        if self.k_max < 2 or len(points) < 3:
+            return []
+        n_distinct = count_distinct(points, limit=max(self.k_max + 1, 3))
+        if n_distinct < 3:
+            return []
+        return list(range(self.k_min, min(self.k_max, n_distinct - 1, len(points) - 1) + 1))
+
+    def _partitioner(self) -> Partitioner:
+        if isinstance(self.partitioner, str):
+            return PARTITIONERS[self.partitioner](self.n_init)
+        return self.partitioner
+
+
+def without_empty(labels: Membership) -> Membership:
+    """Return the labels numbered from 0 without gaps, in the same order.
+
+    Examples
+    --------
+    >>> without_empty(np.array([5, 2, 5], dtype=np.int32)).tolist()
+    [1, 0, 1]
+    """
+    return np.unique(labels, return_inverse=True)[1].astype(np.int32)
+
+
+def _sample_rows(n_points: int, most: int, rng: np.random.Generator) -> Counts | None:
+    if n_points <= most:
+        return None
+    return np.sort(rng.choice(n_points, most, replace=False))
+
+
+def _extended(partitioner: Partitioner, points: Points, centers: Matrix, metric: Metric) -> Membership:
+    if isinstance(partitioner, Extender):
+        return partitioner.extended(points, centers, metric=metric)
+    return settled(points, centers, metric=metric, n_passes=1)
+
+
+def _check_whole(name: str, value: object, *, at_least: int) -> None:
+    if not isinstance(value, int) or isinstance(value, bool) or value < at_least:
+        raise OptionError(f"{name} is {echo(value)}; use a whole number of at least {at_least}")
+
+
+def _check_range(name: str, value: object, low: float, high: float) -> None:
+    is_number = isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value)
+    if not is_number or not low <= float(str(value)) <= high:
+        raise OptionError(f"{name} is {echo(value)}; use a number from {low:g} to {high:g}")

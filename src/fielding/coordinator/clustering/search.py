@@ -1,0 +1,101 @@
+"""Many restarts of k-means at once, roughly: a few passes in float32 by matrix products find where to look closely.
+
+All restarts of one K are one matrix product. Distances are Euclidean in the metric's space, which for L1 and
+Jensen-Shannon only resembles the metric; whoever uses the result goes on with exact distances.
+"""
+
+from dataclasses import dataclass
+from typing import TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from fielding._typing import Matrix
+from fielding.coordinator.clustering.seeding import seed_rows
+from fielding.coordinator.clustering.space import Space
+
+N_PASSES = 3
+"""Passes per restart: enough to tell good restarts from bad ones."""
+
+Single: TypeAlias = npt.NDArray[np.float32]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class RoughSearch:
+    """Points made ready for rough k-means.
+
+    Parameters
+    ----------
+    points
+        Scaled representations and a last column of ones, shape ``(n_points, n_features + 1)``.
+    mapped
+        The same in Euclidean space around their middle, shape ``(n_points, n_features)``.
+    middle
+        That middle, shape ``(n_features,)``.
+    scale
+        What the representations were divided by.
+    space
+        The metric's space.
+    """
+
+    points: Single
+    mapped: Single
+    middle: Matrix
+    scale: float
+    space: Space
+
+    @classmethod
+    def of(cls, points: Matrix, space: Space) -> "RoughSearch":
+        """Return the search over these points, shape ``(n_points, n_features)``."""
+        # Squares of very large or small numbers leave the range of float32; scaling changes no partition.
+        scale = float(np.abs(points).max()) or 1.0
+        scaled = points / scale
+        mapped = space.euclidean(scaled)
+        # Around the median, not the mean: one far point must not cost the others their digits.
+        middle = np.median(mapped[:: 1 + len(mapped) // 256], axis=0)
+        return cls(
+            points=np.column_stack([scaled, np.ones(len(points))]).astype(np.float32),
+            mapped=(mapped - middle).astype(np.float32),
+            middle=middle,
+            scale=scale,
+            space=space,
+        )
+
+    def starts(self, n_seeds: int, *, n_restarts: int, rng: np.random.Generator) -> Single:
+        """Return seeds for every restart, scaled, shape ``(n_restarts, n_seeds, n_features)``."""
+        lengths = np.einsum("ij,ij->i", self.mapped, self.mapped)
+        squares = self.mapped @ (-2.0 * self.mapped.T)
+        squares += lengths[:, None]
+        squares += lengths
+        np.maximum(squares, 0.0, out=squares)
+        np.fill_diagonal(squares, 0.0)
+        rows = seed_rows(squares, n_seeds, n_restarts=n_restarts, rng=rng)
+        return np.asarray(self.points[rows, :-1])
+
+    def improved(self, centers: Single) -> tuple[Single, Single]:
+        """Return the centers after a few passes of k-means, and the cost of every restart up to a constant.
+
+        Parameters
+        ----------
+        centers
+            Shape ``(n_restarts, k, n_features)``.
+        """
+        by_cluster = np.ascontiguousarray(centers.transpose(1, 0, 2))
+        for _ in range(N_PASSES):
+            nearness, best = self._nearness(by_cluster)
+            # A point that is exactly between two centers counts for both: good enough here, and no loop is needed.
+            inside = (nearness == best).astype(np.float32).reshape(-1, len(self.points))
+            sums = (inside @ self.points).reshape(*by_cluster.shape[:2], -1)
+            sizes = sums[..., -1:]
+            by_cluster = np.where(sizes > 0.0, sums[..., :-1] / np.maximum(sizes, 1.0), by_cluster)
+        _, best = self._nearness(by_cluster)
+        return by_cluster.transpose(1, 0, 2), best.sum(axis=1, dtype=np.float64).astype(np.float32)
+
+    def _nearness(self, by_cluster: Single) -> tuple[Single, Single]:
+        """Return half the squared distances less the point's part, ``(k, n_restarts, n_points)``, and their minimum."""
+        flat = by_cluster.reshape(-1, by_cluster.shape[-1])
+        mapped = (self.space.euclidean(flat) - self.middle).astype(np.float32)
+        nearness = mapped @ -self.mapped.T
+        nearness += 0.5 * np.einsum("ij,ij->i", mapped, mapped)[:, None]
+        shaped = nearness.reshape(*by_cluster.shape[:2], -1)
+        return shaped, shaped.min(axis=0)

@@ -1,0 +1,275 @@
+"""Stages 5 to 8 in one call: reports in, groups and mixing weights out."""
+
+from dataclasses import replace
+
+import numpy as np
+
+from fielding._typing import ClientId, Counts, Floats, Matrix, Membership
+from fielding.client.report import ClientReport, ReportBatch, checked_batch
+from fielding.coordinator.assignment import nearest_clusters, recomputed_centers
+from fielding.coordinator.clustering import Clustering
+from fielding.coordinator.clusters import Clusters, in_order_of_first_member, live_clusters, settle
+from fielding.coordinator.decision import Decision
+from fielding.coordinator.identity import inherited_ids
+from fielding.coordinator.points import Points
+from fielding.coordinator.policy import Policy
+from fielding.coordinator.registry import UNASSIGNED, Registry
+from fielding.coordinator.trigger import Movement, TriggerMemory, Verdict, center_spacing
+from fielding.coordinator.warm_start import head_counts, mixing_matrix
+from fielding.distance import Metric, metric_named
+from fielding.errors import ReportError, echo
+from fielding.rng import stream
+
+
+class Coordinator:
+    """Groups clients by what they report and keeps the groups right while the reports drift.
+
+    It never sees data or models: :class:`Decision` tells whoever owns the models how to mix them.
+
+    Parameters
+    ----------
+    policy
+        The rules; the paper's by default.
+
+    Examples
+    --------
+    >>> shares = np.array([[0.9, 0.1], [0.8, 0.2], [0.1, 0.9], [0.2, 0.8]])
+    >>> coordinator = Coordinator(Policy(seed=1))
+    >>> decision = coordinator.update(ReportBatch(client_ids=["ann", "bob", "cid", "dan"], representations=shares))
+    >>> decision.n_live, coordinator.cluster_of("ann") == coordinator.cluster_of("bob")
+    (2, True)
+    >>> drifted = ReportBatch(client_ids=["bob"], representations=np.array([[0.3, 0.7]]))
+    >>> list(coordinator.update(drifted).moved)
+    ['bob']
+    """
+
+    def __init__(self, policy: Policy | None = None) -> None:
+        self.policy = policy or Policy()
+        self.registry = Registry()
+        self.clusters: Clusters | None = None
+        self.memory = TriggerMemory()
+        self.n_events = 0
+        self.next_id = 0
+        self.inbox: dict[ClientId, Floats] = {}
+
+    # ---- what users ask ----------------------------------------------------------------------------------------
+
+    def receive(self, report: ClientReport) -> None:
+        """Take one report into the inbox, for the next :meth:`decide`; a newer one of the same client replaces it.
+
+        Raises :class:`~fielding.errors.ReportError` and changes nothing if the report cannot be accepted.
+        """
+        batch = self._checked(
+            ReportBatch(
+                client_ids=[report.client_id],
+                representations=_as_row(report.representation),
+                label_version=report.label_version,
+            )
+        )
+        if self.inbox:
+            self.registry.check_id_type(batch.client_ids)
+            _check_inbox(self.inbox, batch)
+        self.inbox[batch.client_ids[0]] = batch.representations[0].astype(np.float32)
+
+    def decide(self, step: int | None = None) -> Decision:
+        """Act on the inbox and empty it; with no report nothing changes."""
+        if not self.inbox:
+            return self._quiet(step)
+        ids = list(self.inbox)
+        width = max(row.size for row in self.inbox.values())
+        rows = np.stack([np.pad(row, (0, width - row.size)) for row in self.inbox.values()])
+        decision = self._act(ReportBatch(client_ids=ids, representations=rows), self._step(step))
+        self.inbox = {}
+        return decision
+
+    def update(self, batch: ReportBatch, step: int | None = None) -> Decision:
+        """Act on the reports of many clients at once, and on nothing else.
+
+        Parameters
+        ----------
+        batch
+            Each client at most once; the order has no meaning.
+        step
+            The number of the event, for the record; by default events are counted.
+
+        Returns
+        -------
+        What was decided. A batch that cannot be accepted raises :class:`~fielding.errors.ReportError` and leaves
+        everything as it was.
+        """
+        if self.inbox:
+            raise ReportError(f"{len(self.inbox)} received reports wait; call decide() before update()")
+        checked = self._checked(batch)
+        return self._act(checked, self._step(step)) if len(checked.client_ids) else self._quiet(step)
+
+    def cluster_of(self, client_id: ClientId) -> int | None:
+        """Return the stable id of a client's cluster, None if it never had data."""
+        position = int(self.registry.membership[self.registry.row_of(client_id)])
+        return None if position == UNASSIGNED or self.clusters is None else self.clusters.ids[position]
+
+    def cluster_ids(self) -> Membership:
+        """Return the stable cluster id of every client in the order of ``registry.client_ids``; -1 for none."""
+        table = np.array([*(self.clusters.ids if self.clusters else ()), UNASSIGNED], dtype=np.int32)
+        return table[self.registry.membership]
+
+    def grow_labels(self, n_labels: int) -> int:
+        """Begin a longer class list; older representations are padded with zeros. Return its version."""
+        version = self.registry.grow_labels(n_labels)
+        if self.clusters is not None:
+            extra = ((0, 0), (0, n_labels - self.clusters.centers.shape[1]))
+            self.clusters = replace(
+                self.clusters,
+                centers=np.pad(self.clusters.centers, extra),
+                since_global=np.pad(self.clusters.since_global, extra),
+            )
+        return version
+
+    # ---- how it is done ----------------------------------------------------------------------------------------
+
+    @property
+    def metric(self) -> Metric:
+        """The distance that everything is decided by."""
+        return metric_named(self.policy.metric)
+
+    def _checked(self, batch: ReportBatch) -> ReportBatch:
+        width = self.registry.expected_width(batch.label_version)
+        checked = checked_batch(batch, kind=self.policy.kind, width=width)
+        self.registry.check_id_type(checked.client_ids)
+        return checked
+
+    def _step(self, step: int | None) -> int:
+        return self.n_events if step is None else step
+
+    def _quiet(self, step: int | None) -> Decision:
+        """Return the decision that changes nothing."""
+        ids = self.clusters.ids if self.clusters else ()
+        return Decision(step=self._step(step), mixing=np.eye(len(ids) or 1), cluster_ids=ids, n_live=self._n_live())
+
+    def _n_live(self) -> int:
+        return int(self.clusters.live.sum()) if self.clusters else 0
+
+    def _act(self, batch: ReportBatch, step: int) -> Decision:
+        """Record the reports, move clients, and re-cluster if the trigger says so."""
+        rows = self.registry.rows_for(batch.client_ids)
+        was_active = self.registry.active[rows]
+        speaks = self.registry.record(rows, batch.representations, step=step)
+        decision = Decision(
+            step=step,
+            reported=sorted(batch.client_ids),
+            silenced=self._names(rows[was_active & ~speaks]),
+            mixing=np.eye(len(self.clusters.ids) if self.clusters else 1),
+        )
+        if self.clusters is not None:
+            decision = self._adjust(decision, self.clusters, np.sort(rows[speaks]), silent=rows[~speaks])
+        elif speaks.any():
+            decision = self._start(decision, np.sort(rows[speaks]))
+        self.n_events += 1
+        return replace(decision, cluster_ids=self.clusters.ids if self.clusters else (), n_live=self._n_live())
+
+    def _start(self, decision: Decision, speaking: Counts) -> Decision:
+        """Make the first clusters; all of them start from the one initial model."""
+        clustering = self._clustering(None)
+        ids = [self.next_id + label for label in range(clustering.n_clusters)]
+        self.clusters = settle(self.registry, in_order_of_first_member(clustering.labels), ids, metric=self.metric)
+        self.next_id += len(ids)
+        return replace(
+            decision,
+            started=True,
+            joined=self._names(speaking),
+            theta=self._theta(self.clusters),
+            silhouettes=clustering.silhouettes,
+            mixing=np.ones((len(ids), 1)),
+        )
+
+    def _adjust(self, decision: Decision, before: Clusters, speaking: Counts, *, silent: Counts) -> Decision:
+        """Move the clients that spoke with the centers frozen, then see whether that is enough."""
+        membership = self.registry.membership
+        old = membership[speaking]
+        drifted = Points(self.registry.representations, speaking)
+        new = nearest_clusters(drifted, before.centers, metric=self.metric, current=old)
+        membership[speaking] = new
+        touched = np.unique(np.concatenate([old, new, membership[silent]]))
+        centers = recomputed_centers(self.registry, before.centers, touched[touched != UNASSIGNED].tolist())
+        self.clusters = replace(before, centers=centers, live=live_clusters(self.registry, len(before.ids)))
+        decision = replace(
+            decision,
+            moved=self._names(speaking[(old != new) & (old != UNASSIGNED)]),
+            joined=self._names(speaking[old == UNASSIGNED]),
+        )
+        if not speaking.size:  # going silent alone never triggers
+            return decision
+        verdict, theta = self._verdict(before, self.clusters)
+        self.memory = verdict.memory
+        decision = replace(decision, shift=verdict.shift, theta=theta, threshold=verdict.threshold)
+        return self._recluster(decision, self.clusters) if verdict.fires else decision
+
+    def _verdict(self, before: Clusters, now: Clusters) -> tuple[Verdict, float]:
+        """Ask the trigger; also return theta."""
+        rows = self.registry.active_rows()
+        theta = self._theta(now)
+        movement = Movement(
+            before=before.centers,
+            after=now.centers,
+            since_global=now.since_global,
+            stayed_live=before.live & now.live,
+            theta=theta,
+            points=self.registry.active_points(),
+            membership=self.registry.membership[rows],
+            metric=self.metric,
+            kind=self.policy.kind,
+        )
+        return self.policy.trigger.assess(movement, self.memory), theta
+
+    def _recluster(self, decision: Decision, old: Clusters) -> Decision:
+        """Group all active clients anew and say what each new cluster inherits."""
+        clustering = self._clustering(old.centers[old.live])
+        labels = in_order_of_first_member(clustering.labels)
+        was = self.registry.membership[self.registry.active_rows()]
+        heads = head_counts(was, labels, n_old=len(old.ids), n_new=clustering.n_clusters)
+        ids = inherited_ids(heads, old.ids, self.next_id)
+        self.next_id = max(self.next_id, max(ids) + 1)
+        self.clusters = settle(self.registry, labels, ids, metric=self.metric)
+        mixing = mixing_matrix(
+            heads[np.argsort(ids)],
+            old_centers=old.centers,
+            new_centers=self.clusters.centers,
+            metric=self.metric,
+            inherit=self.policy.inherit,
+        )
+        return replace(decision, reclustered=True, silhouettes=clustering.silhouettes, mixing=mixing)
+
+    def _clustering(self, current: Matrix | None) -> Clustering:
+        rng = stream(self.policy.seed, "cluster", self.n_events)
+        points = self.registry.active_points()
+        return self.policy.clusterer.cluster(points, metric=self.metric, rng=rng, current=current)
+
+    def _theta(self, clusters: Clusters) -> float:
+        rng = stream(self.policy.seed, "theta", self.n_events)
+        points = self.registry.active_points()
+        return center_spacing(clusters.centers[clusters.live], points, metric=self.metric, rng=rng)
+
+    def _names(self, rows: Counts) -> list[ClientId]:
+        """Return the ids of clients, given by row, in the order of ids."""
+        return sorted(self.registry.client_ids[row] for row in rows)
+
+
+def _as_row(representation: Floats) -> Floats:
+    """Return a representation as a matrix of one row, for the check that batches pass."""
+    try:
+        shape = np.shape(representation)
+    except ValueError:
+        shape = ()
+    if len(shape) != 1:
+        raise ReportError(f"a representation has shape {shape}; it must be (n_features,)")
+    return np.asarray(representation)[np.newaxis]
+
+
+def _check_inbox(inbox: dict[ClientId, Floats], batch: ReportBatch) -> None:
+    """Raise if the first reports of a federation do not fit each other."""
+    known_id, known = next(iter(inbox.items()))
+    if type(known_id) is not type(batch.client_ids[0]):
+        raise ReportError(f"client ids {echo(known_id)} and {echo(batch.client_ids[0])} differ in type; use one type")
+    if batch.label_version is None and known.size != batch.representations.shape[1]:
+        raise ReportError(
+            f"a representation has {batch.representations.shape[1]} numbers, but another one has {known.size}"
+        )

@@ -1,0 +1,100 @@
+"""The rules that a coordinator follows, as data that a checkpoint can hold."""
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+
+from fielding.coordinator.clustering import Clusterer
+from fielding.coordinator.trigger import TRIGGERS, CenterShift, Trigger
+from fielding.coordinator.warm_start import INHERIT
+from fielding.distance import Kind, metric_named
+from fielding.errors import OptionError, echo, unknown_name
+
+Json = None | bool | int | float | str | list["Json"] | dict[str, "Json"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Policy:
+    """How to measure, when to re-cluster, how to cluster and what new clusters inherit.
+
+    Parameters
+    ----------
+    kind
+        ``"histogram"``: representations are shares that sum to one; ``"vector"``: any finite numbers.
+    metric
+        Name of the distance: l1, l2, hellinger, js, cosine.
+    trigger
+        When to group all clients anew.
+    clusterer
+        How to group them, and how many groups there may be.
+    inherit
+        What a new cluster's model is made of: ``"average"``, ``"majority"`` or ``"nearest"``.
+    seed
+        Seed of all random choices.
+    """
+
+    kind: Kind = "histogram"
+    metric: str = "l1"
+    trigger: Trigger = field(default_factory=CenterShift)
+    clusterer: Clusterer = field(default_factory=Clusterer)
+    inherit: str = "average"
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        if self.kind not in ("histogram", "vector"):
+            raise unknown_name("kind of representation", self.kind, ["histogram", "vector"])
+        if metric_named(self.metric).needs_histogram and self.kind != "histogram":
+            raise OptionError(
+                f"metric {self.metric!r} compares shares; use it with kind 'histogram', not {self.kind!r}"
+            )
+        if self.inherit not in INHERIT:
+            raise unknown_name("inheritance", self.inherit, INHERIT)
+        if isinstance(self.seed, bool) or not isinstance(self.seed, int) or self.seed < 0:
+            raise OptionError(f"seed is {echo(self.seed)}; give a whole number from 0")
+
+
+def trigger_named(name: str, options: Mapping[str, object] | None = None) -> Trigger:
+    """Return the trigger of this name, with its options.
+
+    Examples
+    --------
+    >>> trigger_named("center-shift", {"tau": 0.5}).tau
+    0.5
+    """
+    if name not in TRIGGERS:
+        raise unknown_name("trigger", name, TRIGGERS)
+    kind = TRIGGERS[name]
+    known = list(kind.__dataclass_fields__)
+    for option in options or {}:
+        if option not in known:
+            raise unknown_name(f"option of trigger {name!r}", option, known or ["(it has none)"])
+    return kind(**dict(options or {}))  # type: ignore[arg-type]
+
+
+def policy_record(policy: Policy) -> dict[str, Json]:
+    """Return the policy as plain values for a checkpoint; only parts that have a name can be written down."""
+    if policy.trigger.name not in TRIGGERS or not isinstance(policy.clusterer.partitioner, str):
+        raise OptionError("only triggers and partitioners with a registered name can be written to a checkpoint")
+    record: dict[str, Json] = asdict(policy)
+    record["trigger"] = {"name": policy.trigger.name, "options": asdict(policy.trigger)}  # type: ignore[call-overload]
+    return record
+
+
+def policy_from(record: Mapping[str, Json]) -> Policy:
+    """Return the policy that :func:`policy_record` wrote down.
+
+    Examples
+    --------
+    >>> policy_from(policy_record(Policy(metric="js", seed=3))) == Policy(metric="js", seed=3)
+    True
+    """
+    fields = dict(record)
+    trigger = fields.pop("trigger")
+    clusterer = fields.pop("clusterer")
+    if not isinstance(trigger, dict) or not isinstance(clusterer, dict):
+        raise OptionError("a policy needs a trigger and a clusterer")
+    options = trigger.get("options")
+    return Policy(
+        trigger=trigger_named(str(trigger["name"]), options if isinstance(options, dict) else None),
+        clusterer=Clusterer(**clusterer),  # type: ignore[arg-type]
+        **fields,  # type: ignore[arg-type]
+    )

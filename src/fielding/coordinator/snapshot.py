@@ -1,0 +1,120 @@
+"""A coordinator as plain values and arrays, and back: what a checkpoint holds."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from itertools import pairwise
+
+import numpy as np
+import numpy.typing as npt
+
+from fielding._typing import ClientId, Floats
+from fielding.client.report import checked_id
+from fielding.coordinator.clusters import Clusters
+from fielding.coordinator.coordinator import Coordinator
+from fielding.coordinator.policy import Json, policy_from, policy_record
+from fielding.coordinator.registry import Registry
+from fielding.coordinator.trigger import TriggerMemory
+from fielding.errors import CheckpointError
+
+Arrays = Mapping[str, npt.NDArray[np.generic]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Snapshot:
+    """Everything that decides what a coordinator does next.
+
+    Parameters
+    ----------
+    values
+        Policy and counters, as JSON would hold them.
+    arrays
+        One row per client or per cluster.
+    """
+
+    values: dict[str, Json]
+    arrays: Arrays
+
+
+def snapshot(coordinator: Coordinator) -> Snapshot:
+    """Return the state of a coordinator; arrays of the registry are views, so write or copy them at once."""
+    registry, clusters = coordinator.registry, coordinator.clusters
+    values: dict[str, Json] = {
+        "policy": policy_record(coordinator.policy),
+        "label_widths": list(registry.label_widths),
+        "memory": asdict(coordinator.memory),
+        "n_events": coordinator.n_events,
+        "next_id": coordinator.next_id,
+        "cluster_ids": list(clusters.ids) if clusters else None,
+        "inbox": [[client_id, row.tolist()] for client_id, row in coordinator.inbox.items()],
+    }
+    arrays: dict[str, npt.NDArray[np.generic]] = {
+        "representations": registry.representations,
+        "membership": registry.membership,
+        "active": registry.active,
+        "last_step": registry.last_step,
+        **_packed_ids(registry.client_ids),
+    }
+    if clusters:
+        arrays |= {"centers": clusters.centers, "live": clusters.live, "since_global": clusters.since_global}
+    return Snapshot(values=values, arrays=arrays)
+
+
+def restored(state: Snapshot) -> Coordinator:
+    """Return a coordinator that decides exactly as the one that was written down."""
+    try:
+        return _restored(state.values, state.arrays)
+    except (KeyError, TypeError, ValueError, IndexError) as error:
+        raise CheckpointError(f"the checkpoint does not describe a coordinator ({error!r})") from error
+
+
+def _restored(values: Mapping[str, Json], arrays: Arrays) -> Coordinator:
+    policy, memory = values["policy"], values["memory"]
+    if not isinstance(policy, dict) or not isinstance(memory, dict):
+        raise CheckpointError("the checkpoint holds no policy")
+    coordinator = Coordinator(policy_from(policy))
+    coordinator.registry = Registry.from_columns(
+        _unpacked_ids(arrays), widths=_whole(values["label_widths"]), columns=arrays
+    )
+    coordinator.memory = TriggerMemory(**memory)  # type: ignore[arg-type]
+    coordinator.n_events, coordinator.next_id = int(str(values["n_events"])), int(str(values["next_id"]))
+    coordinator.inbox = dict(_received(_listed(pair)) for pair in _listed(values["inbox"]))
+    if values["cluster_ids"] is not None:
+        coordinator.clusters = Clusters(
+            ids=tuple(_whole(values["cluster_ids"])),
+            centers=arrays["centers"].astype(np.float64),
+            live=arrays["live"].astype(np.bool_),
+            since_global=arrays["since_global"].astype(np.float64),
+        )
+    return coordinator
+
+
+def _listed(value: Json) -> list[Json]:
+    if not isinstance(value, list):
+        raise CheckpointError(f"the checkpoint holds {type(value).__name__} where a list belongs")
+    return value
+
+
+def _whole(value: Json) -> list[int]:
+    return [int(str(number)) for number in _listed(value)]
+
+
+def _received(pair: list[Json]) -> tuple[ClientId, Floats]:
+    client_id, row = pair
+    return checked_id(client_id), np.array(_listed(row), dtype=np.float32)
+
+
+def _packed_ids(client_ids: Sequence[ClientId]) -> dict[str, npt.NDArray[np.generic]]:
+    """Return the ids as arrays: whole numbers as they are, texts as one run of UTF-8 with the end of each."""
+    if client_ids and isinstance(client_ids[0], int):
+        return {"ids": np.array(client_ids, dtype=np.int64)}
+    texts = [str(client_id).encode("utf-8", "surrogatepass") for client_id in client_ids]
+    ends = np.cumsum([len(text) for text in texts], dtype=np.int64)
+    return {"id_text": np.frombuffer(b"".join(texts), dtype=np.uint8), "id_ends": ends}
+
+
+def _unpacked_ids(arrays: Arrays) -> list[ClientId]:
+    if "ids" in arrays:
+        return [int(number) for number in arrays["ids"].tolist()]
+    run = arrays["id_text"].tobytes()
+    ends = [0, *(int(end) for end in arrays["id_ends"].tolist())]
+    return [run[start:end].decode("utf-8", "surrogatepass") for start, end in pairwise(ends)]

@@ -1,0 +1,229 @@
+import numpy as np
+import pytest
+
+from fielding.client.report import ClientReport, ReportBatch
+from fielding.coordinator import Clusterer, Coordinator, Decision, Policy, trigger_named
+from fielding.errors import OptionError, ReportError
+
+TWO_GROUPS = {"ann": [0.9, 0.1], "bob": [0.8, 0.2], "cid": [0.1, 0.9], "dan": [0.2, 0.8]}
+
+
+def update(coordinator: Coordinator, **shares: list[float]) -> Decision:
+    return coordinator.update(ReportBatch(client_ids=list(shares), representations=np.array(list(shares.values()))))
+
+
+def grouped(**options: object) -> Coordinator:
+    coordinator = Coordinator(Policy(seed=1, **options))  # type: ignore[arg-type]
+    update(coordinator, **TWO_GROUPS)
+    return coordinator
+
+
+def test_the_first_reports_make_clusters_that_all_start_from_one_model() -> None:
+    coordinator = Coordinator(Policy(seed=1))
+
+    decision = update(coordinator, **TWO_GROUPS)
+
+    assert decision.started
+    assert not decision.reclustered
+    assert decision.cluster_ids == (0, 1)
+    assert decision.mixing.tolist() == [[1.0], [1.0]]
+    assert sorted(decision.silhouettes) == [2, 3]
+    assert [coordinator.cluster_of(client) for client in TWO_GROUPS] == [0, 0, 1, 1]
+
+
+def test_a_small_drift_moves_one_client_and_mixes_nothing() -> None:
+    coordinator = grouped(trigger=trigger_named("center-shift", {"tau": 0.6}))
+
+    decision = update(coordinator, bob=[0.3, 0.7])
+
+    assert list(decision.moved) == ["bob"]
+    assert not decision.reclustered
+    assert decision.mixing.tolist() == [[1.0, 0.0], [0.0, 1.0]]
+
+
+def test_a_large_drift_groups_everyone_anew_and_mixes_by_head_count() -> None:
+    coordinator = grouped()
+
+    decision = update(coordinator, ann=[0.0, 1.0], bob=[0.5, 0.5], cid=[0.5, 0.5], dan=[0.0, 1.0])
+
+    assert decision.reclustered
+    assert decision.shift is not None
+    assert decision.theta is not None
+    assert decision.shift > decision.theta / 3.0
+    assert decision.mixing.sum(axis=1).tolist() == [1.0] * len(decision.cluster_ids)
+
+
+def test_a_cluster_that_lost_all_members_is_dormant_and_can_be_joined_again() -> None:
+    coordinator = grouped(trigger=trigger_named("never"))
+
+    emptied = update(coordinator, ann=[0.1, 0.9], bob=[0.1, 0.9])
+    returned = update(coordinator, ann=[0.9, 0.1])
+
+    assert emptied.n_live == 1
+    assert emptied.cluster_ids == (0, 1)
+    assert returned.n_live == 2
+    assert coordinator.cluster_of("ann") == 0
+
+
+def test_a_dormant_cluster_is_dropped_at_the_next_global_clustering() -> None:
+    coordinator = grouped(trigger=trigger_named("always"), clusterer=Clusterer(k_max=1))
+
+    decision = update(coordinator, ann=[0.5, 0.5])
+
+    assert decision.cluster_ids == (1,) or decision.cluster_ids == (0,)
+    assert decision.n_live == 1
+
+
+def test_a_silent_client_leaves_the_center_keeps_its_cluster_and_alone_never_triggers() -> None:
+    coordinator = grouped(trigger=trigger_named("always"))
+
+    decision = update(coordinator, ann=[0.0, 0.0])
+
+    assert list(decision.silenced) == ["ann"]
+    assert not decision.reclustered
+    assert coordinator.cluster_of("ann") == 0
+    assert coordinator.clusters is not None
+    assert coordinator.clusters.centers[0] == pytest.approx([0.8, 0.2], abs=1e-6)
+
+
+def test_a_silent_client_gets_the_nearest_new_cluster_when_all_are_grouped_anew() -> None:
+    coordinator = grouped(trigger=trigger_named("always"))
+    update(coordinator, ann=[0.0, 0.0])
+
+    decision = update(coordinator, cid=[0.12, 0.88])
+
+    assert decision.reclustered
+    assert coordinator.cluster_of("ann") == coordinator.cluster_of("bob")
+
+
+def test_a_client_without_data_is_known_but_in_no_cluster() -> None:
+    coordinator = grouped()
+
+    update(coordinator, eve=[0.0, 0.0])
+    assert coordinator.cluster_of("eve") is None
+
+    joined = update(coordinator, eve=[0.9, 0.1])
+    assert list(joined.joined) == ["eve"]
+    assert coordinator.cluster_of("eve") == coordinator.cluster_of("ann")
+
+
+def test_nothing_starts_before_somebody_has_data() -> None:
+    coordinator = Coordinator()
+
+    assert not update(coordinator, ann=[0.0, 0.0]).started
+    assert update(coordinator, ann=[1.0, 0.0]).started
+
+
+def test_one_client_is_one_cluster() -> None:
+    coordinator = Coordinator()
+
+    decision = update(coordinator, ann=[0.3, 0.7])
+
+    assert (decision.n_live, decision.theta, decision.silhouettes) == (1, 0.0, {})
+
+
+def test_identical_clients_are_one_cluster() -> None:
+    coordinator = Coordinator()
+
+    assert update(coordinator, **{name: [0.5, 0.5] for name in "abcdefgh"}).n_live == 1
+
+
+def test_received_reports_act_together_and_the_newest_of_a_client_counts() -> None:
+    waiting, batched = grouped(), grouped()
+    waiting.receive(ClientReport(client_id="bob", representation=np.array([0.7, 0.3])))
+    waiting.receive(ClientReport(client_id="dan", representation=np.array([0.3, 0.7])))
+    waiting.receive(ClientReport(client_id="bob", representation=np.array([0.3, 0.7])))
+
+    decision = waiting.decide()
+
+    assert list(decision.moved) == list(update(batched, bob=[0.3, 0.7], dan=[0.3, 0.7]).moved) == ["bob"]
+    assert waiting.cluster_ids().tolist() == batched.cluster_ids().tolist()
+    assert list(waiting.decide().reported) == []
+
+
+def test_update_refuses_to_overtake_received_reports() -> None:
+    coordinator = grouped()
+    coordinator.receive(ClientReport(client_id="bob", representation=np.array([0.7, 0.3])))
+
+    with pytest.raises(ReportError, match="1 received reports wait"):
+        update(coordinator, bob=[0.3, 0.7])
+
+
+@pytest.mark.parametrize(
+    ("client_id", "row", "message"),
+    [
+        ("bob", [0.5, np.nan], "nan at position 1; every number must be finite"),
+        ("bob", [0.5, np.inf], "inf at position 1"),
+        ("bob", [1.2, -0.2], "negative share -0.2"),
+        ("bob", [0.5, 0.6], "sums to 1.1, not to 1"),
+        ("bob", [0.2, 0.3, 0.5], "3 numbers but 2 are expected"),
+        ("bob", [], "shape"),
+        ("bob", 0.5, "shape"),
+        ("bob", ["a", "b"], "send numbers"),
+        ("bob", [[0.5, 0.5]], "must be (n_features,)"),
+        ("bob", None, "shape"),
+        ("bob", [1e308, 0.0], "1e+308 at position 0"),
+        (3, [0.5, 0.5], "use one type for all clients"),
+        (3.5, [0.5, 0.5], "use a whole number or a text"),
+        (None, [0.5, 0.5], "use a whole number or a text"),
+        (True, [0.5, 0.5], "use a whole number or a text"),
+        ("", [0.5, 0.5], "give it 1 to 1024"),
+        ("x" * 1_000_000, [0.5, 0.5], "has 1000000 characters; give it 1 to 1024"),
+        ("a\nb", [0.5, 0.5], "control characters"),
+        (2**80, [0.5, 0.5], "does not fit 64 bits"),
+    ],
+)
+def test_a_bad_report_gets_one_clear_line_and_changes_nothing(client_id: object, row: object, message: str) -> None:
+    coordinator = grouped()
+
+    with pytest.raises(ReportError) as caught:
+        coordinator.receive(ClientReport(client_id=client_id, representation=row))  # type: ignore[arg-type]
+
+    assert message in str(caught.value)
+    assert len(str(caught.value)) < 300
+    assert "\n" not in str(caught.value)
+    assert coordinator.inbox == {}
+    assert len(coordinator.registry) == 4
+
+
+def test_first_reports_that_do_not_fit_each_other_are_refused() -> None:
+    coordinator = Coordinator()
+    coordinator.receive(ClientReport(client_id="a", representation=np.array([0.5, 0.5])))
+
+    with pytest.raises(ReportError, match="has 3 numbers, but another one has 2"):
+        coordinator.receive(ClientReport(client_id="b", representation=np.array([0.5, 0.5, 0.0])))
+    with pytest.raises(ReportError, match="differ in type"):
+        coordinator.receive(ClientReport(client_id=7, representation=np.array([0.5, 0.5])))
+
+
+def test_a_longer_class_list_needs_its_version_and_changes_no_distance() -> None:
+    coordinator = grouped()
+    with pytest.raises(ReportError, match="a longer class list needs a new label version"):
+        update(coordinator, bob=[0.3, 0.3, 0.4])
+
+    version = coordinator.grow_labels(3)
+    coordinator.receive(ClientReport(client_id="ann", representation=np.array([0.85, 0.15]), label_version=0))
+    coordinator.receive(ClientReport(client_id="bob", representation=np.array([0.7, 0.2, 0.1]), label_version=version))
+    decision = coordinator.decide()
+
+    assert list(decision.moved) == []
+    assert coordinator.registry.representations[0].tolist() == pytest.approx([0.85, 0.15, 0.0])
+
+
+def test_a_metric_for_shares_refuses_vectors() -> None:
+    with pytest.raises(OptionError, match="use it with kind 'histogram'"):
+        Policy(metric="hellinger", kind="vector")
+
+
+@pytest.mark.parametrize("options", [{"metric": "l7"}, {"kind": "text"}, {"inherit": "luck"}, {"seed": -1}])
+def test_a_policy_of_unknown_names_is_refused(options: dict[str, object]) -> None:
+    with pytest.raises(OptionError):
+        Policy(**options)  # type: ignore[arg-type]
+
+
+def test_vectors_of_any_sign_can_be_grouped() -> None:
+    coordinator = Coordinator(Policy(kind="vector", metric="l2", seed=1))
+
+    decision = update(coordinator, a=[-5.0, 1e6], b=[-5.1, 1e6], c=[5.0, 0.0], d=[5.1, 0.0])
+
+    assert decision.n_live == 2
