@@ -1,0 +1,238 @@
+"""The reports file that `replay` reads: every report of every step, as ``.npz`` or as CSV."""
+
+import csv
+import gzip
+import io
+from collections.abc import Callable
+from contextlib import ExitStack
+from pathlib import Path
+from typing import BinaryIO, cast
+
+import numpy as np
+
+from fielding._typing import Floats
+from fielding.atomic import replaced_file
+from fielding.client.report import checked_rows, row_chunks
+from fielding.distance import Kind
+from fielding.errors import FileFormatError, InputError, OptionError, ReportError, echo, unknown_name
+from fielding.traces.columns import encoded_ids, id_array, in_id_order, text_names, typed_ids, whole_numbers
+from fielding.traces.csv_table import open_table
+from fielding.traces.npz_file import Array, read_arrays, write_arrays
+from fielding.traces.reports import ReportStream
+from fielding.traces.text_columns import (
+    Column,
+    NameColumn,
+    NumberColumn,
+    check_names,
+    count_parser,
+    fill_columns,
+    number_parser,
+)
+
+KINDS: dict[str, str] = {
+    "histogram": "shares of labels that sum to one",
+    "vector": "any finite numbers",
+}
+"""What a representation can be, by the name that commands use."""
+
+
+def checked_kind(kind: str) -> Kind:
+    """Return the kind of representations, or raise with the known ones."""
+    if kind not in KINDS:
+        raise unknown_name("kind", kind, KINDS)
+    return cast(Kind, kind)
+
+
+def read_reports(
+    path: str | Path, kind: str = "histogram", *, on_rows: Callable[[int], None] | None = None
+) -> ReportStream:
+    """Read a reports file.
+
+    Parameters
+    ----------
+    path
+        ``.npz`` with ``step`` (n,), ``client`` (n,), ``representation`` (n, d) and maybe ``features`` (d,), or CSV
+        (also gzipped) with the columns ``step``, ``client`` and one per feature.
+    kind
+        ``"histogram"`` or ``"vector"``: what a valid representation is. A row of zeros is valid in both.
+    on_rows
+        Called now and then with the number of rows read so far (CSV only).
+
+    Returns
+    -------
+    The stream. Ids keep their type; in CSV they are whole numbers if all are written as such, without leading zeros
+    or plus signs. Rows of an ``.npz`` keep their float type, those of CSV become float32.
+
+    Raises
+    ------
+    FileFormatError
+        If it is not such a file; the message names the line or row.
+    """
+    path, known = Path(path), checked_kind(kind)
+    if path.suffix == ".npz":
+        return _read_npz(path, known)
+    return _read_csv(path, known, on_rows)
+
+
+def write_reports(reports: ReportStream, path: str | Path) -> None:
+    """Write a reports file, whole or not at all; the suffix .npz, .csv or .csv.gz decides the format.
+
+    Values are stored as float32.
+    """
+    path = Path(path)
+    if path.suffix == ".npz":
+        arrays: dict[str, Array] = {
+            "step": reports.step,
+            "client": id_array(reports.client_ids)[reports.client],
+            "representation": reports.representations.astype(np.float32, copy=False),
+        }
+        if reports.features:
+            arrays["features"] = np.array(reports.features)
+        write_arrays(path, arrays, compress=False)
+    elif path.name.endswith((".csv", ".csv.gz")):
+        _write_csv(reports, path)
+    else:
+        raise OptionError(f"{echo(path.name)} says no format; end the name with .npz, .csv or .csv.gz")
+
+
+def _read_npz(path: Path, kind: Kind) -> ReportStream:
+    arrays = read_arrays(path, ("step", "client", "representation"), ("features",))
+    try:
+        step = whole_numbers("step", arrays["step"])
+        client_ids, client = encoded_ids(arrays["client"])
+        features = text_names("features", arrays["features"]) if "features" in arrays else ()
+    except InputError as error:
+        raise FileFormatError(f"{path}: {error}") from None
+    if not step.size == client.size > 0:
+        raise FileFormatError(f"{path} has {step.size} steps and {client.size} clients; give one of each per report")
+    if step.min() < 0:
+        raise FileFormatError(f"{path}, row {int(step.argmin())}: step {int(step.min())}; steps are not negative")
+    stream = ReportStream(
+        kind=kind,
+        client_ids=tuple(client_ids),
+        client=client,
+        step=step,
+        representations=_checked_floats(path, arrays["representation"], step.size),
+        features=features if len(features) == arrays["representation"].shape[-1] else (),
+    )
+    return _checked_stream(path, stream, lambda row: f"row {row}")
+
+
+def _checked_floats(path: Path, rows: Array, n_rows: int) -> Floats:
+    """Return an array as a matrix of floats with one row per report, whatever its values."""
+    if rows.ndim != 2 or rows.shape[0] != n_rows or rows.shape[1] == 0 or rows.dtype.kind not in "fiu":
+        raise FileFormatError(
+            f"{path}: representation has shape {rows.shape} and type {rows.dtype}; give numbers of shape "
+            f"({n_rows}, n_features)"
+        )
+    return rows if rows.dtype in (np.float32, np.float64) else rows.astype(np.float64)
+
+
+def _read_csv(path: Path, kind: Kind, on_rows: Callable[[int], None] | None) -> ReportStream:
+    table = open_table(path)
+    places = [table.position("step"), table.position("client")]
+    features = [at for at in range(len(table.header)) if at not in places]
+    if not features:
+        raise FileFormatError(f"{path} has no features; give one column per feature beside step and client")
+    step, client = NumberColumn(count_parser("step")), NameColumn()
+    values = [NumberColumn(number_parser("feature")) for _ in features]
+    wanted: list[tuple[int, Column]] = [(places[0], step), (places[1], client), *zip(features, values, strict=True)]
+    fill_columns(table, wanted, on_rows)
+    check_names(table, places[1], client)
+    client_ids, codes = in_id_order(typed_ids(client.names()), client.codes())
+    stream = ReportStream(
+        kind=kind,
+        client_ids=tuple(client_ids),
+        client=codes,
+        step=step.values().astype(np.int64),
+        representations=_as_matrix(values),
+        features=tuple(table.header[at] for at in features),
+    )
+    return _checked_stream(path, stream, lambda row: f"line {table.line_of(row)}")
+
+
+def _as_matrix(columns: list[NumberColumn]) -> Floats:
+    """Return the columns side by side as float32; numbers that it cannot hold become infinite."""
+    matrix = np.empty((columns[0].values().size, len(columns)), dtype=np.float32)
+    with np.errstate(over="ignore"):
+        for at, column in enumerate(columns):
+            matrix[:, at] = column.values()
+    return matrix
+
+
+def _checked_stream(path: Path, stream: ReportStream, place: Callable[[int], str]) -> ReportStream:
+    """Return the stream if every row is a representation and no client reports twice in a step."""
+    try:
+        checked_rows(stream.representations, stream.n_rows, kind=stream.kind, width=None)
+    except ReportError:
+        row = _first_bad_row(stream)
+        raise FileFormatError(f"{path}, {place(row)}: {_why_bad(stream, row)}") from None
+    twice = _rows_of_one_client(stream)
+    if twice is not None:
+        who, when = echo(stream.client_ids[stream.client[twice[0]]]), int(stream.step[twice[0]])
+        raise FileFormatError(
+            f"{path}, {place(twice[0])} and {place(twice[1])}: client {who} reports twice in step {when}; keep one"
+        )
+    return stream
+
+
+def _first_bad_row(stream: ReportStream) -> int:
+    """Return the first row that is no representation, by halving."""
+    first, stop = 0, stream.n_rows
+    while stop - first > 1:
+        middle = (first + stop) // 2
+        if _why_bad(stream, first, middle):
+            stop = middle
+        else:
+            first = middle
+    return first
+
+
+def _why_bad(stream: ReportStream, first: int, stop: int | None = None) -> str:
+    """Return what is wrong with the rows from ``first`` (alone, or up to ``stop``), or nothing."""
+    rows = stream.representations[first : first + 1 if stop is None else stop]
+    try:
+        checked_rows(rows, rows.shape[0], kind=stream.kind, width=None)
+    except ReportError as error:
+        # Seen alone it is row 0, which would mislead beside its place in the file.
+        return str(error).replace(" in row 0", "", 1)
+    return ""
+
+
+def _rows_of_one_client(stream: ReportStream) -> tuple[int, int] | None:
+    """Return the first two rows in which one client reports in the same step, if there are any."""
+    order = np.lexsort((stream.client, stream.step))
+    same = (np.diff(stream.step[order]) == 0) & (np.diff(stream.client[order]) == 0)
+    if not same.any():
+        return None
+    at = np.flatnonzero(same)
+    earliest = at[np.argmin(order[at + 1])]
+    return int(order[earliest]), int(order[earliest + 1])
+
+
+def _write_csv(reports: ReportStream, path: Path) -> None:
+    """Write a CSV file, gzipped if its name says so; equal reports give equal bytes."""
+    names = ("step", "client", *_feature_names(reports))
+    with ExitStack() as stack:
+        raw: BinaryIO | gzip.GzipFile = stack.enter_context(replaced_file(path))
+        if path.suffix == ".gz":
+            # No name and no time in the header: they would make equal files differ.
+            raw = stack.enter_context(gzip.GzipFile("", "wb", 6, raw, 0))
+        text = io.TextIOWrapper(raw, encoding="utf-8", newline="")
+        writer = csv.writer(text, lineterminator="\n")
+        writer.writerow(names)
+        for part in row_chunks(reports.n_rows, 4096):
+            # float32 before text: the shortest digits that give the same number back.
+            values = reports.representations[part].astype(np.float32, copy=False).astype(np.str_).tolist()
+            ids = [reports.client_ids[code] for code in reports.client[part].tolist()]
+            rows = zip(reports.step[part].tolist(), ids, values, strict=True)
+            writer.writerows([step, client_id, *shares] for step, client_id, shares in rows)
+        text.detach()  # which flushes, but leaves the file open until it is synced
+
+
+def _feature_names(reports: ReportStream) -> tuple[str, ...]:
+    """Return the names of the features if they can head columns, else made-up ones."""
+    names, n_features = reports.features, reports.representations.shape[1]
+    if len(names) == n_features and not {"step", "client"} & set(names):
+        return names
+    return tuple(f"f{at}" for at in range(n_features))

@@ -1,0 +1,120 @@
+"""Real time cut into intervals: spans such as ``"6h"``, calendar months, and which interval a moment falls into."""
+
+import re
+from typing import Literal, TypeAlias
+
+import numpy as np
+
+from fielding._typing import Counts, Vector
+from fielding.errors import InputError, OptionError, echo, unknown_name
+
+Interval: TypeAlias = float | Literal["month"]
+"""A number of seconds (or of whatever unit the times of a trace have), or calendar months in UTC."""
+Align: TypeAlias = Literal["calendar", "client"]
+"""``"calendar"``: one origin for all clients; ``"client"``: every client's own first sample."""
+
+ALIGNMENTS: dict[str, str] = {
+    "calendar": "real dates: interval 0 begins at the same moment for all clients",
+    "client": "each client's own time: interval 0 begins at its first sample",
+}
+SECONDS = {"s": 1.0, "m": 60.0, "h": 3600.0, "d": 86_400.0, "w": 604_800.0}
+MOST_INTERVALS = 2**31
+LAST_MOMENT = 1e11
+"""Unix seconds beyond this (year 5138) have no calendar month: they are no dates but mistakes."""
+
+_DURATION = re.compile(r"([0-9]+(?:\.[0-9]+)?) *([smhdw]?)")
+
+
+def parse_interval(text: str | float) -> Interval:
+    """Return the interval that a text such as ``"1d"`` means, in seconds, or ``"month"``.
+
+    Parameters
+    ----------
+    text
+        A number of seconds, a number with one of the units s, m, h, d, w, or ``"month"``.
+
+    Examples
+    --------
+    >>> parse_interval("90m"), parse_interval("2w"), parse_interval("30"), parse_interval("month")
+    (5400.0, 1209600.0, 30.0, 'month')
+    """
+    if text == "month":
+        return "month"
+    return parse_span(text)
+
+
+def parse_span(text: str | float) -> float:
+    """Return a length of time in seconds; months are refused because they differ in length.
+
+    Examples
+    --------
+    >>> parse_span("1050d")
+    90720000.0
+    """
+    match = _DURATION.fullmatch(str(text).strip())
+    seconds = float(match[1]) * SECONDS.get(match[2], 1.0) if match else 0.0
+    if isinstance(text, bool) or not 0.0 < seconds < np.inf:
+        raise OptionError(f"{echo(text)} is no length of time; give a number of seconds, or one with s, m, h, d or w")
+    return seconds
+
+
+def checked_align(align: str) -> Align:
+    """Return the alignment, or raise with the known ones."""
+    if align == "calendar":
+        return "calendar"
+    if align == "client":
+        return "client"
+    raise unknown_name("alignment", align, ALIGNMENTS)
+
+
+def natural_unit(span: float) -> float:
+    """Return the longest of day, hour, minute and second that divides a span, or 0 if none does.
+
+    Intervals of whole days begin at midnight (UTC), those of whole hours at the full hour: real dates, not
+    the accident of when the first sample came.
+
+    Examples
+    --------
+    >>> natural_unit(30 * 86400.0), natural_unit(5400.0), natural_unit(0.5)
+    (86400.0, 60.0, 0.0)
+    """
+    return next((SECONDS[unit] for unit in "dhms" if span % SECONDS[unit] == 0.0), 0.0)
+
+
+def interval_indices(time: Vector, interval: Interval, first: Vector | float) -> Counts:
+    """Return the interval into which each moment falls, 0 being the one in which ``first`` lies.
+
+    Parameters
+    ----------
+    time
+        Moments, shape ``(n,)``.
+    interval
+        The length of an interval.
+    first
+        Where interval 0 begins: one moment for all rows or one per row, none later than its row's time.
+    """
+    if interval == "month":
+        return month_numbers(time) - month_numbers(np.asarray(first, dtype=np.float64))
+    indices = np.floor((time - first) / interval)
+    if indices.size and not float(indices.max()) < MOST_INTERVALS:
+        raise InputError(
+            f"the times span {float(np.ptp(time)):g}, which is {float(indices.max()):.3g} intervals of {interval:g}; "
+            "give a longer interval"
+        )
+    return indices.astype(np.int64)
+
+
+def month_numbers(time: Vector) -> Counts:
+    """Return the calendar month (UTC) of unix seconds as months since January 1970.
+
+    Examples
+    --------
+    >>> month_numbers(np.array([0.0, 86400.0 * 31])).tolist()
+    [0, 1]
+    """
+    if time.size and not float(np.abs(time).max()) < LAST_MOMENT:
+        raise InputError(
+            f"time {float(time.flat[np.abs(time).argmax()]):g} is no date in unix seconds; give an interval in seconds"
+        )
+    seconds = np.floor(time).astype(np.int64).astype("datetime64[s]")
+    return seconds.astype("datetime64[M]").astype(np.int64)

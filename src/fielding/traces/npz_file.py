@@ -1,0 +1,120 @@
+"""Arrays in and out of ``.npz`` files: nothing is ever unpickled, nothing is left half written."""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from difflib import get_close_matches
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from fielding.atomic import replaced_file
+from fielding.errors import FileFormatError, echo
+
+Array: TypeAlias = npt.NDArray[Any]
+"""An array of any type, as it came out of a file."""
+
+ZIP_MAGIC = b"PK"
+NPY_MAGIC = b"\x93NUMPY"
+
+
+def unreadable(path: Path, error: OSError) -> FileFormatError:
+    """Return the error for a file that the system will not let us read."""
+    return FileFormatError(f"{path} cannot be read ({error.strerror or error}); check the path and its permissions")
+
+
+def first_bytes(path: Path, size: int) -> bytes:
+    """Return the first bytes of a file, fewer if it is shorter."""
+    try:
+        with path.open("rb") as file:
+            return file.read(size)
+    except OSError as error:
+        raise unreadable(path, error) from None
+
+
+def missing_name(path: Path, *, kind: str, name: str, known: Sequence[str]) -> FileFormatError:
+    """Return the error for a column or an array that a file does not have, with the nearest that it has.
+
+    Examples
+    --------
+    >>> print(missing_name(Path("a.csv"), kind="column", name="label", known=["client", "time", "labels"]))
+    a.csv has no column 'label'; did you mean 'labels'? It has: 'client', 'time', 'labels'
+    """
+    near = get_close_matches(name, known, n=1, cutoff=0.5)
+    hint = f" did you mean {echo(near[0])}?" if near else ""
+    shown = ", ".join(echo(one) for one in known[:12]) + (", ..." if len(known) > 12 else "")
+    return FileFormatError(f"{path} has no {kind} {echo(name)};{hint} It has: {shown or 'nothing'}")
+
+
+def read_arrays(path: Path, required: Sequence[str], optional: Sequence[str] = ()) -> dict[str, Array]:
+    """Return the named arrays of an ``.npz`` file; other arrays in it are not even read.
+
+    Parameters
+    ----------
+    path
+        The file.
+    required
+        Names that must be there; a missing one is a :class:`FileFormatError` with the nearest name.
+    optional
+        Names that are left out of the answer when they are not there.
+    """
+    with _opened(path, required) as (names, load):
+        for name in required:
+            if name not in names:
+                raise missing_name(path, kind="array", name=name, known=names)
+        return {name: _loaded(path, name, load) for name in (*required, *optional) if name in names}
+
+
+def array_names(path: Path, wanted: Sequence[str]) -> list[str]:
+    """Return the names of the arrays in an ``.npz`` file; an error says which ones are wanted."""
+    with _opened(path, wanted) as (names, _):
+        return names
+
+
+@contextmanager
+def _opened(path: Path, wanted: Sequence[str]) -> Iterator[tuple[list[str], Callable[[str], Array]]]:
+    """Open the archive and give the names in it and a way to load one."""
+    start = first_bytes(path, len(NPY_MAGIC))
+    if not start:
+        raise FileFormatError(f"{path} is empty; an .npz file with {', '.join(wanted)} is wanted")
+    if not start.startswith(ZIP_MAGIC):
+        what = "a single .npy array" if start == NPY_MAGIC else f"no .npz file (it starts with {start!r})"
+        raise FileFormatError(f"{path} is {what}; write it with numpy.savez and the arrays {', '.join(wanted)}")
+    # Opened here and not by numpy, which forgets to close what it cannot read.
+    with path.open("rb") as file:
+        try:
+            archive = np.load(file, allow_pickle=False)
+        # Damaged bytes make zipfile and numpy raise almost anything, from struct.error to NotImplementedError.
+        except Exception as error:
+            raise FileFormatError(f"{path} is no readable .npz file ({_short(error)}); write it again") from None
+        with archive:
+            yield list(archive.files), archive.__getitem__
+
+
+def _loaded(path: Path, name: str, load: Callable[[str], Array]) -> Array:
+    try:
+        array = load(name)
+    except Exception as error:
+        if "allow_pickle" in str(error):
+            raise FileFormatError(
+                f"{path}: array {name!r} holds Python objects, which are never unpickled; save it as numbers or as "
+                "texts of fixed width (dtype U)"
+            ) from None
+        raise FileFormatError(f"{path}: array {name!r} is damaged ({_short(error)}); write the file again") from None
+    if not isinstance(array, np.ndarray):
+        raise FileFormatError(f"{path}: {name!r} is no array; write the file with numpy.savez")
+    return array
+
+
+def _short(error: Exception) -> str:
+    """Return the first line of an error, or its type when it has no text."""
+    lines = str(error).splitlines()
+    return lines[0][:100] if lines else type(error).__name__
+
+
+def write_arrays(path: Path, arrays: Mapping[str, Array], *, compress: bool) -> None:
+    """Write the arrays as an ``.npz`` file, whole or not at all; equal arrays give equal bytes."""
+    save = np.savez_compressed if compress else np.savez
+    with replaced_file(path) as file:
+        save(file, allow_pickle=False, **arrays)

@@ -1,0 +1,231 @@
+"""A trace: who saw which label when. Everything that drifts in Fielding starts as one of these."""
+
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+
+from fielding._typing import ClientId, Counts, Mask, Vector
+from fielding.client.report import checked_ids, id_order
+from fielding.errors import FileFormatError, InputError, OptionError, echo
+from fielding.traces.columns import encoded_ids, id_array, plain_numbers, text_names, whole_numbers
+from fielding.traces.intervals import Align, Interval, checked_align, interval_indices, natural_unit, parse_interval
+from fielding.traces.npz_file import Array, read_arrays, write_arrays
+
+Codes = npt.NDArray[np.int32]
+"""Positions in a list of ids or classes, one per row."""
+MOST_SAMPLES = 2**53
+"""Samples beyond this could not be counted exactly in a float64."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Trace:
+    """Labelled samples of many clients over time, in any order of rows.
+
+    Parameters
+    ----------
+    client_ids
+        The distinct clients, all whole numbers or all texts.
+    client
+        Whose sample a row is, as a position in ``client_ids``, shape ``(n_rows,)``.
+    time
+        When it came: unix seconds, or whatever number the user has, shape ``(n_rows,)``.
+    y
+        Its label, as a position in ``classes``, shape ``(n_rows,)``.
+    classes
+        The names of the labels.
+    x
+        Its features, shape ``(n_rows, ...)``, or None.
+    count
+        How many equal samples the row stands for, at least 1, shape ``(n_rows,)``; None means one each.
+
+    Raises
+    ------
+    InputError
+        If the parts do not fit together.
+
+    Examples
+    --------
+    >>> trace = Trace(client_ids=("a", "b"), client=np.array([0, 0, 1]), time=np.array([0.0, 9.0, 5.0]),
+    ...               y=np.array([0, 1, 1]), classes=("cat", "dog"))
+    >>> trace.interval_of("5s").tolist(), trace.interval_of("5s", align="client").tolist()
+    ([0, 1, 1], [0, 1, 0])
+    """
+
+    client_ids: tuple[ClientId, ...]
+    client: Codes
+    time: Vector
+    y: Codes
+    classes: tuple[str, ...]
+    x: Array | None = None
+    count: Counts | None = None
+
+    def __post_init__(self) -> None:
+        checked_ids(self.client_ids)
+        _check_classes(self.classes)
+        _check_codes("client", self.client, len(self.client_ids))
+        n_rows = self.client.shape[0]
+        if n_rows == 0:
+            raise InputError("the trace has no rows; at least one sample is needed")
+        for name, column in (("time", self.time), ("y", self.y), ("x", self.x), ("count", self.count)):
+            if column is not None and (column.shape[:1] != (n_rows,) or (column.ndim > 1 and name != "x")):
+                raise InputError(f"{name} has shape {column.shape} but client has {n_rows} rows; give one per sample")
+        _check_codes("y", self.y, len(self.classes))
+        if not np.isfinite(self.time).all():
+            row = int(np.argmin(np.isfinite(self.time)))
+            raise InputError(f"time in row {row} is {self.time[row]}; every sample needs a finite time")
+        _check_counts(self.count)
+
+    @property
+    def n_rows(self) -> int:
+        """Rows; with counts, a row may be many samples."""
+        return int(self.client.shape[0])
+
+    @property
+    def weights(self) -> Counts:
+        """How many samples each row stands for, shape ``(n_rows,)``."""
+        return np.ones(self.n_rows, dtype=np.int64) if self.count is None else self.count
+
+    def samples_per_client(self) -> Counts:
+        """Return how many samples each client has, shape ``(n_clients,)``."""
+        sums = np.bincount(self.client, weights=self.count, minlength=len(self.client_ids))
+        return sums.astype(np.int64)
+
+    def rows(self, keep: Mask) -> "Trace":
+        """Return a trace of some rows and of the clients that still have one; the classes stay."""
+        seen = np.zeros(len(self.client_ids), dtype=np.bool_)
+        seen[self.client[keep]] = True
+        codes = np.cumsum(seen, dtype=np.int32) - 1
+        return replace(
+            self,
+            client_ids=tuple(one for one, is_seen in zip(self.client_ids, seen.tolist(), strict=True) if is_seen),
+            client=codes[self.client[keep]].astype(np.int32),
+            time=self.time[keep],
+            y=self.y[keep],
+            x=None if self.x is None else self.x[keep],
+            count=None if self.count is None else self.count[keep],
+        )
+
+    def last(self, span: float) -> "Trace":
+        """Return the samples of the last ``span`` seconds.
+
+        A span of whole days ends with the day (UTC) of the last sample and begins at a midnight, one of whole hours
+        at a full hour, and so on; so the last 1,050 days are 1,050 dates.
+        """
+        if not 0.0 < span < np.inf:
+            raise OptionError(f"span is {echo(span)}; give a positive number of seconds")
+        end, unit = float(self.time.max()), natural_unit(span)
+        if unit > 0.0:
+            return self.rows(self.time >= (np.floor(end / unit) + 1.0) * unit - span)
+        return self.rows(self.time > end - span)
+
+    def most_active(self, n_clients: int) -> "Trace":
+        """Return the samples of the ``n_clients`` clients that have most; a tie goes to the lower id."""
+        if n_clients < 1:
+            raise OptionError(f"{echo(n_clients)} clients were asked for; keep at least one")
+        by_id = id_order(self.client_ids)
+        order = by_id[np.argsort(-self.samples_per_client()[by_id], kind="stable")]
+        chosen = np.zeros(len(self.client_ids), dtype=np.bool_)
+        chosen[order[:n_clients]] = True
+        return self.rows(chosen[self.client])
+
+    def first_times(self, interval: Interval, align: Align) -> Vector:
+        """Return where interval 0 of each client begins, shape ``(n_clients,)``.
+
+        On the calendar that is the first sample of the trace, moved back to midnight (UTC), the full hour, minute or
+        second if the interval is a whole number of those.
+        """
+        if align == "client":
+            first = np.full(len(self.client_ids), np.inf)
+            np.minimum.at(first, self.client, self.time)
+            return first
+        start = float(self.time.min())
+        unit = 0.0 if interval == "month" else natural_unit(interval)
+        return np.full(len(self.client_ids), np.floor(start / unit) * unit if unit > 0.0 else start)
+
+    def interval_of(self, interval: Interval | str, *, align: str = "calendar") -> Counts:
+        """Return the interval of each row, from 0, shape ``(n_rows,)``.
+
+        Parameters
+        ----------
+        interval
+            Seconds, a text such as ``"1d"``, or ``"month"``.
+        align
+            ``"calendar"``: all clients count from the same moment; ``"client"``: each from its own first sample.
+        """
+        length, known = parse_interval(interval), checked_align(align)
+        return interval_indices(self.time, length, self.first_times(length, known)[self.client])
+
+
+def _check_codes(name: str, codes: Array, n_known: int) -> None:
+    if codes.ndim != 1 or codes.dtype.kind not in "iu":
+        raise InputError(f"{name} has shape {codes.shape} and type {codes.dtype}; give one whole number per sample")
+    bad = (codes < 0) | (codes >= n_known)
+    if bad.any():
+        row = int(np.argmax(bad))
+        raise InputError(f"{name} in row {row} is {int(codes[row])}; it must lie between 0 and {n_known - 1}")
+
+
+def _check_classes(classes: tuple[str, ...]) -> None:
+    for name in classes:
+        if not (isinstance(name, str) and name and name.isprintable()):
+            raise InputError(f"class {echo(name)} is no name; use printable text of at least one character")
+    if len(set(classes)) < len(classes):
+        twice = next(name for name in classes if classes.count(name) > 1)
+        raise InputError(f"class {echo(twice)} stands twice in the list; each class needs a name of its own")
+
+
+def _check_counts(count: Counts | None) -> None:
+    if count is None:
+        return
+    if count.ndim != 1 or count.dtype.kind not in "iu":
+        raise InputError(f"count has shape {count.shape} and type {count.dtype}; give one whole number per row")
+    if int(count.min()) < 1:
+        raise InputError(
+            f"count in row {int(count.argmin())} is {int(count.min())}; a row stands for at least 1 sample"
+        )
+    if not float(count.sum(dtype=np.float64)) < MOST_SAMPLES:
+        raise InputError(f"the counts add up to {float(count.sum(dtype=np.float64)):g} samples; the most is 2^53")
+
+
+def read_trace(path: str | Path) -> Trace:
+    """Read a trace file: ``.npz`` with ``client``, ``time``, ``y``, ``classes`` and maybe ``x`` and ``count``.
+
+    Parameters
+    ----------
+    path
+        The file. ``client`` holds whole numbers or texts, ``time`` numbers, ``y`` positions in ``classes``.
+
+    Raises
+    ------
+    FileFormatError
+        If it is not such a file; the message names the array and the row.
+    """
+    path = Path(path)
+    arrays = read_arrays(path, ("client", "time", "y", "classes"), ("x", "count"))
+    try:
+        client_ids, client = encoded_ids(arrays["client"])
+        return Trace(
+            client_ids=tuple(client_ids),
+            client=client,
+            time=plain_numbers("time", arrays["time"]),
+            y=whole_numbers("y", arrays["y"], below=2**31).astype(np.int32),
+            classes=text_names("classes", arrays["classes"]),
+            x=arrays.get("x"),
+            count=whole_numbers("count", arrays["count"]) if "count" in arrays else None,
+        )
+    except InputError as error:
+        raise FileFormatError(f"{path}: {error}") from None
+
+
+def write_trace(trace: Trace, path: str | Path) -> None:
+    """Write a trace in the format of :func:`read_trace`, whole or not at all."""
+    arrays: dict[str, Array] = {
+        "client": id_array(trace.client_ids)[trace.client],
+        "time": trace.time,
+        "y": trace.y,
+        "classes": np.array(trace.classes),
+    }
+    arrays |= {name: array for name, array in (("x", trace.x), ("count", trace.count)) if array is not None}
+    write_arrays(Path(path), arrays, compress=True)

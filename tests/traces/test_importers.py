@@ -1,0 +1,195 @@
+import gzip
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from fielding.errors import FileFormatError
+from fielding.traces.csv_table import CHUNK
+from fielding.traces.importers import Columns, import_trace
+from fielding.traces.trace import read_trace, write_trace
+
+DAY = 86_400.0
+
+
+def write(folder: Path, content: str, name: str = "t.csv") -> Path:
+    path = folder / name
+    path.write_text(content, encoding="utf-8")
+    return path
+
+
+def test_a_csv_file_becomes_a_trace(tmp_path: Path) -> None:
+    path = write(tmp_path, "client,time,label,text\nbob,5,dog,x\nann,3.5,cat,\nbob,1e1,cat,y\n")
+
+    trace = import_trace(path)
+
+    assert trace.client_ids == ("ann", "bob")
+    assert trace.client.tolist() == [1, 0, 1]
+    assert trace.time.tolist() == [5.0, 3.5, 10.0]
+    assert trace.classes == ("cat", "dog")
+    assert trace.y.tolist() == [1, 0, 0]
+    assert trace.count is None
+
+
+def test_columns_are_found_by_the_names_the_user_gives(tmp_path: Path) -> None:
+    path = write(tmp_path, "what,who,n,when\n10,7,3,1\n9,12,2,2\n")
+
+    trace = import_trace(path, Columns(client="who", time="when", label="what", count="n"))
+
+    assert trace.client_ids == (7, 12)
+    assert trace.classes == ("9", "10")
+    assert trace.y.tolist() == [1, 0]
+    assert trace.weights.tolist() == [3, 2]
+
+
+def test_gzip_makes_no_difference(tmp_path: Path) -> None:
+    plain = write(tmp_path, "client,time,label\n1,2,a\n")
+    (tmp_path / "t.csv.gz").write_bytes(gzip.compress(plain.read_bytes()))
+
+    assert import_trace(tmp_path / "t.csv.gz").client_ids == import_trace(plain).client_ids == (1,)
+
+
+@pytest.mark.parametrize(
+    ("texts", "seconds"),
+    [
+        (["1970-01-02", "1970-01-03"], [DAY, 2 * DAY]),
+        (["1970-01-01 00:00:01.500", "1970-01-01T01:00"], [1.5, 3600.0]),
+        (["1970-01-01T01:00:00Z", "1970-01-01T01:00:00+01:00"], [3600.0, 0.0]),
+        (["1970-02", "1971-01"], [31 * DAY, 365 * DAY]),
+        (["-5", "0.25"], [-5.0, 0.25]),
+    ],
+)
+def test_times_may_be_numbers_dates_or_months(tmp_path: Path, texts: list[str], seconds: list[float]) -> None:
+    path = write(tmp_path, "client,time,label\n" + "".join(f"1,{text},a\n" for text in texts))
+
+    assert import_trace(path).time.tolist() == seconds
+
+
+def test_ids_with_leading_zeros_stay_texts(tmp_path: Path) -> None:
+    assert import_trace(write(tmp_path, "client,time,label\n0001,1,a\n2,2,a\n")).client_ids == ("0001", "2")
+
+
+def test_rows_that_stand_for_no_sample_are_left_out(tmp_path: Path) -> None:
+    path = write(tmp_path, "client,time,label,count\n1,0,a,0\n2,1,b,4\n")
+
+    trace = import_trace(path, Columns(count="count"))
+
+    assert trace.client_ids == (2,)
+    assert trace.weights.tolist() == [4]
+    assert trace.classes == ("a", "b")
+
+
+def test_progress_is_told_in_rows(tmp_path: Path) -> None:
+    path = write(tmp_path, "client,time,label\n" + "1,2,a\n" * (CHUNK + 5))
+    told: list[int] = []
+
+    import_trace(path, on_rows=told.append)
+
+    assert told == [CHUNK, CHUNK + 5]
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ("client,time\n", "has no column 'label'"),
+        ("client,time,label,count\n", "has a header but no rows"),
+        ("client,time,label,count\n1,1,a,1\n1,soon,a,1\n", "line 3, column 'time': 'soon' is no number"),
+        ("client,time,label,count\n1,1,a,1\n1,2022-01,a,1\n", "line 3, column 'time': '2022-01' is no number"),
+        ("client,time,label,count\n1,2022-01,a,1\n1,5,a,1\n", "line 3, column 'time': '5' is no date; write dates"),
+        ("client,time,label,count\n1,2022-13,a,1\n", "line 2, column 'time': '2022-13' is no date"),
+        ("client,time,label,count\n1,,a,1\n", "line 2, column 'time': '' is no date"),
+        ("client,time,label,count\n1,nan,a,1\n", "line 2, column 'time': 'nan' is no finite number"),
+        ("client,time,label,count\n1,-inf,a,1\n", "line 2, column 'time': '-inf' is no finite number"),
+        ("client,time,label,count\n1,1,a,-1\n", "line 2, column 'count': '-1' is no count; give a whole number"),
+        ("client,time,label,count\n1,1,a,nan\n", "line 2, column 'count': 'nan' is no count"),
+        ("client,time,label,count\n1,1,a,1.5\n", "line 2, column 'count': '1.5' is no count"),
+        ("client,time,label,count\n1,1,a,many\n", "line 2, column 'count': 'many' is no count"),
+        ("client,time,label,count\n1,1,a,\n", "line 2, column 'count': '' is no count"),
+        ("client,time,label,count\n1,1,a,0\n", "every count is 0; at least one sample is needed"),
+        ("client,time,label,count\n,1,a,1\n", "line 2, column 'client': '' is empty; every row needs a value here"),
+        ("client,time,label,count\n1,1,,1\n", "line 2, column 'label': '' is empty"),
+        ('client,time,label,count\n1,1,a,1\n"a\tb",1,a,1\n', "line 3, column 'client': 'a\\tb' is no name; use 1 to"),
+        (f"client,time,label,count\n{'x' * 2000},1,a,1\n", "(2000 characters) is no name"),
+        ('client,time,label,count\n1,1,"a\nb",1\n', "line 2, column 'label': 'a\\nb' is no name"),
+        ("client,time,label,count\n1,1,a,9007199254740993\n", "is no count"),
+    ],
+)
+def test_a_bad_cell_is_named_by_line_and_column(tmp_path: Path, content: str, message: str) -> None:
+    path = write(tmp_path, content)
+
+    with pytest.raises(FileFormatError) as caught:
+        import_trace(path, Columns(count="count"))
+
+    assert str(path) in str(caught.value)
+    assert message in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_a_bad_cell_beyond_the_first_chunk_is_named_by_its_own_line(tmp_path: Path) -> None:
+    path = write(tmp_path, "client,time,label\n" + "1,2,a\n" * (CHUNK + 7) + "1,x,a\n")
+
+    with pytest.raises(FileFormatError, match=f"line {CHUNK + 9}, column 'time': 'x'"):
+        import_trace(path)
+
+
+def test_the_most_ordinary_archive_becomes_a_trace(tmp_path: Path) -> None:
+    np.savez(
+        tmp_path / "t.npz",
+        who=["b", "a"],
+        when=["1970-01-02", "1970-01-01"],
+        label=["dog", "cat"],
+        n=[2, 3],
+    )
+
+    trace = import_trace(tmp_path / "t.npz", Columns(client="who", time="when", count="n"))
+
+    assert trace.client_ids == ("a", "b")
+    assert trace.client.tolist() == [1, 0]
+    assert trace.time.tolist() == [DAY, 0.0]
+    assert trace.classes == ("cat", "dog")
+    assert trace.weights.tolist() == [2, 3]
+
+
+def test_labels_that_are_numbers_name_themselves_or_take_the_names_of_the_classes(tmp_path: Path) -> None:
+    np.savez(tmp_path / "a.npz", client=[1, 1], time=[0, 1], y=[9, 3])
+    np.savez(tmp_path / "b.npz", client=[1, 1], time=[0, 1], y=[1, 0], classes=["zoo", "ape", "cat"])
+
+    assert import_trace(tmp_path / "a.npz").classes == ("3", "9")
+    assert import_trace(tmp_path / "a.npz").y.tolist() == [1, 0]
+    assert import_trace(tmp_path / "b.npz").classes == ("zoo", "ape", "cat")
+    assert import_trace(tmp_path / "b.npz").y.tolist() == [1, 0]
+
+
+@pytest.mark.parametrize(
+    ("changed", "message"),
+    [
+        ({"label": None}, "has no array 'label'"),
+        ({"time": np.array(["1970-01-01", "soon"])}, "time in row 1: 'soon' is no date"),
+        ({"time": np.array(["NaT", "1970-01-01"], "datetime64[s]")}, "time in row 0 is no date (NaT)"),
+        ({"count": np.array([1, -1])}, "count in row 1 is -1; a count is not negative"),
+        ({"count": np.array([0, 0])}, "every count is 0"),
+        ({"count": np.array([1])}, "count has 1 rows but client has 2"),
+        ({"client": np.array([b"x", b"y"])}, "client has shape (2,) and type |S1; give one whole number or text"),
+        ({"label": np.array([[1, 2]])}, "label has shape (1, 2)"),
+    ],
+)
+def test_a_bad_array_is_named_by_row(tmp_path: Path, changed: dict[str, np.ndarray | None], message: str) -> None:
+    good = {"client": [1, 2], "time": [0, 1], "label": ["a", "b"], "count": [1, 1]}
+    arrays = {name: array for name, array in (good | changed).items() if array is not None}
+    np.savez(tmp_path / "t.npz", **arrays)  # type: ignore[arg-type]
+
+    with pytest.raises(FileFormatError) as caught:
+        import_trace(tmp_path / "t.npz", Columns(count="count"))
+
+    assert message in str(caught.value)
+
+
+def test_an_imported_trace_can_be_written_and_imported_again(tmp_path: Path) -> None:
+    trace = import_trace(write(tmp_path, "client,time,label\nbob,5,dog\nann,3.5,cat\n"))
+    write_trace(trace, tmp_path / "t.npz")
+
+    for again in (read_trace(tmp_path / "t.npz"), import_trace(tmp_path / "t.npz")):
+        assert again.client_ids == trace.client_ids
+        assert again.classes == trace.classes
+        assert again.client.tolist() == trace.client.tolist()
+        assert again.y.tolist() == trace.y.tolist()
