@@ -1,0 +1,1 @@
+"""Benchmarks: ours, the peers and the bound take turns in one run, and their results are compared."""

@@ -1,0 +1,59 @@
+"""The command line as a whole: sub-commands, exit codes, one-line errors."""
+
+import sys
+from typing import Annotated
+
+import typer
+
+from fielding._version import __version__
+from fielding.cli.bench import bench_app
+from fielding.cli.console import complain
+from fielding.cli.data import data_app
+from fielding.cli.demo import demo
+from fielding.cli.replay import replay
+from fielding.cli.show import show
+from fielding.errors import FieldingError, InputError
+
+app = typer.Typer(
+    name="fielding",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+    help="Clustered federated learning that keeps its clusters right while the clients' data drift.",
+    epilog="Exit codes: 0 done, 1 failed, 2 wrong use or input, 130 or 143 after a signal.",
+)
+app.command()(demo)
+app.command()(replay)
+app.command()(show)
+app.add_typer(data_app, name="data")
+app.add_typer(bench_app, name="bench")
+
+
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"fielding {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _global_options(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version and exit.")
+    ] = False,
+) -> None:
+    """Run before any sub-command."""
+
+
+def main() -> None:
+    """Run the command line; every expected failure is one line on standard error."""
+    try:
+        app()
+    except InputError as error:
+        complain(str(error))
+        sys.exit(2)
+    except (FieldingError, OSError, MemoryError) as error:
+        complain(str(error) or type(error).__name__)
+        sys.exit(1)
+    except KeyboardInterrupt:
+        complain("interrupted")
+        sys.exit(130)

@@ -1,0 +1,85 @@
+"""`fielding bench`: ours, the peers and the bound in one run."""
+
+from dataclasses import asdict
+from typing import Annotated
+
+import typer
+
+from fielding.cli.console import progress_bar, say, say_json, say_table
+from fielding.cli.options import JsonOutput, Quiet
+
+bench_app = typer.Typer(help="Measure Fielding beside its peers, in turns, in one run.", no_args_is_help=True)
+
+
+@bench_app.callback()
+def _bench() -> None:
+    """Keep `coordinator` a sub-command even while it is the only one."""
+
+
+@bench_app.command()
+def coordinator(
+    clients: Annotated[int, typer.Option(help="Clients of the comparison with scikit-learn.")] = 5078,
+    labels: Annotated[int, typer.Option(help="Labels.")] = 100,
+    k_max: Annotated[int, typer.Option(help="Most clusters.")] = 10,
+    repeat: Annotated[int, typer.Option(help="Turns of each contender.")] = 3,
+    largest: Annotated[int, typer.Option(help="Clients of the largest size, from 10,000 up in steps of ten.")] = 10**6,
+    as_json: JsonOutput = False,
+    quiet: Quiet = False,
+) -> None:
+    """Time re-clustering against scikit-learn, and adjusting and re-clustering up to a million clients.
+
+    Only ratios taken in one run are solid: machines differ and are busy.
+    """
+    from fielding.bench.adjusting import compare_adjusting
+    from fielding.bench.clustering import METRICS, compare_clustering
+    from fielding.bench.importing import import_seconds
+    from fielding.bench.scaling import measure_scaling
+
+    sizes = [size for size in (10**4, 10**5, 10**6, 10**7) if size <= largest]
+    with progress_bar("bench", 3 * len(METRICS) * repeat + len(sizes) + 2, quiet=quiet) as advance:
+        clustering = compare_clustering(clients, labels, k_max=k_max, repeat=repeat, on_turn=advance)
+        adjusting = compare_adjusting(clients, labels, repeat=max(5, repeat))
+        advance(1)
+        scaling = []
+        for size in sizes:
+            scaling.append(measure_scaling(size, labels, "l1"))
+            advance(1)
+        imported = import_seconds(repeat=max(5, repeat))
+        advance(1)
+    record = {
+        "clients": clients,
+        "labels": labels,
+        "k_max": k_max,
+        "repeat": repeat,
+        "paper": {"adjust_s": 2.0, "recluster_s": 15.6, "clients": 5078, "labels": 100},
+        "clustering": [asdict(row) for row in clustering],
+        "adjusting": [asdict(row) for row in adjusting],
+        "scaling": [asdict(row) for row in scaling],
+        "import": asdict(imported),
+    }
+    if as_json:
+        say_json(record)
+        return
+    _say_tables(record)
+
+
+def _say_tables(record: dict[str, object]) -> None:
+    shape = f"{record['clients']} x {record['labels']}"
+    titles = {
+        "clustering": f"Re-clustering {shape}, K = 2..{record['k_max']}, against KMeans(n_init=10) + silhouette_score",
+        "adjusting": f"Adjusting {shape} to 10 centers in L1",
+        "scaling": "Growing: start, adjust all, re-cluster all (seconds), one client (microseconds), memory",
+    }
+    for name, title in titles.items():
+        rows = record[name]
+        if isinstance(rows, list) and rows:
+            say_table(title, [list(rows[0]), *[[_plain(value) for value in row.values()] for row in rows]])
+            say("")
+    imported = record["import"]
+    if isinstance(imported, dict):
+        say(", ".join(f"{name.replace('_', ' ')} {_plain(value)}" for name, value in imported.items()))
+    say("The paper, on its server: 2.0 s to adjust and 15.6 s to re-cluster 5,078 x 100 (other hardware).")
+
+
+def _plain(value: object) -> str:
+    return f"{value:.3g}" if isinstance(value, float) else str(value)

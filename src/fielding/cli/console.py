@@ -1,0 +1,53 @@
+"""What goes to the terminal: results to standard output, progress and complaints to standard error."""
+
+import json
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.table import Table
+
+Advance = Callable[[int], None]
+
+
+def complain(message: str) -> None:
+    """Print one line about what went wrong."""
+    sys.stderr.write(f"error: {' '.join(message.split())}\n")
+
+
+def say(message: str) -> None:
+    """Print a line of results."""
+    sys.stdout.write(f"{message}\n")
+
+
+def say_json(record: object) -> None:
+    """Print results for programs."""
+    say(json.dumps(record, indent=2))
+
+
+def say_table(title: str, rows: Sequence[Sequence[str]]) -> None:
+    """Print a table; the first row holds the column heads, numbers are flushed right."""
+    table = Table(title=title, title_justify="left", header_style="bold", box=None, pad_edge=False)
+    for at, head in enumerate(rows[0]):
+        table.add_column(head, justify="left" if at == 0 else "right", overflow="fold")
+    for row in rows[1:]:
+        table.add_row(*row)
+    Console(soft_wrap=False).print(table, markup=False)
+
+
+@contextmanager
+def progress_bar(what: str, total: int | None, *, quiet: bool) -> Iterator[Advance]:
+    """Show how far a long work has come; nothing if quiet or if standard error is not a terminal."""
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TextColumn("{task.fields[note]}"),
+        TimeRemainingColumn(),
+    )
+    console = Console(stderr=True)
+    with Progress(*columns, console=console, disable=quiet or not console.is_terminal, transient=True) as progress:
+        task = progress.add_task(what, total=total, note="")
+        yield lambda amount: progress.advance(task, amount)

@@ -1,0 +1,132 @@
+"""`fielding data`: what a file holds, and how to turn it into a trace or into reports."""
+
+from dataclasses import asdict
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from fielding.cli.console import progress_bar, say, say_json
+from fielding.cli.description import say_description
+from fielding.cli.options import JsonOutput, KindOption, MetricOption, Quiet
+from fielding.client.drift import DRIFT_TESTS, drift_test_named
+from fielding.records.report_file import read_reports, write_reports
+from fielding.traces.csv_table import open_table
+from fielding.traces.histograms import WindowPlan, report_stream
+from fielding.traces.importers import Columns, import_trace
+from fielding.traces.intervals import parse_span
+from fielding.traces.npz_file import array_names
+from fielding.traces.trace import Trace, write_trace
+
+data_app = typer.Typer(help="Look at data, import traces, turn traces into reports.", no_args_is_help=True)
+
+Source = Annotated[Path, typer.Argument(help="A .npz or .csv[.gz] file.")]
+ClientColumn = Annotated[str, typer.Option("--client", help="Column that says who.")]
+TimeColumn = Annotated[str, typer.Option("--time", help="Column that says when: unix seconds, ISO dates or months.")]
+LabelColumn = Annotated[str, typer.Option("--label", help="Column that says what: the class.")]
+CountColumn = Annotated[str | None, typer.Option("--count", help="Column that says how many equal samples.")]
+Last = Annotated[str | None, typer.Option("--last", help="Keep only the last so much time, e.g. 1050d.")]
+MostActive = Annotated[int | None, typer.Option("--clients", help="Keep only the so many most active clients.")]
+IntervalOption = Annotated[str, typer.Option("--interval", help="Real time between arrivals: 6h, 1d, month, ...")]
+Gap = Annotated[int, typer.Option(help="Rounds between arrivals.")]
+Window = Annotated[int, typer.Option(help="Rounds that a sample stays visible.")]
+AlignOption = Annotated[str, typer.Option("--align", help="calendar (real dates) or client (each one's own start).")]
+Detector = Annotated[str, typer.Option(help=f"When a client reports: {', '.join(DRIFT_TESTS)}.")]
+
+
+def read_trace_with_progress(source: Path, columns: Columns, *, quiet: bool) -> Trace:
+    """Read a trace, showing the rows read so far."""
+    with progress_bar(f"reading {source.name}", None, quiet=quiet) as advance:
+        seen = 0
+
+        def count_rows(n_rows: int) -> None:
+            nonlocal seen
+            advance(n_rows - seen)
+            seen = n_rows
+
+        return import_trace(source, columns, on_rows=count_rows)
+
+
+def narrowed(trace: Trace, last: str | None, clients: int | None) -> Trace:
+    """Return the part of a trace that was asked for."""
+    trace = trace if last is None else trace.last(parse_span(last))
+    return trace if clients is None else trace.most_active(clients)
+
+
+@data_app.command()
+def info(
+    file: Source,
+    client: ClientColumn = "client",
+    time: TimeColumn = "time",
+    label: LabelColumn = "label",
+    count: CountColumn = None,
+    last: Last = None,
+    clients: MostActive = None,
+    interval: IntervalOption = "1d",
+    gap: Gap = 2,
+    window: Window = 100,
+    align: AlignOption = "calendar",
+    metric: MetricOption = "l1",
+    kind: KindOption = "histogram",
+    as_json: JsonOutput = False,
+    quiet: Quiet = False,
+) -> None:
+    """Tell what a trace or a file of reports holds, and how much it drifts beyond sampling noise.
+
+    For a trace: rows, clients, classes, span; the L1 distance between a client's label shares of consecutive
+    intervals and what sampling alone would give. Then, for its windowed histograms or for the reports in the file: the
+    largest step of one client (delta) and the largest distance within the clusters of the first step (Delta).
+    """
+    from fielding.engine.inspection import inspect_reports, inspect_trace
+
+    if is_reports(file):
+        say_description(asdict(inspect_reports(read_reports(file, kind), metric)), as_json=as_json)
+        return
+    columns = Columns(client=client, time=time, label=label, count=count)
+    trace = narrowed(read_trace_with_progress(file, columns, quiet=quiet), last, clients)
+    plan = WindowPlan(interval=interval, gap=gap, window=window, align=align)
+    say_description(asdict(inspect_trace(trace, plan, metric)), as_json=as_json)
+
+
+@data_app.command("import")
+def import_file(
+    file: Source,
+    out: Annotated[Path, typer.Option("--out", "-o", help="File to write: .npz (with --reports also .csv[.gz]).")],
+    client: ClientColumn = "client",
+    time: TimeColumn = "time",
+    label: LabelColumn = "label",
+    count: CountColumn = None,
+    last: Last = None,
+    clients: MostActive = None,
+    reports: Annotated[bool, typer.Option("--reports", help="Write label-histogram reports for `replay`.")] = False,
+    interval: IntervalOption = "1d",
+    gap: Gap = 2,
+    window: Window = 100,
+    align: AlignOption = "calendar",
+    detector: Detector = "chi2",
+    as_json: JsonOutput = False,
+    quiet: Quiet = False,
+) -> None:
+    """Turn a CSV or npz file with client, time and label into a trace, or with --reports into reports for replay."""
+    columns = Columns(client=client, time=time, label=label, count=count)
+    trace = narrowed(read_trace_with_progress(file, columns, quiet=quiet), last, clients)
+    written: dict[str, int | str] = {"file": str(out), "clients": len(trace.client_ids), "classes": len(trace.classes)}
+    if reports:
+        plan = WindowPlan(interval=interval, gap=gap, window=window, align=align)
+        stream = report_stream(trace, plan=plan, drift_test=drift_test_named(detector))
+        write_reports(stream, out)
+        written |= {"reports": stream.n_rows, "steps": len(stream)}
+    else:
+        write_trace(trace, out)
+        written |= {"rows": trace.n_rows}
+    if as_json:
+        say_json(written)
+    elif not quiet:
+        say(", ".join(f"{name} {value}" for name, value in written.items()))
+
+
+def is_reports(file: Path) -> bool:
+    """Return whether a file holds reports rather than a trace, by the names of its columns."""
+    is_npz = file.suffix == ".npz"
+    names = array_names(file, ["client", "time", "y"]) if is_npz else open_table(file).header
+    return "representation" in names or ("step" in names and "client" in names)

@@ -1,0 +1,73 @@
+"""Options that several commands share, and the policy they add up to."""
+
+from fractions import Fraction
+from typing import Annotated, cast
+
+import typer
+
+from fielding.coordinator.clustering import PARTITIONERS, Clusterer
+from fielding.coordinator.policy import Policy, trigger_named
+from fielding.coordinator.trigger import TRIGGERS
+from fielding.coordinator.warm_start import INHERIT
+from fielding.distance import METRICS, Kind
+from fielding.errors import OptionError, echo
+
+
+def _names(known: dict[str, object]) -> str:
+    return ", ".join(known)
+
+
+KindOption = Annotated[str, typer.Option(help="histogram (shares that sum to 1) or vector (any numbers).")]
+MetricOption = Annotated[str, typer.Option(help=f"Distance: {_names({**METRICS})}.")]
+TriggerOption = Annotated[str, typer.Option(help=f"When to re-cluster: {_names({**TRIGGERS})}.")]
+Tau = Annotated[
+    str, typer.Option(help="Center-shift: factor of the mean distance between centers, e.g. 1/3, 0.5, inf.")
+]
+Reference = Annotated[str, typer.Option(help="Center-shift: measured since the previous event or last-global.")]
+KMax = Annotated[int, typer.Option(help="Most clusters.")]
+Partitioner = Annotated[str, typer.Option(help=f"How to group: {_names({**PARTITIONERS})}.")]
+Hysteresis = Annotated[float, typer.Option(help="Keep the number of clusters unless the silhouette gains more.")]
+Inherit = Annotated[str, typer.Option(help=f"What a new cluster's model is made of: {_names({**INHERIT})}.")]
+Seed = Annotated[int, typer.Option(help="Seed of all random choices.")]
+JsonOutput = Annotated[bool, typer.Option("--json", help="Print the results as JSON.")]
+Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress, no table.")]
+
+
+def parse_factor(text: str) -> float:
+    """Return a number written as a decimal, a fraction or ``inf``.
+
+    Examples
+    --------
+    >>> parse_factor("1/4"), parse_factor("inf")
+    (0.25, inf)
+    """
+    try:
+        return float("inf") if text.strip().lower() in ("inf", "infinity") else float(Fraction(text))
+    except (ValueError, ZeroDivisionError):
+        raise OptionError(f"{echo(text)} is not a number; write for example 0.5, 1/3 or inf") from None
+
+
+def policy_from_options(
+    *,
+    kind: str,
+    metric: str,
+    trigger: str,
+    tau: str,
+    reference: str,
+    k_max: int,
+    partitioner: str,
+    hysteresis: float,
+    inherit: str,
+    seed: int,
+) -> Policy:
+    """Return the policy that the options of a command describe."""
+    is_shift = trigger == "center-shift"
+    options: dict[str, object] = {"tau": parse_factor(tau), "reference": reference} if is_shift else {}
+    return Policy(
+        kind=cast(Kind, kind),
+        metric=metric,
+        trigger=trigger_named(trigger, options),
+        clusterer=Clusterer(partitioner=partitioner, k_max=k_max, hysteresis=hysteresis),
+        inherit=inherit,
+        seed=seed,
+    )

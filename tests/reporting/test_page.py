@@ -1,0 +1,63 @@
+from html import unescape
+from typing import TYPE_CHECKING
+
+import pytest
+
+from fielding.reporting.figures import Line, lines_figure
+from fielding.reporting.page import Card, Section, page_html
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from playwright.sync_api import Page
+
+EVIL = "<script>document.title='taken'</script>"
+
+
+def evil_page() -> str:
+    figure = lines_figure([Line(name=EVIL, x=[0, 1], y=[0.5, 1.0])], x_title=EVIL, y_title="y", events=[1])
+    return page_html(
+        EVIL,
+        EVIL,
+        cards=[Card(name=EVIL, value=EVIL, note=EVIL)],
+        sections=[Section(title=EVIL, text=EVIL, figure=figure), Section(title="table", table=[[EVIL], [EVIL]])],
+        footer=EVIL,
+    )
+
+
+def test_texts_are_escaped() -> None:
+    html = evil_page()
+    outside_library = html.split("</style>")[1].split("<body>")[1]
+
+    assert EVIL not in outside_library
+    assert EVIL in unescape(outside_library)
+
+
+@pytest.mark.browser
+def test_no_text_runs_as_a_script(page: "Page", tmp_path: "Path") -> None:
+    (tmp_path / "page.html").write_text(evil_page())
+
+    page.goto((tmp_path / "page.html").as_uri())
+    page.wait_for_selector(".js-plotly-plot .main-svg")
+
+    assert page.title() == EVIL
+    assert page.locator(".card").count() == 1
+    assert page.locator("td").inner_text() == EVIL
+
+
+@pytest.mark.browser
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("width", [390, 1280])
+def test_the_page_fits_phones_and_both_color_schemes(
+    page: "Page", tmp_path: "Path", scheme: str, width: int
+) -> None:
+    (tmp_path / "page.html").write_text(evil_page())
+
+    page.emulate_media(color_scheme=scheme)  # type: ignore[arg-type]
+    page.set_viewport_size({"width": width, "height": 900})
+    page.goto((tmp_path / "page.html").as_uri())
+    page.wait_for_selector(".js-plotly-plot .main-svg")
+
+    assert page.evaluate("document.documentElement.scrollWidth") <= width
+    background = page.evaluate("getComputedStyle(document.body).backgroundColor")
+    assert (background == "rgb(13, 17, 23)") == (scheme == "dark")
