@@ -63,7 +63,7 @@ format: $(DEV)  ## put the code into the house format
 .PHONY: clean
 clean:  ## remove .venv, caches and builds; results of runs stay
 	@rm -rf $(VENV) build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
-	@find src tests benchmarks examples experiments -name __pycache__ -type d -prune -exec rm -rf {} +
+	@find src tests examples experiments -name __pycache__ -type d -prune -exec rm -rf {} +
 
 .PHONY: help
 help:  ## show this list

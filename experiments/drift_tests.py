@@ -4,8 +4,8 @@ Run ``python experiments/drift_tests.py`` (under a minute); the same seed gives 
 """
 
 import argparse
-import os
 import math
+import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import product

@@ -136,7 +136,9 @@ def run_strategy(strategy: Strategy, trace: Trace, plan: WindowPlan, seed: int) 
         )
         run.steps.append(step)
         run.distance.append(None if np.isnan(measured.mean) else measured.mean)
-        run.n_clusters.append(int(coordinator.clusters.live.sum()) if membership is not None and coordinator.clusters else 1)
+        run.n_clusters.append(
+            int(coordinator.clusters.live.sum()) if membership is not None and coordinator.clusters else 1
+        )
     return run
 
 
@@ -172,9 +174,7 @@ def clusters_of(coordinator: Coordinator, truth: Registry) -> Membership:
     alone = iter(range(-1, -len(truth) - 1, -1))
     ids = coordinator.cluster_ids()
     known = coordinator.registry
-    table = [
-        int(ids[known.row_of(client_id)]) if client_id in known else next(alone) for client_id in truth.client_ids
-    ]
+    table = [int(ids[known.row_of(client_id)]) if client_id in known else next(alone) for client_id in truth.client_ids]
     _, labels = np.unique(table, return_inverse=True)
     return labels.astype(np.int32)
 
@@ -269,9 +269,11 @@ def write(out: Path, chosen: list[Setting], results: dict[str, list[Run]]) -> No
     parts = [section for setting in chosen for section in sections(setting, results[setting.name])]
     page = page_html(
         "Do clusters stay alike while data drift?",
-        "The first figure of the Fielding paper on stand-ins for its data: commits to zephyr by author, recorded crimes "
-        "by area. Lower is better.",
-        cards=[Card(name=setting.name, value=fall(results[setting.name]), note="Fielding (paper)") for setting in chosen],
+        "The first figure of the Fielding paper on stand-ins for its data: commits to zephyr by author, recorded "
+        "crimes by area. Lower is better.",
+        cards=[
+            Card(name=setting.name, value=fall(results[setting.name]), note="Fielding (paper)") for setting in chosen
+        ],
         sections=parts,
     )
     (out / "heterogeneity.html").write_text(page)

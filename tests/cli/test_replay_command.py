@@ -5,6 +5,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+
 from tests.cli.invoke import assert_one_line_error, fielding, start_fielding
 
 FIELDS = {"step", "n_reports", "n_moved", "shift", "theta", "reclustered", "n_clusters", "mean_client_distance"}
@@ -76,7 +77,9 @@ def test_events_name_who_reported_and_who_moved(replayed: Path) -> None:
 
 
 def test_equal_replays_are_equal_to_the_byte(replayed: Path, tmp_path: Path) -> None:
-    again = fielding("replay", write_stream(tmp_path / "reports.npz"), "--out", tmp_path / "out", "--quiet", "--no-page")
+    again = fielding(
+        "replay", write_stream(tmp_path / "reports.npz"), "--out", tmp_path / "out", "--quiet", "--no-page"
+    )
 
     assert (again.returncode, again.stdout, again.stderr) == (0, "", "")
     for name in ("decisions.jsonl", "events.jsonl", "coordinator.ckpt", "summary.json"):

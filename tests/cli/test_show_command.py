@@ -2,9 +2,9 @@ import json
 from pathlib import Path
 
 import numpy as np
-from tests.cli.invoke import assert_one_line_error, fielding
 
 from fielding import Coordinator, Policy, ReportBatch, save_coordinator
+from tests.cli.invoke import assert_one_line_error, fielding
 
 
 def test_show_tells_what_a_checkpoint_holds(tmp_path: Path) -> None:

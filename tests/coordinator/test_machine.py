@@ -16,7 +16,7 @@ from fielding.errors import ReportError
 
 CLIENTS = [f"c{number:02d}" for number in range(14)]
 SHARES = st.lists(st.integers(0, 4), min_size=3, max_size=3)
-TRIGGERS = {
+TRIGGERS: dict[str, tuple[str, dict[str, object]]] = {
     "paper": ("center-shift", {}),
     "creep": ("center-shift", {"reference": "last-global"}),
     "tau 0": ("center-shift", {"tau": 0.0}),

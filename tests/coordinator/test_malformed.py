@@ -2,6 +2,7 @@
 
 import copy
 from collections import Counter
+from collections.abc import Callable
 
 import numpy as np
 import pytest
@@ -47,7 +48,8 @@ def mutated(rng: np.random.Generator) -> np.ndarray:
     return row
 
 
-BAD_ROWS = {
+Maker = Callable[[np.random.Generator], object]
+BAD_ROWS: dict[str, Maker] = {
     "poisoned": poisoned,
     "random bytes": random_bytes,
     "mutated": mutated,
@@ -68,7 +70,7 @@ BAD_ROWS = {
     "bytes": lambda rng: rng.bytes(24),
     "a deceiver": lambda _rng: Deceiver(),
 }
-BAD_IDS = {
+BAD_IDS: dict[str, Maker] = {
     "long": lambda rng: "x" * int(rng.integers(1025, 5000)),
     "empty": lambda _rng: "",
     "control": lambda rng: f"c{chr(int(rng.integers(0, 32)))}",
@@ -115,12 +117,13 @@ def running_coordinator() -> Coordinator:
 def malformed_report(rng: np.random.Generator) -> tuple[str, ClientReport]:
     if rng.random() < 0.75:
         name = str(rng.choice(sorted(BAD_ROWS)))
-        row, client_id = BAD_ROWS[name](rng), f"c{rng.integers(30):02d}"
+        row: object = BAD_ROWS[name](rng)
+        client_id: object = f"c{rng.integers(30):02d}"
     else:
         name = str(rng.choice(sorted(BAD_IDS)))
         row, client_id = good_row(rng), BAD_IDS[name](rng)
         name = f"{name} id"
-    return name, ClientReport(client_id=client_id, representation=row)
+    return name, ClientReport(client_id=client_id, representation=row)  # type: ignore[arg-type]
 
 
 def assert_unchanged(before: Snapshot, coordinator: Coordinator) -> None:

@@ -140,4 +140,4 @@ def test_rules_without_a_name_cannot_be_written_down(tmp_path: Path) -> None:
             return {}
 
     with pytest.raises(OptionError, match="registered name"):
-        save_coordinator(Coordinator(Policy(clusterer=Clusterer(partitioner=Custom()))), tmp_path / "c")  # type: ignore[arg-type]
+        save_coordinator(Coordinator(Policy(clusterer=Clusterer(partitioner=Custom()))), tmp_path / "c")

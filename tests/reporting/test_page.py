@@ -48,9 +48,7 @@ def test_no_text_runs_as_a_script(page: "Page", tmp_path: "Path") -> None:
 @pytest.mark.browser
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 @pytest.mark.parametrize("width", [390, 1280])
-def test_the_page_fits_phones_and_both_color_schemes(
-    page: "Page", tmp_path: "Path", scheme: str, width: int
-) -> None:
+def test_the_page_fits_phones_and_both_color_schemes(page: "Page", tmp_path: "Path", scheme: str, width: int) -> None:
     (tmp_path / "page.html").write_text(evil_page())
 
     page.emulate_media(color_scheme=scheme)  # type: ignore[arg-type]

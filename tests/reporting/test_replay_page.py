@@ -43,7 +43,9 @@ def test_the_stack_of_clusters_adds_up_to_the_active_clients(rows: list[dict[str
 def test_the_page_draws_all_four_figures_without_a_network(
     page: "Page", tmp_path: "Path", rows: list[dict[str, "Json"]]
 ) -> None:
-    html = replay_page(rows, replay_summary(rows), {"source": "a <b>file</b>.npz", "fielding": "0", "policy": {"tau": 0.3}})
+    html = replay_page(
+        rows, replay_summary(rows), {"source": "a <b>file</b>.npz", "fielding": "0", "policy": {"tau": 0.3}}
+    )
     (tmp_path / "page.html").write_text(html)
 
     page.goto((tmp_path / "page.html").as_uri())

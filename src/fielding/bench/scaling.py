@@ -10,6 +10,7 @@ import sys
 import time
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
+from pathlib import Path
 
 import numpy as np
 
@@ -51,7 +52,7 @@ def measure_scaling(n_clients: int, n_labels: int, metric: str) -> ScalingRow:
 def scaling_row(n_clients: int, n_labels: int, metric: str) -> ScalingRow:
     """Measure one size in this process, which should do nothing else."""
     _warm_up(n_labels, metric)
-    before = _peak_bytes()
+    before = _resident_bytes()
     batch = ReportBatch(
         client_ids=range(n_clients),
         representations=planted_histograms(n_clients, n_labels, rng=stream(5, "bench-scaling")),
@@ -86,15 +87,28 @@ def _single_client_us(coordinator: Coordinator, batch: ReportBatch) -> tuple[flo
     """Return microseconds to take one report and to look one client up."""
     some = np.linspace(0, len(batch.client_ids) - 1, N_SINGLE).astype(int).tolist()
     reports = [ClientReport(client_id=one, representation=batch.representations[one]) for one in some]
-    received = _seconds(lambda: [coordinator.receive(report) for report in reports])
+    received = _seconds(lambda: _receive_all(coordinator, reports))
     looked_up = _seconds(lambda: [coordinator.cluster_of(one) for one in some])
     return 1e6 * received / N_SINGLE, 1e6 * looked_up / N_SINGLE
+
+
+def _receive_all(coordinator: Coordinator, reports: list[ClientReport]) -> None:
+    for report in reports:
+        coordinator.receive(report)
 
 
 def _seconds(work: Callable[[], object]) -> float:
     start = time.perf_counter()
     work()
     return time.perf_counter() - start
+
+
+def _resident_bytes() -> int:
+    """Return the memory that is held now, where the system tells; else the most so far."""
+    try:
+        return int(Path("/proc/self/statm").read_text().split()[1]) * resource.getpagesize()
+    except OSError:
+        return _peak_bytes()
 
 
 def _peak_bytes() -> int:

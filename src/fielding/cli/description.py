@@ -1,19 +1,32 @@
 """A record of numbers as lines for people or as JSON."""
 
+from datetime import UTC, datetime
+
 from fielding.cli.console import say, say_json
+
+_MOMENTS = ("first_time", "last_time")
+_EARLIEST = 1e8
+"""Numbers below this are no unix time that anybody means: 1973."""
 
 
 def say_description(record: dict[str, object], *, as_json: bool) -> None:
-    """Print a record; nested ones in one line."""
+    """Print a record of records, each under its name."""
     if as_json:
         say_json(record)
         return
-    width = max(len(name) for name in record)
-    for name, value in record.items():
-        say(f"{name.replace('_', ' '):<{width}}  {_plain(value)}")
+    for title, values in record.items():
+        say(title)
+        if isinstance(values, dict):
+            width = max(len(str(name)) for name in values)
+            for name, value in values.items():
+                say(f"  {str(name).replace('_', ' '):<{width}}  {_plain(str(name), value)}")
 
 
-def _plain(value: object) -> str:
+def _plain(name: str, value: object) -> str:
     if isinstance(value, dict):
-        return ", ".join(f"{name} {_plain(inner)}" for name, inner in value.items())
+        return ", ".join(f"{inner} {_plain(inner, number)}" for inner, number in value.items())
+    if name in _MOMENTS and isinstance(value, float) and value > _EARLIEST:
+        return datetime.fromtimestamp(value, UTC).strftime("%Y-%m-%d %H:%M")
+    if name == "span" and isinstance(value, float):
+        return f"{value / 86_400.0:.6g} days"
     return "-" if value is None else f"{value:.4g}" if isinstance(value, float) else str(value)

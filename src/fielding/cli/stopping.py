@@ -26,7 +26,7 @@ def stop_on_signal() -> Iterator[StopRequest]:
 
     def note(number: int, _frame: FrameType | None) -> None:
         request.received = number
-        signal.signal(number, before[number])
+        signal.signal(number, before[signal.Signals(number)])
 
     before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
     for number in before:

@@ -1,6 +1,7 @@
 """Stages 5 to 8 in one call: reports in, groups and mixing weights out."""
 
 from dataclasses import replace
+from typing import cast
 
 import numpy as np
 
@@ -261,7 +262,7 @@ def _as_row(representation: Floats) -> Floats:
         shape = ()
     if len(shape) != 1:
         raise ReportError(f"a representation has shape {shape}; it must be (n_features,)")
-    return np.asarray(representation)[np.newaxis]
+    return cast(Floats, np.asarray(representation)[np.newaxis])
 
 
 def _check_inbox(inbox: dict[ClientId, Floats], batch: ReportBatch) -> None:

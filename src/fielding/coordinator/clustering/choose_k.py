@@ -1,7 +1,9 @@
 """Stage 7: how many clusters, by the mean silhouette of one candidate partition per K."""
 
+import math
 from collections.abc import Mapping
 
+from fielding._typing import Vector
 from fielding.coordinator.points import Points
 from fielding.distance import TIE
 
@@ -47,7 +49,7 @@ def choose_k(
     best = max(silhouettes.values())
     if best < min_silhouette:
         return 1
-    if hysteresis > 0.0 and current in silhouettes and best - silhouettes[current] <= hysteresis:
+    if hysteresis > 0.0 and current is not None and best - silhouettes.get(current, -math.inf) <= hysteresis:
         return current
     return min(k for k, score in silhouettes.items() if score >= best - TIE)
 
@@ -63,7 +65,7 @@ def count_distinct(points: Points, limit: int) -> int:
     >>> count_distinct(Points(np.array([[1.0], [2.0], [1.0], [3.0]])), limit=2)
     2
     """
-    found = []
+    found: list[Vector] = []
     for _, rows in points.chunks(PEEK):
         for known in found:
             rows = rows[(rows != known).any(axis=1)]

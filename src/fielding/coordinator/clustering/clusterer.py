@@ -10,10 +10,11 @@ from fielding._typing import Counts, Matrix, Membership
 from fielding.coordinator.clustering.choose_k import choose_k, count_distinct
 from fielding.coordinator.clustering.kcenter import KCenter
 from fielding.coordinator.clustering.kmeans import KMeans
-from fielding.coordinator.clustering.lloyd import cluster_means
+from fielding.coordinator.clustering.labels import without_gaps
 from fielding.coordinator.clustering.partitioner import Extender, Partitioner
 from fielding.coordinator.clustering.passes import settled
 from fielding.coordinator.clustering.silhouette import mean_silhouettes
+from fielding.coordinator.clustering.space_points import cluster_means
 from fielding.coordinator.points import Points
 from fielding.distance import Metric
 from fielding.errors import OptionError, echo, unknown_name
@@ -122,7 +123,7 @@ class Clusterer:
         >>> six = Points(np.array([[0.0], [0.1], [0.2], [0.8], [0.9], [1.0]]))
         >>> found = Clusterer().cluster(six, metric=METRICS["l1"], rng=np.random.default_rng(1))
         >>> found.n_clusters, round(found.silhouettes[2], 3)
-        (2, 0.836)
+        (2, 0.831)
         """
         ks = self._candidates(points)
         if not ks:
@@ -132,7 +133,7 @@ class Clusterer:
         sample = points.all() if rows is None else points.take(rows)
         start = current if self.warm_start else None
         proposed = partitioner.partitions(sample, ks, metric=metric, rng=rng, start=start)
-        partitions = [without_empty(proposed[k]) for k in ks]
+        partitions = [without_gaps(proposed[k]) for k in ks]
         silhouettes = dict(zip(ks, mean_silhouettes(sample, partitions, metric=metric), strict=True))
         chosen = choose_k(
             silhouettes,
@@ -144,8 +145,8 @@ class Clusterer:
             return Clustering(labels=np.zeros(len(points), dtype=np.int32), silhouettes=silhouettes)
         labels = partitions[ks.index(chosen)]
         if rows is not None:
-            centers = cluster_means(sample, labels, int(labels.max()) + 1)
-            labels = without_empty(_extended(partitioner, points, centers, metric))
+            centers = cluster_means(sample, labels)
+            labels = without_gaps(_extended(partitioner, points, centers, metric))
         return Clustering(labels=labels, silhouettes=silhouettes)
 
     def _candidates(self, points: Points) -> list[int]:
@@ -161,17 +162,6 @@ class Clusterer:
         if isinstance(self.partitioner, str):
             return PARTITIONERS[self.partitioner](self.n_init)
         return self.partitioner
-
-
-def without_empty(labels: Membership) -> Membership:
-    """Return the labels numbered from 0 without gaps, in the same order.
-
-    Examples
-    --------
-    >>> without_empty(np.array([5, 2, 5], dtype=np.int32)).tolist()
-    [1, 0, 1]
-    """
-    return np.unique(labels, return_inverse=True)[1].astype(np.int32)
 
 
 def _sample_rows(n_points: int, most: int, rng: np.random.Generator) -> Counts | None:

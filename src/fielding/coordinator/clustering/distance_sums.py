@@ -9,8 +9,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from fielding._typing import Counts, Matrix, Membership
-from fielding.coordinator.clustering.pairwise_sums import blockwise_sums, euclidean_sums
+from fielding._typing import Counts, Mask, Matrix, Membership
+from fielding.coordinator.clustering.pairwise_sums import euclidean_tile, pairwise_sums, tile_of
 from fielding.coordinator.clustering.sorted_sums import l1_sums
 from fielding.coordinator.clustering.space import jensen_shannon, root_rows
 from fielding.distance import METRICS, Metric, unit_rows
@@ -49,7 +49,7 @@ def distance_sums(points: Matrix, partitions: Sequence[Membership], *, metric: M
 def _weighted_sums(points: Matrix, weights: Matrix, metric: Metric) -> Matrix:
     """Return for distinct points and columns of weights the sums of weight times distance."""
     if metric is not METRICS.get(metric.name):
-        return blockwise_sums(points, weights, metric.between)
+        return pairwise_sums(weights, tile_of(points, metric.between))
     return _SUMS[metric.name](points, weights)
 
 
@@ -62,9 +62,9 @@ def _cosine_sums(points: Matrix, weights: Matrix) -> Matrix:
 
 _SUMS: dict[str, Callable[[Matrix, Matrix], Matrix]] = {
     "l1": l1_sums,
-    "l2": euclidean_sums,
-    "hellinger": lambda points, weights: euclidean_sums(root_rows(points), weights),
-    "js": lambda points, weights: blockwise_sums(points, weights, jensen_shannon),
+    "l2": lambda points, weights: pairwise_sums(weights, euclidean_tile(points)),
+    "hellinger": lambda points, weights: pairwise_sums(weights, euclidean_tile(root_rows(points))),
+    "js": lambda points, weights: pairwise_sums(weights, tile_of(points, jensen_shannon)),
     "cosine": _cosine_sums,
 }
 
@@ -72,7 +72,8 @@ _SUMS: dict[str, Callable[[Matrix, Matrix], Matrix]] = {
 def _distinct_clusters(partitions: Sequence[Membership]) -> tuple[Matrix, list[list[int]]]:
     """Return who is in every distinct cluster, as zeros and ones, and the columns of each partition's clusters."""
     column_of: dict[bytes, int] = {}
-    members, columns = [], []
+    members: list[Mask] = []
+    columns: list[list[int]] = []
     for labels in partitions:
         columns.append([])
         for index in range(int(labels.max()) + 1):

@@ -5,11 +5,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from fielding._typing import Matrix, Membership
-from fielding.coordinator.clustering.lloyd import Partition, SpacePoints, cluster_means, lloyd
+from fielding._typing import Matrix, Membership, Vector
+from fielding.coordinator.clustering.labels import without_gaps
+from fielding.coordinator.clustering.lloyd import Partition, lloyd
 from fielding.coordinator.clustering.passes import settled
-from fielding.coordinator.clustering.search import RoughSearch, Single
+from fielding.coordinator.clustering.search import RoughSearch
 from fielding.coordinator.clustering.space import space_of
+from fielding.coordinator.clustering.space_points import SpacePoints, cluster_means
 from fielding.coordinator.clustering.threads import in_threads
 from fielding.coordinator.points import Points
 from fielding.distance import Metric
@@ -20,10 +22,10 @@ MORE_RESTARTS_BELOW = 8_000
 """Sets smaller than this get more restarts, as many times as they fit into it."""
 MOST_MORE = 10
 """But no more than this many times."""
-N_FINALISTS = 4
-"""Restarts per K that are followed to their end with exact distances."""
-MOST_NUMBERS = 2**25
-"""Distances that the restarts of one K may hold at a time."""
+N_FINALISTS = 2
+"""Restarts per K that are followed with exact distances."""
+SAMPLE_PASSES = 10
+"""Passes over the sample, before all points take over."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,54 +59,50 @@ class KMeans:
         >>> bool(found[2][0] == found[2][1] != found[2][2] == found[2][3])
         True
         """
-        space = space_of(metric)
-        given = SpacePoints.of(points, space)
-        sample = self._sample(given, max(ks), rng)
-        finalists = self._finalists(sample, ks, rng)
+        given = SpacePoints.of(points, space_of(metric))
+        n_restarts = self.n_init * min(max(MORE_RESTARTS_BELOW // len(points), 1), MOST_MORE)
+        sample = _sample(given, max(ks), rng)
+        rough = RoughSearch.of(sample.points, sample.space)
+        seeds = rough.starts(max(ks), n_restarts=n_restarts, rng=rng)
 
         def best(k: int) -> Membership:
-            centers = finalists[k]
-            if len(sample.points) < len(points):
-                first = _best_of(sample, centers)
-                centers = [cluster_means(sample.points, first.labels, int(first.labels.max()) + 1)]
+            centers = _most_promising(sample, *rough.improved(seeds[:, :k]))
+            if sample is not given:
+                first = min((lloyd(sample, one, most_passes=SAMPLE_PASSES) for one in centers), key=_by_cost)
+                centers = [cluster_means(sample.points, without_gaps(first.labels))]
             if start is not None and len(start) == k:
                 centers = [*centers, start]
-            return _best_of(given, centers).labels
+            return min((lloyd(given, one) for one in centers), key=_by_cost).labels
 
-        return dict(zip(ks, in_threads(best, ks), strict=True))
+        # The largest K first, so that no thread is left with it at the end.
+        largest_first = sorted(ks, reverse=True)
+        found = dict(zip(largest_first, in_threads(best, largest_first), strict=True))
+        return {k: found[k] for k in ks}
 
     def extended(self, points: Points, centers: Matrix, *, metric: Metric) -> Membership:
         """Return the labels after a few passes over all points from the centers of a sample."""
         return settled(points, centers, metric=metric)
 
-    def _sample(self, given: SpacePoints, most: int, rng: np.random.Generator) -> SpacePoints:
-        size = max(SAMPLE, 10 * most)
-        if len(given.points) <= size:
-            return given
-        rows = np.sort(rng.choice(len(given.points), size, replace=False))
-        return SpacePoints(points=given.points[rows], mapped=given.mapped[rows], space=given.space)
 
-    def _finalists(self, sample: SpacePoints, ks: Sequence[int], rng: np.random.Generator) -> dict[int, list[Matrix]]:
-        """Return the centers of the most promising restarts for every K."""
-        n_points = len(sample.points)
-        n_restarts = self.n_init * min(max(MORE_RESTARTS_BELOW // n_points, 1), MOST_MORE)
-        rough = RoughSearch.of(sample.points, sample.space)
-        seeds = rough.starts(max(ks), n_restarts=n_restarts, rng=rng)
-        finalists = {}
-        for k in ks:
-            fitting = max(1, MOST_NUMBERS // (k * n_points))
-            centers, costs = rough.improved(seeds[:fitting, :k])
-            finalists[k] = _most_promising(sample, centers, costs, rough.scale)
-        return finalists
+def _sample(given: SpacePoints, most: int, rng: np.random.Generator) -> SpacePoints:
+    """Return enough of the points for so many clusters; all of them if they are few."""
+    size = max(SAMPLE, 10 * most)
+    if len(given.points) <= size:
+        return given
+    return given.take(np.sort(rng.choice(len(given.points), size, replace=False)))
 
 
-def _most_promising(sample: SpacePoints, centers: Single, costs: Single, scale: float) -> list[Matrix]:
-    """Return the centers of the cheapest restarts, at the scale of the points; equal costs in the order of restarts."""
-    exact = np.asarray(centers, dtype=np.float64) * scale
+def _most_promising(sample: SpacePoints, centers: Matrix, costs: Vector) -> list[Matrix]:
+    """Return the centers of the cheapest restarts; equal costs in the order of restarts."""
     if not sample.space.is_euclidean:
-        costs = in_threads(lambda one: sample.space.cost(sample.distances(one).min(axis=1)), list(exact))
-    return list(exact[np.argsort(costs, kind="stable")[:N_FINALISTS]])
+        everyone = np.arange(len(sample))
+
+        def exact(start: Matrix) -> float:
+            return sample.space.cost(sample.distances(start, everyone).min(axis=1))
+
+        costs = np.array([exact(start) for start in centers])
+    return list(centers[np.argsort(costs, kind="stable")[:N_FINALISTS]])
 
 
-def _best_of(given: SpacePoints, starts: Sequence[Matrix]) -> Partition:
-    return min((lloyd(given, centers) for centers in starts), key=lambda partition: partition.cost)
+def _by_cost(partition: Partition) -> float:
+    return partition.cost

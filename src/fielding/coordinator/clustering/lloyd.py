@@ -1,16 +1,18 @@
 """k-means passes under a metric, exact, that measure only what may have changed."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from fielding._typing import Counts, Matrix, Membership, Vector
-from fielding.coordinator.clustering.nearest import lead_over_others, nearest_center
-from fielding.coordinator.clustering.space import Space
+from fielding.coordinator.clustering.labels import leads_over, nearest_center
+from fielding.coordinator.clustering.space_points import SpacePoints, Tally
 from fielding.distance import TIE
 
 MOST_PASSES = 100
 """Passes after which k-means stops even if it still moves points."""
+EQUAL_COST = 1e-12
+"""Costs that differ by less than this share are equal; the later partition then wins."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -21,69 +23,13 @@ class Partition:
     cost: float
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class SpacePoints:
-    """Points and where they lie in the space of a metric.
-
-    Parameters
-    ----------
-    points
-        One representation per row, shape ``(n_points, n_features)``.
-    mapped
-        The same in the space, same number of rows.
-    space
-        The metric's space.
-    """
-
-    points: Matrix
-    mapped: Matrix
-    space: Space
-
-    @classmethod
-    def of(cls, points: Matrix, space: Space) -> "SpacePoints":
-        """Return the points with their places in the space."""
-        return cls(points=points, mapped=space.mapped(points), space=space)
-
-    def distances(self, centers: Matrix, rows: Counts | None = None) -> Matrix:
-        """Return the distances of these rows (None: all) from the centers in the space."""
-        mapped = self.mapped if rows is None or rows.size == len(self.mapped) else self.mapped[rows]
-        return self.space.between(mapped, self.space.mapped(centers))
-
-    def own_distances(self, centers: Matrix, labels: Membership) -> Vector:
-        """Return the distance of every point from the center of its own cluster."""
-        places = self.space.mapped(centers)
-        own = np.empty(len(labels))
-        for index in range(len(centers)):
-            members = np.flatnonzero(labels == index)
-            if members.size:
-                own[members] = self.space.between(self.mapped[members], places[index : index + 1])[:, 0]
-        return own
-
-    def cost(self, centers: Matrix, labels: Membership) -> float:
-        """Return the objective of the partition with these centers."""
-        return self.space.cost(self.own_distances(centers, labels))
-
-
-def cluster_means(points: Matrix, labels: Membership, n_clusters: int) -> Matrix:
-    """Return the mean of every cluster, shape ``(n_clusters, n_features)``; nan for a cluster without members.
-
-    Examples
-    --------
-    >>> cluster_means(np.array([[0.0], [2.0], [5.0]]), np.array([0, 0, 1], dtype=np.int32), 2).ravel().tolist()
-    [1.0, 5.0]
-    """
-    inside = (labels == np.arange(n_clusters)[:, None]).astype(np.float64)
-    with np.errstate(invalid="ignore"):
-        return np.asarray((inside @ points) / inside.sum(axis=1, keepdims=True))
-
-
-def lloyd(given: SpacePoints, centers: Matrix) -> Partition:
+def lloyd(given: SpacePoints, centers: Matrix, *, most_passes: int = MOST_PASSES) -> Partition:
     """Return the best partition that passes of k-means from these centers come by.
 
-    A pass gives every point to its nearest center and moves every center to the mean of its points, whatever the
-    metric. It ends with a partition seen before, or after 100 passes. Outside Euclidean space a pass may raise
-    the cost, so the best partition on the way is kept. A cluster that loses all points starts anew at the point
-    that is farthest from its center.
+    A pass gives every point to its nearest center (a tie goes to the lower index) and moves every center to the mean
+    of its points, whatever the metric. It ends with a partition seen before, or after 100 passes. Outside Euclidean
+    space a pass may raise the cost, so the best partition on the way is kept. A cluster that loses all its points
+    starts anew at the point that is farthest from its center.
 
     Parameters
     ----------
@@ -91,6 +37,8 @@ def lloyd(given: SpacePoints, centers: Matrix) -> Partition:
         The points and their places in the metric's space.
     centers
         Where to start, shape ``(k, n_features)``.
+    most_passes
+        When to stop at the latest.
 
     Examples
     --------
@@ -99,54 +47,107 @@ def lloyd(given: SpacePoints, centers: Matrix) -> Partition:
     >>> lloyd(line, np.array([[0.0], [1.0]])).labels.tolist()
     [0, 0, 1, 1]
     """
-    labels, lead = np.full(len(given.points), -1, dtype=np.int32), np.full(len(given.points), -np.inf)
-    best, seen = Partition(labels=labels, cost=np.inf), set[bytes]()
-    for _ in range(MOST_PASSES):
-        labels, lead = _reassigned(given, centers, labels, lead)
-        labels, lead = _without_empty(given, centers, labels, lead)
-        if labels.tobytes() in seen:
+    state = _start(given, centers)
+    best, seen = Partition(labels=state.labels, cost=np.inf), set[bytes]()
+    for _ in range(most_passes):
+        state = _with_means(given, state, _without_empty(given, _reassigned(given, state)))
+        key = state.labels.tobytes()
+        if key in seen:
             break
-        seen.add(labels.tobytes())
-        means = cluster_means(given.points, labels, len(centers))
-        means = np.where(np.isnan(means), centers, means)
-        cost = given.cost(means, labels)
-        if cost < best.cost:
-            best = Partition(labels=labels, cost=cost)
-        lead = lead - _possible_loss(given.space, centers, means)[labels]
-        centers = means
+        seen.add(key)
+        cost = _cost(given, state)
+        if cost <= best.cost * (1.0 + EQUAL_COST):
+            best = Partition(labels=state.labels, cost=cost)
     return best
 
 
-def _reassigned(given: SpacePoints, centers: Matrix, labels: Membership, lead: Vector) -> tuple[Membership, Vector]:
-    """Return the nearest center of every point and how far it leads; measured only where the lead may be gone."""
-    labels, lead = labels.copy(), lead.copy()
-    stale = np.flatnonzero(lead <= 4.0 * TIE)
-    distances = given.distances(centers, stale)
-    labels[stale] = nearest_center(distances)
-    lead[stale] = lead_over_others(distances, labels[stale])
-    return labels, lead
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class _State:
+    """Where k-means stands after a pass.
+
+    Parameters
+    ----------
+    centers
+        Shape ``(k, n_features)``.
+    labels
+        Shape ``(n_points,)``.
+    leads
+        How much farther than the own center every other one is at least, shape ``(k, n_points)``.
+    own
+        The distance from the own center, shape ``(n_points,)``; not kept in Euclidean space, where sums will do.
+    tally
+        The sums of the clusters.
+    """
+
+    centers: Matrix
+    labels: Membership
+    leads: Matrix
+    own: Vector
+    tally: Tally
 
 
-def _possible_loss(space: Space, before: Matrix, after: Matrix) -> Vector:
-    """Return per cluster how much its members' lead can have shrunk at most, by the triangle inequality."""
-    if not space.has_triangle:
-        return np.full(len(before), np.inf)
-    moved = np.diagonal(space.between(space.mapped(before), space.mapped(after)))
-    return np.asarray(moved + moved.max())
+def _start(given: SpacePoints, centers: Matrix) -> _State:
+    return _State(
+        centers=centers,
+        labels=np.full(len(given), -1, dtype=np.int32),
+        leads=np.full((len(centers), len(given)), -np.inf),
+        own=np.zeros(len(given)),
+        tally=Tally.empty(*centers.shape),
+    )
 
 
-def _without_empty(given: SpacePoints, centers: Matrix, labels: Membership, lead: Vector) -> tuple[Membership, Vector]:
-    """Return the labels with the farthest point in every cluster that had none, as far as points lie off centers."""
-    sizes = np.bincount(labels, minlength=len(centers))
+def _reassigned(given: SpacePoints, state: _State) -> _State:
+    """Return the nearest center of every point and its leads; measured only where a lead may be gone."""
+    labels, leads = state.labels.copy(), state.leads.copy()
+    for measure in (given.quick_distances, given.distances):
+        stale: Counts = np.flatnonzero(leads.min(axis=0) <= max(4.0 * TIE, given.doubt))
+        distances = measure(state.centers, stale)
+        labels[stale] = nearest_center(distances)
+        leads[:, stale] = leads_over(distances, labels[stale])
+        if not given.space.is_euclidean:
+            break
+    return replace(state, labels=labels, leads=leads)
+
+
+def _without_empty(given: SpacePoints, state: _State) -> _State:
+    """Return the state with the farthest point in every cluster that had none, as far as points lie off centers."""
+    sizes = np.bincount(state.labels, minlength=len(state.centers))
     if sizes.all():
-        return labels, lead
-    labels, lead = labels.copy(), lead.copy()
-    own = given.own_distances(centers, labels)
+        return state
+    labels, leads, everyone = state.labels.copy(), state.leads.copy(), np.arange(len(given))
+    own = given.distances(state.centers, everyone)[everyone, labels]
     for index in np.flatnonzero(sizes == 0):
         farthest = int(np.argmax(np.where(sizes[labels] > 1, own, 0.0)))
         if sizes[labels[farthest]] < 2 or own[farthest] <= TIE:
             break
         sizes[labels[farthest]] -= 1
-        labels[farthest], lead[farthest], sizes[index] = index, -np.inf, 1
-        own = np.minimum(own, given.distances(given.points[farthest : farthest + 1])[:, 0])
-    return labels, lead
+        labels[farthest], leads[:, farthest], sizes[index] = index, -np.inf, 1
+        own = np.minimum(own, given.distances(given.points[farthest : farthest + 1], everyone)[:, 0])
+    return replace(state, labels=labels, leads=leads)
+
+
+def _with_means(given: SpacePoints, before: _State, state: _State) -> _State:
+    """Return the state with every center at the mean of its points, and leads that hold for the new centers."""
+    tally = before.tally.updated(given, before.labels, state.labels)
+    centers = tally.means(otherwise=state.centers)
+    own = state.own
+    if not given.space.is_euclidean:
+        changed = (centers != state.centers).any(axis=1)
+        changed[state.labels[state.labels != before.labels]] = True
+        own = given.own_distances(centers, state.labels, known=own, changed=changed)
+    leads = state.leads - _possible_loss(given, state, centers)
+    return replace(state, centers=centers, leads=leads, own=own, tally=tally)
+
+
+def _possible_loss(given: SpacePoints, state: _State, centers: Matrix) -> Matrix:
+    """Return how much the leads can have shrunk at most, by the triangle inequality: both centers may have moved."""
+    if not given.space.has_triangle:
+        return np.full(state.leads.shape, np.inf)
+    moved = np.diagonal(given.space.between(given.places(state.centers), given.places(centers)))
+    return np.asarray(moved[:, None] + moved[state.labels])
+
+
+def _cost(given: SpacePoints, state: _State) -> float:
+    if given.space.is_euclidean:
+        return state.tally.euclidean_cost(given, state.centers)
+    return given.space.cost(state.own)

@@ -1,31 +1,33 @@
-"""Sums of distances from pairwise blocks: each pair is measured once and serves both of its points."""
+"""Sums of distances from pairwise tiles: each pair is measured once and serves both of its points."""
 
 from collections.abc import Callable
+from typing import TypeAlias
 
 import numpy as np
 
-from fielding._typing import Matrix, Vector
+from fielding._typing import Counts, Matrix, Vector
 from fielding.client.report import row_chunks
 from fielding.coordinator.clustering.threads import in_threads
 from fielding.distance import METRICS
 
-TILE = 512
-"""Rows and columns of a tile of squared distances: it stays in the cache while it is used."""
-STRIP = 256
-"""Rows of a strip of other distances."""
+TILE = 256
+"""Rows and columns of a tile of distances: it stays in the cache while it is used."""
 TOO_CLOSE = 1e-8
-"""Squared distances below this share of the largest squared length are measured again, without cancellation."""
+"""Squared distances below this share of the squared extent are measured again, without cancellation."""
+
+Tile: TypeAlias = Callable[[slice, slice], Matrix]
+"""Two runs of points to their distances, one row per point of the first."""
 
 
-def euclidean_sums(points: Matrix, weights: Matrix) -> Matrix:
-    """Return the sums over all points of weight times Euclidean distance, by matrix products.
+def pairwise_sums(weights: Matrix, tile: Tile) -> Matrix:
+    """Return the sums over all points of weight times distance.
 
     Parameters
     ----------
-    points
-        Shape ``(n_points, n_features)``; fastest when no two are equal.
     weights
         One row per point, shape ``(n_points, n_columns)``.
+    tile
+        What measures distances; they must be symmetric, and that of a point to itself counts as 0.
 
     Returns
     -------
@@ -33,68 +35,75 @@ def euclidean_sums(points: Matrix, weights: Matrix) -> Matrix:
 
     Examples
     --------
-    >>> euclidean_sums(np.array([[0.0, 0.0], [3.0, 4.0]]), np.array([[1.0], [2.0]])).tolist()
-    [[10.0], [5.0]]
+    >>> line = np.array([0.0, 1.0, 5.0])
+    >>> apart = lambda rows, columns: np.abs(line[rows, None] - line[columns])
+    >>> pairwise_sums(np.ones((3, 1)), apart).ravel().tolist()
+    [6.0, 5.0, 9.0]
     """
-    # Squared lengths should be no larger than they must: digits are lost in proportion to them.
-    centered = points - np.median(points[:: 1 + len(points) // 256], axis=0)
-    lengths = np.einsum("ij,ij->i", centered, centered)
-    tiles = list(row_chunks(len(points), TILE))
+    runs = list(row_chunks(len(weights), TILE))
+
+    def strip(at: int) -> tuple[Matrix, list[Matrix]]:
+        rows, later = runs[at], []
+        distances = tile(rows, rows)
+        np.fill_diagonal(distances, 0.0)
+        own = distances @ weights[rows]
+        for columns in runs[at + 1 :]:
+            distances = tile(rows, columns)
+            own += distances @ weights[columns]
+            later.append(distances.T @ weights[rows])
+        return own, later
+
     sums = np.zeros(weights.shape)
-    for at, rows in enumerate(tiles):
-        for columns in tiles[at:]:
-            distances = _tile(centered[rows], centered[columns], (lengths[rows], lengths[columns]), rows == columns)
-            sums[rows] += distances @ weights[columns]
-            if columns != rows:
-                sums[columns] += distances.T @ weights[rows]
+    for at, (own, later) in enumerate(in_threads(strip, range(len(runs)))):
+        sums[runs[at]] += own
+        for columns, part in zip(runs[at + 1 :], later, strict=True):
+            sums[columns] += part
     return sums
 
 
-def _tile(rows: Matrix, columns: Matrix, lengths: tuple[Vector, Vector], is_diagonal: bool) -> Matrix:
-    """Return the distances of two runs of points, where those too close for the expansion are measured directly."""
-    squares = rows @ (-2.0 * columns.T)
-    squares += lengths[0][:, None]
-    squares += lengths[1]
-    if is_diagonal:
-        np.fill_diagonal(squares, np.inf)
-    limit = TOO_CLOSE * (lengths[0].max() + lengths[1].max())
-    close = np.flatnonzero(squares.min(axis=1) < limit) if squares.min() < limit else np.empty(0, dtype=np.int64)
-    np.sqrt(np.maximum(squares, 0.0, out=squares), out=squares)
-    if close.size:
-        squares[close] = METRICS["l2"].between(rows[close], columns)
-    if is_diagonal:
-        np.fill_diagonal(squares, 0.0)
-    return squares
-
-
-def blockwise_sums(points: Matrix, weights: Matrix, between: Callable[[Matrix, Matrix], Matrix]) -> Matrix:
-    """Return the sums over all points of weight times distance for any symmetric distance.
-
-    Parameters
-    ----------
-    points
-        Shape ``(n_points, n_features)``.
-    weights
-        One row per point, shape ``(n_points, n_columns)``.
-    between
-        ``(n, d)`` and ``(k, d)`` rows to ``(n, k)`` distances; that of a point to itself counts as 0.
+def tile_of(points: Matrix, between: Callable[[Matrix, Matrix], Matrix]) -> Tile:
+    """Return the tiles of any distance function.
 
     Examples
     --------
-    >>> blockwise_sums(np.array([[0.0], [1.0], [5.0]]), np.ones((3, 1)), METRICS["l1"].between).ravel().tolist()
-    [6.0, 5.0, 9.0]
+    >>> tile_of(np.array([[0.0], [1.0], [5.0]]), METRICS["l1"].between)(slice(0, 1), slice(1, 3)).tolist()
+    [[1.0, 5.0]]
     """
+    return lambda rows, columns: between(points[columns], points[rows]).T
 
-    def strip_sums(rows: slice) -> tuple[Matrix, Matrix]:
-        # Later points as rows: every function between rows and centers is quick for many rows and few centers.
-        distances = between(points[rows.start :], points[rows])
-        size = rows.stop - rows.start
-        np.fill_diagonal(distances[:size], 0.0)
-        return distances.T @ weights[rows.start :], distances[size:] @ weights[rows]
 
-    strips = list(row_chunks(len(points), STRIP))
-    sums = np.zeros(weights.shape)
-    for rows, (own, later) in zip(strips, in_threads(strip_sums, strips), strict=True):
-        sums[rows] += own
-        sums[rows.stop :] += later
-    return sums
+def euclidean_tile(points: Matrix) -> Tile:
+    """Return the tiles of the Euclidean distance by matrix products; points too close for that are measured directly.
+
+    Examples
+    --------
+    >>> euclidean_tile(np.array([[0.0, 0.0], [3.0, 4.0]]))(slice(0, 1), slice(1, 2)).tolist()
+    [[5.0]]
+    """
+    # Squared lengths should be no larger than they must: digits are lost in proportion to them.
+    centered = points - np.median(points[:: 1 + len(points) // 256], axis=0)
+    squares = np.einsum("ij,ij->i", centered, centered)
+    # Squared lengths as two more features: the product then is the squared distance, with no pass for the sum.
+    ones = np.ones(len(points))
+    left = np.column_stack([-2.0 * centered, squares, ones])
+    right = np.column_stack([centered, ones, squares])
+
+    def tile(rows: slice, columns: slice) -> Matrix:
+        distances = left[rows] @ right[columns].T
+        close = _too_close(distances, squares[rows], squares[columns], is_diagonal=rows == columns)
+        np.sqrt(np.maximum(distances, 0.0, out=distances), out=distances)
+        if close.size:
+            distances[close] = METRICS["l2"].between(centered[rows][close], centered[columns])
+        return distances
+
+    return tile
+
+
+def _too_close(distances: Matrix, squares: Vector, others: Vector, *, is_diagonal: bool) -> Counts:
+    """Return the rows with a squared distance that has lost too many digits."""
+    limit = TOO_CLOSE * (squares.max() + others.max())
+    if is_diagonal:
+        np.fill_diagonal(distances, np.inf)
+    if distances.min() >= limit:
+        return np.empty(0, dtype=np.int64)
+    return np.flatnonzero(distances.min(axis=1) < limit)

@@ -6,7 +6,7 @@ import numpy as np
 
 from fielding._typing import Matrix, Membership
 from fielding.client.report import row_chunks
-from fielding.coordinator.clustering.nearest import nearest_center
+from fielding.coordinator.clustering.labels import nearest_center
 from fielding.coordinator.clustering.space import Space, space_of
 from fielding.coordinator.clustering.threads import in_threads
 from fielding.coordinator.points import CHUNK, Points

@@ -10,12 +10,18 @@ from typing import TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from fielding._typing import Matrix
+from fielding._typing import Matrix, Vector
 from fielding.coordinator.clustering.seeding import seed_rows
 from fielding.coordinator.clustering.space import Space
 
 N_PASSES = 3
 """Passes per restart: enough to tell good restarts from bad ones."""
+
+SEED_ROWS = 1_000
+"""Points that seeds are drawn from, evenly spaced over all: chance needs no more."""
+
+MOST_NUMBERS = 2**25
+"""Distances that the restarts of one K may hold at a time."""
 
 Single: TypeAlias = npt.NDArray[np.float32]
 
@@ -40,7 +46,7 @@ class RoughSearch:
 
     points: Single
     mapped: Single
-    middle: Matrix
+    middle: Vector
     scale: float
     space: Space
 
@@ -63,24 +69,27 @@ class RoughSearch:
 
     def starts(self, n_seeds: int, *, n_restarts: int, rng: np.random.Generator) -> Single:
         """Return seeds for every restart, scaled, shape ``(n_restarts, n_seeds, n_features)``."""
-        lengths = np.einsum("ij,ij->i", self.mapped, self.mapped)
-        squares = self.mapped @ (-2.0 * self.mapped.T)
+        few = slice(None, None, -(-len(self.mapped) // SEED_ROWS))
+        mapped = self.mapped[few]
+        lengths = np.einsum("ij,ij->i", mapped, mapped)
+        squares = mapped @ (-2.0 * mapped.T)
         squares += lengths[:, None]
         squares += lengths
         np.maximum(squares, 0.0, out=squares)
         np.fill_diagonal(squares, 0.0)
         rows = seed_rows(squares, n_seeds, n_restarts=n_restarts, rng=rng)
-        return np.asarray(self.points[rows, :-1])
+        return np.asarray(self.points[few][rows, :-1])
 
-    def improved(self, centers: Single) -> tuple[Single, Single]:
-        """Return the centers after a few passes of k-means, and the cost of every restart up to a constant.
+    def improved(self, centers: Single) -> tuple[Matrix, Vector]:
+        """Return the centers after a few passes of k-means, at full scale, and every restart's cost up to a constant.
 
         Parameters
         ----------
         centers
-            Shape ``(n_restarts, k, n_features)``.
+            Shape ``(n_restarts, k, n_features)``; of many restarts with many centers only as many as fit into memory.
         """
-        by_cluster = np.ascontiguousarray(centers.transpose(1, 0, 2))
+        fitting = max(1, MOST_NUMBERS // (centers.shape[1] * len(self.points)))
+        by_cluster = np.ascontiguousarray(centers[:fitting].transpose(1, 0, 2))
         for _ in range(N_PASSES):
             nearness, best = self._nearness(by_cluster)
             # A point that is exactly between two centers counts for both: good enough here, and no loop is needed.
@@ -89,7 +98,7 @@ class RoughSearch:
             sizes = sums[..., -1:]
             by_cluster = np.where(sizes > 0.0, sums[..., :-1] / np.maximum(sizes, 1.0), by_cluster)
         _, best = self._nearness(by_cluster)
-        return by_cluster.transpose(1, 0, 2), best.sum(axis=1, dtype=np.float64).astype(np.float32)
+        return by_cluster.transpose(1, 0, 2).astype(np.float64) * self.scale, best.sum(axis=1, dtype=np.float64)
 
     def _nearness(self, by_cluster: Single) -> tuple[Single, Single]:
         """Return half the squared distances less the point's part, ``(k, n_restarts, n_points)``, and their minimum."""

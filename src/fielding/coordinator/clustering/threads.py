@@ -1,8 +1,14 @@
-"""Independent pieces of work on all cores; the result does not depend on how many cores there are."""
+"""Independent pieces of work on all cores; the result does not depend on how many cores there are.
+
+While they run, the matrix library is held to one thread: two layers of threads get in each other's way (ten times
+slower on a busy machine), and its own way of splitting a product would depend on the number of cores.
+"""
 
 import os
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractContextManager, nullcontext
+from threading import Lock
 from typing import TypeVar
 
 Item = TypeVar("Item")
@@ -29,7 +35,42 @@ def in_threads(work: Callable[[Item], Result], items: Sequence[Item]) -> list[Re
     [9, 1, 4]
     """
     threads = min(n_threads(), len(items))
-    if threads <= 1:
-        return [work(item) for item in items]
-    with ThreadPoolExecutor(max_workers=threads) as pool:
-        return list(pool.map(work, items))
+    with _ONE_BLAS_THREAD:
+        if threads <= 1:
+            return [work(item) for item in items]
+        with ThreadPoolExecutor(max_workers=threads) as pool:
+            return list(pool.map(work, items))
+
+
+class _OneBlasThread:
+    """Holds the matrix library to one thread from the first entry to the last exit, whichever threads they are in."""
+
+    def __init__(self) -> None:
+        self._lock = Lock()
+        self._depth = 0
+        self._limit: AbstractContextManager[object] = nullcontext()
+
+    def __enter__(self) -> None:
+        with self._lock:
+            self._depth += 1
+            if self._depth == 1:
+                self._limit = _blas_limit()
+                self._limit.__enter__()
+
+    def __exit__(self, *error: object) -> None:
+        with self._lock:
+            self._depth -= 1
+            if self._depth == 0:
+                self._limit.__exit__(None, None, None)
+
+
+def _blas_limit() -> AbstractContextManager[object]:
+    try:
+        from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
+    except ImportError:  # it comes with scikit-learn; without it results differ in the last digit at most
+        return nullcontext()
+    limit: AbstractContextManager[object] = threadpool_limits(limits=1, user_api="blas")
+    return limit
+
+
+_ONE_BLAS_THREAD = _OneBlasThread()

@@ -1,0 +1,53 @@
+"""Labels of points: the nearest of a few centers, with the tie rule that all clustering shares, and no gaps."""
+
+import numpy as np
+
+from fielding._typing import Matrix, Membership
+from fielding.distance import TIE
+
+
+def nearest_center(distances: Matrix) -> Membership:
+    """Return the index of the nearest center; among centers that are equally near, the lowest index.
+
+    Parameters
+    ----------
+    distances
+        Shape ``(n_rows, n_centers)``, at least one center; closer than 1e-9 is equal.
+
+    Examples
+    --------
+    >>> nearest_center(np.array([[2.0, 1.0, 1.0], [0.5, 0.5 - 1e-12, 3.0]])).tolist()
+    [1, 0]
+    """
+    # Column by column: numpy is slow at reducing many short rows.
+    by_center = np.ascontiguousarray(distances.T)
+    equal_below = by_center.min(axis=0) + TIE
+    labels = np.empty(distances.shape[0], dtype=np.int32)
+    for index in range(len(by_center) - 1, -1, -1):
+        labels[by_center[index] <= equal_below] = index
+    return labels
+
+
+def leads_over(distances: Matrix, labels: Membership) -> Matrix:
+    """Return by how much every other center is farther than the labelled one, shape ``(n_centers, n_rows)``.
+
+    Examples
+    --------
+    >>> leads_over(np.array([[1.0, 3.0, 4.0]]), np.array([0], dtype=np.int32)).ravel().tolist()
+    [inf, 2.0, 3.0]
+    """
+    rows = np.arange(len(labels))
+    leads = distances.T - distances[rows, labels]
+    leads[labels, rows] = np.inf
+    return np.asarray(leads)
+
+
+def without_gaps(labels: Membership) -> Membership:
+    """Return the labels numbered from 0 without gaps, in the same order.
+
+    Examples
+    --------
+    >>> without_gaps(np.array([5, 2, 5], dtype=np.int32)).tolist()
+    [1, 0, 1]
+    """
+    return np.unique(labels, return_inverse=True)[1].astype(np.int32)

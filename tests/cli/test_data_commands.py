@@ -1,0 +1,115 @@
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from tests.cli.invoke import assert_one_line_error, fielding
+
+
+def write_csv(path: Path, *, n_days: int = 120) -> Path:
+    rng = np.random.default_rng(1)
+    lines = ["author,when,area,lines"]
+    for day in range(n_days):
+        for author in range(12):
+            favourite = (author + day // 40) % 3
+            area = ["docs", "net", "kernel"][favourite if rng.random() < 0.8 else int(rng.integers(3))]
+            when = np.datetime64("2024-01-01") + day
+            lines.append(f"a{author:02d},{when},{area},{rng.integers(1, 4)}")
+    path.write_text("\n".join(lines))
+    return path
+
+
+COLUMNS = ("--client", "author", "--time", "when", "--label", "area")
+
+
+def test_a_csv_becomes_a_trace_then_reports_then_a_replay(tmp_path: Path) -> None:
+    source = write_csv(tmp_path / "commits.csv")
+
+    made = fielding("data", "import", source, *COLUMNS, "--count", "lines", "--out", tmp_path / "trace.npz", "--json")
+    assert made.returncode == 0, made.stderr
+    assert json.loads(made.stdout) == {
+        "file": str(tmp_path / "trace.npz"),
+        "clients": 12,
+        "classes": 3,
+        "rows": 12 * 120,
+    }
+
+    options = ("--reports", "--interval", "1d", "--gap", "1", "--window", "10", "--detector", "any-change")
+    told = fielding("data", "import", tmp_path / "trace.npz", *options, "--out", tmp_path / "reports.npz", "--json")
+    assert told.returncode == 0, told.stderr
+    n_steps = json.loads(told.stdout)["steps"]
+    assert 100 < n_steps <= 111
+
+    done = fielding("replay", tmp_path / "reports.npz", "--out", tmp_path / "out", "--json", "--no-page")
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout)["n_steps"] == n_steps
+
+
+def test_the_calibrated_test_sends_fewer_reports(tmp_path: Path) -> None:
+    source = write_csv(tmp_path / "commits.csv")
+    counts = {}
+    for detector in ("any-change", "chi2", "never"):
+        options = ("--reports", "--gap", "1", "--window", "20", "--detector", detector, "--out", tmp_path / "r.npz")
+        counts[detector] = json.loads(fielding("data", "import", source, *COLUMNS, *options, "--json").stdout)[
+            "reports"
+        ]
+
+    assert counts["never"] == 12
+    assert 12 < counts["chi2"] < counts["any-change"] / 5
+
+
+def test_info_tells_a_trace_and_reports_apart(tmp_path: Path) -> None:
+    source = write_csv(tmp_path / "commits.csv")
+    fielding("data", "import", source, *COLUMNS, "--reports", "--window", "20", "--out", tmp_path / "reports.csv.gz")
+
+    trace = fielding("data", "info", source, *COLUMNS, "--interval", "30d", "--json")
+    reports = fielding("data", "info", tmp_path / "reports.csv.gz", "--json")
+
+    assert trace.returncode == 0, trace.stderr
+    described = json.loads(trace.stdout)
+    assert described["trace"]["n_clients"] == 12
+    assert described["trace"]["drift"] > described["trace"]["noise"] > 0
+    assert 0 < described["clusters"]["delta_within"] <= 2
+    assert reports.returncode == 0, reports.stderr
+    assert json.loads(reports.stdout)["reports"]["n_clients"] == 12
+    assert json.loads(reports.stdout)["reports"]["delta"] > 0
+
+
+def test_info_for_people_names_its_numbers(tmp_path: Path) -> None:
+    done = fielding("data", "info", write_csv(tmp_path / "commits.csv"), *COLUMNS)
+
+    assert done.returncode == 0, done.stderr
+    assert "n clients 12" in " ".join(done.stdout.split())
+    assert "first time 2024-01-01 00:00" in " ".join(done.stdout.split())
+    assert "delta" in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (["--client", "autor"], ["no column 'autor'", "did you mean 'author'"]),
+        (["--interval", "fortnight"], ["'fortnight'"]),
+        (["--align", "calender"], ["calender", "calendar"]),
+        (["--gap", "0"], ["gap is 0"]),
+        (["--clients", "0"], ["0 clients"]),
+        (["--last", "-3d"], ["-3d"]),
+        (["--detector", "chi"], ["unknown drift test 'chi'", "did you mean 'chi2'"]),
+        (["--count", "area"], ["area"]),
+    ],
+)
+def test_a_wrong_option_gets_one_clear_line(tmp_path: Path, options: list[str], words: list[str]) -> None:
+    source = write_csv(tmp_path / "commits.csv", n_days=3)
+
+    done = fielding("data", "import", source, *COLUMNS, "--reports", "--out", tmp_path / "r.npz", *options)
+
+    assert_one_line_error(done, *words)
+    assert not (tmp_path / "r.npz").exists()
+
+
+def test_an_output_that_cannot_be_written_is_a_failure(tmp_path: Path) -> None:
+    source = write_csv(tmp_path / "commits.csv", n_days=3)
+
+    done = fielding("data", "import", source, *COLUMNS, "--out", tmp_path / "no" / "such" / "t.npz")
+
+    assert_one_line_error(done, "cannot write", code=1)
