@@ -54,7 +54,7 @@ def scaling_row(n_clients: int, n_labels: int, metric: str) -> ScalingRow:
     _warm_up(n_labels, metric)
     before = _resident_bytes()
     batch = ReportBatch(
-        client_ids=range(n_clients),
+        client_ids=list(range(n_clients)),
         representations=planted_histograms(n_clients, n_labels, rng=stream(5, "bench-scaling")),
     )
     coordinator = Coordinator(Policy(metric=metric, trigger=Never(), seed=1))
@@ -112,6 +112,12 @@ def _resident_bytes() -> int:
 
 
 def _peak_bytes() -> int:
+    """Return the most memory held so far; Linux's getrusage would count what the parent process held."""
+    try:
+        status = Path("/proc/self/status").read_text()
+        return next(int(line.split()[1]) * 1024 for line in status.splitlines() if line.startswith("VmHWM"))
+    except (OSError, StopIteration):
+        pass
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     return peak if sys.platform == "darwin" else peak * 1024
 

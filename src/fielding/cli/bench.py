@@ -73,7 +73,13 @@ def _say_tables(record: dict[str, object]) -> None:
     for name, title in titles.items():
         rows = record[name]
         if isinstance(rows, list) and rows:
-            say_table(title, [list(rows[0]), *[[_plain(value) for value in row.values()] for row in rows]])
+            say_table(
+                title,
+                [
+                    [name.replace("_", " ") for name in rows[0]],
+                    *[[_plain(value) for value in row.values()] for row in rows],
+                ],
+            )
             say("")
     imported = record["import"]
     if isinstance(imported, dict):

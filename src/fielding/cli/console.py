@@ -29,12 +29,14 @@ def say_json(record: object) -> None:
 
 def say_table(title: str, rows: Sequence[Sequence[str]]) -> None:
     """Print a table; the first row holds the column heads, numbers are flushed right."""
-    table = Table(title=title, title_justify="left", header_style="bold", box=None, pad_edge=False)
+    if title:
+        say(title)
+    table = Table(header_style="bold", box=None, pad_edge=False)
     for at, head in enumerate(rows[0]):
         table.add_column(head, justify="left" if at == 0 else "right", overflow="fold")
     for row in rows[1:]:
         table.add_row(*row)
-    Console(soft_wrap=False).print(table, markup=False)
+    Console().print(table, markup=False)
 
 
 @contextmanager

@@ -40,18 +40,30 @@ def live_clusters(registry: Registry, n_clusters: int) -> Mask:
     return sizes > 0
 
 
+def occurring(membership: Membership) -> set[int]:
+    """Return the cluster positions that occur; clients without a cluster are passed over.
+
+    Examples
+    --------
+    >>> sorted(occurring(np.array([2, -1, 0, 2], dtype=np.int32)))
+    [0, 2]
+    """
+    counts = np.bincount(membership + 1)[1:]
+    return set(np.flatnonzero(counts).tolist())
+
+
 def in_order_of_first_member(labels: Membership) -> Membership:
-    """Return the same partition with clusters numbered in the order in which they first occur.
+    """Return the same partition with clusters numbered in the order in which they first occur; none may be empty.
 
     Examples
     --------
     >>> in_order_of_first_member(np.array([2, 0, 2, 1], dtype=np.int32)).tolist()
     [0, 1, 0, 2]
     """
-    _, first, inverse = np.unique(labels, return_index=True, return_inverse=True)
+    first = np.array([np.argmax(labels == cluster) for cluster in range(int(labels.max()) + 1)])
     rank = np.empty(first.size, dtype=np.int32)
     rank[np.argsort(first)] = np.arange(first.size, dtype=np.int32)
-    return np.asarray(rank[inverse.ravel()])
+    return np.asarray(rank[labels])
 
 
 def settle(registry: Registry, labels: Membership, ids: Sequence[int], *, metric: Metric) -> Clusters:

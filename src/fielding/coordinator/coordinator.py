@@ -1,6 +1,8 @@
 """Stages 5 to 8 in one call: reports in, groups and mixing weights out."""
 
+from collections.abc import Sequence
 from dataclasses import replace
+from itertools import pairwise
 from typing import cast
 
 import numpy as np
@@ -9,7 +11,7 @@ from fielding._typing import ClientId, Counts, Floats, Matrix, Membership
 from fielding.client.report import ClientReport, ReportBatch, checked_batch
 from fielding.coordinator.assignment import nearest_clusters, recomputed_centers
 from fielding.coordinator.clustering import Clustering
-from fielding.coordinator.clusters import Clusters, in_order_of_first_member, live_clusters, settle
+from fielding.coordinator.clusters import Clusters, in_order_of_first_member, live_clusters, occurring, settle
 from fielding.coordinator.decision import Decision
 from fielding.coordinator.identity import inherited_ids
 from fielding.coordinator.points import Points
@@ -156,7 +158,7 @@ class Coordinator:
         speaks = self.registry.record(rows, batch.representations, step=step)
         decision = Decision(
             step=step,
-            reported=sorted(batch.client_ids),
+            reported=_sorted(batch.client_ids),
             silenced=self._names(rows[was_active & ~speaks]),
             mixing=np.eye(len(self.clusters.ids) if self.clusters else 1),
         )
@@ -189,8 +191,8 @@ class Coordinator:
         drifted = Points(self.registry.representations, speaking)
         new = nearest_clusters(drifted, before.centers, metric=self.metric, current=old)
         membership[speaking] = new
-        touched = np.unique(np.concatenate([old, new, membership[silent]]))
-        centers = recomputed_centers(self.registry, before.centers, touched[touched != UNASSIGNED].tolist())
+        touched = occurring(old) | occurring(new) | occurring(membership[silent])
+        centers = recomputed_centers(self.registry, before.centers, sorted(touched))
         self.clusters = replace(before, centers=centers, live=live_clusters(self.registry, len(before.ids)))
         decision = replace(
             decision,
@@ -249,9 +251,15 @@ class Coordinator:
         points = self.registry.active_points()
         return center_spacing(clusters.centers[clusters.live], points, metric=self.metric, rng=rng)
 
-    def _names(self, rows: Counts) -> list[ClientId]:
+    def _names(self, rows: Counts) -> Sequence[ClientId]:
         """Return the ids of clients, given by row, in the order of ids."""
-        return sorted(self.registry.client_ids[row] for row in rows)
+        return _sorted([self.registry.client_ids[row] for row in rows.tolist()])
+
+
+def _sorted(client_ids: Sequence[ClientId]) -> Sequence[ClientId]:
+    """Return the ids in rising order; themselves if they are, since a million need no copy."""
+    in_order = all(one < other for one, other in pairwise(client_ids))  # type: ignore[operator]
+    return client_ids if in_order else sorted(client_ids)
 
 
 def _as_row(representation: Floats) -> Floats:

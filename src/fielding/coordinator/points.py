@@ -7,7 +7,7 @@ import numpy as np
 
 from fielding._typing import Counts, Floats, Matrix
 
-CHUNK = 16_384
+CHUNK = 4_096
 """Rows that are read at a time: a chunk of 100 features in float64 fits into the cache of a core's share."""
 
 

@@ -6,8 +6,9 @@ import numpy as np
 import numpy.typing as npt
 
 from fielding._typing import ClientId, Counts, Floats, Mask, Membership
-from fielding.client.report import id_order, row_chunks, silent_rows
+from fielding.client.report import row_chunks, silent_rows
 from fielding.coordinator.column import Column
+from fielding.coordinator.id_index import UNKNOWN, IdIndex
 from fielding.coordinator.points import Points
 from fielding.errors import ReportError, echo
 
@@ -27,8 +28,7 @@ class Registry:
     """
 
     def __init__(self) -> None:
-        self._row_of: dict[ClientId, int] = {}
-        self._ids: list[ClientId] = []
+        self._index = IdIndex()
         self._widths: list[int] = []
         self._representations = Column(np.zeros((0, 0), dtype=np.float32))
         self._membership = Column(np.zeros(0, dtype=np.int32), fill=UNASSIGNED)
@@ -47,8 +47,7 @@ class Registry:
         if {columns[name].shape[0] for name in COLUMNS} != {len(client_ids)}:
             raise ValueError("the columns of the registry differ in length")
         registry = cls()
-        registry._ids = list(client_ids)
-        registry._row_of = {client_id: row for row, client_id in enumerate(client_ids)}
+        registry._index.add_all(client_ids)
         registry._widths = list(widths)
         registry._representations = Column(columns["representations"].astype(np.float32, copy=False))
         registry._membership = Column(columns["membership"].astype(np.int32, copy=False), fill=UNASSIGNED)
@@ -57,15 +56,15 @@ class Registry:
         return registry
 
     def __len__(self) -> int:
-        return len(self._ids)
+        return len(self._index)
 
     def __contains__(self, client_id: ClientId) -> bool:
-        return client_id in self._row_of
+        return self._index.row(client_id) != UNKNOWN
 
     @property
     def client_ids(self) -> Sequence[ClientId]:
         """The ids in the order of rows."""
-        return self._ids
+        return self._index.ids
 
     @property
     def representations(self) -> Floats:
@@ -94,8 +93,8 @@ class Registry:
 
     def row_of(self, client_id: ClientId) -> int:
         """Return the row of one client, or raise :class:`ReportError` if it never reported."""
-        row = self._row_of.get(client_id)
-        if row is None:
+        row = self._index.row(client_id)
+        if row == UNKNOWN:
             raise ReportError(f"client {echo(client_id)} is not known; it must report before it is looked up")
         return row
 
@@ -124,22 +123,23 @@ class Registry:
 
     def check_id_type(self, client_ids: Sequence[ClientId]) -> None:
         """Raise if the ids are of another type than those on record."""
-        if self._ids and client_ids and type(client_ids[0]) is not type(self._ids[0]):
+        known = self._index.ids
+        if known and client_ids and type(client_ids[0]) is not type(known[0]):
             raise ReportError(
                 f"client id {echo(client_ids[0])} is of type {type(client_ids[0]).__name__}, but clients so far have "
-                f"ids of type {type(self._ids[0]).__name__}; use one type for all clients"
+                f"ids of type {type(known[0]).__name__}; use one type for all clients"
             )
 
     def rows_for(self, client_ids: Sequence[ClientId]) -> Counts:
         """Return the row of each id, with new rows for the new ones in the order of their ids."""
         self.check_id_type(client_ids)
-        unknown = [client_id for client_id in client_ids if client_id not in self._row_of]
-        if unknown:
-            self._reserve(len(self) + len(unknown))
-        for at in id_order(unknown):
-            self._row_of[unknown[at]] = len(self._ids)
-            self._ids.append(unknown[at])
-        return np.fromiter((self._row_of[one] for one in client_ids), dtype=np.int64, count=len(client_ids))
+        rows = self._index.rows(client_ids)
+        unknown = np.flatnonzero(rows == UNKNOWN)
+        if unknown.size:
+            self._reserve(len(self) + unknown.size)
+            self._index.add_all(sorted(client_ids[int(at)] for at in unknown))
+            rows = self._index.rows(client_ids)
+        return rows
 
     def record(self, rows: Counts, representations: Floats, *, step: int) -> Mask:
         """Write down what the clients in these rows reported; return which of them spoke (were not silent).

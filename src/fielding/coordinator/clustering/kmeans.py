@@ -5,13 +5,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from fielding._typing import Matrix, Membership, Vector
-from fielding.coordinator.clustering.labels import without_gaps
+from fielding._typing import Matrix, Membership
 from fielding.coordinator.clustering.lloyd import Partition, lloyd
 from fielding.coordinator.clustering.passes import settled
-from fielding.coordinator.clustering.search import RoughSearch
+from fielding.coordinator.clustering.search import RoughSearch, Single
 from fielding.coordinator.clustering.space import space_of
-from fielding.coordinator.clustering.space_points import SpacePoints, cluster_means
+from fielding.coordinator.clustering.space_points import SpacePoints
 from fielding.coordinator.clustering.threads import in_threads
 from fielding.coordinator.points import Points
 from fielding.distance import Metric
@@ -22,10 +21,12 @@ MORE_RESTARTS_BELOW = 8_000
 """Sets smaller than this get more restarts, as many times as they fit into it."""
 MOST_MORE = 10
 """But no more than this many times."""
-N_FINALISTS = 2
-"""Restarts per K that are followed with exact distances."""
-SAMPLE_PASSES = 10
-"""Passes over the sample, before all points take over."""
+STAGES: dict[str, tuple[tuple[int, int], ...]] = {
+    "sample": ((3, 4), (8, 1)),
+    "euclidean": ((3, 16), (10, 3)),
+    "other": ((3, 4),),
+}
+"""Rough passes and how many restarts go on after them: on a sample, and on all points by the kind of space."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,15 +65,16 @@ class KMeans:
         sample = _sample(given, max(ks), rng)
         rough = RoughSearch.of(sample.points, sample.space)
         seeds = rough.starts(max(ks), n_restarts=n_restarts, rng=rng)
+        stages = "sample" if sample is not given else "euclidean" if given.space.is_euclidean else "other"
 
         def best(k: int) -> Membership:
-            centers = _most_promising(sample, *rough.improved(seeds[:, :k]))
-            if sample is not given:
-                first = min((lloyd(sample, one, most_passes=SAMPLE_PASSES) for one in centers), key=_by_cost)
-                centers = [cluster_means(sample.points, without_gaps(first.labels))]
+            centers = seeds[:, :k]
+            for n_passes, n_kept in STAGES[stages]:
+                centers = _best_starts(rough, sample, centers, n_passes=n_passes)[:n_kept]
+            starts = [*rough.at_scale(centers)]
             if start is not None and len(start) == k:
-                centers = [*centers, start]
-            return min((lloyd(given, one) for one in centers), key=_by_cost).labels
+                starts.append(start)
+            return min((lloyd(given, one) for one in starts), key=_by_cost).labels
 
         # The largest K first, so that no thread is left with it at the end.
         largest_first = sorted(ks, reverse=True)
@@ -92,16 +94,14 @@ def _sample(given: SpacePoints, most: int, rng: np.random.Generator) -> SpacePoi
     return given.take(np.sort(rng.choice(len(given.points), size, replace=False)))
 
 
-def _most_promising(sample: SpacePoints, centers: Matrix, costs: Vector) -> list[Matrix]:
-    """Return the centers of the cheapest restarts; equal costs in the order of restarts."""
+def _best_starts(rough: RoughSearch, sample: SpacePoints, centers: Single, *, n_passes: int) -> Single:
+    """Return the centers of every restart after some rough passes, the cheapest first."""
+    improved, costs = rough.improved(centers, n_passes=n_passes)
     if not sample.space.is_euclidean:
         everyone = np.arange(len(sample))
-
-        def exact(start: Matrix) -> float:
-            return sample.space.cost(sample.distances(start, everyone).min(axis=1))
-
-        costs = np.array([exact(start) for start in centers])
-    return list(centers[np.argsort(costs, kind="stable")[:N_FINALISTS]])
+        distances = (sample.distances(one, everyone).min(axis=1) for one in rough.at_scale(improved))
+        costs = np.array([sample.space.cost(one) for one in distances])
+    return improved[np.argsort(costs, kind="stable")]
 
 
 def _by_cost(partition: Partition) -> float:

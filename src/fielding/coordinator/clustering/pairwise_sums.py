@@ -5,7 +5,7 @@ from typing import TypeAlias
 
 import numpy as np
 
-from fielding._typing import Counts, Matrix, Vector
+from fielding._typing import Floats, Matrix, Vector
 from fielding.client.report import row_chunks
 from fielding.coordinator.clustering.threads import in_threads
 from fielding.distance import METRICS
@@ -15,7 +15,12 @@ TILE = 256
 TOO_CLOSE = 1e-8
 """Squared distances below this share of the squared extent are measured again, without cancellation."""
 
-Tile: TypeAlias = Callable[[slice, slice], Matrix]
+SINGLE_FROM = 2_048
+"""From so many points on float32 may do, since the errors of so many distances average out to less than 1e-7."""
+TOO_CLOSE_SINGLE = 5e-3
+"""The same share for float32."""
+
+Tile: TypeAlias = Callable[[slice, slice], Floats]
 """Two runs of points to their distances, one row per point of the first."""
 
 
@@ -46,11 +51,12 @@ def pairwise_sums(weights: Matrix, tile: Tile) -> Matrix:
         rows, later = runs[at], []
         distances = tile(rows, rows)
         np.fill_diagonal(distances, 0.0)
-        own = distances @ weights[rows]
+        weighed = weights.astype(distances.dtype, copy=False)
+        own = (distances @ weighed[rows]).astype(np.float64)
         for columns in runs[at + 1 :]:
             distances = tile(rows, columns)
-            own += distances @ weights[columns]
-            later.append(distances.T @ weights[rows])
+            own += distances @ weighed[columns]
+            later.append(distances.T @ weighed[rows])
         return own, later
 
     sums = np.zeros(weights.shape)
@@ -73,7 +79,7 @@ def tile_of(points: Matrix, between: Callable[[Matrix, Matrix], Matrix]) -> Tile
 
 
 def euclidean_tile(points: Matrix) -> Tile:
-    """Return the tiles of the Euclidean distance by matrix products; points too close for that are measured directly.
+    """Return the tiles of the Euclidean distance by matrix products; what is too close for that is measured directly.
 
     Examples
     --------
@@ -83,27 +89,33 @@ def euclidean_tile(points: Matrix) -> Tile:
     # Squared lengths should be no larger than they must: digits are lost in proportion to them.
     centered = points - np.median(points[:: 1 + len(points) // 256], axis=0)
     squares = np.einsum("ij,ij->i", centered, centered)
+    is_single = _is_single_enough(centered, squares)
+    limit = 2.0 * squares.max() * (TOO_CLOSE_SINGLE if is_single else TOO_CLOSE)
     # Squared lengths as two more features: the product then is the squared distance, with no pass for the sum.
     ones = np.ones(len(points))
-    left = np.column_stack([-2.0 * centered, squares, ones])
-    right = np.column_stack([centered, ones, squares])
+    dtype = np.float32 if is_single else np.float64
+    left = np.column_stack([-2.0 * centered, squares, ones]).astype(dtype)
+    right = np.column_stack([centered, ones, squares]).astype(dtype)
 
-    def tile(rows: slice, columns: slice) -> Matrix:
+    def tile(rows: slice, columns: slice) -> Floats:
         distances = left[rows] @ right[columns].T
-        close = _too_close(distances, squares[rows], squares[columns], is_diagonal=rows == columns)
+        if rows == columns:
+            np.fill_diagonal(distances, np.inf)
+        is_close = distances.min() < limit
+        close = np.flatnonzero(distances.min(axis=1) < limit) if is_close else np.empty(0, dtype=np.int64)
         np.sqrt(np.maximum(distances, 0.0, out=distances), out=distances)
-        if close.size:
+        if is_close:
             distances[close] = METRICS["l2"].between(centered[rows][close], centered[columns])
-        return distances
+        return np.asarray(distances)
 
     return tile
 
 
-def _too_close(distances: Matrix, squares: Vector, others: Vector, *, is_diagonal: bool) -> Counts:
-    """Return the rows with a squared distance that has lost too many digits."""
-    limit = TOO_CLOSE * (squares.max() + others.max())
-    if is_diagonal:
-        np.fill_diagonal(distances, np.inf)
-    if distances.min() >= limit:
-        return np.empty(0, dtype=np.int64)
-    return np.flatnonzero(distances.min(axis=1) < limit)
+def _is_single_enough(centered: Matrix, squares: Vector) -> bool:
+    """Return whether float32 will do: many points, and hardly any two of them close together."""
+    if len(centered) < SINGLE_FROM:
+        return False
+    some = slice(None, None, len(centered) // TILE)
+    distances = METRICS["l2"].between(centered[some], centered[some])
+    np.fill_diagonal(distances, np.inf)
+    return bool(distances.min() ** 2 > 4.0 * TOO_CLOSE_SINGLE * squares.max())

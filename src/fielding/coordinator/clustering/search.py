@@ -14,9 +14,6 @@ from fielding._typing import Matrix, Vector
 from fielding.coordinator.clustering.seeding import seed_rows
 from fielding.coordinator.clustering.space import Space
 
-N_PASSES = 3
-"""Passes per restart: enough to tell good restarts from bad ones."""
-
 SEED_ROWS = 1_000
 """Points that seeds are drawn from, evenly spaced over all: chance needs no more."""
 
@@ -80,17 +77,19 @@ class RoughSearch:
         rows = seed_rows(squares, n_seeds, n_restarts=n_restarts, rng=rng)
         return np.asarray(self.points[few][rows, :-1])
 
-    def improved(self, centers: Single) -> tuple[Matrix, Vector]:
-        """Return the centers after a few passes of k-means, at full scale, and every restart's cost up to a constant.
+    def improved(self, centers: Single, *, n_passes: int) -> tuple[Single, Vector]:
+        """Return the centers after a few passes of k-means, and the cost of every restart up to a constant.
 
         Parameters
         ----------
         centers
             Shape ``(n_restarts, k, n_features)``; of many restarts with many centers only as many as fit into memory.
+        n_passes
+            How many passes.
         """
         fitting = max(1, MOST_NUMBERS // (centers.shape[1] * len(self.points)))
         by_cluster = np.ascontiguousarray(centers[:fitting].transpose(1, 0, 2))
-        for _ in range(N_PASSES):
+        for _ in range(n_passes):
             nearness, best = self._nearness(by_cluster)
             # A point that is exactly between two centers counts for both: good enough here, and no loop is needed.
             inside = (nearness == best).astype(np.float32).reshape(-1, len(self.points))
@@ -98,7 +97,11 @@ class RoughSearch:
             sizes = sums[..., -1:]
             by_cluster = np.where(sizes > 0.0, sums[..., :-1] / np.maximum(sizes, 1.0), by_cluster)
         _, best = self._nearness(by_cluster)
-        return by_cluster.transpose(1, 0, 2).astype(np.float64) * self.scale, best.sum(axis=1, dtype=np.float64)
+        return by_cluster.transpose(1, 0, 2), best.sum(axis=1, dtype=np.float64)
+
+    def at_scale(self, centers: Single) -> Matrix:
+        """Return centers as they lie among the points that were given."""
+        return np.asarray(centers.astype(np.float64) * self.scale)
 
     def _nearness(self, by_cluster: Single) -> tuple[Single, Single]:
         """Return half the squared distances less the point's part, ``(k, n_restarts, n_points)``, and their minimum."""

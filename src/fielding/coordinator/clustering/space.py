@@ -57,8 +57,8 @@ def as_they_are(rows: Floats) -> Matrix:
 
 
 def root_rows(rows: Floats) -> Matrix:
-    """Return the rows between which the Euclidean distance is Hellinger's."""
-    return np.asarray(np.sqrt(as_they_are(rows) * 0.5))
+    """Return the rows between which the Euclidean distance is Hellinger's; a share below zero by rounding is zero."""
+    return np.asarray(np.sqrt(np.maximum(as_they_are(rows) * 0.5, 0.0)))
 
 
 def jensen_shannon(rows: Matrix, centers: Matrix) -> Matrix:
@@ -84,8 +84,9 @@ def jensen_shannon(rows: Matrix, centers: Matrix) -> Matrix:
 
 
 def _half_shares(rows: Matrix) -> Matrix:
-    sums = rows.sum(axis=1, keepdims=True)
-    return np.asarray(0.5 * rows / np.where(sums > 0.0, sums, 1.0) + NEVER_ZERO)
+    shares = np.maximum(rows, 0.0)
+    sums = shares.sum(axis=1, keepdims=True)
+    return np.asarray(0.5 * shares / np.where(sums > 0.0, sums, 1.0) + NEVER_ZERO)
 
 
 def _entropies(shares: Matrix) -> Vector:
