@@ -33,7 +33,7 @@ demo: $(CORE)  ## replay an embedded drifting stream: a table here and a page be
 
 .PHONY: figures
 figures: $(CORE)  ## draw intra-cluster heterogeneity over time on real traces (needs the data folder)
-	@$(BIN)/python experiments/heterogeneity.py </dev/null
+	@$(ONE_THREAD) $(BIN)/python experiments/heterogeneity.py </dev/null
 
 .PHONY: bench
 bench: $(CORE)  ## measure the coordinator beside its peers; prints a table and JSON

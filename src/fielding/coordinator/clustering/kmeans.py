@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from fielding._typing import Matrix, Membership
-from fielding.coordinator.clustering.lloyd import Partition, lloyd
+from fielding.coordinator.clustering.lloyd import lloyd
 from fielding.coordinator.clustering.passes import settled
 from fielding.coordinator.clustering.search import RoughSearch, Single
 from fielding.coordinator.clustering.space import space_of
@@ -17,16 +17,39 @@ from fielding.distance import Metric
 
 SAMPLE = 2_000
 """Points that restarts look at; what they find is then improved on all points."""
-MORE_RESTARTS_BELOW = 8_000
+MORE_EFFORT_BELOW = 8_000
 """Sets smaller than this get more restarts, as many times as they fit into it."""
-MOST_MORE = 10
+MOST_EFFORT = 10
 """But no more than this many times."""
-STAGES: dict[str, tuple[tuple[int, int], ...]] = {
-    "sample": ((3, 4), (8, 1)),
-    "euclidean": ((3, 16), (10, 3)),
-    "other": ((3, 4),),
-}
-"""Rough passes and how many restarts go on after them: on a sample, and on all points by the kind of space."""
+ROUGH_PASSES = 3
+"""Passes that a start gets before it is judged."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plan:
+    """How many starts go on at which point of the search for one K.
+
+    Parameters
+    ----------
+    n_kept
+        Restarts that are kept after the first passes.
+    n_rounds
+        How often copies of them with one center elsewhere compete with them.
+    n_passes
+        Further rough passes at the end.
+    n_finalists
+        Starts that are followed with exact distances on all points.
+    """
+
+    n_kept: int
+    n_rounds: int
+    n_passes: int
+    n_finalists: int
+
+
+ON_SAMPLE = Plan(n_kept=4, n_rounds=0, n_passes=6, n_finalists=1)
+EUCLIDEAN = Plan(n_kept=6, n_rounds=3, n_passes=10, n_finalists=3)
+OTHER = Plan(n_kept=4, n_rounds=1, n_passes=0, n_finalists=4)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,25 +84,22 @@ class KMeans:
         True
         """
         given = SpacePoints.of(points, space_of(metric))
-        n_restarts = self.n_init * min(max(MORE_RESTARTS_BELOW // len(points), 1), MOST_MORE)
         sample = _sample(given, max(ks), rng)
-        rough = RoughSearch.of(sample.points, sample.space)
-        seeds = rough.starts(max(ks), n_restarts=n_restarts, rng=rng)
-        stages = "sample" if sample is not given else "euclidean" if given.space.is_euclidean else "other"
+        effort = min(max(MORE_EFFORT_BELOW // len(points), 1), MOST_EFFORT)
+        search = _Search(given=sample, rough=RoughSearch.of(sample.points, sample.space), effort=effort)
+        seeds = search.rough.starts(max(ks), n_restarts=self.n_init * effort, rng=rng)
+        plan = ON_SAMPLE if sample is not given else EUCLIDEAN if given.space.is_euclidean else OTHER
 
-        def best(k: int) -> Membership:
-            centers = seeds[:, :k]
-            for n_passes, n_kept in STAGES[stages]:
-                centers = _best_starts(rough, sample, centers, n_passes=n_passes)[:n_kept]
-            starts = [*rough.at_scale(centers)]
+        def best(job: tuple[int, np.random.Generator]) -> Membership:
+            k, chance = job
+            starts = [*search.finalists(seeds[:, :k], plan, chance)]
             if start is not None and len(start) == k:
                 starts.append(start)
-            return min((lloyd(given, one) for one in starts), key=_by_cost).labels
+            return min((lloyd(given, centers) for centers in starts), key=lambda found: found.cost).labels
 
-        # The largest K first, so that no thread is left with it at the end.
-        largest_first = sorted(ks, reverse=True)
-        found = dict(zip(largest_first, in_threads(best, largest_first), strict=True))
-        return {k: found[k] for k in ks}
+        # The largest K first, so that no thread is left with it at the end; each with its own generator.
+        jobs = list(zip(ks, rng.spawn(len(ks)), strict=True))[::-1]
+        return dict(zip(ks, in_threads(best, jobs)[::-1], strict=True))
 
     def extended(self, points: Points, centers: Matrix, *, metric: Metric) -> Membership:
         """Return the labels after a few passes over all points from the centers of a sample."""
@@ -89,20 +109,34 @@ class KMeans:
 def _sample(given: SpacePoints, most: int, rng: np.random.Generator) -> SpacePoints:
     """Return enough of the points for so many clusters; all of them if they are few."""
     size = max(SAMPLE, 10 * most)
-    if len(given.points) <= size:
+    if len(given) <= size:
         return given
-    return given.take(np.sort(rng.choice(len(given.points), size, replace=False)))
+    return given.take(np.sort(rng.choice(len(given), size, replace=False)))
 
 
-def _best_starts(rough: RoughSearch, sample: SpacePoints, centers: Single, *, n_passes: int) -> Single:
-    """Return the centers of every restart after some rough passes, the cheapest first."""
-    improved, costs = rough.improved(centers, n_passes=n_passes)
-    if not sample.space.is_euclidean:
-        everyone = np.arange(len(sample))
-        distances = (sample.distances(one, everyone).min(axis=1) for one in rough.at_scale(improved))
-        costs = np.array([sample.space.cost(one) for one in distances])
-    return improved[np.argsort(costs, kind="stable")]
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class _Search:
+    """A rough search over points, judged by the metric itself; the more effort, the more copies compete."""
 
+    given: SpacePoints
+    rough: RoughSearch
+    effort: int
 
-def _by_cost(partition: Partition) -> float:
-    return partition.cost
+    def finalists(self, seeds: Single, plan: Plan, rng: np.random.Generator) -> Matrix:
+        """Return the most promising centers, shape ``(n_finalists, k, n_features)``."""
+        kept = self._improved(seeds, ROUGH_PASSES)[: plan.n_kept]
+        for _ in range(plan.n_rounds):
+            rivals = self.rough.varied(kept, n_each=self.effort, rng=rng)
+            kept = self._improved(rivals, ROUGH_PASSES)[: plan.n_kept]
+        if plan.n_passes:
+            kept = self._improved(kept, plan.n_passes)
+        return self.rough.at_scale(kept[: plan.n_finalists])
+
+    def _improved(self, starts: Single, n_passes: int) -> Single:
+        """Return the centers of every start after some passes, the cheapest first; equals stay in order."""
+        improved, costs = self.rough.improved(starts, n_passes=n_passes)
+        if not self.given.space.is_euclidean:
+            everyone = np.arange(len(self.given))
+            distances = (self.given.distances(one, everyone).min(axis=1) for one in self.rough.at_scale(improved))
+            costs = np.array([self.given.space.cost(one) for one in distances])
+        return improved[np.argsort(costs, kind="stable")]

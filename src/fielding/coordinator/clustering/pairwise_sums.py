@@ -51,7 +51,7 @@ def pairwise_sums(weights: Matrix, tile: Tile) -> Matrix:
         rows, later = runs[at], []
         distances = tile(rows, rows)
         np.fill_diagonal(distances, 0.0)
-        weighed = weights.astype(distances.dtype, copy=False)
+        weighed = weights.astype(distances.dtype.type, copy=False)
         own = (distances @ weighed[rows]).astype(np.float64)
         for columns in runs[at + 1 :]:
             distances = tile(rows, columns)

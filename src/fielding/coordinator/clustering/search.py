@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from fielding._typing import Matrix, Vector
-from fielding.coordinator.clustering.seeding import seed_rows
+from fielding.coordinator.clustering.seeding import drawn_rows, seed_rows
 from fielding.coordinator.clustering.space import Space
 
 SEED_ROWS = 1_000
@@ -98,6 +98,30 @@ class RoughSearch:
             by_cluster = np.where(sizes > 0.0, sums[..., :-1] / np.maximum(sizes, 1.0), by_cluster)
         _, best = self._nearness(by_cluster)
         return by_cluster.transpose(1, 0, 2), best.sum(axis=1, dtype=np.float64)
+
+    def varied(self, centers: Single, *, n_each: int, rng: np.random.Generator) -> Single:
+        """Return the centers of every restart, then copies of them in which one center lies elsewhere.
+
+        The new place is a point drawn with a chance in proportion to its squared distance from the centers: what
+        one more restart finds with luck, a good restart with one center in the wrong place finds soon.
+
+        Parameters
+        ----------
+        centers
+            Shape ``(n_restarts, k, n_features)``.
+        n_each
+            Copies per restart.
+        rng
+            Where chance comes from.
+        """
+        n_restarts, k, _ = centers.shape
+        _, best = self._nearness(np.ascontiguousarray(centers.transpose(1, 0, 2)))
+        halves = 0.5 * np.einsum("ij,ij->i", self.mapped, self.mapped)
+        rows = drawn_rows(np.maximum(best + halves, 0.0), n_each, rng=rng)
+        copies = np.repeat(centers[:, None], n_each, axis=1)
+        restarts, each = np.arange(n_restarts)[:, None], np.arange(n_each)
+        copies[restarts, each, rng.integers(k, size=(n_restarts, n_each))] = self.points[rows, :-1]
+        return np.concatenate([centers, copies.reshape(-1, *centers.shape[1:])])
 
     def at_scale(self, centers: Single) -> Matrix:
         """Return centers as they lie among the points that were given."""

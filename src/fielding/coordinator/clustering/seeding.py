@@ -33,18 +33,42 @@ def seed_rows(squares: Floats, n_seeds: int, *, n_restarts: int, rng: np.random.
     >>> bool(np.all((seeds == 2).sum(axis=1) == 1))
     True
     """
-    n_rows, n_trials = len(squares), 2 + int(np.log(n_seeds))
+    n_trials = 2 + int(np.log(n_seeds))
     restarts = np.arange(n_restarts)
     seeds = np.empty((n_restarts, n_seeds), dtype=np.int64)
-    seeds[:, 0] = rng.integers(n_rows, size=n_restarts)
+    seeds[:, 0] = rng.integers(len(squares), size=n_restarts)
     nearest = squares[seeds[:, 0]]
     for at in range(1, n_seeds):
-        mass = np.cumsum(nearest, axis=1, dtype=np.float64)
-        drawn = rng.random((n_restarts, n_trials)) * mass[:, -1:]
-        trials = np.stack([np.searchsorted(row, draw, side="right") for row, draw in zip(mass, drawn, strict=True)])
-        trials = np.minimum(trials, n_rows - 1)
+        trials = drawn_rows(nearest, n_trials, rng=rng)
         after = np.minimum(squares[trials], nearest[:, None, :])
         best = after.sum(axis=2).argmin(axis=1)
         seeds[:, at] = trials[restarts, best]
         nearest = after[restarts, best]
     return seeds
+
+
+def drawn_rows(masses: Floats, n_drawn: int, *, rng: np.random.Generator) -> Counts:
+    """Return numbers drawn with a chance in proportion to mass, so many for every row of masses.
+
+    Parameters
+    ----------
+    masses
+        Not negative, shape ``(n_restarts, n_rows)``.
+    n_drawn
+        How many numbers per restart.
+    rng
+        Where chance comes from.
+
+    Returns
+    -------
+    Shape ``(n_restarts, n_drawn)``; the last number where there is no mass at all.
+
+    Examples
+    --------
+    >>> drawn_rows(np.array([[0.0, 2.0, 0.0]]), 3, rng=np.random.default_rng(1)).tolist()
+    [[1, 1, 1]]
+    """
+    until = np.cumsum(masses, axis=1, dtype=np.float64)
+    draws = rng.random((len(until), n_drawn)) * until[:, -1:]
+    drawn = [np.searchsorted(row, draw, side="right") for row, draw in zip(until, draws, strict=True)]
+    return np.asarray(np.minimum(np.stack(drawn), masses.shape[1] - 1))
