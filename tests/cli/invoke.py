@@ -21,10 +21,10 @@ def fielding(*arguments: str | Path, cwd: Path | None = None) -> subprocess.Comp
     )
 
 
-def start_fielding(*arguments: str | Path) -> subprocess.Popen[str]:
+def start_fielding(*arguments: str | Path, code: str = CODE) -> subprocess.Popen[str]:
     """Return a running command."""
     return subprocess.Popen(
-        [sys.executable, "-c", CODE, *map(str, arguments)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        [sys.executable, "-c", code, *map(str, arguments)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     )
 
 

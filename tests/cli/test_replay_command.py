@@ -180,7 +180,17 @@ def test_resume_refuses_other_reports_and_other_rules(replayed: Path, tmp_path: 
     same = write_stream(tmp_path / "reports.npz")
     done = fielding("replay", same, "--out", replayed, "--resume", "--tau", "1/2")
     assert_one_line_error(done, "cannot resume", "policy")
-    assert_one_line_error(fielding("replay", same, "--out", tmp_path / "none", "--resume"), "no replay to resume")
+    (replayed / "manifest.json").write_text("{")
+    assert_one_line_error(fielding("replay", same, "--out", replayed, "--resume"), "no replay to resume")
+
+
+def test_resume_starts_a_replay_where_there_is_none(tmp_path: Path) -> None:
+    reports = write_stream(tmp_path / "reports.npz")
+
+    done = fielding("replay", reports, "--out", tmp_path / "new", "--resume", "--json", "--no-page")
+
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout)["n_steps"] == 6
 
 
 def test_an_unwritable_folder_is_a_failure_with_a_reason(tmp_path: Path) -> None:

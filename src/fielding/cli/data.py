@@ -63,8 +63,7 @@ def info(
     last: Last = None,
     clients: MostActive = None,
     interval: IntervalOption = "1d",
-    gap: Gap = 2,
-    window: Window = 100,
+    window: Annotated[int, typer.Option(help="Intervals that a histogram sums up, for delta and Delta.")] = 1,
     align: AlignOption = "calendar",
     metric: MetricOption = "l1",
     kind: KindOption = "histogram",
@@ -84,7 +83,7 @@ def info(
         return
     columns = Columns(client=client, time=time, label=label, count=count)
     trace = narrowed(read_trace_with_progress(file, columns, quiet=quiet), last, clients)
-    plan = WindowPlan(interval=interval, gap=gap, window=window, align=align)
+    plan = WindowPlan(interval=interval, gap=1, window=window, align=align)
     say_description(asdict(inspect_trace(trace, plan, metric)), as_json=as_json)
 
 

@@ -27,6 +27,6 @@ def _plain(name: str, value: object) -> str:
         return ", ".join(f"{inner} {_plain(inner, number)}" for inner, number in value.items())
     if name in _MOMENTS and isinstance(value, float) and value > _EARLIEST:
         return datetime.fromtimestamp(value, UTC).strftime("%Y-%m-%d %H:%M")
-    if name == "span" and isinstance(value, float):
-        return f"{value / 86_400.0:.6g} days"
+    if name in ("span", "interval") and isinstance(value, float):
+        return f"{value / 86_400.0:.4g} days" if value >= 86_400.0 else f"{value:.4g} seconds"
     return "-" if value is None else f"{value:.4g}" if isinstance(value, float) else str(value)

@@ -24,9 +24,11 @@ Tau = Annotated[
     str, typer.Option(help="Center-shift: factor of the mean distance between centers, e.g. 1/3, 0.5, inf.")
 ]
 Reference = Annotated[str, typer.Option(help="Center-shift: measured since the previous event or last-global.")]
+DeltaStep = Annotated[float, typer.Option(help="Pairwise: where the bound on distances within a cluster starts.")]
 KMax = Annotated[int, typer.Option(help="Most clusters.")]
 Partitioner = Annotated[str, typer.Option(help=f"How to group: {_names({**PARTITIONERS})}.")]
 Hysteresis = Annotated[float, typer.Option(help="Keep the number of clusters unless the silhouette gains more.")]
+WarmStart = Annotated[bool, typer.Option("--warm-start", help="Start k-means from the current centers, too.")]
 Inherit = Annotated[str, typer.Option(help=f"What a new cluster's model is made of: {_names({**INHERIT})}.")]
 Seed = Annotated[int, typer.Option(help="Seed of all random choices.")]
 JsonOutput = Annotated[bool, typer.Option("--json", help="Print the results as JSON.")]
@@ -54,20 +56,24 @@ def policy_from_options(
     trigger: str,
     tau: str,
     reference: str,
+    delta_step: float,
     k_max: int,
     partitioner: str,
     hysteresis: float,
+    warm_start: bool,
     inherit: str,
     seed: int,
 ) -> Policy:
     """Return the policy that the options of a command describe."""
-    is_shift = trigger == "center-shift"
-    options: dict[str, object] = {"tau": parse_factor(tau), "reference": reference} if is_shift else {}
+    options: dict[str, dict[str, object]] = {
+        "center-shift": {"tau": parse_factor(tau), "reference": reference},
+        "pairwise": {"step": delta_step},
+    }
     return Policy(
         kind=cast(Kind, kind),
         metric=metric,
-        trigger=trigger_named(trigger, options),
-        clusterer=Clusterer(partitioner=partitioner, k_max=k_max, hysteresis=hysteresis),
+        trigger=trigger_named(trigger, options.get(trigger)),
+        clusterer=Clusterer(partitioner=partitioner, k_max=k_max, hysteresis=hysteresis, warm_start=warm_start),
         inherit=inherit,
         seed=seed,
     )

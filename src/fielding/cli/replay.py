@@ -8,6 +8,7 @@ import typer
 from fielding._version import __version__
 from fielding.cli.console import complain, progress_bar, say, say_json, say_table
 from fielding.cli.options import (
+    DeltaStep,
     Hysteresis,
     Inherit,
     JsonOutput,
@@ -20,6 +21,7 @@ from fielding.cli.options import (
     Seed,
     Tau,
     TriggerOption,
+    WarmStart,
     policy_from_options,
 )
 from fielding.cli.stopping import stop_on_signal
@@ -42,12 +44,16 @@ def replay(
     trigger: TriggerOption = "center-shift",
     tau: Tau = "1/3",
     reference: Reference = "previous",
+    delta_step: DeltaStep = 0.1,
     k_max: KMax = 10,
     partitioner: Partitioner = "kmeans",
     hysteresis: Hysteresis = 0.0,
+    warm_start: WarmStart = False,
     inherit: Inherit = "average",
     seed: Seed = 0,
-    resume: Annotated[bool, typer.Option("--resume", help="Go on where a stopped replay ended.")] = False,
+    resume: Annotated[
+        bool, typer.Option("--resume", help="Go on where a stopped replay ended; start one if there is none.")
+    ] = False,
     page: Annotated[bool, typer.Option("--page/--no-page", help="Write report.html (5 MB).")] = True,
     as_json: JsonOutput = False,
     quiet: Quiet = False,
@@ -58,8 +64,8 @@ def replay(
     (the cluster of every client at every step), summary.json, coordinator.ckpt and report.html.
     """
     policy = policy_from_options(
-        kind=kind, metric=metric, trigger=trigger, tau=tau, reference=reference, k_max=k_max, partitioner=partitioner,
-        hysteresis=hysteresis, inherit=inherit, seed=seed,
+        kind=kind, metric=metric, trigger=trigger, tau=tau, reference=reference, delta_step=delta_step, k_max=k_max,
+        partitioner=partitioner, hysteresis=hysteresis, warm_start=warm_start, inherit=inherit, seed=seed,
     )  # fmt: skip
     stream = read_reports(reports, kind=policy.kind)
     summary = run_replay(
@@ -94,12 +100,12 @@ def run_replay(
         "policy": policy_record(policy),
     }
     folder = ReplayFolder(out, manifest)
-    after = None
-    if resume:
-        coordinator, after = folder.resume()
+    found, after = None, None
+    if resume and folder.is_begun():
+        found, after = folder.resume()
     else:
         folder.begin()
-        coordinator = Coordinator(policy)
+    coordinator = found or Coordinator(policy)
     with stop_on_signal() as stop, progress_bar("replaying", len(stream), quiet=quiet) as advance:
 
         def goes_on(_row: ReplayRow) -> bool:

@@ -18,6 +18,7 @@ from fielding.errors import InputError, OutputError
 from fielding.records.checkpoint import load_checkpoint, save_coordinator
 
 CHECKPOINT = "coordinator.ckpt"
+MANIFEST = "manifest.json"
 _LOGS = ("decisions.jsonl", "events.jsonl")
 
 
@@ -70,24 +71,26 @@ class ReplayFolder:
 
     def begin(self) -> None:
         """Start a new replay; refuse to write over an older one."""
-        if (self.path / _LOGS[0]).exists():
+        if self.is_begun():
             raise InputError(f"{self.path} holds a replay already; continue it with --resume or name another folder")
-        try:
-            self.path.mkdir(parents=True, exist_ok=True)
-            for name in _LOGS:
-                (self.path / name).touch()
-        except OSError as error:
-            raise OutputError(f"cannot write into {self.path}: {error.strerror or error}") from error
-        self._write_json("manifest.json", self._manifest)
+        self._empty_logs()
+        self._write_json(MANIFEST, self._manifest)
 
-    def resume(self) -> tuple[Coordinator, int | None]:
-        """Return the coordinator and the last committed step; cut off what came after it."""
+    def is_begun(self) -> bool:
+        """Return whether there is a replay in this folder, complete or not."""
+        return (self.path / MANIFEST).exists()
+
+    def resume(self) -> tuple[Coordinator | None, int | None]:
+        """Return the coordinator and the last committed step, cut off what came after it; None if there was none."""
         stored = self._read_manifest()
         for key, value in self._manifest.items():
             if stored.get(key) != value:
                 raise InputError(
                     f"cannot resume {self.path}: {key} was {json.dumps(stored.get(key))}, now it is {json.dumps(value)}"
                 )
+        if not self.checkpoint.exists():
+            self._empty_logs()
+            return None, None
         coordinator, progress = load_checkpoint(self.checkpoint)
         for name in _LOGS:
             os.truncate(self.path / name, int(str(progress[name])))
@@ -138,6 +141,14 @@ class ReplayFolder:
         with replaced_file(self.path / "report.html") as file:
             file.write(html.encode())
 
+    def _empty_logs(self) -> None:
+        try:
+            self.path.mkdir(parents=True, exist_ok=True)
+            for name in _LOGS:
+                (self.path / name).write_bytes(b"")
+        except OSError as error:
+            raise OutputError(f"cannot write into {self.path}: {error.strerror or error}") from error
+
     def _append_line(self, name: str, line: str) -> None:
         try:
             with (self.path / name).open("a", encoding="utf-8") as file:
@@ -151,7 +162,7 @@ class ReplayFolder:
 
     def _read_manifest(self) -> dict[str, Json]:
         try:
-            stored = json.loads((self.path / "manifest.json").read_text(encoding="utf-8"))
+            stored = json.loads((self.path / MANIFEST).read_text(encoding="utf-8"))
         except (OSError, ValueError) as error:
             raise InputError(f"{self.path} holds no replay to resume ({error}); start without --resume") from error
         return dict(stored)
@@ -179,11 +190,11 @@ class ReplayFolder:
 def remove_replay(path: Path, *, source: str) -> None:
     """Remove an earlier replay of the same source from a folder; anything else in it stays."""
     try:
-        earlier = json.loads((path / "manifest.json").read_text(encoding="utf-8"))
+        earlier = json.loads((path / MANIFEST).read_text(encoding="utf-8"))
     except (OSError, ValueError):
         return
     if isinstance(earlier, dict) and earlier.get("source") == source:
-        for name in (*_LOGS, CHECKPOINT, "manifest.json", "membership.npz", "summary.json", "report.html"):
+        for name in (*_LOGS, CHECKPOINT, MANIFEST, "membership.npz", "summary.json", "report.html"):
             (path / name).unlink(missing_ok=True)
 
 

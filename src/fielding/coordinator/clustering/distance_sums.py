@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from fielding._typing import Counts, Mask, Matrix, Membership
-from fielding.coordinator.clustering.pairwise_sums import euclidean_tile, pairwise_sums, tile_of
+from fielding.coordinator.clustering.pairwise_sums import euclidean_sums, sums_of
 from fielding.coordinator.clustering.sorted_sums import l1_sums
 from fielding.coordinator.clustering.space import jensen_shannon, root_rows
 from fielding.distance import METRICS, Metric, unit_rows
@@ -49,7 +49,7 @@ def distance_sums(points: Matrix, partitions: Sequence[Membership], *, metric: M
 def _weighted_sums(points: Matrix, weights: Matrix, metric: Metric) -> Matrix:
     """Return for distinct points and columns of weights the sums of weight times distance."""
     if metric is not METRICS.get(metric.name):
-        return pairwise_sums(weights, tile_of(points, metric.between))
+        return sums_of(points, weights, metric.between)
     return _SUMS[metric.name](points, weights)
 
 
@@ -62,9 +62,9 @@ def _cosine_sums(points: Matrix, weights: Matrix) -> Matrix:
 
 _SUMS: dict[str, Callable[[Matrix, Matrix], Matrix]] = {
     "l1": l1_sums,
-    "l2": lambda points, weights: pairwise_sums(weights, euclidean_tile(points)),
-    "hellinger": lambda points, weights: pairwise_sums(weights, euclidean_tile(root_rows(points))),
-    "js": lambda points, weights: pairwise_sums(weights, tile_of(points, jensen_shannon)),
+    "l2": euclidean_sums,
+    "hellinger": lambda points, weights: euclidean_sums(root_rows(points), weights),
+    "js": lambda points, weights: sums_of(points, weights, jensen_shannon),
     "cosine": _cosine_sums,
 }
 

@@ -6,11 +6,12 @@ from dataclasses import dataclass
 import numpy as np
 
 from fielding._typing import Matrix, Membership
-from fielding.coordinator.clustering.lloyd import lloyd
+from fielding.coordinator.clustering.labels import without_gaps
+from fielding.coordinator.clustering.lloyd import Partition, lloyd
 from fielding.coordinator.clustering.passes import settled
 from fielding.coordinator.clustering.search import RoughSearch, Single
 from fielding.coordinator.clustering.space import space_of
-from fielding.coordinator.clustering.space_points import SpacePoints
+from fielding.coordinator.clustering.space_points import SpacePoints, cluster_means
 from fielding.coordinator.clustering.threads import in_threads
 from fielding.coordinator.points import Points
 from fielding.distance import Metric
@@ -23,6 +24,8 @@ MOST_EFFORT = 10
 """But no more than this many times."""
 ROUGH_PASSES = 3
 """Passes that a start gets before it is judged."""
+SHORT_PASSES = 8
+"""Exact passes that tell which of several starts to follow to its end."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,7 +51,7 @@ class Plan:
 
 
 ON_SAMPLE = Plan(n_kept=4, n_rounds=0, n_passes=6, n_finalists=1)
-EUCLIDEAN = Plan(n_kept=6, n_rounds=3, n_passes=10, n_finalists=3)
+EUCLIDEAN = Plan(n_kept=6, n_rounds=3, n_passes=10, n_finalists=1)
 OTHER = Plan(n_kept=4, n_rounds=1, n_passes=0, n_finalists=4)
 
 
@@ -95,7 +98,7 @@ class KMeans:
             starts = [*search.finalists(seeds[:, :k], plan, chance)]
             if start is not None and len(start) == k:
                 starts.append(start)
-            return min((lloyd(given, centers) for centers in starts), key=lambda found: found.cost).labels
+            return _best_of(given, starts).labels
 
         # The largest K first, so that no thread is left with it at the end; each with its own generator.
         jobs = list(zip(ks, rng.spawn(len(ks)), strict=True))[::-1]
@@ -104,6 +107,15 @@ class KMeans:
     def extended(self, points: Points, centers: Matrix, *, metric: Metric) -> Membership:
         """Return the labels after a few passes over all points from the centers of a sample."""
         return settled(points, centers, metric=metric)
+
+
+def _best_of(given: SpacePoints, starts: list[Matrix]) -> Partition:
+    """Return what k-means makes of the most promising start; with more than one, a few passes tell which that is."""
+    if len(starts) > 1:
+        tried = [lloyd(given, centers, most_passes=SHORT_PASSES) for centers in starts]
+        best = min(tried, key=lambda found: found.cost)
+        starts = [cluster_means(given.points, without_gaps(best.labels))]
+    return lloyd(given, starts[0])
 
 
 def _sample(given: SpacePoints, most: int, rng: np.random.Generator) -> SpacePoints:

@@ -131,7 +131,7 @@ class RoughSearch:
         """Return half the squared distances less the point's part, ``(k, n_restarts, n_points)``, and their minimum."""
         flat = by_cluster.reshape(-1, by_cluster.shape[-1])
         mapped = (self.space.euclidean(flat) - self.middle).astype(np.float32)
-        nearness = mapped @ -self.mapped.T
+        nearness = -mapped @ self.mapped.T
         nearness += 0.5 * np.einsum("ij,ij->i", mapped, mapped)[:, None]
         shaped = nearness.reshape(*by_cluster.shape[:2], -1)
         return shaped, shaped.min(axis=0)

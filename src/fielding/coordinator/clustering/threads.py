@@ -8,8 +8,9 @@ import os
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, nullcontext
+from functools import cache
 from threading import Lock
-from typing import TypeVar
+from typing import Protocol, TypeVar
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
@@ -65,12 +66,24 @@ class _OneBlasThread:
 
 
 def _blas_limit() -> AbstractContextManager[object]:
+    controller = _blas_controller()
+    return nullcontext() if controller is None else controller.limit(limits=1, user_api="blas")
+
+
+class _Controller(Protocol):
+    """The part of a thread pool controller that is used here."""
+
+    def limit(self, *, limits: int, user_api: str) -> AbstractContextManager[object]: ...
+
+
+@cache
+def _blas_controller() -> _Controller | None:
     try:
-        from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
-    except ImportError:  # it comes with scikit-learn; without it results differ in the last digit at most
-        return nullcontext()
-    limit: AbstractContextManager[object] = threadpool_limits(limits=1, user_api="blas")
-    return limit
+        from threadpoolctl import ThreadpoolController  # type: ignore[import-untyped]
+    except ImportError:  # it comes with scikit-learn; without it only the last digits may depend on the cores
+        return None
+    controller: _Controller = ThreadpoolController()
+    return controller
 
 
 _ONE_BLAS_THREAD = _OneBlasThread()
