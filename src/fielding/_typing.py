@@ -25,3 +25,6 @@ Counts: TypeAlias = npt.NDArray[np.int64]
 
 Mask: TypeAlias = npt.NDArray[np.bool_]
 """A yes or no per row."""
+
+Json: TypeAlias = bool | int | float | str | list["Json"] | dict[str, "Json"] | None
+"""What a JSON file can hold."""

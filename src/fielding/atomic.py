@@ -23,21 +23,20 @@ def replaced_file(path: Path) -> Iterator[BinaryIO]:
             file.flush()
             os.fsync(file.fileno())
         scratch.replace(path)
-        sync_folder(path.parent)
     except OSError as error:
-        raise OutputError(f"cannot write {path}: {error.strerror or error}; what was there before is kept") from error
+        kept = "; what was there before is kept" if path.exists() else ""
+        raise OutputError(f"cannot write {path}: {error.strerror or error}{kept}") from error
     finally:
         with contextlib.suppress(OSError):
             scratch.unlink(missing_ok=True)
+    sync_folder(path.parent)
 
 
 def sync_folder(folder: Path) -> None:
-    """Make a rename in this folder survive a power cut, on systems that let folders be opened."""
-    try:
+    """Make a rename in this folder survive a power cut, on systems whose folders can be synced."""
+    with contextlib.suppress(OSError):
         handle = os.open(folder, os.O_RDONLY)
-    except OSError:
-        return
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
+        try:
+            os.fsync(handle)
+        finally:
+            os.close(handle)

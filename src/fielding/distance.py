@@ -173,6 +173,6 @@ def metric_named(name: str) -> Metric:
     >>> metric_named("l1").between(np.eye(2), np.array([[0.5, 0.5]])).tolist()
     [[1.0], [1.0]]
     """
-    if name not in METRICS:
+    if not isinstance(name, str) or name not in METRICS:
         raise unknown_name("metric", name, METRICS)
     return METRICS[name]

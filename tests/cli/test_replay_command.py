@@ -18,7 +18,9 @@ def write_stream(path: Path, *, n_steps: int = 6, n_clients: int = 30) -> Path:
     for step in range(n_steps):
         if step % 4 == 3:
             concepts = rng.dirichlet(np.full(8, 0.3), size=3)
-        who = np.arange(n_clients) if step == 0 else np.flatnonzero(rng.random(n_clients) < 0.5)
+        known = n_clients // 2 + step if n_steps > 6 else n_clients  # in long streams clients join late
+        who = np.arange(min(n_clients, known))
+        who = who if step == 0 else who[rng.random(who.size) < 0.5]
         steps.append(np.full(who.size, 10 * step))
         clients.append(who)
         rows.append(rng.multinomial(30, concepts[(who + step) % 3]) / 30.0)
@@ -96,6 +98,30 @@ def test_a_replay_is_not_written_over(replayed: Path, tmp_path: Path) -> None:
     assert (replayed / "decisions.jsonl").read_bytes() == before
 
 
+def test_files_of_others_are_spared(tmp_path: Path) -> None:
+    (tmp_path / "out").mkdir()
+    (tmp_path / "out" / "events.jsonl").write_text("mine")
+
+    done = fielding("replay", write_stream(tmp_path / "reports.npz"), "--out", tmp_path / "out")
+
+    assert_one_line_error(done, "holds a events.jsonl that no replay wrote")
+    assert (tmp_path / "out" / "events.jsonl").read_text() == "mine"
+
+
+def test_infinity_is_written_as_json_can_hold_it(tmp_path: Path) -> None:
+    reports = write_stream(tmp_path / "reports.npz")
+    for _ in range(2):  # the second time resumes the finished replay
+        done = fielding("replay", reports, "--out", tmp_path / "out", "--tau", "inf", "--resume", "--json", "--no-page")
+        assert done.returncode == 0, done.stderr
+
+    def refuse(word: str) -> None:
+        raise AssertionError(word)
+
+    manifest = json.loads((tmp_path / "out" / "manifest.json").read_text(), parse_constant=refuse)
+    assert manifest["policy"]["trigger"]["options"]["tau"] == "inf"
+    assert json.loads(done.stdout)["n_reclusterings"] == 0
+
+
 def test_csv_reports_give_the_same_decisions(replayed: Path, tmp_path: Path) -> None:
     with np.load(write_stream(tmp_path / "reports.npz")) as stored:
         lines = ["step,client," + ",".join(f"label{at}" for at in range(8))]
@@ -115,6 +141,7 @@ def test_csv_reports_give_the_same_decisions(replayed: Path, tmp_path: Path) -> 
         (["--metric", "l3"], ["unknown metric 'l3'", "did you mean"]),
         (["--trigger", "center_shift"], ["unknown trigger", "did you mean 'center-shift'"]),
         (["--tau", "third"], ["'third' is not a number", "1/3"]),
+        (["--tau", "1e400"], ["'1e400' is not a number"]),
         (["--tau", "-1"], ["tau is -1.0"]),
         (["--reference", "never"], ["use 'previous' or 'last-global'"]),
         (["--kind", "histgram"], ["did you mean 'histogram'"]),
@@ -179,9 +206,12 @@ def test_resume_refuses_other_reports_and_other_rules(replayed: Path, tmp_path: 
     assert_one_line_error(fielding("replay", other, "--out", replayed, "--resume"), "cannot resume", "reports_blake2b")
     same = write_stream(tmp_path / "reports.npz")
     done = fielding("replay", same, "--out", replayed, "--resume", "--tau", "1/2")
-    assert_one_line_error(done, "cannot resume", "policy")
-    (replayed / "manifest.json").write_text("{")
-    assert_one_line_error(fielding("replay", same, "--out", replayed, "--resume"), "no replay to resume")
+    assert_one_line_error(done, "cannot resume", "policy.trigger.options.tau was 0.333", "now it is 0.5")
+    for manifest in ("{", "3", '{"name": "mine"}'):
+        (tmp_path / "other").mkdir(exist_ok=True)
+        (tmp_path / "other" / "manifest.json").write_text(manifest)
+        done = fielding("replay", same, "--out", tmp_path / "other", "--resume")
+        assert_one_line_error(done, "manifest.json", "name another folder")
 
 
 def test_resume_starts_a_replay_where_there_is_none(tmp_path: Path) -> None:

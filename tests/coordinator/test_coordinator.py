@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 from fielding.client.report import ClientReport, ReportBatch
-from fielding.coordinator import Clusterer, Coordinator, Decision, Policy, trigger_named
+from fielding.coordinator import Coordinator, Decision, Policy, trigger_named
 from fielding.errors import OptionError, ReportError
 
 TWO_GROUPS = {"ann": [0.9, 0.1], "bob": [0.8, 0.2], "cid": [0.1, 0.9], "dan": [0.2, 0.8]}
@@ -66,12 +66,17 @@ def test_a_cluster_that_lost_all_members_is_dormant_and_can_be_joined_again() ->
 
 
 def test_a_dormant_cluster_is_dropped_at_the_next_global_clustering() -> None:
-    coordinator = grouped(trigger=trigger_named("always"), clusterer=Clusterer(k_max=1))
+    coordinator = grouped(trigger=trigger_named("never"))
+    update(coordinator, ann=[0.1, 0.9], bob=[0.1, 0.9], cid=[0.1, 0.9], dan=[0.1, 0.9])
+    assert coordinator.clusters is not None
+    assert coordinator.clusters.live.tolist() == [False, True]
+    coordinator.policy = Policy(seed=1, trigger=trigger_named("always"))
 
-    decision = update(coordinator, ann=[0.5, 0.5])
+    decision = update(coordinator, ann=[0.11, 0.89])
 
-    assert decision.cluster_ids == (1,) or decision.cluster_ids == (0,)
-    assert decision.n_live == 1
+    assert decision.reclustered
+    assert decision.cluster_ids == (1,)
+    assert decision.mixing.tolist() == [[0.0, 1.0]]
 
 
 def test_a_silent_client_leaves_the_center_keeps_its_cluster_and_alone_never_triggers() -> None:
@@ -190,7 +195,7 @@ def test_first_reports_that_do_not_fit_each_other_are_refused() -> None:
     coordinator = Coordinator()
     coordinator.receive(ClientReport(client_id="a", representation=np.array([0.5, 0.5])))
 
-    with pytest.raises(ReportError, match="has 3 numbers, but another one has 2"):
+    with pytest.raises(ReportError, match="3 numbers but 2 are expected"):
         coordinator.receive(ClientReport(client_id="b", representation=np.array([0.5, 0.5, 0.0])))
     with pytest.raises(ReportError, match="differ in type"):
         coordinator.receive(ClientReport(client_id=7, representation=np.array([0.5, 0.5])))
@@ -227,3 +232,67 @@ def test_vectors_of_any_sign_can_be_grouped() -> None:
     decision = update(coordinator, a=[-5.0, 1e6], b=[-5.1, 1e6], c=[5.0, 0.0], d=[5.1, 0.0])
 
     assert decision.n_live == 2
+
+
+@pytest.mark.parametrize("step", [1.5, "a", float("nan"), 2**63, True])
+def test_a_step_that_is_no_whole_number_is_refused_and_changes_nothing(step: object) -> None:
+    coordinator = grouped()
+    batch = ReportBatch(client_ids=["eve"], representations=np.array([[0.5, 0.5]]))
+
+    with pytest.raises(ReportError, match="step is"):
+        coordinator.update(batch, step=step)  # type: ignore[arg-type]
+    with pytest.raises(ReportError, match="step is"):
+        coordinator.decide(step)  # type: ignore[arg-type]
+
+    assert len(coordinator.registry) == 4
+    assert coordinator.update(batch, step=-5).step == -5
+
+
+@pytest.mark.parametrize(
+    "options", [{"trigger": "always"}, {"clusterer": "kmeans"}, {"metric": ["l1"]}, {"inherit": []}, {"seed": 1.5}]
+)
+def test_a_policy_of_the_wrong_parts_is_refused_at_once(options: dict[str, object]) -> None:
+    with pytest.raises(OptionError):
+        Policy(**options)  # type: ignore[arg-type]
+
+
+def test_ids_of_numpy_are_plain_ids() -> None:
+    coordinator = Coordinator(Policy(seed=1))
+    rows = np.array(list(TWO_GROUPS.values()))
+    coordinator.update(ReportBatch(client_ids=np.arange(4), representations=rows))  # type: ignore[arg-type]
+
+    assert coordinator.cluster_of(np.int64(2)) == coordinator.cluster_of(2) == 1  # type: ignore[arg-type]
+    with pytest.raises(ReportError, match="use a whole number or a text"):
+        coordinator.cluster_of(True)
+
+
+def test_the_first_received_report_decides_the_width_whatever_its_version() -> None:
+    coordinator = Coordinator()
+    coordinator.receive(ClientReport(client_id="a", representation=np.array([0.5, 0.5]), label_version=0))
+
+    with pytest.raises(ReportError, match="3 numbers but 2 are expected"):
+        coordinator.receive(ClientReport(client_id="b", representation=np.eye(3)[0], label_version=0))
+    with pytest.raises(ReportError, match="can only grow to more"):
+        coordinator.grow_labels(2)
+    coordinator.grow_labels(3)
+    coordinator.receive(ClientReport(client_id="b", representation=np.eye(3)[0]))
+    assert coordinator.decide().started
+    assert coordinator.registry.representations.tolist() == [[0.5, 0.5, 0.0], [1.0, 0.0, 0.0]]
+
+
+@pytest.mark.parametrize("version", ["1", [0], 1.0, True, 7, -1])
+def test_an_unknown_label_version_is_refused(version: object) -> None:
+    with pytest.raises(ReportError, match="is not known; known versions: 0 to 0"):
+        grouped().receive(
+            ClientReport(client_id="ann", representation=np.array([0.5, 0.5]), label_version=version)  # type: ignore[arg-type]
+        )
+
+
+def test_re_clustering_into_the_same_partition_leaves_every_model_alone() -> None:
+    coordinator = grouped(trigger=trigger_named("always"))
+
+    decision = update(coordinator, ann=[0.88, 0.12])
+
+    assert decision.reclustered
+    assert decision.cluster_ids == (0, 1)
+    assert decision.mixing.tolist() == [[1.0, 0.0], [0.0, 1.0]]

@@ -80,6 +80,8 @@ def check_decision(decision: Decision, expected: Event, case: str) -> None:
     assert list(decision.moved) == expected.moved, case
     assert decision.reclustered == expected.fired, case
     assert decision.started == expected.started, case
+    assert list(decision.joined) == expected.joined, case
+    assert list(decision.silenced) == expected.silenced, case
     assert (decision.shift is None) == (expected.shift is None), case
     if expected.shift is not None:
         assert decision.shift == pytest.approx(expected.shift, abs=1e-9), case
@@ -97,5 +99,8 @@ def check_state(fast: Coordinator, slow: Transcription, case: str) -> None:
         assert not slow.centers, case
         return
     assert list(fast.clusters.ids) == list(slow.centers), case
+    assert int(fast.clusters.live.sum()) == len(slow.centers) - len(slow.dormant), case
+    if slow.trigger == "pairwise" and fast.memory.delta is not None:
+        assert fast.memory.delta == pytest.approx(slow.delta), case
     assert fast.clusters.centers == pytest.approx(np.array(list(slow.centers.values())), abs=1e-12), case
     assert [bool(live) for live in fast.clusters.live] == [one not in slow.dormant for one in slow.centers], case

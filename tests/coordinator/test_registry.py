@@ -67,7 +67,7 @@ def test_the_class_list_can_only_grow_and_pads_with_zeros() -> None:
     assert registry.grow_labels(4) == 1
     assert registry.representations.tolist() == [[0.25, 0.75, 0.0, 0.0]]
     assert (registry.expected_width(None), registry.expected_width(0), registry.expected_width(1)) == (4, 2, 4)
-    with pytest.raises(ReportError, match="can only grow; got 4"):
+    with pytest.raises(ReportError, match="can only grow to more; got 4"):
         registry.grow_labels(4)
     with pytest.raises(ReportError, match="label version 2 is not known"):
         registry.expected_width(2)

@@ -49,6 +49,8 @@ DIAMETERS = {"l1": 2.0, "l2": math.sqrt(2.0), "hellinger": 1.0, "js": 1.0, "cosi
 @dataclass
 class Event:
     moved: list[str] = field(default_factory=list)
+    joined: list[str] = field(default_factory=list)
+    silenced: list[str] = field(default_factory=list)
     shift: float | None = None
     theta: float | None = None
     fired: bool = False
@@ -108,8 +110,11 @@ class Transcription:
                 self.record[client] = reports[client]
             if any(reports[client]):
                 self.record[client] = reports[client]
+            if self.active.get(client) and not any(reports[client]):
+                result.silenced.append(client)
             self.active[client] = any(reports[client])
         speaking = [client for client in sorted(reports) if self.active[client]]
+        result.joined = [client for client in speaking if client not in self.cluster]
         if not self.centers:
             if speaking:
                 self.start(result)

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from playwright.sync_api import Page
 
-    from fielding.coordinator.policy import Json
+    from fielding._typing import Json
 
 
 @pytest.fixture
@@ -29,7 +29,7 @@ def rows(tmp_path: "Path") -> list[dict[str, "Json"]]:
         for step in range(5)
     ]
     replay(steps, Coordinator(Policy(seed=1)), folder)
-    return folder.rows()
+    return folder.lines("decisions.jsonl")
 
 
 def test_the_stack_of_clusters_adds_up_to_the_active_clients(rows: list[dict[str, "Json"]]) -> None:

@@ -13,8 +13,6 @@ from fielding.coordinator.points import Points
 from fielding.distance import metric_named
 from fielding.rng import stream
 
-PAPER_RECLUSTER_S = 15.6
-PAPER_ADJUST_S = 2.0
 METRICS = ("l1", "l2", "hellinger")
 
 

@@ -5,8 +5,11 @@ from typing import Annotated
 
 import typer
 
-from fielding.cli.console import progress_bar, say, say_json, say_table
+from fielding.cli.console import plain, progress_bar, say, say_json, say_table
 from fielding.cli.options import JsonOutput, Quiet
+
+PAPER = {"adjust_s": 2.0, "recluster_s": 15.6, "clients": 5078, "labels": 100}
+"""What the paper reports of its own coordinator."""
 
 bench_app = typer.Typer(help="Measure Fielding beside its peers, in turns, in one run.", no_args_is_help=True)
 
@@ -18,10 +21,10 @@ def _bench() -> None:
 
 @bench_app.command()
 def coordinator(
-    clients: Annotated[int, typer.Option(help="Clients of the comparison with scikit-learn.")] = 5078,
-    labels: Annotated[int, typer.Option(help="Labels.")] = 100,
-    k_max: Annotated[int, typer.Option(help="Most clusters.")] = 10,
-    repeat: Annotated[int, typer.Option(help="Turns of each contender.")] = 3,
+    clients: Annotated[int, typer.Option(min=50, help="Clients of the comparison with scikit-learn.")] = 5078,
+    labels: Annotated[int, typer.Option(min=2, help="Labels.")] = 100,
+    k_max: Annotated[int, typer.Option(min=2, max=49, help="Most clusters.")] = 10,
+    repeat: Annotated[int, typer.Option(min=1, help="Turns of each contender.")] = 3,
     largest: Annotated[int, typer.Option(help="Clients of the largest size, from 10,000 up in steps of ten.")] = 10**6,
     as_json: JsonOutput = False,
     quiet: Quiet = False,
@@ -51,16 +54,15 @@ def coordinator(
         "labels": labels,
         "k_max": k_max,
         "repeat": repeat,
-        "paper": {"adjust_s": 2.0, "recluster_s": 15.6, "clients": 5078, "labels": 100},
+        "paper": PAPER,
         "clustering": [asdict(row) for row in clustering],
         "adjusting": [asdict(row) for row in adjusting],
         "scaling": [asdict(row) for row in scaling],
         "import": asdict(imported),
     }
-    if as_json:
-        say_json(record)
-        return
-    _say_tables(record)
+    if not as_json:
+        _say_tables(record)
+    say_json(record)
 
 
 def _say_tables(record: dict[str, object]) -> None:
@@ -77,15 +79,11 @@ def _say_tables(record: dict[str, object]) -> None:
                 title,
                 [
                     [name.replace("_", " ") for name in rows[0]],
-                    *[[_plain(value) for value in row.values()] for row in rows],
+                    *[[plain(value) for value in row.values()] for row in rows],
                 ],
             )
             say("")
     imported = record["import"]
     if isinstance(imported, dict):
-        say(", ".join(f"{name.replace('_', ' ')} {_plain(value)}" for name, value in imported.items()))
-    say("The paper, on its server: 2.0 s to adjust and 15.6 s to re-cluster 5,078 x 100 (other hardware).")
-
-
-def _plain(value: object) -> str:
-    return f"{value:.3g}" if isinstance(value, float) else str(value)
+        say(", ".join(f"{name.replace('_', ' ')} {plain(value)}" for name, value in imported.items()))
+    say(f"The paper, on its server (other hardware): {plain(PAPER)}\n")

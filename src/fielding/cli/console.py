@@ -12,6 +12,19 @@ from rich.table import Table
 Advance = Callable[[int], None]
 
 
+def plain(value: object) -> str:
+    """Return a value as people write it: few digits, a dash for nothing, records in one line.
+
+    Examples
+    --------
+    >>> plain({"tau": 1 / 3, "reference": "previous", "least": None})
+    'tau 0.3333, reference previous, least -'
+    """
+    if isinstance(value, dict):
+        return ", ".join(f"{name} {plain(inner)}" for name, inner in value.items())
+    return "-" if value is None else f"{value:.4g}" if isinstance(value, float) else str(value)
+
+
 def complain(message: str) -> None:
     """Print one line about what went wrong."""
     sys.stderr.write(f"error: {' '.join(message.split())}\n")
@@ -24,7 +37,7 @@ def say(message: str) -> None:
 
 def say_json(record: object) -> None:
     """Print results for programs."""
-    say(json.dumps(record, indent=2))
+    say(json.dumps(record, indent=2, allow_nan=False))
 
 
 def say_table(title: str, rows: Sequence[Sequence[str]]) -> None:
@@ -46,10 +59,21 @@ def progress_bar(what: str, total: int | None, *, quiet: bool) -> Iterator[Advan
         TextColumn("{task.description}"),
         BarColumn(),
         MofNCompleteColumn(),
-        TextColumn("{task.fields[note]}"),
         TimeRemainingColumn(),
     )
     console = Console(stderr=True)
     with Progress(*columns, console=console, disable=quiet or not console.is_terminal, transient=True) as progress:
-        task = progress.add_task(what, total=total, note="")
+        task = progress.add_task(what, total=total)
         yield lambda amount: progress.advance(task, amount)
+
+
+def counting(advance: Advance) -> Advance:
+    """Return a callback that takes totals and advances by what came since the last one."""
+    seen = 0
+
+    def count(total: int) -> None:
+        nonlocal seen
+        advance(total - seen)
+        seen = total
+
+    return count

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from fielding.cli.console import progress_bar, say, say_json
+from fielding.cli.console import counting, plain, progress_bar, say, say_json
 from fielding.cli.description import say_description
 from fielding.cli.options import JsonOutput, KindOption, MetricOption, Quiet
 from fielding.client.drift import DRIFT_TESTS, drift_test_named
@@ -37,14 +37,7 @@ Detector = Annotated[str, typer.Option(help=f"When a client reports: {', '.join(
 def read_trace_with_progress(source: Path, columns: Columns, *, quiet: bool) -> Trace:
     """Read a trace, showing the rows read so far."""
     with progress_bar(f"reading {source.name}", None, quiet=quiet) as advance:
-        seen = 0
-
-        def count_rows(n_rows: int) -> None:
-            nonlocal seen
-            advance(n_rows - seen)
-            seen = n_rows
-
-        return import_trace(source, columns, on_rows=count_rows)
+        return import_trace(source, columns, on_rows=counting(advance))
 
 
 def narrowed(trace: Trace, last: str | None, clients: int | None) -> Trace:
@@ -121,7 +114,7 @@ def import_file(
     if as_json:
         say_json(written)
     elif not quiet:
-        say(", ".join(f"{name} {value}" for name, value in written.items()))
+        say(plain(written))
 
 
 def is_reports(file: Path) -> bool:

@@ -2,9 +2,10 @@
 
 from datetime import UTC, datetime
 
-from fielding.cli.console import say, say_json
+from fielding.cli.console import plain, say, say_json
 
 _MOMENTS = ("first_time", "last_time")
+_DAY = 86_400.0
 _EARLIEST = 1e8
 """Numbers below this are no unix time that anybody means: 1973."""
 
@@ -19,14 +20,12 @@ def say_description(record: dict[str, object], *, as_json: bool) -> None:
         if isinstance(values, dict):
             width = max(len(str(name)) for name in values)
             for name, value in values.items():
-                say(f"  {str(name).replace('_', ' '):<{width}}  {_plain(str(name), value)}")
+                say(f"  {str(name).replace('_', ' '):<{width}}  {_told(str(name), value)}")
 
 
-def _plain(name: str, value: object) -> str:
-    if isinstance(value, dict):
-        return ", ".join(f"{inner} {_plain(inner, number)}" for inner, number in value.items())
+def _told(name: str, value: object) -> str:
     if name in _MOMENTS and isinstance(value, float) and value > _EARLIEST:
         return datetime.fromtimestamp(value, UTC).strftime("%Y-%m-%d %H:%M")
     if name in ("span", "interval") and isinstance(value, float):
-        return f"{value / 86_400.0:.4g} days" if value >= 86_400.0 else f"{value:.4g} seconds"
-    return "-" if value is None else f"{value:.4g}" if isinstance(value, float) else str(value)
+        return f"{value / _DAY:.4g} days" if value >= _DAY else f"{value:.4g} seconds"
+    return plain(value)

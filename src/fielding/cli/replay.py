@@ -5,8 +5,8 @@ from typing import Annotated
 
 import typer
 
-from fielding._version import __version__
-from fielding.cli.console import complain, progress_bar, say, say_json, say_table
+from fielding._typing import Json
+from fielding.cli.console import complain, counting, plain, progress_bar, say, say_json, say_table
 from fielding.cli.options import (
     DeltaStep,
     Hysteresis,
@@ -25,14 +25,11 @@ from fielding.cli.options import (
     policy_from_options,
 )
 from fielding.cli.stopping import stop_on_signal
-from fielding.coordinator.coordinator import Coordinator
-from fielding.coordinator.policy import Json, Policy, policy_record
-from fielding.engine.replay import replay as replay_steps
-from fielding.engine.replay import replay_summary
+from fielding.coordinator.policy import Policy
+from fielding.engine.replay import Origin, run_replay
 from fielding.records.digest import file_digest
-from fielding.records.replay_folder import ReplayFolder, ReplayRow
+from fielding.records.replay_row import ReplayRow
 from fielding.records.report_file import read_reports
-from fielding.reporting.replay_page import replay_page
 from fielding.traces.reports import ReportStream
 
 
@@ -67,59 +64,27 @@ def replay(
         kind=kind, metric=metric, trigger=trigger, tau=tau, reference=reference, delta_step=delta_step, k_max=k_max,
         partitioner=partitioner, hysteresis=hysteresis, warm_start=warm_start, inherit=inherit, seed=seed,
     )  # fmt: skip
-    stream = read_reports(reports, kind=policy.kind)
-    summary = run_replay(
-        stream,
-        policy,
-        out,
-        source=reports.name,
-        digest=file_digest(reports),
-        resume=resume,
-        page=page,
-        quiet=quiet,
-    )
+    with progress_bar(f"reading {reports.name}", None, quiet=quiet) as advance:
+        stream = read_reports(reports, kind=policy.kind, on_rows=counting(advance))
+    origin = Origin(source=reports.name, digest=file_digest(reports), resume=resume, page=page)
+    summary = watched_replay(stream, policy, out, origin=origin, quiet=quiet)
     say_summary(summary, out, as_json=as_json, quiet=quiet)
 
 
-def run_replay(
-    stream: ReportStream,
-    policy: Policy,
-    out: Path,
-    *,
-    source: str,
-    digest: str,
-    resume: bool,
-    page: bool,
-    quiet: bool,
+def watched_replay(
+    stream: ReportStream, policy: Policy, out: Path, *, origin: Origin, quiet: bool, hint: str = "go on with --resume"
 ) -> dict[str, Json]:
-    """Replay a stream into a folder with progress and return the summary; exit with 130 or 143 if stopped."""
-    manifest: dict[str, Json] = {
-        "fielding": __version__,
-        "source": source,
-        "reports_blake2b": digest,
-        "policy": policy_record(policy),
-    }
-    folder = ReplayFolder(out, manifest)
-    found, after = None, None
-    if resume and folder.is_begun():
-        found, after = folder.resume()
-    else:
-        folder.begin()
-    coordinator = found or Coordinator(policy)
+    """Replay a stream with a progress bar and return the summary; exit with 130 or 143 if stopped."""
     with stop_on_signal() as stop, progress_bar("replaying", len(stream), quiet=quiet) as advance:
 
-        def goes_on(_row: ReplayRow) -> bool:
+        def watch(_row: ReplayRow | None) -> bool:
             advance(1)
             return stop.received is None
 
-        done = replay_steps(stream, coordinator, folder, after=after, goes_on=goes_on)
-    if not done:
-        complain(f"stopped; what was done is in {out}, go on with --resume")
+        summary = run_replay(stream, policy, out, origin=origin, watch=watch)
+    if summary is None:
+        complain(f"stopped; what was done is in {out}, {hint}")
         raise typer.Exit(stop.exit_code)
-    rows = folder.rows()
-    summary = replay_summary(rows)
-    if page:
-        folder.write_page(replay_page(rows, summary, manifest))
     return summary
 
 
@@ -138,10 +103,6 @@ def say_summary(summary: dict[str, Json], out: Path, *, as_json: bool, quiet: bo
             "mean_client_distance": "mean distance within clusters",
             "mean_distance_unclustered": "mean distance without clusters",
         }
-        rows = [[label, _plain(summary[name])] for name, label in names.items()]
+        rows = [[label, plain(summary[name])] for name, label in names.items()]
         say_table("What the coordinator did", [["", ""], *rows])
         say(f"results: {out}")
-
-
-def _plain(value: Json) -> str:
-    return "-" if value is None else f"{value:.3f}" if isinstance(value, float) else str(value)

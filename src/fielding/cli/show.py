@@ -7,10 +7,11 @@ from typing import Annotated
 
 import typer
 
+from fielding._typing import Json
 from fielding.cli.console import say, say_json, say_table
 from fielding.cli.options import JsonOutput
 from fielding.coordinator.coordinator import Coordinator
-from fielding.coordinator.policy import Json, policy_record
+from fielding.coordinator.policy import policy_record
 from fielding.records.checkpoint import load_coordinator
 
 

@@ -26,7 +26,8 @@ def stop_on_signal() -> Iterator[StopRequest]:
 
     def note(number: int, _frame: FrameType | None) -> None:
         request.received = number
-        signal.signal(number, before[signal.Signals(number)])
+        for known, handler in before.items():
+            signal.signal(known, handler)
 
     before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
     for number in before:

@@ -8,7 +8,7 @@ import numpy.typing as npt
 
 from fielding._typing import Counts, Mask
 from fielding.client.arrivals import Arrivals, Block, checked_arrivals, checked_column
-from fielding.client.drift.evidence import CHUNK, DriftTest, Evidence
+from fielding.client.drift.evidence import CHUNK, DriftTest, Evidence, checked_drift_test
 from fielding.client.report import row_chunks
 from fielding.client.representation.label import checked_n_labels, shares_of
 from fielding.client.window import checked_bound, checked_round
@@ -74,7 +74,7 @@ class Fleet:
             raise OptionError(f"n_clients is {echo(n_clients)}; give a whole number of at least 0")
         shape = (int(n_clients), checked_n_labels(n_labels))
         self.max_rounds = checked_bound("max_rounds", max_rounds)
-        self._drift_test = drift_test
+        self._drift_test = checked_drift_test(drift_test)
         self._blocks: deque[Block] = deque()
         self._newest_round: int | None = None
         self._step = 0

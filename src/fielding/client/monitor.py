@@ -4,7 +4,7 @@ import numpy as np
 import numpy.typing as npt
 
 from fielding._typing import ClientId, Counts
-from fielding.client.drift.evidence import DriftTest, Evidence
+from fielding.client.drift.evidence import DriftTest, Evidence, checked_drift_test
 from fielding.client.report import ClientReport, checked_id
 from fielding.client.representation.label import LabelHistogram
 from fielding.client.window import Window, checked_labels
@@ -56,7 +56,7 @@ class Monitor:
             raise OptionError(f"the window holds {len(window)} samples already; give each monitor an empty one")
         self.client_id = checked_id(client_id)
         self.label_version = label_version
-        self._drift_test = drift_test
+        self._drift_test = checked_drift_test(drift_test)
         self._window = window
         self._current = LabelHistogram(n_labels)
         self._fresh = LabelHistogram(n_labels)

@@ -13,6 +13,8 @@ def checked_round(round_index: object, newest: int | None) -> int:
     """Return the round as a plain ``int``, or raise if it is none or lies before ``newest``."""
     if not isinstance(round_index, (int, np.integer)) or isinstance(round_index, bool):
         raise InputError(f"round {echo(round_index)} is not a whole number; count rounds with whole numbers")
+    if not -(2**62) < round_index < 2**62:
+        raise InputError(f"round {echo(round_index)} is out of range; count rounds from 0")
     if newest is not None and round_index < newest:
         raise InputError(f"round {echo(round_index)} comes after round {newest}; give rounds in rising order")
     return int(round_index)

@@ -69,19 +69,20 @@ class Coordinator:
                 label_version=report.label_version,
             )
         )
-        if self.inbox:
-            self.registry.check_id_type(batch.client_ids)
-            _check_inbox(self.inbox, batch)
+        _check_same_type(next(iter(self.inbox), batch.client_ids[0]), batch.client_ids[0])
+        _check_count(report.n_samples)
+        self.registry.fix_width(batch.representations.shape[1])
         self.inbox[batch.client_ids[0]] = batch.representations[0].astype(np.float32)
 
     def decide(self, step: int | None = None) -> Decision:
         """Act on the inbox and empty it; with no report nothing changes."""
+        number = self._step(step)
         if not self.inbox:
-            return self._quiet(step)
+            return self._quiet(number)
         ids = list(self.inbox)
-        width = max(row.size for row in self.inbox.values())
+        width = self.registry.label_widths[-1]
         rows = np.stack([np.pad(row, (0, width - row.size)) for row in self.inbox.values()])
-        decision = self._act(ReportBatch(client_ids=ids, representations=rows), self._step(step))
+        decision = self._act(ReportBatch(client_ids=ids, representations=rows), number)
         self.inbox = {}
         return decision
 
@@ -102,8 +103,8 @@ class Coordinator:
         """
         if self.inbox:
             raise ReportError(f"{len(self.inbox)} received reports wait; call decide() before update()")
-        checked = self._checked(batch)
-        return self._act(checked, self._step(step)) if len(checked.client_ids) else self._quiet(step)
+        checked, number = self._checked(batch), self._step(step)
+        return self._act(checked, number) if len(checked.client_ids) else self._quiet(number)
 
     def cluster_of(self, client_id: ClientId) -> int | None:
         """Return the stable id of a client's cluster, None if it never had data."""
@@ -141,12 +142,15 @@ class Coordinator:
         return checked
 
     def _step(self, step: int | None) -> int:
-        return self.n_events if step is None else step
+        number = self.n_events if step is None else step
+        if not isinstance(number, (int, np.integer)) or isinstance(number, bool) or not -(2**63) <= number < 2**63:
+            raise ReportError(f"step is {echo(step)}; give a whole number of 64 bits")
+        return int(number)
 
-    def _quiet(self, step: int | None) -> Decision:
+    def _quiet(self, step: int) -> Decision:
         """Return the decision that changes nothing."""
         ids = self.clusters.ids if self.clusters else ()
-        return Decision(step=self._step(step), mixing=np.eye(len(ids) or 1), cluster_ids=ids, n_live=self._n_live())
+        return Decision(step=step, mixing=np.eye(len(ids) or 1), cluster_ids=ids, n_live=self._n_live())
 
     def _n_live(self) -> int:
         return int(self.clusters.live.sum()) if self.clusters else 0
@@ -273,12 +277,12 @@ def _as_row(representation: Floats) -> Floats:
     return cast(Floats, np.asarray(representation)[np.newaxis])
 
 
-def _check_inbox(inbox: dict[ClientId, Floats], batch: ReportBatch) -> None:
-    """Raise if the first reports of a federation do not fit each other."""
-    known_id, known = next(iter(inbox.items()))
-    if type(known_id) is not type(batch.client_ids[0]):
-        raise ReportError(f"client ids {echo(known_id)} and {echo(batch.client_ids[0])} differ in type; use one type")
-    if batch.label_version is None and known.size != batch.representations.shape[1]:
-        raise ReportError(
-            f"a representation has {batch.representations.shape[1]} numbers, but another one has {known.size}"
-        )
+def _check_same_type(known: ClientId, new: ClientId) -> None:
+    """Raise if the ids of the first reports of a federation differ in type."""
+    if type(known) is not type(new):
+        raise ReportError(f"client ids {echo(known)} and {echo(new)} differ in type; use one type")
+
+
+def _check_count(n_samples: object) -> None:
+    if not isinstance(n_samples, (int, np.integer)) or isinstance(n_samples, bool) or n_samples < 0:
+        raise ReportError(f"n_samples is {echo(n_samples)}; give a whole number from 0")

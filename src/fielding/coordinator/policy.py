@@ -3,13 +3,12 @@
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 
+from fielding._typing import Json
 from fielding.coordinator.clustering import Clusterer
 from fielding.coordinator.trigger import TRIGGERS, CenterShift, Trigger
-from fielding.coordinator.warm_start import INHERIT
+from fielding.coordinator.warm_start import check_inheritance
 from fielding.distance import Kind, metric_named
 from fielding.errors import OptionError, echo, unknown_name
-
-Json = None | bool | int | float | str | list["Json"] | dict[str, "Json"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,12 +41,15 @@ class Policy:
     def __post_init__(self) -> None:
         if self.kind not in ("histogram", "vector"):
             raise unknown_name("kind of representation", self.kind, ["histogram", "vector"])
+        if not isinstance(self.clusterer, Clusterer):
+            raise OptionError(f"clusterer is {echo(self.clusterer)}; give a Clusterer(...)")
+        if not callable(getattr(self.trigger, "assess", None)):
+            raise OptionError(f"trigger is {echo(self.trigger)}; give an object such as CenterShift() or Always()")
         if metric_named(self.metric).needs_histogram and self.kind != "histogram":
             raise OptionError(
                 f"metric {self.metric!r} compares shares; use it with kind 'histogram', not {self.kind!r}"
             )
-        if self.inherit not in INHERIT:
-            raise unknown_name("inheritance", self.inherit, INHERIT)
+        check_inheritance(self.inherit)
         if isinstance(self.seed, bool) or not isinstance(self.seed, int) or self.seed < 0:
             raise OptionError(f"seed is {echo(self.seed)}; give a whole number from 0")
 
@@ -75,7 +77,8 @@ def policy_record(policy: Policy) -> dict[str, Json]:
     if policy.trigger.name not in TRIGGERS or not isinstance(policy.clusterer.partitioner, str):
         raise OptionError("only triggers and partitioners with a registered name can be written to a checkpoint")
     record: dict[str, Json] = asdict(policy)
-    record["trigger"] = {"name": policy.trigger.name, "options": asdict(policy.trigger)}  # type: ignore[call-overload]
+    options = asdict(policy.trigger)  # type: ignore[call-overload]
+    record["trigger"] = {"name": policy.trigger.name, "options": {name: _named(options[name]) for name in options}}
     return record
 
 
@@ -92,9 +95,19 @@ def policy_from(record: Mapping[str, Json]) -> Policy:
     clusterer = fields.pop("clusterer")
     if not isinstance(trigger, dict) or not isinstance(clusterer, dict):
         raise OptionError("a policy needs a trigger and a clusterer")
-    options = trigger.get("options")
+    stored = trigger.get("options")
+    options = {name: _number(value) for name, value in stored.items()} if isinstance(stored, dict) else {}
     return Policy(
-        trigger=trigger_named(str(trigger["name"]), options if isinstance(options, dict) else None),
+        trigger=trigger_named(str(trigger["name"]), options),
         clusterer=Clusterer(**clusterer),  # type: ignore[arg-type]
         **fields,  # type: ignore[arg-type]
     )
+
+
+def _named(value: Json) -> Json:
+    """Return infinity by its name, for which JSON has no number."""
+    return "inf" if value == float("inf") else value
+
+
+def _number(value: Json) -> Json:
+    return float("inf") if value == "inf" else value

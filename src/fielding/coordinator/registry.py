@@ -6,7 +6,7 @@ import numpy as np
 import numpy.typing as npt
 
 from fielding._typing import ClientId, Counts, Floats, Mask, Membership
-from fielding.client.report import row_chunks, silent_rows
+from fielding.client.report import checked_id, row_chunks, silent_rows
 from fielding.coordinator.column import Column
 from fielding.coordinator.id_index import UNKNOWN, IdIndex
 from fielding.coordinator.points import Points
@@ -59,7 +59,7 @@ class Registry:
         return len(self._index)
 
     def __contains__(self, client_id: ClientId) -> bool:
-        return self._index.row(client_id) != UNKNOWN
+        return self._index.row(checked_id(client_id)) != UNKNOWN
 
     @property
     def client_ids(self) -> Sequence[ClientId]:
@@ -93,28 +93,33 @@ class Registry:
 
     def row_of(self, client_id: ClientId) -> int:
         """Return the row of one client, or raise :class:`ReportError` if it never reported."""
-        row = self._index.row(client_id)
+        row = self._index.row(checked_id(client_id))
         if row == UNKNOWN:
             raise ReportError(f"client {echo(client_id)} is not known; it must report before it is looked up")
         return row
 
     def expected_width(self, label_version: int | None) -> int | None:
         """Return the length of a representation of this version; None while nobody reported."""
-        if label_version is None:
-            return self._widths[-1] if self._widths else None
-        if not self._widths and label_version == 0:
+        if not self._widths and label_version in (None, 0):
             return None
-        if not 0 <= label_version < len(self._widths):
-            raise ReportError(
-                f"label version {echo(label_version)} is not known; known versions: 0 to {len(self._widths) - 1}"
-            )
+        if label_version is None:
+            return self._widths[-1]
+        if type(label_version) is not int or not 0 <= label_version < len(self._widths):
+            newest = max(0, len(self._widths) - 1)
+            raise ReportError(f"label version {echo(label_version)} is not known; known versions: 0 to {newest}")
         return self._widths[label_version]
+
+    def fix_width(self, n_features: int) -> None:
+        """Let the first report of all decide how long a representation is; later ones have no say."""
+        if not self._widths:
+            self._widths.append(n_features)
+            self._representations = Column(np.zeros((self._membership.values.size, n_features), np.float32))
 
     def grow_labels(self, n_labels: int) -> int:
         """Begin a new version of the class list and pad all representations with zeros; return the version."""
         width = self._widths[-1] if self._widths else 0
-        if n_labels <= width:
-            raise ReportError(f"the class list has {width} labels and can only grow; got {n_labels}")
+        if type(n_labels) is not int or n_labels <= width:
+            raise ReportError(f"the class list has {width} labels and can only grow to more; got {echo(n_labels)}")
         wider = np.zeros((self._membership.values.size, n_labels), dtype=np.float32)
         wider[:, :width] = self._representations.values[:, :width]
         self._representations = Column(wider)
@@ -146,9 +151,7 @@ class Registry:
 
         A silent client keeps its last representation and its cluster, but is no longer active.
         """
-        if not self._widths:
-            self._widths.append(int(representations.shape[1]))
-            self._representations = Column(np.zeros((self._membership.values.size, self._widths[-1]), np.float32))
+        self.fix_width(int(representations.shape[1]))
         speaks = ~silent_rows(representations)
         width = representations.shape[1]
         for part in row_chunks(rows.size):

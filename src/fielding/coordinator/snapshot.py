@@ -7,11 +7,11 @@ from itertools import pairwise
 import numpy as np
 import numpy.typing as npt
 
-from fielding._typing import ClientId, Floats
+from fielding._typing import ClientId, Floats, Json
 from fielding.client.report import checked_id
 from fielding.coordinator.clusters import Clusters
 from fielding.coordinator.coordinator import Coordinator
-from fielding.coordinator.policy import Json, policy_from, policy_record
+from fielding.coordinator.policy import policy_from, policy_record
 from fielding.coordinator.registry import Registry
 from fielding.coordinator.trigger import TriggerMemory
 from fielding.errors import CheckpointError

@@ -111,7 +111,7 @@ class CenterShift:
     reference: Literal["previous", "last-global"] = "previous"
 
     def __post_init__(self) -> None:
-        if not self.tau >= 0.0:
+        if not isinstance(self.tau, (int, float)) or not self.tau >= 0.0:
             raise OptionError(f"tau is {echo(self.tau)}; give a number from 0 to infinity")
         if self.reference not in ("previous", "last-global"):
             raise OptionError(f"reference is {echo(self.reference)}; use 'previous' or 'last-global'")
@@ -141,7 +141,7 @@ class Pairwise:
     step: float = 0.1
 
     def __post_init__(self) -> None:
-        if not 0.0 < self.step < np.inf:
+        if not isinstance(self.step, (int, float)) or not 0.0 < self.step < np.inf:
             raise OptionError(f"step is {echo(self.step)}; give a positive number")
 
     def assess(self, movement: Movement, memory: TriggerMemory) -> Verdict:

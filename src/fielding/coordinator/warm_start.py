@@ -42,6 +42,12 @@ def by_nearest(heads: Matrix, distances: Matrix) -> Matrix:
 INHERIT: dict[str, Inherit] = {"average": by_average, "majority": by_majority, "nearest": by_nearest}
 
 
+def check_inheritance(name: object) -> None:
+    """Raise unless this is a way in which new clusters inherit."""
+    if not isinstance(name, str) or name not in INHERIT:
+        raise unknown_name("inheritance", name, INHERIT)
+
+
 def mixing_matrix(heads: Matrix, *, old_centers: Matrix, new_centers: Matrix, metric: Metric, inherit: str) -> Matrix:
     """Return the weight of each old model in each new one.
 
@@ -60,6 +66,5 @@ def mixing_matrix(heads: Matrix, *, old_centers: Matrix, new_centers: Matrix, me
     -------
     Shape ``(n_new, n_old)``; rows sum to 1. Applied to models as ``mixing @ models``.
     """
-    if inherit not in INHERIT:
-        raise unknown_name("inheritance", inherit, INHERIT)
+    check_inheritance(inherit)
     return INHERIT[inherit](heads, metric.between(new_centers, old_centers))

@@ -52,9 +52,8 @@ class TraceInspection:
 
 def inspect_reports(reports: ReportStream, metric: str) -> ReportsInspection:
     """Describe reports under a metric."""
-    return ReportsInspection(
-        reports=describe_reports(reports, metric_named(metric)), clusters=first_clusters(reports, metric)
-    )
+    clusters = first_clusters(reports, metric)
+    return ReportsInspection(reports=describe_reports(reports, metric_named(metric)), clusters=clusters)
 
 
 def inspect_trace(trace: Trace, plan: WindowPlan, metric: str) -> TraceInspection:

@@ -4,19 +4,52 @@ import math
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TypeAlias
 
 import numpy as np
 
+from fielding._typing import Json
+from fielding._version import __version__
 from fielding.client.report import ReportBatch
 from fielding.coordinator.coordinator import Coordinator
 from fielding.coordinator.decision import Decision
 from fielding.coordinator.heterogeneity import mean_client_distance
-from fielding.coordinator.policy import Json
-from fielding.records.replay_folder import ReplayFolder, ReplayRow
+from fielding.coordinator.policy import Policy, policy_record
+from fielding.records.replay_folder import LOGS, ReplayFolder
+from fielding.records.replay_row import ReplayRow
+from fielding.reporting.replay_page import replay_page
 from fielding.rng import stream
+from fielding.traces.reports import ReportStream
 
 COMMIT_EVERY_S = 30.0
-"""Wall-clock seconds of work that a crash may cost."""
+"""Wall-clock seconds of work that a crash may cost, and the step in hand."""
+
+Watch: TypeAlias = Callable[[ReplayRow | None], bool]
+"""Called after each step with its line, with None for a step that was replayed before; a False stops the replay."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Origin:
+    """Where reports come from, and what to do with what is there already.
+
+    Parameters
+    ----------
+    source
+        The name of the file, for people.
+    digest
+        What tells these reports from others.
+    resume
+        Go on where an earlier replay of the same reports and rules was stopped.
+    page
+        Write ``report.html``.
+    """
+
+    source: str
+    digest: str
+    resume: bool = False
+    page: bool = True
 
 
 def replay_row(coordinator: Coordinator, decision: Decision) -> ReplayRow:
@@ -51,9 +84,68 @@ def replay_row(coordinator: Coordinator, decision: Decision) -> ReplayRow:
         n_active=int(rows.size),
         n_dormant=len(decision.cluster_ids) - decision.n_live,
         n_singletons=measured[0].n_singletons,
+        is_sampled=measured[0].is_sampled or measured[1].is_sampled,
         cluster_sizes={cluster: sizes[cluster] for cluster in sorted(sizes)},
         silhouettes=decision.silhouettes,
     )
+
+
+def run_replay(
+    reports: ReportStream,
+    policy: Policy,
+    out: Path,
+    *,
+    origin: Origin,
+    watch: Watch,
+) -> dict[str, Json] | None:
+    """Replay a stream of reports into a folder, from the start or from where an earlier one was stopped.
+
+    Parameters
+    ----------
+    reports
+        By rising step; the first step is START.
+    policy
+        The rules.
+    out
+        The folder.
+    origin
+        Where the reports come from, and whether an earlier replay of them may go on.
+    watch
+        Told of every step; it may stop the replay.
+
+    Returns
+    -------
+    The summary, or None if it was stopped; then everything is committed and ready to resume.
+    """
+    folder = ReplayFolder(out, _manifest(policy, origin))
+    try:
+        found, after = None, None
+        if origin.resume and folder.is_begun():
+            found, after = folder.resume()
+        else:
+            folder.begin()
+        coordinator = found or Coordinator(policy)
+        done = replay(reports, coordinator, folder, after=after, watch=watch)
+        folder.write_memberships(coordinator)
+        if not done:
+            return None
+        rows = folder.lines(LOGS[0])
+        summary = replay_summary(rows)
+        if origin.page:
+            folder.write_page(replay_page(rows, summary, _manifest(policy, origin)))
+        folder.write_summary(summary)
+        return summary
+    finally:
+        folder.close()
+
+
+def _manifest(policy: Policy, origin: Origin) -> dict[str, Json]:
+    return {
+        "fielding": __version__,
+        "source": origin.source,
+        "reports_blake2b": origin.digest,
+        "policy": policy_record(policy),
+    }
 
 
 def replay(
@@ -62,41 +154,26 @@ def replay(
     folder: ReplayFolder,
     *,
     after: int | None = None,
-    goes_on: Callable[[ReplayRow], bool] = lambda _row: True,
+    watch: Watch = lambda _row: True,
 ) -> bool:
-    """Replay the steps into a folder.
-
-    Parameters
-    ----------
-    steps
-        Reports by rising step; the first step is START.
-    coordinator
-        New, or as it was after step ``after``.
-    folder
-        Where everything is written; committed at the end, and every half minute on the way.
-    after
-        Skip the steps up to this one: they were replayed before.
-    goes_on
-        Called after each step with its line; a False stops the replay there, committed and ready to resume.
-
-    Returns
-    -------
-    Whether all steps were replayed.
-    """
-    committed = time.monotonic()
+    """Replay the steps that come after one, commit now and then and at the end; return whether all were replayed."""
+    committed, last = time.monotonic(), after
     for step, batch in steps:
         if after is not None and step <= after:
+            if not watch(None):
+                return False
             continue
         decision = coordinator.update(batch, step=step)
         row = replay_row(coordinator, decision)
-        folder.append(row, decision, coordinator.cluster_ids())
-        if not goes_on(row):
-            folder.commit(coordinator)
-            return False
-        if time.monotonic() - committed > COMMIT_EVERY_S:
-            folder.commit(coordinator)
+        folder.append(row, decision, coordinator)
+        last = step
+        goes_on = watch(row)
+        if not goes_on or time.monotonic() - committed > COMMIT_EVERY_S:
+            folder.commit(coordinator, last)
             committed = time.monotonic()
-    folder.finish(coordinator, replay_summary(folder.rows()))
+        if not goes_on:
+            return False
+    folder.commit(coordinator, last)
     return True
 
 

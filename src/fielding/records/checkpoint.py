@@ -6,6 +6,7 @@ blake2b-256 of everything before. All numbers are little-endian.
 
 import hashlib
 import json
+import os
 import struct
 from collections.abc import Iterator
 from pathlib import Path
@@ -14,9 +15,9 @@ from typing import BinaryIO
 import numpy as np
 import numpy.typing as npt
 
+from fielding._typing import Json
 from fielding.atomic import replaced_file
 from fielding.coordinator.coordinator import Coordinator
-from fielding.coordinator.policy import Json
 from fielding.coordinator.snapshot import Snapshot, restored, snapshot
 from fielding.errors import CheckpointError, echo
 
@@ -28,7 +29,7 @@ _DIGEST_SIZE = 32
 _DTYPES = frozenset({"<f4", "<f8", "<i4", "<i8", "|b1", "|u1"})
 
 
-def save_coordinator(coordinator: Coordinator, path: Path, progress: dict[str, Json] | None = None) -> None:
+def save_coordinator(coordinator: Coordinator, path: str | Path, progress: dict[str, Json] | None = None) -> None:
     """Write a checkpoint; after a crash at any moment, either the old file or the new one is there, whole.
 
     Parameters
@@ -41,7 +42,7 @@ def save_coordinator(coordinator: Coordinator, path: Path, progress: dict[str, J
         Whatever the driver wants to find again beside the coordinator: JSON values only.
     """
     state = snapshot(coordinator)
-    with replaced_file(path) as file:
+    with replaced_file(Path(path)) as file:
         digest = hashlib.blake2b(digest_size=_DIGEST_SIZE)
         for piece in _pieces(state, progress or {}):
             digest.update(piece)
@@ -49,24 +50,29 @@ def save_coordinator(coordinator: Coordinator, path: Path, progress: dict[str, J
         file.write(digest.digest())
 
 
-def load_coordinator(path: Path) -> Coordinator:
+def load_coordinator(path: str | Path) -> Coordinator:
     """Read a checkpoint and return a coordinator that decides exactly as the one that wrote it."""
     return load_checkpoint(path)[0]
 
 
-def load_checkpoint(path: Path) -> tuple[Coordinator, dict[str, Json]]:
+def load_checkpoint(path: str | Path) -> tuple[Coordinator, dict[str, Json]]:
     """Read a checkpoint: the coordinator, and the progress that was saved beside it.
 
     A file that is damaged, cut short, of another kind or of a newer version raises
     :class:`~fielding.errors.CheckpointError`; nothing of it is used.
     """
+    path = Path(path)
     with _opened(path) as file:
         header_length = _read_head(file, path)
         _check_digest(file, path)
         file.seek(_HEAD.size)
-        header = json.loads(file.read(header_length))
-        arrays = {str(name): _read_array(file, entry) for name, entry in header["arrays"].items()}
-    return restored(Snapshot(values=header["values"], arrays=arrays)), header["progress"]
+        try:
+            header = json.loads(file.read(header_length))
+            arrays = {str(name): _read_array(file, entry) for name, entry in header["arrays"].items()}
+            state, progress = Snapshot(values=header["values"], arrays=arrays), dict(header["progress"])
+        except (ValueError, TypeError, KeyError, AttributeError, MemoryError) as error:
+            raise CheckpointError(f"{path} is whole but describes no coordinator ({error!r})") from error
+    return restored(state), progress
 
 
 def _opened(path: Path) -> BinaryIO:
@@ -83,7 +89,7 @@ def _pieces(state: Snapshot, progress: dict[str, Json]) -> Iterator[bytes | memo
     for name, array in little.items():
         entries[name] = {"dtype": array.dtype.str, "shape": list(array.shape), "offset": offset}
         offset += array.nbytes + _padding(array.nbytes)
-    header = json.dumps({"progress": progress, "values": state.values, "arrays": entries}).encode()
+    header = json.dumps({"progress": progress, "values": state.values, "arrays": entries}, allow_nan=False).encode()
     header += b" " * _padding(_HEAD.size + len(header))
     yield _HEAD.pack(MAGIC, FORMAT_VERSION, len(header))
     yield header
@@ -116,7 +122,7 @@ def _read_head(file: BinaryIO, path: Path) -> int:
 
 def _check_digest(file: BinaryIO, path: Path) -> None:
     """Raise unless the last bytes are the digest of all the others."""
-    remaining = path.stat().st_size - _DIGEST_SIZE
+    remaining = os.fstat(file.fileno()).st_size - _DIGEST_SIZE  # of the open file: the path may be replaced by now
     digest = hashlib.blake2b(digest_size=_DIGEST_SIZE)
     file.seek(0)
     while remaining > 0:

@@ -2,152 +2,144 @@
 
 import json
 import os
-from collections.abc import Sequence
-from dataclasses import asdict, dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from pathlib import Path
 
-import numpy as np
-
-from fielding._typing import ClientId, Membership
+from fielding._typing import Json, Membership
 from fielding.atomic import replaced_file
 from fielding.coordinator.coordinator import Coordinator
 from fielding.coordinator.decision import Decision
-from fielding.coordinator.policy import Json
-from fielding.coordinator.registry import UNASSIGNED
-from fielding.errors import InputError, OutputError
+from fielding.errors import CheckpointError, InputError, OutputError, echo
 from fielding.records.checkpoint import load_checkpoint, save_coordinator
+from fielding.records.lock import locked_folder
+from fielding.records.membership_log import changes, write_membership_table
+from fielding.records.replay_row import ReplayRow
 
 CHECKPOINT = "coordinator.ckpt"
 MANIFEST = "manifest.json"
-_LOGS = ("decisions.jsonl", "events.jsonl")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ReplayRow:
-    """One line of ``decisions.jsonl``: what happened at one step, in numbers.
-
-    The distances are None where they do not exist: no shift at the start, no mean distance while every cluster is a
-    singleton.
-    """
-
-    step: int
-    n_reports: int
-    n_moved: int
-    shift: float | None
-    theta: float | None
-    reclustered: bool
-    n_clusters: int
-    mean_client_distance: float | None
-    mean_distance_unclustered: float | None
-    threshold: float | None
-    started: bool
-    n_joined: int
-    n_silenced: int
-    n_clients: int
-    n_active: int
-    n_dormant: int
-    n_singletons: int
-    cluster_sizes: dict[int, int] = field(default_factory=dict)
-    silhouettes: dict[int, float] = field(default_factory=dict)
+LOGS = ("decisions.jsonl", "events.jsonl", "memberships.jsonl")
+RESULTS = ("membership.npz", "summary.json", "report.html")
 
 
 class ReplayFolder:
     """A folder that a replay writes into, step by step, and from which a stopped replay goes on.
 
-    The checkpoint is what counts: it is written last and knows how long the logs were, so that whatever a crash left
-    beyond it is cut off on resume.
+    The manifest is written first and says whose folder it is. The checkpoint is what counts: it knows how long the logs
+    were, so that whatever a crash left beyond it is cut off on resume. One process at a time.
+
+    Parameters
+    ----------
+    path
+        The folder; it is made if need be.
+    manifest
+        What the results depend on; a resume with another one is refused. The key ``source`` is for people only.
     """
 
-    def __init__(self, path: Path, manifest: dict[str, Json]) -> None:
+    def __init__(self, path: Path, manifest: Mapping[str, Json]) -> None:
         self.path = path
-        self._manifest = manifest
-        self._memberships: list[Membership] = []
-        self._steps: list[int] = []
+        self._manifest = dict(manifest)
+        self._last: Membership | None = None
+        self._n_steps = 0
+        self._lock = locked_folder(path)
 
-    @property
-    def checkpoint(self) -> Path:
-        """The file that holds the coordinator after the last committed step."""
-        return self.path / CHECKPOINT
-
-    def begin(self) -> None:
-        """Start a new replay; refuse to write over an older one."""
-        if self.is_begun():
-            raise InputError(f"{self.path} holds a replay already; continue it with --resume or name another folder")
-        self._empty_logs()
-        self._write_json(MANIFEST, self._manifest)
+    def close(self) -> None:
+        """Let other processes in."""
+        self._lock.close()
 
     def is_begun(self) -> bool:
         """Return whether there is a replay in this folder, complete or not."""
         return (self.path / MANIFEST).exists()
 
+    def begin(self) -> None:
+        """Start a new replay; refuse to write over an older one or over files that are none of ours."""
+        if self.is_begun():
+            raise InputError(f"{self.path} holds a replay already; continue it with --resume or name another folder")
+        foreign = [name for name in (*LOGS, *RESULTS, CHECKPOINT) if (self.path / name).exists()]
+        if foreign:
+            raise InputError(f"{self.path} holds a {foreign[0]} that no replay wrote; name another folder")
+        self._write_json(MANIFEST, self._manifest)
+        self._empty_logs()
+
     def resume(self) -> tuple[Coordinator | None, int | None]:
         """Return the coordinator and the last committed step, cut off what came after it; None if there was none."""
-        stored = self._read_manifest()
-        for key, value in self._manifest.items():
-            if stored.get(key) != value:
-                raise InputError(
-                    f"cannot resume {self.path}: {key} was {json.dumps(stored.get(key))}, now it is {json.dumps(value)}"
-                )
-        if not self.checkpoint.exists():
+        self._check_manifest()
+        for scratch in self.path.glob(".*.tmp"):
+            scratch.unlink(missing_ok=True)
+        if not (self.path / CHECKPOINT).exists():
             self._empty_logs()
             return None, None
-        coordinator, progress = load_checkpoint(self.checkpoint)
-        for name in _LOGS:
-            os.truncate(self.path / name, int(str(progress[name])))
-        self._load_memberships(int(str(progress["n_steps"])))
-        return coordinator, self._steps[-1] if self._steps else None
+        coordinator, progress = load_checkpoint(self.path / CHECKPOINT)
+        for name in LOGS:
+            self._cut(name, progress.get(name))
+        self._last = coordinator.cluster_ids()
+        n_steps, last_step = progress.get("n_steps"), progress.get("last_step")
+        self._n_steps = n_steps if isinstance(n_steps, int) else 0
+        return coordinator, last_step if isinstance(last_step, int) else None
 
-    def append(self, row: ReplayRow, decision: Decision, memberships: Membership) -> None:
+    def append(self, row: ReplayRow, decision: Decision, coordinator: Coordinator) -> None:
         """Write down one step."""
-        self._steps.append(row.step)
-        self._memberships.append(memberships)
-        event = {
-            "step": decision.step,
-            "reported": list(decision.reported),
-            "moved": list(decision.moved),
-            "joined": list(decision.joined),
-            "silenced": list(decision.silenced),
-        }
-        for name, record in zip(_LOGS, (asdict(row), event), strict=True):
-            self._append_line(name, json.dumps(record))
+        now = coordinator.cluster_ids()
+        who = {name: list(getattr(decision, name)) for name in ("reported", "moved", "joined", "silenced")}
+        records: tuple[dict[str, object], ...] = (
+            asdict(row),
+            {"step": decision.step, **who},
+            {"step": decision.step, "changed": changes(self._last, now, coordinator.registry.client_ids)},
+        )
+        for name, record in zip(LOGS, records, strict=True):
+            self._append_line(name, json.dumps(record, allow_nan=False))
+        self._last, self._n_steps = now, self._n_steps + 1
 
-    def commit(self, coordinator: Coordinator) -> None:
+    def commit(self, coordinator: Coordinator, last_step: int | None) -> None:
         """Make everything so far survive a crash."""
-        self._write_memberships(coordinator.registry.client_ids)
-        progress: dict[str, Json] = {"n_steps": len(self._steps)}
-        for name in _LOGS:
+        progress: dict[str, Json] = {"n_steps": self._n_steps, "last_step": last_step}
+        for name in LOGS:
             progress[name] = _synced_size(self.path / name)
-        save_coordinator(coordinator, self.checkpoint, progress)
+        save_coordinator(coordinator, self.path / CHECKPOINT, progress)
 
-    def finish(self, coordinator: Coordinator, summary: dict[str, Json]) -> None:
-        """Commit the last step and write the summary, which says that the replay is complete."""
-        self.commit(coordinator)
-        self._write_json("summary.json", summary)
+    def write_memberships(self, coordinator: Coordinator) -> None:
+        """Write ``membership.npz``: every client at every step so far."""
+        with replaced_file(self.path / RESULTS[0]) as file:
+            write_membership_table(file, self.lines(LOGS[2]), coordinator.registry.client_ids)
 
-    def rows(self) -> list[dict[str, Json]]:
-        """Return the lines of ``decisions.jsonl``."""
-        with (self.path / _LOGS[0]).open(encoding="utf-8") as file:
-            return [json.loads(line) for line in file]
-
-    def membership_table(self, n_clients: int) -> Membership:
-        """Return the cluster of every client at every step, -1 before its first data: ``(n_steps, n_clients)``."""
-        table = np.full((len(self._steps), n_clients), UNASSIGNED, dtype=np.int32)
-        for at, memberships in enumerate(self._memberships):
-            table[at, : memberships.size] = memberships
-        return table
+    def write_summary(self, summary: Mapping[str, Json]) -> None:
+        """Write ``summary.json``, which says that the replay is complete."""
+        self._write_json(RESULTS[1], summary)
 
     def write_page(self, html: str) -> None:
         """Write ``report.html``."""
-        with replaced_file(self.path / "report.html") as file:
-            file.write(html.encode())
+        with replaced_file(self.path / RESULTS[2]) as file:
+            file.write(html.encode(errors="replace"))
+
+    def lines(self, name: str) -> list[dict[str, Json]]:
+        """Return the lines of one of the logs."""
+        with (self.path / name).open(encoding="utf-8") as file:
+            return [json.loads(line) for line in file]
+
+    def _check_manifest(self) -> None:
+        """Raise if the replay in the folder is not the one that is to go on."""
+        try:
+            stored = json.loads((self.path / MANIFEST).read_text(encoding="utf-8"))
+        except (OSError, ValueError) as error:
+            raise InputError(f"{self.path / MANIFEST} cannot be read ({error}); name another folder") from error
+        if not isinstance(stored, dict) or stored.keys() != self._manifest.keys():
+            raise InputError(f"{self.path / MANIFEST} is not of a replay; name another folder")
+        for key in self._manifest.keys() - {"source"}:
+            differing = difference(stored[key], self._manifest[key], key)
+            if differing:
+                raise InputError(f"cannot resume {self.path}: {differing}")
+
+    def _cut(self, name: str, size: Json) -> None:
+        """Cut a log off where the checkpoint saw its end."""
+        log = self.path / name
+        if not isinstance(size, int) or not log.exists() or log.stat().st_size < size:
+            raise CheckpointError(f"{log} is shorter than its checkpoint says; begin anew in another folder")
+        os.truncate(log, size)
 
     def _empty_logs(self) -> None:
-        try:
-            self.path.mkdir(parents=True, exist_ok=True)
-            for name in _LOGS:
-                (self.path / name).write_bytes(b"")
-        except OSError as error:
-            raise OutputError(f"cannot write into {self.path}: {error.strerror or error}") from error
+        for name in LOGS:
+            with replaced_file(self.path / name):
+                pass
 
     def _append_line(self, name: str, line: str) -> None:
         try:
@@ -156,35 +148,23 @@ class ReplayFolder:
         except OSError as error:
             raise OutputError(f"cannot write {self.path / name}: {error.strerror or error}") from error
 
-    def _write_json(self, name: str, record: dict[str, Json]) -> None:
+    def _write_json(self, name: str, record: Mapping[str, Json]) -> None:
         with replaced_file(self.path / name) as file:
-            file.write(f"{json.dumps(record, indent=2)}\n".encode())
+            file.write(f"{json.dumps(record, indent=2, allow_nan=False)}\n".encode())
 
-    def _read_manifest(self) -> dict[str, Json]:
-        try:
-            stored = json.loads((self.path / MANIFEST).read_text(encoding="utf-8"))
-        except (OSError, ValueError) as error:
-            raise InputError(f"{self.path} holds no replay to resume ({error}); start without --resume") from error
-        return dict(stored)
 
-    def _write_memberships(self, client_ids: Sequence[ClientId]) -> None:
-        table = self.membership_table(len(client_ids))
-        clients = np.array(client_ids) if client_ids else np.zeros(0, dtype=np.int64)
-        with replaced_file(self.path / "membership.npz") as file:
-            np.savez_compressed(
-                file,
-                step=np.repeat(np.array(self._steps, dtype=np.int64), clients.size),
-                client=np.tile(clients, len(self._steps)),
-                cluster=table.ravel(),
-            )
+def difference(stored: Json, now: Json, name: str) -> str:
+    """Return the first setting that differs, in words; nothing if all are equal.
 
-    def _load_memberships(self, n_steps: int) -> None:
-        with np.load(self.path / "membership.npz", allow_pickle=False) as stored:
-            steps, clusters = stored["step"], stored["cluster"]
-        distinct = np.unique(steps)[:n_steps]
-        n_clients = clusters.size // max(1, np.unique(steps).size)
-        self._steps = [int(step) for step in distinct]
-        self._memberships = list(clusters.reshape(-1, n_clients)[:n_steps]) if n_steps else []
+    Examples
+    --------
+    >>> difference({"seed": 1, "metric": "l1"}, {"seed": 1, "metric": "js"}, "policy")
+    "policy.metric was 'l1', now it is 'js'"
+    """
+    if isinstance(stored, dict) and isinstance(now, dict) and stored.keys() == now.keys():
+        found: Sequence[str] = [difference(stored[key], now[key], f"{name}.{key}") for key in stored]
+        return next(filter(None, found), "")
+    return "" if stored == now else f"{name} was {echo(stored)}, now it is {echo(now)}"
 
 
 def remove_replay(path: Path, *, source: str) -> None:
@@ -194,7 +174,7 @@ def remove_replay(path: Path, *, source: str) -> None:
     except (OSError, ValueError):
         return
     if isinstance(earlier, dict) and earlier.get("source") == source:
-        for name in (*_LOGS, CHECKPOINT, MANIFEST, "membership.npz", "summary.json", "report.html"):
+        for name in (*LOGS, *RESULTS, CHECKPOINT, MANIFEST):
             (path / name).unlink(missing_ok=True)
 
 

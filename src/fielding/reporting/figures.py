@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from fielding.coordinator.policy import Json
+from fielding._typing import Json
 
 PALETTE = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00", "#7F7F7F", "#B8A900", "#8C564B", "#5B3A9B")
 DASHES = ("solid", "dash", "dot", "dashdot", "longdash", "longdashdot")

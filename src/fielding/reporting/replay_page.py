@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 
-from fielding.coordinator.policy import Json
+from fielding._typing import Json
 from fielding.reporting.figures import distance_figure, shift_figure, sizes_figure, traffic_figure
 from fielding.reporting.page import Card, Section, page_html
 

@@ -52,7 +52,7 @@ class WindowPlan:
         parse_interval(self.interval)
         checked_align(self.align)
         for name, rounds in (("gap", self.gap), ("window", self.window)):
-            if not isinstance(rounds, int) or isinstance(rounds, bool) or rounds < 1:
+            if not isinstance(rounds, int) or isinstance(rounds, bool) or not 1 <= rounds < 2**31:
                 raise OptionError(f"{name} is {echo(rounds)}; give a whole number of rounds, at least 1")
 
     @property

@@ -220,7 +220,9 @@ def read_trace(path: str | Path) -> Trace:
 
 
 def write_trace(trace: Trace, path: str | Path) -> None:
-    """Write a trace in the format of :func:`read_trace`, whole or not at all."""
+    """Write a trace in the format of :func:`read_trace`, whole or not at all; the name must end with .npz."""
+    if Path(path).suffix != ".npz":
+        raise OptionError(f"{echo(Path(path).name)} is no name for a trace; end it with .npz")
     arrays: dict[str, Array] = {
         "client": id_array(trace.client_ids)[trace.client],
         "time": trace.time,

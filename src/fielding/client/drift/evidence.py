@@ -2,12 +2,13 @@
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 import numpy as np
 
 from fielding._typing import Counts, Mask
 from fielding.client.report import row_chunks
+from fielding.errors import OptionError, echo
 
 CHUNK = 4096
 """Clients that are tested in one go: with 100 labels a chunk in float64 takes 3 MB, whatever the number of clients."""
@@ -62,6 +63,7 @@ class Evidence:
             yield part, self.rows(part)
 
 
+@runtime_checkable
 class DriftTest(Protocol):
     """Decides which clients moved since their last report.
 
@@ -76,6 +78,13 @@ class DriftTest(Protocol):
     def drifted(self, evidence: Evidence) -> Mask:
         """Return a yes or no per client, shape ``(n_clients,)``; no where it is not :meth:`~Evidence.comparable`."""
         ...
+
+
+def checked_drift_test(drift_test: object) -> DriftTest:
+    """Return the drift test, or raise if it is none: a name, for example."""
+    if not isinstance(drift_test, DriftTest):
+        raise OptionError(f"drift_test is {echo(drift_test)}; give an object such as Chi2() or AnyChange()")
+    return drift_test
 
 
 def judged_in_chunks(evidence: Evidence, judge: Callable[[Evidence], Mask]) -> Mask:

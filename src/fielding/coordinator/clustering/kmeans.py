@@ -18,10 +18,10 @@ from fielding.distance import Metric
 
 SAMPLE = 2_000
 """Points that restarts look at; what they find is then improved on all points."""
-MORE_EFFORT_BELOW = 8_000
-"""Sets smaller than this get more restarts, as many times as they fit into it."""
+MORE_EFFORT_BELOW = 4_000
+"""Sets smaller than this are searched harder, as many times as they fit into it."""
 MOST_EFFORT = 10
-"""But no more than this many times."""
+"""But no more than this many times; the first three times go into restarts, all of it into variants of the best."""
 ROUGH_PASSES = 3
 """Passes that a start gets before it is judged."""
 SHORT_PASSES = 8
@@ -51,7 +51,7 @@ class Plan:
 
 
 ON_SAMPLE = Plan(n_kept=4, n_rounds=0, n_passes=6, n_finalists=1)
-EUCLIDEAN = Plan(n_kept=6, n_rounds=3, n_passes=10, n_finalists=1)
+EUCLIDEAN = Plan(n_kept=4, n_rounds=3, n_passes=10, n_finalists=1)
 OTHER = Plan(n_kept=4, n_rounds=1, n_passes=0, n_finalists=4)
 
 
@@ -62,7 +62,7 @@ class KMeans:
     Parameters
     ----------
     n_init
-        Restarts per K for thousands of points; smaller sets get up to ten times as many in the same time.
+        Restarts per K for thousands of points; smaller sets get up to three times as many.
     """
 
     n_init: int = 10
@@ -90,7 +90,7 @@ class KMeans:
         sample = _sample(given, max(ks), rng)
         effort = min(max(MORE_EFFORT_BELOW // len(points), 1), MOST_EFFORT)
         search = _Search(given=sample, rough=RoughSearch.of(sample.points, sample.space), effort=effort)
-        seeds = search.rough.starts(max(ks), n_restarts=self.n_init * effort, rng=rng)
+        seeds = search.rough.starts(max(ks), n_restarts=self.n_init * min(effort, 3), rng=rng)
         plan = ON_SAMPLE if sample is not given else EUCLIDEAN if given.space.is_euclidean else OTHER
 
         def best(job: tuple[int, np.random.Generator]) -> Membership:

@@ -1,7 +1,7 @@
 """Many restarts of k-means at once, roughly: a few passes in float32 by matrix products find where to look closely.
 
-All restarts of one K are one matrix product. Distances are Euclidean in the metric's space, which for L1 and
-Jensen-Shannon only resembles the metric; whoever uses the result goes on with exact distances.
+All restarts of one K are one matrix product. After seeding by the metric itself, distances are Euclidean in the
+metric's space, which for L1 and Jensen-Shannon only resembles it; whoever uses the result goes on with exact ones.
 """
 
 from dataclasses import dataclass
@@ -10,12 +10,14 @@ from typing import TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from fielding._typing import Matrix, Vector
+from fielding._typing import Floats, Matrix, Vector
 from fielding.coordinator.clustering.seeding import drawn_rows, seed_rows
 from fielding.coordinator.clustering.space import Space
 
 SEED_ROWS = 1_000
 """Points that seeds are drawn from, evenly spaced over all: chance needs no more."""
+SEED_ROWS_OTHER = 500
+"""The same outside Euclidean space, where distances are dearer."""
 
 MOST_NUMBERS = 2**25
 """Distances that the restarts of one K may hold at a time."""
@@ -66,7 +68,16 @@ class RoughSearch:
 
     def starts(self, n_seeds: int, *, n_restarts: int, rng: np.random.Generator) -> Single:
         """Return seeds for every restart, scaled, shape ``(n_restarts, n_seeds, n_features)``."""
-        few = slice(None, None, -(-len(self.mapped) // SEED_ROWS))
+        most = SEED_ROWS if self.space.is_euclidean else SEED_ROWS_OTHER
+        few = slice(None, None, -(-len(self.points) // most))
+        rows = seed_rows(self._squares(few), n_seeds, n_restarts=n_restarts, rng=rng)
+        return np.asarray(self.points[few][rows, :-1])
+
+    def _squares(self, few: slice) -> Floats:
+        """Return the squared distances between some of the points."""
+        if not self.space.is_euclidean:
+            places = self.space.mapped(self.points[few, :-1])
+            return np.asarray(self.space.between(places, places) ** 2)
         mapped = self.mapped[few]
         lengths = np.einsum("ij,ij->i", mapped, mapped)
         squares = mapped @ (-2.0 * mapped.T)
@@ -74,8 +85,7 @@ class RoughSearch:
         squares += lengths
         np.maximum(squares, 0.0, out=squares)
         np.fill_diagonal(squares, 0.0)
-        rows = seed_rows(squares, n_seeds, n_restarts=n_restarts, rng=rng)
-        return np.asarray(self.points[few][rows, :-1])
+        return squares
 
     def improved(self, centers: Single, *, n_passes: int) -> tuple[Single, Vector]:
         """Return the centers after a few passes of k-means, and the cost of every restart up to a constant.
