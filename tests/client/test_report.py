@@ -73,7 +73,7 @@ def test_ids_of_two_types_are_refused() -> None:
 
 
 def test_client_that_reports_twice_is_named() -> None:
-    with pytest.raises(ReportError, match="client 'b' reports twice in one batch"):
+    with pytest.raises(ReportError, match="client 'a' reports twice in one batch"):
         checked_ids(["a", "b", "c", "b", "a"])
 
 

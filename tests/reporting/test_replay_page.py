@@ -29,6 +29,7 @@ def rows(tmp_path: "Path") -> list[dict[str, "Json"]]:
         for step in range(5)
     ]
     replay(steps, Coordinator(Policy(seed=1)), folder)
+    folder.close()
     return folder.lines("decisions.jsonl")
 
 
