@@ -196,3 +196,15 @@ def test_a_page_that_calls_out_or_throws_fails_its_test(tmp_path: Path, chromium
     assert "3 passed, 2 errors" in printed
     assert "asks for https://example.org/x.png" in printed
     assert "throws broken" in printed
+
+
+def test_links_between_pages_lead_somewhere() -> None:
+    pages = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
+    dead = [
+        f"{page.relative_to(ROOT)}: {target}"
+        for page in pages
+        for target in re.findall(r"\]\(([^)#\s]+)", page.read_text())
+        if "://" not in target and not (page.parent / target).exists()
+    ]
+
+    assert dead == []

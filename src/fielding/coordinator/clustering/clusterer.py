@@ -1,6 +1,5 @@
 """Stage 7 in one call: candidate partitions for every K, the best K by silhouette, labels for all points."""
 
-import math
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -182,6 +181,5 @@ def _check_whole(name: str, value: object, *, at_least: int) -> None:
 
 
 def _check_range(name: str, value: object, low: float, high: float) -> None:
-    is_number = isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value)
-    if not is_number or not low <= float(str(value)) <= high:
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or not low <= value <= high:
         raise OptionError(f"{name} is {echo(value)}; use a number from {low:g} to {high:g}")

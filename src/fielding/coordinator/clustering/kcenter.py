@@ -8,7 +8,7 @@ import numpy as np
 from fielding._typing import Matrix, Membership, Vector
 from fielding.client.report import row_chunks
 from fielding.coordinator.clustering.passes import chunk_of
-from fielding.coordinator.clustering.space import space_of
+from fielding.coordinator.clustering.space import Space, space_of
 from fielding.coordinator.clustering.threads import in_threads
 from fielding.coordinator.points import CHUNK, Points
 from fielding.distance import TIE, Metric
@@ -47,17 +47,18 @@ class KCenter:
 
 def _farthest_first(points: Points, most: int, metric: Metric) -> Iterator[Membership]:
     """Yield the labels with one center, two, ...; fewer than asked once every point is a center."""
+    space = space_of(metric)
     labels = np.zeros(len(points), dtype=np.int32)
-    radius = _distances(points, _mean(points), metric)
+    radius = _distances(points, _mean(points), space)
     # The point nearest to the mean; a tie goes to the lowest row, here and below.
     nearest = int(np.argmax(radius <= radius.min() + TIE))
-    radius = _distances(points, points.take(np.array([nearest])), metric)
+    radius = _distances(points, points.take(np.array([nearest])), space)
     yield labels
     for index in range(1, most):
         farthest = int(np.argmax(radius >= radius.max() - TIE))
         if radius[farthest] <= TIE:
             return
-        distances = _distances(points, points.take(np.array([farthest])), metric)
+        distances = _distances(points, points.take(np.array([farthest])), space)
         is_closer = distances < radius - TIE
         labels = np.where(is_closer, np.int32(index), labels)
         radius = np.where(is_closer, distances, radius)
@@ -71,8 +72,10 @@ def _mean(points: Points) -> Matrix:
     return np.asarray(total / len(points))[None]
 
 
-def _distances(points: Points, center: Matrix, metric: Metric) -> Vector:
-    """Return the distance of every point from one center."""
-    between = space_of(metric).between if metric.name == "js" else metric.between
-    parts = in_threads(lambda part: between(chunk_of(points, part), center), list(row_chunks(len(points), CHUNK)))
+def _distances(points: Points, center: Matrix, space: Space) -> Vector:
+    """Return the distance of every point from one center, in the metric's space."""
+    place = space.mapped(center)
+    parts = in_threads(
+        lambda part: space.between(space.mapped(chunk_of(points, part)), place), list(row_chunks(len(points), CHUNK))
+    )
     return np.concatenate(parts)[:, 0]

@@ -1,0 +1,46 @@
+import os
+from pathlib import Path
+
+import pytest
+
+from fielding.atomic import replaced_file, sync_folder
+from fielding.errors import OutputError
+
+
+def test_the_file_appears_only_when_it_is_whole(tmp_path: Path) -> None:
+    target = tmp_path / "result"
+
+    with replaced_file(target) as file:
+        file.write(b"half")
+        assert not target.exists()
+
+    assert target.read_bytes() == b"half"
+    assert [path.name for path in tmp_path.iterdir()] == ["result"]
+
+
+def test_a_mistake_while_writing_keeps_the_old_file_and_is_passed_on(tmp_path: Path) -> None:
+    target = tmp_path / "result"
+    target.write_bytes(b"old")
+
+    with pytest.raises(ZeroDivisionError), replaced_file(target) as file:
+        file.write(b"new" * (1 // 0))
+
+    assert target.read_bytes() == b"old"
+    assert [path.name for path in tmp_path.iterdir()] == ["result"]
+
+
+def test_the_message_tells_whether_something_was_kept(tmp_path: Path) -> None:
+    with pytest.raises(OutputError, match=r"No such file or directory$"), replaced_file(tmp_path / "no" / "file"):
+        pass
+    (tmp_path / "folder").mkdir()
+    with pytest.raises(OutputError, match="what was there before is kept"), replaced_file(tmp_path / "folder"):
+        pass
+
+
+def test_a_folder_that_cannot_be_synced_does_no_harm(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(_handle: int) -> None:
+        raise OSError(22, "Invalid argument")
+
+    monkeypatch.setattr(os, "fsync", refuse)
+    sync_folder(tmp_path)
+    sync_folder(tmp_path / "none")
