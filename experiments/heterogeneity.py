@@ -2,8 +2,8 @@
 
     python experiments/heterogeneity.py [--data FOLDER] [--out FOLDER] [--seeds 3] [--only zephyr-100,uk-crime]
 
-Every strategy hears the same reports; every one is measured on what the clients' data really are at that step. Writes
-`heterogeneity.json` and `heterogeneity.html`.
+Every strategy hears what its clients report at any change, but for the last one, whose clients use the calibrated test; every
+one is measured on what the clients' data really are at that step. Writes `heterogeneity.json` and `heterogeneity.html`.
 """
 
 import argparse
@@ -187,10 +187,11 @@ def read(setting: Setting, data: Path) -> Trace:
     return trace.most_active(setting.clients) if setting.clients else trace
 
 
-def interval(values: list[float]) -> tuple[float, float]:
-    """Return the mean and the half width of its 95 % interval over seeds."""
-    half = T_95[len(values)] * stdev(values) / len(values) ** 0.5 if len(values) > 1 else 0.0
-    return mean(values), half
+def interval(values: list[float]) -> str:
+    """Return the mean over seeds with the half width of its 95 % interval; a single seed has none."""
+    if len(values) < 2:
+        return f"{values[0]:.3f}"
+    return f"{mean(values):.3f} ± {T_95[len(values)] * stdev(values) / len(values) ** 0.5:.3f}"
 
 
 def table(runs: list[Run]) -> list[list[str]]:
@@ -200,12 +201,12 @@ def table(runs: list[Run]) -> list[list[str]]:
     rows = [heads]
     for strategy in STRATEGIES:
         mine = [run for run in runs if run.strategy == strategy.name]
-        level, half = interval([run.mean_distance for run in mine])
+        levels = [run.mean_distance for run in mine]
         rows.append(
             [
                 strategy.name,
-                f"{level:.3f} ± {half:.3f}",
-                f"{100.0 * (level / base - 1.0):+.1f} %",
+                interval(levels),
+                f"{100.0 * (mean(levels) / base - 1.0):+.1f} %",
                 f"{mean(len(run.reclustered) for run in mine):.1f}",
                 f"{mean(run.n_moves for run in mine):.0f}",
                 f"{mean(run.n_reports for run in mine):.0f}",
@@ -227,7 +228,11 @@ def sections(setting: Setting, runs: list[Run]) -> list[Section]:
             "re-clustered everyone.",
             figure=lines_figure(lines, x_title="round", y_title="mean client distance", events=paper.reclustered),
         ),
-        Section(title="Totals", text="Mean over seeds with 95 % intervals.", table=table(runs)),
+        Section(
+            title="Totals",
+            text=f"Mean over {len({run.seed for run in runs})} seeds of the clusterer with 95 % intervals.",
+            table=table(runs),
+        ),
     ]
 
 

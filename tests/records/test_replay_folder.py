@@ -5,11 +5,12 @@ import numpy as np
 import pytest
 
 from fielding import Coordinator, Policy, ReportBatch
+from fielding._typing import Json
 from fielding.engine.replay import replay
 from fielding.errors import CheckpointError, InputError
 from fielding.records.replay_folder import LOGS, ReplayFolder, difference, remove_replay
 
-MANIFEST = {"source": "a file", "seed": 1}
+MANIFEST: dict[str, Json] = {"source": "a file", "seed": 1}
 
 
 def growing_steps(n_steps: int) -> list[tuple[int, ReportBatch]]:
@@ -29,9 +30,9 @@ def folder(tmp_path: Path) -> Iterator[ReplayFolder]:
     opened.close()
 
 
-def reopened(folder: ReplayFolder, manifest: dict[str, object] = MANIFEST) -> ReplayFolder:
+def reopened(folder: ReplayFolder, manifest: dict[str, Json] = MANIFEST) -> ReplayFolder:
     folder.close()
-    return ReplayFolder(folder.path, manifest)  # type: ignore[arg-type]
+    return ReplayFolder(folder.path, manifest)
 
 
 def test_only_one_process_writes_at_a_time(folder: ReplayFolder) -> None:
@@ -72,8 +73,8 @@ def test_a_resumed_replay_has_the_logs_of_one_that_never_stopped(tmp_path: Path)
     assert replay(steps, finished, whole)
     whole.write_memberships(finished)
 
-    seen: list[int] = []
-    assert not replay(steps, Coordinator(Policy(seed=1)), cut, watch=lambda _row: bool(seen.append(1)) or len(seen) < 4)
+    countdown = iter([True, True, True, False])
+    assert not replay(steps, Coordinator(Policy(seed=1)), cut, watch=lambda _row: next(countdown))
     again = reopened(cut)
     coordinator, last = again.resume()
     assert coordinator is not None

@@ -27,7 +27,12 @@ N_SINGLE = 2_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScalingRow:
-    """One size: seconds per stage, microseconds per single client, peak memory over the matrix of representations."""
+    """One size: seconds per stage, what a single client costs, peak memory over the matrix of representations.
+
+    ``recluster_s`` is an event that moves and re-clusters everyone less one that only moves everyone; ``one_event_ms``
+    is a whole event with one report, in which the center of its cluster is computed anew from all members;
+    ``report_us`` and ``lookup_us`` take one report in and look one client up.
+    """
 
     n_clients: int
     metric: str
@@ -35,6 +40,7 @@ class ScalingRow:
     adjust_s: float
     recluster_s: float
     n_clusters: int
+    one_event_ms: float
     report_us: float
     lookup_us: float
     memory_ratio: float
@@ -63,6 +69,9 @@ def scaling_row(n_clients: int, n_labels: int, metric: str) -> ScalingRow:
     coordinator.policy = Policy(metric=metric, trigger=Always(), seed=1)
     recluster_s = _seconds(lambda: coordinator.update(batch))
     ratio = (_peak_bytes() - before) / batch.representations.nbytes
+    coordinator.policy = Policy(metric=metric, trigger=Never(), seed=1)
+    one = ReportBatch(client_ids=[0], representations=batch.representations[:1])
+    one_event_ms = 1e3 * min(_seconds(lambda: coordinator.update(one)) for _ in range(3))
     report_us, lookup_us = _single_client_us(coordinator, batch)
     return ScalingRow(
         n_clients=n_clients,
@@ -71,6 +80,7 @@ def scaling_row(n_clients: int, n_labels: int, metric: str) -> ScalingRow:
         adjust_s=adjust_s,
         recluster_s=max(0.0, recluster_s - adjust_s),
         n_clusters=len(coordinator.clusters.ids) if coordinator.clusters else 0,
+        one_event_ms=one_event_ms,
         report_us=report_us,
         lookup_us=lookup_us,
         memory_ratio=ratio,
