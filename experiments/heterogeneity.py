@@ -2,8 +2,9 @@
 
     python experiments/heterogeneity.py [--data FOLDER] [--out FOLDER] [--seeds 3] [--only zephyr-100,uk-crime]
 
-Every strategy hears what its clients report at any change, but for the last one, whose clients use the calibrated test; every
-one is measured on what the clients' data really are at that step. Writes `heterogeneity.json` and `heterogeneity.html`.
+Every strategy hears what its clients report at any change, but for the last one, whose clients use the calibrated test;
+every one is measured on what the clients' data really are at that step. Writes `heterogeneity.json` and
+`heterogeneity.html`.
 """
 
 import argparse
