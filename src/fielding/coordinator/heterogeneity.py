@@ -7,6 +7,7 @@ import numpy as np
 
 from fielding._typing import Counts, Matrix, Membership
 from fielding.coordinator.clustering.distance_sums import distance_sums
+from fielding.coordinator.clustering.threads import ONE_BLAS_THREAD
 from fielding.coordinator.points import Points
 from fielding.distance import METRICS, Metric, unit_rows
 
@@ -104,7 +105,8 @@ def _mean_of_pairs(points: Points, positions: Counts, metric: Metric, rng: np.ra
         return 0.0
     total = _TOTALS.get(metric.name) if metric is METRICS.get(metric.name) else None
     rows = points.take(positions)
-    both_ways = total(rows) if total else float(_sums(rows, metric).sum())
+    with ONE_BLAS_THREAD:
+        both_ways = total(rows) if total else float(_sums(rows, metric).sum())
     return max(both_ways, 0.0) / (positions.size * (positions.size - 1))
 
 

@@ -14,6 +14,7 @@ from fielding.coordinator.clustering.partitioner import Extender, Partitioner
 from fielding.coordinator.clustering.passes import settled
 from fielding.coordinator.clustering.silhouette import mean_silhouettes
 from fielding.coordinator.clustering.space_points import cluster_means
+from fielding.coordinator.clustering.threads import ONE_BLAS_THREAD
 from fielding.coordinator.points import Points
 from fielding.distance import Metric
 from fielding.errors import OptionError, echo, unknown_name
@@ -126,7 +127,14 @@ class Clusterer:
         """
         ks = self._candidates(points)
         if not ks:
-            return Clustering(labels=np.zeros(len(points), dtype=np.int32), silhouettes={})
+            return _one_cluster(points, {})
+        with ONE_BLAS_THREAD:
+            return self._best(points, ks, metric=metric, rng=rng, current=current)
+
+    def _best(
+        self, points: Points, ks: list[int], *, metric: Metric, rng: np.random.Generator, current: Matrix | None
+    ) -> Clustering:
+        """Return the best of the partitions with so many clusters."""
         partitioner = self._partitioner()
         rows = _sample_rows(len(points), MOST_EXACT_OF.get(metric.name, MOST_EXACT), rng)
         sample = points.all() if rows is None else points.take(rows)
@@ -141,7 +149,7 @@ class Clusterer:
             current=None if current is None else len(current),
         )
         if chosen == 1:
-            return Clustering(labels=np.zeros(len(points), dtype=np.int32), silhouettes=silhouettes)
+            return _one_cluster(points, silhouettes)
         labels = partitions[ks.index(chosen)]
         if rows is not None:
             centers = cluster_means(sample, labels)
@@ -161,6 +169,10 @@ class Clusterer:
         if isinstance(self.partitioner, str):
             return PARTITIONERS[self.partitioner](self.n_init)
         return self.partitioner
+
+
+def _one_cluster(points: Points, silhouettes: dict[int, float]) -> Clustering:
+    return Clustering(labels=np.zeros(len(points), dtype=np.int32), silhouettes=silhouettes)
 
 
 def _sample_rows(n_points: int, most: int, rng: np.random.Generator) -> Counts | None:

@@ -15,6 +15,9 @@ from fielding.coordinator.clustering.sorted_sums import l1_sums
 from fielding.coordinator.clustering.space import jensen_shannon, root_rows
 from fielding.distance import METRICS, Metric, unit_rows
 
+COSINE_NOISE = 1e-13
+"""Mean cosine distances below this are rounding."""
+
 
 def distance_sums(points: Matrix, partitions: Sequence[Membership], *, metric: Metric) -> list[Matrix]:
     """Return the sum of distances from every point to the members of every cluster, per partition.
@@ -54,10 +57,11 @@ def _weighted_sums(points: Matrix, weights: Matrix, metric: Metric) -> Matrix:
 
 
 def _cosine_sums(points: Matrix, weights: Matrix) -> Matrix:
-    units = unit_rows(points)
-    # A point of zeros is at distance one from all points, but not from itself.
-    itself = np.where(units.any(axis=1), 0.0, 1.0)[:, None] * weights
-    return np.asarray(np.maximum(weights.sum(axis=0) - units @ (units.T @ weights) - itself, 0.0))
+    units, totals = unit_rows(points), weights.sum(axis=0)
+    itself = 1.0 - np.einsum("ij,ij->i", units, units)
+    sums = totals - units @ (units.T @ weights) - itself[:, None] * weights
+    # One minus one leaves noise, which must not pass for a distance.
+    return np.where(sums > COSINE_NOISE * totals, sums, 0.0)
 
 
 _SUMS: dict[str, Callable[[Matrix, Matrix], Matrix]] = {

@@ -50,9 +50,10 @@ class Plan:
     n_finalists: int
 
 
+# On a sample of many points; on all of a few; on all of a few whose cost the rough search only resembles.
 ON_SAMPLE = Plan(n_kept=4, n_rounds=0, n_passes=6, n_finalists=1)
-EUCLIDEAN = Plan(n_kept=4, n_rounds=3, n_passes=10, n_finalists=1)
-OTHER = Plan(n_kept=4, n_rounds=1, n_passes=0, n_finalists=4)
+IN_FULL = Plan(n_kept=4, n_rounds=3, n_passes=10, n_finalists=1)
+RESEMBLING = Plan(n_kept=4, n_rounds=1, n_passes=0, n_finalists=4)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -91,7 +92,7 @@ class KMeans:
         effort = min(max(MORE_EFFORT_BELOW // len(points), 1), MOST_EFFORT)
         search = _Search(given=sample, rough=RoughSearch.of(sample.points, sample.space), effort=effort)
         seeds = search.rough.starts(max(ks), n_restarts=self.n_init * min(effort, 3), rng=rng)
-        plan = ON_SAMPLE if sample is not given else EUCLIDEAN if given.space.is_euclidean else OTHER
+        plan = ON_SAMPLE if sample is not given else IN_FULL if search.rough.knows_the_cost else RESEMBLING
 
         def best(job: tuple[int, np.random.Generator]) -> Membership:
             k, chance = job
@@ -111,11 +112,12 @@ class KMeans:
 
 def _best_of(given: SpacePoints, starts: list[Matrix]) -> Partition:
     """Return what k-means makes of the most promising start; with more than one, a few passes tell which that is."""
-    if len(starts) > 1:
-        tried = [lloyd(given, centers, most_passes=SHORT_PASSES) for centers in starts]
-        best = min(tried, key=lambda found: found.cost)
-        starts = [cluster_means(given.points, without_gaps(best.labels))]
-    return lloyd(given, starts[0])
+    if len(starts) == 1:
+        return lloyd(given, starts[0])
+    tried = [lloyd(given, centers, most_passes=SHORT_PASSES) for centers in starts]
+    best = min(tried, key=lambda found: found.cost)
+    followed = lloyd(given, cluster_means(given.points, without_gaps(best.labels)))
+    return followed if followed.cost <= best.cost else best
 
 
 def _sample(given: SpacePoints, most: int, rng: np.random.Generator) -> SpacePoints:
@@ -147,7 +149,7 @@ class _Search:
     def _improved(self, starts: Single, n_passes: int) -> Single:
         """Return the centers of every start after some passes, the cheapest first; equals stay in order."""
         improved, costs = self.rough.improved(starts, n_passes=n_passes)
-        if not self.given.space.is_euclidean:
+        if not self.rough.knows_the_cost:
             everyone = np.arange(len(self.given))
             distances = (self.given.distances(one, everyone).min(axis=1) for one in self.rough.at_scale(improved))
             costs = np.array([self.given.space.cost(one) for one in distances])

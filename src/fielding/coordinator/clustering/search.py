@@ -1,7 +1,8 @@
 """Many restarts of k-means at once, roughly: a few passes in float32 by matrix products find where to look closely.
 
 All restarts of one K are one matrix product. After seeding by the metric itself, distances are Euclidean in the
-metric's space, which for L1 and Jensen-Shannon only resembles it; whoever uses the result goes on with exact ones.
+metric's space. For L1 and Jensen-Shannon these only resemble it, so for few points, where time is no matter, the metric
+itself is used, and whoever uses the result of many goes on with exact distances.
 """
 
 from dataclasses import dataclass
@@ -18,7 +19,8 @@ SEED_ROWS = 1_000
 """Points that seeds are drawn from, evenly spaced over all: chance needs no more."""
 SEED_ROWS_OTHER = 500
 """The same outside Euclidean space, where distances are dearer."""
-
+FEW = 200
+"""Up to so many points the metric itself is used."""
 MOST_NUMBERS = 2**25
 """Distances that the restarts of one K may hold at a time."""
 
@@ -37,6 +39,8 @@ class RoughSearch:
         The same in Euclidean space around their middle, shape ``(n_points, n_features)``.
     middle
         That middle, shape ``(n_features,)``.
+    exact
+        Few points in the metric's own space, if that is not Euclidean; else None.
     scale
         What the representations were divided by.
     space
@@ -45,6 +49,7 @@ class RoughSearch:
 
     points: Single
     mapped: Single
+    exact: Matrix | None
     middle: Vector
     scale: float
     space: Space
@@ -62,9 +67,15 @@ class RoughSearch:
             points=np.column_stack([scaled, np.ones(len(points))]).astype(np.float32),
             mapped=(mapped - middle).astype(np.float32),
             middle=middle,
+            exact=None if space.is_euclidean or len(points) > FEW else space.mapped(points),
             scale=scale,
             space=space,
         )
+
+    @property
+    def knows_the_cost(self) -> bool:
+        """Whether the cost of a restart is the metric's own, not one that resembles it."""
+        return self.space.is_euclidean or self.exact is not None
 
     def starts(self, n_seeds: int, *, n_restarts: int, rng: np.random.Generator) -> Single:
         """Return seeds for every restart, scaled, shape ``(n_restarts, n_seeds, n_features)``."""
@@ -76,7 +87,7 @@ class RoughSearch:
     def _squares(self, few: slice) -> Floats:
         """Return the squared distances between some of the points."""
         if not self.space.is_euclidean:
-            places = self.space.mapped(self.points[few, :-1])
+            places = self.space.mapped(self.at_scale(self.points[few, :-1]))
             return np.asarray(self.space.between(places, places) ** 2)
         mapped = self.mapped[few]
         lengths = np.einsum("ij,ij->i", mapped, mapped)
@@ -126,8 +137,9 @@ class RoughSearch:
         """
         n_restarts, k, _ = centers.shape
         _, best = self._nearness(np.ascontiguousarray(centers.transpose(1, 0, 2)))
-        halves = 0.5 * np.einsum("ij,ij->i", self.mapped, self.mapped)
-        rows = drawn_rows(np.maximum(best + halves, 0.0), n_each, rng=rng)
+        if self.exact is None:
+            best = np.maximum(best + 0.5 * np.einsum("ij,ij->i", self.mapped, self.mapped), 0.0)
+        rows = drawn_rows(best, n_each, rng=rng)
         copies = np.repeat(centers[:, None], n_each, axis=1)
         restarts, each = np.arange(n_restarts)[:, None], np.arange(n_each)
         copies[restarts, each, rng.integers(k, size=(n_restarts, n_each))] = self.points[rows, :-1]
@@ -138,8 +150,12 @@ class RoughSearch:
         return np.asarray(centers.astype(np.float64) * self.scale)
 
     def _nearness(self, by_cluster: Single) -> tuple[Single, Single]:
-        """Return half the squared distances less the point's part, ``(k, n_restarts, n_points)``, and their minimum."""
+        """Return what k-means adds up, up to the point's own part, ``(k, n_restarts, n_points)``, and its minimum."""
         flat = by_cluster.reshape(-1, by_cluster.shape[-1])
+        if self.exact is not None:
+            distances = self.space.between(self.exact, self.space.mapped(self.at_scale(flat))).T / self.scale
+            shaped = (distances**self.space.power).astype(np.float32).reshape(*by_cluster.shape[:2], -1)
+            return shaped, shaped.min(axis=0)
         mapped = (self.space.euclidean(flat) - self.middle).astype(np.float32)
         nearness = -mapped @ self.mapped.T
         nearness += 0.5 * np.einsum("ij,ij->i", mapped, mapped)[:, None]

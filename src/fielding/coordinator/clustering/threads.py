@@ -36,14 +36,14 @@ def in_threads(work: Callable[[Item], Result], items: Sequence[Item]) -> list[Re
     [9, 1, 4]
     """
     threads = min(n_threads(), len(items))
-    with _ONE_BLAS_THREAD:
+    with ONE_BLAS_THREAD:
         if threads <= 1:
             return [work(item) for item in items]
         with ThreadPoolExecutor(max_workers=threads) as pool:
             return list(pool.map(work, items))
 
 
-class _OneBlasThread:
+class OneBlasThread:
     """Holds the matrix library to one thread from the first entry to the last exit, whichever threads they are in."""
 
     def __init__(self) -> None:
@@ -86,4 +86,5 @@ def _blas_controller() -> _Controller | None:
     return controller
 
 
-_ONE_BLAS_THREAD = _OneBlasThread()
+ONE_BLAS_THREAD = OneBlasThread()
+"""``with ONE_BLAS_THREAD:`` around matrix products whose last digit must not depend on the number of cores."""
