@@ -4,12 +4,12 @@ from dataclasses import dataclass
 
 from fielding.client.drift import AnyChange
 from fielding.coordinator.coordinator import Coordinator
+from fielding.coordinator.diameter import spread_within
 from fielding.coordinator.policy import Policy
 from fielding.distance import metric_named
 from fielding.rng import stream
 from fielding.traces.histograms import WindowPlan, report_stream
 from fielding.traces.reports import ReportStream
-from fielding.traces.spread import spread_within
 from fielding.traces.statistics import ReportsDescription, TraceDescription, describe_reports, describe_trace
 from fielding.traces.trace import Trace
 
