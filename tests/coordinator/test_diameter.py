@@ -8,7 +8,7 @@ from fielding.coordinator.points import Points
 from fielding.distance import METRICS, metric_named
 from fielding.errors import InputError
 from fielding.rng import stream
-from fielding.traces import spread
+from fielding.coordinator import diameter as spread
 
 
 @pytest.mark.parametrize("name", sorted(METRICS))
