@@ -49,7 +49,8 @@ def say_table(title: str, rows: Sequence[Sequence[str]]) -> None:
         table.add_column(head, justify="left" if at == 0 else "right", overflow="fold")
     for row in rows[1:]:
         table.add_row(*row)
-    Console().print(table, markup=False)
+    console = Console()
+    console.print(table, markup=False, width=None if console.is_terminal else 120)
 
 
 @contextmanager
