@@ -220,14 +220,19 @@ def table(runs: list[Run]) -> list[list[str]]:
 def sections(setting: Setting, runs: list[Run]) -> list[Section]:
     """Return the figure of the first seed and the table over all seeds."""
     first = [next(run for run in runs if run.seed == 1 and run.strategy == one.name) for one in STRATEGIES]
-    lines = [Line(name=run.strategy, x=run.steps, y=run.distance, style=at) for at, run in enumerate(first)]
+    lines = [
+        Line(name=run.strategy, x=run.steps, y=run.distance, style=at, is_main=run.strategy == "Fielding (paper)")
+        for at, run in enumerate(first)
+    ]
     paper = next(run for run in first if run.strategy == "Fielding (paper)")
     return [
         Section(
             title=setting.title,
-            text="Mean L1 distance of a client to the other members of its cluster (seed 1); dotted lines: Fielding "
-            "re-clustered everyone.",
-            figure=lines_figure(lines, x_title="round", y_title="mean client distance", events=paper.reclustered),
+            text="Mean L1 distance of a client to the other members of its cluster (seed 1; the axis does not begin "
+            "at 0); dotted vertical lines: Fielding re-clustered everyone.",
+            figure=lines_figure(
+                lines, x_title="round", y_title="mean client distance", events=paper.reclustered, from_zero=False
+            ),
         ),
         Section(
             title="Totals",

@@ -14,21 +14,27 @@ Row = Mapping[str, Json]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Line:
-    """One curve: a name, its points and, where wanted, its colour and dash by number."""
+    """One curve: a name, its points, its colour and dash by number, and whether it is the one to look at."""
 
     name: str
     x: Sequence[float]
     y: Sequence[float | None]
     style: int = 0
+    is_main: bool = False
 
 
-def lines_figure(lines: Sequence[Line], *, x_title: str, y_title: str, events: Sequence[float] = ()) -> Any:
+def lines_figure(
+    lines: Sequence[Line], *, x_title: str, y_title: str, events: Sequence[float] = (), from_zero: bool = True
+) -> Any:
     """Return curves over a common axis, with a faint vertical line at each event."""
     import plotly.graph_objects as go
 
     figure = _blank(x_title, y_title)
+    if not from_zero:
+        figure.update_layout(yaxis={"rangemode": "normal"}, height=440)
     for line in lines:
-        look = {"color": PALETTE[line.style % len(PALETTE)], "width": 2, "dash": DASHES[line.style % len(DASHES)]}
+        dash = "solid" if line.is_main else DASHES[line.style % len(DASHES)]
+        look = {"color": PALETTE[line.style % len(PALETTE)], "width": 3 if line.is_main else 1.5, "dash": dash}
         figure.add_trace(go.Scatter(x=line.x, y=line.y, name=line.name, mode="lines", line=look))
     _mark(figure, events)
     return figure
