@@ -6,7 +6,7 @@ the choice of K are decided by it. scipy is imported on first use: it costs more
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Literal, TypeAlias
+from typing import Literal, TypeAlias, cast, get_args
 
 import numpy as np
 
@@ -18,6 +18,19 @@ TIE = 1e-9
 
 Kind: TypeAlias = Literal["histogram", "vector"]
 """What a representation is: shares that sum to one, or any finite numbers."""
+
+
+def checked_kind(kind: object) -> Kind:
+    """Return the kind of representations, or raise with the known ones.
+
+    Examples
+    --------
+    >>> checked_kind("vector")
+    'vector'
+    """
+    if kind not in get_args(Kind):
+        raise unknown_name("kind of representation", kind, get_args(Kind))
+    return cast(Kind, kind)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -267,7 +267,7 @@ def test_progress_is_told_in_rows(tmp_path: Path) -> None:
 def test_an_unknown_kind_or_format_is_refused(tmp_path: Path) -> None:
     stream = gathered([(0, ReportBatch(client_ids=[1], representations=np.ones((1, 1))))], kind="histogram")
 
-    with pytest.raises(OptionError, match=r"unknown kind 'histo'; did you mean 'histogram'\?"):
+    with pytest.raises(OptionError, match=r"unknown kind of representation 'histo'; did you mean 'histogram'\?"):
         read_reports(tmp_path / "r.csv", "histo")
     with pytest.raises(OptionError, match=r"'r\.json' says no format; end the name with \.npz, \.csv or \.csv\.gz"):
         write_reports(stream, tmp_path / "r.json")

@@ -5,8 +5,9 @@ from typing import Annotated
 
 import typer
 
-from fielding.cli.console import plain, progress_bar, say, say_json, say_table
+from fielding.cli.console import progress_bar, say, say_json, say_table
 from fielding.cli.options import JsonOutput, Quiet
+from fielding.reporting.words import plain
 
 PAPER = {"adjust_s": 2.0, "recluster_s": 15.6, "clients": 5078, "labels": 100}
 """What the paper reports of its own coordinator."""
@@ -60,7 +61,7 @@ def coordinator(
         "scaling": [asdict(row) for row in scaling],
         "import": asdict(imported),
     }
-    if not as_json:
+    if not (as_json or quiet):
         _say_tables(record)
     say_json(record)
 

@@ -6,11 +6,12 @@ from typing import Annotated
 
 import typer
 
-from fielding.cli.console import counting, plain, progress_bar, say, say_json
+from fielding.cli.console import counting, progress_bar, say, say_json
 from fielding.cli.description import say_description
 from fielding.cli.options import JsonOutput, KindOption, MetricOption, Quiet
 from fielding.client.drift import DRIFT_TESTS, drift_test_named
 from fielding.records.report_file import read_reports, write_reports
+from fielding.reporting.words import plain
 from fielding.traces.csv_table import open_table
 from fielding.traces.histograms import WindowPlan, report_stream
 from fielding.traces.importers import Columns, import_trace

@@ -2,7 +2,8 @@
 
 from datetime import UTC, datetime
 
-from fielding.cli.console import plain, say, say_json
+from fielding.cli.console import say, say_json
+from fielding.reporting.words import plain
 
 _MOMENTS = ("first_time", "last_time")
 _DAY = 86_400.0

@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from fielding._typing import Json
-from fielding.cli.console import complain, counting, plain, progress_bar, say, say_json, say_table
+from fielding.cli.console import complain, counting, progress_bar, say, say_json, say_table
 from fielding.cli.options import (
     DeltaStep,
     Hysteresis,
@@ -30,6 +30,7 @@ from fielding.engine.replay import Origin, run_replay
 from fielding.records.digest import file_digest
 from fielding.records.replay_row import ReplayRow
 from fielding.records.report_file import read_reports
+from fielding.reporting.words import plain
 from fielding.traces.reports import ReportStream
 
 

@@ -7,7 +7,7 @@ from fielding._typing import Json
 from fielding.coordinator.clustering import Clusterer
 from fielding.coordinator.trigger import TRIGGERS, CenterShift, Trigger
 from fielding.coordinator.warm_start import check_inheritance
-from fielding.distance import Kind, metric_named
+from fielding.distance import Kind, checked_kind, metric_named
 from fielding.errors import OptionError, echo, unknown_name
 
 
@@ -39,8 +39,7 @@ class Policy:
     seed: int = 0
 
     def __post_init__(self) -> None:
-        if self.kind not in ("histogram", "vector"):
-            raise unknown_name("kind of representation", self.kind, ["histogram", "vector"])
+        checked_kind(self.kind)
         if not isinstance(self.clusterer, Clusterer):
             raise OptionError(f"clusterer is {echo(self.clusterer)}; give a Clusterer(...)")
         if not callable(getattr(self.trigger, "assess", None)):

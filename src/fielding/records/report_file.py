@@ -6,15 +6,15 @@ import io
 from collections.abc import Callable
 from contextlib import ExitStack
 from pathlib import Path
-from typing import BinaryIO, cast
+from typing import BinaryIO
 
 import numpy as np
 
 from fielding._typing import Floats
 from fielding.atomic import replaced_file
 from fielding.client.report import checked_rows, row_chunks
-from fielding.distance import Kind
-from fielding.errors import FileFormatError, InputError, OptionError, ReportError, echo, unknown_name
+from fielding.distance import Kind, checked_kind
+from fielding.errors import FileFormatError, InputError, OptionError, ReportError, echo
 from fielding.traces.columns import encoded_ids, id_array, in_id_order, text_names, typed_ids, whole_numbers
 from fielding.traces.csv_table import open_table
 from fielding.traces.npz_file import Array, read_arrays, write_arrays
@@ -28,19 +28,6 @@ from fielding.traces.text_columns import (
     fill_columns,
     number_parser,
 )
-
-KINDS: dict[str, str] = {
-    "histogram": "shares of labels that sum to one",
-    "vector": "any finite numbers",
-}
-"""What a representation can be, by the name that commands use."""
-
-
-def checked_kind(kind: str) -> Kind:
-    """Return the kind of representations, or raise with the known ones."""
-    if kind not in KINDS:
-        raise unknown_name("kind", kind, KINDS)
-    return cast(Kind, kind)
 
 
 def read_reports(

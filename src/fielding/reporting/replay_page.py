@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 from fielding._typing import Json
 from fielding.reporting.figures import distance_figure, shift_figure, sizes_figure, traffic_figure
 from fielding.reporting.page import Card, Section, page_html
+from fielding.reporting.words import plain
 
 Row = Mapping[str, Json]
 
@@ -63,12 +64,5 @@ def _sections(rows: Sequence[Row], manifest: Row) -> list[Section]:
         ),
         Section(title="Clusters over time", text="Active clients in each cluster.", figure=sizes_figure(rows)),
         Section(title="Reports and moves", text="Clients per step.", figure=traffic_figure(rows)),
-        Section(title="Rules", table=[["rule", "value"], *[[name, _plain(value)] for name, value in rules]]),
+        Section(title="Rules", table=[["rule", "value"], *[[name, plain(value)] for name, value in rules]]),
     ]
-
-
-def _plain(value: Json) -> str:
-    """Return a rule as people write it."""
-    if isinstance(value, dict):
-        return ", ".join(f"{name} {_plain(inner)}" for name, inner in value.items())
-    return f"{value:.4g}" if isinstance(value, float) else str(value)
