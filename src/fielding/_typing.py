@@ -26,5 +26,14 @@ Counts: TypeAlias = npt.NDArray[np.int64]
 Mask: TypeAlias = npt.NDArray[np.bool_]
 """A yes or no per row."""
 
+Codes: TypeAlias = npt.NDArray[np.int32]
+"""Positions in a list of ids, classes or intervals, one per row."""
+
+Features: TypeAlias = npt.NDArray[np.float32]
+"""Features of samples as models see them, one row per sample."""
+
+Models: TypeAlias = npt.NDArray[np.float32]
+"""Models as flat vectors, one row per cluster or participant; or a single one."""
+
 Json: TypeAlias = bool | int | float | str | list["Json"] | dict[str, "Json"] | None
 """What a JSON file can hold."""

@@ -4,8 +4,12 @@ import hashlib
 import zlib
 
 import numpy as np
+import numpy.typing as npt
 
 from fielding._typing import ClientId
+
+Hashes = npt.NDArray[np.uint64]
+"""Evenly spread 64-bit numbers."""
 
 
 def stream(seed: int, purpose: str, *indices: int) -> np.random.Generator:
@@ -46,3 +50,41 @@ def client_key(client_id: ClientId) -> int:
     # Not the name of the type: a client stays the same whether numpy or Python holds its id.
     text = f"{'str' if isinstance(client_id, str) else 'int'}:{client_id}".encode()
     return int.from_bytes(hashlib.blake2b(text, digest_size=8).digest(), "big")
+
+
+def hashed(seed: int, purpose: str, *indices: int | Hashes) -> Hashes:
+    """Return an evenly spread 64-bit number for every combination of indices: random draws for many clients at once.
+
+    Parameters
+    ----------
+    seed, purpose
+        As in :func:`stream`.
+    indices
+        Whole numbers or arrays of them that broadcast together: a round, client keys, positions.
+
+    Returns
+    -------
+    One number per element of the broadcast shape; each depends on its own indices alone, not on its neighbours.
+
+    Examples
+    --------
+    >>> keys = np.array([client_key("a"), client_key("b")], dtype=np.uint64)
+    >>> bool((hashed(1, "select", 3, keys)[::-1] == hashed(1, "select", 3, keys[::-1])).all())
+    True
+    """
+    state = np.atleast_1d(_mixed(np.array([seed % 2**64], dtype=np.uint64) ^ np.uint64(zlib.crc32(purpose.encode()))))
+    for index in indices:
+        # Added to a multiple of the state, not to the state: (1, 2) and (2, 1) must differ.
+        state = _mixed(state * _ODD + np.asarray(index, dtype=np.uint64))
+    return state
+
+
+_ODD = np.uint64(0x9E3779B97F4A7C15)
+
+
+def _mixed(state: Hashes) -> Hashes:
+    """Return the numbers after the finisher of SplitMix64 (Steele, Lea and Flood, 2014)."""
+    state = state + _ODD
+    state = (state ^ (state >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    state = (state ^ (state >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return np.asarray(state ^ (state >> np.uint64(31)))

@@ -8,7 +8,8 @@ from fielding import Coordinator, Policy, ReportBatch
 from fielding._typing import Json
 from fielding.engine.replay import replay
 from fielding.errors import CheckpointError, InputError
-from fielding.records.replay_folder import LOGS, ReplayFolder, difference, remove_replay
+from fielding.records.manifest import difference
+from fielding.records.replay_folder import LOGS, ReplayFolder, remove_replay
 
 MANIFEST: dict[str, Json] = {"source": "a file", "seed": 1}
 

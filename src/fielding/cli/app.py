@@ -11,6 +11,7 @@ from fielding.cli.console import complain
 from fielding.cli.data import data_app
 from fielding.cli.demo import demo
 from fielding.cli.replay import replay
+from fielding.cli.run import run
 from fielding.cli.show import show
 from fielding.errors import FieldingError, InputError
 
@@ -23,6 +24,7 @@ app = typer.Typer(
     epilog="Exit codes: 0 done, 1 failed, 2 wrong use or input, 130 or 143 after a signal.",
 )
 app.command()(demo)
+app.command()(run)
 app.command()(replay)
 app.command()(show)
 app.add_typer(data_app, name="data")

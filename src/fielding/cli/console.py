@@ -4,6 +4,7 @@ import json
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
@@ -40,8 +41,20 @@ def say_table(title: str, rows: Sequence[Sequence[str]]) -> None:
     console.print(table, markup=False, width=None if console.is_terminal else 120)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Bar:
+    """A running progress bar: ``bar(n)`` advances it by n, ``describe`` changes its words."""
+
+    advance: Advance
+    describe: Callable[[str], None]
+
+    def __call__(self, amount: int) -> None:
+        """Advance the bar."""
+        self.advance(amount)
+
+
 @contextmanager
-def progress_bar(what: str, total: int | None, *, quiet: bool) -> Iterator[Advance]:
+def progress_bar(what: str, total: int | None, *, quiet: bool) -> Iterator[Bar]:
     """Show how far a long work has come; nothing if quiet or if standard error is not a terminal."""
     columns = (
         TextColumn("{task.description}"),
@@ -52,7 +65,10 @@ def progress_bar(what: str, total: int | None, *, quiet: bool) -> Iterator[Advan
     console = Console(stderr=True)
     with Progress(*columns, console=console, disable=quiet or not console.is_terminal, transient=True) as progress:
         task = progress.add_task(what, total=total)
-        yield lambda amount: progress.advance(task, amount)
+        yield Bar(
+            advance=lambda amount: progress.advance(task, amount),
+            describe=lambda words: progress.update(task, description=words),
+        )
 
 
 def counting(advance: Advance) -> Advance:

@@ -1,6 +1,5 @@
 """Options that several commands share, and the policy they add up to."""
 
-from fractions import Fraction
 from typing import Annotated, cast
 
 import typer
@@ -10,7 +9,7 @@ from fielding.coordinator.policy import Policy, trigger_named
 from fielding.coordinator.trigger import TRIGGERS
 from fielding.coordinator.warm_start import INHERIT
 from fielding.distance import METRICS, Kind
-from fielding.errors import OptionError, echo
+from fielding.engine.factors import parse_factor
 
 
 def _names(known: dict[str, object]) -> str:
@@ -33,22 +32,6 @@ Inherit = Annotated[str, typer.Option(help=f"What a new cluster's model is made 
 Seed = Annotated[int, typer.Option(help="Seed of all random choices.")]
 JsonOutput = Annotated[bool, typer.Option("--json", help="Print the results as JSON.")]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress, no table.")]
-
-
-def parse_factor(text: str) -> float:
-    """Return a number written as a decimal, a fraction or ``inf``.
-
-    Examples
-    --------
-    >>> parse_factor("1/4"), parse_factor("inf")
-    (0.25, inf)
-    """
-    try:
-        if len(text) > 40:  # a fraction of a thousand digits is a mistake, and slow to compute
-            raise ValueError
-        return float("inf") if text.strip().lower() in ("inf", "infinity") else float(Fraction(text))
-    except (ValueError, ZeroDivisionError, OverflowError):
-        raise OptionError(f"{echo(text)} is not a number; write for example 0.5, 1/3 or inf") from None
 
 
 def policy_from_options(

@@ -27,15 +27,18 @@ from fielding.cli.options import (
 from fielding.cli.stopping import stop_on_signal
 from fielding.coordinator.policy import Policy
 from fielding.engine.replay import Origin, run_replay
-from fielding.records.digest import file_digest
+from fielding.records.digest import file_digest, stream_digest
 from fielding.records.replay_row import ReplayRow
 from fielding.records.report_file import read_reports
+from fielding.records.run_folder import run_reports
 from fielding.reporting.words import plain
 from fielding.traces.reports import ReportStream
 
 
 def replay(
-    reports: Annotated[Path, typer.Argument(help="Reports: .npz with step, client, representation; or .csv[.gz].")],
+    reports: Annotated[
+        Path, typer.Argument(help="Reports: .npz with step, client, representation; .csv[.gz]; or a run.")
+    ],
     out: Annotated[Path, typer.Option("--out", "-o", help="Folder for the results.")],
     kind: KindOption = "histogram",
     metric: MetricOption = "l1",
@@ -65,9 +68,14 @@ def replay(
         kind=kind, metric=metric, trigger=trigger, tau=tau, reference=reference, delta_step=delta_step, k_max=k_max,
         partitioner=partitioner, hysteresis=hysteresis, warm_start=warm_start, inherit=inherit, seed=seed,
     )  # fmt: skip
-    with progress_bar(f"reading {reports.name}", None, quiet=quiet) as advance:
-        stream = read_reports(reports, kind=policy.kind, on_rows=counting(advance))
-    origin = Origin(source=reports.name, digest=file_digest(reports), resume=resume, page=page)
+    if reports.is_dir():
+        stream = run_reports(reports, policy.kind)
+        digest = stream_digest(stream)
+    else:
+        with progress_bar(f"reading {reports.name}", None, quiet=quiet) as bar:
+            stream = read_reports(reports, kind=policy.kind, on_rows=counting(bar))
+        digest = file_digest(reports)
+    origin = Origin(source=reports.name, digest=digest, resume=resume, page=page)
     summary = watched_replay(stream, policy, out, origin=origin, quiet=quiet)
     say_summary(summary, out, as_json=as_json, quiet=quiet)
 

@@ -1,36 +1,116 @@
-"""`fielding show`: what a checkpoint holds."""
+"""`fielding show`: what a checkpoint holds, and a model taken out of it."""
 
 from collections import Counter
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from fielding._typing import Json
+from fielding._typing import ClientId, Json, Models
 from fielding.cli.console import say, say_json, say_table
 from fielding.cli.options import JsonOutput
 from fielding.coordinator.coordinator import Coordinator
 from fielding.coordinator.policy import policy_record
+from fielding.errors import InputError
 from fielding.records.checkpoint import load_coordinator
+from fielding.records.container import read_contents
+from fielding.records.model_file import write_model
+from fielding.records.run_checkpoint import KIND, RunCheckpoint, load_run
+from fielding.records.run_folder import newest_checkpoint
+from fielding.reporting.words import plain
 
 
 def show(
-    checkpoint: Annotated[Path, typer.Argument(help="A checkpoint, such as DIR/coordinator.ckpt of a replay.")],
+    checkpoint: Annotated[Path, typer.Argument(help="A checkpoint, or the folder of a run: then its newest one.")],
+    export: Annotated[
+        Path | None, typer.Option("--export", help="Write the model of a cluster as .safetensors, by state-dict names.")
+    ] = None,
+    cluster: Annotated[int | None, typer.Option("--cluster", help="With --export: whose model, by cluster id.")] = None,
+    client: Annotated[
+        str | None, typer.Option("--client", help="With --export: the model that serves a client.")
+    ] = None,
     as_json: JsonOutput = False,
 ) -> None:
-    """Tell what a coordinator's checkpoint holds: clients, clusters, rules."""
-    record = coordinator_record(load_coordinator(checkpoint))
+    """Tell what a checkpoint holds: clients, clusters, rules, models; and take a model out of it."""
+    path = newest_checkpoint(checkpoint) if checkpoint.is_dir() else checkpoint
+    contents = read_contents(path)
+    if contents.kind == KIND:
+        _show_run(load_run(path), Wanted(export=export, cluster=cluster, client=client), as_json=as_json)
+        return
+    if export is not None or cluster is not None or client is not None:
+        raise InputError(f"{path} is a checkpoint of a {contents.kind}, which holds no models to export")
+    record = coordinator_record(load_coordinator(path))
     if as_json:
         say_json(record)
         return
     for name in ("n_clients", "n_active", "n_features", "n_events", "policy"):
         say(f"{name:<11} {record[name]}")
-    clusters = record["clusters"]
+    _say_clusters(record["clusters"], ["cluster", "active clients", "all clients", "state"])
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wanted:
+    """Which model to take out, and where to."""
+
+    export: Path | None
+    cluster: int | None
+    client: str | None
+
+
+def _show_run(run: RunCheckpoint, wanted: Wanted, *, as_json: bool) -> None:
+    if wanted.export is None and (wanted.cluster is not None or wanted.client is not None):
+        raise InputError("--cluster and --client say which model to export; name a file with --export")
+    record = run_record(run)
+    if wanted.export is not None:
+        model, whose = _chosen_model(run, wanted)
+        write_model(model, run.layout, wanted.export)
+        record["exported"] = {"file": str(wanted.export), "model": whose}
+    if as_json:
+        say_json(record)
+        return
+    for name in ("method", "round", "time_s", "n_clients", "model"):
+        say(f"{name:<11} {plain(record[name])}")
+    _say_clusters(record["clusters"], ["cluster", "clients"])
+    if wanted.export is not None:
+        say(f"wrote {wanted.export}: the model of {whose}")
+
+
+def _chosen_model(run: RunCheckpoint, wanted: Wanted) -> tuple[Models, str]:
+    """Return the model that was asked for, and in words whose it is."""
+    if wanted.cluster is not None and wanted.client is not None:
+        raise InputError("both --cluster and --client are given; name one")
+    cluster = wanted.cluster
+    if wanted.client is not None:
+        ids: dict[str, ClientId] = {str(one): one for one in run.client_ids}
+        cluster = run.cluster_of(ids.get(wanted.client, wanted.client))
+        if cluster is None:
+            return run.mean_model(), "all clusters, by their numbers of clients: the client has none yet"
+    if cluster is None:
+        if len(run.cluster_ids) > 1:
+            known = ", ".join(map(str, run.cluster_ids))
+            raise InputError(f"there are {len(run.cluster_ids)} clusters ({known}); choose with --cluster or --client")
+        cluster = run.cluster_ids[0]
+    return run.model_of_cluster(cluster), f"cluster {cluster}"
+
+
+def _say_clusters(clusters: Json, heads: list[str]) -> None:
     if isinstance(clusters, list):
-        heads = ["cluster", "active clients", "all clients", "state"]
-        rows = [[str(value) for value in one.values()] for one in clusters if isinstance(one, dict)]
-        say_table("", [heads, *rows])
+        say_table("", [heads, *[[str(value) for value in one.values()] for one in clusters if isinstance(one, dict)]])
+
+
+def run_record(run: RunCheckpoint) -> dict[str, Json]:
+    """Return what people want to know of a run, as plain values."""
+    sizes = Counter(run.membership.tolist())
+    layout = run.layout
+    return {
+        "method": run.method,
+        "round": run.round_index,
+        "time_s": run.time_s,
+        "n_clients": len(run.client_ids),
+        "model": {"numbers": layout.size, "tensors": dict(zip(layout.names, map(list, layout.shapes), strict=True))},
+        "clusters": [{"id": one, "clients": sizes[row]} for row, one in enumerate(run.cluster_ids)],
+    }
 
 
 def coordinator_record(coordinator: Coordinator) -> dict[str, Json]:

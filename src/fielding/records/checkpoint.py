@@ -1,32 +1,12 @@
-"""Checkpoints that survive a crash: versioned, check-summed, written whole or not at all, free of pickle.
+"""Checkpoints of a coordinator that survive a crash."""
 
-Layout: ``FIELDING`` | format version (u32) | header length (u64) | header (JSON) | arrays, each 64-byte aligned |
-blake2b-256 of everything before. All numbers are little-endian.
-"""
-
-import hashlib
-import json
-import os
-import struct
-from collections.abc import Iterator
 from pathlib import Path
-from typing import BinaryIO
-
-import numpy as np
-import numpy.typing as npt
 
 from fielding._typing import Json
-from fielding.atomic import replaced_file
 from fielding.coordinator.coordinator import Coordinator
 from fielding.coordinator.snapshot import Snapshot, restored, snapshot
-from fielding.errors import CheckpointError, echo
-
-MAGIC = b"FIELDING"
-FORMAT_VERSION = 1
-_HEAD = struct.Struct("<8sIQ")
-_ALIGNMENT = 64
-_DIGEST_SIZE = 32
-_DTYPES = frozenset({"<f4", "<f8", "<i4", "<i8", "|b1", "|u1"})
+from fielding.errors import CheckpointError
+from fielding.records.container import Contents, read_contents, write_contents
 
 
 def save_coordinator(coordinator: Coordinator, path: str | Path, progress: dict[str, Json] | None = None) -> None:
@@ -42,12 +22,7 @@ def save_coordinator(coordinator: Coordinator, path: str | Path, progress: dict[
         Whatever the driver wants to find again beside the coordinator: JSON values only.
     """
     state = snapshot(coordinator)
-    with replaced_file(Path(path)) as file:
-        digest = hashlib.blake2b(digest_size=_DIGEST_SIZE)
-        for piece in _pieces(state, progress or {}):
-            digest.update(piece)
-            file.write(piece)
-        file.write(digest.digest())
+    write_contents(Contents(values=state.values, arrays=state.arrays, progress=progress or {}), Path(path))
 
 
 def load_coordinator(path: str | Path) -> Coordinator:
@@ -61,86 +36,7 @@ def load_checkpoint(path: str | Path) -> tuple[Coordinator, dict[str, Json]]:
     A file that is damaged, cut short, of another kind or of a newer version raises
     :class:`~fielding.errors.CheckpointError`; nothing of it is used.
     """
-    path = Path(path)
-    with _opened(path) as file:
-        header_length = _read_head(file, path)
-        _check_digest(file, path)
-        file.seek(_HEAD.size)
-        try:
-            header = json.loads(file.read(header_length))
-            arrays = {str(name): _read_array(file, entry) for name, entry in header["arrays"].items()}
-            state, progress = Snapshot(values=header["values"], arrays=arrays), dict(header["progress"])
-        except (ValueError, TypeError, KeyError, AttributeError, MemoryError) as error:
-            raise CheckpointError(f"{path} is whole but describes no coordinator ({error!r})") from error
-    return restored(state), progress
-
-
-def _opened(path: Path) -> BinaryIO:
-    try:
-        return path.open("rb")
-    except OSError as error:
-        raise CheckpointError(f"cannot read {path}: {error.strerror or error}") from error
-
-
-def _pieces(state: Snapshot, progress: dict[str, Json]) -> Iterator[bytes | memoryview]:
-    """Yield the file piece by piece, so that large arrays are never copied."""
-    entries, offset = {}, 0
-    little = {name: _little_endian(array) for name, array in state.arrays.items()}
-    for name, array in little.items():
-        entries[name] = {"dtype": array.dtype.str, "shape": list(array.shape), "offset": offset}
-        offset += array.nbytes + _padding(array.nbytes)
-    header = json.dumps({"progress": progress, "values": state.values, "arrays": entries}, allow_nan=False).encode()
-    header += b" " * _padding(_HEAD.size + len(header))
-    yield _HEAD.pack(MAGIC, FORMAT_VERSION, len(header))
-    yield header
-    for array in little.values():
-        if array.nbytes:
-            yield array.data.cast("B")
-        yield bytes(_padding(array.nbytes))
-
-
-def _little_endian(array: npt.NDArray[np.generic]) -> npt.NDArray[np.generic]:
-    return np.ascontiguousarray(array, dtype=array.dtype.newbyteorder("<"))
-
-
-def _padding(n_bytes: int) -> int:
-    return -n_bytes % _ALIGNMENT
-
-
-def _read_head(file: BinaryIO, path: Path) -> int:
-    head = file.read(_HEAD.size)
-    if len(head) < _HEAD.size or not head.startswith(MAGIC):
-        raise CheckpointError(f"{path} is not a Fielding checkpoint; it begins with {echo(head[:8])}")
-    _, version, header_length = _HEAD.unpack(head)
-    if version != FORMAT_VERSION:
-        raise CheckpointError(
-            f"{path} has format version {version}, this Fielding reads version {FORMAT_VERSION}; "
-            "use the release that wrote it, or a newer one"
-        )
-    return int(header_length)
-
-
-def _check_digest(file: BinaryIO, path: Path) -> None:
-    """Raise unless the last bytes are the digest of all the others."""
-    remaining = os.fstat(file.fileno()).st_size - _DIGEST_SIZE  # of the open file: the path may be replaced by now
-    digest = hashlib.blake2b(digest_size=_DIGEST_SIZE)
-    file.seek(0)
-    while remaining > 0:
-        piece = file.read(min(remaining, 1 << 20))
-        if not piece:
-            break
-        digest.update(piece)
-        remaining -= len(piece)
-    if remaining or file.read() != digest.digest():
-        raise CheckpointError(f"{path} is damaged: its checksum does not match; use an older checkpoint")
-
-
-def _read_array(file: BinaryIO, entry: dict[str, object]) -> npt.NDArray[np.generic]:
-    """Read the next array; the digest has vouched for the header."""
-    if entry["dtype"] not in _DTYPES:
-        raise CheckpointError(f"a checkpoint holds no arrays of type {echo(entry['dtype'])}")
-    array = np.empty(tuple(entry["shape"]), dtype=np.dtype(str(entry["dtype"])))  # type: ignore[arg-type]
-    if array.nbytes:
-        file.readinto(array.data.cast("B"))  # type: ignore[attr-defined]
-    file.read(_padding(array.nbytes))
-    return array
+    contents = read_contents(Path(path))
+    if contents.kind != "coordinator":
+        raise CheckpointError(f"{path} is a checkpoint of a {contents.kind}, not of a coordinator")
+    return restored(Snapshot(values=dict(contents.values), arrays=contents.arrays)), dict(contents.progress)

@@ -4,17 +4,14 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
-import numpy.typing as npt
 
-from fielding._typing import ClientId, Counts, Mask, Vector
+from fielding._typing import ClientId, Codes, Counts, Mask, Vector
 from fielding.client.report import checked_ids, id_order
 from fielding.errors import FileFormatError, InputError, OptionError, echo
 from fielding.traces.columns import encoded_ids, id_array, plain_numbers, text_names, whole_numbers
 from fielding.traces.intervals import Align, Interval, checked_align, interval_indices, natural_unit, parse_interval
 from fielding.traces.npz_file import Array, read_arrays, write_arrays
 
-Codes = npt.NDArray[np.int32]
-"""Positions in a list of ids or classes, one per row."""
 MOST_SAMPLES = 2**53
 """Samples beyond this could not be counted exactly in a float64."""
 

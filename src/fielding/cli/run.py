@@ -1,0 +1,115 @@
+"""`fielding run`: train a federation as a config says."""
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from fielding._typing import Json
+from fielding.cli.console import complain, progress_bar, say, say_json, say_table
+from fielding.cli.options import JsonOutput, Quiet
+from fielding.cli.stopping import StopRequest, stop_on_signal
+from fielding.reporting.words import plain
+
+Overrides = Annotated[
+    list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Change a key of the config; may be repeated.")
+]
+
+
+def run(
+    config: Annotated[Path, typer.Argument(help="The config, a TOML file; docs/config.md lists all keys.")],
+    out: Annotated[
+        Path | None, typer.Option("--out", "-o", help="Folder for the results; runs/NAME-SEED by default.")
+    ] = None,
+    changes: Overrides = None,
+    resume: Annotated[
+        bool, typer.Option("--resume", help="Go on where a stopped run ended; begin one if there is none.")
+    ] = False,
+    init_from: Annotated[
+        Path | None,
+        typer.Option("--init-from", help="Begin with the models of a checkpoint, a run's folder or a .safetensors."),
+    ] = None,
+    page: Annotated[bool, typer.Option("--page/--no-page", help="Write report.html (5 MB).")] = True,
+    as_json: JsonOutput = False,
+    quiet: Quiet = False,
+) -> None:
+    """Train a federation on drifting data, as a config says.
+
+    Writes config.toml (every key), manifest.json, rounds.jsonl, events.jsonl, memberships.jsonl, clients.jsonl,
+    timings.jsonl, reports/ (for `fielding replay`), checkpoints/, summary.json and report.html. Ctrl-C ends the round
+    and keeps everything; --resume goes on.
+    """
+    from fielding.engine.config_reader import read_config
+    from fielding.simulation.experiment import Start
+    from fielding.simulation.experiment import run as run_experiment
+
+    settled = read_config(config, changes or ())
+    folder = out or Path("runs") / f"{config.stem}-{settled.seed}"
+    start = Start(resume=resume, init_from=init_from)
+    with stop_on_signal() as stop, progress_bar("preparing", settled.rounds, quiet=quiet) as bar:
+        watch = watcher(bar.advance, bar.describe, stop)
+        result = run_experiment(settled, folder, start=start, watch=watch, page=page)
+    if result.summary is None:
+        complain(f"stopped after round {len(result.rounds)}; go on with: fielding run {config} --out {folder} --resume")
+        raise typer.Exit(stop.exit_code)
+    say_run(result.summary, folder, as_json=as_json, quiet=quiet)
+
+
+def watcher(
+    advance: Callable[[int], None], describe: Callable[[str], None], stop: StopRequest
+) -> Callable[[Mapping[str, Json]], bool]:
+    """Return what is called after each round: it moves the bar and tells whether to go on."""
+    shown = {"accuracy": "-"}
+    done = 0
+
+    def watch(row: Mapping[str, Json]) -> bool:
+        nonlocal done
+        if isinstance(accuracy := row.get("accuracy"), float):
+            shown["accuracy"] = f"{accuracy:.3f}"
+        simulated = as_time(float(str(row["time_s"])))
+        describe(f"accuracy {shown['accuracy']}  clusters {row['n_clusters']}  simulated {simulated}")
+        advance(int(str(row["round"])) + 1 - done)  # the first round of a resumed run is not the first
+        done = int(str(row["round"])) + 1
+        return stop.received is None
+
+    return watch
+
+
+def as_time(seconds: float) -> str:
+    """Return a span of time in words.
+
+    Examples
+    --------
+    >>> as_time(75), as_time(7260), as_time(200_000)
+    ('1m15s', '2h01m', '2d07h')
+    """
+    minutes, hours, days = int(seconds // 60), int(seconds // 3600), int(seconds // 86400)
+    if days:
+        return f"{days}d{hours % 24:02d}h"
+    return f"{hours}h{minutes % 60:02d}m" if hours else f"{minutes}m{int(seconds) % 60:02d}s"
+
+
+def say_run(summary: Mapping[str, Json], folder: Path, *, as_json: bool, quiet: bool) -> None:
+    """Print the figures of a run."""
+    if as_json:
+        say_json(summary)
+    elif not quiet:
+        names = {
+            "method": "method",
+            "n_rounds": "rounds",
+            "time_s": "simulated seconds",
+            "final_accuracy": "final accuracy, mean over clients",
+            "worst_decile": "of the worst tenth of the clients",
+            "final_prequential_accuracy": "on the interval to come",
+            "final_ari": "agreement with the true groups (ARI)",
+            "n_clusters_last": "clusters at the end",
+            "n_reports": "reports",
+            "moves": "moves one by one",
+            "reclusterings": "re-clusterings of all",
+            "bytes_down": "bytes down",
+            "bytes_up": "bytes up",
+        }
+        rows = [[label, plain(summary[name])] for name, label in names.items() if summary[name] is not None]
+        say_table("What the run gave", [["", ""], *rows])
+        say(f"results: {folder}")

@@ -1,0 +1,167 @@
+"""Every key of a run's config, with its default. Sections are plain data; nothing here does anything."""
+
+from dataclasses import dataclass, field
+
+from fielding._typing import Json
+from fielding.client.drift import DRIFT_TESTS
+from fielding.coordinator.clustering import PARTITIONERS
+from fielding.coordinator.trigger import TRIGGERS
+from fielding.coordinator.warm_start import INHERIT
+from fielding.distance import METRICS
+from fielding.engine.presets import PRESETS
+from fielding.engine.settings import key
+from fielding.federation.aggregation import AGGREGATORS
+from fielding.federation.selection import SELECTORS
+
+METHODS = ("fielding", "global")
+"""The methods that a config can name."""
+OPTION_SECTIONS = ("trace", "coordinator")
+"""Sections in which the options of a scenario or a detector stand beside the keys."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TraceSection:
+    """Where the data come from and how they drift."""
+
+    name: str = key("digits", "a known data set (`fielding data list`)")
+    file: str | None = key(None, "a trace or pool of one's own instead: .npz, .csv[.gz], or a folder of images")
+    data: str | None = key(None, "folder of the known data sets; FIELDING_DATA by default")
+    clients: int | None = key(
+        None, "a pool is dealt to so many clients (100 by default); of a natural trace the most active", low=1
+    )
+    scenario: str | None = key(None, "how a pool drifts, or natural; places for a pool by default")
+    samples: int = key(20, "samples that reach a client in an interval, where a scenario deals them", low=1)
+    gap: int = key(20, "rounds between arrivals of data", low=1, high=1_000_000)
+    window: int = key(
+        100, "rounds that a sample stays visible, and rounds' worth of data at the start", low=1, high=1_000_000
+    )
+    interval: str | None = key(None, "natural traces: real time between arrivals, e.g. 6h, 1d, month")
+    align: str | None = key(None, "natural traces: calendar (real dates) or client (each one's own start)")
+    last: str | None = key(None, "natural traces: keep only the last so much time, e.g. 1050d")
+    client: str = key("client", "CSV traces: the column that says who")
+    time: str = key("time", "CSV traces: the column that says when")
+    label: str = key("label", "CSV traces: the column that says what")
+    text: str | None = key(None, "CSV traces: a column of text, hashed to features")
+    features: str | None = key(None, "CSV traces: columns of numbers, separated by commas")
+    image_size: int = key(32, "folders of images: height and width that all are brought to", low=1, high=4096)
+    options: dict[str, Json] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModelSection:
+    """What is trained."""
+
+    name: str = key("mlp", 'softmax or mlp; with trainer = "torch" also cnn, resnet18, shufflenet-v2, vit-b16')
+    factory: str | None = key(None, "a function of one's own that makes a torch module: my_module:build")
+    hidden: int = key(64, "mlp: width of the hidden layer", low=1, high=1_000_000)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TrainingSection:
+    """How clients train."""
+
+    trainer: str = key("numpy", "who computes", choices=lambda: ("numpy", "torch"))
+    device: str = key("cpu", "torch: cpu, cuda, cuda:1, mps")
+    participants: int = key(20, "per round, over all clusters", low=1)
+    local_steps: int = key(20, "steps of a participant in a round", low=1, high=1_000_000)
+    batch_size: int = key(20, "samples of a step", low=1, high=1_000_000)
+    learning_rate: float = key(0.05, "of the first round", above=0.0)
+    lr_decay: float = key(1.0, "factor on the learning rate every lr_every rounds", above=0.0, high=1.0)
+    lr_every: int = key(10, "rounds between two decays", low=1)
+    lr_floor: float = key(0.0, "the learning rate never falls below", low=0.0)
+    momentum: float = key(0.0, "of a participant's steps, forgotten after the round", low=0.0, high=0.9999)
+    weight_decay: float = key(0.0, "pull of all weights towards zero", low=0.0)
+    prox: float = key(0.1, "FedProx: pull towards the model that the round started from", low=0.0)
+    weighted: bool = key(False, "whether a participant counts by its number of samples")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MethodSection:
+    """Which method groups the clients."""
+
+    name: str = key("fielding", "the method", choices=lambda: METHODS)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CoordinatorSection:
+    """What clients report, and what the coordinator makes of it."""
+
+    representation: str = key(
+        "label", "label (histogram of the window), or a function of one's own: my_module:describe"
+    )
+    metric: str = key("l1", "distance between representations", choices=lambda: METRICS)
+    detector: str = key("chi2", "when a client reports", choices=lambda: DRIFT_TESTS)
+    trigger: str = key("center-shift", "when to group everyone anew", choices=lambda: TRIGGERS)
+    tau: float | str = key(1 / 3, "center-shift: factor of the mean distance between centers; a number, 1/3 or inf")
+    reference: str = key("previous", "center-shift: measured since", choices=lambda: ("previous", "last-global"))
+    delta_step: float = key(0.1, "pairwise: where the bound on distances within a cluster starts", above=0.0)
+    partitioner: str = key("kmeans", "how to group", choices=lambda: PARTITIONERS)
+    k_max: int = key(10, "most clusters; never more than a quarter of the participants", low=1)
+    hysteresis: float = key(0.0, "keep the number of clusters unless the silhouette gains more", low=0.0)
+    warm_start: bool = key(False, "start k-means from the current centers, too")
+    inherit: str = key("average", "what a new cluster's model is made of", choices=lambda: INHERIT)
+    reports: str = key("before-round", "when reports act", choices=lambda: ("before-round", "with-training"))
+    options: dict[str, Json] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SelectionSection:
+    """Who trains."""
+
+    name: str = key("uniform", "how participants are chosen", choices=lambda: SELECTORS)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AggregationSection:
+    """How models become one."""
+
+    name: str = key("mean", "how the models of participants become one", choices=lambda: AGGREGATORS)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClockSection:
+    """How fast devices are."""
+
+    profile: str = key("synthetic", "synthetic, synthetic-slow, uniform, or a CSV file with ms_per_sample, kbps")
+    availability: str | None = key(None, "CSV file with client, start_s, stop_s; everyone is always there by default")
+    overcommit: float = key(1.3, "how many are asked for each answer that is wanted", low=1.0, high=100.0)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EvaluationSection:
+    """When clients are tested."""
+
+    every: int = key(5, "rounds between two evaluations; the last round is always evaluated", low=1)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CheckpointSection:
+    """When a run can go on from."""
+
+    every: int | None = key(
+        None, "rounds between two checkpoints; by default as often as takes a twentieth of the time", low=1
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Config:
+    """A whole run as data."""
+
+    preset: str | None = key(None, "a set of other defaults", choices=lambda: PRESETS)
+    seed: int = key(1, "of all random choices", low=0, high=2**63 - 1)
+    rounds: int = key(200, "how many", low=1, high=100_000_000)
+    stop_at_accuracy: float | None = key(None, "stop after the first evaluation that reaches it", above=0.0, high=1.0)
+    stop_at_time_s: float | None = key(None, "stop when so much simulated time has passed", above=0.0)
+    workers: int | None = key(
+        None, "threads that train; all cores by default; changes nothing but the time", low=1, high=1024
+    )
+    trace: TraceSection = field(default_factory=TraceSection)
+    model: ModelSection = field(default_factory=ModelSection)
+    training: TrainingSection = field(default_factory=TrainingSection)
+    method: MethodSection = field(default_factory=MethodSection)
+    coordinator: CoordinatorSection = field(default_factory=CoordinatorSection)
+    selection: SelectionSection = field(default_factory=SelectionSection)
+    aggregation: AggregationSection = field(default_factory=AggregationSection)
+    clock: ClockSection = field(default_factory=ClockSection)
+    evaluation: EvaluationSection = field(default_factory=EvaluationSection)
+    checkpoint: CheckpointSection = field(default_factory=CheckpointSection)

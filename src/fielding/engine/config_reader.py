@@ -1,0 +1,178 @@
+"""A TOML file, or a table of the same shape, turned into a config; every mistake is named by its key."""
+
+import tomllib
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, fields, is_dataclass
+from difflib import get_close_matches
+from pathlib import Path
+from typing import Any, TypeVar, get_type_hints
+
+from fielding._typing import Json
+from fielding.engine.config import OPTION_SECTIONS, Config
+from fielding.engine.presets import PRESETS
+from fielding.engine.settings import checked, rule_of
+from fielding.errors import FileFormatError, InputError, OptionError, echo
+
+Section = TypeVar("Section")
+OPTIONS = "options"
+
+
+def read_config(path: Path, changes: Sequence[str] = ()) -> Config:
+    """Read a config file.
+
+    Parameters
+    ----------
+    path
+        The file.
+    changes
+        Values that count instead of those in the file, each as ``key=value`` with a dotted key.
+
+    Raises
+    ------
+    InputError
+        The message names the file, the key, the value, what is allowed, and the nearest key.
+    """
+    try:
+        with path.open("rb") as file:
+            table = tomllib.load(file)
+    except OSError as error:
+        raise FileFormatError(f"cannot read {path}: {error.strerror or error}") from error
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise FileFormatError(f"{path} is no TOML: {error or 'nested too deep'}") from error
+    try:
+        return config_from(changed(table, changes))
+    except InputError as error:
+        raise OptionError(f"{path}: {error}") from None
+
+
+def config_from(table: Mapping[str, Json]) -> Config:
+    """Return the config that a table describes; keys that are missing have the default of the preset or of Fielding.
+
+    Examples
+    --------
+    >>> config_from({"rounds": 10, "training": {"prox": 0}}).training.prox
+    0.0
+    >>> config_from({"training": {"learing_rate": 0.1}})
+    Traceback (most recent call last):
+    ...
+    fielding.errors.OptionError: unknown key training.learing_rate; did you mean training.learning_rate?
+    """
+    _check_keys(table)
+    merged = dict(table)
+    preset = table.get("preset")
+    if isinstance(preset, str) and preset in PRESETS:
+        for section, defaults in PRESETS[preset].items():
+            own = merged.get(section, {})
+            merged[section] = {**defaults, **own} if isinstance(own, dict) else own
+    return _section(Config, merged, "")
+
+
+def changed(table: Mapping[str, Json], changes: Sequence[str]) -> dict[str, Json]:
+    """Return a table with some values changed, each given as ``section.key=value``.
+
+    Examples
+    --------
+    >>> changed({"seed": 1}, ["training.prox=0.5", "trace.name=digits", "seed=2"])
+    {'seed': 2, 'training': {'prox': 0.5}, 'trace': {'name': 'digits'}}
+    """
+    new = {name: dict(value) if isinstance(value, dict) else value for name, value in table.items()}
+    for change in changes:
+        path, equals, text = change.partition("=")
+        section, _, name = path.strip().rpartition(".")
+        if not equals or not name or "." in section:
+            raise OptionError(f"--set {echo(change)} says nothing; write key=value or section.key=value")
+        target = new.setdefault(section, {}) if section else new
+        if not isinstance(target, dict):
+            raise OptionError(f"--set {echo(change)}: {section} is no section")
+        target[name] = _value(text.strip())
+    return new
+
+
+def config_table(config: Config) -> dict[str, Json]:
+    """Return a config as the table that it could be read from; keys without a value are left out."""
+    table: dict[str, Json] = {}
+    for name, value in asdict(config).items():
+        if isinstance(value, dict):
+            flat = {**value, **value.get(OPTIONS, {})}
+            table[name] = {inner: one for inner, one in flat.items() if inner != OPTIONS and one is not None}
+        elif value is not None:
+            table[name] = value
+    return table
+
+
+def config_text(config: Config) -> str:
+    """Return a config as TOML."""
+    import tomli_w
+
+    return tomli_w.dumps(config_table(config))
+
+
+def config_keys() -> list[tuple[str, Json, str]]:
+    """Return every key with its default and a line of help, for people: first those without a section."""
+    config = Config()
+    found = _keys_of(config, "")
+    for one in fields(config):
+        if is_dataclass(section := getattr(config, one.name)):
+            found += _keys_of(section, f"{one.name}.")
+    return found
+
+
+def _keys_of(section: object, prefix: str) -> list[tuple[str, Json, str]]:
+    return [
+        (f"{prefix}{one.name}", getattr(section, one.name), rule_of(one).help)
+        for one in fields(section)  # type: ignore[arg-type]
+        if "rule" in one.metadata
+    ]
+
+
+def _section(family: type[Section], table: Mapping[str, Json], prefix: str) -> Section:
+    """Return one section; keys that it does not know are options of its parts."""
+    hints = get_type_hints(family)
+    values: dict[str, Any] = {}
+    for one in fields(family):  # type: ignore[arg-type]
+        path = f"{prefix}{one.name}"
+        if one.name == OPTIONS:
+            known = {other.name for other in fields(family)}  # type: ignore[arg-type]
+            values[OPTIONS] = {name: value for name, value in table.items() if name not in known}
+        elif one.name in table:
+            value = table[one.name]
+            if is_dataclass(hints[one.name]):
+                if not isinstance(value, dict):
+                    raise OptionError(f"{path} is {echo(value)}; it is a section, write [{path}]")
+                values[one.name] = _section(hints[one.name], value, f"{path}.")
+            else:
+                values[one.name] = checked(path, value, one, hints[one.name])
+    return family(**values)
+
+
+def _check_keys(table: Mapping[str, Json]) -> None:
+    """Raise if a key is unknown; the options of scenarios and detectors are checked by whoever makes those."""
+    known = [path for path, _, _ in config_keys()]
+    sections = {path.partition(".")[0] for path in known if "." in path}
+    for name, value in table.items():
+        if name in sections and isinstance(value, dict):
+            if name not in OPTION_SECTIONS:
+                for inner in value:
+                    _check_key(f"{name}.{inner}", known)
+        elif name not in sections:
+            _check_key(name, [*known, *sections])
+
+
+def _check_key(path: str, known: Iterable[str]) -> None:
+    if path not in known:
+        raise unknown_key(path, known)
+
+
+def unknown_key(path: str, known: Iterable[str]) -> OptionError:
+    """Return the error for a key that does not exist, with the nearest one that does."""
+    near = get_close_matches(path, list(known), n=1, cutoff=0.5)
+    return OptionError(f"unknown key {path}; " + (f"did you mean {near[0]}?" if near else "see docs/config.md"))
+
+
+def _value(text: str) -> Json:
+    """Return what a value on the command line means: TOML if it is, else the text itself."""
+    try:
+        value: Json = tomllib.loads(f"value = {text}")["value"]
+    except tomllib.TOMLDecodeError:
+        return text
+    return value

@@ -1,0 +1,113 @@
+"""What a round is written down as: a line in each log."""
+
+import numpy as np
+
+from fielding._typing import Json, Membership
+from fielding.coordinator.decision import Decision
+from fielding.coordinator.heterogeneity import mean_client_distance
+from fielding.engine.round import Done, Federation
+from fielding.federation.agreement import adjusted_rand_index
+from fielding.federation.evaluation import ClientScores
+from fielding.methods.fielding import Fielding
+from fielding.methods.method import Method
+from fielding.records.membership_log import changes
+from fielding.rng import stream
+
+
+def round_row(federation: Federation, done: Done) -> dict[str, Json]:
+    """Return the line of ``rounds.jsonl`` of a round that was just done."""
+    decision, updates = done.decision, done.updates
+    missing = {f"n_{reason}": len(clients) for reason, clients in updates.missing.items()}
+    return {
+        "round": done.round_index,
+        "time_s": federation.clients.now_s,
+        "n_reports": len(done.reports.client_ids),
+        "n_moved": len(decision.moved) if decision else 0,
+        "reclustered": bool(decision and decision.reclustered),
+        "n_clusters": decision.n_live if decision else int(federation.method.models.shape[0]),
+        "n_asked": int(done.plan.clients.size),
+        "n_participants": int(updates.clients.size),
+        **missing,
+        "train_loss": float(updates.loss.mean()) if updates.loss.size else None,
+        **federation.clients.round_costs,
+        **(done.scores.summary() if done.scores else {}),
+        **(_agreement(federation) if done.scores else {}),
+        **({"prequential_accuracy": done.prequential.summary()["accuracy"]} if done.prequential else {}),
+    }
+
+
+def _agreement(federation: Federation) -> dict[str, Json]:
+    """Return how well the clusters agree with the true concepts, where these are known."""
+    truth = federation.clients.concepts()
+    if truth is None:
+        return {}
+    membership = federation.method.membership()
+    known = (membership >= 0) & (truth >= 0)
+    return {"ari": adjusted_rand_index(membership[known], truth[known]) if known.any() else None}
+
+
+def event_row(method: Method, done: Done) -> dict[str, Json] | None:
+    """Return the line of ``events.jsonl``; None if nobody reported, or nobody listens."""
+    decision = done.decision
+    if decision is None or not decision.reported:
+        return None
+    return {
+        "round": done.round_index,
+        "shift": decision.shift,
+        "theta": decision.theta,
+        "threshold": decision.threshold if decision.threshold != np.inf else None,
+        "started": decision.started,
+        "fired": decision.reclustered,
+        "n_clusters": decision.n_live,
+        "cluster_ids": list(decision.cluster_ids),
+        "mean_client_distance": _heterogeneity(method),
+        "silhouettes": {str(k): score for k, score in decision.silhouettes.items()},
+        **_who(decision),
+    }
+
+
+def _who(decision: Decision) -> dict[str, Json]:
+    names = ("reported", "moved", "joined", "silenced")
+    return {name: list(getattr(decision, name)) for name in names}
+
+
+def _heterogeneity(method: Method) -> float | None:
+    """Return the mean distance between clients of the same cluster, as the coordinator sees them."""
+    if not isinstance(method, Fielding):
+        return None
+    coordinator = method.coordinator
+    rng = stream(coordinator.policy.seed, "heterogeneity", coordinator.n_events)
+    rows = coordinator.registry.active_rows()
+    membership = coordinator.registry.membership[rows]
+    points = coordinator.registry.active_points()
+    mean = mean_client_distance(points, membership, metric=coordinator.metric, rng=rng).mean
+    return float(mean) if mean is not None and np.isfinite(mean) else None
+
+
+def client_row(federation: Federation, scores: ClientScores, round_index: int) -> dict[str, Json]:
+    """Return the line of ``clients.jsonl``: every client that was tested."""
+    ids, cluster_ids = federation.clients.client_ids, (*federation.method.cluster_ids(), -1)
+    membership = federation.method.membership()
+    return {
+        "round": round_index,
+        "client": [ids[client] for client in scores.clients.tolist()],
+        "cluster": [cluster_ids[membership[client]] for client in scores.clients.tolist()],
+        "n_test": scores.n_test.tolist(),
+        "correct": scores.correct.tolist(),
+        "loss": [round(loss, 6) if np.isfinite(loss) else None for loss in scores.loss.tolist()],
+    }
+
+
+def stable_membership(method: Method) -> Membership:
+    """Return the stable cluster id of each client, -1 for none."""
+    table = np.array([*method.cluster_ids(), -1], dtype=np.int32)
+    return table[method.membership()]
+
+
+def membership_row(federation: Federation, before: Membership | None, round_index: int) -> dict[str, Json] | None:
+    """Return the line of ``memberships.jsonl``: who changed its cluster; None if nobody did."""
+    now = stable_membership(federation.method)
+    if before is not None and (before == now).all():
+        return None
+    changed: list[Json] = [list(pair) for pair in changes(before, now, federation.clients.client_ids)]
+    return {"round": round_index, "changed": changed}

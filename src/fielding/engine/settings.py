@@ -1,0 +1,109 @@
+"""How a key of the config is declared, and how a value is checked against its declaration."""
+
+import math
+from collections.abc import Callable, Iterable
+from dataclasses import Field, dataclass, field
+from types import UnionType
+from typing import Any, get_args
+
+from fielding._typing import Json
+from fielding.errors import OptionError, echo, unknown_name
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rule:
+    """What a key may be.
+
+    Parameters
+    ----------
+    help
+        One line for people.
+    low, above, high
+        Least value, value that must be exceeded, largest value.
+    choices
+        Returns the known names.
+    """
+
+    help: str
+    low: float | None = None
+    above: float | None = None
+    high: float | None = None
+    choices: Callable[[], Iterable[str]] | None = None
+
+
+def key(default: Json, text: str, **rule: Any) -> Any:
+    """Declare a key of a section: its default, a line of help, and its :class:`Rule`."""
+    return field(default=default, metadata={"rule": Rule(help=text, **rule)})
+
+
+def rule_of(declared: "Field[Any]") -> Rule:
+    """Return the rule of a key."""
+    rule = declared.metadata["rule"]
+    if not isinstance(rule, Rule):
+        raise TypeError(f"{declared.name} has no rule")
+    return rule
+
+
+def checked(name: str, value: Json, declared: "Field[Any]", annotation: object) -> Json:
+    """Return the value of a key in the type of its annotation, or raise naming the key, the value and what is allowed.
+
+    Examples
+    --------
+    >>> from dataclasses import fields
+    >>> @dataclass
+    ... class Section:
+    ...     rate: float = key(0.1, "a rate", above=0.0)
+    >>> checked("training.rate", 1, fields(Section)[0], float)
+    1.0
+    >>> checked("training.rate", -1, fields(Section)[0], float)
+    Traceback (most recent call last):
+    ...
+    fielding.errors.OptionError: training.rate is -1; give a number above 0
+    """
+    rule = rule_of(declared)
+    kinds = get_args(annotation) if isinstance(annotation, UnionType) else (annotation,)
+    if value is None and type(None) in kinds:
+        return None
+    if rule.choices is not None and isinstance(value, str):
+        known = list(rule.choices())
+        if value not in known:
+            raise OptionError(f"{name}: {unknown_name(name.rpartition('.')[2], value, known)}")
+        return value
+    if float in kinds and isinstance(value, int) and not isinstance(value, bool) and int not in kinds:
+        value = float(value) if abs(value) < 2**53 else value
+    is_right = any(isinstance(value, kind) for kind in kinds if isinstance(kind, type))
+    if isinstance(value, bool) and bool not in kinds:
+        is_right = False
+    if not is_right or (isinstance(value, (int, float)) and not _is_within(value, rule)):
+        raise OptionError(f"{name} is {echo(value)}; give {_wanted(kinds, rule)}")
+    return value
+
+
+def _is_within(value: float, rule: Rule) -> bool:
+    return (
+        math.isfinite(value)
+        and (rule.low is None or value >= rule.low)
+        and (rule.above is None or value > rule.above)
+        and (rule.high is None or value <= rule.high)
+    )
+
+
+_KINDS: dict[object, str] = {
+    bool: "true or false",
+    int: "a whole number",
+    float: "a number",
+    str: "a text",
+    dict: "a table",
+}
+
+
+def _wanted(kinds: tuple[object, ...], rule: Rule) -> str:
+    """Return in words what a key may be."""
+    words = " or ".join(_KINDS[kind] for kind in kinds if kind in _KINDS)
+    bounds = [
+        f"above {rule.above:g}" if rule.above is not None else "",
+        f"of at least {rule.low:g}" if rule.low is not None else "",
+        f"of at most {rule.high:g}" if rule.high is not None else "",
+    ]
+    known = f" out of {', '.join(sorted(rule.choices()))}" if rule.choices is not None else ""
+    return " ".join([words, " and ".join(filter(None, bounds))]).strip() + known

@@ -1,0 +1,47 @@
+"""How many participants each cluster gets in a round (METHODS.md A12)."""
+
+import numpy as np
+
+from fielding._typing import Counts
+
+
+def participant_budget(total: int, members: Counts, *, strict: bool = False) -> Counts:
+    """Return how many participants each cluster gets.
+
+    Parameters
+    ----------
+    total
+        Participants of the round over all clusters.
+    members
+        How many could be asked in each cluster, shape ``(n_clusters,)``; a cluster with none gets none.
+    strict
+        Leave slots unused that a small cluster cannot fill, instead of giving them to clusters with members to spare.
+
+    Returns
+    -------
+    An equal share each, the remainder to the largest clusters (ties: lower index), at most ``members``; the sum never
+    exceeds ``total``.
+
+    Examples
+    --------
+    >>> participant_budget(10, np.array([50, 3, 40])).tolist()
+    [4, 3, 3]
+    >>> [participant_budget(10, np.array([50, 1, 40]), strict=strict).tolist() for strict in (False, True)]
+    [[5, 1, 4], [4, 1, 3]]
+    """
+    budget = np.zeros(members.size, dtype=np.int64)
+    left = total
+    while left > 0:
+        open_clusters = np.flatnonzero(members > budget)
+        if not open_clusters.size:
+            break
+        by_size = open_clusters[np.argsort(-members[open_clusters], kind="stable")]
+        share, extra = divmod(left, by_size.size)
+        more = np.full(by_size.size, share, dtype=np.int64)
+        more[:extra] += 1
+        granted = np.minimum(more, (members - budget)[by_size])
+        budget[by_size] += granted
+        left -= int(granted.sum())
+        if strict:
+            break
+    return budget

@@ -1,0 +1,53 @@
+"""All cluster models as one matrix; a warm start is a matrix product."""
+
+import numpy as np
+
+from fielding._typing import Matrix, Models, Vector
+from fielding.errors import InputError
+
+COLUMNS = 1 << 16
+"""Numbers of each model that are mixed at a time, so that float64 copies of large models never exist."""
+
+
+def mixed_models(models: Models, mixing: Matrix) -> Models:
+    """Return new models as shares of old ones.
+
+    Parameters
+    ----------
+    models
+        float32, shape ``(n_before, n_numbers)``.
+    mixing
+        Share of each old model in each new one, shape ``(n_after, n_before)``, rows sum to 1.
+
+    Returns
+    -------
+    float32, shape ``(n_after, n_numbers)``, summed in float64; under the identity the models themselves, bit for bit.
+
+    Examples
+    --------
+    >>> models = np.array([[0.0, 2.0], [4.0, 4.0]], dtype=np.float32)
+    >>> mixed_models(models, np.array([[0.5, 0.5]])).tolist()
+    [[2.0, 3.0]]
+    """
+    if mixing.shape[1] != models.shape[0]:
+        raise InputError(f"mixing has {mixing.shape[1]} columns but there are {models.shape[0]} models; give one each")
+    new = np.empty((mixing.shape[0], models.shape[1]), dtype=np.float32)
+    for start in range(0, models.shape[1], COLUMNS):
+        part = slice(start, start + COLUMNS)
+        new[:, part] = mixing @ models[:, part].astype(np.float64)
+    return new
+
+
+def mean_model(models: Models, weights: Vector | None = None) -> Models:
+    """Return the weighted mean of models, summed in float64 in the order of rows; all weigh the same by default.
+
+    Examples
+    --------
+    >>> mean_model(np.array([[0.0], [3.0]], dtype=np.float32), np.array([2.0, 1.0])).tolist()
+    [1.0]
+    """
+    shares = np.ones(models.shape[0]) if weights is None else np.asarray(weights, dtype=np.float64)
+    total = np.zeros(models.shape[1])
+    for share, model in zip(shares.tolist(), models, strict=True):
+        total += share * model if share != 1.0 else model
+    return np.asarray(total / shares.sum(), dtype=np.float32)

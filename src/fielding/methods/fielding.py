@@ -1,0 +1,92 @@
+"""Fielding: one model per cluster, clusters that follow the drift (METHODS.md section 1)."""
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from fielding._typing import ClientId, Counts, Json, Membership, Models
+from fielding.client.report import ReportBatch
+from fielding.coordinator.coordinator import Coordinator
+from fielding.coordinator.decision import Decision
+from fielding.coordinator.policy import Policy
+from fielding.coordinator.registry import UNASSIGNED
+from fielding.coordinator.snapshot import Snapshot, restored, snapshot
+from fielding.federation.clients import Clients, TrainingPlan, Updates
+from fielding.federation.models import mixed_models
+from fielding.methods.method import Arrays, Parts, learned_models, plan_by_cluster
+
+_PREFIX = "coordinator/"
+
+
+class Fielding:
+    """Lets a coordinator group the clients and trains one model per group.
+
+    Parameters
+    ----------
+    initial
+        The model that every cluster starts from, float32, shape ``(n_numbers,)``.
+    client_ids
+        The clients.
+    policy
+        The rules of the coordinator.
+    parts
+        The plug-ins.
+    """
+
+    def __init__(self, initial: Models, client_ids: Sequence[ClientId], policy: Policy, *, parts: Parts) -> None:
+        self.models: Models = initial[np.newaxis].astype(np.float32)
+        self.coordinator = Coordinator(policy)
+        self._position = {client_id: position for position, client_id in enumerate(client_ids)}
+        self._position_of_row: Counts = np.empty(0, dtype=np.int64)
+        self._parts = parts
+        self._trained: Counts = np.empty(0, dtype=np.int64)
+
+    def adapt(self, reports: ReportBatch, round_index: int) -> Decision | None:
+        """Let the coordinator decide, and start new clusters from the models of their members."""
+        if not len(reports.client_ids):
+            return self.coordinator.decide(step=round_index)
+        decision = self.coordinator.update(reports, step=round_index)
+        if decision.started or decision.reclustered:
+            self.models = mixed_models(self.models, decision.mixing)
+        return decision
+
+    def plan(self, clients: Clients) -> TrainingPlan:
+        """Choose participants in every cluster."""
+        plan = plan_by_cluster(self.models, self.membership(), clients, self._parts)
+        self._trained = np.unique(plan.start)
+        return plan
+
+    def learn(self, updates: Updates) -> None:
+        """Combine what came back, cluster by cluster."""
+        self.models = learned_models(self.models, self._trained, updates, self._parts)
+
+    def membership(self) -> Membership:
+        """Return the cluster of each client, -1 for those that never had data."""
+        registry = self.coordinator.registry
+        known = self._position_of_row.size
+        if known < len(registry):
+            new = [self._position[client_id] for client_id in registry.client_ids[known:]]
+            self._position_of_row = np.concatenate([self._position_of_row, np.array(new, dtype=np.int64)])
+        membership = np.full(len(self._position), UNASSIGNED, dtype=np.int32)
+        membership[self._position_of_row] = registry.membership
+        return membership
+
+    def cluster_ids(self) -> tuple[int, ...]:
+        """Return the stable ids of the clusters; before the first report there is one model and no cluster."""
+        return self.coordinator.clusters.ids if self.coordinator.clusters else (0,)
+
+    def snapshot(self) -> tuple[dict[str, Json], Arrays]:
+        """Return the coordinator and the models."""
+        state = snapshot(self.coordinator)
+        return {"coordinator": state.values}, {
+            "models": self.models,
+            **{f"{_PREFIX}{name}": array for name, array in state.arrays.items()},
+        }
+
+    def restore(self, values: Mapping[str, Json], arrays: Arrays) -> None:
+        """Go on from a snapshot."""
+        inner = values.get("coordinator")
+        own = {name.removeprefix(_PREFIX): array for name, array in arrays.items() if name.startswith(_PREFIX)}
+        self.coordinator = restored(Snapshot(values=inner if isinstance(inner, dict) else {}, arrays=own))
+        self.models = arrays["models"].astype(np.float32)
+        self._position_of_row = np.empty(0, dtype=np.int64)

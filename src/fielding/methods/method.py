@@ -1,0 +1,126 @@
+"""What every method can do, and the parts that all of them share."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from fielding._typing import Counts, Json, Membership, Models, Vector
+from fielding.client.report import ReportBatch
+from fielding.coordinator.decision import Decision
+from fielding.federation.aggregation import Aggregator, Mean
+from fielding.federation.budget import participant_budget
+from fielding.federation.clients import Clients, TrainingPlan, Updates
+from fielding.federation.selection import Candidates, Selector, Uniform
+
+Arrays = dict[str, npt.NDArray[np.generic]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Parts:
+    """The plug-ins that work with any method.
+
+    Parameters
+    ----------
+    participants
+        Per round, over all clusters.
+    selector
+        Who trains.
+    aggregator
+        How their models become one.
+    weighted
+        Whether a participant counts by its number of samples.
+    """
+
+    participants: int
+    selector: Selector = field(default_factory=Uniform)
+    aggregator: Aggregator = field(default_factory=Mean)
+    weighted: bool = False
+
+
+class Method(Protocol):
+    """Owns membership and models; reaches clients only through the door."""
+
+    @property
+    def models(self) -> Models:
+        """One row per cluster, float32."""
+        ...
+
+    def adapt(self, reports: ReportBatch, round_index: int) -> Decision | None:
+        """Act on what clients reported (stages 5 to 8); None if the method does not listen."""
+        ...
+
+    def plan(self, clients: Clients) -> TrainingPlan:
+        """Choose who trains which model in this round (stage 9)."""
+        ...
+
+    def learn(self, updates: Updates) -> None:
+        """Make new models of what came back (stage 11)."""
+        ...
+
+    def membership(self) -> Membership:
+        """Return the row of ``models`` that each client belongs to, -1 for none yet."""
+        ...
+
+    def cluster_ids(self) -> tuple[int, ...]:
+        """Return the stable id of each row of ``models``."""
+        ...
+
+    def snapshot(self) -> tuple[dict[str, Json], Arrays]:
+        """Return everything that decides what the method does next, models included."""
+        ...
+
+    def restore(self, values: Mapping[str, Json], arrays: Arrays) -> None:
+        """Go on from a snapshot."""
+        ...
+
+
+def plan_by_cluster(models: Models, membership: Membership, clients: Clients, parts: Parts) -> TrainingPlan:
+    """Share the participants of a round among the clusters and choose them; each trains its cluster's model.
+
+    Clients without a cluster are not asked. More are asked than are wanted, as the door says.
+    """
+    askable = np.flatnonzero(clients.askable() & (membership >= 0))
+    cluster_of = membership[askable]
+    members = np.bincount(cluster_of, minlength=models.shape[0])
+    budget = participant_budget(parts.participants, members)
+    draws = clients.draws("select", askable)
+    asked: list[Counts] = []
+    trained = np.flatnonzero(budget)
+    for cluster in trained.tolist():
+        own = cluster_of == cluster
+        n_asked = clients.invitations(int(budget[cluster]), int(members[cluster]))
+        asked.append(parts.selector.select(Candidates(clients=askable[own], draws=draws[own]), n_asked))
+    sizes = [group.size for group in asked]
+    return TrainingPlan(
+        models=models,
+        clients=np.concatenate([*asked, np.empty(0, dtype=np.int64)]).astype(np.int64),
+        groups=np.repeat(np.arange(trained.size), sizes),
+        start=np.repeat(trained, sizes),
+        wanted=budget[trained],
+    )
+
+
+def learned_models(models: Models, trained: Counts, updates: Updates, parts: Parts) -> Models:
+    """Return the models after a round; a model that nobody trained stays as it was.
+
+    Parameters
+    ----------
+    models
+        Before, shape ``(n_models, n_numbers)``.
+    trained
+        The model row of each group of the plan.
+    updates
+        What came back.
+    parts
+        How to combine it.
+    """
+    new = models.copy()
+    for group in np.unique(updates.groups).tolist():
+        own = updates.groups == group
+        weights: Vector | None = updates.n_samples[own].astype(np.float64) if parts.weighted else None
+        row = int(trained[group])
+        new[row] = parts.aggregator.combine(models[row], updates.models[own], weights)
+    return new

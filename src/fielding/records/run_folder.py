@@ -1,0 +1,160 @@
+"""What `fielding run` leaves behind: config, manifest, logs, reports, the last two checkpoints, results."""
+
+import contextlib
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+
+from fielding._typing import Json
+from fielding.atomic import replaced_file
+from fielding.client.report import ReportBatch
+from fielding.distance import Kind
+from fielding.errors import CheckpointError, InputError, OutputError
+from fielding.records.lock import locked_folder
+from fielding.records.logs import Logs
+from fielding.records.manifest import check_manifest, write_json
+from fielding.records.report_file import read_reports, write_reports
+from fielding.records.run_checkpoint import RunCheckpoint, load_run, save_run
+from fielding.traces.reports import ReportStream, gathered
+
+CONFIG = "config.toml"
+MANIFEST = "manifest.json"
+ROUNDS, EVENTS, MEMBERSHIPS, CLIENTS, TIMINGS = (
+    "rounds.jsonl",
+    "events.jsonl",
+    "memberships.jsonl",
+    "clients.jsonl",
+    "timings.jsonl",
+)
+LOGS = (ROUNDS, EVENTS, MEMBERSHIPS, CLIENTS, TIMINGS)
+SUMMARY, PAGE = "summary.json", "report.html"
+CHECKPOINTS, REPORTS = "checkpoints", "reports"
+_KEPT = 2
+
+
+class RunFolder:
+    """A folder that a run writes into, round by round, and from which a stopped run goes on. One process at a time.
+
+    The manifest is written last of the first files and says whose folder it is. What is covered by a checkpoint is
+    committed: it knows how long the logs were, so that whatever a crash left beyond it is cut off on resume.
+
+    Parameters
+    ----------
+    path
+        The folder; it is made if need be.
+    manifest
+        What the results depend on; a resume with another one is refused.
+    kind
+        Of the reports.
+    """
+
+    def __init__(self, path: Path, manifest: Mapping[str, Json], *, kind: Kind = "histogram") -> None:
+        self.path, self._manifest, self._kind = path, dict(manifest), kind
+        self._lock = locked_folder(path)
+        self.logs = Logs(path, LOGS)
+
+    def close(self) -> None:
+        """Let other processes in."""
+        try:
+            self.logs.close()
+        finally:
+            self._lock.close()
+
+    def is_begun(self) -> bool:
+        """Return whether there is a run in this folder, complete or not."""
+        return (self.path / MANIFEST).exists()
+
+    def begin(self, config_text: str) -> None:
+        """Start a new run; refuse to write over an older one or over files that are none of ours."""
+        if self.is_begun():
+            raise InputError(f"{self.path} holds a run already; continue it with --resume or name another folder")
+        foreign = [name for name in (*LOGS, SUMMARY, PAGE, CHECKPOINTS, REPORTS) if _is_foreign(self.path / name)]
+        if foreign:
+            raise InputError(f"{self.path} holds a {foreign[0]} that no run wrote; name another folder")
+        self._make_folders()
+        with replaced_file(self.path / CONFIG) as file:
+            file.write(config_text.encode())
+        self.logs.begin()
+        write_json(self.path / MANIFEST, self._manifest)
+
+    def resume(self) -> RunCheckpoint | None:
+        """Return the last committed round and cut off what came after it; None if there was none."""
+        check_manifest(self.path / MANIFEST, self._manifest, what="run", ignored=("fielding", "machine"))
+        self._make_folders()
+        for scratch in (*self.path.glob(".*.tmp"), *self.path.glob("*/.*.tmp")):
+            scratch.unlink(missing_ok=True)
+        found = self._newest()
+        if found is None:
+            self.logs.begin()
+        else:
+            self.logs.cut(found.progress)
+        last = -1 if found is None else found.round_index
+        for part in (self.path / REPORTS).glob("*.npz"):
+            if int(part.stem) > last:
+                part.unlink(missing_ok=True)
+        for name in (SUMMARY, PAGE):
+            (self.path / name).unlink(missing_ok=True)
+        return found
+
+    def write_reports(self, reports: ReportBatch, round_index: int) -> None:
+        """Write the reports that acted in a round, in the format that `replay` reads."""
+        part = gathered([(round_index, reports)], kind=self._kind)
+        write_reports(part, self.path / REPORTS / f"{round_index:08d}.npz")
+
+    def commit(self, checkpoint: RunCheckpoint) -> None:
+        """Make everything so far survive a crash, and let go of the checkpoint before the last."""
+        folder = self.path / CHECKPOINTS
+        save_run(replace(checkpoint, progress=self.logs.sizes()), folder / f"{checkpoint.round_index:08d}.ckpt")
+        for old in sorted(folder.glob("*.ckpt"))[:-_KEPT]:
+            with contextlib.suppress(OSError):
+                old.unlink()
+
+    def write_summary(self, summary: Mapping[str, Json]) -> None:
+        """Write ``summary.json``, which says that the run is complete."""
+        write_json(self.path / SUMMARY, summary)
+
+    def write_page(self, html: str) -> None:
+        """Write ``report.html``."""
+        with replaced_file(self.path / PAGE) as file:
+            file.write(html.encode(errors="replace"))
+
+    def _make_folders(self) -> None:
+        try:
+            for name in (CHECKPOINTS, REPORTS):
+                (self.path / name).mkdir(exist_ok=True)
+        except OSError as error:
+            raise OutputError(f"cannot write into {self.path}: {error.strerror or error}") from error
+
+    def _newest(self) -> RunCheckpoint | None:
+        """Return the newest checkpoint that is whole; a damaged one is passed over."""
+        paths = sorted((self.path / CHECKPOINTS).glob("*.ckpt"), reverse=True)
+        problem: CheckpointError | None = None
+        for path in paths:
+            try:
+                return load_run(path)
+            except CheckpointError as error:
+                problem = problem or error
+        if problem is not None:
+            raise problem
+        return None
+
+
+def newest_checkpoint(folder: Path) -> Path:
+    """Return the newest checkpoint of a run."""
+    paths = sorted((folder / CHECKPOINTS).glob("*.ckpt"))
+    if not paths:
+        raise InputError(f"{folder} holds no checkpoint; give the folder of a run, or a checkpoint")
+    return paths[-1]
+
+
+def run_reports(folder: Path, kind: Kind = "histogram") -> ReportStream:
+    """Return all reports that clients sent in a run, for `replay`."""
+    parts = sorted((folder / REPORTS).glob("*.npz"))
+    if not parts:
+        raise InputError(f"{folder} holds no reports; give the folder of a run whose method listens to them")
+    return gathered((pair for part in parts for pair in read_reports(part, kind)), kind=kind)
+
+
+def _is_foreign(path: Path) -> bool:
+    """Return whether something is there; an empty folder is nothing."""
+    return any(path.iterdir()) if path.is_dir() else path.exists()

@@ -1,0 +1,264 @@
+"""All parts of a simulation, put together as a config says; what does not fit is found before anything is written."""
+
+import hashlib
+import platform
+from collections.abc import Callable
+from dataclasses import dataclass
+from importlib import metadata
+from inspect import signature
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from fielding._typing import Json, Models
+from fielding._version import __version__
+from fielding.client.drift import DRIFT_TESTS, DriftTest, drift_test_named
+from fielding.coordinator.clustering import Clusterer
+from fielding.coordinator.policy import Policy, trigger_named
+from fielding.distance import metric_named
+from fielding.engine.config import Config, CoordinatorSection
+from fielding.engine.config_reader import config_keys, config_table, unknown_key
+from fielding.engine.factors import parse_factor
+from fielding.errors import InputError, OptionError
+from fielding.federation.aggregation import aggregator_named
+from fielding.federation.selection import selector_named
+from fielding.methods.fielding import Fielding
+from fielding.methods.global_model import GlobalModel
+from fielding.methods.method import Method, Parts
+from fielding.records.model_file import read_model
+from fielding.simulation.availability import AlwaysAvailable, read_availability
+from fielding.simulation.clients import SimulatedClients
+from fielding.simulation.devices import devices_of
+from fielding.simulation.imported import imported_function
+from fielding.simulation.observers import LabelObserver, Observer
+from fielding.simulation.settings import Hardware, LocalRule
+from fielding.simulation.sources import Dealt, OnImages, check_scenario, dealt_samples
+from fielding.simulation.vector_observer import Represent, VectorObserver
+from fielding.traces.catalog import Source
+from fielding.traces.sliding import SlidingWindows
+from fielding.training.factory import ModelRequest, trainer_for
+from fielding.training.rates import LearningRate
+from fielding.training.trainer import Trainer
+
+PARTICIPANTS_PER_CLUSTER = 4
+"""Fewer would make a cluster's model the work of one or two clients (METHODS.md A7)."""
+LABEL = "label"
+FREE = ("workers", "stop_at_accuracy", "stop_at_time_s", "checkpoint")
+"""Keys that may change when a run is resumed."""
+_HASHED_BYTES = 1 << 28
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Own:
+    """What a caller brings along instead of naming it in the config.
+
+    Parameters
+    ----------
+    samples
+        A trace with features, or a pool for a scenario to deal.
+    model
+        Makes a torch module: ``model(input_shape=..., n_classes=...)``.
+    represent
+        Describes a window: features, labels, number of classes to a vector.
+    on_images
+        Told how many images of how many are decoded.
+    """
+
+    samples: Source | None = None
+    model: Callable[..., Any] | None = None
+    represent: Represent | None = None
+    on_images: OnImages | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Simulation:
+    """A simulation that is ready to run."""
+
+    config: Config
+    dealt: Dealt
+    trainer: Trainer
+    clients: SimulatedClients
+    policy: Policy
+    parts: Parts
+
+    def method(self, initial: Models) -> Method:
+        """Return the method that the config names, with all models as given."""
+        if self.config.method.name == "global":
+            return GlobalModel(initial, self.dealt.schedule.n_clients, self.parts)
+        return Fielding(initial, self.dealt.schedule.client_ids, self.policy, parts=self.parts)
+
+
+def assembled(config: Config, own: Own, *, n_workers: int) -> Simulation:
+    """Put all parts together.
+
+    Raises
+    ------
+    InputError
+        If a name is unknown, data are missing or unfit, or options do not fit together.
+    """
+    drift_test = detector_of(config.coordinator)
+    policy = policy_of(config, own)
+    check_scenario(config.trace)
+    dealt = dealt_samples(
+        config.trace, rounds=config.rounds, seed=config.seed, source=own.samples, on_images=own.on_images
+    )
+    trainer = trainer_of(config, own, dealt)
+    windows = SlidingWindows(dealt.pool, dealt.schedule, dealt.plan)
+    if not windows.training(0).sizes.any():
+        raise InputError("no client has a sample to train on at the start; give more samples, or a longer window")
+    clients = SimulatedClients(
+        windows,
+        observer_of(config, own, windows, drift_test),
+        trainer,
+        rule=local_rule(config),
+        hardware=hardware_of(config, dealt),
+        seed=config.seed,
+        n_workers=n_workers,
+    )
+    parts = Parts(
+        participants=config.training.participants,
+        selector=selector_named(config.selection.name),
+        aggregator=aggregator_named(config.aggregation.name),
+        weighted=config.training.weighted,
+    )
+    return Simulation(config=config, dealt=dealt, trainer=trainer, clients=clients, policy=policy, parts=parts)
+
+
+def detector_of(section: CoordinatorSection) -> DriftTest:
+    """Return the drift test of a section; an option that it does not have is named with the nearest key."""
+    known = {name for family in DRIFT_TESTS.values() for name in signature(family).parameters}
+    for option in section.options:
+        if option not in known:
+            keys = [path for path, _, _ in config_keys() if path.startswith("coordinator.")]
+            raise unknown_key(f"coordinator.{option}", [*keys, *(f"coordinator.{name}" for name in known)])
+    try:
+        return drift_test_named(section.detector, section.options)  # type: ignore[arg-type]
+    except OptionError as error:
+        raise OptionError(f"coordinator: {error}") from None
+
+
+def policy_of(config: Config, own: Own) -> Policy:
+    """Return the rules of the coordinator."""
+    section = config.coordinator
+    options: dict[str, dict[str, Json]] = {
+        "center-shift": {"tau": _tau(section.tau), "reference": section.reference},
+        "pairwise": {"step": section.delta_step},
+    }
+    k_max = max(1, min(section.k_max, config.training.participants // PARTICIPANTS_PER_CLUSTER))
+    try:
+        return Policy(
+            kind="histogram" if section.representation == LABEL and own.represent is None else "vector",
+            metric=section.metric,
+            trigger=trigger_named(section.trigger, options.get(section.trigger)),
+            clusterer=Clusterer(
+                partitioner=section.partitioner,
+                k_max=k_max,
+                hysteresis=section.hysteresis,
+                warm_start=section.warm_start,
+            ),
+            inherit=section.inherit,
+            seed=config.seed,
+        )
+    except OptionError as error:
+        raise OptionError(f"coordinator: {error}") from None
+
+
+def _tau(value: float | str) -> float:
+    try:
+        return parse_factor(value) if isinstance(value, str) else float(value)
+    except OptionError as error:
+        raise OptionError(f"coordinator.tau: {error}") from None
+
+
+def trainer_of(config: Config, own: Own, dealt: Dealt) -> Trainer:
+    """Return the trainer of the model, sized by the samples."""
+    is_own = own.model is not None or config.model.factory is not None
+    request = ModelRequest(
+        name=config.model.factory or config.model.name,
+        hidden=config.model.hidden,
+        input_shape=dealt.pool.shape,
+        n_classes=len(dealt.pool.classes),
+        trainer="torch" if is_own else config.training.trainer,
+        device=config.training.device,
+    )
+    return trainer_for(request)
+
+
+def observer_of(config: Config, own: Own, windows: SlidingWindows, drift_test: DriftTest) -> Observer | None:
+    """Return who watches the clients; nobody if the method does not listen."""
+    if config.method.name == "global":
+        return None
+    name = config.coordinator.representation
+    if own.represent is None and name == LABEL:
+        return LabelObserver(windows, drift_test)
+    represent = own.represent or imported_function(name, key="coordinator.representation", known=(LABEL,))
+    return VectorObserver(windows, represent, drift_test=drift_test, metric=metric_named(config.coordinator.metric))
+
+
+def local_rule(config: Config) -> LocalRule:
+    """Return how participants train."""
+    section = config.training
+    rate = LearningRate(
+        initial=section.learning_rate, decay=section.lr_decay, every=section.lr_every, floor=section.lr_floor
+    )
+    return LocalRule(
+        n_steps=section.local_steps,
+        batch_size=section.batch_size,
+        rate=rate,
+        momentum=section.momentum,
+        weight_decay=section.weight_decay,
+        prox=section.prox,
+    )
+
+
+def hardware_of(config: Config, dealt: Dealt) -> Hardware:
+    """Return what clients run on."""
+    ids, section = dealt.schedule.client_ids, config.clock
+    return Hardware(
+        devices=devices_of(section.profile, ids, seed=config.seed),
+        availability=AlwaysAvailable()
+        if section.availability is None
+        else read_availability(section.availability, ids),
+        overcommit=section.overcommit,
+    )
+
+
+def initial_model(simulation: Simulation, init_from: Path | None) -> Models:
+    """Return the model that training starts from: random, or that of a checkpoint."""
+    if init_from is None:
+        return simulation.trainer.initial_model(simulation.config.seed)
+    return read_model(init_from, simulation.trainer.layout)
+
+
+def run_manifest(config: Config, own: Own, simulation: Simulation, initial: Models) -> dict[str, Json]:
+    """Return what the results of a run depend on."""
+    packages = ("numpy", "torch") if simulation.trainer.path.name and config.training.trainer == "torch" else ("numpy",)
+    table = {name: value for name, value in config_table(config).items() if name not in FREE}
+    given = {name: getattr(own, name) is not None for name in ("samples", "model", "represent")}
+    return {
+        "fielding": __version__,
+        "machine": {
+            "python": platform.python_version(),
+            "system": platform.system(),
+            **{name: metadata.version(name) for name in packages},
+        },
+        "seed": config.seed,
+        "config": table,
+        "own": dict(given),
+        "data_blake2b": _data_digest(simulation.dealt),
+        "initial_blake2b": hashlib.blake2b(np.ascontiguousarray(initial).data, digest_size=16).hexdigest(),
+        "trainer": {"name": config.training.trainer, **simulation.trainer.path.record()},
+        "n_numbers": simulation.trainer.layout.size,
+    }
+
+
+def _data_digest(dealt: Dealt) -> str:
+    """Return what tells these samples from others; of more than 256 MB only every so many rows are read."""
+    schedule, pool = dealt.schedule, dealt.pool
+    digest = hashlib.blake2b(repr((schedule.client_ids, pool.shape, pool.classes)).encode(), digest_size=16)
+    for column in (schedule.client, schedule.interval, schedule.sample, schedule.y, schedule.look):
+        digest.update(np.ascontiguousarray(column).data)
+    step = max(1, -(-pool.x.nbytes // _HASHED_BYTES))
+    digest.update(np.ascontiguousarray(pool.x[::step]).data)
+    return digest.hexdigest()

@@ -1,0 +1,265 @@
+"""The door, in process: clients that train on this machine while a clock says how long it would take on theirs."""
+
+from collections.abc import Sequence
+from itertools import pairwise
+
+import numpy as np
+
+from fielding._typing import ClientId, Codes, Counts, Mask, Matrix, Models, Vector
+from fielding.client.report import ReportBatch
+from fielding.errors import InputError
+from fielding.federation.clients import Reason, TrainingPlan, Updates
+from fielding.federation.evaluation import ClientScores
+from fielding.federation.ledger import Costs, Ledger
+from fielding.rng import Hashes, client_key, hashed
+from fielding.simulation.batches import drawn_batches
+from fielding.simulation.clock import Clock, RoundOutcome, invited_count, seconds_of, settle_round
+from fielding.simulation.observers import Observer
+from fielding.simulation.runs import run_means, run_sums
+from fielding.simulation.settings import Hardware, LocalRule
+from fielding.simulation.workers import Workers
+from fielding.traces.sliding import Ranges, SlidingWindows
+from fielding.training.trainer import LocalWork, Trained, Trainer
+
+BYTES_PER_NUMBER = 4
+"""Models and reports travel as float32."""
+
+
+class SimulatedClients:
+    """All clients of a simulation, at one round at a time.
+
+    Parameters
+    ----------
+    windows
+        What they see when.
+    observer
+        What they report; None if nobody listens.
+    trainer
+        How they train.
+    rule
+        How long and how fast they train.
+    hardware
+        What they run on.
+    seed, n_workers
+        Seed of all draws, and how many threads may train; the latter changes nothing but the time it takes.
+    """
+
+    def __init__(  # noqa: PLR0913 - the one place where all parts of a simulation meet
+        self,
+        windows: SlidingWindows,
+        observer: Observer | None,
+        trainer: Trainer,
+        *,
+        rule: LocalRule,
+        hardware: Hardware,
+        seed: int,
+        n_workers: int = 1,
+    ) -> None:
+        self.windows, self.trainer = windows, trainer
+        self.ledger = Ledger(windows.n_clients)
+        self.round_costs: dict[str, float] = {}
+        self._clock = Clock()
+        self._observer, self._rule, self._hardware, self._seed = observer, rule, hardware, seed
+        self._workers = Workers(trainer, n_workers)
+        self._keys = np.array([client_key(one) for one in windows.schedule.client_ids], dtype=np.uint64)
+        self._position = {client_id: at for at, client_id in enumerate(windows.schedule.client_ids)}
+        self._round = -1
+        self._training: Ranges = windows.training(0)
+
+    @property
+    def client_ids(self) -> tuple[ClientId, ...]:
+        """The clients."""
+        return self.windows.schedule.client_ids
+
+    def close(self) -> None:
+        """Let the worker threads go."""
+        self._workers.close()
+
+    @property
+    def now_s(self) -> float:
+        """Simulated seconds since the start."""
+        return self._clock.now_s
+
+    # ---- a round begins ----------------------------------------------------------------------------------------
+
+    def begin(self, round_index: int) -> ReportBatch:
+        """Let data arrive and windows slide, and return the reports of the clients that can be reached.
+
+        Rounds come one after the other, from 0. Whoever is offline reports as soon as it is back.
+        """
+        if round_index != self._round + 1:
+            raise InputError(f"round {round_index} cannot follow round {self._round}; go round by round")
+        self._round = round_index
+        self._training = self.windows.training(round_index)
+        self.round_costs = dict.fromkeys(("bytes_down", "bytes_up", "client_seconds"), 0)
+        if self._observer is None:
+            return ReportBatch(client_ids=[], representations=np.empty((0, 0), dtype=np.float32))
+        reports = self._observer.observe(round_index)
+        online = self._hardware.availability.available(reports.clients, self.now_s)
+        if not online.all():
+            self._observer.hold(reports.clients[~online])
+        return ReportBatch(
+            client_ids=[self.client_ids[client] for client in reports.clients[online].tolist()],
+            representations=reports.representations[online],
+        )
+
+    def charge_reports(self, reports: ReportBatch) -> None:
+        """Charge the upload of reports to whoever sent them; the round waits for the slowest."""
+        if len(reports.client_ids):
+            clients = np.array([self._position[client_id] for client_id in reports.client_ids], dtype=np.int64)
+            costs = Costs(up_bytes=BYTES_PER_NUMBER * reports.representations.shape[1])
+            seconds = seconds_of(self._hardware.devices, clients, costs)
+            self._charge("report", clients, costs, seconds)
+            self._clock.advance(float(seconds.max()))
+
+    def return_to(self, round_index: int, times: Sequence[float], *, ledger: Ledger) -> ReportBatch:
+        """Come back to the end of a round that was done before, without training again.
+
+        Parameters
+        ----------
+        round_index
+            The last round that is done.
+        times
+            Simulated time at the start of each round up to it, and at its end.
+        ledger
+            What was charged by then.
+
+        Returns
+        -------
+        The reports that were sent in that round.
+        """
+        sent = ReportBatch(client_ids=[], representations=np.empty((0, 0), dtype=np.float32))
+        for done in range(round_index + 1):
+            self._clock = Clock(times[done])
+            sent = self.begin(done)
+        self._clock, self.ledger = Clock(times[round_index + 1]), ledger
+        return sent
+
+    # ---- what the door offers ----------------------------------------------------------------------------------
+
+    def draws(self, purpose: str, clients: Counts) -> Hashes:
+        """Return a random number for each client that depends on seed, round and its id alone."""
+        return hashed(self._seed, purpose, self._round, self._keys[clients])
+
+    def has_data(self) -> Mask:
+        """Return who has something to train on, shape ``(n_clients,)``."""
+        return np.asarray(self._training.sizes > 0)
+
+    def askable(self) -> Mask:
+        """Return who has data and can be reached now, shape ``(n_clients,)``."""
+        everyone = np.arange(self.windows.n_clients)
+        return self.has_data() & self._hardware.availability.available(everyone, self.now_s)
+
+    def invitations(self, wanted: int, available: int) -> int:
+        """Return how many to ask so that enough answer in time."""
+        return invited_count(wanted, self._hardware.overcommit, available)
+
+    def train(self, plan: TrainingPlan) -> Updates:
+        """Find out who answers in time, let those train, charge everyone who was asked, and let time pass."""
+        n_steps = self._rule.n_steps if plan.n_steps is None else plan.n_steps
+        costs = Costs(
+            down_bytes=self._model_bytes,
+            up_bytes=self._model_bytes,
+            train_samples=n_steps * self._rule.batch_size,
+        )
+        seconds = seconds_of(self._hardware.devices, plan.clients, costs)
+        finishes_online = self._hardware.availability.available(plan.clients, self.now_s + seconds)
+        outcome = settle_round(plan.groups, seconds, wanted=plan.wanted, finishes_online=finishes_online)
+        self._charge("probe" if plan.is_probe else "model", plan.clients, outcome.spent(costs), seconds)
+        self._clock.advance(outcome.duration_s)
+        kept = np.flatnonzero(outcome.kept)
+        return self._updates(plan, outcome, kept, self._trained(plan, kept, n_steps))
+
+    def losses(self, clients: Counts, models: Models) -> Matrix:
+        """Return the mean loss of models on clients' training windows; every client downloads every model."""
+        rows, sizes = self._training.of(clients)
+        costs = Costs(down_bytes=self._model_bytes * models.shape[0], forward_samples=sizes * models.shape[0])
+        seconds = seconds_of(self._hardware.devices, clients, costs)
+        self._charge("probe", clients, costs, seconds)
+        self._clock.advance(float(seconds.max(initial=0.0)))
+        columns = [run_means(self._workers.scores(model, rows, self.windows.gather)[0], sizes) for model in models]
+        return np.stack(columns, axis=1) if columns else np.empty((clients.size, 0))
+
+    def scores(self, models: Models, row: Counts) -> ClientScores:
+        """Measure each client's model on the test samples of its window."""
+        return self._scored(models, row, self.windows.testing(self._round))
+
+    def prequential_scores(self, models: Models, row: Counts) -> ClientScores | None:
+        """Measure each client's model on the samples that come next, before anybody trains on them; natural traces."""
+        if self.windows.schedule.concepts is not None:
+            return None
+        return self._scored(models, row, self.windows.upcoming(self._round))
+
+    def concepts(self) -> Codes | None:
+        """Return the true concept of each client now, or None if nobody knows."""
+        return self.windows.concepts(self._round)
+
+    # ---- how it is done ----------------------------------------------------------------------------------------
+
+    @property
+    def _model_bytes(self) -> int:
+        return BYTES_PER_NUMBER * self.trainer.layout.size
+
+    def _charge(self, category: str, clients: Counts, costs: Costs, seconds: Vector) -> None:
+        """Charge tasks to clients, and remember what this round cost."""
+        self.ledger.charge(category, clients, down_bytes=costs.down_bytes, up_bytes=costs.up_bytes, seconds=seconds)
+        amounts = (costs.down_bytes, costs.up_bytes, seconds)
+        for name, amount in zip(self.round_costs, amounts, strict=True):
+            self.round_costs[name] += np.broadcast_to(amount, clients.shape).sum().item()
+
+    def _trained(self, plan: TrainingPlan, kept: Counts, n_steps: int) -> Trained:
+        clients = plan.clients[kept]
+        draws = drawn_batches(
+            self._training,
+            clients,
+            keys=self._keys[clients],
+            moment=(self._seed, self._round),
+            shape=(n_steps, self._rule.batch_size),
+        )
+        work = LocalWork(
+            models=plan.models,
+            start=plan.start[kept],
+            draws=draws,
+            gather=self.windows.gather,
+            sgd=self._rule.sgd(self._round),
+        )
+        return self._workers.train(work)
+
+    def _updates(self, plan: TrainingPlan, outcome: RoundOutcome, kept: Counts, trained: Trained) -> Updates:
+        """Return the answers that are models, and who is missing why."""
+        # One number tells whether all are finite; a model that is not must never reach an average.
+        is_finite = np.isfinite(trained.models.sum(axis=1, dtype=np.float64)) & np.isfinite(trained.loss)
+        good, clients = np.flatnonzero(is_finite), plan.clients[kept]
+        reasons = outcome.reasons
+        names: tuple[Reason, ...] = ("straggler", "offline")
+        missing = {name: plan.clients[reasons == name].tolist() for name in names}
+        return Updates(
+            clients=clients[good],
+            groups=plan.groups[kept][good],
+            models=trained.models if good.size == kept.size else trained.models[good],
+            n_samples=self._training.sizes[clients[good]],
+            loss=trained.loss[good],
+            square_loss=trained.square_loss[good],
+            missing={**missing, "failed": clients[~is_finite].tolist()},
+            duration_s=outcome.duration_s,
+        )
+
+    def _scored(self, models: Models, row: Counts, ranges: Ranges) -> ClientScores:
+        """Score model by model, so that the samples of one cluster run through its model together."""
+        tested = np.flatnonzero((ranges.sizes > 0) & self.has_data())
+        order = tested[np.argsort(row[tested], kind="stable")]
+        entries, sizes = ranges.of(order)
+        ends = np.cumsum(np.bincount(row[order], weights=sizes, minlength=models.shape[0])).astype(np.int64)
+        pieces = [
+            self._workers.scores(model, entries[start:end], self.windows.gather)
+            for model, (start, end) in zip(models, pairwise([0, *ends.tolist()]), strict=True)
+        ]
+        losses = np.concatenate([np.empty(0, dtype=np.float32), *(piece[0] for piece in pieces)])
+        right = np.concatenate([np.empty(0, dtype=np.bool_), *(piece[1] for piece in pieces)])
+        back = np.argsort(order, kind="stable")
+        return ClientScores(
+            clients=order[back],
+            n_test=sizes[back],
+            correct=run_sums(right, sizes)[back],
+            loss=run_means(losses, sizes)[back],
+        )

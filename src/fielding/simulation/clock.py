@@ -1,0 +1,185 @@
+"""Simulated time: how long tasks take, whose answers a round waits for, and when it ends (METHODS.md 12)."""
+
+import math
+from dataclasses import dataclass, replace
+from fractions import Fraction
+
+import numpy as np
+import numpy.typing as npt
+
+from fielding._typing import Counts, Mask, Vector
+from fielding.errors import InputError, OptionError, echo
+from fielding.federation.ledger import Costs
+from fielding.simulation.devices import Devices
+
+TRAINING_FACTOR = 3.0
+"""Training on a sample takes as long as this many forward passes: forward and backward."""
+BYTES_PER_KBIT = 1024.0 / 8.0
+"""A kbit of size is 1024 bit here, as in FedScale; bandwidths in kbit/s are taken as they are."""
+
+
+def seconds_of(devices: Devices, clients: Counts, costs: Costs) -> Vector:
+    """Return how long each task takes: computing, then both transfers one after the other.
+
+    Parameters
+    ----------
+    devices
+        The speed of every client.
+    clients
+        Who does each task, shape ``(n_tasks,)``.
+    costs
+        What each task asks for.
+
+    Examples
+    --------
+    >>> devices = Devices(ms_per_sample=np.array([10.0]), kbps=np.array([800.0]))
+    >>> seconds_of(devices, np.array([0]), Costs(down_bytes=102_400, up_bytes=102_400, train_samples=100)).tolist()
+    [5.0]
+    """
+    passes = np.asarray(costs.forward_samples) + TRAINING_FACTOR * np.asarray(costs.train_samples)
+    kbit = (np.asarray(costs.down_bytes) + np.asarray(costs.up_bytes)) / BYTES_PER_KBIT
+    return np.asarray(passes * devices.ms_per_sample[clients] / 1000.0 + kbit / devices.kbps[clients])
+
+
+def invited_count(wanted: int, overcommit: float, n_available: int) -> int:
+    """Return how many clients to invite so that enough answer in time: the over-committed number, rounded down.
+
+    Parameters
+    ----------
+    wanted
+        How many answers are enough, not negative.
+    overcommit
+        How many times as many are invited, from 1 to 1000.
+    n_available
+        How many could be invited; never more than these are.
+
+    Examples
+    --------
+    >>> invited_count(10, 1.3, 50), invited_count(10, 1.3, 11), invited_count(100, 1.1, 500)
+    (13, 11, 110)
+    """
+    # As a fraction: 1.1 * 100 in floats is 110.00000000000001, 1.15 * 100 is 114.99999999999999.
+    factor = Fraction(checked_overcommit(overcommit)).limit_denominator(10**6)
+    return min(n_available, max(wanted, math.floor(factor * wanted)))
+
+
+def checked_overcommit(overcommit: float) -> float:
+    """Return the over-commitment, or raise if it is not a number from 1 to 1000."""
+    is_number = isinstance(overcommit, (int, float, np.integer, np.floating)) and not isinstance(overcommit, bool)
+    if not (is_number and 1.0 <= overcommit <= 1000.0):
+        raise OptionError(f"overcommit is {echo(overcommit)}; give a number from 1 (no spare clients) to 1000")
+    return float(overcommit)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class RoundOutcome:
+    """Whose answers count, and how long it took.
+
+    Parameters
+    ----------
+    kept
+        Whose answers count, shape ``(n_tasks,)``.
+    reasons
+        Why the others' do not: ``""``, ``"straggler"`` or ``"offline"``, same shape.
+    durations_s
+        How long each group took, shape ``(n_groups,)``.
+    duration_s
+        How long the round took: the slowest group.
+    """
+
+    kept: Mask
+    reasons: npt.NDArray[np.str_]
+    durations_s: Vector
+    duration_s: float
+
+    def spent(self, costs: Costs) -> Costs:
+        """Return what the tasks really cost: stragglers everything, those who went offline all but the upload."""
+        return replace(costs, up_bytes=np.where(self.reasons == "offline", 0, costs.up_bytes))
+
+
+def settle_round(groups: Counts, seconds: Vector, *, wanted: Counts, finishes_online: Mask) -> RoundOutcome:
+    """Decide whose answers a round keeps; groups run side by side, and the round waits for the slowest.
+
+    Of a group's tasks that finish online, the ``wanted`` fastest are kept (ties: as they stand in the arrays), and
+    the slowest of these is the group's duration. If none finishes online, the group keeps nothing and takes the
+    median time of its tasks. A group without tasks, or of which nothing is wanted, takes no time.
+
+    Parameters
+    ----------
+    groups
+        The group of each task, shape ``(n_tasks,)``.
+    seconds
+        How long each task takes, same shape.
+    wanted
+        How many answers of each group are enough, shape ``(n_groups,)``.
+    finishes_online
+        Whether the client of each task can be reached when it is done, shape ``(n_tasks,)``.
+
+    Examples
+    --------
+    >>> outcome = settle_round(np.array([0, 0, 0, 1]), np.array([3.0, 1.0, 2.0, 9.0]), wanted=np.array([1, 1]),
+    ...                        finishes_online=np.array([True, False, True, False]))
+    >>> outcome.reasons.tolist(), outcome.durations_s.tolist(), outcome.duration_s
+    (['straggler', 'offline', '', 'offline'], [2.0, 9.0], 9.0)
+    """
+    _check_tasks(groups, seconds, wanted, finishes_online)
+    kept = np.zeros(groups.size, dtype=np.bool_)
+    online = np.flatnonzero(finishes_online)
+    by_speed = online[np.lexsort((seconds[online], groups[online]))]
+    group = groups[by_speed]
+    rank = np.arange(group.size) - np.searchsorted(group, group)
+    kept[by_speed] = rank < wanted[group]
+    reasons = np.where(kept, "", np.where(finishes_online, "straggler", "offline"))
+    durations = np.zeros(wanted.size)
+    np.maximum.at(durations, groups[kept], seconds[kept])
+    for failed in np.setdiff1d(groups[wanted[groups] > 0], groups[kept]).tolist():
+        durations[failed] = np.median(seconds[groups == failed])
+    return RoundOutcome(kept=kept, reasons=reasons, durations_s=durations, duration_s=float(durations.max(initial=0.0)))
+
+
+def _check_tasks(groups: Counts, seconds: Vector, wanted: Counts, finishes_online: Mask) -> None:
+    """Raise if the parts of a round do not fit together."""
+    if not groups.shape == seconds.shape == finishes_online.shape == (groups.size,):
+        raise InputError(
+            f"groups, seconds and finishes_online have shapes {groups.shape}, {seconds.shape} and "
+            f"{finishes_online.shape}; give one of each per task"
+        )
+    if groups.size and not (groups.min() >= 0 and groups.max() < wanted.size):
+        raise InputError(f"groups hold {echo(groups.tolist())}; give positions in wanted, from 0 to {wanted.size - 1}")
+    if not ((seconds >= 0.0) & (seconds < np.inf)).all():
+        raise InputError(f"seconds hold {echo(seconds.tolist())}; give finite numbers that are not negative")
+
+
+class Clock:
+    """Simulated time, which moves only when told to.
+
+    Parameters
+    ----------
+    now_s
+        Where it starts, in seconds; a resumed run gives the moment it had come to.
+
+    Examples
+    --------
+    >>> clock = Clock()
+    >>> clock.advance(1.5)
+    >>> clock.now_s
+    1.5
+    """
+
+    def __init__(self, now_s: float = 0.0) -> None:
+        self._now_s = _checked_seconds("now_s", now_s)
+
+    @property
+    def now_s(self) -> float:
+        """Seconds since the start of the run."""
+        return self._now_s
+
+    def advance(self, seconds: float) -> None:
+        """Let time pass."""
+        self._now_s += _checked_seconds("seconds to advance", seconds)
+
+
+def _checked_seconds(name: str, seconds: float) -> float:
+    if not 0.0 <= seconds < np.inf:
+        raise InputError(f"{name} is {echo(seconds)}; give a finite number that is not negative")
+    return float(seconds)

@@ -1,0 +1,175 @@
+"""A whole experiment on one machine: from a config to a result, for commands and notebooks alike."""
+
+import os
+import tempfile
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+
+from fielding._typing import ClientId, Json, Models
+from fielding.engine.config import Config
+from fielding.engine.config_reader import config_from, config_text, read_config
+from fielding.engine.round import Federation
+from fielding.engine.runner import Rules, Runner, Watch
+from fielding.errors import InputError
+from fielding.methods.method import Method
+from fielding.records.run_checkpoint import RunCheckpoint
+from fielding.records.run_folder import ROUNDS, RunFolder
+from fielding.reporting.run_page import run_page
+from fielding.simulation.assembly import Own, Simulation, assembled, initial_model, run_manifest
+from fielding.training.layout import Layout
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Result:
+    """What a run gave.
+
+    Parameters
+    ----------
+    summary
+        Its figures; None if it was stopped before its end.
+    rounds
+        One record per round, as in ``rounds.jsonl``.
+    checkpoint
+        Models and clusters after the last round.
+    folder
+        Where everything else is; None if nothing was kept.
+    """
+
+    summary: Mapping[str, Json] | None
+    rounds: list[dict[str, Json]]
+    checkpoint: RunCheckpoint
+    folder: Path | None
+
+    @property
+    def layout(self) -> Layout:
+        """What the numbers of a model mean."""
+        return self.checkpoint.layout
+
+    def cluster_of(self, client_id: ClientId) -> int | None:
+        """Return the id of a client's cluster, None if it never had data."""
+        return self.checkpoint.cluster_of(client_id)
+
+    def model_of(self, client_id: ClientId) -> dict[str, npt.NDArray[np.float32]]:
+        """Return the model that serves a client, as named tensors; those of torch models fit its state dict."""
+        cluster = self.checkpoint.cluster_of(client_id)
+        flat: Models = self.checkpoint.mean_model() if cluster is None else self.checkpoint.model_of_cluster(cluster)
+        return {name: tensor.copy() for name, tensor in self.layout.tensors(flat).items()}
+
+    def column(self, name: str) -> tuple[list[int], list[float]]:
+        """Return a figure over the rounds that have it: the rounds, and its values."""
+        pairs = [(row["round"], row[name]) for row in self.rounds if isinstance(row.get(name), (int, float))]
+        return [int(str(at)) for at, _ in pairs], [float(str(value)) for _, value in pairs]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Start:
+    """Where a run begins.
+
+    Parameters
+    ----------
+    resume
+        Go on where an earlier run of the same config in the same folder was stopped; begin one if there is none.
+    init_from
+        Begin with the models of a checkpoint, a run's folder or a safetensors file instead of random numbers.
+    """
+
+    resume: bool = False
+    init_from: Path | None = None
+
+
+def run(  # noqa: PLR0913 - all but the config have a default
+    config: Config | Mapping[str, Json] | str | Path,
+    out: str | Path | None = None,
+    *,
+    own: Own | None = None,
+    start: Start | None = None,
+    watch: Watch = lambda _row: True,
+    page: bool = True,
+) -> Result:
+    """Run an experiment.
+
+    Parameters
+    ----------
+    config
+        A config, a table of the same shape, or a TOML file.
+    out
+        Folder for everything that `fielding run` writes; None keeps only the result.
+    own
+        A trace, a model or a representation of the caller's own.
+    start
+        Whether to resume, and what to begin with.
+    watch
+        Called after each round with its record; a False stops the run.
+    page
+        Write ``report.html`` into the folder.
+
+    Examples
+    --------
+    >>> result = run({"rounds": 2, "trace": {"clients": 8, "gap": 2, "window": 4}, "training": {"participants": 4}})
+    >>> len(result.rounds), sorted(result.model_of(0))
+    (2, ['0.bias', '0.weight', '2.bias', '2.weight'])
+    """
+    settled = read_config(Path(config)) if isinstance(config, (str, Path)) else config
+    settled = settled if isinstance(settled, Config) else config_from(settled)
+    begin = start or Start()
+    if out is not None:
+        return _run_into(Path(out), settled, own or Own(), begin, watch, page=page)
+    if begin.resume:
+        raise InputError("a run can only be resumed from a folder; name it")
+    with tempfile.TemporaryDirectory(prefix="fielding-") as scratch:
+        result = _run_into(Path(scratch) / "run", settled, own or Own(), begin, watch, page=False)
+    return replace(result, folder=None)
+
+
+def _run_into(  # noqa: PLR0913 - private, and each is needed
+    out: Path, config: Config, own: Own, start: Start, watch: Watch, *, page: bool
+) -> Result:
+    simulation = assembled(config, own, n_workers=config.workers or os.cpu_count() or 1)
+    try:
+        initial = initial_model(simulation, start.init_from)
+        folder = RunFolder(out, run_manifest(config, own, simulation, initial), kind=simulation.policy.kind)
+        try:
+            runner = _runner(simulation, simulation.method(initial), folder, resume=start.resume)
+            summary = runner.run(watch)
+            if summary is not None:
+                if page:
+                    folder.write_page(run_page(out))
+                folder.write_summary(summary)
+            rounds = list(folder.logs.lines(ROUNDS))
+            checkpoint = runner.checkpoint()
+        finally:
+            folder.close()
+    finally:
+        simulation.clients.close()
+    return Result(summary=summary, rounds=rounds, checkpoint=checkpoint, folder=out)
+
+
+def _runner(simulation: Simulation, method: Method, folder: RunFolder, *, resume: bool) -> Runner:
+    """Return a runner at the start of a run, or where an earlier one was stopped."""
+    config = simulation.config
+    federation = Federation(
+        clients=simulation.clients,
+        method=method,
+        evaluate_every=config.evaluation.every,
+        n_rounds=config.rounds,
+        is_delayed=config.coordinator.reports == "with-training",
+    )
+    rules = Rules(
+        n_rounds=config.rounds,
+        gap=config.trace.gap,
+        stop_at_accuracy=config.stop_at_accuracy,
+        stop_at_time_s=config.stop_at_time_s,
+        checkpoint_every=config.checkpoint.every,
+    )
+    runner = Runner(federation, folder, layout=simulation.trainer.layout, method_name=config.method.name, rules=rules)
+    if resume and folder.is_begun():
+        found = folder.resume()
+        if found is not None:
+            runner.restore(found)
+    else:
+        folder.begin(config_text(config))
+    return runner

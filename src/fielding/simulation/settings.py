@@ -1,0 +1,58 @@
+"""How simulated clients train, and what they run on."""
+
+from dataclasses import dataclass
+
+from fielding.simulation.availability import Availability
+from fielding.simulation.devices import Devices
+from fielding.training.rates import LearningRate
+from fielding.training.trainer import Sgd
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LocalRule:
+    """How every participant trains.
+
+    Parameters
+    ----------
+    n_steps, batch_size
+        Local steps per round, and samples per step.
+    rate
+        Learning rate by round.
+    momentum, weight_decay, prox
+        As in :class:`~fielding.training.trainer.Sgd`.
+    """
+
+    n_steps: int
+    batch_size: int
+    rate: LearningRate
+    momentum: float = 0.0
+    weight_decay: float = 0.0
+    prox: float = 0.0
+
+    def sgd(self, round_index: int) -> Sgd:
+        """Return the rule of a step in a round."""
+        return Sgd(
+            learning_rate=self.rate.at(round_index),
+            momentum=self.momentum,
+            weight_decay=self.weight_decay,
+            prox=self.prox,
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Hardware:
+    """What clients run on.
+
+    Parameters
+    ----------
+    devices
+        How fast each computes and transfers.
+    availability
+        Who is there when.
+    overcommit
+        How many are asked for each answer that is wanted.
+    """
+
+    devices: Devices
+    availability: Availability
+    overcommit: float = 1.0

@@ -1,0 +1,74 @@
+"""Local training and scoring on several threads; the results do not depend on how many."""
+
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from typing import TypeVar
+
+import numpy as np
+import numpy.typing as npt
+
+from fielding._typing import Counts, Mask, Models
+from fielding.training.trainer import Gather, LocalWork, Trained, Trainer
+
+Piece = TypeVar("Piece")
+Answer = TypeVar("Answer")
+
+
+class Workers:
+    """Runs a trainer's calls, several at a time if each uses one thread.
+
+    What belongs into one call follows from the trainer's path alone, so one worker and many give the same bits.
+
+    Parameters
+    ----------
+    trainer
+        Does the work.
+    n_workers
+        How many calls may run at once.
+    """
+
+    def __init__(self, trainer: Trainer, n_workers: int) -> None:
+        self._trainer = trainer
+        is_parallel = n_workers > 1 and trainer.path.n_threads == 1
+        self._threads = ThreadPoolExecutor(n_workers, thread_name_prefix="fielding") if is_parallel else None
+
+    def close(self) -> None:
+        """Let the threads go."""
+        if self._threads is not None:
+            self._threads.shutdown(cancel_futures=True)
+
+    def train(self, work: LocalWork) -> Trained:
+        """Do the local steps of all participants, ``path.chunk`` of them per call."""
+        chunk = self._trainer.path.chunk
+        pieces = [
+            replace(work, start=work.start[at : at + chunk], draws=work.draws[at : at + chunk])
+            for at in range(0, work.start.size, chunk)
+        ]
+        done = self._map(self._trainer.train, pieces)
+        if len(done) == 1:
+            return done[0]
+        return Trained(
+            models=np.concatenate(
+                [np.empty((0, work.models.shape[1]), dtype=np.float32), *(one.models for one in done)]
+            ),
+            loss=np.concatenate([np.empty(0), *(one.loss for one in done)]),
+            square_loss=np.concatenate([np.empty(0), *(one.square_loss for one in done)]),
+        )
+
+    def scores(self, model: Models, rows: Counts, gather: Gather) -> tuple[npt.NDArray[np.float32], Mask]:
+        """Return loss and correctness of schedule rows under a model, ``path.eval_chunk`` of them per call."""
+
+        def score(piece: Counts) -> tuple[npt.NDArray[np.float32], Mask]:
+            x, y = gather(piece)
+            return self._trainer.scores(model, x, y)
+
+        chunk = self._trainer.path.eval_chunk
+        done = self._map(score, [rows[at : at + chunk] for at in range(0, rows.size, chunk)])
+        losses, right = [one[0] for one in done], [one[1] for one in done]
+        return np.concatenate([np.empty(0, np.float32), *losses]), np.concatenate([np.empty(0, np.bool_), *right])
+
+    def _map(self, call: Callable[[Piece], Answer], pieces: Sequence[Piece]) -> list[Answer]:
+        if self._threads is None or len(pieces) < 2:
+            return [call(piece) for piece in pieces]
+        return list(self._threads.map(call, pieces))

@@ -1,0 +1,116 @@
+"""A pool: labelled samples with features, held once, from which schedules deal to clients."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from fielding._typing import Codes, Counts, Features, Mask
+from fielding.errors import InputError
+from fielding.rng import hashed
+from fielding.traces.npz_file import Array
+
+TEST_SHARE = 0.2
+"""Share of the samples that nobody ever trains on."""
+_CHUNK = 1 << 22
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Scaling:
+    """How raw features become the float32 numbers that models see: ``(raw - shift) * factor``."""
+
+    shift: float = 0.0
+    factor: float = 1.0
+
+
+PIXELS = Scaling(factor=1.0 / 255.0)
+"""Bytes of images as numbers from 0 to 1."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Pool:
+    """Labelled samples; which of them are for testing follows from their position alone.
+
+    Parameters
+    ----------
+    x
+        Raw features, shape ``(n_samples, ...)``: bytes or numbers; may be a memory map. Images are
+        ``(n_samples, height, width)`` or ``(n_samples, height, width, channels)``.
+    y
+        Label of each sample, as a position in ``classes``, shape ``(n_samples,)``.
+    classes
+        The names of the labels.
+    scaling
+        How raw features become numbers; bytes are taken as pixels by default.
+
+    Raises
+    ------
+    InputError
+        If the parts do not fit together, or a feature is not a finite number.
+
+    Examples
+    --------
+    >>> pool = Pool(x=np.array([[0, 255], [51, 0]], dtype=np.uint8), y=np.array([0, 1], dtype=np.int32),
+    ...             classes=("cat", "dog"))
+    >>> pool.features(np.array([1, 0])).tolist()
+    [[0.20000000298023224, 0.0], [0.0, 1.0]]
+    """
+
+    x: Array
+    y: Codes
+    classes: tuple[str, ...]
+    scaling: Scaling | None = None
+
+    def __post_init__(self) -> None:
+        if self.y.ndim != 1 or self.x.shape[:1] != self.y.shape:
+            raise InputError(f"x has shape {self.x.shape} and y {self.y.shape}; give one row of each per sample")
+        if not self.y.size:
+            raise InputError("the pool holds no samples; at least one is needed")
+        if self.x.ndim < 2 or not all(self.x.shape[1:]):
+            raise InputError(f"x has shape {self.x.shape}; every sample needs at least one feature")
+        if self.x.dtype.kind not in "biuf":
+            raise InputError(f"x holds {self.x.dtype}; features must be numbers")
+        if int(self.y.min()) < 0 or int(self.y.max()) >= len(self.classes):
+            row = int(np.argmax((self.y < 0) | (self.y >= len(self.classes))))
+            raise InputError(f"y in row {row} is {int(self.y[row])}; it must lie between 0 and {len(self.classes) - 1}")
+        if self.x.dtype.kind == "f":
+            _check_finite(self.x)
+        if self.scaling is None:
+            object.__setattr__(self, "scaling", PIXELS if self.x.dtype == np.uint8 else Scaling())
+
+    def __len__(self) -> int:
+        return int(self.y.size)
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Shape of the features of one sample."""
+        return tuple(int(size) for size in self.x.shape[1:])
+
+    @property
+    def is_image(self) -> bool:
+        """Whether a sample has at least two dimensions."""
+        return self.x.ndim >= 3
+
+    def features(self, samples: Counts) -> Features:
+        """Return the scaled features of some samples, a new array of shape ``(n, ...)``."""
+        rows = self.x[samples].astype(np.float32)
+        scaling = self.scaling or Scaling()
+        if scaling.shift:
+            rows -= np.float32(scaling.shift)
+        if scaling.factor != 1.0:
+            rows *= np.float32(scaling.factor)
+        return rows
+
+    def is_test(self) -> Mask:
+        """Return which samples are for testing, shape ``(n_samples,)``: a fifth of them, the same in every run."""
+        draws = hashed(0, "test", np.arange(len(self), dtype=np.uint64))
+        return np.asarray(draws < np.uint64(int(TEST_SHARE * 2**64)))
+
+
+def _check_finite(x: Array) -> None:
+    """Raise if a feature is not finite, looking at a memory map piece by piece."""
+    rows = max(1, _CHUNK // max(1, int(np.prod(x.shape[1:]))))
+    for start in range(0, x.shape[0], rows):
+        is_finite = np.isfinite(x[start : start + rows].reshape(min(rows, x.shape[0] - start), -1)).all(axis=1)
+        if not is_finite.all():
+            row = start + int(np.argmin(is_finite))
+            raise InputError(f"x in row {row} holds NaN or infinity; every feature must be a finite number")

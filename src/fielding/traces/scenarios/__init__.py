@@ -1,0 +1,103 @@
+"""Drift scenarios: ways to deal any pool of labelled samples to clients whose data differ and drift.
+
+To add one, write a frozen dataclass with the verb of :class:`Scenario`, a default for every field, and name it in
+``SCENARIOS``; ``tests/conformance/test_scenarios.py`` then checks it with all the others.
+"""
+
+from collections.abc import Mapping
+from inspect import signature
+from typing import Any
+
+from fielding._typing import Json
+from fielding.errors import unknown_name
+from fielding.traces.pool import Pool
+from fielding.traces.scenarios.concept_swap import ConceptSwap
+from fielding.traces.scenarios.covariate import Covariate
+from fielding.traces.scenarios.dirichlet import Dirichlet, Recurring
+from fielding.traces.scenarios.label_buckets import LabelBuckets
+from fielding.traces.scenarios.new_label import NewLabel
+from fielding.traces.scenarios.places import Places
+from fielding.traces.scenarios.scenario import DealRequest, Scenario
+from fielding.traces.scenarios.static import Static
+from fielding.traces.schedule import Schedule
+
+__all__ = [
+    "SCENARIOS",
+    "ConceptSwap",
+    "Covariate",
+    "DealRequest",
+    "Dirichlet",
+    "LabelBuckets",
+    "NewLabel",
+    "Places",
+    "Recurring",
+    "Scenario",
+    "Static",
+    "deal",
+    "scenario_named",
+    "scenario_options",
+]
+
+SCENARIOS: dict[str, type[Scenario]] = {
+    "concept-swap": ConceptSwap,
+    "covariate": Covariate,
+    "dirichlet": Dirichlet,
+    "label-buckets": LabelBuckets,
+    "new-label": NewLabel,
+    "places": Places,
+    "recurring": Recurring,
+    "static": Static,
+}
+"""Every scenario, by the name that configs use; ``natural`` is none of them, since it deals nothing."""
+
+
+def scenario_options(name: str) -> dict[str, Json]:
+    """Return the options of a scenario with their defaults.
+
+    Examples
+    --------
+    >>> scenario_options("places")
+    {'places': 4, 'alpha': 0.5, 'share': 0.3, 'looks': True}
+    """
+    if name not in SCENARIOS:
+        raise unknown_name("scenario", name, SCENARIOS)
+    return {option: knob.default for option, knob in signature(SCENARIOS[name]).parameters.items()}
+
+
+def scenario_named(name: str, options: Mapping[str, Json] | None = None) -> Scenario:
+    """Return the scenario of this name.
+
+    Parameters
+    ----------
+    name
+        A key of ``SCENARIOS``.
+    options
+        Values of the scenario's knobs; what is missing keeps its default.
+
+    Raises
+    ------
+    OptionError
+        If the name or an option is unknown, or a value is not allowed.
+
+    Examples
+    --------
+    >>> scenario_named("places", {"share": 0.1})
+    Places(places=4, alpha=0.5, share=0.1, looks=True)
+    >>> scenario_named("places", {"shares": 0.1})
+    Traceback (most recent call last):
+    ...
+    fielding.errors.OptionError: unknown option of scenario 'places' 'shares'; did you mean 'share'? Known: ...
+    """
+    known = scenario_options(name)
+    for option in options or {}:
+        if option not in known:
+            raise unknown_name(f"option of scenario {name!r}", option, known)
+    values: dict[str, Any] = dict(options or {})
+    return SCENARIOS[name](**values)
+
+
+def deal(
+    name: str, pool: Pool, request: DealRequest, *, seed: int, options: Mapping[str, Json] | None = None
+) -> Schedule:
+    """Return the schedule that a scenario deals; short for ``scenario_named(name, options).deal(...)``."""
+    return scenario_named(name, options).deal(pool, request, seed=seed)

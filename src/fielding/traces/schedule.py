@@ -1,0 +1,127 @@
+"""A schedule: which client sees which sample of a pool in which interval, as what label and with what look."""
+
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from fielding._typing import ClientId, Codes, Counts, Features, Membership
+from fielding.client.report import checked_ids
+from fielding.errors import InputError
+
+
+class Look(Protocol):
+    """Changes how samples look: a rotation, a blur, another sensor. Frozen, without memory."""
+
+    def apply(self, x: Features) -> Features:
+        """Return changed features of the same shape, ``(n_samples, ...)``; the argument stays as it was."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AsIs:
+    """Leaves samples as they are; the first look of every schedule."""
+
+    def apply(self, x: Features) -> Features:
+        """Return the features themselves."""
+        return x
+
+
+AS_IS = AsIs()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Schedule:
+    """Who sees what when; rows are sorted by client, then by interval.
+
+    Parameters
+    ----------
+    client_ids
+        The clients, all whole numbers or all texts.
+    n_intervals
+        How many intervals there are; a client may see nothing in some.
+    client, interval, sample
+        One entry per row: position in ``client_ids``, interval from 0, row of the pool; shape ``(n_entries,)``.
+    y
+        The label that the client sees, which a drift of meaning may have changed, shape ``(n_entries,)``.
+    look
+        Position in ``looks``, shape ``(n_entries,)``.
+    looks
+        The changes of appearance; the first leaves samples as they are.
+    concepts
+        The true concept of each client in each interval, for scoring only, shape ``(n_intervals, n_clients)``; None
+        where nobody knows it.
+
+    Raises
+    ------
+    InputError
+        If the parts do not fit together.
+    """
+
+    client_ids: tuple[ClientId, ...]
+    n_intervals: int
+    client: Codes
+    interval: Codes
+    sample: Counts
+    y: Codes
+    look: npt.NDArray[np.int16]
+    looks: tuple[Look, ...] = (AS_IS,)
+    concepts: Membership | None = None
+
+    def __post_init__(self) -> None:
+        checked_ids(self.client_ids)
+        n_entries = self.client.size
+        if not n_entries:
+            raise InputError("the schedule deals no samples; at least one is needed")
+        if any(column.shape != (n_entries,) for column in (self.interval, self.sample, self.y, self.look)):
+            raise InputError("the columns of a schedule differ in length; give one entry of each per row")
+        place = self.client.astype(np.int64) * self.n_intervals + self.interval
+        if (np.diff(place) < 0).any():
+            raise InputError("the rows of a schedule are not sorted; sort them by client, then by interval")
+        expected = (self.n_intervals, len(self.client_ids))
+        if self.concepts is not None and self.concepts.shape != expected:
+            raise InputError(f"concepts have shape {self.concepts.shape}; give one per interval and client, {expected}")
+
+    @property
+    def n_clients(self) -> int:
+        """How many clients there are."""
+        return len(self.client_ids)
+
+
+def sorted_schedule(
+    client_ids: tuple[ClientId, ...],
+    n_intervals: int,
+    *,
+    columns: tuple[npt.ArrayLike, npt.ArrayLike, npt.ArrayLike, npt.ArrayLike, npt.ArrayLike],
+    looks: tuple[Look, ...] = (AS_IS,),
+    concepts: Membership | None = None,
+) -> Schedule:
+    """Return the schedule of rows in any order; rows of the same client and interval keep theirs.
+
+    Parameters
+    ----------
+    client_ids, n_intervals, looks, concepts
+        As in :class:`Schedule`.
+    columns
+        Client, interval, sample, y and look of each row.
+
+    Examples
+    --------
+    >>> plan = sorted_schedule(("a", "b"), 2, columns=([1, 0], [0, 1], [7, 8], [0, 1], [0, 0]))
+    >>> plan.client.tolist(), plan.sample.tolist()
+    ([0, 1], [8, 7])
+    """
+    client, interval, sample, y, look = (np.asarray(column) for column in columns)
+    order = np.argsort(client.astype(np.int64) * n_intervals + interval, kind="stable")
+    return Schedule(
+        client_ids=client_ids,
+        n_intervals=n_intervals,
+        client=client[order].astype(np.int32),
+        interval=interval[order].astype(np.int32),
+        sample=sample[order].astype(np.int64),
+        y=y[order].astype(np.int32),
+        look=look[order].astype(np.int16),
+        looks=looks,
+        concepts=concepts,
+    )

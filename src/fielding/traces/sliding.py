@@ -1,0 +1,153 @@
+"""Sliding windows by index: the samples are held once, and a window is a range of positions."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from fielding._typing import Codes, Counts, Features, Mask
+from fielding.client.arrivals import Arrivals
+from fielding.traces.histograms import WindowPlan
+from fielding.traces.pool import Pool
+from fielding.traces.schedule import Schedule
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Ranges:
+    """A window per client.
+
+    Parameters
+    ----------
+    start, stop
+        Where each client's window begins and ends in ``entries``, shape ``(n_clients,)``.
+    entries
+        Rows of the schedule, by client and interval; shared by all ranges of its kind.
+    """
+
+    start: Counts
+    stop: Counts
+    entries: Counts
+
+    @property
+    def sizes(self) -> Counts:
+        """How many samples each window holds, shape ``(n_clients,)``."""
+        return self.stop - self.start
+
+    def of(self, clients: Counts) -> tuple[Counts, Counts]:
+        """Return the schedule rows of some clients' windows one after the other, and how many each has.
+
+        Examples
+        --------
+        >>> ranges = Ranges(start=np.array([0, 2]), stop=np.array([1, 4]), entries=np.array([5, 6, 7, 8]))
+        >>> rows, sizes = ranges.of(np.array([1, 0]))
+        >>> rows.tolist(), sizes.tolist()
+        ([7, 8, 5], [2, 1])
+        """
+        sizes = self.sizes[clients]
+        ends = np.cumsum(sizes)
+        offsets = np.repeat(self.start[clients] - (ends - sizes), sizes)
+        return self.entries[np.arange(int(sizes.sum())) + offsets], sizes
+
+
+class SlidingWindows:
+    """What every client can see at each training round (METHODS.md B6), for training and for testing apart.
+
+    Parameters
+    ----------
+    pool
+        The samples.
+    schedule
+        Who sees which of them when.
+    plan
+        How intervals map to rounds.
+
+    Examples
+    --------
+    >>> from fielding.traces.schedule import sorted_schedule
+    >>> pool = Pool(x=np.eye(3, dtype=np.float32), y=np.zeros(3, dtype=np.int32), classes=("cat",))
+    >>> seen = sorted_schedule((7,), 3, columns=([0, 0, 0], [0, 1, 2], [0, 1, 2], [0, 0, 0], [0, 0, 0]))
+    >>> windows = SlidingWindows(pool, seen, WindowPlan(gap=2, window=4))
+    >>> [windows.visible(round_index) for round_index in (0, 1, 2)]
+    [(0, 2), (0, 2), (1, 3)]
+    """
+
+    def __init__(self, pool: Pool, schedule: Schedule, plan: WindowPlan) -> None:
+        self.pool, self.schedule, self.plan = pool, schedule, plan
+        is_test = pool.is_test()[schedule.sample]
+        self._train, self._test = (_Index(schedule, keep) for keep in (~is_test, is_test))
+        self._all = _Index(schedule, np.ones(is_test.size, dtype=np.bool_))
+
+    @property
+    def n_clients(self) -> int:
+        """How many clients there are."""
+        return self.schedule.n_clients
+
+    def n_complete(self, round_index: int) -> int:
+        """Return how many intervals have come by the start of a round; those of the first window always have."""
+        plan = self.plan
+        return min(self.schedule.n_intervals, max(plan.n_first, (plan.window + round_index) // plan.gap))
+
+    def visible(self, round_index: int) -> tuple[int, int]:
+        """Return the first interval that a window shows in a round, and the first that has not come yet."""
+        stop = self.n_complete(round_index)
+        return max(0, stop - self.plan.n_visible), stop
+
+    def arrivals(self, interval: int) -> Arrivals:
+        """Return the training samples that an interval brings, for the fleet."""
+        rows = self._train.rows_of_interval(interval)
+        return Arrivals(
+            clients=self.schedule.client[rows].astype(np.int64), labels=self.schedule.y[rows].astype(np.int64)
+        )
+
+    def training(self, round_index: int) -> Ranges:
+        """Return what each client can train on in a round."""
+        return self._train.ranges(*self.visible(round_index))
+
+    def testing(self, round_index: int) -> Ranges:
+        """Return what each client is tested on in a round: the test samples of its window."""
+        return self._test.ranges(*self.visible(round_index))
+
+    def upcoming(self, round_index: int) -> Ranges:
+        """Return the samples of the interval that comes next, which nobody has trained on yet; none after the last."""
+        stop = self.n_complete(round_index)
+        return self._all.ranges(stop, min(stop + 1, self.schedule.n_intervals))
+
+    def concepts(self, round_index: int) -> Codes | None:
+        """Return the true concept of each client in the newest interval, or None if nobody knows."""
+        known = self.schedule.concepts
+        return None if known is None else known[self.n_complete(round_index) - 1]
+
+    def gather(self, rows: Counts) -> tuple[Features, Codes]:
+        """Return features, as they look to their clients, and labels of schedule rows, given in any order."""
+        schedule = self.schedule
+        x = self.pool.features(schedule.sample[rows])
+        if len(schedule.looks) > 1:
+            looks = schedule.look[rows]
+            for look in np.unique(looks).tolist():
+                if look:
+                    chosen = looks == look
+                    x[chosen] = schedule.looks[look].apply(x[chosen])
+        return x, schedule.y[rows]
+
+
+class _Index:
+    """Where the kept rows of each client and interval begin."""
+
+    def __init__(self, schedule: Schedule, keep: Mask) -> None:
+        self._entries = np.flatnonzero(keep)
+        self._n_intervals = schedule.n_intervals
+        intervals = schedule.interval[self._entries]
+        place = schedule.client[self._entries].astype(np.int64) * schedule.n_intervals + intervals
+        self._first = np.searchsorted(place, np.arange(schedule.n_clients * schedule.n_intervals + 1))
+        self._by_interval = self._entries[np.argsort(intervals, kind="stable")]
+        self._interval_ends = np.cumsum(np.bincount(intervals, minlength=schedule.n_intervals))
+
+    def ranges(self, first: int, stop: int) -> Ranges:
+        """Return the windows from one interval up to, not including, another."""
+        starts = np.arange(0, self._first.size - 1, self._n_intervals)
+        return Ranges(start=self._first[starts + first], stop=self._first[starts + stop], entries=self._entries)
+
+    def rows_of_interval(self, interval: int) -> Counts:
+        """Return the schedule rows of one interval, by client."""
+        end = self._interval_ends[interval]
+        start = self._interval_ends[interval - 1] if interval else 0
+        return self._by_interval[start:end]

@@ -1,0 +1,1 @@
+"""Stage 10: local training, on NumPy or PyTorch, of one or of many participants at once."""
