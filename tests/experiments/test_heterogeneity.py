@@ -4,12 +4,12 @@ import pytest
 
 from experiments.heterogeneity import SETTINGS, STRATEGIES, Run, interval, read, run_strategy, sections, table
 from fielding.rng import stream
-from fielding.traces.demo import demo_stream
+from tests.golden.place_stream import place_stream
 
 
 @pytest.fixture(scope="module")
 def runs() -> list[Run]:
-    example = demo_stream(stream(1, "demo"))
+    example = place_stream(stream(1, "demo"))
     return [run_strategy(strategy, example.trace, example.plan, seed=1) for strategy in STRATEGIES]
 
 

@@ -9,7 +9,7 @@ from fielding._typing import Json
 from fielding.engine.replay import replay
 from fielding.errors import CheckpointError, InputError
 from fielding.records.manifest import difference
-from fielding.records.replay_folder import LOGS, ReplayFolder, remove_replay
+from fielding.records.replay_folder import LOGS, ReplayFolder
 
 MANIFEST: dict[str, Json] = {"source": "a file", "seed": 1}
 
@@ -140,14 +140,3 @@ def test_a_log_that_is_shorter_than_its_checkpoint_is_refused(folder: ReplayFold
 def test_a_difference_is_named_by_its_path() -> None:
     assert difference({"a": {"b": 1}}, {"a": {"b": 1}}, "x") == ""
     assert difference({"a": {"b": 1}}, {"a": {"b": 2}}, "x") == "x.a.b was 1, now it is 2"
-
-
-def test_only_a_replay_of_the_same_source_is_removed(folder: ReplayFolder) -> None:
-    folder.begin()
-    remove_replay(folder.path, source="another file")
-    assert folder.is_begun()
-
-    remove_replay(folder.path, source="a file")
-    remove_replay(folder.path / "none", source="a file")
-
-    assert not folder.is_begun()

@@ -46,6 +46,18 @@ def test_no_text_runs_as_a_script(page: "Page", tmp_path: "Path") -> None:
 
 
 @pytest.mark.browser
+def test_no_button_offers_to_upload_a_figure(page: "Page", tmp_path: "Path") -> None:
+    (tmp_path / "page.html").write_text(evil_page())
+
+    page.goto((tmp_path / "page.html").as_uri())
+    page.wait_for_selector(".js-plotly-plot .main-svg")
+
+    titles = [button.get_attribute("data-title") or "" for button in page.locator(".modebar-btn").all()]
+    assert "Pan" in titles
+    assert [title for title in titles if any(word in title for word in ("hare", "loud", "tudio"))] == []
+
+
+@pytest.mark.browser
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 @pytest.mark.parametrize("width", [390, 1280])
 def test_the_page_fits_phones_and_both_color_schemes(page: "Page", tmp_path: "Path", scheme: str, width: int) -> None:

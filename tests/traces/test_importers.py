@@ -6,8 +6,10 @@ import pytest
 
 from fielding.errors import FileFormatError
 from fielding.traces.csv_table import CHUNK
-from fielding.traces.importers import Columns, import_trace
-from fielding.traces.trace import read_trace, write_trace
+from fielding.traces.hashing import hash_texts
+from fielding.traces.importers import Columns, import_samples, import_trace
+from fielding.traces.pool import Pool
+from fielding.traces.trace import Trace, read_trace, write_trace
 
 DAY = 86_400.0
 
@@ -193,3 +195,116 @@ def test_an_imported_trace_can_be_written_and_imported_again(tmp_path: Path) -> 
         assert again.classes == trace.classes
         assert again.client.tolist() == trace.client.tolist()
         assert again.y.tolist() == trace.y.tolist()
+
+
+def test_columns_of_numbers_become_features_in_the_order_of_their_names(tmp_path: Path) -> None:
+    path = write(tmp_path, "b,client,time,label,a\n0.5,x,1,dog,-1\n2,x,2,cat,3e2\n")
+
+    trace = import_trace(path, Columns(features=("a", "b")))
+
+    assert trace.x is not None
+    assert trace.x.dtype == np.float32
+    assert trace.x.tolist() == [[-1.0, 0.5], [300.0, 2.0]]
+
+
+def test_a_pattern_stands_for_all_other_columns_that_match(tmp_path: Path) -> None:
+    path = write(tmp_path, "client,time,label,acc_x,acc_y,z\nx,1,dog,1,2,3\n")
+
+    assert np.asarray(import_trace(path, Columns(features=("acc_*",))).x).tolist() == [[1.0, 2.0]]
+    assert np.asarray(import_trace(path, Columns(features=("z", "*"))).x).tolist() == [[3.0, 1.0, 2.0]]
+
+
+def test_texts_are_hashed_and_follow_the_numbers(tmp_path: Path) -> None:
+    path = write(tmp_path, 'client,time,label,words,n\nx,1,dog,"fix, the build",7\ny,2,cat,,8\n')
+
+    x = np.asarray(import_trace(path, Columns(features=("n",), text="words", n_text_features=16)).x)
+
+    assert x[:, 0].tolist() == [7.0, 8.0]
+    assert (x[:, 1:] == hash_texts(["fix, the build", ""], 16)).all()
+    assert (np.asarray(import_trace(path, Columns(text="words")).x) == hash_texts(["fix, the build", ""])).all()
+
+
+def test_features_go_with_the_rows_that_are_kept(tmp_path: Path) -> None:
+    rows = "".join(f"c{row % 3},{row},a,{row},{row % 2}\n" for row in range(CHUNK + 9))
+    path = write(tmp_path, "client,time,label,f,n\n" + rows)
+
+    counted = import_trace(path, Columns(features=("f",), count="n"))
+    narrowed = import_trace(path, Columns(features=("f",)), narrow=lambda trace: trace.rows(trace.time >= CHUNK))
+
+    assert np.asarray(counted.x)[:3].tolist() == [[1.0], [3.0], [5.0]]
+    assert np.asarray(narrowed.x)[:, 0].tolist() == narrowed.time.tolist() == [float(CHUNK + row) for row in range(9)]
+
+
+@pytest.mark.parametrize(
+    ("cell", "columns", "message"),
+    [
+        ("nan", Columns(features=("f",)), "line 3, column 'f': 'nan' is no finite number; every feature must be one"),
+        ("inf", Columns(features=("f",)), "line 3, column 'f': 'inf' is no finite number"),
+        ("", Columns(features=("f",)), "line 3, column 'f': '' is no number; every feature here must be one"),
+        ("1e39", Columns(features=("f",)), "line 3, column 'f': '1e39' is too large for a feature"),
+        ("1", Columns(features=("g",)), "has no column 'g'"),
+        ("1", Columns(features=("g*",)), "has no column that matches 'g*'"),
+        ("1", Columns(features=("f", "f")), "feature 'f' is named twice"),
+        ("1", Columns(text="g"), "has no column 'g'"),
+    ],
+)
+def test_a_bad_feature_is_named_by_line_and_column(tmp_path: Path, cell: str, columns: Columns, message: str) -> None:
+    path = write(tmp_path, f"client,time,label,f\nx,1,dog,1\nx,2,cat,{cell}\n")
+
+    with pytest.raises(FileFormatError) as caught:
+        import_trace(path, columns)
+
+    assert message in str(caught.value)
+
+
+def test_arrays_of_an_archive_become_features_too(tmp_path: Path) -> None:
+    np.savez(tmp_path / "t.npz", client=[1, 2], time=[0, 1], y=[0, 1], f=[1, 2], words=["a", "b"], x=[[9], [8]])
+
+    both = np.asarray(import_trace(tmp_path / "t.npz", Columns(features=("f",), text="words", n_text_features=4)).x)
+    own = import_trace(tmp_path / "t.npz", narrow=lambda trace: trace.rows(trace.time > 0))
+
+    assert both[:, 0].tolist() == [1.0, 2.0]
+    assert (both[:, 1:] == hash_texts(["a", "b"], 4)).all()
+    assert np.asarray(own.x).tolist() == [[8]]
+    assert own.client_ids == (2,)
+
+
+def test_an_array_of_features_with_nan_is_named_by_row(tmp_path: Path) -> None:
+    np.savez(tmp_path / "t.npz", client=[1, 2], time=[0, 1], y=[0, 1], f=[1, np.nan])
+
+    with pytest.raises(FileFormatError, match="f in row 1 is nan; every feature must be a finite number"):
+        import_trace(tmp_path / "t.npz", Columns(features=("f",)))
+
+
+def test_an_archive_without_clients_and_times_is_a_pool(tmp_path: Path) -> None:
+    np.savez(tmp_path / "p.npz", x=np.arange(12, dtype=np.uint8).reshape(3, 2, 2), y=[1, 0, 1], classes=["a", "b"])
+    np.savez(tmp_path / "t.npz", x=[[1.0]], y=[0], client=[1], time=[0])
+
+    pool = import_samples(tmp_path / "p.npz")
+
+    assert isinstance(pool, Pool)
+    assert (len(pool), pool.shape, pool.classes) == (3, (2, 2), ("a", "b"))
+    assert pool.x.dtype == np.uint8
+    assert isinstance(import_samples(tmp_path / "t.npz"), Trace)
+
+
+@pytest.mark.parametrize(
+    ("arrays", "message"),
+    [
+        ({"y": [0]}, "has no array 'x'"),
+        ({"x": [[1.0], [2.0]], "y": [0]}, "x has shape (2, 1) and y (1,)"),
+        ({"x": [[np.nan]], "y": [0]}, "x in row 0 holds NaN or infinity"),
+        ({"x": [["a"]], "y": [0]}, "features must be numbers"),
+        ({"x": [[1.0]], "y": [2], "classes": ["a", "b"]}, "y in row 0 is 2; it must lie between 0 and 1"),
+    ],
+)
+def test_a_bad_pool_is_refused_with_the_name_of_its_file(
+    tmp_path: Path, arrays: dict[str, list[object]], message: str
+) -> None:
+    np.savez(tmp_path / "p.npz", **arrays)  # type: ignore[arg-type]
+
+    with pytest.raises(FileFormatError) as caught:
+        import_samples(tmp_path / "p.npz")
+
+    assert str(caught.value).startswith(str(tmp_path / "p.npz"))
+    assert message in str(caught.value)

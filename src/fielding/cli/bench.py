@@ -7,17 +7,13 @@ import typer
 
 from fielding.cli.console import progress_bar, say, say_json, say_table
 from fielding.cli.options import JsonOutput, Quiet
+from fielding.errors import unknown_name
 from fielding.reporting.words import plain
 
 PAPER = {"adjust_s": 2.0, "recluster_s": 15.6, "clients": 5078, "labels": 100}
 """What the paper reports of its own coordinator."""
 
 bench_app = typer.Typer(help="Measure Fielding beside its peers, in turns, in one run.", no_args_is_help=True)
-
-
-@bench_app.callback()
-def _bench() -> None:
-    """Keep `coordinator` a sub-command even while it is the only one."""
 
 
 @bench_app.command()
@@ -63,6 +59,49 @@ def coordinator(
     }
     if not (as_json or quiet):
         _say_tables(record)
+    say_json(record)
+
+
+@bench_app.command()
+def simulator(
+    workloads: Annotated[str, typer.Option(help="Which, separated by commas: w1, w2, w3.")] = "w1,w2,w3",
+    repeat: Annotated[int, typer.Option(min=1, help="Turns of each contender.")] = 5,
+    rounds: Annotated[int, typer.Option(min=5, help="Rounds of the run that is measured whole.")] = 100,
+    as_json: JsonOutput = False,
+    quiet: Quiet = False,
+) -> None:
+    """Time rounds of local training and evaluation against plain PyTorch loops; needs the extra `torch`.
+
+    w1 is a small network, w2 a small convolutional one, w3 a ResNet-18. Only ratios taken in one run are solid:
+    machines differ and are busy.
+    """
+    from fielding._extras import require
+    from fielding.bench.evaluating import compare_evaluation
+    from fielding.bench.local_training import compare_training
+    from fielding.bench.whole_rounds import large_trace, whole_rounds
+    from fielding.bench.workloads import WORKLOADS
+
+    names = [name.strip() for name in workloads.split(",")]
+    for name in names:
+        if name not in WORKLOADS:
+            raise unknown_name("workload", name, WORKLOADS)
+    require("torch")
+    with progress_bar("bench", None, quiet=quiet) as bar:
+        rows = [row for name in names for row in compare_training(name, repeat=repeat, on_turn=bar.advance)]
+        for name in names:
+            if name != "w3":
+                rows += compare_evaluation(name, repeat=repeat, on_turn=bar.advance)
+        record = {
+            "repeat": repeat,
+            "rows": [asdict(row) for row in rows],
+            "whole_rounds": whole_rounds(n_rounds=rounds),
+            "large_trace": large_trace(),
+        }
+    if not (as_json or quiet):
+        heads = ["workload", "contender", "median ms", "times as fast", "spread", "largest difference"]
+        say_table("Seconds a round", [heads, *[[plain(value) for value in asdict(row).values()] for row in rows]])
+        say(f"a whole round of `fielding run`, w1: {plain(record['whole_rounds'])}")
+        say(f"a large trace: {plain(record['large_trace'])}")
     say_json(record)
 
 

@@ -7,14 +7,16 @@ from typing import Annotated
 import typer
 
 from fielding.cli.console import counting, progress_bar, say, say_json
+from fielding.cli.data_catalog import fetch, list_data
 from fielding.cli.description import say_description
 from fielding.cli.options import JsonOutput, KindOption, MetricOption, Quiet
 from fielding.client.drift import DRIFT_TESTS, drift_test_named
 from fielding.records.report_file import read_reports, write_reports
 from fielding.reporting.words import plain
 from fielding.traces.csv_table import open_table
+from fielding.traces.hashing import TEXT_FEATURES
 from fielding.traces.histograms import WindowPlan, report_stream
-from fielding.traces.importers import Columns, import_trace
+from fielding.traces.importers import Columns, feature_names, import_trace
 from fielding.traces.intervals import parse_span
 from fielding.traces.npz_file import array_names
 from fielding.traces.trace import Trace, write_trace
@@ -26,6 +28,11 @@ ClientColumn = Annotated[str, typer.Option("--client", help="Column that says wh
 TimeColumn = Annotated[str, typer.Option("--time", help="Column that says when: unix seconds, ISO dates or months.")]
 LabelColumn = Annotated[str, typer.Option("--label", help="Column that says what: the class.")]
 CountColumn = Annotated[str | None, typer.Option("--count", help="Column that says how many equal samples.")]
+FeatureColumns = Annotated[
+    str | None, typer.Option("--features", help="Columns of numbers, separated by commas; acc_* is a pattern.")
+]
+TextColumn = Annotated[str | None, typer.Option("--text", help="Column of text, hashed to features.")]
+TextFeatures = Annotated[int, typer.Option("--text-features", help="Features that a text is hashed to.")]
 Last = Annotated[str | None, typer.Option("--last", help="Keep only the last so much time, e.g. 1050d.")]
 MostActive = Annotated[int | None, typer.Option("--clients", help="Keep only the so many most active clients.")]
 IntervalOption = Annotated[str, typer.Option("--interval", help="Real time between arrivals: 6h, 1d, month, ...")]
@@ -89,6 +96,9 @@ def import_file(
     time: TimeColumn = "time",
     label: LabelColumn = "label",
     count: CountColumn = None,
+    features: FeatureColumns = None,
+    text: TextColumn = None,
+    text_features: TextFeatures = TEXT_FEATURES,
     last: Last = None,
     clients: MostActive = None,
     reports: Annotated[bool, typer.Option("--reports", help="Write label-histogram reports for `replay`.")] = False,
@@ -101,7 +111,10 @@ def import_file(
     quiet: Quiet = False,
 ) -> None:
     """Turn a CSV or npz file with client, time and label into a trace, or with --reports into reports for replay."""
-    columns = Columns(client=client, time=time, label=label, count=count)
+    columns = Columns(
+        client=client, time=time, label=label, count=count, text=text, n_text_features=text_features,
+        features=feature_names(features),
+    )  # fmt: skip
     trace = narrowed(read_trace_with_progress(file, columns, quiet=quiet), last, clients)
     written: dict[str, int | str] = {"file": str(out), "clients": len(trace.client_ids), "classes": len(trace.classes)}
     if reports:
@@ -123,3 +136,7 @@ def is_reports(file: Path) -> bool:
     is_npz = file.suffix == ".npz"
     names = array_names(file, ["client", "time", "y"]) if is_npz else open_table(file).header
     return "representation" in names or ("step" in names and "client" in names)
+
+
+data_app.command("list")(list_data)
+data_app.command()(fetch)

@@ -1,6 +1,7 @@
 """`fielding run`: train a federation as a config says."""
 
-from collections.abc import Callable, Mapping
+import shlex
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated
 
@@ -10,7 +11,8 @@ from fielding._typing import Json
 from fielding.cli.console import complain, progress_bar, say, say_json, say_table
 from fielding.cli.options import JsonOutput, Quiet
 from fielding.cli.stopping import StopRequest, stop_on_signal
-from fielding.reporting.words import plain
+from fielding.errors import OptionError
+from fielding.reporting.words import as_time, megabytes, plain
 
 Overrides = Annotated[
     list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Change a key of the config; may be repeated.")
@@ -49,11 +51,28 @@ def run(
     start = Start(resume=resume, init_from=init_from)
     with stop_on_signal() as stop, progress_bar("preparing", settled.rounds, quiet=quiet) as bar:
         watch = watcher(bar.advance, bar.describe, stop)
-        result = run_experiment(settled, folder, start=start, watch=watch, page=page)
+        try:
+            result = run_experiment(settled, folder, start=start, watch=watch, page=page)
+        except OptionError as error:
+            raise OptionError(f"{config}: {error}") from None
     if result.summary is None:
-        complain(f"stopped after round {len(result.rounds)}; go on with: fielding run {config} --out {folder} --resume")
+        again = resume_command(config, folder, changes or (), init_from)
+        complain(f"stopped after {len(result.rounds)} of {settled.rounds} rounds; go on with: {again}")
         raise typer.Exit(stop.exit_code)
     say_run(result.summary, folder, as_json=as_json, quiet=quiet)
+
+
+def resume_command(config: Path, folder: Path, changes: Sequence[str], init_from: Path | None) -> str:
+    """Return what to type to go on with a run; whatever it depends on has to be said again.
+
+    Examples
+    --------
+    >>> resume_command(Path("a b.toml"), Path("runs/x"), ["seed=2"], None)
+    "fielding run 'a b.toml' --out runs/x --resume --set seed=2"
+    """
+    words = ["fielding", "run", str(config), "--out", str(folder), "--resume"]
+    words += [word for change in changes for word in ("--set", change)]
+    return shlex.join(words + ([] if init_from is None else ["--init-from", str(init_from)]))
 
 
 def watcher(
@@ -76,20 +95,6 @@ def watcher(
     return watch
 
 
-def as_time(seconds: float) -> str:
-    """Return a span of time in words.
-
-    Examples
-    --------
-    >>> as_time(75), as_time(7260), as_time(200_000)
-    ('1m15s', '2h01m', '2d07h')
-    """
-    minutes, hours, days = int(seconds // 60), int(seconds // 3600), int(seconds // 86400)
-    if days:
-        return f"{days}d{hours % 24:02d}h"
-    return f"{hours}h{minutes % 60:02d}m" if hours else f"{minutes}m{int(seconds) % 60:02d}s"
-
-
 def say_run(summary: Mapping[str, Json], folder: Path, *, as_json: bool, quiet: bool) -> None:
     """Print the figures of a run."""
     if as_json:
@@ -98,7 +103,6 @@ def say_run(summary: Mapping[str, Json], folder: Path, *, as_json: bool, quiet: 
         names = {
             "method": "method",
             "n_rounds": "rounds",
-            "time_s": "simulated seconds",
             "final_accuracy": "final accuracy, mean over clients",
             "worst_decile": "of the worst tenth of the clients",
             "final_prequential_accuracy": "on the interval to come",
@@ -107,9 +111,9 @@ def say_run(summary: Mapping[str, Json], folder: Path, *, as_json: bool, quiet: 
             "n_reports": "reports",
             "moves": "moves one by one",
             "reclusterings": "re-clusterings of all",
-            "bytes_down": "bytes down",
-            "bytes_up": "bytes up",
         }
         rows = [[label, plain(summary[name])] for name, label in names.items() if summary[name] is not None]
+        rows.append(["simulated time", as_time(float(str(summary["time_s"])))])
+        rows += [[label, megabytes(summary[name])] for name, label in (("bytes_down", "down"), ("bytes_up", "up"))]
         say_table("What the run gave", [["", ""], *rows])
         say(f"results: {folder}")

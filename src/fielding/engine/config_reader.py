@@ -37,15 +37,15 @@ def read_config(path: Path, changes: Sequence[str] = ()) -> Config:
             table = tomllib.load(file)
     except OSError as error:
         raise FileFormatError(f"cannot read {path}: {error.strerror or error}") from error
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise FileFormatError(f"{path} is no TOML: {error or 'nested too deep'}") from error
+    except (ValueError, RecursionError) as error:  # of which TOMLDecodeError and UnicodeDecodeError are two
+        raise FileFormatError(f"{path} is no TOML: {error}") from error
     try:
         return config_from(changed(table, changes))
     except InputError as error:
         raise OptionError(f"{path}: {error}") from None
 
 
-def config_from(table: Mapping[str, Json]) -> Config:
+def config_from(table: Mapping[str, Any]) -> Config:
     """Return the config that a table describes; keys that are missing have the default of the preset or of Fielding.
 
     Examples
@@ -132,7 +132,7 @@ def _section(family: type[Section], table: Mapping[str, Json], prefix: str) -> S
     for one in fields(family):  # type: ignore[arg-type]
         path = f"{prefix}{one.name}"
         if one.name == OPTIONS:
-            known = {other.name for other in fields(family)}  # type: ignore[arg-type]
+            known = {other.name for other in fields(family)} - {OPTIONS}  # type: ignore[arg-type]
             values[OPTIONS] = {name: value for name, value in table.items() if name not in known}
         elif one.name in table:
             value = table[one.name]
@@ -172,7 +172,7 @@ def unknown_key(path: str, known: Iterable[str]) -> OptionError:
 def _value(text: str) -> Json:
     """Return what a value on the command line means: TOML if it is, else the text itself."""
     try:
-        value: Json = tomllib.loads(f"value = {text}")["value"]
-    except tomllib.TOMLDecodeError:
+        table = tomllib.loads(f"value = {text}")
+    except (ValueError, RecursionError):
         return text
-    return value
+    return table["value"] if len(table) == 1 else text

@@ -14,15 +14,13 @@ from fielding.engine.round import NO_REPORTS, Done, Federation, run_round, timin
 from fielding.engine.run_rows import client_row, event_row, membership_row, round_row, stable_membership
 from fielding.errors import CheckpointError
 from fielding.federation.ledger import Ledger
-from fielding.records.run_checkpoint import RunCheckpoint
+from fielding.records.run_checkpoint import LEDGER, METHOD, RunCheckpoint
 from fielding.records.run_folder import CLIENTS, EVENTS, MEMBERSHIPS, ROUNDS, TIMINGS, RunFolder
 from fielding.reporting.run_summary import run_summary
 from fielding.training.layout import Layout
 
 MOST_COMMITTING = 0.05
 """Largest share of the wall-clock time that checkpoints take, unless a number of rounds is asked for."""
-_LEDGER = "ledger/"
-_METHOD = "method/"
 
 Watch: TypeAlias = Callable[[Mapping[str, Json]], bool]
 """Called after each round with its line of ``rounds.jsonl``; a False stops the run."""
@@ -76,6 +74,7 @@ class Runner:
         self._next_round = 0
         self._waiting: ReportBatch = NO_REPORTS
         self._before: Membership | None = None
+        self._last_row: Mapping[str, Json] | None = None
         self._committed_at, self._commit_took = time.monotonic(), 0.0
         self._uncommitted = False
 
@@ -84,20 +83,28 @@ class Runner:
         if checkpoint.layout != self._layout:
             raise CheckpointError("the checkpoint holds models of another shape; begin anew in another folder")
         self.federation.method.restore(
-            checkpoint.values, _under(_METHOD, checkpoint.arrays) | {"models": checkpoint.models}
+            checkpoint.values, _under(METHOD, checkpoint.arrays) | {"models": checkpoint.models}
         )
-        ends = [float(str(row["time_s"])) for row in self._folder.logs.lines(ROUNDS)]
+        rows = list(self._folder.logs.lines(ROUNDS))
+        if len(rows) != checkpoint.round_index + 1:
+            raise CheckpointError(
+                f"{ROUNDS} holds {len(rows)} rounds, its checkpoint {checkpoint.round_index + 1}; "
+                "begin anew in another folder"
+            )
+        ends = [float(str(row["time_s"])) for row in rows]
         sent = self.federation.clients.return_to(
-            checkpoint.round_index, [0.0, *ends], ledger=Ledger.restored(_under(_LEDGER, checkpoint.arrays))
+            checkpoint.round_index, [0.0, *ends], ledger=Ledger.restored(_under(LEDGER, checkpoint.arrays))
         )
         self._waiting = sent if self.federation.is_delayed and checkpoint.round_index else NO_REPORTS
         self._before = stable_membership(self.federation.method)
-        self._next_round = checkpoint.round_index + 1
+        self._next_round, self._last_row = checkpoint.round_index + 1, rows[-1]
 
     def run(self, watch: Watch = lambda _row: True) -> dict[str, Json] | None:
         """Run the rounds that are left; return the summary, or None if it was stopped and can go on."""
-        reason = "rounds"
-        for round_index in range(self._next_round, self._rules.n_rounds):
+        # A run that a rule stopped is complete: resumed, it must not go on.
+        reason = "rounds" if self._last_row is None else self._stopped_by(self._last_row) or "rounds"
+        n_rounds = self._rules.n_rounds if reason == "rounds" else 0
+        for round_index in range(self._next_round, n_rounds):
             row = self._record(run_round(self.federation, round_index, self._waiting))
             self._next_round = round_index + 1
             goes_on = watch(row)
@@ -132,8 +139,8 @@ class Runner:
             membership=method.membership(),
             values=values,
             arrays={
-                **{f"{_METHOD}{name}": array for name, array in arrays.items() if name != "models"},
-                **{f"{_LEDGER}{name}": array for name, array in clients.ledger.arrays().items()},
+                **{f"{METHOD}{name}": array for name, array in arrays.items() if name != "models"},
+                **{f"{LEDGER}{name}": array for name, array in clients.ledger.arrays().items()},
             },
             progress={},
         )

@@ -71,6 +71,8 @@ def checked(name: str, value: Json, declared: "Field[Any]", annotation: object) 
         return value
     if float in kinds and isinstance(value, int) and not isinstance(value, bool) and int not in kinds:
         value = float(value) if abs(value) < 2**53 else value
+    if value == math.inf and float in kinds and str in kinds:
+        return "inf"  # the text, since JSON knows no infinity
     is_right = any(isinstance(value, kind) for kind in kinds if isinstance(kind, type))
     if isinstance(value, bool) and bool not in kinds:
         is_right = False
@@ -81,7 +83,7 @@ def checked(name: str, value: Json, declared: "Field[Any]", annotation: object) 
 
 def _is_within(value: float, rule: Rule) -> bool:
     return (
-        math.isfinite(value)
+        (isinstance(value, int) or math.isfinite(value))
         and (rule.low is None or value >= rule.low)
         and (rule.above is None or value > rule.above)
         and (rule.high is None or value <= rule.high)

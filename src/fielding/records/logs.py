@@ -28,12 +28,16 @@ class Logs:
         self._unsynced: set[str] = set()
 
     def close(self) -> None:
-        """Write out what is in memory and close the files."""
+        """Write out what is in memory and close the files, all of them even if one fails."""
+        failures: list[OutputError] = []
         for name in list(self._files):
             try:
                 self._files.pop(name).close()
             except OSError as error:
-                raise self._failure(name, error) from error
+                failures.append(self._failure(name, error))
+        self._unsynced.clear()
+        if failures:
+            raise failures[0]
 
     def begin(self) -> None:
         """Make all logs, empty."""

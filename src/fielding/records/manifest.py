@@ -35,21 +35,28 @@ def check_manifest(path: Path, manifest: Mapping[str, Json], *, what: str, ignor
         raise InputError(f"{path} cannot be read ({error}); name another folder") from error
     if not isinstance(stored, dict) or stored.keys() != manifest.keys():
         raise InputError(f"{path} is not of a {what}; name another folder")
-    for key in manifest.keys() - set(ignored):
-        differing = difference(stored[key], manifest[key], key)
+    for key in manifest:  # in their order: the config before the data that follow from it
+        differing = "" if key in ignored else difference(stored[key], manifest[key], key)
         if differing:
             raise InputError(f"cannot resume {path.parent}: {differing}")
 
 
 def difference(stored: Json, now: Json, name: str) -> str:
-    """Return the first setting that differs, in words; nothing if all are equal.
+    """Return the first setting that differs, in words; nothing if all are equal. A missing key is as good as None.
 
     Examples
     --------
     >>> difference({"seed": 1, "metric": "l1"}, {"seed": 1, "metric": "js"}, "policy")
     "policy.metric was 'l1', now it is 'js'"
+    >>> difference({"seed": 1}, {"seed": 1, "file": "a.npz"}, "config")
+    "config.file was not given, now it is 'a.npz'"
     """
-    if isinstance(stored, dict) and isinstance(now, dict) and stored.keys() == now.keys():
-        found: Sequence[str] = [difference(stored[key], now[key], f"{name}.{key}") for key in stored]
+    if isinstance(stored, dict) and isinstance(now, dict):
+        keys = dict.fromkeys([*stored, *now])
+        found = (difference(stored.get(key), now.get(key), f"{name}.{key}") for key in keys)
         return next(filter(None, found), "")
-    return "" if stored == now else f"{name} was {echo(stored)}, now it is {echo(now)}"
+    return "" if stored == now else f"{name} was {_told(stored)}, now it is {_told(now)}"
+
+
+def _told(value: Json) -> str:
+    return "not given" if value is None else echo(value)

@@ -1,6 +1,5 @@
 """What `fielding replay` leaves behind: decisions, events, memberships and a checkpoint to go on from."""
 
-import json
 from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
@@ -114,14 +113,3 @@ class ReplayFolder:
     def lines(self, name: str) -> list[dict[str, Json]]:
         """Return the lines of one of the logs."""
         return list(self._logs.lines(name))
-
-
-def remove_replay(path: Path, *, source: str) -> None:
-    """Remove an earlier replay of the same source from a folder; anything else in it stays."""
-    try:
-        earlier = json.loads((path / MANIFEST).read_text(encoding="utf-8"))
-    except (OSError, ValueError):
-        return
-    if isinstance(earlier, dict) and earlier.get("source") == source:
-        for name in (*LOGS, *RESULTS, CHECKPOINT, MANIFEST):
-            (path / name).unlink(missing_ok=True)

@@ -69,9 +69,12 @@ class RunFolder:
         if self.is_begun():
             raise InputError(f"{self.path} holds a run already; continue it with --resume or name another folder")
         foreign = [name for name in (*LOGS, SUMMARY, PAGE, CHECKPOINTS, REPORTS) if _is_foreign(self.path / name)]
+        if _is_foreign(self.path / CONFIG, own=config_text.encode()):
+            foreign.append(CONFIG)
         if foreign:
             raise InputError(f"{self.path} holds a {foreign[0]} that no run wrote; name another folder")
         self._make_folders()
+        self._sweep()
         with replaced_file(self.path / CONFIG) as file:
             file.write(config_text.encode())
         self.logs.begin()
@@ -81,17 +84,17 @@ class RunFolder:
         """Return the last committed round and cut off what came after it; None if there was none."""
         check_manifest(self.path / MANIFEST, self._manifest, what="run", ignored=("fielding", "machine"))
         self._make_folders()
-        for scratch in (*self.path.glob(".*.tmp"), *self.path.glob("*/.*.tmp")):
-            scratch.unlink(missing_ok=True)
+        self._sweep()
         found = self._newest()
         if found is None:
             self.logs.begin()
         else:
             self.logs.cut(found.progress)
         last = -1 if found is None else found.round_index
-        for part in (self.path / REPORTS).glob("*.npz"):
-            if int(part.stem) > last:
-                part.unlink(missing_ok=True)
+        # Checkpoints after the newest whole one are damaged: left there, they would count as one of the last two.
+        for later in (*self._numbered(REPORTS, ".npz"), *self._numbered(CHECKPOINTS, ".ckpt")):
+            if int(later.stem) > last:
+                later.unlink(missing_ok=True)
         for name in (SUMMARY, PAGE):
             (self.path / name).unlink(missing_ok=True)
         return found
@@ -105,7 +108,7 @@ class RunFolder:
         """Make everything so far survive a crash, and let go of the checkpoint before the last."""
         folder = self.path / CHECKPOINTS
         save_run(replace(checkpoint, progress=self.logs.sizes()), folder / f"{checkpoint.round_index:08d}.ckpt")
-        for old in sorted(folder.glob("*.ckpt"))[:-_KEPT]:
+        for old in self._numbered(CHECKPOINTS, ".ckpt")[:-_KEPT]:
             with contextlib.suppress(OSError):
                 old.unlink()
 
@@ -125,11 +128,19 @@ class RunFolder:
         except OSError as error:
             raise OutputError(f"cannot write into {self.path}: {error.strerror or error}") from error
 
+    def _sweep(self) -> None:
+        """Remove what a crash left half-written."""
+        for scratch in (*self.path.glob(".*.tmp"), *self.path.glob("*/.*.tmp")):
+            scratch.unlink(missing_ok=True)
+
+    def _numbered(self, name: str, suffix: str) -> list[Path]:
+        """Return the files of a sub-folder that are named by a round, rising."""
+        return _numbered(self.path / name, suffix)
+
     def _newest(self) -> RunCheckpoint | None:
         """Return the newest checkpoint that is whole; a damaged one is passed over."""
-        paths = sorted((self.path / CHECKPOINTS).glob("*.ckpt"), reverse=True)
         problem: CheckpointError | None = None
-        for path in paths:
+        for path in reversed(self._numbered(CHECKPOINTS, ".ckpt")):
             try:
                 return load_run(path)
             except CheckpointError as error:
@@ -141,7 +152,7 @@ class RunFolder:
 
 def newest_checkpoint(folder: Path) -> Path:
     """Return the newest checkpoint of a run."""
-    paths = sorted((folder / CHECKPOINTS).glob("*.ckpt"))
+    paths = _numbered(folder / CHECKPOINTS, ".ckpt")
     if not paths:
         raise InputError(f"{folder} holds no checkpoint; give the folder of a run, or a checkpoint")
     return paths[-1]
@@ -149,12 +160,21 @@ def newest_checkpoint(folder: Path) -> Path:
 
 def run_reports(folder: Path, kind: Kind = "histogram") -> ReportStream:
     """Return all reports that clients sent in a run, for `replay`."""
-    parts = sorted((folder / REPORTS).glob("*.npz"))
+    parts = _numbered(folder / REPORTS, ".npz")
     if not parts:
         raise InputError(f"{folder} holds no reports; give the folder of a run whose method listens to them")
     return gathered((pair for part in parts for pair in read_reports(part, kind)), kind=kind)
 
 
-def _is_foreign(path: Path) -> bool:
-    """Return whether something is there; an empty folder is nothing."""
-    return any(path.iterdir()) if path.is_dir() else path.exists()
+def _numbered(folder: Path, suffix: str) -> list[Path]:
+    return sorted((path for path in folder.glob(f"*{suffix}") if path.stem.isdecimal()), key=lambda one: int(one.stem))
+
+
+def _is_foreign(path: Path, own: bytes = b"") -> bool:
+    """Return whether something is there that is not ours.
+
+    Empty folders and files are nothing: a run that was killed while it began left them. So is what it wrote itself.
+    """
+    if path.is_dir():
+        return any(path.iterdir())
+    return path.exists() and path.read_bytes() not in (b"", own)

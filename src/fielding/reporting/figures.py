@@ -1,119 +1,198 @@
 """Figures from numbers: the only module that knows plotly. Colours are told apart by colour-blind eyes too."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from itertools import pairwise
+from typing import Any, TypeAlias
 
-from fielding._typing import Json
+import numpy as np
+import numpy.typing as npt
+
+from fielding._typing import Vector
 
 PALETTE = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00", "#7F7F7F", "#B8A900", "#8C564B", "#5B3A9B")
 DASHES = ("solid", "dash", "dot", "dashdot", "longdash", "longdashdot")
 EVENT_COLOR = "#D55E00"
-Row = Mapping[str, Json]
+ARRIVAL_COLOR = "#8A8F98"
+MOST_MARKS = 300
+"""More vertical lines would be a gray wall, and slow to draw."""
+_BAND_OPACITY = 0.18
+
+Values: TypeAlias = Sequence[float] | Vector
+Gaps: TypeAlias = Sequence[float | None] | Vector
+"""Values of which some are missing: None or NaN."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Line:
-    """One curve: a name, its points, its colour and dash by number, and whether it is the one to look at."""
+    """One curve, or one layer of a stack, or one row of bars.
+
+    Parameters
+    ----------
+    name
+        For the legend.
+    x, y
+        Its points.
+    style
+        Colour and dash by number.
+    is_main
+        Whether it is the one to look at.
+    is_step
+        Whether it keeps its height until the next point.
+    symbol
+        Draw the points with this symbol instead of a line.
+    band
+        Lower and upper end of a band around it.
+    """
 
     name: str
-    x: Sequence[float]
-    y: Sequence[float | None]
+    x: Values
+    y: Gaps
     style: int = 0
     is_main: bool = False
+    is_step: bool = False
+    symbol: str = ""
+    band: tuple[Vector, Vector] | None = None
+
+    @property
+    def color(self) -> str:
+        """Its colour."""
+        return PALETTE[self.style % len(PALETTE)]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Raster:
+    """Colours over rows and spans of time.
+
+    Parameters
+    ----------
+    title
+        What it shows.
+    edges
+        Where the spans begin, and where the last one ends, shape ``(n_spans + 1,)``.
+    cells
+        What each row is in each span: an index into ``names``, -1 for nothing, shape ``(n_rows, n_spans)``.
+    names
+        What the indices mean; their colours are those of the palette, in this order.
+    """
+
+    title: str
+    edges: Vector
+    cells: npt.NDArray[np.int32]
+    names: Sequence[str]
 
 
 def lines_figure(
     lines: Sequence[Line], *, x_title: str, y_title: str, events: Sequence[float] = (), from_zero: bool = True
 ) -> Any:
-    """Return curves over a common axis, with a faint vertical line at each event."""
+    """Return curves over a common axis, with a dotted vertical line at each event."""
     import plotly.graph_objects as go
 
     figure = _blank(x_title, y_title)
     if not from_zero:
         figure.update_layout(yaxis={"rangemode": "normal"}, height=440)
     for line in lines:
+        if line.band is not None:
+            figure.add_trace(_band(line, *line.band))
         dash = "solid" if line.is_main else DASHES[line.style % len(DASHES)]
-        look = {"color": PALETTE[line.style % len(PALETTE)], "width": 3 if line.is_main else 1.5, "dash": dash}
-        figure.add_trace(go.Scatter(x=line.x, y=line.y, name=line.name, mode="lines", line=look))
-    _mark(figure, events)
-    return figure
-
-
-def distance_figure(rows: Sequence[Row]) -> Any:
-    """Return how alike the members of clusters are, against no clustering."""
-    steps = _column(rows, "step")
-    return lines_figure(
-        [
-            Line(name="one group of all", x=steps, y=_column(rows, "mean_distance_unclustered"), style=6),
-            Line(name="with clusters", x=steps, y=_column(rows, "mean_client_distance"), style=0),
-        ],
-        x_title="step",
-        y_title="mean distance to the other members",
-        events=_fired(rows),
-    )
-
-
-def shift_figure(rows: Sequence[Row]) -> Any:
-    """Return how far the centers moved, the shift that would be too much, and where all were grouped anew."""
-    import plotly.graph_objects as go
-
-    steps = _column(rows, "step")
-    figure = lines_figure(
-        [Line(name="threshold", x=steps, y=_column(rows, "threshold"), style=6)],
-        x_title="step",
-        y_title="shift of the center that moved most",
-    )
-    for name, fired, symbol, color in (
-        ("moves were enough", False, "circle", PALETTE[0]),
-        ("re-clustered", True, "diamond", EVENT_COLOR),
-    ):
-        chosen = [row for row in rows if bool(row["reclustered"]) is fired and row["shift"] is not None]
-        marker = {"color": color, "size": 10 if fired else 5, "symbol": symbol}
-        figure.add_trace(
-            go.Scatter(x=_column(chosen, "step"), y=_column(chosen, "shift"), name=name, mode="markers", marker=marker)
-        )
-    return figure
-
-
-def sizes_figure(rows: Sequence[Row]) -> Any:
-    """Return the active clients of each cluster over time, as a stack."""
-    import plotly.graph_objects as go
-
-    steps = _column(rows, "step")
-    sizes = [row["cluster_sizes"] for row in rows]
-    ids = sorted({int(cluster) for step in sizes if isinstance(step, dict) for cluster in step})
-    figure = _blank("step", "active clients")
-    for at, cluster in enumerate(ids):
-        heights = [step.get(str(cluster), 0) if isinstance(step, dict) else 0 for step in sizes]
-        color = PALETTE[at % len(PALETTE)]
+        look = {"color": line.color, "width": 3 if line.is_main else 1.5, "dash": dash}
+        # A line through a single point is invisible.
+        mode = "markers" if line.symbol or len(line.x) == 1 else "lines"
         figure.add_trace(
             go.Scatter(
-                x=steps, y=heights, name=f"cluster {cluster}", stackgroup="all", mode="lines",
-                line={"color": color, "width": 0.5, "shape": "hv"}, fillcolor=color,
+                x=line.x, y=line.y, name=line.name, legendgroup=line.name, mode=mode,
+                line={**look, "shape": "hv" if line.is_step else "linear"},
+                marker={"symbol": line.symbol or "circle", "color": line.color, "size": 10 if line.is_main else 6},
+                cliponaxis=not line.is_step,  # steps may run along the edge
             )
         )  # fmt: skip
-    _mark(figure, _fired(rows))
+    return marked(figure, events)
+
+
+def stack_figure(layers: Sequence[Line], *, x_title: str, y_title: str, events: Sequence[float] = ()) -> Any:
+    """Return layers upon each other; each keeps its height until its next point."""
+    import plotly.graph_objects as go
+
+    figure = _blank(x_title, y_title)
+    for layer in layers:
+        look = {"color": layer.color, "width": 0.5, "shape": "hv"}
+        figure.add_trace(
+            go.Scatter(
+                x=layer.x, y=layer.y, name=layer.name, stackgroup="all", mode="lines", line=look, fillcolor=layer.color
+            )
+        )
+    return marked(figure, events)
+
+
+def bars_figure(bars: Sequence[Line], *, x_title: str, y_title: str) -> Any:
+    """Return bars from zero, the later rows in front of the earlier ones."""
+    import plotly.graph_objects as go
+
+    figure = _blank(x_title, y_title)
+    for row in bars:
+        figure.add_trace(go.Bar(x=row.x, y=row.y, name=row.name, marker={"color": row.color, "line": {"width": 0}}))
+    figure.update_layout(barmode="overlay")
     return figure
 
 
-def traffic_figure(rows: Sequence[Row]) -> Any:
-    """Return how many clients reported and how many moved at each step."""
+def raster_figure(rasters: Sequence[Raster], *, x_title: str, y_title: str) -> Any:
+    """Return rasters below each other over one axis, so that equal rows can be compared on a phone too."""
     import plotly.graph_objects as go
+    from plotly.subplots import make_subplots
 
-    steps = _column(rows, "step")
-    figure = _blank("step", "clients")
-    for name, column, color in (("reported", "n_reports", PALETTE[4]), ("moved", "n_moved", PALETTE[1])):
-        figure.add_trace(
-            go.Bar(x=steps, y=_column(rows, column), name=name, marker={"color": color, "line": {"width": 0}})
+    figure = make_subplots(
+        rows=len(rasters),
+        cols=1,
+        shared_xaxes=True,
+        vertical_spacing=0.09,
+        subplot_titles=[one.title for one in rasters],
+    )
+    figure.update_layout(_blank("", "").layout)
+    for row, raster in enumerate(rasters, start=1):
+        figure.add_trace(_heatmap(raster), row=row, col=1)
+        figure.update_yaxes(
+            title=y_title, showticklabels=False, showgrid=False, zeroline=False, autorange="reversed", row=row, col=1
         )
-    figure.update_layout(barmode="overlay")
+        figure.update_xaxes(showgrid=False, zeroline=False, row=row, col=1)
+    for at, name in enumerate(rasters[0].names):
+        marker = {"color": PALETTE[at % len(PALETTE)], "size": 10, "symbol": "square"}
+        figure.add_trace(go.Scatter(x=[None], y=[None], name=name, mode="markers", marker=marker), row=1, col=1)
+    figure.update_xaxes(title=x_title, row=len(rasters), col=1)
+    figure.update_layout(hovermode="closest", height=270 * len(rasters) + 100, margin={"t": 70})
+    figure.update_layout(legend={"y": 1.06})
+    return figure
+
+
+def marked(figure: Any, places: Sequence[float], *, color: str = EVENT_COLOR) -> Any:
+    """Return a figure with a dotted vertical line at each place; with none if there are too many to tell apart.
+
+    As shapes in one go: adding them singly is quadratic.
+    """
+    if len(places) <= MOST_MARKS:
+        marks = [
+            {
+                "type": "line", "x0": at, "x1": at, "y0": 0, "y1": 1, "yref": "paper", "layer": "below",
+                "line": {"color": color, "width": 1, "dash": "dot"}, "opacity": 0.6,
+            }
+            for at in places
+        ]  # fmt: skip
+        figure.update_layout(shapes=[*(figure.layout.shapes or ()), *marks])
+    return figure
+
+
+def zoomed(figure: Any, low: float, high: float) -> Any:
+    """Return a figure whose vertical axis shows a range; a double click in the browser shows everything."""
+    figure.update_layout(yaxis={"range": [low, high], "rangemode": "normal"}, height=440)
     return figure
 
 
 def figure_html(figure: Any, div_id: str) -> str:
     """Return the HTML of a figure without the library, which a page holds once."""
-    settings = {"displaylogo": False, "responsive": True, "modeBarButtonsToRemove": ["select2d", "lasso2d"]}
+    # Plotly offers to upload a chart unless it is told not to: the data of a page must not leave by a wrong click.
+    settings = {
+        "displaylogo": False, "responsive": True, "showSendToCloud": False, "plotlyServerURL": "",
+        "modeBarButtonsToRemove": ["select2d", "lasso2d"],
+    }  # fmt: skip
     return str(figure.to_html(full_html=False, include_plotlyjs=False, div_id=div_id, config=settings))
 
 
@@ -138,27 +217,39 @@ def _blank(x_title: str, y_title: str) -> Any:
             "margin": {"l": 50, "r": 15, "t": 35, "b": 45},
             "legend": {"orientation": "h", "y": 1.02, "yanchor": "bottom", "x": 0},
             "hovermode": "x unified",
+            "modebar": {"bgcolor": "rgba(0,0,0,0)"},
             "height": 340,
         }
     )
 
 
-def _mark(figure: Any, events: Sequence[float]) -> None:
-    """Draw a vertical line at each event; as shapes in one go, since adding them singly is quadratic."""
-    figure.update_layout(
-        shapes=[
-            {
-                "type": "line", "x0": at, "x1": at, "y0": 0, "y1": 1, "yref": "paper", "layer": "below",
-                "line": {"color": EVENT_COLOR, "width": 1, "dash": "dot"}, "opacity": 0.6,
-            }
-            for at in events
-        ]
+def _band(line: Line, low: Vector, high: Vector) -> Any:
+    """Return the band around a line as one closed shape, which the line's place in the legend switches too."""
+    import plotly.graph_objects as go
+
+    forth = np.asarray(line.x, dtype=np.float64)
+    red, green, blue = (int(line.color[at : at + 2], 16) for at in (1, 3, 5))
+    return go.Scatter(
+        x=np.concatenate([forth, forth[::-1]]),
+        y=np.concatenate([high, low[::-1]]),
+        fill="toself", fillcolor=f"rgba({red},{green},{blue},{_BAND_OPACITY})", line={"width": 0}, mode="lines",
+        name=line.name, legendgroup=line.name, showlegend=False, hoverinfo="skip",
     )  # fmt: skip
 
 
-def _column(rows: Sequence[Row], name: str) -> list[Any]:
-    return [row[name] for row in rows]
+def _heatmap(raster: Raster) -> Any:
+    """Return cells coloured by what they are; -1 stays empty."""
+    import plotly.graph_objects as go
 
-
-def _fired(rows: Sequence[Row]) -> list[Any]:
-    return [row["step"] for row in rows if row["reclustered"]]
+    n_names = max(1, len(raster.names))
+    steps = [(at + side) / n_names for at in range(n_names) for side in (0, 1)]
+    colors = [PALETTE[at % len(PALETTE)] for at in range(n_names) for _ in (0, 1)]
+    spans = [f", rounds {start:g} to {stop - 1:g}" for start, stop in pairwise(raster.edges.tolist())]
+    words = np.char.add(
+        np.array([*raster.names, "nothing"], dtype=np.str_)[raster.cells], np.array(spans, dtype=np.str_)
+    )
+    return go.Heatmap(
+        x=raster.edges, z=np.where(raster.cells < 0, np.nan, raster.cells.astype(np.float64)), text=words,
+        zmin=-0.5, zmax=n_names - 0.5, colorscale=[list(pair) for pair in zip(steps, colors, strict=True)],
+        showscale=False, hovertemplate="%{text}<extra></extra>", xgap=0, ygap=0,
+    )  # fmt: skip

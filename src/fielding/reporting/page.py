@@ -44,6 +44,7 @@ p { margin: .25rem 0 .75rem; color: var(--soft); max-width: 75ch; }
 .scroll { overflow-x: auto; }
 table { border-collapse: collapse; font-size: .9rem; font-variant-numeric: tabular-nums; }
 th, td { text-align: left; padding: .3rem .9rem .3rem 0; border-bottom: 1px solid var(--line); white-space: nowrap; }
+td:first-child { white-space: normal; min-width: 7.5rem; }
 th { color: var(--soft); font-weight: 600; }
 footer { margin-top: 2.5rem; color: var(--soft); font-size: .85rem; }
 """
@@ -51,8 +52,9 @@ footer { margin-top: 2.5rem; color: var(--soft); font-size: .85rem; }
 _FOLLOW_COLOR_SCHEME = """
 const dark = matchMedia("(prefers-color-scheme: dark)");
 function paint() {
-  const ink = dark.matches ? "#c9d1d9" : "#444c56";
-  for (const plot of document.querySelectorAll(".js-plotly-plot")) Plotly.relayout(plot, {"font.color": ink});
+  const ink = dark.matches ? "#c9d1d9" : "#444c56", card = dark.matches ? "#161b22" : "#ffffff";
+  const look = {"font.color": ink, "hoverlabel.bgcolor": card, "hoverlabel.font.color": ink};
+  for (const plot of document.querySelectorAll(".js-plotly-plot")) Plotly.relayout(plot, look);
 }
 dark.addEventListener("change", paint); paint();
 """
@@ -66,7 +68,7 @@ def page_html(title: str, lead: str, *, cards: Sequence[Card], sections: Sequenc
         '<html lang="en"><head><meta charset="utf-8">'
         '<meta name="viewport" content="width=device-width, initial-scale=1">'
         "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; script-src 'unsafe-inline'; "
-        "style-src 'unsafe-inline'; img-src data: blob:\">"
+        "style-src 'unsafe-inline'; img-src data: blob:; form-action 'none'; base-uri 'none'\">"
         '<link rel="icon" href="data:,">'
         f"<title>{escape(title)}</title><style>{_STYLE}</style><script>{library_script()}</script></head>\n"
         f"<body><h1>{escape(title)}</h1><p>{escape(lead)}</p>"

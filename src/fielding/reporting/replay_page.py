@@ -3,8 +3,8 @@
 from collections.abc import Mapping, Sequence
 
 from fielding._typing import Json
-from fielding.reporting.figures import distance_figure, shift_figure, sizes_figure, traffic_figure
 from fielding.reporting.page import Card, Section, page_html
+from fielding.reporting.replay_figures import distance_figure, shift_figure, sizes_figure, traffic_figure
 from fielding.reporting.words import plain
 
 Row = Mapping[str, Json]

@@ -20,16 +20,17 @@ from fielding.distance import metric_named
 from fielding.engine.config import Config, CoordinatorSection
 from fielding.engine.config_reader import config_keys, config_table, unknown_key
 from fielding.engine.factors import parse_factor
-from fielding.errors import InputError, OptionError
+from fielding.errors import FileFormatError, InputError, OptionError, OutputError, echo
 from fielding.federation.aggregation import aggregator_named
 from fielding.federation.selection import selector_named
 from fielding.methods.fielding import Fielding
 from fielding.methods.global_model import GlobalModel
 from fielding.methods.method import Method, Parts
+from fielding.records.digest import file_digest
 from fielding.records.model_file import read_model
 from fielding.simulation.availability import AlwaysAvailable, read_availability
 from fielding.simulation.clients import SimulatedClients
-from fielding.simulation.devices import devices_of
+from fielding.simulation.devices import PROFILES, devices_of
 from fielding.simulation.imported import imported_function
 from fielding.simulation.observers import LabelObserver, Observer
 from fielding.simulation.settings import Hardware, LocalRule
@@ -97,6 +98,15 @@ def assembled(config: Config, own: Own, *, n_workers: int) -> Simulation:
     InputError
         If a name is unknown, data are missing or unfit, or options do not fit together.
     """
+    try:
+        return _assembled(config, own, n_workers)
+    except OutputError:
+        raise
+    except OSError as error:  # a name that is too long, a folder that may not be entered
+        raise FileFormatError(f"cannot read {echo(error.filename)}: {error.strerror or error}") from error
+
+
+def _assembled(config: Config, own: Own, n_workers: int) -> Simulation:
     drift_test = detector_of(config.coordinator)
     policy = policy_of(config, own)
     check_scenario(config.trace)
@@ -176,13 +186,17 @@ def trainer_of(config: Config, own: Own, dealt: Dealt) -> Trainer:
     is_own = own.model is not None or config.model.factory is not None
     request = ModelRequest(
         name=config.model.factory or config.model.name,
+        factory=own.model,
         hidden=config.model.hidden,
         input_shape=dealt.pool.shape,
         n_classes=len(dealt.pool.classes),
         trainer="torch" if is_own else config.training.trainer,
         device=config.training.device,
     )
-    return trainer_for(request)
+    try:
+        return trainer_for(request)
+    except OptionError as error:
+        raise OptionError(f"model: {error}") from None
 
 
 def observer_of(config: Config, own: Own, windows: SlidingWindows, drift_test: DriftTest) -> Observer | None:
@@ -193,7 +207,11 @@ def observer_of(config: Config, own: Own, windows: SlidingWindows, drift_test: D
     if own.represent is None and name == LABEL:
         return LabelObserver(windows, drift_test)
     represent = own.represent or imported_function(name, key="coordinator.representation", known=(LABEL,))
-    return VectorObserver(windows, represent, drift_test=drift_test, metric=metric_named(config.coordinator.metric))
+    metric = metric_named(config.coordinator.metric)
+    try:
+        return VectorObserver(windows, represent, drift_test=drift_test, metric=metric)
+    except OptionError as error:
+        raise OptionError(f"coordinator.detector: {error}") from None
 
 
 def local_rule(config: Config) -> LocalRule:
@@ -215,8 +233,12 @@ def local_rule(config: Config) -> LocalRule:
 def hardware_of(config: Config, dealt: Dealt) -> Hardware:
     """Return what clients run on."""
     ids, section = dealt.schedule.client_ids, config.clock
+    try:
+        devices = devices_of(section.profile, ids, seed=config.seed)
+    except OptionError as error:
+        raise OptionError(f"clock.profile: {error}") from None
     return Hardware(
-        devices=devices_of(section.profile, ids, seed=config.seed),
+        devices=devices,
         availability=AlwaysAvailable()
         if section.availability is None
         else read_availability(section.availability, ids),
@@ -233,7 +255,8 @@ def initial_model(simulation: Simulation, init_from: Path | None) -> Models:
 
 def run_manifest(config: Config, own: Own, simulation: Simulation, initial: Models) -> dict[str, Json]:
     """Return what the results of a run depend on."""
-    packages = ("numpy", "torch") if simulation.trainer.path.name and config.training.trainer == "torch" else ("numpy",)
+    is_torch = own.model is not None or config.model.factory is not None or config.training.trainer == "torch"
+    packages = ("numpy", "torch") if is_torch else ("numpy",)
     table = {name: value for name, value in config_table(config).items() if name not in FREE}
     given = {name: getattr(own, name) is not None for name in ("samples", "model", "represent")}
     return {
@@ -248,7 +271,12 @@ def run_manifest(config: Config, own: Own, simulation: Simulation, initial: Mode
         "own": dict(given),
         "data_blake2b": _data_digest(simulation.dealt),
         "initial_blake2b": hashlib.blake2b(np.ascontiguousarray(initial).data, digest_size=16).hexdigest(),
-        "trainer": {"name": config.training.trainer, **simulation.trainer.path.record()},
+        "clock_blake2b": {
+            name: file_digest(Path(path))
+            for name, path in (("profile", config.clock.profile), ("availability", config.clock.availability))
+            if path is not None and path not in PROFILES
+        },
+        "trainer": {"name": "torch" if is_torch else "numpy", **simulation.trainer.path.record()},
         "n_numbers": simulation.trainer.layout.size,
     }
 

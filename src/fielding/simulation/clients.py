@@ -21,6 +21,8 @@ from fielding.simulation.workers import Workers
 from fielding.traces.sliding import Ranges, SlidingWindows
 from fielding.training.trainer import LocalWork, Trained, Trainer
 
+IDLE_S = 60.0
+"""Simulated seconds that a round waits in which nobody can be asked."""
 BYTES_PER_NUMBER = 4
 """Models and reports travel as float32."""
 
@@ -166,7 +168,8 @@ class SimulatedClients:
         finishes_online = self._hardware.availability.available(plan.clients, self.now_s + seconds)
         outcome = settle_round(plan.groups, seconds, wanted=plan.wanted, finishes_online=finishes_online)
         self._charge("probe" if plan.is_probe else "model", plan.clients, outcome.spent(costs), seconds)
-        self._clock.advance(outcome.duration_s)
+        # Without tasks no time would pass, and whoever is offline now would be so for ever.
+        self._clock.advance(outcome.duration_s if plan.clients.size or plan.is_probe else IDLE_S)
         kept = np.flatnonzero(outcome.kept)
         return self._updates(plan, outcome, kept, self._trained(plan, kept, n_steps))
 

@@ -5,6 +5,7 @@ import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -82,7 +83,7 @@ class Start:
 
 
 def run(  # noqa: PLR0913 - all but the config have a default
-    config: Config | Mapping[str, Json] | str | Path,
+    config: Config | Mapping[str, Any] | str | Path,
     out: str | Path | None = None,
     *,
     own: Own | None = None,

@@ -1,16 +1,20 @@
 """From the config's trace section to a pool, a schedule and the plan that maps its intervals to rounds."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
+
+import numpy as np
 
 from fielding.engine.config import TraceSection
 from fielding.errors import InputError, OptionError, unknown_name
 from fielding.traces.catalog import Narrowing, NaturalDefaults, Opening, Source, entry_named, open_source
+from fielding.traces.columns import in_id_order
 from fielding.traces.histograms import WindowPlan
 from fielding.traces.image_cache import ImageSpec
 from fielding.traces.images import Decoding, image_index, image_pool
-from fielding.traces.importers import Columns, import_samples
+from fielding.traces.importers import Columns, feature_names, import_samples
+from fielding.traces.intervals import checked_align, parse_interval, parse_span
 from fielding.traces.natural import n_rounds, natural_schedule, needed_intervals
 from fielding.traces.pool import Pool
 from fielding.traces.scenarios import SCENARIOS, DealRequest, scenario_named
@@ -60,16 +64,11 @@ def dealt_samples(
     if section.window < section.gap:
         raise OptionError(f"trace.window is {section.window}; it must be at least trace.gap, which is {section.gap}")
     check_scenario(section)
-    defaults = NaturalDefaults() if section.file or source else entry_named(section.name).defaults or NaturalDefaults()
-    plan = WindowPlan(
-        interval=section.interval or defaults.interval,
-        gap=section.gap,
-        window=section.window,
-        align=section.align or defaults.align,
-    )
+    plan = _plan(section, is_own=source is not None)
     opened = source if source is not None else opened_source(section, seed=seed, on_images=on_images)
     is_natural = isinstance(opened, Trace) and section.scenario in (None, NATURAL)
     if is_natural and isinstance(opened, Trace):
+        check_no_options(section)
         return _natural(_narrowed(opened, section) if source is not None else opened, plan, rounds)
     return _scenario(opened, section, plan, needed_intervals(rounds, plan), seed=seed)
 
@@ -80,9 +79,7 @@ def check_scenario(section: TraceSection) -> None:
         return
     name = section.scenario or DEFAULT_SCENARIO
     if name == NATURAL:
-        if section.options:
-            option = next(iter(section.options))
-            raise OptionError(f"unknown key trace.{option}; a natural trace has no options")
+        check_no_options(section)
         return
     if name not in SCENARIOS:
         raise OptionError(f"trace.scenario: {unknown_name('scenario', name, [*SCENARIOS, NATURAL])}")
@@ -90,6 +87,37 @@ def check_scenario(section: TraceSection) -> None:
         scenario_named(name, section.options)
     except OptionError as error:
         raise OptionError(f"trace: {error}") from None
+
+
+def check_no_options(section: TraceSection) -> None:
+    """Raise if there is an option, because nothing is dealt."""
+    if section.options:
+        option = next(iter(section.options))
+        raise OptionError(
+            f"unknown key trace.{option}; a natural trace has no options, name a scenario to deal it anew"
+        )
+
+
+def _plan(section: TraceSection, *, is_own: bool) -> WindowPlan:
+    """Return how intervals map to rounds: as the section says, else as suits the data set."""
+    try:
+        known = None if section.file or is_own else entry_named(section.name).defaults
+    except OptionError as error:
+        raise OptionError(f"trace.name: {error}") from None
+    checks = {"interval": parse_interval, "align": checked_align, "last": parse_span}
+    for name, check in checks.items():
+        try:
+            if (given := getattr(section, name)) is not None:
+                check(given)
+        except InputError as error:
+            raise OptionError(f"trace.{name}: {error}") from None
+    defaults = known or NaturalDefaults()
+    return WindowPlan(
+        interval=section.interval or defaults.interval,
+        gap=section.gap,
+        window=section.window,
+        align=section.align or defaults.align,
+    )
 
 
 def opened_source(section: TraceSection, *, seed: int, on_images: OnImages | None = None) -> Source:
@@ -112,7 +140,7 @@ def opened_source(section: TraceSection, *, seed: int, on_images: OnImages | Non
         time=section.time,
         label=section.label,
         text=section.text,
-        features=tuple(name.strip() for name in section.features.split(",")) if section.features else (),
+        features=feature_names(section.features),
     )
     return import_samples(path, columns, narrow=narrowing.apply)
 
@@ -121,11 +149,43 @@ def _narrowed(trace: Trace, section: TraceSection) -> Trace:
     return Narrowing(last=section.last, clients=section.clients).apply(trace)
 
 
+def ordered(trace: Trace) -> Trace:
+    """Return the same samples by client id, then by time and label, so that results do not hang on their order.
+
+    Rows equal in all three keep their order. Features in a file of their own (images) are not moved: their rows stay
+    as they are, and with them the split into train and test, which goes by row.
+
+    Examples
+    --------
+    >>> trace = Trace(client_ids=("b", "a"), client=np.array([0, 1, 0]), time=np.array([2.0, 9.0, 1.0]),
+    ...               y=np.array([0, 1, 1]), classes=("cat", "dog"))
+    >>> ordered(trace).client_ids, ordered(trace).client.tolist(), ordered(trace).time.tolist()
+    (('a', 'b'), [0, 1, 1], [9.0, 1.0, 2.0])
+    """
+    ids, client = in_id_order(trace.client_ids, trace.client)
+    client_ids = tuple(ids)
+    order = np.lexsort((trace.y, trace.time, client))
+    if isinstance(trace.x, np.memmap) or (order[1:] > order[:-1]).all():
+        is_ordered = client_ids == trace.client_ids
+        return trace if is_ordered else replace(trace, client_ids=client_ids, client=client)
+    return replace(
+        trace,
+        client_ids=client_ids,
+        client=client[order],
+        time=trace.time[order],
+        y=trace.y[order],
+        x=None if trace.x is None else trace.x[order],
+        count=None if trace.count is None else trace.count[order],
+    )
+
+
 def _natural(trace: Trace, plan: WindowPlan, rounds: int) -> Dealt:
-    pool, schedule = natural_schedule(trace, plan)
+    as_given = natural_schedule(trace, plan)  # first, because mistakes are named by row
+    sorted_trace = ordered(trace)
+    pool, schedule = as_given if sorted_trace is trace else natural_schedule(sorted_trace, plan)
     lasts = n_rounds(schedule.n_intervals, plan)
     if lasts < rounds:
-        raise InputError(
+        raise OptionError(
             f"rounds is {rounds}, but the trace ends after {lasts} rounds: it has {schedule.n_intervals} intervals of "
             f"{plan.interval}, one every {plan.gap} rounds; lower rounds, or choose a shorter interval or a larger gap"
         )

@@ -1,4 +1,4 @@
-"""CSV and ``.npz`` files of others, with columns that the user names, turned into a trace."""
+"""CSV and ``.npz`` files of others, with columns that the user names, turned into a trace or a pool of samples."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
-from fielding._typing import Counts, Vector
+from fielding._typing import Counts, Features, Vector
 from fielding.errors import FileFormatError, InputError, echo
 from fielding.traces.columns import (
     encoded_ids,
@@ -20,7 +20,10 @@ from fielding.traces.columns import (
     whole_numbers,
 )
 from fielding.traces.csv_table import open_table
-from fielding.traces.npz_file import Array, array_names, read_arrays
+from fielding.traces.feature_columns import CsvFeatures
+from fielding.traces.hashing import TEXT_FEATURES, hash_texts
+from fielding.traces.npz_file import Array, array_names, missing_name, read_arrays
+from fielding.traces.pool import Pool
 from fielding.traces.text_columns import (
     CellError,
     Column,
@@ -49,19 +52,49 @@ class Columns:
         What: the class of the sample.
     count
         How many equal samples the row stands for; None if each row is one. Rows with a count of 0 are left out.
+    features
+        What the sample looks like: columns of finite numbers, each a feature; in a CSV file ``acc_*`` stands for all
+        columns that begin so. Of an ``.npz`` file the array ``x`` is taken if neither features nor text are named.
+    text
+        What the sample looks like in words: a column of texts, hashed into ``n_text_features`` features that follow the
+        others.
+    n_text_features
+        How many features a text has.
     """
 
     client: str = "client"
     time: str = "time"
     label: str = "label"
     count: str | None = None
+    features: tuple[str, ...] = ()
+    text: str | None = None
+    n_text_features: int = TEXT_FEATURES
 
 
 DEFAULT_COLUMNS = Columns()
 
 
+def feature_names(text: str | None) -> tuple[str, ...]:
+    """Return the columns that a text names, separated by commas.
+
+    Examples
+    --------
+    >>> feature_names("width, height"), feature_names(None)
+    (('width', 'height'), ())
+    """
+    return tuple(name.strip() for name in (text or "").split(",") if name.strip())
+
+
+Narrow = Callable[[Trace], Trace]
+"""Leaves out rows of a trace, for example ``lambda trace: trace.last(86400.0).most_active(10)``."""
+
+
 def import_trace(
-    path: str | Path, columns: Columns = DEFAULT_COLUMNS, *, on_rows: Callable[[int], None] | None = None
+    path: str | Path,
+    columns: Columns = DEFAULT_COLUMNS,
+    *,
+    on_rows: Callable[[int], None] | None = None,
+    narrow: Narrow | None = None,
 ) -> Trace:
     """Read a trace from a CSV file (plain or gzipped) or from an ``.npz`` file.
 
@@ -74,6 +107,8 @@ def import_trace(
         class names are taken from ``classes`` if it is there.
     on_rows
         Called now and then with the number of rows read so far.
+    narrow
+        Leaves out rows before features are made, so that those left out cost no memory. It sees row numbers as ``x``.
 
     Raises
     ------
@@ -81,26 +116,36 @@ def import_trace(
         If the file is not as it should be; the message names line (or row) and column.
     """
     path = Path(path)
-    return import_npz(path, columns) if path.suffix == ".npz" else import_csv(path, columns, on_rows=on_rows)
+    if path.suffix == ".npz":
+        return import_npz(path, columns, narrow=narrow)
+    return import_csv(path, columns, on_rows=on_rows, narrow=narrow)
 
 
-def import_csv(path: Path, columns: Columns, *, on_rows: Callable[[int], None] | None = None) -> Trace:
+def import_csv(
+    path: Path, columns: Columns, *, on_rows: Callable[[int], None] | None = None, narrow: Narrow | None = None
+) -> Trace:
     """Read a trace from a CSV file; classes and clients are listed in rising order."""
     table = open_table(path)
+    taken = [name for name in (columns.client, columns.time, columns.label, columns.count) if name is not None]
+    samples = CsvFeatures(
+        table, names=columns.features, text=columns.text, n_text_features=columns.n_text_features, taken=taken
+    )
     client, label = NameColumn(), NameColumn()
     time, count = NumberColumn(time_parser()), NumberColumn(count_parser("count"))
     places = [table.position(name) for name in (columns.client, columns.time, columns.label)]
     wanted: list[tuple[int, Column]] = list(zip(places, (client, time, label), strict=True))
     if columns.count is not None:
         wanted.append((table.position(columns.count), count))
-    fill_columns(table, wanted, on_rows)
+    fill_columns(table, [*wanted, *samples.wanted], on_rows)
     check_names(table, places[0], client)
     check_names(table, places[2], label)
     classes, y = listed_classes(label.names(), label.codes())
     with _naming(path):
         ids, codes = in_id_order(typed_ids(client.names()), client.codes())
         trace = Trace(client_ids=tuple(ids), client=codes, time=time.values(), y=y, classes=classes)
-        return trace if columns.count is None else _counted(trace, count.values().astype(np.int64))
+        counts = None if columns.count is None else count.values().astype(np.int64)
+        trace, rows = _kept_rows(trace, counts, narrow)
+        return replace(trace, x=samples.matrix(rows))
 
 
 @contextmanager
@@ -110,6 +155,14 @@ def _naming(path: Path) -> Iterator[None]:
         yield
     except InputError as error:
         raise FileFormatError(f"{path}: {error}") from None
+
+
+def _kept_rows(trace: Trace, count: Counts | None, narrow: Narrow | None) -> tuple[Trace, Counts]:
+    """Return what is left of a trace without features, and which rows of the file that is."""
+    trace = replace(trace, x=np.arange(trace.n_rows, dtype=np.int64))
+    trace = trace if count is None else _counted(trace, count)
+    trace = trace if narrow is None else narrow(trace)
+    return trace, np.arange(0) if trace.x is None else trace.x
 
 
 def _counted(trace: Trace, count: Counts) -> Trace:
@@ -124,19 +177,77 @@ def _counted(trace: Trace, count: Counts) -> Trace:
     return replace(trace.rows(count > 0), count=count[count > 0])
 
 
-def import_npz(path: Path, columns: Columns) -> Trace:
+def import_npz(path: Path, columns: Columns, *, narrow: Narrow | None = None) -> Trace:
     """Read a trace from the arrays of an ``.npz`` file; times may be numbers, dates or texts, labels also texts."""
     counts = () if columns.count is None else (columns.count,)
     wanted = (columns.client, columns.time, columns.label, *counts)
-    names = array_names(path, wanted)
-    label = "y" if columns.label not in names and "y" in names else columns.label
-    arrays = read_arrays(path, (columns.client, columns.time, label, *counts), ("classes", "x"))
+    label = _label_array(array_names(path, wanted), columns)
+    described = (*columns.features, *(() if columns.text is None else (columns.text,)))
+    optional = ("classes",) if described else ("classes", "x")
+    arrays = read_arrays(path, (columns.client, columns.time, label, *counts, *described), optional)
     with _naming(path):
         ids, client = encoded_ids(arrays[columns.client])
         classes, y = _array_labels(arrays[label], arrays.get("classes"))
         time = _array_times(arrays[columns.time])
-        trace = Trace(client_ids=tuple(ids), client=client, time=time, y=y, classes=classes, x=arrays.get("x"))
-        return _counted(trace, whole_numbers("count", arrays[counts[0]])) if counts else trace
+        x = _array_features(arrays, columns) if described else arrays.get("x")
+        trace = Trace(client_ids=tuple(ids), client=client, time=time, y=y, classes=classes, x=x)
+        n_rows = trace.n_rows
+        trace, rows = _kept_rows(trace, whole_numbers("count", arrays[counts[0]]) if counts else None, narrow)
+        return replace(trace, x=x if x is None or trace.n_rows == n_rows else x[rows])
+
+
+def _label_array(names: list[str], columns: Columns) -> str:
+    return "y" if columns.label not in names and "y" in names else columns.label
+
+
+def _array_features(arrays: dict[str, Array], columns: Columns) -> Array:
+    """Return the named arrays of numbers side by side, then the hashed texts, shape ``(n_rows, n_features)``."""
+    parts = [_finite_numbers(name, arrays[name])[:, None] for name in columns.features]
+    if columns.text is not None:
+        texts = arrays[columns.text]
+        if texts.ndim != 1 or texts.dtype.kind != "U":
+            raise InputError(f"{columns.text} has shape {texts.shape} and type {texts.dtype}; give one text per row")
+        parts.append(hash_texts(texts.tolist(), columns.n_text_features))
+    if len({part.shape[0] for part in parts}) > 1:
+        raise InputError("the arrays of features differ in length; give one row of each per sample")
+    return np.concatenate(parts, axis=1)
+
+
+def _finite_numbers(name: str, array: Array) -> Features:
+    numbers = plain_numbers(name, array).astype(np.float32)
+    if not np.isfinite(numbers).all():
+        row = int(np.argmin(np.isfinite(numbers)))
+        raise InputError(f"{name} in row {row} is {array[row]}; every feature must be a finite number")
+    return numbers
+
+
+def import_pool(path: str | Path, columns: Columns = DEFAULT_COLUMNS) -> Pool:
+    """Read a pool of samples without clients and times: an ``.npz`` file with ``x``, labels and maybe ``classes``.
+
+    Raises
+    ------
+    FileFormatError
+        If it is not such a file, or a feature is not finite.
+    """
+    path = Path(path)
+    names = array_names(path, ("x", columns.label))
+    if "x" not in names:
+        raise missing_name(path, kind="array", name="x", known=names)
+    label = _label_array(names, columns)
+    arrays = read_arrays(path, ("x", label), ("classes",))
+    with _naming(path):
+        classes, y = _array_labels(arrays[label], arrays.get("classes"))
+        return Pool(x=arrays["x"], y=y, classes=classes)
+
+
+def import_samples(
+    path: str | Path, columns: Columns = DEFAULT_COLUMNS, *, narrow: Narrow | None = None
+) -> Pool | Trace:
+    """Read a file of samples: a pool if it is an ``.npz`` file that knows neither clients nor times, else a trace."""
+    path = Path(path)
+    if path.suffix == ".npz" and not {columns.client, columns.time} & set(array_names(path, ("x", columns.label))):
+        return import_pool(path, columns)
+    return import_trace(path, columns, narrow=narrow)
 
 
 def _array_labels(labels: Array, classes: Array | None) -> tuple[tuple[str, ...], Array]:

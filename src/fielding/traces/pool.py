@@ -51,7 +51,7 @@ class Pool:
     --------
     >>> pool = Pool(x=np.array([[0, 255], [51, 0]], dtype=np.uint8), y=np.array([0, 1], dtype=np.int32),
     ...             classes=("cat", "dog"))
-    >>> pool.features(np.array([1, 0])).tolist()
+    >>> pool.features(np.array([1, 0])).round(3).tolist()
     [[0.20000000298023224, 0.0], [0.0, 1.0]]
     """
 

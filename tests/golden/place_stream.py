@@ -1,4 +1,4 @@
-"""The embedded drifting stream behind `fielding demo`: clients in places that differ in what is seen there.
+"""The drifting stream of the golden replay: clients in places that differ in what is seen there.
 
 Nothing in it was tuned on results of training. A client sees the label mix of the place it is in. On most days a few
 clients move; twice much happens at once, and then single moves no longer do (the reports of a day are those of the
@@ -56,7 +56,7 @@ PLAN = WindowPlan(interval="1d", gap=1, window=2)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class DemoStream:
+class PlaceStream:
     """A trace of which the truth is known.
 
     Parameters
@@ -78,14 +78,14 @@ class DemoStream:
         return np.asarray(self.places[step + self.plan.n_first - 1])
 
 
-def demo_stream(rng: np.random.Generator) -> DemoStream:
+def place_stream(rng: np.random.Generator) -> PlaceStream:
     """Return the stream; equal generators give equal streams.
 
     Examples
     --------
     >>> from fielding.rng import stream
-    >>> demo = demo_stream(stream(1, "demo"))
-    >>> len(demo.trace.client_ids), len(demo.trace.classes), demo.places.shape
+    >>> example = place_stream(stream(1, "demo"))
+    >>> len(example.trace.client_ids), len(example.trace.classes), example.places.shape
     (120, 10, (63, 120))
     """
     places = _absences(_walks(rng), rng)
@@ -103,7 +103,7 @@ def demo_stream(rng: np.random.Generator) -> DemoStream:
         classes=tuple(f"label {at}" for at in range(N_LABELS)),
         count=labels[row, y].astype(np.int64),
     )
-    return DemoStream(trace=trace, places=places, plan=PLAN)
+    return PlaceStream(trace=trace, places=places, plan=PLAN)
 
 
 def _walks(rng: np.random.Generator) -> Places:

@@ -1,0 +1,103 @@
+"""The workloads of the simulator's benchmark: what participants of a round train on, and with which model."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from fielding._typing import Counts
+from fielding.rng import client_key, stream
+from fielding.simulation.batches import drawn_batches
+from fielding.traces.histograms import WindowPlan
+from fielding.traces.pool import Pool
+from fielding.traces.schedule import sorted_schedule
+from fielding.traces.sliding import SlidingWindows
+from fielding.training.trainer import LocalWork, Sgd, Trainer
+
+LEARNING_RATE = 0.05
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Workload:
+    """A round of local training.
+
+    Parameters
+    ----------
+    name
+        W1, W2 or W3 of the docs.
+    model
+        Name of the model.
+    shape
+        Of a sample.
+    n_clients, n_participants, n_steps
+        Clients with 100 samples each, those that train in a round, and their local steps of 20 samples.
+    loop_threads
+        Threads of the plain loop that it is compared with.
+    """
+
+    name: str
+    model: str
+    shape: tuple[int, ...]
+    n_clients: int
+    n_participants: int
+    n_steps: int
+    loop_threads: int
+    n_samples: int = 100
+    batch_size: int = 20
+    n_classes: int = 10
+
+
+WORKLOADS = {
+    "w1": Workload(name="w1", model="mlp", shape=(100,), n_clients=1000, n_participants=50, n_steps=20, loop_threads=1),
+    "w2": Workload(
+        name="w2", model="cnn", shape=(28, 28), n_clients=300, n_participants=20, n_steps=20, loop_threads=1
+    ),
+    "w3": Workload(
+        name="w3", model="resnet18", shape=(32, 32, 3), n_clients=20, n_participants=4, n_steps=5, loop_threads=2
+    ),
+}
+"""By name: a small network, a small convolutional one, a large one."""
+
+
+def workload_pool(workload: Workload) -> Pool:
+    """Return random samples around a center per class, so that there is something to learn."""
+    rng = stream(3, "bench-simulator")
+    n_rows = workload.n_clients * workload.n_samples
+    y = rng.integers(0, workload.n_classes, n_rows).astype(np.int32)
+    centers = rng.standard_normal((workload.n_classes, *workload.shape)).astype(np.float32)
+    x = rng.standard_normal((n_rows, *workload.shape)).astype(np.float32) + centers[y]
+    return Pool(x=x, y=y, classes=tuple(f"class {one}" for one in range(workload.n_classes)))
+
+
+def workload_windows(workload: Workload) -> SlidingWindows:
+    """Return windows in which every client holds its own samples, trained and tested ones together 100."""
+    pool = workload_pool(workload)
+    client = np.repeat(np.arange(workload.n_clients), workload.n_samples)
+    nothing = np.zeros(client.size)
+    columns = (client, nothing, np.arange(client.size), pool.y, nothing)
+    schedule = sorted_schedule(tuple(range(workload.n_clients)), 1, columns=columns)
+    return SlidingWindows(pool, schedule, WindowPlan(gap=1, window=1))
+
+
+def workload_round(workload: Workload, windows: SlidingWindows, trainer: Trainer, round_index: int) -> LocalWork:
+    """Return the local work of a round."""
+    participants = participants_of(workload, round_index)
+    keys = np.array([client_key(int(client)) for client in participants], dtype=np.uint64)
+    return LocalWork(
+        models=trainer.initial_model(1)[np.newaxis],
+        start=np.zeros(participants.size, dtype=np.int64),
+        draws=drawn_batches(
+            windows.training(0),
+            participants,
+            keys=keys,
+            moment=(1, round_index),
+            shape=(workload.n_steps, workload.batch_size),
+        ),
+        gather=windows.gather,
+        sgd=Sgd(learning_rate=LEARNING_RATE),
+    )
+
+
+def participants_of(workload: Workload, round_index: int) -> Counts:
+    """Return who trains in a round."""
+    rng = stream(3, "bench-participants", round_index)
+    return np.sort(rng.choice(workload.n_clients, workload.n_participants, replace=False))

@@ -1,0 +1,203 @@
+"""The page of one run, from its folder alone."""
+
+from pathlib import Path
+
+from fielding._typing import Json
+from fielding.federation.ledger import CATEGORIES
+from fielding.reporting.figures import MOST_MARKS
+from fielding.reporting.page import Card, Section, page_html
+from fielding.reporting.replay_figures import shift_figure
+from fielding.reporting.run_figures import (
+    MOST_ARRIVALS,
+    accuracy_figure,
+    agreement_figure,
+    clients_figure,
+    losses_figure,
+    reclusterings,
+    shown_events,
+    sizes_figure,
+    timed_figure,
+    traffic_figure,
+)
+from fielding.reporting.run_record import Row, RunRecord, client_accuracy, read_run
+from fielding.reporting.run_summary import evaluations, run_summary
+from fielding.reporting.words import as_time, digits, megabytes, plain
+
+
+def run_page(folder: Path) -> str:
+    """Return the HTML page of a run: self-contained, whatever the run was like.
+
+    Parameters
+    ----------
+    folder
+        Of the run; ``rounds.jsonl``, ``events.jsonl``, ``memberships.jsonl``, ``clients.jsonl``, ``manifest.json`` and
+        the newest checkpoint are read.
+
+    Raises
+    ------
+    InputError
+        If it is not the folder of a run.
+    """
+    record = read_run(folder)
+    sections = [
+        *_accuracy(record),
+        *_clusters(record),
+        *_clients(record),
+        _costs(record),
+        settings_section(record.manifest),
+    ]
+    return page_html(
+        "What the run gave",
+        _lead(record),
+        cards=_cards(record),
+        sections=sections,
+        footer=f"Fielding {record.manifest.get('fielding', '')}",
+    )
+
+
+def _lead(record: RunRecord) -> str:
+    source = record.setting("trace", "file") or record.setting("trace", "name") or "samples of one's own"
+    scenario = record.setting("trace", "scenario")
+    drifting = f", drift scenario {scenario}" if scenario else ""
+    return (
+        f"Method {record.setting('method', 'name')} on {source}{drifting}; {len(record.rounds)} rounds, "
+        f"seed {record.manifest.get('seed')}. Accuracy is measured on each client's own test samples, with the model "
+        "that serves it; final figures are means over the evaluations in the last tenth of the rounds."
+    )
+
+
+def _cards(record: RunRecord) -> list[Card]:
+    gap = record.setting("trace", "gap")
+    summary = run_summary(record.rounds, record.events, gap=gap if isinstance(gap, int) else 1)
+    cards = [
+        Card(name="final accuracy", value=digits(summary["final_accuracy"]), note="mean over clients"),
+        Card(name="worst decile", value=digits(summary["worst_decile"]), note="the worst tenth of the clients"),
+    ]
+    if record.is_clustered:
+        cards += [
+            Card(name="clusters now", value=digits(summary["n_clusters_last"], 0)),
+            Card(name="moves", value=digits(summary["moves"], 0), note="one by one, centers frozen"),
+            Card(name="re-clusterings", value=digits(summary["reclusterings"], 0), note="of all clients"),
+            Card(name="reports", value=digits(summary["n_reports"], 0), note="clients told that data drifted"),
+        ]
+    return [
+        *cards,
+        Card(
+            name="simulated time", value=as_time(float(str(summary["time_s"]))), note=f"{summary['n_rounds']:,} rounds"
+        ),
+        Card(name="sent to clients", value=megabytes(summary["bytes_down"])),
+        Card(name="sent by clients", value=megabytes(summary["bytes_up"])),
+    ]
+
+
+def _accuracy(record: RunRecord) -> list[Section]:
+    if not evaluations(record.rounds):
+        return [Section(title="Accuracy", text="No client was tested: none had a test sample in its window.")]
+    return [
+        Section(
+            title="Accuracy over rounds",
+            text=_marks_words(record),
+            figure=accuracy_figure(record),
+        ),
+        Section(
+            title="Accuracy over simulated time",
+            text="The same, over the time it would have taken on the clients' devices and networks.",
+            figure=timed_figure(record),
+        ),
+        Section(title="Loss", text="Mean over participants and over tested clients.", figure=losses_figure(record)),
+    ]
+
+
+def _marks_words(record: RunRecord) -> str:
+    """Return what the vertical lines of a figure mean; those that are too many are not drawn."""
+    words = []
+    if 0 < len(record.arrivals) <= MOST_ARRIVALS:
+        words.append("Gray dotted lines: new samples arrive.")
+    if 0 < len(reclusterings(record)) <= MOST_MARKS:
+        words.append("Orange dotted lines: all clients were grouped anew.")
+    return " ".join(words)
+
+
+def _clusters(record: RunRecord) -> list[Section]:
+    if not record.is_clustered:
+        return []
+    sections = [
+        Section(title="Clusters over time", text="Clients in each cluster.", figure=sizes_figure(record)),
+        Section(
+            title="Reports and moves",
+            text="Clients whose data drifted report; some of them move to another cluster.",
+            figure=traffic_figure(record),
+        ),
+    ]
+    if any(event["shift"] is not None for event in record.events):
+        sections.append(
+            Section(
+                title="Why all clients were grouped anew, or not",
+                text="At each round with reports: how far the center that moved most has moved, against the threshold.",
+                figure=shift_figure(shown_events(record.events), step="round", fired="fired"),
+            )
+        )
+    if any(row.get("ari") is not None for row in record.rounds):
+        sections.append(
+            Section(
+                title="Do the clusters match the truth?",
+                text="Adjusted Rand index between clusters and the true groups, which the scenario knows: 1 is "
+                "perfect, 0 is chance.",
+                figure=agreement_figure(record),
+            )
+        )
+    return sections
+
+
+def _clients(record: RunRecord) -> list[Section]:
+    if record.clients is None or not client_accuracy(record.clients).size:
+        return []
+    return [
+        Section(
+            title="How clients fare",
+            text=f"Share of the clients whose accuracy is at most so high, after round {record.clients['round']}: the "
+            "further to the right, the better.",
+            figure=clients_figure([("this run", client_accuracy(record.clients))]),
+        )
+    ]
+
+
+def _costs(record: RunRecord) -> Section:
+    names = ("bytes_down", "bytes_up", "client_seconds")
+    heads = ["kind", "to clients", "from clients", "client hours"]
+    if record.costs is None:
+        summary = run_summary(record.rounds, (), gap=1)
+        rows = [("all", [summary[name] for name in names])]
+    else:
+        totals = [record.costs[name] for name in names]
+        rows = [
+            (kind, [total.get(kind) if isinstance(total, dict) else None for total in totals])
+            for kind in (*CATEGORIES, "all")
+        ]
+    return Section(
+        title="What it cost",
+        text="Models down and up, reports of drift, and questions that a method asked its clients (probes). Whoever "
+        "was asked and answered too late is charged too.",
+        table=[heads, *[[kind, *_cost_cells(amounts)] for kind, amounts in rows]],
+    )
+
+
+def _cost_cells(amounts: list[Json]) -> list[str]:
+    down, up, seconds = amounts
+    return [megabytes(down), megabytes(up), digits(seconds / 3600 if isinstance(seconds, (int, float)) else None, 1)]
+
+
+def settings_section(manifest: Row) -> Section:
+    """Return the config of a run as a table."""
+    config = manifest.get("config")
+    rows: list[list[str]] = []
+    for name, value in config.items() if isinstance(config, dict) else ():
+        if isinstance(value, dict):
+            rows += [[f"{name}.{inner}", plain(one)] for inner, one in value.items()]
+        else:
+            rows.append([name, plain(value)])
+    return Section(
+        title="Config",
+        text=f"Every key that has a value, seed {manifest.get('seed')}.",
+        table=[["key", "value"], *rows],
+    )

@@ -1,0 +1,108 @@
+"""The totals of a run, from the lines of its logs alone."""
+
+from bisect import bisect_left
+from collections.abc import Iterable, Mapping, Sequence
+from math import ceil
+
+from fielding._typing import Json
+
+Row = Mapping[str, Json]
+LAST_SHARE = 0.1
+"""Share of the rounds, at the end, whose evaluations make the final figures."""
+FEWEST = 5
+"""Evaluations that the final figures are made of at least."""
+
+
+def evaluations(rounds: Sequence[Row]) -> list[Row]:
+    """Return the rounds in which clients were tested."""
+    return [row for row in rounds if isinstance(row.get("accuracy"), float)]
+
+
+def final_mean(rounds: Sequence[Row], name: str = "accuracy") -> float | None:
+    """Return the mean of a figure over the evaluations in the last tenth of the rounds, over at least five of them.
+
+    Never the best one: that would be chosen by looking at the test samples.
+
+    Examples
+    --------
+    >>> final_mean([{"round": at, "accuracy": float(at)} for at in range(100)])
+    94.5
+    """
+    if not rounds:
+        return None
+    tested = evaluations(rounds)
+    first = len(rounds) - ceil(LAST_SHARE * len(rounds))
+    chosen = [row for row in tested if int(str(row["round"])) >= first]
+    chosen = chosen if len(chosen) >= FEWEST else tested[-FEWEST:]
+    values = [float(value) for row in chosen if isinstance(value := row.get(name), (int, float))]
+    return sum(values) / len(values) if values else None
+
+
+def largest_dip(rounds: Sequence[Row], gap: int) -> float | None:
+    """Return the largest fall of accuracy within a gap after a re-clustering; None if there was none to measure.
+
+    Examples
+    --------
+    >>> rows = [{"round": 0, "accuracy": 0.8, "reclustered": False}, {"round": 1, "accuracy": 0.7, "reclustered": True},
+    ...         {"round": 2, "accuracy": 0.9, "reclustered": False}]
+    >>> round(largest_dip(rows, gap=2), 3)
+    0.1
+    """
+    tested = evaluations(rounds)
+    when = [int(str(row["round"])) for row in tested]
+    accuracy = [float(str(row["accuracy"])) for row in tested]
+    dips: list[float] = []
+    for at in (int(str(row["round"])) for row in rounds if row.get("reclustered")):
+        first, stop = bisect_left(when, at), bisect_left(when, at + gap)
+        if 0 < first < stop:
+            dips.append(accuracy[first - 1] - min(accuracy[first:stop]))
+    return max(dips) if dips else None
+
+
+def reached(rounds: Sequence[Row], target: float) -> Row | None:
+    """Return the evaluation from which on the accuracy never was below a target; None if it ends below.
+
+    Examples
+    --------
+    >>> rows = [{"round": at, "accuracy": accuracy} for at, accuracy in enumerate([0.5, 0.9, 0.7, 0.8, 0.9])]
+    >>> reached(rows, 0.8)["round"], reached(rows, 0.95)
+    (3, None)
+    """
+    tested = evaluations(rounds)
+    first = 1 + max((at for at, row in enumerate(tested) if float(str(row["accuracy"])) < target), default=-1)
+    return tested[first] if first < len(tested) else None
+
+
+def run_summary(rounds: Sequence[Row], events: Iterable[Row], *, gap: int) -> dict[str, Json]:
+    """Return the figures of a run.
+
+    Parameters
+    ----------
+    rounds, events
+        Lines of ``rounds.jsonl`` and ``events.jsonl``.
+    gap
+        Rounds between arrivals of data.
+    """
+    distances = [value for event in events if isinstance(value := event.get("mean_client_distance"), float)]
+    return {
+        "n_rounds": len(rounds),
+        "time_s": rounds[-1]["time_s"] if rounds else 0.0,
+        "final_accuracy": final_mean(rounds),
+        "final_accuracy_weighted": final_mean(rounds, "accuracy_weighted"),
+        "worst_decile": final_mean(rounds, "worst_decile"),
+        "final_prequential_accuracy": final_mean(rounds, "prequential_accuracy"),
+        "final_ari": final_mean(rounds, "ari"),
+        "dip": largest_dip(rounds, gap),
+        "n_reports": _total(rounds, "n_reports"),
+        "moves": _total(rounds, "n_moved"),
+        "reclusterings": _total(rounds, "reclustered"),
+        "n_clusters_last": rounds[-1]["n_clusters"] if rounds else 0,
+        "heterogeneity": sum(distances) / len(distances) if distances else None,
+        "bytes_down": _total(rounds, "bytes_down"),
+        "bytes_up": _total(rounds, "bytes_up"),
+        "client_seconds": _total(rounds, "client_seconds"),
+    }
+
+
+def _total(rounds: Sequence[Row], name: str) -> int | float:
+    return sum(value for row in rounds if isinstance(value := row.get(name), (int, float)))

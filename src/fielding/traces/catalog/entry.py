@@ -1,0 +1,173 @@
+"""What the catalog knows about a data set: what it is, where it comes from, how it is opened."""
+
+import os
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Literal, TypeAlias
+
+from fielding.errors import InputError
+from fielding.traces.hashing import TEXT_FEATURES
+from fielding.traces.image_cache import ImageSpec, cache_folder
+from fielding.traces.images import Decoding
+from fielding.traces.intervals import parse_span
+from fielding.traces.pool import Pool
+from fielding.traces.trace import Trace
+
+FOLDER_VARIABLE = "FIELDING_DATA"
+"""The environment variable that names the folder of data sets."""
+
+Kind: TypeAlias = Literal["pool", "natural"]
+"""``"pool"``: samples that a scenario deals to clients; ``"natural"``: real clients and times."""
+Source: TypeAlias = Pool | Trace
+"""What a data set opens as: a pool, or a trace with features."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Narrowing:
+    """Which part of a natural trace is used: first the last stretch of time, then the clients most active in it.
+
+    Parameters
+    ----------
+    last
+        A span such as ``"1050d"``; None for all.
+    clients
+        How many clients; None for all.
+    """
+
+    last: str | None = None
+    clients: int | None = None
+
+    def apply(self, trace: Trace) -> Trace:
+        """Return the part of the trace."""
+        trace = trace if self.last is None else trace.last(parse_span(self.last))
+        return trace if self.clients is None else trace.most_active(self.clients)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NaturalDefaults:
+    """How the time of a natural trace is used unless a config says otherwise.
+
+    Parameters
+    ----------
+    interval
+        Real time between arrivals, such as ``"6h"``.
+    align
+        ``"calendar"`` or ``"client"``.
+    narrowing
+        Which part of the trace.
+    """
+
+    interval: str = "1d"
+    align: str = "calendar"
+    narrowing: Narrowing = Narrowing()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Opening:
+    """How a data set is to be opened.
+
+    Parameters
+    ----------
+    narrowing
+        Which part of a natural trace; None for the default of the data set, ``Narrowing()`` for all.
+    size
+        Height and width that images are resized to; None for the default of the data set.
+    n_text_features
+        Features of a text.
+    cache
+        Folder for decoded images; None for ``~/.cache/fielding/images``.
+    seed
+        Decides what a data set leaves to chance: of Open Images, which labels a client sees when.
+    on_images
+        Called while images are decoded with how many are done and how many there are.
+    """
+
+    narrowing: Narrowing | None = None
+    size: int | None = None
+    n_text_features: int = TEXT_FEATURES
+    cache: Path | None = None
+    seed: int = 0
+    on_images: Callable[[int, int], None] | None = None
+
+
+DEFAULT_OPENING = Opening()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Entry:
+    """A data set of the catalog.
+
+    Parameters
+    ----------
+    name
+        What configs and commands call it.
+    summary
+        What it is, in a line.
+    kind
+        Whether it is a pool or a natural trace.
+    n_samples, n_clients, n_classes
+        Its size; None where it is not known before it is read (or has no clients).
+    licence
+        Terms and origin.
+    how_to_get
+        How to get the files, in a line.
+    files
+        What must be in the folder: file names, or folders with a slash at the end; none if it comes with Fielding.
+    load
+        Opens it from the folder that holds the files.
+    defaults
+        How its time is used; None for a pool.
+    fetchable
+        Whether ``fielding data fetch`` can get it.
+    """
+
+    name: str
+    summary: str
+    kind: Kind
+    n_samples: int | None
+    n_clients: int | None = None
+    n_classes: int | None
+    licence: str
+    how_to_get: str
+    files: tuple[str, ...]
+    load: Callable[[Path, Opening], Source] = field(repr=False)
+    defaults: NaturalDefaults | None = None
+    fetchable: bool = False
+
+    def missing(self, folder: Path) -> str | None:
+        """Return the first file or folder that is not there, or None if all are."""
+        return next((name for name in self.files if not _is_there(folder, name)), None)
+
+    def open(self, folder: Path, opening: Opening = DEFAULT_OPENING) -> Source:
+        """Return the samples, or raise :class:`InputError` that names the missing file and how to get it."""
+        missing = self.missing(folder)
+        if missing is not None:
+            raise InputError(
+                f"{self.name} needs {missing}, which is not in {folder}; {self.how_to_get}, or give another folder "
+                f"(--data or {FOLDER_VARIABLE})"
+            )
+        if opening.narrowing is None and self.defaults is not None:
+            opening = replace(opening, narrowing=self.defaults.narrowing)
+        return self.load(folder, opening)
+
+
+def _is_there(folder: Path, name: str) -> bool:
+    return (folder / name).is_dir() if name.endswith("/") else (folder / name).is_file()
+
+
+def narrowing_of(opening: Opening) -> Narrowing:
+    """Return which part of a trace is wanted; all of it if nothing is said."""
+    return opening.narrowing or Narrowing()
+
+
+def decoding_of(opening: Opening, *, size: int) -> Decoding:
+    """Return how images are decoded, to this size unless another is asked for."""
+    spec = ImageSpec(size=size if opening.size is None else opening.size)
+    return Decoding(spec=spec, folder=opening.cache, on_images=opening.on_images)
+
+
+def data_folder(given: str | Path | None = None) -> Path:
+    """Return the folder of data sets: the one given, the one of the environment, or ``~/.cache/fielding/data``."""
+    named = os.environ.get(FOLDER_VARIABLE) if given is None else given
+    return Path(named).expanduser() if named else cache_folder("data")

@@ -1,0 +1,117 @@
+"""Open Images with FedScale's clients: the top 100 classes, and the labels of a client arriving in ten buckets.
+
+Layout (read from FedScale's public loaders, not from its archive): ``client_data_mapping/train.csv`` whose first
+three columns are client, image and name of the label (``client_id, sample_path, label_name, label_id``), and the
+images in ``train/<sample_path>``. As in the paper: the 100 classes with most samples, clients that have at least 10
+of them, and every client's labels dealt at random into 10 buckets, one after the other. Which of FedScale's splits
+the paper used it does not say; the training split is read here, and the number of clients may differ from 5,078.
+"""
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+
+from fielding._typing import Counts, Vector
+from fielding.errors import FileFormatError, echo
+from fielding.rng import client_key, hashed
+from fielding.traces.catalog.entry import Entry, NaturalDefaults, Opening, decoding_of, narrowing_of
+from fielding.traces.catalog.streaming import N_INTERVALS, ranks_within
+from fielding.traces.columns import in_id_order, listed_classes, typed_ids
+from fielding.traces.csv_table import open_table
+from fielding.traces.image_cache import ImageList
+from fielding.traces.images import reason_against, with_images
+from fielding.traces.text_columns import NameColumn, fill_columns
+from fielding.traces.trace import Trace
+
+FOLDER = "open_images"
+SIZE = 64
+N_CLASSES = 100
+LEAST_CLASSES = 10
+"""Classes that a client must have samples of."""
+_MAPPING = "client_data_mapping/train.csv"
+
+
+def load(folder: Path, opening: Opening) -> Trace:
+    """Return the images of the clients that qualify; the time of a sample is its bucket, 0 to 9."""
+    root = folder / FOLDER
+    trace, names = read_mapping(root / _MAPPING)
+    trace = replace(trace, time=bucket_times(trace, opening.seed))
+    place = (root / "train").resolve()
+    for name in names:
+        if reason := reason_against(place, name):
+            raise FileFormatError(f"{place}: image {echo(name)} is {reason}")
+    images = ImageList(files=tuple(place / name for name in names))
+    return with_images(trace, images, decoding=decoding_of(opening, size=SIZE), narrow=narrowing_of(opening).apply)
+
+
+def read_mapping(
+    path: Path, *, n_classes: int = N_CLASSES, least_classes: int = LEAST_CLASSES
+) -> tuple[Trace, list[str]]:
+    """Return the samples of the top classes and of the clients with enough of them, all at time 0, and their images."""
+    table = open_table(path)
+    if len(table.header) < 4:
+        raise FileFormatError(f"{path} has {len(table.header)} columns; wanted are client, image, label name, label id")
+    client, image, label = NameColumn(), NameColumn(), NameColumn()
+    fill_columns(table, list(enumerate((client, image, label))), None)
+    sizes = np.bincount(label.codes())
+    names = label.names()
+    top = sorted(range(len(names)), key=lambda code: (-int(sizes[code]), names[code]))[:n_classes]
+    keep = np.isin(label.codes(), top)
+    pairs = np.unique(np.stack([client.codes()[keep], label.codes()[keep]]), axis=1)
+    keep &= (np.bincount(pairs[0], minlength=len(client.names())) >= least_classes)[client.codes()]
+    if not keep.any():
+        raise FileFormatError(f"{path}: no client has samples of {least_classes} of the top {n_classes} classes")
+    ids, codes = in_id_order(typed_ids(client.names()), client.codes())
+    places = {code: at for at, code in enumerate(top)}
+    classes, y = listed_classes(
+        [names[code] for code in top], np.array([places.get(one, 0) for one in range(len(names))])
+    )
+    trace = Trace(
+        client_ids=tuple(ids),
+        client=codes,
+        time=np.zeros(codes.size),
+        y=y[label.codes()].astype(np.int32),
+        classes=classes,
+    )
+    files = image.names()
+    return trace.rows(keep), [files[code] for code in image.codes()[keep].tolist()]
+
+
+def bucket_times(trace: Trace, seed: int, n_buckets: int = N_INTERVALS) -> Vector:
+    """Return the bucket of each row: every client deals its labels at random into buckets of equal numbers of labels.
+
+    Parameters
+    ----------
+    trace
+        The samples.
+    seed
+        Decides about the dealing; a client's own depends on its id and on its labels alone.
+    n_buckets
+        How many buckets; a client with fewer labels leaves some empty.
+    """
+    pair = trace.client.astype(np.int64) * len(trace.classes) + trace.y
+    pairs, row_pair = np.unique(pair, return_inverse=True)
+    owner, label = np.divmod(pairs, len(trace.classes))
+    client_keys = np.array([client_key(one) for one in trace.client_ids], dtype=np.uint64)
+    label_keys = np.array([client_key(one) for one in trace.classes], dtype=np.uint64)
+    order = np.lexsort((hashed(seed, "bucket", client_keys[owner], label_keys[label]), owner))
+    ranks, sizes = ranks_within(owner[order].astype(np.int32))
+    bucket: Counts = np.empty(pairs.size, dtype=np.int64)
+    bucket[order] = ranks * n_buckets // sizes
+    return bucket[row_pair].astype(np.float64)
+
+
+ENTRY = Entry(
+    name="open_images",
+    summary="photos by FedScale's clients, their labels arriving in ten buckets (the paper's Open Images)",
+    kind="natural",
+    n_samples=None,
+    n_clients=5078,
+    n_classes=N_CLASSES,
+    licence="Open Images, annotations CC BY 4.0, images CC BY 2.0; clients by FedScale",
+    how_to_get="unpack fedscale.eecs.umich.edu/dataset/openImage.tar.gz and name the folder open_images",
+    files=(f"{FOLDER}/{_MAPPING}", f"{FOLDER}/train/"),
+    load=load,
+    defaults=NaturalDefaults(interval="1s"),
+)

@@ -1,0 +1,53 @@
+import json
+import signal
+import time
+from pathlib import Path
+
+import pytest
+
+from tests.cli.invoke import assert_one_line_error, fielding, start_fielding
+
+
+@pytest.fixture(scope="module")
+def stopped(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, int, str]:
+    """Return the folder of a demo that was asked to stop after some rounds, its exit code, and its last words."""
+    folder = tmp_path_factory.mktemp("demo") / "out"
+    running = start_fielding("demo", "--out", folder, "--seeds", "1")
+    log = folder / "fielding-1" / "checkpoints"
+    until = time.monotonic() + 60
+    while running.poll() is None and time.monotonic() < until and not list(log.glob("*.ckpt")):
+        time.sleep(0.02)
+    running.send_signal(signal.SIGTERM)
+    _, said = running.communicate(timeout=60)
+    return folder, running.returncode, said
+
+
+def test_a_signal_stops_the_demo_cleanly_and_it_says_how_to_go_on(stopped: tuple[Path, int, str]) -> None:
+    folder, code, said = stopped
+
+    assert code == 143
+    assert f"fielding demo --out {folder} --seeds 1" in said
+    assert said.count("\n") == 1
+    assert not (folder / "summary.json").exists()
+
+
+def test_the_same_command_goes_on_where_it_stopped_and_tells_the_result(stopped: tuple[Path, int, str]) -> None:
+    folder, _, _ = stopped
+    log = folder / "fielding-1" / "rounds.jsonl"
+    before = log.read_bytes()
+
+    done = fielding("demo", "--out", folder, "--seeds", "1")
+
+    assert done.returncode == 0, done.stderr
+    assert log.read_bytes().startswith(before)
+    assert "of the worst tenth of clients" in done.stdout
+    assert "fielding - global: +" in done.stdout
+    assert f"page:    {folder / 'report.html'}" in done.stdout
+    again = fielding("demo", "--out", folder, "--seeds", "1", "--json")
+    assert json.loads(again.stdout) == json.loads((folder / "summary.json").read_text())
+
+
+def test_a_folder_with_something_else_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "manifest.json").write_text("{}")
+
+    assert_one_line_error(fielding("demo", "--out", tmp_path), "something else than this demo", "--out")

@@ -1,0 +1,327 @@
+"""`fielding run` from a user's seat: what it writes, when it stops, what it refuses, and how it says so."""
+
+import json
+import shutil
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from fielding.cli import main
+from fielding.engine.config_reader import read_config
+from fielding.records.run_checkpoint import load_run
+from fielding.records.run_folder import LOGS, newest_checkpoint
+from tests.simulation.run_cases import left_behind
+
+CONFIG = """
+rounds = 6
+[trace]
+clients = 8
+gap = 3
+window = 6
+samples = 12
+[model]
+hidden = 8
+[training]
+participants = 8
+local_steps = 2
+batch_size = 5
+[coordinator]
+detector = "any-change"
+[evaluation]
+every = 2
+[checkpoint]
+every = 1
+"""
+
+
+class Command:
+    """Calls the command line in this process and keeps what it said."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+        self._monkeypatch, self._capsys = monkeypatch, capsys
+        self.out = self.err = ""
+
+    def __call__(self, *arguments: str | Path) -> int:
+        self._monkeypatch.setattr(sys, "argv", ["fielding", *map(str, arguments)])
+        with pytest.raises(SystemExit) as ended:
+            main()
+        self.out, self.err = self._capsys.readouterr()
+        return int(ended.value.code or 0)
+
+    def refuses(self, *arguments: str | Path, code: int = 2) -> str:
+        """Call, and return the one line that says what is wrong."""
+        assert self(*arguments) == code, self.out
+        assert self.out == ""
+        assert self.err.startswith("error: ")
+        assert self.err.count("\n") == 1
+        return self.err
+
+
+@pytest.fixture
+def fielding(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> Command:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "small.toml").write_text(CONFIG)
+    return Command(monkeypatch, capsys)
+
+
+RUN = ("run", "small.toml", "--no-page", "--out", "out")
+
+
+def test_a_run_leaves_all_that_it_promises(fielding: Command) -> None:
+    assert fielding("run", "small.toml", "--json") == 0
+
+    summary, folder = json.loads(fielding.out), Path("runs/small-1")
+    assert {path.name for path in folder.iterdir()} >= {
+        *LOGS,
+        "config.toml",
+        "manifest.json",
+        "summary.json",
+        "report.html",
+        "reports",
+        "checkpoints",
+    }
+    assert json.loads((folder / "summary.json").read_text()) == summary
+    assert (summary["n_rounds"], summary["stopped_by"]) == (6, "rounds")
+    assert len(list((folder / "checkpoints").iterdir())) == 2
+    assert read_config(folder / "config.toml") == read_config(Path("small.toml"))
+
+
+def test_a_run_can_be_quiet_or_say_where_its_results_are(fielding: Command) -> None:
+    assert fielding(*RUN) == 0
+    assert "results: out" in fielding.out
+    assert "final accuracy" in fielding.out
+
+    assert fielding("run", "small.toml", "--no-page", "--quiet", "--out", "other") == 0
+    assert fielding.out == fielding.err == ""
+
+
+def test_the_page_can_be_left_out(fielding: Command) -> None:
+    assert fielding(*RUN) == 0
+
+    assert not Path("out/report.html").exists()
+
+
+def test_set_changes_a_key(fielding: Command) -> None:
+    assert fielding(*RUN, "--set", "rounds=3", "--set", "trace.scenario=static", "--set", "seed = 9") == 0
+
+    settled = read_config(Path("out/config.toml"))
+    assert (settled.rounds, settled.trace.scenario, settled.seed) == (3, "static", 9)
+
+
+def test_a_folder_with_a_run_is_not_written_over(fielding: Command) -> None:
+    assert fielding(*RUN) == 0
+    before = left_behind(Path("out"))
+
+    assert "continue it with --resume" in fielding.refuses(*RUN)
+    assert left_behind(Path("out")) == before
+
+
+def test_a_complete_run_resumed_says_the_same_again(fielding: Command) -> None:
+    assert fielding(*RUN) == 0
+    before = left_behind(Path("out"))
+
+    assert fielding(*RUN, "--resume") == 0
+    assert left_behind(Path("out")) == before
+
+
+def test_resume_begins_where_there_is_nothing(fielding: Command) -> None:
+    assert fielding(*RUN, "--resume") == 0
+
+    assert load_run(newest_checkpoint(Path("out"))).round_index == 5
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ("seed=2", "seed was 1, now it is 2"),
+        ("training.prox=0.5", "config.training.prox was 0.1, now it is 0.5"),
+        ("trace.interval=2d", "config.trace.interval was not given, now it is '2d'"),
+        ("trace.share=0.1", "config.trace.share was not given, now it is 0.1"),
+        ("method.name=global", "config.method.name was 'fielding', now it is 'global'"),
+        ("rounds=7", "config.rounds was 6, now it is 7"),
+    ],
+)
+def test_a_run_is_not_resumed_with_another_config(fielding: Command, change: str, words: str) -> None:
+    assert fielding(*RUN) == 0
+    before = left_behind(Path("out"))
+
+    assert words in fielding.refuses(*RUN, "--resume", "--set", change)
+    assert left_behind(Path("out")) == before
+
+
+def test_a_run_is_not_resumed_with_other_devices_or_other_data(fielding: Command) -> None:
+    ids = ("--set", "clock.availability=there.csv", "--set", "trace.file=pool.npz")
+    rng = np.random.default_rng(0)
+    y = np.arange(80, dtype=np.int32) % 4
+    x = rng.standard_normal((80, 4)).astype(np.float32)
+    write_pool = {"y": y, "classes": np.array(list("abcd"))}
+    np.savez("pool.npz", x=x, **write_pool)
+    Path("there.csv").write_text("client,start_s,stop_s\n" + "".join(f"{client},0,9\n" for client in range(8)))
+    assert fielding(*RUN, *ids) == 0
+
+    Path("there.csv").write_text("client,start_s,stop_s\n" + "".join(f"{client},0,8\n" for client in range(8)))
+    assert "clock_blake2b.availability was" in fielding.refuses(*RUN, *ids, "--resume")
+
+    Path("there.csv").write_text("client,start_s,stop_s\n" + "".join(f"{client},0,9\n" for client in range(8)))
+    np.savez("pool.npz", x=x + np.float32(1.0), **write_pool)
+    assert "data_blake2b was" in fielding.refuses(*RUN, *ids, "--resume")
+
+
+def test_workers_checkpoints_and_stop_rules_may_change_on_resume(fielding: Command) -> None:
+    assert fielding(*RUN, "--set", "stop_at_accuracy=0.01") == 0
+    stopped = json.loads(Path("out/summary.json").read_text())
+    assert fielding("run", "small.toml", "--no-page", "--out", "whole") == 0
+
+    changes = ("--set", "workers=2", "--set", "checkpoint.every=3", "--set", "stop_at_accuracy=0.9999")
+    assert fielding(*RUN, "--resume", *changes) == 0
+
+    assert (stopped["stopped_by"], stopped["n_rounds"]) == ("accuracy", 1)
+    assert left_behind(Path("out")) == left_behind(Path("whole"))
+
+
+@pytest.mark.parametrize(("rule", "stopped_by"), [("stop_at_accuracy=0.01", "accuracy"), ("stop_at_time_s=4", "time")])
+def test_a_run_stopped_by_a_rule_is_complete(fielding: Command, rule: str, stopped_by: str) -> None:
+    assert fielding(*RUN, "--set", rule) == 0
+    summary, before = json.loads(Path("out/summary.json").read_text()), left_behind(Path("out"))
+    last = json.loads(Path("out/rounds.jsonl").read_text().splitlines()[-1])
+
+    assert fielding(*RUN, "--set", rule, "--resume") == 0
+
+    assert summary["stopped_by"] == stopped_by
+    assert summary["n_rounds"] == last["round"] + 1 < 6
+    assert last["accuracy"] >= 0.01 if stopped_by == "accuracy" else last["time_s"] >= 4
+    assert left_behind(Path("out")) == before, "a resume went on after the rule had stopped it"
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ("training.prx=1", "unknown key training.prx; did you mean training.prox?"),
+        ("rounds=0", "rounds is 0; give a whole number of at least 1"),
+        ("trace.shares=0.5", "trace: unknown option of scenario 'places' 'shares'; did you mean 'share'?"),
+        ("coordinator.alpa=1", "unknown key coordinator.alpa; did you mean coordinator.alpha?"),
+        ("trace.name=digit", "trace.name: unknown data set 'digit'; did you mean 'digits'?"),
+        ("model.name=mlq", "model: unknown model 'mlq'; did you mean 'mlp'?"),
+        ("clock.profile=fast", "clock.profile: unknown device profile 'fast'"),
+        ("coordinator.representation=lable", "coordinator.representation"),
+    ],
+)
+def test_a_mistake_in_the_config_is_one_line_and_nothing_is_written(fielding: Command, change: str, words: str) -> None:
+    line = fielding.refuses(*RUN, "--set", change)
+
+    assert line.startswith(f"error: small.toml: {words}")
+    assert [path.name for path in Path().iterdir()] == ["small.toml"]
+
+
+def test_data_that_are_not_there_are_told_before_anything_is_written(fielding: Command) -> None:
+    line = fielding.refuses(*RUN, "--set", "trace.name=zephyr", "--set", "trace.data=none")
+    assert "zephyr needs" in line
+    assert "none" in line
+
+    assert "none.npz" in fielding.refuses(*RUN, "--set", "trace.file=none.npz")
+    assert "none.csv" in fielding.refuses(*RUN, "--set", "clock.availability=none.csv")
+    assert [path.name for path in Path().iterdir()] == ["small.toml"]
+
+
+def test_files_that_no_run_wrote_are_spared(fielding: Command) -> None:
+    Path("out").mkdir()
+    Path("out/config.toml").write_text("seed = 3  # mine\n")
+    assert "holds a config.toml that no run wrote" in fielding.refuses(*RUN)
+    assert Path("out/config.toml").read_text() == "seed = 3  # mine\n"
+
+    Path("out/config.toml").unlink()
+    Path("out/rounds.jsonl").write_text("mine\n")
+    assert "holds a rounds.jsonl that no run wrote" in fielding.refuses(*RUN)
+    assert Path("out/rounds.jsonl").read_text() == "mine\n"
+
+
+def test_what_cannot_be_written_to_is_one_line(fielding: Command) -> None:
+    Path("file").write_text("")
+
+    assert "cannot write into file/out" in fielding.refuses("run", "small.toml", "--out", "file/out", code=1)
+
+
+def test_damaged_checkpoints_are_told(fielding: Command) -> None:
+    assert fielding(*RUN) == 0
+    whole = left_behind(Path("out"))
+    older, newest = sorted(Path("out/checkpoints").iterdir())
+    newest.write_bytes(newest.read_bytes()[:-1])
+
+    assert fielding(*RUN, "--resume") == 0
+    assert left_behind(Path("out")) == whole
+
+    for path in (older, newest):
+        path.write_bytes(path.read_bytes()[:100])
+    assert "is damaged" in fielding.refuses(*RUN, "--resume", code=1)
+
+
+def test_a_log_shorter_than_its_checkpoint_is_told(fielding: Command) -> None:
+    assert fielding(*RUN) == 0
+    Path("out/events.jsonl").write_bytes(Path("out/events.jsonl").read_bytes()[:-1])
+
+    line = fielding.refuses(*RUN, "--resume", code=1)
+
+    assert "out/events.jsonl is shorter than its checkpoint says" in line
+
+
+def test_a_run_begins_with_the_model_of_another(fielding: Command) -> None:
+    assert fielding(*RUN) == 0
+    checkpoint = newest_checkpoint(Path("out"))
+    mean = load_run(checkpoint).mean_model()
+    cluster = str(load_run(checkpoint).cluster_ids[0])
+    assert fielding("show", "out", "--export", "m.safetensors", "--cluster", cluster) == 0
+
+    for start in ("out", str(checkpoint), "m.safetensors"):
+        shutil.rmtree("tuned", ignore_errors=True)
+        settings = ("--set", "rounds=1", "--set", "training.learning_rate=1e-30", "--set", "training.prox=0")
+        assert fielding("run", "small.toml", "--no-page", "--out", "tuned", "--init-from", start, *settings) == 0
+        begun = load_run(newest_checkpoint(Path("tuned"))).models
+        wanted = load_run(checkpoint).model_of_cluster(int(cluster)) if start == "m.safetensors" else mean
+        np.testing.assert_allclose(begun, np.broadcast_to(wanted, begun.shape), rtol=1e-6)
+
+
+def test_a_model_of_another_shape_is_refused_before_anything_is_written(fielding: Command) -> None:
+    assert fielding(*RUN) == 0
+    assert fielding("show", "out", "--export", "m.safetensors", "--cluster", "0") == 0
+    Path("empty").mkdir()
+    wider = ("run", "small.toml", "--out", "tuned", "--set", "model.hidden=9", "--init-from")
+
+    assert "holds a model of" in fielding.refuses(*wider, "out")
+    assert "tensor '0.weight' has shape (8, 64); it must be (9, 64)" in fielding.refuses(*wider, "m.safetensors")
+    assert "is not a Fielding checkpoint" in fielding.refuses(*wider, "small.toml", code=1)
+    assert "holds no checkpoint" in fielding.refuses(*wider, "empty")
+    assert not Path("tuned").exists()
+
+
+def test_a_run_begun_from_a_model_needs_it_again_to_go_on(fielding: Command) -> None:
+    assert fielding(*RUN) == 0
+    tuned = ("run", "small.toml", "--no-page", "--out", "tuned")
+    assert fielding(*tuned, "--init-from", "out") == 0
+
+    assert "initial_blake2b was" in fielding.refuses(*tuned, "--resume")
+    assert fielding(*tuned, "--resume", "--init-from", "out") == 0
+
+
+def test_the_reports_of_a_run_replay_to_the_same_clusters(fielding: Command) -> None:
+    changes = ("--set", "rounds=18", "--set", "trace.clients=16", "--set", "trace.share=0.6")
+    assert fielding(*RUN, *changes) == 0
+
+    assert fielding("replay", "out", "--out", "again", "--no-page", "--k-max", "2", "--seed", "1") == 0
+
+    replayed = np.load("again/membership.npz", allow_pickle=False)
+    logged = [json.loads(line) for line in Path("out/memberships.jsonl").read_text().splitlines()]
+    now: dict[int, int] = {}
+    by_round = {}
+    for line in logged:
+        now.update({client: cluster for client, cluster in line["changed"]})
+        by_round[line["round"]] = dict(now)
+    steps = sorted(set(replayed["step"].tolist()))
+    assert len(steps) > 2
+    for step in steps:
+        rows = replayed["step"] == step
+        latest = max(at for at in by_round if at <= step)
+        told = dict(zip(replayed["client"][rows].tolist(), replayed["cluster"][rows].tolist(), strict=True))
+        assert told == by_round[latest]
+    assert len(set(now.values())) > 1

@@ -1,0 +1,36 @@
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fielding.errors import InputError
+from fielding.federation import models as module
+from fielding.federation.models import mean_model, mixed_models
+
+
+def test_the_identity_gives_the_models_bit_for_bit() -> None:
+    models = np.random.default_rng(1).standard_normal((3, 7)).astype(np.float32)
+
+    assert (mixed_models(models, np.eye(3)) == models).all()
+
+
+def test_columns_are_mixed_in_chunks_as_in_one_go(monkeypatch: pytest.MonkeyPatch) -> None:
+    models = np.random.default_rng(1).standard_normal((3, 10)).astype(np.float32)
+    mixing = np.array([[0.5, 0.25, 0.25], [0.0, 1.0, 0.0]])
+    whole = mixed_models(models, mixing)
+    monkeypatch.setattr(module, "COLUMNS", 3)
+
+    assert (mixed_models(models, mixing) == whole).all()
+    assert np.allclose(whole, mixing @ models)
+
+
+def test_a_mixing_matrix_of_another_size_is_refused() -> None:
+    with pytest.raises(InputError, match="2 columns but there are 1 models"):
+        mixed_models(np.zeros((1, 2), dtype=np.float32), np.eye(2))
+
+
+@given(st.lists(st.floats(0.1, 9.0), min_size=1, max_size=6))
+def test_the_mean_of_equal_models_is_the_model(weights: list[float]) -> None:
+    model = np.array([1.0, -2.5, 1e-3], dtype=np.float32)
+
+    assert np.allclose(mean_model(np.tile(model, (len(weights), 1)), np.array(weights)), model)

@@ -1,0 +1,77 @@
+import numpy as np
+
+from fielding.coordinator.clustering import Clusterer
+from fielding.coordinator.policy import Policy
+from fielding.engine.round import Federation, run_round
+from fielding.methods.fielding import Fielding
+from fielding.methods.global_model import GlobalModel
+from fielding.methods.method import Method, Parts, plan_by_cluster
+from fielding.simulation.clients import SimulatedClients
+from tests.simulation.small import small_clients
+
+
+def federation_of(clients: SimulatedClients, method: Method) -> Federation:
+    return Federation(clients=clients, method=method, evaluate_every=1, n_rounds=5)
+
+
+def fielding_of(clients: SimulatedClients, *, k_max: int = 3, participants: int = 4) -> Fielding:
+    policy = Policy(clusterer=Clusterer(k_max=k_max), seed=1)
+    initial = clients.trainer.initial_model(1)
+    return Fielding(initial, clients.client_ids, policy, parts=Parts(participants=participants))
+
+
+def test_one_cluster_is_federated_averaging_bit_for_bit() -> None:
+    one, other = small_clients(), small_clients()
+    fielding = fielding_of(one, k_max=1)
+    everybody = GlobalModel(other.trainer.initial_model(1), 6, Parts(participants=4))
+
+    for at in range(5):
+        run_round(federation_of(one, fielding), at)
+        run_round(federation_of(other, everybody), at)
+
+    assert fielding.models.shape == everybody.models.shape == (1, 15)
+    assert (fielding.models == everybody.models).all()
+
+
+def test_participants_never_exceed_the_budget_and_train_their_own_cluster() -> None:
+    clients = small_clients(overcommit=1.5)
+    method = fielding_of(clients)
+
+    for at in range(6):
+        done = run_round(federation_of(clients, method), at)
+        membership = method.membership()
+        assert done.updates.clients.size <= 4
+        assert (membership[done.plan.clients] == done.plan.start).all()
+        assert np.unique(done.plan.clients).size == done.plan.clients.size
+
+
+def test_a_cluster_that_nobody_trained_keeps_its_model() -> None:
+    clients = small_clients()
+    clients.begin(0)
+    models = np.stack([clients.trainer.initial_model(seed) for seed in (1, 2, 3)])
+    membership = np.array([0, 0, 0, 2, 2, -1], dtype=np.int32)
+
+    plan = plan_by_cluster(models, membership, clients, Parts(participants=4))
+
+    assert sorted(set(plan.start.tolist())) == [0, 2]
+    assert 5 not in plan.clients
+    assert plan.wanted.sum() == 4
+
+
+def test_a_snapshot_goes_on_exactly_like_the_original() -> None:
+    one, other = small_clients(), small_clients()
+    first, second = fielding_of(one), fielding_of(other)
+    for at in range(3):
+        run_round(federation_of(one, first), at)
+        run_round(federation_of(other, second), at)
+    values, arrays = first.snapshot()
+    restored = fielding_of(other)
+    restored.restore(values, {name: array.copy() for name, array in arrays.items()})
+
+    for at in range(3, 6):
+        run_round(federation_of(one, first), at)
+        run_round(federation_of(other, restored), at)
+
+    assert (first.models == restored.models).all()
+    assert (first.membership() == restored.membership()).all()
+    assert first.cluster_ids() == restored.cluster_ids()

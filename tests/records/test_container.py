@@ -1,0 +1,106 @@
+"""The file format of checkpoints holds what it is given, and notices every damage."""
+
+import json
+import struct
+from hashlib import blake2b
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as hnp
+
+from fielding._typing import Json
+from fielding.errors import CheckpointError
+from fielding.records.container import Contents, read_contents, write_contents
+
+
+def example() -> Contents:
+    arrays = {"models": np.arange(600, dtype=np.float32).reshape(3, 200), "who": np.array([2, -1, 0], dtype=np.int32)}
+    return Contents(values={"round": 7, "names": ["ä", None]}, arrays=arrays, progress={"rounds.jsonl": 12}, kind="run")
+
+
+def test_what_is_written_is_read(tmp_path: Path) -> None:
+    write_contents(example(), tmp_path / "c.ckpt")
+    got = read_contents(tmp_path / "c.ckpt")
+
+    assert (got.values, got.progress, got.kind) == (example().values, example().progress, "run")
+    for name, array in example().arrays.items():
+        assert got.arrays[name].dtype == array.dtype
+        assert np.array_equal(got.arrays[name], array)
+
+
+@given(
+    array=hnp.arrays(
+        dtype=st.sampled_from([np.float32, np.float64, np.int32, np.int64, np.bool_, np.uint8]),
+        shape=hnp.array_shapes(min_dims=0, max_dims=3, min_side=0, max_side=4),
+    )
+)
+def test_arrays_of_any_shape_come_back_bit_for_bit(
+    tmp_path_factory: pytest.TempPathFactory, array: npt.NDArray[np.generic]
+) -> None:
+    path = tmp_path_factory.mktemp("container") / "c.ckpt"
+    write_contents(Contents(values={}, arrays={"a": array, "b": array.T}, progress={}), path)
+    got = read_contents(path).arrays
+
+    assert got["a"].tobytes() == array.tobytes()
+    assert got["b"].tobytes() == np.ascontiguousarray(array.T).tobytes()
+    assert (got["a"].shape, got["b"].shape) == (array.shape, array.T.shape)
+
+
+def test_equal_contents_give_equal_bytes(tmp_path: Path) -> None:
+    for name in "ab":
+        write_contents(example(), tmp_path / name)
+
+    assert (tmp_path / "a").read_bytes() == (tmp_path / "b").read_bytes()
+
+
+def test_every_truncation_and_every_flipped_bit_is_noticed(tmp_path: Path) -> None:
+    path = tmp_path / "c.ckpt"
+    write_contents(example(), path)
+    whole = path.read_bytes()
+    rng = np.random.default_rng(1)
+    damaged = [whole[:size] for size in (*range(0, len(whole), 64), len(whole) - 1)]
+    damaged += [whole + b"\0", whole[:-64] + bytes(64), whole[: len(whole) // 2] + bytes(len(whole) - len(whole) // 2)]
+    for bit in rng.integers(8 * len(whole), size=400).tolist():
+        flipped = bytearray(whole)
+        flipped[bit // 8] ^= 1 << bit % 8
+        damaged.append(bytes(flipped))
+
+    for content in damaged:
+        path.write_bytes(content)
+        with pytest.raises(CheckpointError) as caught:
+            read_contents(path)
+        assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "header",
+    [
+        {},
+        [],
+        {"values": 5, "arrays": {}, "progress": {}},
+        {"values": {}, "arrays": {"a": {"dtype": "<f4", "shape": [10**12]}}, "progress": {}},
+        {"values": {}, "arrays": {"a": {"dtype": "<f4", "shape": [-1]}}, "progress": {}},
+        {"values": {}, "arrays": {"a": {"dtype": "|O8", "shape": [1]}}, "progress": {}},
+        {"values": {}, "arrays": {"a": {"shape": [1]}}, "progress": {}},
+    ],
+)
+def test_a_whole_file_that_describes_nonsense_is_refused(tmp_path: Path, header: Json) -> None:
+    text = json.dumps(header).encode()
+    body = struct.pack("<8sIQ", b"FIELDING", 1, len(text)) + text
+    (tmp_path / "c.ckpt").write_bytes(body + blake2b(body, digest_size=32).digest())
+
+    with pytest.raises(CheckpointError):
+        read_contents(tmp_path / "c.ckpt")
+
+
+def test_a_newer_format_is_told_apart_from_damage(tmp_path: Path) -> None:
+    write_contents(example(), tmp_path / "c.ckpt")
+    whole = (tmp_path / "c.ckpt").read_bytes()
+    (tmp_path / "c.ckpt").write_bytes(whole[:8] + struct.pack("<I", 2) + whole[12:])
+
+    with pytest.raises(CheckpointError, match="format version 2, this Fielding reads version 1"):
+        read_contents(tmp_path / "c.ckpt")

@@ -1,0 +1,70 @@
+from typing import TYPE_CHECKING
+
+import pytest
+
+from fielding.errors import InputError
+from fielding.reporting.comparison import comparison, comparison_table, difference_words
+
+if TYPE_CHECKING:
+    from fielding._typing import Json
+
+
+def run_of(*accuracies: float) -> list[dict[str, "Json"]]:
+    return [
+        {
+            "round": at, "time_s": 3600.0 * (at + 1), "accuracy": accuracy, "worst_decile": accuracy / 2,
+            "n_reports": 3, "n_moved": 2, "reclustered": at == 1, "n_clusters": 2,
+            "bytes_down": 2_000_000, "bytes_up": 1_000_000, "client_seconds": 5.0,
+        }
+        for at, accuracy in enumerate(accuracies)
+    ]  # fmt: skip
+
+
+@pytest.fixture
+def summary() -> dict[str, "Json"]:
+    ours = [run_of(0.5, 0.75, 1.0), run_of(0.25, 0.5, 0.0)]
+    theirs = [run_of(0.25, 0.25, 0.25), run_of(0.0, 0.0, 0.75)]
+    return comparison({"fielding": ours, "global": theirs}, [1, 2])
+
+
+def test_differences_are_taken_seed_by_seed(summary: dict[str, "Json"]) -> None:
+    difference = summary["paired"]["fielding"]["final_accuracy"]  # type: ignore[call-overload, index]
+
+    assert difference["per_seed"] == [0.75 - 0.25, 0.25 - 0.25]  # type: ignore[call-overload, index]
+    assert difference["mean"] == 0.25  # type: ignore[call-overload, index]
+
+
+def test_the_target_is_the_global_models_accuracy_on_the_same_seed(summary: dict[str, "Json"]) -> None:
+    assert summary["target_accuracy"]["per_seed"] == [0.25, 0.25]  # type: ignore[call-overload, index]
+    ours = summary["methods"]["fielding"]["rounds_to_target"]  # type: ignore[call-overload, index]
+    assert ours == {"mean": 1.0, "ci95": None, "per_seed": [1.0, None], "n_reached": 1}
+
+
+def test_the_table_tells_who_never_got_there(summary: dict[str, "Json"]) -> None:
+    table = {row[0]: row[1:] for row in comparison_table(summary)}
+
+    assert table[""] == ["fielding", "global"]
+    assert table["rounds to target"] == ["1 (1 of 2)", "2"]
+    assert table["simulated hours to target"] == ["1.00 (1 of 2)", "2.00"]
+    assert table["sent to clients"] == ["6.0 MB", "6.0 MB"]
+    assert table["moves one by one"] == ["6.0", "6.0"]
+
+
+@pytest.mark.parametrize(
+    ("gains", "verdict"),
+    [((0.5, 0.5), "better"), ((-0.25, -0.25), "worse"), ((0.5, -0.25), "no clear difference"), ((0.5,), "one seed")],
+)
+def test_the_verdict_follows_from_the_interval(gains: tuple[float, ...], verdict: str) -> None:
+    theirs = [run_of(0.25) for _ in gains]
+    ours = [run_of(0.25 + gain) for gain in gains]
+
+    words = difference_words(comparison({"fielding": ours, "global": theirs}, range(len(gains))), "fielding")
+
+    assert verdict in words
+
+
+def test_a_run_without_tests_is_refused() -> None:
+    untested: list[dict[str, Json]] = [{"round": 0, "time_s": 1.0, "n_clusters": 1}]
+
+    with pytest.raises(InputError, match="no client was tested"):
+        comparison({"fielding": [untested], "global": [untested]}, [1])

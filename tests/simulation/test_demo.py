@@ -1,0 +1,141 @@
+import json
+import shutil
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from fielding.errors import InputError
+from fielding.simulation.demo import METHODS, SETTINGS, Progress, demo_config, run_demo, truth_of
+from fielding.simulation.experiment import run
+from tests.reporting.run_logs import DRAWN
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Page
+
+    from fielding._typing import Json
+
+SMALL: dict[str, "Json"] = {
+    **SETTINGS,
+    "rounds": 8,
+    "trace": {"name": "digits", "scenario": "places", "clients": 12, "gap": 4, "window": 4, "samples": 20},
+    "training": {"participants": 8, "local_steps": 2},
+    "evaluation": {"every": 2},
+}
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("demo") / "out"
+    assert run_demo(folder, 2, settings=SMALL) is not None
+    return folder
+
+
+def logs(folder: Path) -> dict[str, bytes]:
+    paths = [*folder.glob("*/rounds.jsonl"), *folder.glob("*/memberships.jsonl"), folder / "summary.json"]
+    return {str(path.relative_to(folder)): path.read_bytes() for path in paths}
+
+
+def test_the_numbers_of_the_demo_are_those_that_its_docs_tell() -> None:
+    config = demo_config("fielding", 1)
+
+    assert (config.preset, config.rounds, config.training.participants) == ("paper", 200, 20)
+    assert (config.trace.clients, config.trace.gap, config.trace.window, config.trace.samples) == (100, 20, 20, 100)
+    assert (config.training.local_steps, config.training.batch_size, config.training.learning_rate) == (20, 20, 0.05)
+    assert (config.coordinator.detector, config.coordinator.tau) == ("any-change", 1 / 3)
+
+
+def test_every_method_runs_on_every_seed_and_is_held_against_the_global_model(whole: Path) -> None:
+    summary = json.loads((whole / "summary.json").read_text())
+
+    for method in METHODS:
+        finals = [json.loads((whole / f"{method}-{seed}" / "summary.json").read_text()) for seed in (1, 2)]
+        assert summary["methods"][method]["final_accuracy"]["per_seed"] == [one["final_accuracy"] for one in finals]
+    ours, theirs = (summary["methods"][method]["final_accuracy"]["per_seed"] for method in METHODS)
+    gains = [one - other for one, other in zip(ours, theirs, strict=True)]
+    assert summary["paired"]["fielding"]["final_accuracy"]["per_seed"] == gains
+    assert sorted(path.parent.name for path in whole.glob("*/report.html")) == ["fielding-1", "global-1"]
+
+
+@pytest.mark.parametrize("after", [1, 27])
+def test_a_stopped_demo_goes_on_and_ends_as_if_never_stopped(whole: Path, tmp_path: Path, after: int) -> None:
+    seen: list[Progress] = []
+
+    def stop_after(progress: Progress) -> bool:
+        seen.append(progress)
+        return len(seen) < after
+
+    assert run_demo(tmp_path, 2, watch=stop_after, settings=SMALL) is None
+    assert not (tmp_path / "summary.json").exists()
+    assert seen[-1].n_rounds == after
+
+    assert run_demo(tmp_path, 2, settings=SMALL) is not None
+    assert logs(tmp_path) == logs(whole)
+
+
+def test_fewer_seeds_take_what_is_there(whole: Path, tmp_path: Path) -> None:
+    folder = shutil.copytree(whole, tmp_path / "out")
+    trained: list[Progress] = []
+
+    def note(progress: Progress) -> bool:
+        trained.append(progress)
+        return True
+
+    summary = run_demo(folder, 1, watch=note, settings=SMALL)
+
+    assert summary is not None
+    assert summary["seeds"] == [1]
+    assert trained == []
+
+
+def test_a_demo_with_other_numbers_is_not_mixed_in(whole: Path) -> None:
+    before = logs(whole)
+
+    with pytest.raises(InputError, match="holds something else than this demo"):
+        run_demo(whole, 2, settings={**SMALL, "rounds": 9})
+
+    assert logs(whole) == before
+
+
+@pytest.mark.parametrize("name", ["summary.json", "report.html", "fielding-1"])
+def test_files_of_others_are_left_alone(tmp_path: Path, name: str) -> None:
+    (tmp_path / name).write_text("mine")
+
+    with pytest.raises(InputError, match=f"{name} that no demo wrote"):
+        run_demo(tmp_path, 1, settings=SMALL)
+
+    assert (tmp_path / name).read_text() == "mine"
+    assert not (tmp_path / "manifest.json").exists()
+
+
+def test_the_truth_is_what_the_runs_are_scored_with(tmp_path: Path) -> None:
+    config = demo_config("fielding", 1, SMALL)
+
+    truth = truth_of(config)
+
+    assert truth.rounds == [0, 4]
+    assert truth.places.shape == (2, 12)
+    assert (truth.places[0] != truth.places[1]).any()
+    result = run(config, page=False)
+    assert list(truth.client_ids) == list(result.checkpoint.client_ids)
+
+
+def test_no_seed_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="at least 1"):
+        run_demo(tmp_path / "out", 0)
+
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.browser
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_the_page_draws_its_figures_without_a_network(page: "Page", whole: Path, scheme: str) -> None:
+    page.emulate_media(color_scheme=scheme)  # type: ignore[arg-type]
+    page.set_viewport_size({"width": 400, "height": 900})
+    page.goto((whole / "report.html").as_uri())
+    page.locator(DRAWN).nth(4).wait_for(state="attached")
+
+    assert page.title() == "Do clusters pay off while clients move?"
+    assert page.locator(".js-plotly-plot").count() == page.locator(DRAWN).count() == 5
+    assert "fielding - global" in page.locator("body").inner_text()
+    assert page.evaluate("document.documentElement.scrollWidth") <= 400

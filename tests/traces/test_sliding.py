@@ -1,0 +1,118 @@
+import numpy as np
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fielding.client.drift import AnyChange
+from fielding.client.fleet import Fleet
+from fielding.traces.histograms import WindowPlan
+from fielding.traces.pool import Pool
+from fielding.traces.schedule import Schedule, sorted_schedule
+from fielding.traces.sliding import SlidingWindows
+
+
+@st.composite
+def dealt(draw: st.DrawFn) -> tuple[Pool, Schedule, WindowPlan]:
+    n_clients, n_intervals, n_pool = draw(st.integers(1, 4)), draw(st.integers(1, 8)), draw(st.integers(1, 30))
+    n_rows = draw(st.integers(1, 40))
+    rng = np.random.default_rng(draw(st.integers(0, 999)))
+    pool = Pool(
+        x=rng.random((n_pool, 2), dtype=np.float32),
+        y=rng.integers(0, 3, n_pool).astype(np.int32),
+        classes=("a", "b", "c"),
+    )
+    sample = rng.integers(0, n_pool, n_rows)
+    columns = (
+        rng.integers(0, n_clients, n_rows),
+        rng.integers(0, n_intervals, n_rows),
+        sample,
+        pool.y[sample],
+        np.zeros(n_rows),
+    )
+    schedule = sorted_schedule(tuple(range(n_clients)), n_intervals, columns=columns)
+    gap = draw(st.integers(1, 4))
+    return pool, schedule, WindowPlan(gap=gap, window=gap * draw(st.integers(1, 3)) + draw(st.integers(0, gap - 1)))
+
+
+def naive_rows(schedule: Schedule, plan: WindowPlan, client: int, round_index: int) -> list[int]:
+    """Recount a window row by row, straight from METHODS.md B6."""
+    complete = [j for j in range(schedule.n_intervals) if (j + 1) * plan.gap <= plan.window + round_index]
+    complete = complete or [0]
+    visible = complete[-((plan.window + plan.gap - 1) // plan.gap) :]
+    return [
+        row
+        for row in range(schedule.client.size)
+        if schedule.client[row] == client and schedule.interval[row] in visible
+    ]
+
+
+@given(dealt(), st.integers(0, 40))
+def test_windows_are_what_a_naive_recount_finds(made: tuple[Pool, Schedule, WindowPlan], round_index: int) -> None:
+    pool, schedule, plan = made
+    windows = SlidingWindows(pool, schedule, plan)
+    is_test = pool.is_test()[schedule.sample]
+
+    for client in range(schedule.n_clients):
+        expected = naive_rows(schedule, plan, client, round_index)
+        train, _ = windows.training(round_index).of(np.array([client]))
+        test, _ = windows.testing(round_index).of(np.array([client]))
+        assert train.tolist() == [row for row in expected if not is_test[row]]
+        assert test.tolist() == [row for row in expected if is_test[row]]
+
+
+@given(dealt(), st.integers(0, 40))
+def test_a_fleet_fed_interval_by_interval_counts_what_the_windows_show(
+    made: tuple[Pool, Schedule, WindowPlan], round_index: int
+) -> None:
+    pool, schedule, plan = made
+    windows = SlidingWindows(pool, schedule, plan)
+    fleet = Fleet(schedule.n_clients, 3, drift_test=AnyChange(), max_rounds=plan.n_visible * plan.gap)
+
+    for interval in range(windows.n_complete(round_index)):
+        fleet.arrive(windows.arrivals(interval), (interval + 1) * plan.gap)
+
+    rows, sizes = windows.training(round_index).of(np.arange(schedule.n_clients))
+    owner = np.repeat(np.arange(schedule.n_clients), sizes)
+    recount = np.zeros((schedule.n_clients, 3), dtype=np.int64)
+    np.add.at(recount, (owner, schedule.y[rows]), 1)
+    assert fleet.counts.tolist() == recount.tolist()
+
+
+def test_upcoming_samples_are_those_of_the_next_interval_and_none_after_the_last() -> None:
+    pool = Pool(x=np.eye(3, dtype=np.float32), y=np.zeros(3, dtype=np.int32), classes=("a",))
+    schedule = sorted_schedule((0,), 3, columns=([0, 0, 0], [0, 1, 2], [0, 1, 2], [0, 0, 0], [0, 0, 0]))
+    windows = SlidingWindows(pool, schedule, WindowPlan(gap=1, window=1))
+
+    assert [windows.upcoming(at).of(np.array([0]))[0].tolist() for at in range(3)] == [[1], [2], []]
+
+
+def test_a_test_sample_is_never_trained_on_by_anybody() -> None:
+    pool = Pool(x=np.eye(50, dtype=np.float32), y=np.zeros(50, dtype=np.int32), classes=("a",))
+    sample = np.tile(np.arange(50), 2)
+    schedule = sorted_schedule(
+        (0, 1), 1, columns=(np.repeat([0, 1], 50), np.zeros(100), sample, np.zeros(100), np.zeros(100))
+    )
+    windows = SlidingWindows(pool, schedule, WindowPlan(gap=1, window=1))
+
+    trained, _ = windows.training(0).of(np.array([0, 1]))
+    tested, _ = windows.testing(0).of(np.array([0, 1]))
+    assert not set(schedule.sample[trained].tolist()) & set(schedule.sample[tested].tolist())
+    assert trained.size + tested.size == 100
+
+
+def test_gathered_samples_look_as_their_look_says_whatever_the_order() -> None:
+    class Negative:
+        def apply(self, x: np.ndarray) -> np.ndarray:
+            return -x
+
+    from fielding.traces.schedule import AS_IS
+
+    pool = Pool(x=np.array([[1.0], [2.0]], dtype=np.float32), y=np.zeros(2, dtype=np.int32), classes=("a", "b"))
+    schedule = sorted_schedule(
+        (0,), 1, columns=([0, 0, 0], [0, 0, 0], [0, 1, 1], [0, 1, 0], [0, 1, 0]), looks=(AS_IS, Negative())
+    )
+
+    x, y = SlidingWindows(pool, schedule, WindowPlan(gap=1, window=1)).gather(np.array([1, 0, 2]))
+
+    assert x.tolist() == [[-2.0], [1.0], [2.0]]
+    assert y.tolist() == [1, 0, 0]
+    assert pool.x.tolist() == [[1.0], [2.0]]
