@@ -20,6 +20,7 @@ HERE := $(shell pwd | cksum | cut -d ' ' -f 1)
 MADE := $(VENV)/.made-$(HERE)
 CORE := $(VENV)/.installed-core
 DEV := $(VENV)/.installed-dev
+FULL := $(VENV)/.installed-full
 METADATA := pyproject.toml constraints.txt
 
 ifeq ($(shell test -x $(BIN)/python && echo yes),)
@@ -28,7 +29,7 @@ endif
 
 ##@ Try it
 .PHONY: demo
-demo: $(CORE)  ## replay an embedded drifting stream: a table here and a page beside it
+demo: $(CORE)  ## train Fielding and one global model on drifting digits: a table here and a page beside it
 	@$(BIN)/fielding demo --out out/demo </dev/null
 
 .PHONY: figures
@@ -36,20 +37,21 @@ figures: $(CORE)  ## draw intra-cluster heterogeneity over time on real traces (
 	@$(ONE_THREAD) $(BIN)/python experiments/heterogeneity.py </dev/null
 
 .PHONY: bench
-bench: $(CORE)  ## measure the coordinator beside its peers; prints a table and JSON
+bench: $(FULL)  ## measure coordinator and simulator beside their peers; prints tables and JSON
 	@$(BIN)/fielding bench coordinator </dev/null
+	@$(BIN)/fielding bench simulator </dev/null
 
 ##@ Work on it
 .PHONY: test
-test: $(DEV)  ## run all tests but the slow ones; ARGS="-k words" picks some
+test: $(DEV)  ## run all tests but the slow ones; ARGS="-k words" picks some; without PyTorch its tests are skipped
 	@$(PYTEST) -m "not slow" $(ARGS) </dev/null
 
 .PHONY: test-slow
-test-slow: $(DEV)  ## run the long proofs
+test-slow: $(FULL)  ## run the long proofs
 	@$(PYTEST) -m slow --hypothesis-profile=slow $(ARGS) </dev/null
 
 .PHONY: check
-check: $(DEV)  ## formatting, lint, types and the direction of imports
+check: $(FULL)  ## formatting, lint, types and the direction of imports; installs PyTorch, whose types it reads
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
@@ -82,6 +84,11 @@ $(DEV): $(MADE) $(METADATA)
 	@echo "Installing fielding and the tools for its tests and checks into $(VENV) ..."
 	@$(PIP) -e '.[dev]' </dev/null
 	@touch $(CORE) $@
+
+$(FULL): $(MADE) $(METADATA)
+	@echo "Installing fielding with PyTorch and the tools for its tests and checks into $(VENV) ..."
+	@$(PIP) -e '.[dev,torch]' </dev/null
+	@touch $(CORE) $(DEV) $@
 
 $(MADE):
 	@$(find_python); \

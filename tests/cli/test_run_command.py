@@ -199,7 +199,7 @@ def test_a_run_stopped_by_a_rule_is_complete(fielding: Command, rule: str, stopp
     ("change", "words"),
     [
         ("training.prx=1", "unknown key training.prx; did you mean training.prox?"),
-        ("rounds=0", "rounds is 0; give a whole number of at least 1"),
+        ("rounds=0", "rounds is 0; give a whole number from 1 to 100000000"),
         ("trace.shares=0.5", "trace: unknown option of scenario 'places' 'shares'; did you mean 'share'?"),
         ("coordinator.alpa=1", "unknown key coordinator.alpa; did you mean coordinator.alpha?"),
         ("trace.name=digit", "trace.name: unknown data set 'digit'; did you mean 'digits'?"),
@@ -315,7 +315,7 @@ def test_the_reports_of_a_run_replay_to_the_same_clusters(fielding: Command) -> 
     now: dict[int, int] = {}
     by_round = {}
     for line in logged:
-        now.update({client: cluster for client, cluster in line["changed"]})
+        now.update(dict(line["changed"]))
         by_round[line["round"]] = dict(now)
     steps = sorted(set(replayed["step"].tolist()))
     assert len(steps) > 2

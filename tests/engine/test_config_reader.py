@@ -138,6 +138,15 @@ def test_a_factory_that_cannot_be_imported_is_told(path: Path) -> None:
     assert "no_such_module" in line
 
 
+def test_a_name_that_no_file_can_have_is_told(path: Path) -> None:
+    path.write_text(f'[clock]\nprofile = "{"z" * 5000}"\n')
+
+    line = refusal(path)
+
+    assert "File name too long" in line
+    assert len(line) < 200
+
+
 def test_a_misspelt_data_set_is_told_with_its_key(path: Path) -> None:
     path.write_text('[trace]\nname = "digit"\n')
 
@@ -155,12 +164,12 @@ def test_a_misspelt_data_set_is_told_with_its_key(path: Path) -> None:
         ("zzz = 1", "unknown key zzz; see docs/config.md"),
         ("training = 5", "training is 5; it is a section, write [training]"),
         ("trace = [1, 2]", "trace is [1, 2]; it is a section, write [trace]"),
-        ("rounds = {a = 1}", "rounds is {'a': 1}; give a whole number of at least 1"),
-        ("rounds = 0", "rounds is 0; give a whole number of at least 1"),
+        ("rounds = {a = 1}", "rounds is {'a': 1}; give a whole number from 1 to 100000000"),
+        ("rounds = 0", "rounds is 0; give a whole number from 1 to 100000000"),
         ("rounds = 1979-05-27", "rounds is datetime.date(1979, 5, 27); give a whole number"),
-        ("seed = -1", "seed is -1; give a whole number of at least 0"),
+        ("seed = -1", "seed is -1; give a whole number from 0 to 9223372036854775807"),
         (f"seed = {'9' * 400}", "seed is 99999"),
-        ("[training]\nmomentum = 1", "training.momentum is 1.0; give a number of at least 0 and of at most 0.9999"),
+        ("[training]\nmomentum = 1", "training.momentum is 1.0; give a number from 0 to 0.9999"),
         ("[training]\nprox = nan", "training.prox is nan; give a number of at least 0"),
         ("[trace]\nplacez = 3", "did you mean 'places'? Known: alpha, looks, places, share"),
         ('[trace]\nscenario = "static"\nshare = 0.5', "unknown option of scenario 'static' 'share'"),

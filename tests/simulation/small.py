@@ -48,7 +48,7 @@ def small_clients(
     windows = windows or small_windows()
     n_clients = windows.n_clients
     trainer = trainer_for(ModelRequest(name="softmax", input_shape=(N_FEATURES,), n_classes=N_CLASSES))
-    devices = Devices(ms_per_sample=10.0 * (1.0 + np.arange(n_clients)), kbps=np.full(n_clients, kbps))
+    devices = Devices(ms_per_sample=10.0 * np.arange(1.0, n_clients + 1.0), kbps=np.full(n_clients, kbps))
     return SimulatedClients(
         windows,
         LabelObserver(windows, AnyChange()),

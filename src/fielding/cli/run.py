@@ -1,6 +1,7 @@
 """`fielding run`: train a federation as a config says."""
 
 import shlex
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated
@@ -46,6 +47,7 @@ def run(
     from fielding.simulation.experiment import Start
     from fielding.simulation.experiment import run as run_experiment
 
+    sys.path.insert(0, str(Path.cwd()))  # for functions of the user's own, named in the config
     settled = read_config(config, changes or ())
     folder = out or Path("runs") / f"{config.stem}-{settled.seed}"
     start = Start(resume=resume, init_from=init_from)

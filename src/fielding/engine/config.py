@@ -69,7 +69,7 @@ class TrainingSection:
     lr_decay: float = key(1.0, "factor on the learning rate every lr_every rounds", above=0.0, high=1.0)
     lr_every: int = key(10, "rounds between two decays", low=1)
     lr_floor: float = key(0.0, "the learning rate never falls below", low=0.0)
-    momentum: float = key(0.0, "of a participant's steps, forgotten after the round", low=0.0, high=0.9999)
+    momentum: float = key(0.0, "of a participant's steps, forgotten after the round", low=0, high=0.9999)
     weight_decay: float = key(0.0, "pull of all weights towards zero", low=0.0)
     prox: float = key(0.1, "FedProx: pull towards the model that the round started from", low=0.0)
     weighted: bool = key(False, "whether a participant counts by its number of samples")
@@ -124,7 +124,7 @@ class ClockSection:
 
     profile: str = key("synthetic", "synthetic, synthetic-slow, uniform, or a CSV file with ms_per_sample, kbps")
     availability: str | None = key(None, "CSV file with client, start_s, stop_s; everyone is always there by default")
-    overcommit: float = key(1.3, "how many are asked for each answer that is wanted", low=1.0, high=100.0)
+    overcommit: float = key(1.3, "how many are asked for each answer that is wanted", low=1, high=100)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -60,8 +60,7 @@ def checked(name: str, value: Json, declared: "Field[Any]", annotation: object) 
     ...
     fielding.errors.OptionError: training.rate is -1; give a number above 0
     """
-    rule = rule_of(declared)
-    kinds = get_args(annotation) if isinstance(annotation, UnionType) else (annotation,)
+    rule, kinds = rule_of(declared), _kinds(annotation)
     if value is None and type(None) in kinds:
         return None
     if rule.choices is not None and isinstance(value, str):
@@ -77,7 +76,7 @@ def checked(name: str, value: Json, declared: "Field[Any]", annotation: object) 
     if isinstance(value, bool) and bool not in kinds:
         is_right = False
     if not is_right or (isinstance(value, (int, float)) and not _is_within(value, rule)):
-        raise OptionError(f"{name} is {echo(value)}; give {_wanted(kinds, rule)}")
+        raise OptionError(f"{name} is {echo(value)}; give {allowed(declared, annotation)}")
     return value
 
 
@@ -99,13 +98,31 @@ _KINDS: dict[object, str] = {
 }
 
 
-def _wanted(kinds: tuple[object, ...], rule: Rule) -> str:
-    """Return in words what a key may be."""
-    words = " or ".join(_KINDS[kind] for kind in kinds if kind in _KINDS)
+def _kinds(annotation: object) -> tuple[object, ...]:
+    return get_args(annotation) if isinstance(annotation, UnionType) else (annotation,)
+
+
+def allowed(declared: "Field[Any]", annotation: object) -> str:
+    """Return in words what a key may be.
+
+    Examples
+    --------
+    >>> from dataclasses import fields
+    >>> @dataclass
+    ... class Section:
+    ...     rate: float = key(0.1, "a rate", above=0.0, high=1.0)
+    >>> allowed(fields(Section)[0], float)
+    'a number above 0 and of at most 1'
+    """
+    rule = rule_of(declared)
+    if rule.choices is not None:
+        return f"one of {', '.join(sorted(rule.choices()))}"
+    words = " or ".join(_KINDS[kind] for kind in _kinds(annotation) if kind in _KINDS)
+    if rule.low is not None and rule.high is not None:
+        return f"{words} from {rule.low} to {rule.high}"
     bounds = [
         f"above {rule.above:g}" if rule.above is not None else "",
         f"of at least {rule.low:g}" if rule.low is not None else "",
         f"of at most {rule.high:g}" if rule.high is not None else "",
     ]
-    known = f" out of {', '.join(sorted(rule.choices()))}" if rule.choices is not None else ""
-    return " ".join([words, " and ".join(filter(None, bounds))]).strip() + known
+    return " ".join([words, " and ".join(filter(None, bounds))]).strip()

@@ -109,7 +109,7 @@ def _pieces(contents: Contents) -> Iterator[bytes | memoryview]:
 
 
 def _little_endian(array: npt.NDArray[np.generic]) -> npt.NDArray[np.generic]:
-    return np.ascontiguousarray(array, dtype=array.dtype.newbyteorder("<"))
+    return np.asarray(array, dtype=array.dtype.newbyteorder("<"), order="C")  # which keeps a shape of () as it is
 
 
 def _padding(n_bytes: int) -> int:

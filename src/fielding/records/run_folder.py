@@ -1,6 +1,7 @@
 """What `fielding run` leaves behind: config, manifest, logs, reports, the last two checkpoints, results."""
 
 import contextlib
+import json
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -156,6 +157,15 @@ def newest_checkpoint(folder: Path) -> Path:
     if not paths:
         raise InputError(f"{folder} holds no checkpoint; give the folder of a run, or a checkpoint")
     return paths[-1]
+
+
+def stored_manifest(folder: Path) -> dict[str, Json]:
+    """Return the manifest of a run; nothing if there is none that can be read."""
+    try:
+        stored = json.loads((folder / MANIFEST).read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return {}
+    return stored if isinstance(stored, dict) else {}
 
 
 def run_reports(folder: Path, kind: Kind = "histogram") -> ReportStream:

@@ -7,10 +7,11 @@ from dataclasses import dataclass
 from importlib import metadata
 from inspect import signature
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
+from fielding._imported import imported_function
 from fielding._typing import Json, Models
 from fielding._version import __version__
 from fielding.client.drift import DRIFT_TESTS, DriftTest, drift_test_named
@@ -31,7 +32,6 @@ from fielding.records.model_file import read_model
 from fielding.simulation.availability import AlwaysAvailable, read_availability
 from fielding.simulation.clients import SimulatedClients
 from fielding.simulation.devices import PROFILES, devices_of
-from fielding.simulation.imported import imported_function
 from fielding.simulation.observers import LabelObserver, Observer
 from fielding.simulation.settings import Hardware, LocalRule
 from fielding.simulation.sources import Dealt, OnImages, check_scenario, dealt_samples
@@ -40,7 +40,7 @@ from fielding.traces.catalog import Source
 from fielding.traces.sliding import SlidingWindows
 from fielding.training.factory import ModelRequest, trainer_for
 from fielding.training.rates import LearningRate
-from fielding.training.trainer import Trainer
+from fielding.training.trainer import Trainer, TrainingPath
 
 PARTICIPANTS_PER_CLUSTER = 4
 """Fewer would make a cluster's model the work of one or two clients (METHODS.md A7)."""
@@ -90,8 +90,8 @@ class Simulation:
         return Fielding(initial, self.dealt.schedule.client_ids, self.policy, parts=self.parts)
 
 
-def assembled(config: Config, own: Own, *, n_workers: int) -> Simulation:
-    """Put all parts together.
+def assembled(config: Config, own: Own, *, n_workers: int, path: TrainingPath | None = None) -> Simulation:
+    """Put all parts together; a resumed run gives the path that its trainer took before.
 
     Raises
     ------
@@ -99,21 +99,21 @@ def assembled(config: Config, own: Own, *, n_workers: int) -> Simulation:
         If a name is unknown, data are missing or unfit, or options do not fit together.
     """
     try:
-        return _assembled(config, own, n_workers)
+        return _assembled(config, own, n_workers, path)
     except OutputError:
         raise
     except OSError as error:  # a name that is too long, a folder that may not be entered
         raise FileFormatError(f"cannot read {echo(error.filename)}: {error.strerror or error}") from error
 
 
-def _assembled(config: Config, own: Own, n_workers: int) -> Simulation:
+def _assembled(config: Config, own: Own, n_workers: int, path: TrainingPath | None) -> Simulation:
     drift_test = detector_of(config.coordinator)
     policy = policy_of(config, own)
     check_scenario(config.trace)
     dealt = dealt_samples(
         config.trace, rounds=config.rounds, seed=config.seed, source=own.samples, on_images=own.on_images
     )
-    trainer = trainer_of(config, own, dealt)
+    trainer = trainer_of(config, own, dealt, path)
     windows = SlidingWindows(dealt.pool, dealt.schedule, dealt.plan)
     if not windows.training(0).sizes.any():
         raise InputError("no client has a sample to train on at the start; give more samples, or a longer window")
@@ -181,12 +181,13 @@ def _tau(value: float | str) -> float:
         raise OptionError(f"coordinator.tau: {error}") from None
 
 
-def trainer_of(config: Config, own: Own, dealt: Dealt) -> Trainer:
+def trainer_of(config: Config, own: Own, dealt: Dealt, path: TrainingPath | None = None) -> Trainer:
     """Return the trainer of the model, sized by the samples."""
     is_own = own.model is not None or config.model.factory is not None
     request = ModelRequest(
         name=config.model.factory or config.model.name,
         factory=own.model,
+        path=path,
         hidden=config.model.hidden,
         input_shape=dealt.pool.shape,
         n_classes=len(dealt.pool.classes),
@@ -206,7 +207,9 @@ def observer_of(config: Config, own: Own, windows: SlidingWindows, drift_test: D
     name = config.coordinator.representation
     if own.represent is None and name == LABEL:
         return LabelObserver(windows, drift_test)
-    represent = own.represent or imported_function(name, key="coordinator.representation", known=(LABEL,))
+    represent = own.represent
+    if represent is None:
+        represent = cast(Represent, imported_function(name, key="coordinator.representation", known=(LABEL,)))
     metric = metric_named(config.coordinator.metric)
     try:
         return VectorObserver(windows, represent, drift_test=drift_test, metric=metric)

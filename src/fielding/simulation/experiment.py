@@ -18,10 +18,11 @@ from fielding.engine.runner import Rules, Runner, Watch
 from fielding.errors import InputError
 from fielding.methods.method import Method
 from fielding.records.run_checkpoint import RunCheckpoint
-from fielding.records.run_folder import ROUNDS, RunFolder
+from fielding.records.run_folder import ROUNDS, RunFolder, stored_manifest
 from fielding.reporting.run_page import run_page
 from fielding.simulation.assembly import Own, Simulation, assembled, initial_model, run_manifest
 from fielding.training.layout import Layout
+from fielding.training.trainer import TrainingPath, path_from
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -129,7 +130,8 @@ def run(  # noqa: PLR0913 - all but the config have a default
 def _run_into(  # noqa: PLR0913 - private, and each is needed
     out: Path, config: Config, own: Own, start: Start, watch: Watch, *, page: bool
 ) -> Result:
-    simulation = assembled(config, own, n_workers=config.workers or os.cpu_count() or 1)
+    path = recorded_path(out) if start.resume else None
+    simulation = assembled(config, own, n_workers=config.workers or os.cpu_count() or 1, path=path)
     try:
         initial = initial_model(simulation, start.init_from)
         folder = RunFolder(out, run_manifest(config, own, simulation, initial), kind=simulation.policy.kind)
@@ -147,6 +149,15 @@ def _run_into(  # noqa: PLR0913 - private, and each is needed
     finally:
         simulation.clients.close()
     return Result(summary=summary, rounds=rounds, checkpoint=checkpoint, folder=out)
+
+
+def recorded_path(out: Path) -> TrainingPath | None:
+    """Return how the trainer of an earlier run in this folder worked; None if there was none."""
+    record = stored_manifest(out).get("trainer")
+    try:
+        return path_from(record) if isinstance(record, dict) else None
+    except (KeyError, ValueError):
+        return None
 
 
 def _runner(simulation: Simulation, method: Method, folder: RunFolder, *, resume: bool) -> Runner:

@@ -5,7 +5,7 @@ from typing import TypeAlias
 
 import numpy as np
 
-from fielding._typing import Counts, Floats, Mask
+from fielding._typing import Counts, Features, Floats, Mask
 from fielding.client.drift import Always, AnyChange, DriftTest, Never, Periodic, Threshold
 from fielding.client.fleet import FleetReports
 from fielding.distance import Metric
@@ -13,7 +13,7 @@ from fielding.errors import InputError, OptionError, echo
 from fielding.simulation.observers import NOTHING
 from fielding.traces.sliding import SlidingWindows
 
-Represent: TypeAlias = Callable[[Floats, Counts, int], Floats]
+Represent: TypeAlias = Callable[[Features, Counts, int], Floats]
 """Returns the representation of a window: features ``(n, ...)``, labels ``(n,)``, number of classes -> ``(d,)``."""
 
 

@@ -92,7 +92,7 @@ class Pool:
 
     def features(self, samples: Counts) -> Features:
         """Return the scaled features of some samples, a new array of shape ``(n, ...)``."""
-        rows = self.x[samples].astype(np.float32)
+        rows = np.take(self.x, samples, axis=0).astype(np.float32, copy=False)
         scaling = self.scaling or Scaling()
         if scaling.shift:
             rows -= np.float32(scaling.shift)

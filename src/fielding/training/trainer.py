@@ -1,6 +1,6 @@
 """What every trainer can do, and what it is asked to do."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Protocol, TypeAlias
 
@@ -97,6 +97,16 @@ class TrainingPath:
     def record(self) -> dict[str, Json]:
         """Return the path as the manifest holds it."""
         return {"path": self.name, "chunk": self.chunk, "n_threads": self.n_threads, "eval_chunk": self.eval_chunk}
+
+
+def path_from(record: Mapping[str, Json]) -> TrainingPath:
+    """Return the path that a manifest holds."""
+    return TrainingPath(
+        name=str(record["path"]),
+        chunk=int(str(record["chunk"])),
+        n_threads=int(str(record["n_threads"])),
+        eval_chunk=int(str(record["eval_chunk"])),
+    )
 
 
 class Trainer(Protocol):

@@ -1,0 +1,7 @@
+"""What pytest must know before it looks into the source: without PyTorch, the modules that need it are left alone."""
+
+from importlib.util import find_spec
+
+collect_ignore_glob = (
+    [] if find_spec("torch") else ["src/fielding/training/torch_*.py", "src/fielding/bench/plain_loop.py"]
+)

@@ -1,0 +1,141 @@
+"""From a model's name to the trainer that trains it."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from math import prod
+
+from fielding._extras import require
+from fielding._imported import imported_function
+from fielding.errors import OptionError, echo, unknown_name
+from fielding.training.dense import HIDDEN, Dense
+from fielding.training.numpy_trainer import NumpyTrainer, stacked_path
+from fielding.training.trainer import Trainer, TrainingPath
+
+TRAINERS = ("numpy", "torch")
+DENSE = ("mlp", "softmax")
+"""Models that both trainers know."""
+TORCH_ONLY = ("cnn", "resnet18", "shufflenet-v2", "vit-b16")
+"""Models that need PyTorch."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModelRequest:
+    """Which model to train on what, and how.
+
+    Parameters
+    ----------
+    name
+        One of ``DENSE`` and ``TORCH_ONLY``, or ``"module:function"``, a function of the user's own that is called as
+        ``function(input_shape=..., n_classes=...)`` and returns a ``torch.nn.Module``.
+    factory
+        That function itself, in place of its name; then ``name`` serves in messages only.
+    input_shape
+        Shape of one sample as the pool holds it; images are ``(height, width)`` or ``(height, width, channels)``.
+    n_classes
+        Classes.
+    trainer
+        ``"numpy"`` or ``"torch"``.
+    device
+        ``"cpu"``; with PyTorch also ``"cuda"`` or ``"mps"``.
+    hidden
+        Hidden units of an ``"mlp"``.
+    path
+        How to train, as an earlier run recorded it; None for the rule of the trainer.
+    n_threads
+        Threads per operation in place of what the rule says; None for the rule. Several calls run at once only with 1.
+    """
+
+    name: str
+    factory: Callable[..., object] | None = None
+    input_shape: tuple[int, ...]
+    n_classes: int
+    trainer: str = "numpy"
+    device: str = "cpu"
+    hidden: int = HIDDEN
+    path: TrainingPath | None = None
+    n_threads: int | None = None
+
+
+def trainer_for(model: ModelRequest) -> Trainer:
+    """Return the trainer of a model.
+
+    Raises
+    ------
+    OptionError
+        If a name is unknown, the model needs the other trainer, PyTorch or the device is missing, or a module of the
+        user's own does not work.
+
+    Examples
+    --------
+    >>> trainer = trainer_for(ModelRequest(name="mlp", input_shape=(8, 8), n_classes=10))
+    >>> trainer.layout.names, trainer.layout.size
+    (('0.weight', '0.bias', '2.weight', '2.bias'), 4810)
+    """
+    _check(model)
+    if model.trainer == "numpy":
+        dense = _dense(model)
+        return NumpyTrainer(dense, _path(model, stacked_path(dense)))
+    return _torch_trainer(model)
+
+
+def _check(model: ModelRequest) -> None:
+    if model.trainer not in TRAINERS:
+        raise unknown_name("trainer", model.trainer, TRAINERS)
+    is_own = model.factory is not None or ":" in model.name
+    if not is_own and model.name not in DENSE + TORCH_ONLY:
+        raise unknown_name("model", model.name, (*DENSE, *TORCH_ONLY, "module:function"))
+    if model.trainer == "numpy" and (is_own or model.name not in DENSE):
+        raise OptionError(f'model {echo(model.name)} needs PyTorch; set trainer = "torch", or use mlp or softmax')
+    if model.trainer == "numpy" and model.device != "cpu":
+        raise OptionError(f'device {echo(model.device)} needs PyTorch; set trainer = "torch", or device = "cpu"')
+    _check_sizes(model)
+
+
+def _check_sizes(model: ModelRequest) -> None:
+    if not model.input_shape or any(size < 1 for size in model.input_shape):
+        raise OptionError(f"samples have shape {model.input_shape}; each needs at least one feature")
+    if model.n_classes < 1:
+        raise OptionError(f"n_classes is {model.n_classes}; at least 1 is needed")
+    if model.name == "mlp" and model.hidden < 1:
+        raise OptionError(f"hidden is {echo(model.hidden)}; give at least 1, or use model softmax")
+
+
+def _dense(model: ModelRequest) -> Dense:
+    hidden = model.hidden if model.name == "mlp" else 0
+    return Dense(n_inputs=prod(model.input_shape), n_hidden=hidden, n_classes=model.n_classes)
+
+
+def _path(model: ModelRequest, rule: TrainingPath) -> TrainingPath:
+    """Return the recorded path, else the rule's, with the threads that were asked for."""
+    path = rule if model.path is None else model.path
+    if path.name != rule.name:
+        raise OptionError(f"path is {echo(path.name)}; model {model.name} is trained {rule.name}")
+    path = replace(path, n_threads=path.n_threads if model.n_threads is None else model.n_threads)
+    if min(path.chunk, path.n_threads, path.eval_chunk) < 1:
+        raise OptionError(f"path is {path.record()}; chunk, n_threads and eval_chunk must be at least 1")
+    if model.trainer == "numpy" and path.n_threads != 1:
+        raise OptionError(f"n_threads is {path.n_threads}; the NumPy trainer uses 1 per call and several calls at once")
+    return path
+
+
+def _torch_trainer(model: ModelRequest) -> Trainer:
+    require("torch")
+    from fielding.training.torch_models import MODULES
+    from fielding.training.torch_module import Blueprint
+    from fielding.training.torch_shapes import module_shape
+    from fielding.training.torch_stacked import StackedTorchTrainer
+    from fielding.training.torch_threads import device_named
+    from fielding.training.torch_trainer import TorchTrainer
+
+    device = device_named(model.device)
+    if model.name in DENSE and model.factory is None:
+        dense = _dense(model)
+        return StackedTorchTrainer(dense, path=_path(model, stacked_path(dense)), device=device)
+    blueprint = Blueprint(
+        factory=model.factory or MODULES.get(model.name) or imported_function(model.name, key="model.factory"),
+        name=model.name,
+        input_shape=module_shape(model.input_shape),
+        n_classes=model.n_classes,
+    )
+    trainer = TorchTrainer(blueprint, device=device)
+    return trainer.with_path(_path(model, trainer.path))

@@ -1,0 +1,141 @@
+"""Local training in NumPy: softmax regression and one-hidden-layer networks, all participants of a chunk together."""
+
+import numpy as np
+import numpy.typing as npt
+
+from fielding._typing import Codes, Features, Mask, Models
+from fielding.coordinator.clustering.threads import ONE_BLAS_THREAD
+from fielding.training.dense import Dense
+from fielding.training.feeding import checked_work, mini_batches, trained
+from fielding.training.layout import Layout
+from fielding.training.numpy_models import from_work_order, stacked_network, to_work_order
+from fielding.training.trainer import LocalWork, Sgd, Trained, TrainingPath
+
+_STACK_NUMBERS = 400_000
+"""Weights of a chunk, in numbers: more of them fall out of the cache between two steps."""
+_SMALLEST_CHUNK, _LARGEST_CHUNK = 4, 25
+_LARGEST_EVAL_CHUNK = 2048
+
+
+def stacked_path(dense: Dense) -> TrainingPath:
+    """Return how a model of this size is trained fastest; see ``docs/models.md`` for the measurements.
+
+    Examples
+    --------
+    >>> stacked_path(Dense(n_inputs=100, n_hidden=64, n_classes=10)).chunk
+    25
+    """
+    chunk = max(_SMALLEST_CHUNK, min(_LARGEST_CHUNK, _STACK_NUMBERS // dense.layout.size))
+    widest = max(dense.n_inputs, dense.n_hidden, dense.n_classes)
+    eval_chunk = max(64, min(_LARGEST_EVAL_CHUNK, (1 << 20) // widest))
+    return TrainingPath(name="stacked", chunk=chunk, n_threads=1, eval_chunk=eval_chunk)
+
+
+class NumpyTrainer:
+    """Trains dense models with matrix products alone; the matrix library is held to one thread.
+
+    Numbers that overflow are not caught here: they come out as losses that are not finite.
+
+    Parameters
+    ----------
+    dense
+        The model.
+    path
+        How to work; by default as :func:`stacked_path` says.
+
+    Examples
+    --------
+    One step of softmax regression on one sample, from zero weights, moves toward the class of the sample:
+
+    >>> trainer = NumpyTrainer(Dense(n_inputs=1, n_hidden=0, n_classes=2))
+    >>> sample = (np.ones((1, 1), dtype=np.float32), np.array([1], dtype=np.int32))
+    >>> work = LocalWork(models=np.zeros((1, 4), dtype=np.float32), start=np.array([0]), draws=np.array([[[0]]]),
+    ...                  gather=lambda entries: sample, sgd=Sgd(learning_rate=1.0))
+    >>> done = trainer.train(work)
+    >>> done.models.tolist(), done.loss.round(3).tolist()
+    ([[-0.5, 0.5, -0.5, 0.5]], [0.693])
+    """
+
+    def __init__(self, dense: Dense, path: TrainingPath | None = None) -> None:
+        self._dense = dense
+        self._layout = dense.layout
+        self._path = stacked_path(dense) if path is None else path
+
+    @property
+    def layout(self) -> Layout:
+        """What the numbers of a model mean."""
+        return self._layout
+
+    @property
+    def path(self) -> TrainingPath:
+        """How it works."""
+        return self._path
+
+    def initial_model(self, seed: int) -> Models:
+        """Return the model that training starts from, float32, shape ``(n_numbers,)``."""
+        return self._dense.initial_model(seed)
+
+    def train(self, work: LocalWork) -> Trained:
+        """Do the local steps of some participants, all together."""
+        checked_work(work, n_numbers=self._layout.size)
+        n_participants, n_steps, batch_size = work.draws.shape
+        network = stacked_network(self._dense, n_participants=n_participants, batch_size=batch_size)
+        network.weights[:] = to_work_order(self._dense, work.models[work.start])
+        losses = np.empty((n_steps, n_participants, batch_size), dtype=np.float32)
+        descent = _Descent(work.sgd, network.weights)
+        batches = mini_batches(work, sample_size=self._dense.n_inputs)
+        with ONE_BLAS_THREAD, np.errstate(over="ignore", invalid="ignore"):
+            for (x, y), step_losses in zip(batches, losses, strict=True):
+                flat = x.reshape(n_participants, batch_size, -1)
+                # The gradient comes out times the learning rate: a pass over the weights less.
+                network.backpropagate(flat, y, scale=work.sgd.learning_rate / batch_size, losses=step_losses)
+                descent.step(network.weights, network.gradient)
+        return trained(from_work_order(self._dense, network.weights), losses)
+
+    def scores(self, model: Models, x: Features, y: Codes) -> tuple[npt.NDArray[np.float32], Mask]:
+        """Return the loss of each sample, shape ``(n_samples,)``, and whether its most likely class is right."""
+        tensors = list(self._layout.tensors(model).values())
+        with ONE_BLAS_THREAD, np.errstate(over="ignore", invalid="ignore"):
+            active = x.reshape(x.shape[0], -1)
+            if self._dense.n_hidden:
+                active = active @ tensors[0].T
+                active += tensors[1]
+                np.maximum(active, 0.0, out=active)
+            scores = active @ tensors[-2].T
+            scores += tensors[-1]
+            is_right = np.asarray(scores.argmax(axis=1) == y)
+            by_class = np.ascontiguousarray(scores.T)  # NumPy is slow on many short rows
+            by_class -= by_class.max(axis=0)
+            right = by_class[y, np.arange(y.size)]
+            losses = np.log(np.exp(by_class, out=by_class).sum(axis=0)) - right
+        return losses, is_right
+
+
+class _Descent:
+    """Steps of :class:`~fielding.training.trainer.Sgd`, in place, on gradients that hold the learning rate already."""
+
+    def __init__(self, sgd: Sgd, weights: Models) -> None:
+        self._pull = sgd.learning_rate * (sgd.weight_decay + sgd.prox)
+        self._anchor = weights * np.float32(sgd.learning_rate * sgd.prox) if sgd.prox else None
+        self._momentum = sgd.momentum
+        self._velocity: Models | None = None
+        self._scratch = np.empty_like(weights) if self._pull else weights
+
+    def step(self, weights: Models, gradient: Models) -> None:
+        """Move the weights; the gradient is used up."""
+        if self._pull:
+            np.multiply(weights, np.float32(self._pull), out=self._scratch)
+            if self._anchor is not None:
+                self._scratch -= self._anchor
+            gradient += self._scratch
+        if self._momentum:
+            gradient = self._with_velocity(gradient)
+        weights -= gradient
+
+    def _with_velocity(self, gradient: Models) -> Models:
+        if self._velocity is None:
+            self._velocity = gradient.copy()
+        else:
+            self._velocity *= np.float32(self._momentum)
+            self._velocity += gradient
+        return self._velocity

@@ -1,0 +1,163 @@
+"""Local training of dense models in PyTorch, all participants of a chunk together, without autograd.
+
+The same formulas as in :mod:`fielding.training.numpy_models`, on any device. Arrays are copied into tensors, never
+shared: PyTorch aligns its own memory, and products of aligned numbers round the same way every time.
+"""
+
+import numpy as np
+import numpy.typing as npt
+import torch
+
+from fielding._typing import Codes, Features, Mask, Models
+from fielding.training.dense import Dense
+from fielding.training.feeding import checked_work, mini_batches, trained
+from fielding.training.layout import Layout
+from fielding.training.numpy_models import from_work_order, to_work_order
+from fielding.training.torch_threads import TORCH_THREADS
+from fielding.training.trainer import LocalWork, Sgd, Trained, TrainingPath
+
+
+class StackedTorchTrainer:
+    """Trains softmax regression or one-hidden-layer networks by batched matrix products.
+
+    Parameters
+    ----------
+    dense
+        The model.
+    path
+        How to work.
+    device
+        Where the numbers live.
+    """
+
+    def __init__(self, dense: Dense, *, path: TrainingPath, device: torch.device) -> None:
+        self._dense = dense
+        self._layout = dense.layout
+        self._path = path
+        self._device = device
+
+    @property
+    def layout(self) -> Layout:
+        """What the numbers of a model mean."""
+        return self._layout
+
+    @property
+    def path(self) -> TrainingPath:
+        """How it works."""
+        return self._path
+
+    def initial_model(self, seed: int) -> Models:
+        """Return the same first model as the NumPy trainer."""
+        return self._dense.initial_model(seed)
+
+    def train(self, work: LocalWork) -> Trained:
+        """Do the local steps of some participants, all together."""
+        checked_work(work, n_numbers=self._layout.size)
+        n_participants, n_steps, batch_size = work.draws.shape
+        with TORCH_THREADS.limited_to(self._path.n_threads), torch.inference_mode():
+            start = to_work_order(self._dense, work.models[work.start])
+            weights = torch.tensor(start, device=self._device)
+            network = _Network(self._dense, weights)
+            descent = Descent(work.sgd, weights)
+            losses = torch.empty((n_steps, n_participants, batch_size), device=self._device)
+            for step, (x, y) in enumerate(mini_batches(work, sample_size=self._dense.n_inputs)):
+                features = torch.tensor(x, device=self._device).view(n_participants, batch_size, -1)
+                labels = torch.tensor(y, dtype=torch.int64, device=self._device)
+                losses[step] = network.backpropagate(features, labels)
+                descent.step(weights, network.gradient)
+            models, found = weights.cpu().numpy(), losses.cpu().numpy()
+        return trained(from_work_order(self._dense, models), found)
+
+    def scores(self, model: Models, x: Features, y: Codes) -> tuple[npt.NDArray[np.float32], Mask]:
+        """Return the loss of each sample, shape ``(n_samples,)``, and whether its most likely class is right."""
+        tensors = [torch.tensor(part, device=self._device) for part in self._layout.tensors(model).values()]
+        with TORCH_THREADS.limited_to(self._path.n_threads), torch.inference_mode():
+            active = torch.tensor(x, device=self._device).reshape(x.shape[0], -1)
+            if self._dense.n_hidden:
+                active = torch.nn.functional.linear(active, tensors[0], tensors[1]).relu_()
+            scores = torch.nn.functional.linear(active, tensors[-2], tensors[-1])
+            labels = torch.tensor(y, dtype=torch.int64, device=self._device)
+            losses = torch.nn.functional.cross_entropy(scores, labels, reduction="none")
+            is_right = scores.cpu().numpy().argmax(axis=1) == y
+            return losses.cpu().numpy(), np.asarray(is_right)
+
+
+class _Network:
+    """Weights of some participants, shape ``(n_participants, n_numbers)``, hidden weights with a row per input."""
+
+    def __init__(self, dense: Dense, weights: torch.Tensor) -> None:
+        self.gradient = torch.empty_like(weights)
+        self._has_hidden = dense.n_hidden > 0
+        self._weights = _views(dense, weights)
+        self._gradients = _views(dense, self.gradient)
+
+    def backpropagate(self, x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+        """Write the gradients of the mean losses; return the losses, shape ``(n_participants, batch_size)``."""
+        bias, weight = self._weights[-1], self._weights[-2]
+        active = torch.baddbmm(self._weights[1], x, self._weights[0]).relu_() if self._has_hidden else x
+        losses, back = _cross_entropy(torch.baddbmm(bias, active, weight.mT), y)
+        # Copied, not written with out=: that takes twice the time on views.
+        self._gradients[-2].copy_(torch.bmm(back.mT, active))
+        torch.sum(back, 1, keepdim=True, out=self._gradients[-1])
+        if self._has_hidden:
+            back = torch.ops.aten.threshold_backward(torch.bmm(back, weight), active, 0)
+            self._gradients[0].copy_(torch.bmm(x.mT, back))
+            torch.sum(back, 1, keepdim=True, out=self._gradients[1])
+        return losses
+
+
+def _cross_entropy(scores: torch.Tensor, y: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    """Return the losses, and the gradient of each participant's mean loss with respect to its scores.
+
+    One row per class, as PyTorch is slow on many short rows.
+    """
+    right = y.reshape(1, -1)
+    logarithms = torch.log_softmax(scores.view(right.shape[1], -1).T.contiguous(), dim=0)
+    losses = logarithms.gather(0, right).neg_().view(y.shape)
+    shares = logarithms.exp_()
+    shares.scatter_add_(0, right, torch.full((1, 1), -1.0, device=scores.device).expand_as(right))
+    return losses, shares.mul_(1.0 / y.shape[1]).T.contiguous().view(scores.shape)
+
+
+def _views(dense: Dense, rows: torch.Tensor) -> list[torch.Tensor]:
+    """Return the tensors within rows of numbers: weights stacked, biases of shape ``(n, 1, width)``."""
+    shapes = [(1, size[0]) if len(size) == 1 else size for size in dense.layout.shapes]
+    if dense.n_hidden:
+        shapes[0] = (dense.n_inputs, dense.n_hidden)
+    parts = torch.split(rows, list(dense.layout.sizes), dim=1)
+    return [part.view(rows.shape[0], *shape) for part, shape in zip(parts, shapes, strict=True)]
+
+
+class Descent:
+    """Steps of :class:`~fielding.training.trainer.Sgd` on a tensor of any shape, in place.
+
+    Parameters
+    ----------
+    sgd
+        The rule.
+    weights
+        The weights that FedProx pulls toward, as they are now.
+    """
+
+    def __init__(self, sgd: Sgd, weights: torch.Tensor) -> None:
+        self._sgd = sgd
+        self._anchor = weights.clone() if sgd.prox else None
+        self._velocity: torch.Tensor | None = None
+
+    def step(self, weights: torch.Tensor, gradient: torch.Tensor) -> None:
+        """Move the weights; the gradient is used up."""
+        sgd = self._sgd
+        if sgd.weight_decay or sgd.prox:
+            gradient.add_(weights, alpha=sgd.weight_decay + sgd.prox)
+        if self._anchor is not None:
+            gradient.add_(self._anchor, alpha=-sgd.prox)
+        if sgd.momentum:
+            gradient = self._with_velocity(gradient)
+        weights.add_(gradient, alpha=-sgd.learning_rate)
+
+    def _with_velocity(self, gradient: torch.Tensor) -> torch.Tensor:
+        if self._velocity is None:
+            self._velocity = gradient.clone()
+        else:
+            self._velocity.mul_(self._sgd.momentum).add_(gradient)
+        return self._velocity

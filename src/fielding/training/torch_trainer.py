@@ -1,0 +1,172 @@
+"""Local training of any PyTorch module, one participant after the other."""
+
+import hashlib
+from collections.abc import Iterator
+from contextlib import contextmanager
+from copy import copy
+from dataclasses import replace
+from threading import Lock
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch.nn import functional
+
+from fielding._typing import Codes, Counts, Features, Mask, Models
+from fielding.coordinator.clustering import threads
+from fielding.errors import OptionError
+from fielding.training.feeding import checked_work, mini_batches, trained
+from fielding.training.layout import Layout
+from fielding.training.torch_module import Blueprint, draws_numbers, layout_of, tensors_of
+from fielding.training.torch_replica import Replica, Replicas
+from fielding.training.torch_stacked import Descent
+from fielding.training.torch_threads import TORCH_THREADS
+from fielding.training.trainer import LocalWork, Trained, TrainingPath
+
+ALONE_FROM = 20_000_000
+"""Models of at least so many numbers are trained one at a time: two would need twice the memory."""
+MOST_THREADS = 2
+_EVAL_NUMBERS = 100_000
+_SMALLEST_EVAL_CHUNK, _LARGEST_EVAL_CHUNK = 8, 128
+
+
+def sequential_path(layout: Layout, input_shape: tuple[int, ...], *, is_random: bool) -> TrainingPath:
+    """Return how a module of this size is trained fastest; see ``docs/models.md`` for the measurements.
+
+    Parameters
+    ----------
+    layout, input_shape
+        Of the module and of one sample.
+    is_random
+        Whether the module draws random numbers. PyTorch has one generator for all threads, so such a module is
+        trained one participant at a time.
+    """
+    is_alone = is_random or layout.size >= ALONE_FROM
+    eval_chunk = _EVAL_NUMBERS // int(np.prod(input_shape, dtype=np.int64))
+    return TrainingPath(
+        name="sequential",
+        chunk=1,
+        n_threads=min(MOST_THREADS, threads.n_threads()) if is_alone else 1,
+        eval_chunk=max(_SMALLEST_EVAL_CHUNK, min(_LARGEST_EVAL_CHUNK, eval_chunk)),
+    )
+
+
+class TorchTrainer:
+    """Trains a module with autograd and hand-written SGD; images have their channels last in memory.
+
+    On a CPU results repeat bit for bit, whatever the number of workers. Random layers are seeded per participant by
+    its samples.
+
+    Parameters
+    ----------
+    blueprint
+        Makes the module.
+    device
+        Where it is trained.
+    """
+
+    def __init__(self, blueprint: Blueprint, *, device: torch.device) -> None:
+        self._blueprint = blueprint
+        self._device = device
+        module = blueprint.built(seed=0)
+        self._layout = layout_of(module)
+        self._is_random = draws_numbers(module, blueprint.input_shape)
+        self._path = sequential_path(self._layout, blueprint.input_shape, is_random=self._is_random)
+        self._replicas = Replicas(module, self._layout, device=device)
+        self._generator = Lock()
+
+    @property
+    def layout(self) -> Layout:
+        """What the numbers of a model mean."""
+        return self._layout
+
+    @property
+    def path(self) -> TrainingPath:
+        """How it works."""
+        return self._path
+
+    def with_path(self, path: TrainingPath) -> "TorchTrainer":
+        """Return the same trainer on another path, for example the one that an earlier run recorded."""
+        other = copy(self)
+        other._path = path
+        return other
+
+    def initial_model(self, seed: int) -> Models:
+        """Return the model as its factory makes it under a seed."""
+        tensors = tensors_of(self._blueprint.built(seed)).values()
+        return np.concatenate([tensor.detach().numpy().reshape(-1) for tensor in tensors])
+
+    def train(self, work: LocalWork) -> Trained:
+        """Do the local steps of some participants, one after the other."""
+        checked_work(work, n_numbers=self._layout.size)
+        n_participants, n_steps, batch_size = work.draws.shape
+        models = np.empty((n_participants, self._layout.size), dtype=np.float32)
+        losses = np.empty((n_steps, n_participants, batch_size), dtype=np.float32)
+        with TORCH_THREADS.limited_to(self._path.n_threads), self._replicas.borrowed() as replica:
+            for row in range(n_participants):
+                own = replace(work, start=work.start[row : row + 1], draws=work.draws[row : row + 1])
+                with self._seeded(own.draws):
+                    losses[:, row] = self._descend(replica, own)
+                models[row] = replica.model()
+        return trained(models, losses)
+
+    def scores(self, model: Models, x: Features, y: Codes) -> tuple[npt.NDArray[np.float32], Mask]:
+        """Return the loss of each sample, shape ``(n_samples,)``, and whether its most likely class is right."""
+        with TORCH_THREADS.limited_to(self._path.n_threads), self._replicas.borrowed() as replica:
+            replica.load(model)
+            replica.module.eval()
+            with torch.inference_mode():
+                scores = replica.module(self._input(x))
+                losses = functional.cross_entropy(scores, self._labels(y), reduction="none")
+                is_right = scores.cpu().numpy().argmax(axis=1) == y
+                return losses.cpu().numpy(), np.asarray(is_right)
+
+    def _descend(self, replica: Replica, work: LocalWork) -> npt.NDArray[np.float32]:
+        """Train one participant; return its losses, shape ``(n_steps, batch_size)``."""
+        replica.load(work.models[work.start[0]])
+        replica.module.train()
+        descent = Descent(work.sgd, replica.parameters)
+        losses = torch.empty(work.draws.shape[1:], device=self._device)
+        sample_size = int(np.prod(self._blueprint.input_shape, dtype=np.int64))
+        for step, (x, y) in enumerate(mini_batches(work, sample_size=sample_size)):
+            with torch.enable_grad():
+                step_losses = functional.cross_entropy(
+                    self._forward(replica, x[0]), self._labels(y[0]), reduction="none"
+                )
+                step_losses.mean().backward()  # type: ignore[no-untyped-call]
+            with torch.no_grad():
+                losses[step] = step_losses
+                descent.step(replica.parameters, replica.gradient)
+                replica.gradient.zero_()
+        return np.asarray(losses.cpu().numpy())
+
+    def _forward(self, replica: Replica, x: Features) -> torch.Tensor:
+        try:
+            scores: torch.Tensor = replica.module(self._input(x))
+        except ValueError as error:  # BatchNorm refuses a batch of one
+            raise OptionError(
+                f"model {self._blueprint.name} cannot train on batches of {x.shape[0]}: {error}"
+            ) from error
+        return scores
+
+    def _input(self, x: Features) -> torch.Tensor:
+        """Return features as the module wants them: an aligned copy, so that rounding repeats; channels moved first."""
+        features = torch.tensor(x, device=self._device)
+        if features.ndim == 3:
+            features = features.unsqueeze(3)
+        return features.permute(0, 3, 1, 2) if features.ndim == 4 else features
+
+    def _labels(self, y: Codes) -> torch.Tensor:
+        return torch.tensor(y, dtype=torch.int64, device=self._device)
+
+    @contextmanager
+    def _seeded(self, draws: Counts) -> Iterator[None]:
+        """Seed PyTorch's generators by the samples of a participant, if the module uses them."""
+        if not self._is_random:
+            yield
+            return
+        devices = [self._device] if self._device.type == "cuda" else []
+        seed = int.from_bytes(hashlib.blake2b(draws.tobytes(), digest_size=7).digest(), "big")
+        with self._generator, torch.random.fork_rng(devices=devices):
+            torch.manual_seed(seed)
+            yield

@@ -1,0 +1,117 @@
+"""docs/config.md lists every key and option as the code has them.
+
+``python -m tests.engine.test_config_docs`` prints the tables to put there.
+"""
+
+import re
+import sys
+from dataclasses import fields, is_dataclass
+from inspect import signature
+from pathlib import Path
+from typing import get_type_hints
+
+import pytest
+
+from fielding._typing import Json
+from fielding.client.drift import DRIFT_TESTS
+from fielding.engine.config import Config
+from fielding.engine.config_reader import config_from, config_keys
+from fielding.engine.presets import PRESETS
+from fielding.engine.settings import allowed
+from fielding.traces.scenarios import SCENARIOS, scenario_options
+
+PAGE = Path(__file__).resolve().parents[2] / "docs" / "config.md"
+HEADS = {"": ("key", "default", "may be", "what it is")}
+
+
+def shown(value: object) -> str:
+    """Return a default as TOML would have it; nothing for none."""
+    if value is None:
+        return ""
+    if isinstance(value, bool):
+        return f"`{str(value).lower()}`"
+    return f'`"{value}"`' if isinstance(value, str) else f"`{value:.4g}`" if isinstance(value, float) else f"`{value}`"
+
+
+def row(cells: tuple[str, ...]) -> str:
+    return "| " + " | ".join(cells) + " |"
+
+
+def key_table(section: object, prefix: str) -> str:
+    """Return the table of one section, or of the keys without one."""
+    hints = get_type_hints(type(section))
+    helps = {name: text for name, _, text in config_keys()}
+    rows = [row(("key", "default", "may be", "what it is")), "|---|---|---|---|"]
+    for one in fields(section):  # type: ignore[arg-type]
+        if "rule" in one.metadata:
+            may_be = allowed(one, hints[one.name])
+            rows.append(row((f"`{one.name}`", shown(one.default), may_be, helps[f"{prefix}{one.name}"])))
+    return "\n".join(rows)
+
+
+def option_table(families: dict[str, dict[str, Json]]) -> str:
+    """Return the table of the options of scenarios or drift tests."""
+    rows = [row(("name", "options and their defaults")), "|---|---|"]
+    for name, options in families.items():
+        told = ", ".join(f"`{option}` {shown(default)}" for option, default in options.items())
+        rows.append(row((f"`{name}`", told or "none")))
+    return "\n".join(rows)
+
+
+def preset_table() -> str:
+    rows = [row(("preset", "sets")), "|---|---|"]
+    for name, sections in PRESETS.items():
+        told = [f"`{at}.{key}` {shown(value)}" for at, keys in sections.items() for key, value in keys.items()]
+        rows.append(row((f"`{name}`", ", ".join(told))))
+    return "\n".join(rows)
+
+
+def tables() -> dict[str, str]:
+    """Return every table of the page, by what it is about."""
+    config = Config()
+    found = {"keys without a section": key_table(config, "")}
+    for one in fields(config):
+        if is_dataclass(section := getattr(config, one.name)):
+            found[f"[{one.name}]"] = key_table(section, f"{one.name}.")
+    found["presets"] = preset_table()
+    found["scenarios"] = option_table({name: scenario_options(name) for name in SCENARIOS})
+    tests = {
+        name: {key: one.default for key, one in signature(kind).parameters.items()}
+        for name, kind in DRIFT_TESTS.items()
+    }
+    return found | {"drift tests": option_table(tests)}
+
+
+@pytest.mark.parametrize("name", tables())
+def test_the_page_lists_what_the_code_has(name: str) -> None:
+    assert tables()[name] in PAGE.read_text(), f"put this into {PAGE.name}:\n{tables()[name]}"
+
+
+def test_every_key_is_in_a_table() -> None:
+    listed = "\n".join(tables().values())
+
+    for name, _, text in config_keys():
+        assert f"| `{name.rpartition('.')[2]}` |" in listed
+        assert text in listed
+
+
+def test_the_page_names_no_key_that_there_is_not() -> None:
+    page = PAGE.read_text()
+    in_page = set(re.findall(r"^\| `([a-z_]+)` \|.*\|.*\|.*\|$", page, flags=re.MULTILINE))
+
+    assert in_page == {name.rpartition(".")[2] for name, _, _ in config_keys()}
+
+
+def test_the_examples_of_the_page_are_configs() -> None:
+    import tomllib
+
+    examples = re.findall(r"```toml\n(.*?)```", PAGE.read_text(), flags=re.DOTALL)
+
+    assert len(examples) >= 2
+    for example in examples:
+        config_from(tomllib.loads(example))
+
+
+if __name__ == "__main__":
+    for heading, table in tables().items():
+        sys.stdout.write(f"## {heading}\n\n{table}\n\n")

@@ -1,0 +1,59 @@
+"""Local work on made-up samples, and the plain loops that trainers are compared with."""
+
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from functools import partial
+
+import numpy as np
+import numpy.typing as npt
+
+from fielding._typing import Codes, Counts, Features, Models
+from fielding.training.trainer import LocalWork, Sgd, Trained, Trainer
+
+FULL_SGD = Sgd(learning_rate=0.05, momentum=0.9, weight_decay=0.01, prox=0.1)
+
+
+def samples(shape: tuple[int, ...], n_classes: int, *, n: int = 60) -> tuple[Features, Codes]:
+    """Return features between -1 and 1, and labels that depend on them, so that there is something to learn."""
+    rng = np.random.default_rng(n)
+    x = rng.uniform(-1.0, 1.0, size=(n, *shape)).astype(np.float32)
+    directions = rng.normal(size=(int(np.prod(shape)), n_classes))
+    return x, np.asarray((x.reshape(n, -1) @ directions).argmax(axis=1), dtype=np.int32)
+
+
+def gather_from(x: Features, y: Codes, entries: Counts) -> tuple[Features, Codes]:
+    return x[entries], y[entries]
+
+
+def work_of(
+    trainer: Trainer,
+    pool: tuple[Features, Codes],
+    *,
+    sgd: Sgd = FULL_SGD,
+    size: tuple[int, int, int] = (3, 4, 5),
+) -> LocalWork:
+    """Return work of (participants, steps, batch size), from two different models, on samples drawn with repeats."""
+    draws = np.random.default_rng(size[0]).integers(pool[1].size, size=size)
+    models = np.stack([trainer.initial_model(1), trainer.initial_model(2)])
+    return LocalWork(
+        models=models,
+        start=np.arange(size[0]) % 2,
+        draws=draws.astype(np.int64),
+        gather=partial(gather_from, *pool),
+        sgd=sgd,
+    )
+
+
+def in_chunks(trainer: Trainer, work: LocalWork, *, chunk: int, n_workers: int) -> Models:
+    """Return the trained models of all participants, some of them per call, in several threads."""
+
+    def train(first: int) -> Models:
+        rows = slice(first, first + chunk)
+        return trainer.train(replace(work, start=work.start[rows], draws=work.draws[rows])).models
+
+    with ThreadPoolExecutor(n_workers) as threads:
+        return np.concatenate(list(threads.map(train, range(0, work.start.size, chunk))))
+
+
+def parts_of(done: Trained) -> tuple[npt.NDArray, npt.NDArray, npt.NDArray]:
+    return done.models, done.loss, done.square_loss

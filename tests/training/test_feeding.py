@@ -1,0 +1,74 @@
+"""Mini-batches in bounded memory, and what is kept of the losses."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from fielding._typing import Codes, Counts, Features
+from fielding.errors import InputError
+from fielding.training import feeding
+from fielding.training.dense import Dense
+from fielding.training.feeding import checked_work, mini_batches, trained
+from fielding.training.numpy_trainer import NumpyTrainer
+from fielding.training.trainer import LocalWork
+from tests.training.jobs import samples, work_of
+
+TRAINER = NumpyTrainer(Dense(n_inputs=3, n_hidden=0, n_classes=2))
+POOL = samples((3,), 2)
+
+
+def fetched(work: LocalWork) -> tuple[list[int], list[Features], list[Codes]]:
+    """Return how many entries each call asked for, and the features and labels of each step."""
+    asked: list[int] = []
+
+    def counting(entries: Counts) -> tuple[Features, Codes]:
+        asked.append(entries.size)
+        return POOL[0][entries], POOL[1][entries]
+
+    batches = list(mini_batches(replace(work, gather=counting), sample_size=3))
+    return asked, [x for x, _ in batches], [y for _, y in batches]
+
+
+@pytest.mark.parametrize(
+    ("most", "asked"), [(10_000, [60]), (3 * 15 * 2, [30, 30]), (3 * 15 * 3, [45, 15]), (1, [15] * 4)]
+)
+def test_steps_are_fetched_together_as_far_as_memory_allows(
+    most: int, asked: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(feeding, "MOST_NUMBERS", most)
+    work = work_of(TRAINER, POOL, size=(3, 4, 5))
+
+    counts, x, y = fetched(work)
+
+    assert counts == asked
+    for step in range(4):
+        assert np.array_equal(x[step], POOL[0][work.draws[:, step]])
+        assert np.array_equal(y[step], POOL[1][work.draws[:, step]])
+
+
+def test_losses_are_averaged_over_steps_and_samples_of_each_participant() -> None:
+    losses = np.array([[[1.0, 3.0], [0.0, 0.0]], [[2.0, 2.0], [0.0, 4.0]]], dtype=np.float32)
+
+    done = trained(np.zeros((2, 1), dtype=np.float32), losses)
+
+    assert done.loss.tolist() == [2.0, 1.0]
+    assert done.square_loss.tolist() == [4.5, 4.0]
+    assert done.loss.dtype == done.square_loss.dtype == np.float64
+
+
+@pytest.mark.parametrize(
+    ("wrong", "words"),
+    [
+        ({"models": np.zeros((2, 7), dtype=np.float32)}, "rows of 8 numbers"),
+        ({"models": np.zeros(8, dtype=np.float32)}, "rows of 8 numbers"),
+        ({"draws": np.zeros((3, 5), dtype=np.int64)}, "participants, steps, batch size"),
+        ({"draws": np.zeros((3, 0, 5), dtype=np.int64)}, "none of them 0"),
+        ({"start": np.zeros(2, dtype=np.int64)}, "for each of 3"),
+    ],
+)
+def test_work_that_does_not_fit_is_refused(wrong: dict[str, np.ndarray], words: str) -> None:
+    work = replace(work_of(TRAINER, POOL), **wrong)  # type: ignore[arg-type]
+
+    with pytest.raises(InputError, match=words):
+        checked_work(work, n_numbers=8)
