@@ -169,7 +169,7 @@ def test_a_misspelt_data_set_is_told_with_its_key(path: Path) -> None:
         ("rounds = 1979-05-27", "rounds is datetime.date(1979, 5, 27); give a whole number"),
         ("seed = -1", "seed is -1; give a whole number from 0 to 9223372036854775807"),
         (f"seed = {'9' * 400}", "seed is 99999"),
-        ("[training]\nmomentum = 1", "training.momentum is 1.0; give a number from 0 to 0.9999"),
+        ("[training]\nmomentum = 1", "training.momentum is 1; give a number from 0 to 0.9999"),
         ("[training]\nprox = nan", "training.prox is nan; give a number of at least 0"),
         ("[trace]\nplacez = 3", "did you mean 'places'? Known: alpha, looks, places, share"),
         ('[trace]\nscenario = "static"\nshare = 0.5', "unknown option of scenario 'static' 'share'"),

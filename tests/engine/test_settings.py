@@ -54,7 +54,7 @@ def test_values_that_fit_are_taken_in_the_type_of_their_key(name: str, value: Js
     [
         ("name", "softmex", "section.name: unknown name 'softmex'; did you mean 'softmax'? Known: mlp, softmax"),
         ("name", 3, "section.name is 3; give one of mlp, softmax"),
-        ("rate", 0, "section.rate is 0.0; give a number above 0 and of at most 1"),
+        ("rate", 0, "section.rate is 0; give a number above 0 and of at most 1"),
         ("rate", 1.5, "section.rate is 1.5; give a number above 0 and of at most 1"),
         ("rate", math.nan, "section.rate is nan; give a number above 0 and of at most 1"),
         ("rate", math.inf, "section.rate is inf; give a number above 0 and of at most 1"),

@@ -60,7 +60,7 @@ def checked(name: str, value: Json, declared: "Field[Any]", annotation: object) 
     ...
     fielding.errors.OptionError: training.rate is -1; give a number above 0
     """
-    rule, kinds = rule_of(declared), _kinds(annotation)
+    rule, kinds, given = rule_of(declared), _kinds(annotation), value
     if value is None and type(None) in kinds:
         return None
     if rule.choices is not None and isinstance(value, str):
@@ -76,7 +76,7 @@ def checked(name: str, value: Json, declared: "Field[Any]", annotation: object) 
     if isinstance(value, bool) and bool not in kinds:
         is_right = False
     if not is_right or (isinstance(value, (int, float)) and not _is_within(value, rule)):
-        raise OptionError(f"{name} is {echo(value)}; give {allowed(declared, annotation)}")
+        raise OptionError(f"{name} is {echo(given)}; give {allowed(declared, annotation)}")
     return value
 
 
