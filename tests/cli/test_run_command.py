@@ -1,62 +1,16 @@
 """`fielding run` from a user's seat: what it writes, when it stops, what it refuses, and how it says so."""
 
 import json
-import shutil
-import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from fielding.cli import main
 from fielding.engine.config_reader import read_config
 from fielding.records.run_checkpoint import load_run
 from fielding.records.run_folder import LOGS, newest_checkpoint
+from tests.cli.in_process import CONFIG, RUN, Command
 from tests.simulation.run_cases import left_behind
-
-CONFIG = """
-rounds = 6
-[trace]
-clients = 8
-gap = 3
-window = 6
-samples = 12
-[model]
-hidden = 8
-[training]
-participants = 8
-local_steps = 2
-batch_size = 5
-[coordinator]
-detector = "any-change"
-[evaluation]
-every = 2
-[checkpoint]
-every = 1
-"""
-
-
-class Command:
-    """Calls the command line in this process and keeps what it said."""
-
-    def __init__(self, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-        self._monkeypatch, self._capsys = monkeypatch, capsys
-        self.out = self.err = ""
-
-    def __call__(self, *arguments: str | Path) -> int:
-        self._monkeypatch.setattr(sys, "argv", ["fielding", *map(str, arguments)])
-        with pytest.raises(SystemExit) as ended:
-            main()
-        self.out, self.err = self._capsys.readouterr()
-        return int(ended.value.code or 0)
-
-    def refuses(self, *arguments: str | Path, code: int = 2) -> str:
-        """Call, and return the one line that says what is wrong."""
-        assert self(*arguments) == code, self.out
-        assert self.out == ""
-        assert self.err.startswith("error: ")
-        assert self.err.count("\n") == 1
-        return self.err
 
 
 @pytest.fixture
@@ -64,9 +18,6 @@ def fielding(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
     monkeypatch.chdir(tmp_path)
     (tmp_path / "small.toml").write_text(CONFIG)
     return Command(monkeypatch, capsys)
-
-
-RUN = ("run", "small.toml", "--no-page", "--out", "out")
 
 
 def test_a_run_leaves_all_that_it_promises(fielding: Command) -> None:
@@ -156,8 +107,8 @@ def test_a_run_is_not_resumed_with_other_devices_or_other_data(fielding: Command
     rng = np.random.default_rng(0)
     y = np.arange(80, dtype=np.int32) % 4
     x = rng.standard_normal((80, 4)).astype(np.float32)
-    write_pool = {"y": y, "classes": np.array(list("abcd"))}
-    np.savez("pool.npz", x=x, **write_pool)
+    classes = np.array(list("abcd"))
+    np.savez("pool.npz", x=x, y=y, classes=classes)
     Path("there.csv").write_text("client,start_s,stop_s\n" + "".join(f"{client},0,9\n" for client in range(8)))
     assert fielding(*RUN, *ids) == 0
 
@@ -165,7 +116,7 @@ def test_a_run_is_not_resumed_with_other_devices_or_other_data(fielding: Command
     assert "clock_blake2b.availability was" in fielding.refuses(*RUN, *ids, "--resume")
 
     Path("there.csv").write_text("client,start_s,stop_s\n" + "".join(f"{client},0,9\n" for client in range(8)))
-    np.savez("pool.npz", x=x + np.float32(1.0), **write_pool)
+    np.savez("pool.npz", x=x + np.float32(1.0), y=y, classes=classes)
     assert "data_blake2b was" in fielding.refuses(*RUN, *ids, "--resume")
 
 
@@ -264,64 +215,3 @@ def test_a_log_shorter_than_its_checkpoint_is_told(fielding: Command) -> None:
     line = fielding.refuses(*RUN, "--resume", code=1)
 
     assert "out/events.jsonl is shorter than its checkpoint says" in line
-
-
-def test_a_run_begins_with_the_model_of_another(fielding: Command) -> None:
-    assert fielding(*RUN) == 0
-    checkpoint = newest_checkpoint(Path("out"))
-    mean = load_run(checkpoint).mean_model()
-    cluster = str(load_run(checkpoint).cluster_ids[0])
-    assert fielding("show", "out", "--export", "m.safetensors", "--cluster", cluster) == 0
-
-    for start in ("out", str(checkpoint), "m.safetensors"):
-        shutil.rmtree("tuned", ignore_errors=True)
-        settings = ("--set", "rounds=1", "--set", "training.learning_rate=1e-30", "--set", "training.prox=0")
-        assert fielding("run", "small.toml", "--no-page", "--out", "tuned", "--init-from", start, *settings) == 0
-        begun = load_run(newest_checkpoint(Path("tuned"))).models
-        wanted = load_run(checkpoint).model_of_cluster(int(cluster)) if start == "m.safetensors" else mean
-        np.testing.assert_allclose(begun, np.broadcast_to(wanted, begun.shape), rtol=1e-6)
-
-
-def test_a_model_of_another_shape_is_refused_before_anything_is_written(fielding: Command) -> None:
-    assert fielding(*RUN) == 0
-    assert fielding("show", "out", "--export", "m.safetensors", "--cluster", "0") == 0
-    Path("empty").mkdir()
-    wider = ("run", "small.toml", "--out", "tuned", "--set", "model.hidden=9", "--init-from")
-
-    assert "holds a model of" in fielding.refuses(*wider, "out")
-    assert "tensor '0.weight' has shape (8, 64); it must be (9, 64)" in fielding.refuses(*wider, "m.safetensors")
-    assert "is not a Fielding checkpoint" in fielding.refuses(*wider, "small.toml", code=1)
-    assert "holds no checkpoint" in fielding.refuses(*wider, "empty")
-    assert not Path("tuned").exists()
-
-
-def test_a_run_begun_from_a_model_needs_it_again_to_go_on(fielding: Command) -> None:
-    assert fielding(*RUN) == 0
-    tuned = ("run", "small.toml", "--no-page", "--out", "tuned")
-    assert fielding(*tuned, "--init-from", "out") == 0
-
-    assert "initial_blake2b was" in fielding.refuses(*tuned, "--resume")
-    assert fielding(*tuned, "--resume", "--init-from", "out") == 0
-
-
-def test_the_reports_of_a_run_replay_to_the_same_clusters(fielding: Command) -> None:
-    changes = ("--set", "rounds=18", "--set", "trace.clients=16", "--set", "trace.share=0.6")
-    assert fielding(*RUN, *changes) == 0
-
-    assert fielding("replay", "out", "--out", "again", "--no-page", "--k-max", "2", "--seed", "1") == 0
-
-    replayed = np.load("again/membership.npz", allow_pickle=False)
-    logged = [json.loads(line) for line in Path("out/memberships.jsonl").read_text().splitlines()]
-    now: dict[int, int] = {}
-    by_round = {}
-    for line in logged:
-        now.update(dict(line["changed"]))
-        by_round[line["round"]] = dict(now)
-    steps = sorted(set(replayed["step"].tolist()))
-    assert len(steps) > 2
-    for step in steps:
-        rows = replayed["step"] == step
-        latest = max(at for at in by_round if at <= step)
-        told = dict(zip(replayed["client"][rows].tolist(), replayed["cluster"][rows].tolist(), strict=True))
-        assert told == by_round[latest]
-    assert len(set(now.values())) > 1

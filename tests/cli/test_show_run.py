@@ -10,7 +10,7 @@ from fielding.records.run_checkpoint import load_run
 from fielding.records.run_folder import newest_checkpoint
 from fielding.simulation.assembly import Own
 from fielding.simulation.experiment import Result, run
-from tests.cli.test_run_command import Command
+from tests.cli.in_process import Command
 from tests.simulation.run_cases import small_pool, table
 
 

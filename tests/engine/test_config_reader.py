@@ -25,8 +25,7 @@ from tests.simulation.run_cases import small_pool, table
 def refusal(path: Path, *changes: str) -> str:
     """Return the one line with which a file, or what it describes, is refused."""
     with pytest.raises(InputError) as caught:
-        config = read_config(path, changes)
-        assembled(config, Own(samples=small_pool()), n_workers=1)
+        assembled(read_config(path, changes), Own(samples=small_pool()), n_workers=1)
     assert "\n" not in str(caught.value)
     return str(caught.value)
 

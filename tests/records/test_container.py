@@ -57,14 +57,15 @@ def test_equal_contents_give_equal_bytes(tmp_path: Path) -> None:
     assert (tmp_path / "a").read_bytes() == (tmp_path / "b").read_bytes()
 
 
-def test_every_truncation_and_every_flipped_bit_is_noticed(tmp_path: Path) -> None:
+@pytest.mark.parametrize("n_flips", [400, pytest.param(5000, marks=pytest.mark.slow)])
+def test_every_truncation_and_every_flipped_bit_is_noticed(tmp_path: Path, n_flips: int) -> None:
     path = tmp_path / "c.ckpt"
     write_contents(example(), path)
     whole = path.read_bytes()
     rng = np.random.default_rng(1)
     damaged = [whole[:size] for size in (*range(0, len(whole), 64), len(whole) - 1)]
     damaged += [whole + b"\0", whole[:-64] + bytes(64), whole[: len(whole) // 2] + bytes(len(whole) - len(whole) // 2)]
-    for bit in rng.integers(8 * len(whole), size=400).tolist():
+    for bit in rng.integers(8 * len(whole), size=n_flips).tolist():
         flipped = bytearray(whole)
         flipped[bit // 8] ^= 1 << bit % 8
         damaged.append(bytes(flipped))

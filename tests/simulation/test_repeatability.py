@@ -40,28 +40,13 @@ def mean_features(x: Floats, y: Counts, n_classes: int) -> Floats:
 
 def case(name: str, folder: Path) -> tuple[Table, Own]:
     """Return the config of a kind of run, and what it brings along."""
-    pool = small_pool()
-    if name == "with-training":
-        return table(coordinator={"reports": "with-training"}), Own(samples=pool)
-    if name == "availability":
-        path = write_availability(folder / "availability.csv", 12)
-        return table(clock={"availability": str(path)}), Own(samples=pool)
-    if name == "late-and-away":
-        path = write_availability(folder / "availability.csv", 12)
-        return table(clock={"availability": str(path)}, coordinator={"reports": "with-training"}), Own(samples=pool)
-    if name == "periodic":
-        return table(coordinator={"detector": "periodic", "rounds": 4}), Own(samples=pool)
-    if name == "own-representation":
-        return table(coordinator={"detector": "threshold", "eps": 0.3, "metric": "l2"}), Own(
-            samples=pool, represent=mean_features
-        )
-    if name == "pairwise":
-        return table(coordinator={"trigger": "pairwise", "warm_start": True}), Own(samples=pool)
-    if name == "global":
-        return table(method={"name": "global"}), Own(samples=pool)
     if name == "natural":
         return natural_table(), Own(samples=small_trace())
-    return table(), Own(samples=pool)
+    sections = CASES[name]
+    if name in ("availability", "late-and-away"):
+        sections = {**sections, "clock": {"availability": str(write_availability(folder / "availability.csv", 12))}}
+    represent = mean_features if name == "own-representation" else None
+    return table(**sections), Own(samples=small_pool(), represent=represent)
 
 
 def natural_table(**sections: Json) -> Table:
@@ -72,17 +57,17 @@ def natural_table(**sections: Json) -> Table:
     return config
 
 
-CASES = (
-    "plain",
-    "with-training",
-    "availability",
-    "late-and-away",
-    "periodic",
-    "own-representation",
-    "pairwise",
-    "global",
-    "natural",
-)
+CASES: dict[str, dict[str, Json]] = {
+    "plain": {},
+    "with-training": {"coordinator": {"reports": "with-training"}},
+    "availability": {},
+    "late-and-away": {"coordinator": {"reports": "with-training"}},
+    "periodic": {"coordinator": {"detector": "periodic", "rounds": 4}},
+    "own-representation": {"coordinator": {"detector": "threshold", "eps": 0.3, "metric": "l2"}},
+    "pairwise": {"coordinator": {"trigger": "pairwise", "warm_start": True}},
+    "global": {"method": {"name": "global"}},
+    "natural": {},
+}
 
 
 @pytest.mark.parametrize("name", CASES)

@@ -187,4 +187,4 @@ def _is_foreign(path: Path, own: bytes = b"") -> bool:
     """
     if path.is_dir():
         return any(path.iterdir())
-    return path.exists() and path.read_bytes() not in (b"", own)
+    return path.exists() and path.stat().st_size > 0 and not (own and path.read_bytes() == own)

@@ -5,9 +5,9 @@ from typing import Protocol
 import numpy as np
 
 from fielding._typing import Counts
-from fielding.client.arrivals import NO_ARRIVALS
 from fielding.client.drift import DriftTest
 from fielding.client.fleet import Fleet, FleetReports
+from fielding.client.representation.label import shares_of
 from fielding.traces.sliding import SlidingWindows
 
 
@@ -41,27 +41,37 @@ class LabelObserver:
             windows.n_clients, len(windows.pool.classes), drift_test=drift_test, max_rounds=plan.n_visible * plan.gap
         )
         self._n_seen = 0
-        self._holds = False
+        self._held = NOTHING.clients
 
     def observe(self, round_index: int) -> FleetReports:
         """Let samples arrive and leave, and test for drift."""
+        held, self._held = self._held, NOTHING.clients
+        n_complete = self._windows.n_complete(round_index)
+        if self._n_seen == n_complete:
+            return self._told_again(held)
+        self._fleet.report_again(held)
         reports = NOTHING
-        for interval in range(self._n_seen, self._windows.n_complete(round_index)):
+        for interval in range(self._n_seen, n_complete):
             if round_index == 0:
                 # Whoever reported while the first window filled up tells all of it at the start.
                 self._fleet.report_again(np.flatnonzero(self._fleet.counts.any(axis=1)))
             arrival = (interval + 1) * self._windows.plan.gap
             reports = self._fleet.arrive(self._windows.arrivals(interval), arrival)
-            self._n_seen, self._holds = interval + 1, False
-        if self._holds:
-            self._holds = False
-            return self._fleet.arrive(NO_ARRIVALS, self._windows.plan.window + round_index)
+        self._n_seen = n_complete
         return reports
 
     def hold(self, clients: Counts) -> None:
         """Let clients report again in the next round."""
-        self._fleet.report_again(clients)
-        self._holds = True
+        self._held = clients
+
+    def _told_again(self, clients: Counts) -> FleetReports:
+        """Return the reports of clients whose windows are as they were; nobody else is looked at."""
+        if not clients.size:
+            return NOTHING
+        counts = self._fleet.counts[clients]
+        return FleetReports(
+            clients=clients, representations=shares_of(counts).astype(np.float32), n_samples=counts.sum(axis=1)
+        )
 
 
 NOTHING = FleetReports(
