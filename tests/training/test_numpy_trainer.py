@@ -174,7 +174,7 @@ def test_features_of_more_dimensions_are_flattened() -> None:
 
 
 @pytest.mark.parametrize(
-    ("n_hidden", "n_inputs", "chunk"), [(64, 100, 25), (256, 100, 14), (64, 784, 7), (128, 4096, 4)]
+    ("n_hidden", "n_inputs", "chunk"), [(64, 100, 56), (8, 10, 64), (256, 100, 14), (64, 784, 7), (128, 4096, 4)]
 )
 def test_larger_models_are_trained_in_smaller_chunks(n_hidden: int, n_inputs: int, chunk: int) -> None:
     path = stacked_path(Dense(n_inputs=n_inputs, n_hidden=n_hidden, n_classes=10))

@@ -20,7 +20,8 @@ from fielding.traces.pool import Pool
 from fielding.traces.scenarios import DealRequest, scenario_named
 from fielding.traces.sliding import SlidingWindows
 
-GAP = 10
+GAP = 20
+"""Rounds between arrivals of data, as by default."""
 
 
 def whole_rounds(*, n_rounds: int) -> dict[str, Json]:
@@ -32,7 +33,14 @@ def whole_rounds(*, n_rounds: int) -> dict[str, Json]:
     workload = WORKLOADS["w1"]
     config: dict[str, Json] = {
         "rounds": n_rounds,
-        "trace": {"scenario": "places", "clients": workload.n_clients, "samples": 125, "gap": GAP, "window": GAP},
+        "trace": {
+            "scenario": "places",
+            "looks": False,  # turning samples is part of their training, which would look slower for it
+            "clients": workload.n_clients,
+            "samples": 125,
+            "gap": GAP,
+            "window": GAP,
+        },
         "training": {"participants": workload.n_participants, "prox": 0.0},
         "evaluation": {"every": n_rounds},
         "clock": {"overcommit": 1.0},

@@ -165,15 +165,16 @@ class Fleet:
         """Return the clients about which there may be something to tell, rising."""
         if self._drift_test.is_timed:
             return np.flatnonzero((self._n_current > 0) | (self._n_reported > 0) | self._must_report)
-        owing = np.flatnonzero(self._must_report)
-        return np.unique(np.concatenate([owing, *(block.clients for block in touched)]))
+        is_watched = self._must_report.copy()
+        for block in touched:
+            is_watched[block.clients] = True
+        return np.flatnonzero(is_watched)
 
     def _is_due(self, watched: Counts, coming: Block) -> Mask:
         """Return which of the watched clients the coordinator should hear of."""
         has_samples, had_samples = self._n_current[watched] > 0, self._n_reported[watched] > 0
         due = np.asarray(self._must_report[watched] | (has_samples != had_samples))
-        arrived = np.zeros(watched.size, dtype=np.int64)
-        np.add.at(arrived, np.searchsorted(watched, coming.clients), coming.counts)
+        arrived = self._arrived(watched, coming)
         in_doubt = np.flatnonzero(has_samples & ~due)
         # The evidence is gathered in chunks too: copies of three matrices would double the memory.
         for part in row_chunks(in_doubt.size, CHUNK):
@@ -187,6 +188,15 @@ class Fleet:
             )
             due[in_doubt[part]] = self._drift_test.drifted(evidence)
         return due
+
+    def _arrived(self, watched: Counts, coming: Block) -> Counts:
+        """Return how many samples came to each of the watched clients."""
+        if coming.clients.size > self.n_clients:  # then counting for everybody is cheaper than looking everybody up
+            sums = np.bincount(coming.clients, weights=coming.counts, minlength=self.n_clients)
+            return sums[watched].astype(np.int64)
+        arrived = np.zeros(watched.size, dtype=np.int64)
+        np.add.at(arrived, np.searchsorted(watched, coming.clients), coming.counts)
+        return arrived
 
     def _report(self, clients: Counts, now: int) -> FleetReports:
         """Return the reports of this moment, against which drift is judged from now on."""

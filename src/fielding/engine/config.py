@@ -139,7 +139,7 @@ class CheckpointSection:
     """When a run can go on from."""
 
     every: int | None = key(
-        None, "rounds between two checkpoints; by default as often as takes a twentieth of the time", low=1
+        None, "rounds between two checkpoints; by default as often as takes a fiftieth of the time", low=1
     )
 
 

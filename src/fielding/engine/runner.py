@@ -19,7 +19,7 @@ from fielding.records.run_folder import CLIENTS, EVENTS, MEMBERSHIPS, ROUNDS, TI
 from fielding.reporting.run_summary import run_summary
 from fielding.training.layout import Layout
 
-MOST_COMMITTING = 0.05
+MOST_COMMITTING = 0.02
 """Largest share of the wall-clock time that checkpoints take, unless a number of rounds is asked for."""
 
 Watch: TypeAlias = Callable[[Mapping[str, Json]], bool]

@@ -15,6 +15,10 @@ Piece = TypeVar("Piece")
 Answer = TypeVar("Answer")
 
 
+SMALL_MODEL = 20_000
+"""Numbers of a stacked model below which a second thread does not pay (7,000: slower on a busy machine)."""
+
+
 class Workers:
     """Runs a trainer's calls, several at a time if each uses one thread.
 
@@ -30,7 +34,9 @@ class Workers:
 
     def __init__(self, trainer: Trainer, n_workers: int) -> None:
         self._trainer = trainer
-        is_parallel = n_workers > 1 and trainer.path.n_threads == 1
+        # Steps of small stacked models are so short that threads would spend them on waiting for the interpreter.
+        is_small = trainer.path.name == "stacked" and trainer.layout.size < SMALL_MODEL
+        is_parallel = n_workers > 1 and trainer.path.n_threads == 1 and not is_small
         self._threads = ThreadPoolExecutor(n_workers, thread_name_prefix="fielding") if is_parallel else None
 
     def close(self) -> None:

@@ -13,7 +13,7 @@ from fielding.training.trainer import LocalWork, Sgd, Trained, TrainingPath
 
 _STACK_NUMBERS = 400_000
 """Weights of a chunk, in numbers: more of them fall out of the cache between two steps."""
-_SMALLEST_CHUNK, _LARGEST_CHUNK = 4, 25
+_SMALLEST_CHUNK, _LARGEST_CHUNK = 4, 64
 _LARGEST_EVAL_CHUNK = 2048
 
 
@@ -23,7 +23,7 @@ def stacked_path(dense: Dense) -> TrainingPath:
     Examples
     --------
     >>> stacked_path(Dense(n_inputs=100, n_hidden=64, n_classes=10)).chunk
-    25
+    56
     """
     chunk = max(_SMALLEST_CHUNK, min(_LARGEST_CHUNK, _STACK_NUMBERS // dense.layout.size))
     widest = max(dense.n_inputs, dense.n_hidden, dense.n_classes)
