@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from fielding._typing import Json
-from fielding.cli.console import complain, progress_bar, say, say_json, say_table
+from fielding.cli.console import Bar, complain, progress_bar, say, say_json, say_table
 from fielding.cli.options import JsonOutput, Quiet
 from fielding.cli.stopping import StopRequest, stop_on_signal
 from fielding.errors import OptionError
@@ -52,7 +52,7 @@ def run(
     folder = out or Path("runs") / f"{config.stem}-{settled.seed}"
     start = Start(resume=resume, init_from=init_from)
     with stop_on_signal() as stop, progress_bar("preparing", settled.rounds, quiet=quiet) as bar:
-        watch = watcher(bar.advance, bar.describe, stop)
+        watch = watcher(bar, stop, settled.rounds)
         try:
             result = run_experiment(settled, folder, start=start, watch=watch, page=page)
         except OptionError as error:
@@ -77,21 +77,19 @@ def resume_command(config: Path, folder: Path, changes: Sequence[str], init_from
     return shlex.join(words + ([] if init_from is None else ["--init-from", str(init_from)]))
 
 
-def watcher(
-    advance: Callable[[int], None], describe: Callable[[str], None], stop: StopRequest
-) -> Callable[[Mapping[str, Json]], bool]:
+def watcher(bar: Bar, stop: StopRequest, n_rounds: int) -> Callable[[Mapping[str, Json]], bool]:
     """Return what is called after each round: it moves the bar and tells whether to go on."""
-    shown = {"accuracy": "-"}
-    done = 0
+    accuracy, done = "-", 0
 
     def watch(row: Mapping[str, Json]) -> bool:
-        nonlocal done
-        if isinstance(accuracy := row.get("accuracy"), float):
-            shown["accuracy"] = f"{accuracy:.3f}"
-        simulated = as_time(float(str(row["time_s"])))
-        describe(f"accuracy {shown['accuracy']}  clusters {row['n_clusters']}  simulated {simulated}")
-        advance(int(str(row["round"])) + 1 - done)  # the first round of a resumed run is not the first
-        done = int(str(row["round"])) + 1
+        nonlocal accuracy, done
+        if isinstance(measured := row.get("accuracy"), float):
+            accuracy = f"{measured:.3f}"
+        now, seconds = int(str(row["round"])) + 1, float(str(row["time_s"]))
+        simulated = f"simulated {as_time(seconds)}, {as_time(seconds / now * (n_rounds - now))} left"
+        bar.describe(f"accuracy {accuracy}  clusters {row['n_clusters']}  {simulated}")
+        bar.advance(now - done)  # the first round of a resumed run is not the first
+        done = now
         return stop.received is None
 
     return watch
