@@ -9,7 +9,6 @@ before, between and after Flower's runs. Prints a table and JSON.
 """
 
 import argparse
-import importlib
 import importlib.util
 import json
 import logging
@@ -19,7 +18,7 @@ import statistics
 import sys
 import tempfile
 import time
-from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from itertools import count
 from pathlib import Path
@@ -31,11 +30,12 @@ from fielding._typing import Counts, Models
 from fielding.bench.plain_loop import load_model, plain_loop, plain_module
 from fielding.bench.timing import in_turns
 from fielding.bench.workloads import LEARNING_RATE, WORKLOADS, workload_round, workload_windows
-from fielding.coordinator.clustering.threads import ONE_BLAS_THREAD
+from fielding.blas_threads import ONE_BLAS_THREAD
 from fielding.rng import client_key
 from fielding.simulation.batches import drawn_batches
 from fielding.simulation.workers import Workers
 from fielding.training.factory import ModelRequest, trainer_for
+from fielding.training.trainer import LocalWork
 
 if TYPE_CHECKING:
     import torch
@@ -46,12 +46,14 @@ WARM_UP = 2
 """Rounds of Flower that are not timed: its processes start and load their libraries."""
 TURNS = 10
 """Turns of ours and of the loop in each block."""
+TOLERANCE = 1e-5
+"""Contenders whose models differ more do not do the same work."""
 FROM = {"flwr": "'flwr[simulation]==1.41.0'", "ray": "'flwr[simulation]==1.41.0'", "torch": "torch"}
 
 
 @dataclass(kw_only=True)
 class Contender:
-    """Seconds of a contender's rounds; how long it took to start; how far its last mean model is from ours."""
+    """Seconds of a contender's rounds, and to the end of its first; how far its last mean model is from ours."""
 
     name: str
     seconds: list[float] = field(default_factory=list)
@@ -76,8 +78,7 @@ class Federation:
 
     def ours(self, round_index: int) -> Models:
         """Return the mean model of a round of ours."""
-        work = workload_round(W1, self.windows, self.trainer, round_index)
-        return np.asarray(self.workers.train(work).models.mean(axis=0))
+        return self.mean(workload_round(W1, self.windows, self.trainer, round_index))
 
     def loop(self, round_index: int) -> Models:
         """Return the mean model of a round of the plain loop."""
@@ -86,15 +87,17 @@ class Federation:
 
     def again(self, start: Models, clients: Counts, round_index: int) -> Models:
         """Return our mean model of a round that somebody else has done."""
-        work = workload_round(W1, self.windows, self.trainer, round_index)
-        work = replace(work, models=start[np.newaxis], draws=self.draws(clients, round_index))
+        work, draws = workload_round(W1, self.windows, self.trainer, round_index), self.draws(clients, round_index)
+        return self.mean(replace(work, models=start[np.newaxis], start=0 * clients, draws=draws))
+
+    def mean(self, work: LocalWork) -> Models:
+        """Return the mean of the models that ours trains."""
         return np.asarray(self.workers.train(work).models.mean(axis=0))
 
     def write(self, folder: Path, n_rounds: int) -> None:
         """Write the samples and everybody's batches to where Flower's processes map them."""
         x, y = self.windows.gather(np.arange(W1.n_clients * W1.n_samples))
-        everybody = np.arange(W1.n_clients)
-        draws = np.stack([self.draws(everybody, at) for at in range(n_rounds + 1)])
+        draws = np.stack([self.draws(np.arange(W1.n_clients), at) for at in range(n_rounds + 1)])
         for name, column in (("x", x), ("y", y.astype(np.int64)), ("draws", draws.astype(np.int32))):
             np.save(folder / f"{name}.npy", column, allow_pickle=False)
 
@@ -139,8 +142,7 @@ class FlowerServer:
     def serve(self, grid: Any, _context: Any) -> None:
         """Do all rounds, then the last one again with ours."""
         app, strategies = importlib.import_module("flwr.app"), importlib.import_module("flwr.serverapp.strategy")
-        fraction = W1.n_participants / W1.n_clients
-        strategy = strategies.FedAvg(fraction, 0.0, min_available_nodes=W1.n_clients)
+        strategy = strategies.FedAvg(W1.n_participants / W1.n_clients, 0.0, min_available_nodes=W1.n_clients)
         load_model(self.federation.module, self.federation.trainer.layout, self.federation.trainer.initial_model(1))
         after = app.ArrayRecord(self.federation.module.state_dict())
         for round_index in range(1, self.n_rounds + 1):
@@ -158,12 +160,8 @@ class FlowerServer:
         """Compare the last round's model with that of ours for the same clients and batches."""
         if len(set(clients)) != W1.n_participants:
             raise RuntimeError(f"{len(set(clients))} clients replied; {W1.n_participants} were asked")
-        start, end = (
-            self.federation.trainer.layout.flat(
-                {name: one.numpy() for name, one in arrays.to_torch_state_dict().items()}
-            )
-            for arrays in (before, after)
-        )
+        states, layout = [arrays.to_torch_state_dict() for arrays in (before, after)], self.federation.trainer.layout
+        start, end = (layout.flat({name: one.numpy() for name, one in state.items()}) for state in states)
         again = self.federation.again(start, np.array(clients), self.n_rounds)
         self.measured.largest_difference = float(np.abs(again - end).max())
 
@@ -191,12 +189,10 @@ def running() -> dict[tuple[int, int], int]:
     """Return the parent of every process, known by its number and its start; nothing where there is no /proc."""
     parents = {}
     for path in Path("/proc").glob("[0-9]*/stat"):
-        try:
-            stat = path.read_text().rsplit(")", 1)[1].split()
-        except OSError:  # it has just ended
-            continue
-        if stat[0] != "Z":
-            parents[int(path.parent.name), int(stat[19])] = int(stat[1])
+        with suppress(OSError):  # some have just ended
+            state, parent, *more = path.read_text().rsplit(")", 1)[1].split()
+            if state != "Z":
+                parents[int(path.parent.name), int(more[17])] = int(parent)
     return parents
 
 
@@ -210,20 +206,20 @@ def descendants(process: int) -> set[tuple[int, int]]:
     return found
 
 
-def stop(started: set[tuple[int, int]]) -> None:
-    """Wait until processes have ended; end those that have not in ten seconds."""
-    for _ in range(100):
-        if not started & running().keys():
-            return
+def stop(started: set[tuple[int, int]], patience: float = 10.0) -> None:
+    """Wait some seconds until processes have ended; then end the others, each by its number."""
+    deadline = time.monotonic() + patience
+    while started & running().keys() and time.monotonic() < deadline:
         time.sleep(0.1)
     for number, _ in started & running().keys():
-        os.kill(number, signal.SIGKILL)
+        with suppress(ProcessLookupError):
+            os.kill(number, signal.SIGKILL)
 
 
 def quiet(folder: Path) -> dict[str, str]:
     """Return an environment in which Flower and Ray call nobody and write to one folder only."""
     (folder / "ray_bootstrap_config.yaml").write_text("provider: {type: local}\n")
-    off = ("FLWR_TELEMETRY_ENABLED", "RAY_USAGE_STATS_ENABLED")
+    off = ("FLWR_TELEMETRY_ENABLED", "RAY_USAGE_STATS_ENABLED", "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO")
     on = ("FLWR_DISABLE_UPDATE_CHECK", "FLWR_DISABLE_RUNTIME_DEPENDENCY_INSTALLATION")
     return {**dict.fromkeys(off, "0"), **dict.fromkeys(on, "1"), "FLWR_HOME": str(folder), "HOME": str(folder)}
 
@@ -234,11 +230,8 @@ def compare(folder: Path, n_rounds: int, backends: dict[str, dict[str, float] | 
 
     federation, ours, loop = Federation(), Contender(name=OURS), Contender(name=LOOP)
     federation.write(folder, n_rounds)
-    rounds: dict[str, count[int]] = {OURS: count(), LOOP: count()}
-    contenders: dict[str, Callable[[], Models]] = {
-        OURS: lambda: federation.ours(next(rounds[OURS])),
-        LOOP: lambda: federation.loop(next(rounds[LOOP])),
-    }
+    rounds = map(federation.ours, count()), map(federation.loop, count())
+    contenders = {OURS: lambda: next(rounds[0]), LOOP: lambda: next(rounds[1])}
 
     def block(n_turns: int) -> None:
         torch.set_num_threads(1)
@@ -248,8 +241,7 @@ def compare(folder: Path, n_rounds: int, backends: dict[str, dict[str, float] | 
         loop.seconds += timed[LOOP].seconds
         loop.largest_difference = float(np.abs(timed[LOOP].result - timed[OURS].result).max())
 
-    block(2)
-    ours.seconds, loop.seconds = [], []
+    in_turns(contenders, 2)
     block(TURNS)
     flowers = []
     for name, resources in backends.items():
@@ -267,6 +259,7 @@ def rows(contenders: list[Contender]) -> list[dict[str, str | float]]:
             "contender": one.name,
             "median_ms": round(1e3 * statistics.median(one.seconds), 2),
             "times_ours": round(statistics.median(one.seconds) / ours, 2),
+            "fastest_ms": round(1e3 * min(one.seconds), 2),
             "spread": round(max(one.seconds) / min(one.seconds), 2),
             "rounds": len(one.seconds),
             "start_up_s": round(one.start_up_s, 1),
@@ -285,9 +278,9 @@ def main() -> int:
         if importlib.util.find_spec(name) is None:
             print(f"error: {name} is not installed; pip install {source}", file=sys.stderr)
             return 2
-    backends: dict[str, dict[str, float] | None] = {"flower, 1 CPU per client": {"num_cpus": 1}}
-    if not options.only_one_cpu:
-        backends["flower, default"] = None
+    backends = {"flower, 1 CPU per client": {"num_cpus": 1.0}, "flower, default": None}
+    if options.only_one_cpu:
+        del backends["flower, default"]
     with tempfile.TemporaryDirectory(prefix="flower-", ignore_cleanup_errors=True) as folder:
         os.environ.update(quiet(Path(folder)))
         table = rows(compare(Path(folder), WARM_UP + options.rounds, backends))
@@ -295,6 +288,9 @@ def main() -> int:
     for row in table:
         print(" | ".join(str(value) for value in row.values()))
     print(json.dumps({"workload": W1.name, "cores": os.cpu_count(), "rows": table}))
+    if max(float(row["largest_difference"]) for row in table) > TOLERANCE:
+        print(f"error: the contenders' models differ by more than {TOLERANCE}", file=sys.stderr)
+        return 1
     return 0
 
 

@@ -6,8 +6,9 @@ import pytest
 
 from fielding import Coordinator, save_coordinator
 from fielding.errors import CheckpointError, InputError
+from fielding.federation.models import mean_by_members
 from fielding.records.container import Contents, read_contents, write_contents
-from fielding.records.run_checkpoint import RunCheckpoint, load_run, save_run, served_model
+from fielding.records.run_checkpoint import RunCheckpoint, load_run, save_run
 from fielding.training.layout import Layout
 
 LAYOUT = Layout(names=("weight", "bias"), shapes=((1, 2), (1,)), n_parameters=2)
@@ -64,7 +65,7 @@ def test_the_mean_model_counts_every_cluster_by_its_clients() -> None:
 def test_without_members_all_models_count_the_same() -> None:
     models = np.array([[0.0], [4.0]], dtype=np.float32)
 
-    assert served_model(models, np.array([-1, -1], dtype=np.int32)).tolist() == [2.0]
+    assert mean_by_members(models, np.array([-1, -1], dtype=np.int32)).tolist() == [2.0]
 
 
 def test_a_checkpoint_of_a_coordinator_is_no_run(tmp_path: Path) -> None:

@@ -1,17 +1,21 @@
 """Small runs and what they leave behind, for tests that compare them."""
 
 import contextlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 
-from fielding._typing import Json
+from fielding._typing import Json, Membership
 from fielding.client.report import id_order
 from fielding.records.run_folder import CLIENTS, EVENTS, MEMBERSHIPS, REPORTS, ROUNDS
 from fielding.simulation.assembly import Own
 from fielding.simulation.experiment import Result, Start, run
+from fielding.traces.histograms import WindowPlan
 from fielding.traces.pool import Pool
+from fielding.traces.schedule import sorted_schedule
+from fielding.traces.sliding import SlidingWindows
 from fielding.traces.trace import Trace
 
 N_ROUNDS = 12
@@ -61,6 +65,56 @@ def small_pool(n_samples: int = 240, *, seed: int = 0) -> Pool:
     y = rng.integers(0, 4, n_samples).astype(np.int32)
     x = (rng.standard_normal((n_samples, 4)) + 2.0 * np.eye(4)[y]).astype(np.float32)
     return Pool(x=x, y=y, classes=tuple("abcd"))
+
+
+def image_pool(n_samples: int = 240, *, seed: int = 0) -> Pool:
+    """Return images of four classes, 4 pixels high and wide; each class lights up a quarter."""
+    rng = np.random.default_rng(seed)
+    y = rng.integers(0, 4, n_samples).astype(np.int32)
+    x = rng.standard_normal((n_samples, 4, 4)).astype(np.float32)
+    x[np.arange(n_samples), y] += 2.0
+    return Pool(x=x, y=y, classes=tuple("abcd"))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sample:
+    """One sample of one feature that a client gets in an interval."""
+
+    client: int
+    interval: int
+    value: float = 1.0
+    label: int = 0
+    for_testing: bool = False
+
+
+def planted_windows(
+    samples: Sequence[Sample],
+    *,
+    n_clients: int,
+    plan: WindowPlan,
+    n_intervals: int,
+    concepts: Membership | None = None,
+) -> SlidingWindows:
+    """Return windows over exactly these samples, two classes."""
+    x, y = np.zeros((1000, 1), dtype=np.float32), np.zeros(1000, dtype=np.int32)
+    is_test = Pool(x=x, y=y, classes=("a", "b")).is_test()
+    free = {for_testing: iter(np.flatnonzero(is_test == for_testing)) for for_testing in (False, True)}
+    places = np.array([next(free[sample.for_testing]) for sample in samples])
+    x[places, 0] = [sample.value for sample in samples]
+    y[places] = [sample.label for sample in samples]
+    schedule = sorted_schedule(
+        tuple(range(n_clients)),
+        n_intervals,
+        columns=(
+            np.array([sample.client for sample in samples]),
+            np.array([sample.interval for sample in samples]),
+            places,
+            y[places],
+            np.zeros(len(samples)),
+        ),
+        concepts=concepts,
+    )
+    return SlidingWindows(Pool(x=x, y=y, classes=("a", "b")), schedule, plan)
 
 
 class Crash(BaseException):

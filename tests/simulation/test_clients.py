@@ -180,3 +180,33 @@ def test_clients_come_back_to_a_round_as_if_they_had_never_left() -> None:
     following, expected = again.begin(4), straight.begin(4)
     assert list(following.client_ids) == list(expected.client_ids)
     assert (following.representations == expected.representations).all()
+
+
+def test_whoever_cannot_be_reached_answers_no_probe_and_pays_nothing() -> None:
+    everyone = np.arange(6)
+    starts = np.where(everyone == 3, 1e5, 0.0)
+    availability = IntervalAvailability(6, Intervals(clients=everyone, start_s=starts, stop_s=np.full(6, 1e6)))
+    clients = begun(small_clients(availability=availability))
+    before = clients.now_s
+
+    losses = clients.losses(np.array([2, 3]), clients.trainer.initial_model(1)[np.newaxis])
+
+    assert np.isfinite(losses[0]).all()
+    assert np.isnan(losses[1]).all()
+    assert clients.ledger.client_bytes_down("probe").tolist() == [0, 0, MODEL_BYTES, 0, 0, 0]
+    assert clients.ledger.client_bytes_up("probe").tolist() == [0, 0, 4, 0, 0, 0]
+    assert clients.now_s > before
+
+
+def test_a_client_with_test_samples_only_is_not_tested() -> None:
+    windows = small_windows(n_clients=3)
+    schedule = windows.schedule
+    keep = (schedule.client != 1) | windows.pool.is_test()[schedule.sample]
+    columns = {name: getattr(schedule, name)[keep] for name in ("client", "interval", "sample", "y", "look")}
+    fewer = type(schedule)(client_ids=(0, 1, 2), n_intervals=4, **columns)
+    clients = begun(small_clients(type(windows)(windows.pool, fewer, windows.plan)))
+
+    scores = clients.scores(clients.trainer.initial_model(1)[np.newaxis], np.zeros(3, dtype=np.int64))
+
+    assert clients.windows.testing(0).sizes[1] > 0
+    assert scores.clients.tolist() == [0, 2]

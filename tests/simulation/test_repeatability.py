@@ -1,21 +1,24 @@
 """Equal seeds give equal bytes: whatever the workers, the order of clients, and wherever a run was stopped."""
 
 import os
+import threading
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from fielding._typing import Counts, Floats, Json
+from fielding._typing import Codes, Counts, Features, Floats, Json
 from fielding.records.run_folder import EVENTS, ROUNDS
 from fielding.simulation.assembly import Own
 from fielding.simulation.experiment import Result, run
 from fielding.simulation.sources import ordered
+from fielding.traces.sliding import SlidingWindows
 from tests.simulation.run_cases import (
     N_ROUNDS,
     Table,
     clusters_by_id,
     crash_and_resume,
+    image_pool,
     left_behind,
     shuffled,
     small_pool,
@@ -45,6 +48,9 @@ def case(name: str, folder: Path) -> tuple[Table, Own]:
     sections = CASES[name]
     if name in ("availability", "late-and-away"):
         sections = {**sections, "clock": {"availability": str(write_availability(folder / "availability.csv", 12))}}
+    if name == "torch":
+        pytest.importorskip("torch", reason="PyTorch is not installed")
+        return table(**sections), Own(samples=image_pool())
     represent = mean_features if name == "own-representation" else None
     return table(**sections), Own(samples=small_pool(), represent=represent)
 
@@ -67,6 +73,8 @@ CASES: dict[str, dict[str, Json]] = {
     "pairwise": {"coordinator": {"trigger": "pairwise", "warm_start": True}},
     "global": {"method": {"name": "global"}},
     "natural": {},
+    # BatchNorm keeps statistics and counters, dropout draws numbers.
+    "torch": {"model": {"factory": "tests.training.modules:noisy"}},
 }
 
 
@@ -118,16 +126,45 @@ def test_the_cases_are_worth_comparing(tmp_path: Path, name: str) -> None:
         assert any(result.rounds[at]["n_reports"] for at in range(N_ROUNDS) if at % 3), "no report was held back"
 
 
-@pytest.mark.parametrize("name", ["plain", "global"])
-def test_one_and_two_workers_leave_the_same_bytes(tmp_path: Path, name: str) -> None:
-    config, own = case(name, tmp_path)
+WORKED: dict[str, dict[str, Json]] = {
+    # Models of at least SMALL_MODEL numbers: smaller ones are left to one thread.
+    "plain": {"model": {"hidden": 2400}},
+    "global": {"method": {"name": "global"}, "model": {"hidden": 2400}},
+    "torch": {"model": {"factory": "tests.training.modules:convolved"}},
+    "random torch": {"model": {"factory": "tests.training.modules:noisy"}},
+}
+
+
+@pytest.mark.parametrize("name", WORKED)
+def test_one_and_two_workers_leave_the_same_bytes(tmp_path: Path, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    if "torch" in name:
+        pytest.importorskip("torch", reason="PyTorch is not installed")
+    callers = watched_callers(monkeypatch)
+    config = table(**WORKED[name], rounds=4, evaluation={"every": 2})
     # More participants than one call trains, so that there is something to share.
     config |= {"training": {"participants": 60, "local_steps": 2, "batch_size": 5}}
-    config["trace"] = {"clients": 80, "gap": 3, "window": 6, "samples": 40}
+    config["trace"] = {"clients": 80, "gap": 2, "window": 4, "samples": 40}
+    own = Own(samples=image_pool() if "torch" in name else small_pool())
     for n_workers in (1, 2):
+        callers.clear()
         run(config | {"workers": n_workers}, tmp_path / str(n_workers), own=own, page=False)
+        # Modules that draw numbers are trained in threads of their own only where there is a single core.
+        assert name == "random torch" or any(one.startswith("fielding") for one in callers) is (n_workers > 1)
 
     assert left_behind(tmp_path / "1") == left_behind(tmp_path / "2")
+
+
+def watched_callers(monkeypatch: pytest.MonkeyPatch) -> set[str]:
+    """Return the names of the threads that fetch mini-batches, as they come."""
+    callers: set[str] = set()
+    real = SlidingWindows.gather
+
+    def gather(windows: SlidingWindows, rows: Counts) -> tuple[Features, Codes]:
+        callers.add(threading.current_thread().name)
+        return real(windows, rows)
+
+    monkeypatch.setattr(SlidingWindows, "gather", gather)
+    return callers
 
 
 def test_equal_seeds_are_equal_and_others_are_not(tmp_path: Path) -> None:

@@ -28,6 +28,105 @@ def dropped(*, input_shape: tuple[int, ...], n_classes: int) -> nn.Module:
     return nn.Sequential(nn.Flatten(), nn.Dropout(0.5), nn.Linear(n_inputs, n_classes))
 
 
+def noisy(*, input_shape: tuple[int, ...], n_classes: int) -> nn.Module:
+    """Return a network of each kind of layer: a convolution, BatchNorm and dropout."""
+    return nn.Sequential(convolved(input_shape=input_shape, n_classes=8), nn.Dropout(0.5), nn.Linear(8, n_classes))
+
+
+class Noise(nn.Module):
+    """Adds noise to features, if a sample asks for it."""
+
+    def __init__(self, above: float, *, always: bool = False) -> None:
+        super().__init__()
+        self._above, self._always = above, always
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        """Add noise in training, or always, if the features are large enough."""
+        is_noisy = (self.training or self._always) and bool(x.abs().max() > self._above)
+        return x + torch.randn_like(x) if is_noisy else x
+
+
+def noisy_unless_zero(*, input_shape: tuple[int, ...], n_classes: int) -> nn.Module:
+    """Return a network that draws numbers in training, but not for zeros."""
+    n_inputs = int(torch.Size(input_shape).numel())
+    return nn.Sequential(nn.Flatten(), Noise(0.0), nn.Linear(n_inputs, n_classes))
+
+
+def rarely_noisy(*, input_shape: tuple[int, ...], n_classes: int) -> nn.Module:
+    """Return a network that draws numbers for large features only."""
+    n_inputs = int(torch.Size(input_shape).numel())
+    return nn.Sequential(nn.Flatten(), Noise(10.0, always=True), nn.Linear(n_inputs, n_classes))
+
+
+def always_noisy(*, input_shape: tuple[int, ...], n_classes: int) -> nn.Module:
+    """Return a network that draws numbers when it is tested, too."""
+    n_inputs = int(torch.Size(input_shape).numel())
+    return nn.Sequential(nn.Flatten(), Noise(0.0, always=True), nn.Linear(n_inputs, n_classes))
+
+
+class Tied(nn.Module):
+    """Two layers that share a matrix."""
+
+    def __init__(self, n_inputs: int, n_classes: int) -> None:
+        super().__init__()
+        self.first, self.second = nn.Linear(n_inputs, n_inputs), nn.Linear(n_inputs, n_inputs)
+        self.second.weight = self.first.weight
+        self.last = nn.Linear(n_inputs, n_classes)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        """Return scores."""
+        scores: torch.Tensor = self.last(self.second(self.first(x.flatten(1)).relu()))
+        return scores
+
+
+def tied(*, input_shape: tuple[int, ...], n_classes: int) -> nn.Module:
+    """Return a network in which one matrix has two names."""
+    return Tied(int(torch.Size(input_shape).numel()), n_classes)
+
+
+class Moody(nn.Linear):
+    """A layer that works as asked for when it is tested, and otherwise in training."""
+
+    def __init__(self, n_inputs: int, n_classes: int, mood: str) -> None:
+        super().__init__(n_inputs, n_classes)
+        self._mood = mood
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        """Return scores, unless in training."""
+        scores = super().forward(x)
+        if not self.training:
+            return scores
+        if self._mood == "fails":
+            raise RuntimeError("not\nin training")
+        return scores.detach() if self._mood == "detached" else scores[:, 1:]
+
+
+def fails_in_training(*, input_shape: tuple[int, ...], n_classes: int) -> nn.Module:
+    """Return a module that raises in training."""
+    return Moody(input_shape[0], n_classes, "fails")
+
+
+def detached_in_training(*, input_shape: tuple[int, ...], n_classes: int) -> nn.Module:
+    """Return a module whose scores cannot be traced back."""
+    return Moody(input_shape[0], n_classes, "detached")
+
+
+def narrower_in_training(*, input_shape: tuple[int, ...], n_classes: int) -> nn.Module:
+    """Return a module with a class too few in training."""
+    return Moody(input_shape[0], n_classes, "narrower")
+
+
+def of_indices(*, input_shape: tuple[int, ...], n_classes: int) -> nn.Module:
+    """Return a network whose features are rows of a table; only whole numbers from 0 to 4 will do."""
+
+    class Table(nn.Embedding):
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            rows: torch.Tensor = super().forward(x.long()).mean(dim=1)
+            return rows
+
+    return nn.Sequential(Table(5, 6), nn.Linear(6, n_classes))
+
+
 def lazy(*, input_shape: tuple[int, ...], n_classes: int) -> nn.Module:
     """Return a network that learns its input size from the first batch."""
     return nn.Sequential(nn.Flatten(), nn.LazyLinear(n_classes))

@@ -10,7 +10,7 @@ torch = pytest.importorskip("torch", reason="PyTorch is not installed")
 from fielding._imported import imported_function  # noqa: E402
 from fielding.errors import OptionError  # noqa: E402
 from fielding.training.factory import ModelRequest, trainer_for  # noqa: E402
-from fielding.training.torch_module import Blueprint, draws_numbers, layout_of  # noqa: E402
+from fielding.training.torch_module import Blueprint, layout_of  # noqa: E402
 
 HERE = "tests.training.modules"
 
@@ -19,9 +19,13 @@ def request(function: str) -> ModelRequest:
     return ModelRequest(name=f"{HERE}:{function}", input_shape=(4,), n_classes=3, trainer="torch")
 
 
-def built(function: str, seed: int = 0) -> Any:
+def blueprint(function: str) -> Blueprint:
     factory = imported_function(f"{HERE}:{function}", key="model.factory")
-    return Blueprint(factory=factory, name=function, input_shape=(4,), n_classes=3).built(seed)
+    return Blueprint(factory=factory, name=function, input_shape=(4,), n_classes=3)
+
+
+def built(function: str, seed: int = 0) -> Any:
+    return blueprint(function).built(seed)
 
 
 @pytest.mark.parametrize(
@@ -33,6 +37,9 @@ def built(function: str, seed: int = 0) -> Any:
         ("not_a_module", "returned 'a module'; it must return a torch.nn.Module"),
         ("of_other_words", r"failed when called as factory\(input_shape=\(4,\), n_classes=3\): TypeError"),
         ("all_frozen", "nothing to train"),
+        ("fails_in_training", r"fails in training on features of shape \(2, 4\): RuntimeError: not"),
+        ("narrower_in_training", r"returns \(2, 2\) in training for 2 samples; it must return \(2, 3\)"),
+        ("detached_in_training", "returns scores without gradients"),
         ("no_such_function", "has no function 'no_such_function'"),
         ("NOT_A_FUNCTION", "has no function 'NOT_A_FUNCTION'"),
     ],
@@ -94,17 +101,53 @@ def test_lazy_layers_learn_their_sizes() -> None:
     assert layout_of(built("lazy")).shapes == ((3, 4), (3,))
 
 
-@pytest.mark.parametrize(("function", "draws"), [("dropped", True), ("normalised", False)])
+@pytest.mark.parametrize(
+    ("function", "draws"),
+    [
+        *(("dropped", True), ("noisy_unless_zero", True), ("always_noisy", True)),
+        *(("normalised", False), ("rarely_noisy", False), ("of_indices", False)),
+    ],
+)
 def test_modules_that_draw_numbers_are_recognised(function: str, draws: bool) -> None:
-    assert draws_numbers(built(function), (4,)) is draws
+    assert blueprint(function).draws_numbers(built(function)) is draws
 
 
-def test_building_leaves_the_global_generator_alone() -> None:
+def test_building_and_trying_leave_the_global_generator_alone() -> None:
     before = torch.get_rng_state()
 
-    draws_numbers(built("dropped"), (4,))
+    blueprint("dropped").draws_numbers(built("dropped"))
 
     assert torch.equal(before, torch.get_rng_state())
+
+
+def test_trying_leaves_the_module_alone() -> None:
+    module = built("normalised")
+    before = {name: tensor.clone() for name, tensor in module.state_dict().items()}
+
+    blueprint("normalised").draws_numbers(module)
+
+    assert all(torch.equal(tensor, module.state_dict()[name]) for name, tensor in before.items())
+
+
+def test_the_vector_of_batchnorm_fits_the_state_dict_strictly() -> None:
+    trainer = trainer_for(request("normalised"))
+    module = built("normalised", seed=5)
+    tensors = trainer.layout.tensors(trainer.initial_model(1))
+
+    module.load_state_dict({name: torch.tensor(tensor) for name, tensor in tensors.items()})
+
+    assert torch.equal(module.state_dict()["4.weight"], built("normalised", seed=1).state_dict()["4.weight"])
+
+
+def test_shared_tensors_are_in_the_vector_once_and_fit_the_state_dict_loosely() -> None:
+    trainer = trainer_for(request("tied"))
+    module = built("tied", seed=5)
+    tensors = trainer.layout.tensors(trainer.initial_model(1))
+
+    found = module.load_state_dict({name: torch.tensor(tensor) for name, tensor in tensors.items()}, strict=False)
+
+    assert (found.missing_keys, found.unexpected_keys) == (["second.weight"], [])
+    assert torch.equal(module.second.weight, built("tied", seed=1).second.weight)
 
 
 def test_the_seed_decides_the_first_weights() -> None:

@@ -17,7 +17,12 @@ from tests.training.jobs import FULL_SGD, in_chunks, parts_of, samples, work_of 
 
 SHAPE, CLASSES = (6, 5, 2), 3
 POOL = samples(SHAPE, CLASSES)
-FACTORIES = {"normalised": modules.normalised, "convolved": modules.convolved, "half_frozen": modules.half_frozen}
+FACTORIES = {
+    "normalised": modules.normalised,
+    "convolved": modules.convolved,
+    "half_frozen": modules.half_frozen,
+    "tied": modules.tied,
+}
 
 
 def trainer_of(name: str) -> Trainer:
@@ -120,7 +125,7 @@ def test_scores_take_the_model_that_is_given_not_the_last_one() -> None:
     assert np.array_equal(before, trainer.scores(first, *POOL)[0])
 
 
-@pytest.mark.parametrize("name", ["convolved", "dropped"])
+@pytest.mark.parametrize("name", ["convolved", "dropped", "noisy", "noisy_unless_zero"])
 def test_two_threads_give_the_bits_of_one(name: str) -> None:
     trainer = trainer_of(name)
     work = work_of(trainer, POOL, size=(6, 5, 5))
@@ -130,8 +135,9 @@ def test_two_threads_give_the_bits_of_one(name: str) -> None:
     )
 
 
-def test_dropout_follows_the_samples_and_not_the_global_generator() -> None:
-    trainer = trainer_of("dropped")
+@pytest.mark.parametrize("name", ["dropped", "noisy", "noisy_unless_zero", "always_noisy"])
+def test_dropout_follows_the_samples_and_not_the_global_generator(name: str) -> None:
+    trainer = trainer_of(name)
     work = work_of(trainer, POOL, size=(2, 3, 5))
     state = torch.get_rng_state()
 
@@ -144,6 +150,33 @@ def test_dropout_follows_the_samples_and_not_the_global_generator() -> None:
     assert torch.equal(state, torch.get_rng_state())
     reversed_rows = trainer.train(replace(work, start=work.start[::-1], draws=work.draws[::-1])).models
     assert np.array_equal(first, reversed_rows[::-1])
+
+
+def test_scores_of_a_module_that_always_draws_repeat() -> None:
+    trainer = trainer_of("always_noisy")
+    model = trainer.initial_model(1)
+
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(5)
+        first, _ = trainer.scores(model, *POOL)
+        again, _ = trainer.scores(model, *POOL)
+
+    assert np.array_equal(first, again)
+
+
+def test_numbers_drawn_for_some_samples_only_are_an_error_in_one_line() -> None:
+    trainer = trainer_of("rarely_noisy")
+    large = (20.0 * POOL[0], POOL[1])
+    trainer.train(work_of(trainer, POOL))
+    trainer.scores(trainer.initial_model(1), *POOL)
+
+    for attempt in (
+        lambda: trainer.train(work_of(trainer, large)),
+        lambda: trainer.scores(trainer.initial_model(1), *large),
+    ):
+        with pytest.raises(OptionError, match=r"rarely_noisy .* would not repeat; let it always draw") as refusal:
+            attempt()
+        assert "\n" not in str(refusal.value)
 
 
 def test_prox_of_zero_is_plain_sgd_bit_for_bit() -> None:
@@ -183,7 +216,7 @@ def path_of(n_numbers: int, *, is_random: bool = False) -> tuple[str, int, bool]
 
 
 def test_only_large_and_random_modules_are_trained_one_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("fielding.coordinator.clustering.threads.n_threads", lambda: 8)
+    monkeypatch.setattr("fielding.blas_threads.n_threads", lambda: 8)
 
     assert path_of(11_000_000) == ("sequential", 1, True)
     assert path_of(ALONE_FROM) == ("sequential", 1, False)

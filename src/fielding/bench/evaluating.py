@@ -9,7 +9,7 @@ from fielding._typing import Counts, Models
 from fielding.bench.local_training import SimulatorRow, rows_of, trainers_of
 from fielding.bench.timing import in_turns
 from fielding.bench.workloads import WORKLOADS, Workload, workload_windows
-from fielding.simulation.runs import run_sums
+from fielding.simulation.segments import segment_sums
 from fielding.simulation.workers import Workers
 from fielding.traces.sliding import SlidingWindows
 
@@ -22,7 +22,7 @@ def compare_evaluation(name: str, *, repeat: int, on_turn: Callable[[int], None]
     windows, trainers = workload_windows(workload), trainers_of(workload)
     models = np.stack([next(iter(trainers.values())).initial_model(seed) for seed in range(N_MODELS)])
     row = np.arange(N_CLIENTS) % N_MODELS
-    pools = {f"fielding, {label}": Workers(trainer, 2) for label, trainer in trainers.items()}
+    pools = {f"fielding, {label}, 2 workers": Workers(trainer, 2) for label, trainer in trainers.items()}
     try:
         contenders = {
             "client by client": _one_by_one(workload, windows, models, row),
@@ -66,7 +66,7 @@ def _batched(workers: Workers, windows: SlidingWindows, models: Models, row: Cou
         for at, model in enumerate(models):
             own = np.flatnonzero(row == at)
             entries, sizes = ranges.of(own)
-            right[own] = run_sums(workers.scores(model, entries, windows.gather)[1], sizes)
+            right[own] = segment_sums(workers.scores(model, entries, windows.gather)[1], sizes)
         return right
 
     return evaluate

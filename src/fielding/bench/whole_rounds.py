@@ -25,7 +25,9 @@ GAP = 20
 
 
 def whole_rounds(*, n_rounds: int) -> dict[str, Json]:
-    """Run W1 as `fielding run` does, drifting, and compare a whole round with its training part.
+    """Run W1 as `fielding run` does, drifting, and compare a whole round with its training stage and its local steps.
+
+    The stage also draws the batches, asks the clock and keeps the ledger; the steps are what the trainer does.
 
     Windows, reports, clustering, selection, aggregation, logs and checkpoints are all in it; the first round, which
     makes the clusters, and the last one, which evaluates, are not.
@@ -55,13 +57,16 @@ def whole_rounds(*, n_rounds: int) -> dict[str, Json]:
         own = Own(samples=workload_pool(workload))
         run(config, Path(scratch) / "run", own=own, watch=watch, page=False)
         log = (Path(scratch) / "run" / "timings.jsonl").read_text(encoding="utf-8")
-    training = [json.loads(line)["train"] for line in log.splitlines()][1:-1]
-    whole = np.diff(ends)[:-1]
+    stages = [json.loads(line) for line in log.splitlines()][1:-1]
+    whole = float(np.mean(np.diff(ends)[:-1]))
+    training, steps = (float(np.mean([stage[name] for stage in stages])) for name in ("train", "steps"))
     return {
         "rounds": n_rounds,
-        "whole_ms": 1e3 * float(np.mean(whole)),
-        "training_ms": 1e3 * float(np.mean(training)),
-        "ratio": float(np.sum(whole) / np.sum(training)),
+        "whole_ms": 1e3 * whole,
+        "training_ms": 1e3 * training,
+        "steps_ms": 1e3 * steps,
+        "whole_to_training": whole / training,
+        "whole_to_steps": whole / steps,
     }
 
 

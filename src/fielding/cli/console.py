@@ -18,6 +18,11 @@ def complain(message: str) -> None:
     sys.stderr.write(f"error: {' '.join(message.split())}\n")
 
 
+def note_down(message: str) -> None:
+    """Print one line about what a user should know, beside the results."""
+    sys.stderr.write(f"note: {' '.join(message.split())}\n")
+
+
 def say(message: str) -> None:
     """Print a line of results."""
     sys.stdout.write(f"{message}\n")

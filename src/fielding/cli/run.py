@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from fielding._typing import Json
-from fielding.cli.console import Bar, complain, progress_bar, say, say_json, say_table
+from fielding.cli.console import Bar, complain, note_down, progress_bar, say, say_json, say_table
 from fielding.cli.options import JsonOutput, Quiet
 from fielding.cli.stopping import StopRequest, stop_on_signal
 from fielding.errors import OptionError
@@ -31,7 +31,9 @@ def run(
     ] = False,
     init_from: Annotated[
         Path | None,
-        typer.Option("--init-from", help="Begin with the models of a checkpoint, a run's folder or a .safetensors."),
+        typer.Option(
+            "--init-from", help="Begin with the (mean) model of a checkpoint, a run's folder or a .safetensors."
+        ),
     ] = None,
     page: Annotated[bool, typer.Option("--page/--no-page", help="Write report.html (5 MB).")] = True,
     as_json: JsonOutput = False,
@@ -57,6 +59,8 @@ def run(
             result = run_experiment(settled, folder, start=start, watch=watch, page=page)
         except OptionError as error:
             raise OptionError(f"{config}: {error}") from None
+    for note in result.notes:
+        note_down(note)
     if result.summary is None:
         again = resume_command(config, folder, changes or (), init_from)
         complain(f"stopped after {len(result.rounds)} of {settled.rounds} rounds; go on with: {again}")

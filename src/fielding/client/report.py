@@ -223,3 +223,7 @@ def id_order(client_ids: Sequence[ClientId]) -> Counts:
     [1, 2, 0]
     """
     return np.array(sorted(range(len(client_ids)), key=lambda at: client_ids[at]), dtype=np.int64)
+
+
+NO_REPORTS = ReportBatch(client_ids=[], representations=np.empty((0, 0), dtype=np.float32))
+"""Nobody had anything to tell."""

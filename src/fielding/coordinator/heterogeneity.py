@@ -6,8 +6,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from fielding._typing import Counts, Matrix, Membership
+from fielding.blas_threads import ONE_BLAS_THREAD
 from fielding.coordinator.clustering.distance_sums import distance_sums
-from fielding.coordinator.clustering.threads import ONE_BLAS_THREAD
 from fielding.coordinator.points import Points
 from fielding.distance import METRICS, Metric, unit_rows
 

@@ -12,9 +12,9 @@ from fielding.engine.presets import PRESETS
 from fielding.engine.settings import key
 from fielding.federation.aggregation import AGGREGATORS
 from fielding.federation.selection import SELECTORS
+from fielding.methods import METHODS
+from fielding.training.factory import TRAINERS
 
-METHODS = ("fielding", "global")
-"""The methods that a config can name."""
 OPTION_SECTIONS = ("trace", "coordinator")
 """Sections in which the options of a scenario or a detector stand beside the keys."""
 
@@ -60,7 +60,7 @@ class ModelSection:
 class TrainingSection:
     """How clients train."""
 
-    trainer: str = key("numpy", "who computes", choices=lambda: ("numpy", "torch"))
+    trainer: str = key("numpy", "who computes", choices=lambda: TRAINERS)
     device: str = key("cpu", "torch: cpu, cuda, cuda:1, mps")
     participants: int = key(20, "per round, over all clusters", low=1)
     local_steps: int = key(20, "steps of a participant in a round", low=1, high=1_000_000)
@@ -73,6 +73,7 @@ class TrainingSection:
     weight_decay: float = key(0.0, "pull of all weights towards zero", low=0.0)
     prox: float = key(0.1, "FedProx: pull towards the model that the round started from", low=0.0)
     weighted: bool = key(False, "whether a participant counts by its number of samples")
+    strict_budget: bool = key(False, "leave a small cluster's unused slots empty instead of giving them to others")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -8,13 +8,13 @@ from typing import Protocol, TypeVar
 import numpy as np
 
 from fielding._typing import Codes, Counts, Json, Models
-from fielding.client.report import ReportBatch
+from fielding.client.report import NO_REPORTS, ReportBatch
 from fielding.coordinator.decision import Decision
 from fielding.federation.clients import Clients, TrainingPlan, Updates
 from fielding.federation.evaluation import ClientScores
 from fielding.federation.ledger import Ledger
+from fielding.federation.models import mean_by_members
 from fielding.methods.method import Method
-from fielding.records.run_checkpoint import served_model
 
 Answer = TypeVar("Answer")
 
@@ -30,6 +30,11 @@ class Driver(Clients, Protocol):
     @property
     def round_costs(self) -> Mapping[str, float]:
         """What this round cost so far: ``bytes_down``, ``bytes_up``, ``client_seconds``."""
+        ...
+
+    @property
+    def worked_s(self) -> float:
+        """Wall-clock seconds that local steps took in this round."""
         ...
 
     @property
@@ -73,6 +78,8 @@ class Federation:
         Who groups clients and owns the models.
     evaluate_every, n_rounds
         Clients are tested every so many rounds, in the first and in the last.
+    stop_at_time_s
+        The round that reaches this simulated time is the last.
     is_delayed
         Whether reports act in the round after the one they were sent in, as they do when they travel with training.
     """
@@ -81,6 +88,7 @@ class Federation:
     method: Method
     evaluate_every: int
     n_rounds: int
+    stop_at_time_s: float | None = None
     is_delayed: bool = False
 
 
@@ -117,10 +125,6 @@ class Done:
     seconds: Mapping[str, float] = field(default_factory=dict)
 
 
-NO_REPORTS = ReportBatch(client_ids=[], representations=np.empty((0, 0), dtype=np.float32))
-"""Nobody had anything to tell."""
-
-
 def run_round(federation: Federation, round_index: int, waiting: ReportBatch = NO_REPORTS) -> Done:
     """Advance a federation by one round.
 
@@ -141,6 +145,7 @@ def run_round(federation: Federation, round_index: int, waiting: ReportBatch = N
     decision = watch.timed("adapt", lambda: method.adapt(acting, round_index))  # 5-8: move, re-cluster, warm-start
     plan = watch.timed("select", lambda: method.plan(clients))  # 9: who trains
     updates = watch.timed("train", lambda: clients.train(plan))  # 10: local training
+    watch.seconds["steps"] = round(clients.worked_s, 6)
     watch.timed("learn", lambda: method.learn(updates))  # 11: one model per cluster
     scores, prequential = watch.timed("evaluate", lambda: _evaluated(federation, round_index))  # 12
     return Done(
@@ -158,7 +163,8 @@ def run_round(federation: Federation, round_index: int, waiting: ReportBatch = N
 
 def _evaluated(federation: Federation, round_index: int) -> tuple[ClientScores | None, ClientScores | None]:
     """Test every client on the model that serves it, if it is time to."""
-    is_last = round_index == federation.n_rounds - 1
+    latest = federation.stop_at_time_s
+    is_last = round_index == federation.n_rounds - 1 or (latest is not None and federation.clients.now_s >= latest)
     if (round_index + 1) % federation.evaluate_every and not is_last and round_index:
         return None, None
     models, row = serving(federation.method)
@@ -170,7 +176,7 @@ def serving(method: Method) -> tuple[Models, Counts]:
     models, membership = method.models, method.membership()
     row = membership.astype(np.int64)
     if (membership < 0).any():
-        models = np.concatenate([models, served_model(models, membership)[np.newaxis]])
+        models = np.concatenate([models, mean_by_members(models, membership)[np.newaxis]])
         row = np.where(row < 0, models.shape[0] - 1, row)
     return models, row
 

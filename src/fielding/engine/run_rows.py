@@ -4,14 +4,11 @@ import numpy as np
 
 from fielding._typing import Json, Membership
 from fielding.coordinator.decision import Decision
-from fielding.coordinator.heterogeneity import mean_client_distance
 from fielding.engine.round import Done, Federation
 from fielding.federation.agreement import adjusted_rand_index
 from fielding.federation.evaluation import ClientScores
-from fielding.methods.fielding import Fielding
 from fielding.methods.method import Method
 from fielding.records.membership_log import changes
-from fielding.rng import stream
 
 
 def round_row(federation: Federation, done: Done) -> dict[str, Json]:
@@ -60,7 +57,7 @@ def event_row(method: Method, done: Done) -> dict[str, Json] | None:
         "fired": decision.reclustered,
         "n_clusters": decision.n_live,
         "cluster_ids": list(decision.cluster_ids),
-        "mean_client_distance": _heterogeneity(method),
+        "mean_client_distance": method.heterogeneity(),
         "silhouettes": {str(k): score for k, score in decision.silhouettes.items()},
         **_who(decision),
     }
@@ -69,19 +66,6 @@ def event_row(method: Method, done: Done) -> dict[str, Json] | None:
 def _who(decision: Decision) -> dict[str, Json]:
     names = ("reported", "moved", "joined", "silenced")
     return {name: list(getattr(decision, name)) for name in names}
-
-
-def _heterogeneity(method: Method) -> float | None:
-    """Return the mean distance between clients of the same cluster, as the coordinator sees them."""
-    if not isinstance(method, Fielding):
-        return None
-    coordinator = method.coordinator
-    rng = stream(coordinator.policy.seed, "heterogeneity", coordinator.n_events)
-    rows = coordinator.registry.active_rows()
-    membership = coordinator.registry.membership[rows]
-    points = coordinator.registry.active_points()
-    mean = mean_client_distance(points, membership, metric=coordinator.metric, rng=rng).mean
-    return float(mean) if mean is not None and np.isfinite(mean) else None
 
 
 def client_row(federation: Federation, scores: ClientScores, round_index: int) -> dict[str, Json]:

@@ -9,8 +9,8 @@ import numpy as np
 import numpy.typing as npt
 
 from fielding._typing import Json, Membership
-from fielding.client.report import ReportBatch
-from fielding.engine.round import NO_REPORTS, Done, Federation, run_round, timing_record
+from fielding.client.report import NO_REPORTS, ReportBatch
+from fielding.engine.round import Done, Federation, run_round, timing_record
 from fielding.engine.run_rows import client_row, event_row, membership_row, round_row, stable_membership
 from fielding.errors import CheckpointError
 from fielding.federation.ledger import Ledger

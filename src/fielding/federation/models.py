@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from fielding._typing import Matrix, Models, Vector
+from fielding._typing import Matrix, Membership, Models, Vector
 from fielding.errors import InputError
 
 COLUMNS = 1 << 16
@@ -51,3 +51,22 @@ def mean_model(models: Models, weights: Vector | None = None) -> Models:
     for share, model in zip(shares.tolist(), models, strict=True):
         total += share * model if share != 1.0 else model
     return np.asarray(total / shares.sum(), dtype=np.float32)
+
+
+def mean_by_members(models: Models, membership: Membership) -> Models:
+    """Return the mean of cluster models by their numbers of clients: what serves a client without a cluster.
+
+    Parameters
+    ----------
+    models
+        One row per cluster.
+    membership
+        The row of each client, -1 for none; if nobody has one, all models weigh the same.
+
+    Examples
+    --------
+    >>> mean_by_members(np.array([[0.0], [3.0]], dtype=np.float32), np.array([0, 1, 0, -1])).tolist()
+    [1.0]
+    """
+    heads = np.bincount(membership[membership >= 0], minlength=models.shape[0]).astype(np.float64)
+    return mean_model(models, heads if heads.any() else None)

@@ -8,12 +8,14 @@ from fielding._typing import ClientId, Counts, Json, Membership, Models
 from fielding.client.report import ReportBatch
 from fielding.coordinator.coordinator import Coordinator
 from fielding.coordinator.decision import Decision
+from fielding.coordinator.heterogeneity import mean_client_distance
 from fielding.coordinator.policy import Policy
 from fielding.coordinator.registry import UNASSIGNED
 from fielding.coordinator.snapshot import Snapshot, restored, snapshot
 from fielding.federation.clients import Clients, TrainingPlan, Updates
 from fielding.federation.models import mixed_models
 from fielding.methods.method import Arrays, Parts, learned_models, plan_by_cluster
+from fielding.rng import stream
 
 _PREFIX = "coordinator/"
 
@@ -74,6 +76,18 @@ class Fielding:
     def cluster_ids(self) -> tuple[int, ...]:
         """Return the stable ids of the clusters; before the first report there is one model and no cluster."""
         return self.coordinator.clusters.ids if self.coordinator.clusters else (0,)
+
+    def heterogeneity(self) -> float | None:
+        """Return the mean distance of clients to the others of their cluster, as they reported themselves."""
+        coordinator = self.coordinator
+        rows = coordinator.registry.active_rows()
+        measured = mean_client_distance(
+            coordinator.registry.active_points(),
+            coordinator.registry.membership[rows],
+            metric=coordinator.metric,
+            rng=stream(coordinator.policy.seed, "heterogeneity", coordinator.n_events),
+        )
+        return float(measured.mean) if measured.mean is not None and np.isfinite(measured.mean) else None
 
     def snapshot(self) -> tuple[dict[str, Json], Arrays]:
         """Return the coordinator and the models."""

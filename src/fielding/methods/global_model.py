@@ -49,6 +49,10 @@ class GlobalModel:
         """Return the id of the one cluster."""
         return (0,)
 
+    def heterogeneity(self) -> float | None:
+        """Return nothing: nobody reported."""
+        return None
+
     def snapshot(self) -> tuple[dict[str, Json], Arrays]:
         """Return the model."""
         return {}, {"models": self.models}

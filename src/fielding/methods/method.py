@@ -32,12 +32,15 @@ class Parts:
         How their models become one.
     weighted
         Whether a participant counts by its number of samples.
+    strict_budget
+        Whether slots that a small cluster cannot fill stay empty.
     """
 
     participants: int
     selector: Selector = field(default_factory=Uniform)
     aggregator: Aggregator = field(default_factory=Mean)
     weighted: bool = False
+    strict_budget: bool = False
 
 
 class Method(Protocol):
@@ -68,6 +71,10 @@ class Method(Protocol):
         """Return the stable id of each row of ``models``."""
         ...
 
+    def heterogeneity(self) -> float | None:
+        """Return the mean distance between the representations of clients of the same cluster, where they are known."""
+        ...
+
     def snapshot(self) -> tuple[dict[str, Json], Arrays]:
         """Return everything that decides what the method does next, models included."""
         ...
@@ -85,7 +92,7 @@ def plan_by_cluster(models: Models, membership: Membership, clients: Clients, pa
     askable = np.flatnonzero(clients.askable() & (membership >= 0))
     cluster_of = membership[askable]
     members = np.bincount(cluster_of, minlength=models.shape[0])
-    budget = participant_budget(parts.participants, members)
+    budget = participant_budget(parts.participants, members, strict=parts.strict_budget)
     draws = clients.draws("select", askable)
     asked: list[Counts] = []
     trained = np.flatnonzero(budget)
@@ -119,7 +126,8 @@ def learned_models(models: Models, trained: Counts, updates: Updates, parts: Par
     """
     new = models.copy()
     for group in np.unique(updates.groups).tolist():
-        own = updates.groups == group
+        # Answers stand by group: a slice is a view, a mask would copy the models once more.
+        own = slice(*np.searchsorted(updates.groups, [group, group + 1]).tolist())
         weights: Vector | None = updates.n_samples[own].astype(np.float64) if parts.weighted else None
         row = int(trained[group])
         new[row] = parts.aggregator.combine(models[row], updates.models[own], weights)

@@ -9,7 +9,7 @@ import numpy.typing as npt
 
 from fielding._typing import ClientId, Json, Membership, Models
 from fielding.errors import CheckpointError, InputError, echo
-from fielding.federation.models import mean_model
+from fielding.federation.models import mean_by_members
 from fielding.records.container import Contents, read_contents, write_contents
 from fielding.training.layout import Layout, layout_from
 
@@ -74,13 +74,7 @@ class RunCheckpoint:
 
     def mean_model(self) -> Models:
         """Return the mean of the clusters' models by the number of their clients: one model that knows a bit of all."""
-        return served_model(self.models, self.membership)
-
-
-def served_model(models: Models, membership: Membership) -> Models:
-    """Return the model that serves a client without a cluster: the mean of all, by their numbers of clients."""
-    heads = np.bincount(membership[membership >= 0], minlength=models.shape[0]).astype(np.float64)
-    return mean_model(models, heads if heads.any() else None)
+        return mean_by_members(self.models, self.membership)
 
 
 def save_run(checkpoint: RunCheckpoint, path: Path) -> None:

@@ -1,37 +1,28 @@
 """All parts of a simulation, put together as a config says; what does not fit is found before anything is written."""
 
-import hashlib
-import platform
 from collections.abc import Callable
 from dataclasses import dataclass
-from importlib import metadata
 from inspect import signature
 from pathlib import Path
 from typing import Any, cast
 
-import numpy as np
-
 from fielding._imported import imported_function
 from fielding._typing import Json, Models
-from fielding._version import __version__
 from fielding.client.drift import DRIFT_TESTS, DriftTest, drift_test_named
 from fielding.coordinator.clustering import Clusterer
 from fielding.coordinator.policy import Policy, trigger_named
 from fielding.distance import metric_named
 from fielding.engine.config import Config, CoordinatorSection
-from fielding.engine.config_reader import config_keys, config_table, unknown_key
+from fielding.engine.config_reader import config_keys, unknown_key
 from fielding.engine.factors import parse_factor
 from fielding.errors import FileFormatError, InputError, OptionError, OutputError, echo
 from fielding.federation.aggregation import aggregator_named
 from fielding.federation.selection import selector_named
-from fielding.methods.fielding import Fielding
-from fielding.methods.global_model import GlobalModel
-from fielding.methods.method import Method, Parts
-from fielding.records.digest import file_digest
+from fielding.methods import METHODS, Method, MethodSetting, Parts
 from fielding.records.model_file import read_model
 from fielding.simulation.availability import AlwaysAvailable, read_availability
 from fielding.simulation.clients import SimulatedClients
-from fielding.simulation.devices import PROFILES, devices_of
+from fielding.simulation.devices import devices_of
 from fielding.simulation.observers import LabelObserver, Observer
 from fielding.simulation.settings import Hardware, LocalRule
 from fielding.simulation.sources import Dealt, OnImages, check_scenario, dealt_samples
@@ -45,9 +36,6 @@ from fielding.training.trainer import Trainer, TrainingPath
 PARTICIPANTS_PER_CLUSTER = 4
 """Fewer would make a cluster's model the work of one or two clients (METHODS.md A7)."""
 LABEL = "label"
-FREE = ("workers", "stop_at_accuracy", "stop_at_time_s", "checkpoint")
-"""Keys that may change when a run is resumed."""
-_HASHED_BYTES = 1 << 28
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -85,9 +73,10 @@ class Simulation:
 
     def method(self, initial: Models) -> Method:
         """Return the method that the config names, with all models as given."""
-        if self.config.method.name == "global":
-            return GlobalModel(initial, self.dealt.schedule.n_clients, self.parts)
-        return Fielding(initial, self.dealt.schedule.client_ids, self.policy, parts=self.parts)
+        setting = MethodSetting(
+            initial=initial, client_ids=self.dealt.schedule.client_ids, policy=self.policy, parts=self.parts
+        )
+        return METHODS[self.config.method.name].build(setting)
 
 
 def assembled(config: Config, own: Own, *, n_workers: int, path: TrainingPath | None = None) -> Simulation:
@@ -126,11 +115,13 @@ def _assembled(config: Config, own: Own, n_workers: int, path: TrainingPath | No
         seed=config.seed,
         n_workers=n_workers,
     )
+    clients.try_out()
     parts = Parts(
         participants=config.training.participants,
         selector=selector_named(config.selection.name),
         aggregator=aggregator_named(config.aggregation.name),
         weighted=config.training.weighted,
+        strict_budget=config.training.strict_budget,
     )
     return Simulation(config=config, dealt=dealt, trainer=trainer, clients=clients, policy=policy, parts=parts)
 
@@ -202,7 +193,7 @@ def trainer_of(config: Config, own: Own, dealt: Dealt, path: TrainingPath | None
 
 def observer_of(config: Config, own: Own, windows: SlidingWindows, drift_test: DriftTest) -> Observer | None:
     """Return who watches the clients; nobody if the method does not listen."""
-    if config.method.name == "global":
+    if not METHODS[config.method.name].listens:
         return None
     name = config.coordinator.representation
     if own.represent is None and name == LABEL:
@@ -212,9 +203,11 @@ def observer_of(config: Config, own: Own, windows: SlidingWindows, drift_test: D
         represent = cast(Represent, imported_function(name, key="coordinator.representation", known=(LABEL,)))
     metric = metric_named(config.coordinator.metric)
     try:
-        return VectorObserver(windows, represent, drift_test=drift_test, metric=metric)
+        observer = VectorObserver(windows, represent, drift_test=drift_test, metric=metric)
     except OptionError as error:
         raise OptionError(f"coordinator.detector: {error}") from None
+    observer.try_out()
+    return observer
 
 
 def local_rule(config: Config) -> LocalRule:
@@ -254,42 +247,3 @@ def initial_model(simulation: Simulation, init_from: Path | None) -> Models:
     if init_from is None:
         return simulation.trainer.initial_model(simulation.config.seed)
     return read_model(init_from, simulation.trainer.layout)
-
-
-def run_manifest(config: Config, own: Own, simulation: Simulation, initial: Models) -> dict[str, Json]:
-    """Return what the results of a run depend on."""
-    is_torch = own.model is not None or config.model.factory is not None or config.training.trainer == "torch"
-    packages = ("numpy", "torch") if is_torch else ("numpy",)
-    table = {name: value for name, value in config_table(config).items() if name not in FREE}
-    given = {name: getattr(own, name) is not None for name in ("samples", "model", "represent")}
-    return {
-        "fielding": __version__,
-        "machine": {
-            "python": platform.python_version(),
-            "system": platform.system(),
-            **{name: metadata.version(name) for name in packages},
-        },
-        "seed": config.seed,
-        "config": table,
-        "own": dict(given),
-        "data_blake2b": _data_digest(simulation.dealt),
-        "initial_blake2b": hashlib.blake2b(np.ascontiguousarray(initial).data, digest_size=16).hexdigest(),
-        "clock_blake2b": {
-            name: file_digest(Path(path))
-            for name, path in (("profile", config.clock.profile), ("availability", config.clock.availability))
-            if path is not None and path not in PROFILES
-        },
-        "trainer": {"name": "torch" if is_torch else "numpy", **simulation.trainer.path.record()},
-        "n_numbers": simulation.trainer.layout.size,
-    }
-
-
-def _data_digest(dealt: Dealt) -> str:
-    """Return what tells these samples from others; of more than 256 MB only every so many rows are read."""
-    schedule, pool = dealt.schedule, dealt.pool
-    digest = hashlib.blake2b(repr((schedule.client_ids, pool.shape, pool.classes)).encode(), digest_size=16)
-    for column in (schedule.client, schedule.interval, schedule.sample, schedule.y, schedule.look):
-        digest.update(np.ascontiguousarray(column).data)
-    step = max(1, -(-pool.x.nbytes // _HASHED_BYTES))
-    digest.update(np.ascontiguousarray(pool.x[::step]).data)
-    return digest.hexdigest()

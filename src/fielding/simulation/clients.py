@@ -1,13 +1,14 @@
 """The door, in process: clients that train on this machine while a clock says how long it would take on theirs."""
 
+import time
 from collections.abc import Sequence
-from itertools import pairwise
 
 import numpy as np
+import numpy.typing as npt
 
 from fielding._typing import ClientId, Codes, Counts, Mask, Matrix, Models, Vector
-from fielding.client.report import ReportBatch
-from fielding.errors import InputError
+from fielding.client.report import NO_REPORTS, ReportBatch
+from fielding.errors import FieldingError, InputError, OptionError
 from fielding.federation.clients import Reason, TrainingPlan, Updates
 from fielding.federation.evaluation import ClientScores
 from fielding.federation.ledger import Costs, Ledger
@@ -15,7 +16,8 @@ from fielding.rng import Hashes, client_key, hashed
 from fielding.simulation.batches import drawn_batches
 from fielding.simulation.clock import Clock, RoundOutcome, invited_count, seconds_of, settle_round
 from fielding.simulation.observers import Observer
-from fielding.simulation.runs import run_means, run_sums
+from fielding.simulation.scoring import scored_clients
+from fielding.simulation.segments import segment_means
 from fielding.simulation.settings import Hardware, LocalRule
 from fielding.simulation.workers import Workers
 from fielding.traces.sliding import Ranges, SlidingWindows
@@ -64,6 +66,8 @@ class SimulatedClients:
         self._observer, self._rule, self._hardware, self._seed = observer, rule, hardware, seed
         self._workers = Workers(trainer, n_workers)
         self._keys = np.array([client_key(one) for one in windows.schedule.client_ids], dtype=np.uint64)
+        self._passes: Counts = np.empty(0, dtype=np.int64)
+        self.worked_s = 0.0
         self._position = {client_id: at for at, client_id in enumerate(windows.schedule.client_ids)}
         self._round = -1
         self._training: Ranges = windows.training(0)
@@ -93,26 +97,51 @@ class SimulatedClients:
             raise InputError(f"round {round_index} cannot follow round {self._round}; go round by round")
         self._round = round_index
         self._training = self.windows.training(round_index)
+        self.worked_s = 0.0
         self.round_costs = dict.fromkeys(("bytes_down", "bytes_up", "client_seconds"), 0)
         if self._observer is None:
-            return ReportBatch(client_ids=[], representations=np.empty((0, 0), dtype=np.float32))
+            return NO_REPORTS
         reports = self._observer.observe(round_index)
         online = self._hardware.availability.available(reports.clients, self.now_s)
         if not online.all():
             self._observer.hold(reports.clients[~online])
+        self._passes = self._observer.passes * reports.n_samples[online]
         return ReportBatch(
             client_ids=[self.client_ids[client] for client in reports.clients[online].tolist()],
             representations=reports.representations[online],
         )
 
     def charge_reports(self, reports: ReportBatch) -> None:
-        """Charge the upload of reports to whoever sent them; the round waits for the slowest."""
+        """Charge the reports of this round's begin to whoever sent them; the round waits for the slowest."""
         if len(reports.client_ids):
             clients = np.array([self._position[client_id] for client_id in reports.client_ids], dtype=np.int64)
-            costs = Costs(up_bytes=BYTES_PER_NUMBER * reports.representations.shape[1])
+            n_bytes = BYTES_PER_NUMBER * reports.representations.shape[1]
+            costs = Costs(up_bytes=n_bytes, forward_samples=self._passes)
             seconds = seconds_of(self._hardware.devices, clients, costs)
             self._charge("report", clients, costs, seconds)
             self._clock.advance(float(seconds.max()))
+
+    def try_out(self) -> None:
+        """Take one step with one client, so that a model that cannot be trained is found before anything is written.
+
+        Only modules that run one by one: the others are ours, and a step of theirs cannot fail.
+        """
+        if self.trainer.path.name != "sequential":
+            return
+        client = np.flatnonzero(self.has_data())[:1]
+        nobody = np.zeros(1, dtype=np.int64)
+        plan = TrainingPlan(
+            models=self.trainer.initial_model(0)[np.newaxis], clients=client, groups=nobody, start=nobody, wanted=nobody
+        )
+        try:
+            self._trained(plan, nobody, 1)
+        except FieldingError:
+            raise
+        except Exception as error:  # whatever the user's module does
+            words = " ".join(f"{type(error).__name__}: {error}".split())
+            raise OptionError(
+                f"model: a step on training.batch_size = {self._rule.batch_size} samples fails: {words}"
+            ) from error
 
     def return_to(self, round_index: int, times: Sequence[float], *, ledger: Ledger) -> ReportBatch:
         """Come back to the end of a round that was done before, without training again.
@@ -130,7 +159,7 @@ class SimulatedClients:
         -------
         The reports that were sent in that round.
         """
-        sent = ReportBatch(client_ids=[], representations=np.empty((0, 0), dtype=np.float32))
+        sent = NO_REPORTS
         for done in range(round_index + 1):
             self._clock = Clock(times[done])
             sent = self.begin(done)
@@ -174,14 +203,24 @@ class SimulatedClients:
         return self._updates(plan, outcome, kept, self._trained(plan, kept, n_steps))
 
     def losses(self, clients: Counts, models: Models) -> Matrix:
-        """Return the mean loss of models on clients' training windows; every client downloads every model."""
-        rows, sizes = self._training.of(clients)
-        costs = Costs(down_bytes=self._model_bytes * models.shape[0], forward_samples=sizes * models.shape[0])
-        seconds = seconds_of(self._hardware.devices, clients, costs)
-        self._charge("probe", clients, costs, seconds)
+        """Return the mean loss of models on clients' training windows; every client downloads every model.
+
+        NaN for whoever has no data or cannot be reached.
+        """
+        reached = np.flatnonzero(self.askable()[clients])
+        asked, losses = clients[reached], np.full((clients.size, models.shape[0]), np.nan)
+        rows, sizes = self._training.of(asked)
+        costs = Costs(
+            down_bytes=self._model_bytes * models.shape[0],
+            up_bytes=BYTES_PER_NUMBER * models.shape[0],
+            forward_samples=sizes * models.shape[0],
+        )
+        seconds = seconds_of(self._hardware.devices, asked, costs)
+        self._charge("probe", asked, costs, seconds)
         self._clock.advance(float(seconds.max(initial=0.0)))
-        columns = [run_means(self._workers.scores(model, rows, self.windows.gather)[0], sizes) for model in models]
-        return np.stack(columns, axis=1) if columns else np.empty((clients.size, 0))
+        for at, model in enumerate(models):
+            losses[reached, at] = segment_means(self._score(model, rows)[0], sizes)
+        return losses
 
     def scores(self, models: Models, row: Counts) -> ClientScores:
         """Measure each client's model on the test samples of its window."""
@@ -216,7 +255,7 @@ class SimulatedClients:
             self._training,
             clients,
             keys=self._keys[clients],
-            moment=(self._seed, self._round),
+            moment=(self._seed, max(0, self._round)),
             shape=(n_steps, self._rule.batch_size),
         )
         work = LocalWork(
@@ -224,9 +263,12 @@ class SimulatedClients:
             start=plan.start[kept],
             draws=draws,
             gather=self.windows.gather,
-            sgd=self._rule.sgd(self._round),
+            sgd=self._rule.sgd(max(0, self._round)),
         )
-        return self._workers.train(work)
+        begun = time.perf_counter()
+        trained = self._workers.train(work)
+        self.worked_s += time.perf_counter() - begun
+        return trained
 
     def _updates(self, plan: TrainingPlan, outcome: RoundOutcome, kept: Counts, trained: Trained) -> Updates:
         """Return the answers that are models, and who is missing why."""
@@ -248,21 +290,9 @@ class SimulatedClients:
         )
 
     def _scored(self, models: Models, row: Counts, ranges: Ranges) -> ClientScores:
-        """Score model by model, so that the samples of one cluster run through its model together."""
-        tested = np.flatnonzero((ranges.sizes > 0) & self.has_data())
-        order = tested[np.argsort(row[tested], kind="stable")]
-        entries, sizes = ranges.of(order)
-        ends = np.cumsum(np.bincount(row[order], weights=sizes, minlength=models.shape[0])).astype(np.int64)
-        pieces = [
-            self._workers.scores(model, entries[start:end], self.windows.gather)
-            for model, (start, end) in zip(models, pairwise([0, *ends.tolist()]), strict=True)
-        ]
-        losses = np.concatenate([np.empty(0, dtype=np.float32), *(piece[0] for piece in pieces)])
-        right = np.concatenate([np.empty(0, dtype=np.bool_), *(piece[1] for piece in pieces)])
-        back = np.argsort(order, kind="stable")
-        return ClientScores(
-            clients=order[back],
-            n_test=sizes[back],
-            correct=run_sums(right, sizes)[back],
-            loss=run_means(losses, sizes)[back],
+        return scored_clients(
+            models, row, ranges=ranges, tested=np.flatnonzero((ranges.sizes > 0) & self.has_data()), score=self._score
         )
+
+    def _score(self, model: Models, rows: Counts) -> tuple[npt.NDArray[np.float32], Mask]:
+        return self._workers.scores(model, rows, self.windows.gather)

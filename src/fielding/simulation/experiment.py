@@ -20,7 +20,8 @@ from fielding.methods.method import Method
 from fielding.records.run_checkpoint import RunCheckpoint
 from fielding.records.run_folder import ROUNDS, RunFolder, stored_manifest
 from fielding.reporting.run_page import run_page
-from fielding.simulation.assembly import Own, Simulation, assembled, initial_model, run_manifest
+from fielding.simulation.assembly import Own, Simulation, assembled, initial_model
+from fielding.simulation.provenance import run_manifest, version_notes
 from fielding.training.layout import Layout
 from fielding.training.trainer import TrainingPath, path_from
 
@@ -39,12 +40,15 @@ class Result:
         Models and clusters after the last round.
     folder
         Where everything else is; None if nothing was kept.
+    notes
+        What a user should know of: versions that changed since a resumed run was begun.
     """
 
     summary: Mapping[str, Json] | None
     rounds: list[dict[str, Json]]
     checkpoint: RunCheckpoint
     folder: Path | None
+    notes: tuple[str, ...] = ()
 
     @property
     def layout(self) -> Layout:
@@ -76,7 +80,8 @@ class Start:
     resume
         Go on where an earlier run of the same config in the same folder was stopped; begin one if there is none.
     init_from
-        Begin with the models of a checkpoint, a run's folder or a safetensors file instead of random numbers.
+        Begin with the model of a checkpoint, a run's folder or a safetensors file instead of random numbers; of several
+        clusters it is the mean of their models, by their numbers of clients.
     """
 
     resume: bool = False
@@ -134,7 +139,9 @@ def _run_into(  # noqa: PLR0913 - private, and each is needed
     simulation = assembled(config, own, n_workers=config.workers or os.cpu_count() or 1, path=path)
     try:
         initial = initial_model(simulation, start.init_from)
-        folder = RunFolder(out, run_manifest(config, own, simulation, initial), kind=simulation.policy.kind)
+        manifest = run_manifest(config, own, simulation, initial)
+        notes = version_notes(stored_manifest(out), manifest) if start.resume else ()
+        folder = RunFolder(out, manifest, kind=simulation.policy.kind)
         try:
             runner = _runner(simulation, simulation.method(initial), folder, resume=start.resume)
             summary = runner.run(watch)
@@ -148,7 +155,7 @@ def _run_into(  # noqa: PLR0913 - private, and each is needed
             folder.close()
     finally:
         simulation.clients.close()
-    return Result(summary=summary, rounds=rounds, checkpoint=checkpoint, folder=out)
+    return Result(summary=summary, rounds=rounds, checkpoint=checkpoint, folder=out, notes=notes)
 
 
 def recorded_path(out: Path) -> TrainingPath | None:
@@ -168,6 +175,7 @@ def _runner(simulation: Simulation, method: Method, folder: RunFolder, *, resume
         method=method,
         evaluate_every=config.evaluation.every,
         n_rounds=config.rounds,
+        stop_at_time_s=config.stop_at_time_s,
         is_delayed=config.coordinator.reports == "with-training",
     )
     rules = Rules(

@@ -14,6 +14,11 @@ from fielding.traces.sliding import SlidingWindows
 class Observer(Protocol):
     """Watches all clients; has to be asked round by round, from 0."""
 
+    @property
+    def passes(self) -> int:
+        """Forward passes that a report costs its client per sample of the window."""
+        ...
+
     def observe(self, round_index: int) -> FleetReports:
         """Take in what arrives by the start of a round and return the reports that are due."""
         ...
@@ -33,6 +38,8 @@ class LabelObserver:
     drift_test
         When they report again.
     """
+
+    passes = 0  # labels are counted as they come
 
     def __init__(self, windows: SlidingWindows, drift_test: DriftTest) -> None:
         plan = windows.plan

@@ -32,6 +32,8 @@ class VectorObserver:
         The distance that a threshold is measured in.
     """
 
+    passes = 1  # a function of the user's own is taken to look at every sample once
+
     def __init__(self, windows: SlidingWindows, represent: Represent, *, drift_test: DriftTest, metric: Metric) -> None:
         if not isinstance(drift_test, (Always, AnyChange, Never, Periodic, Threshold)):
             raise OptionError(
@@ -52,6 +54,8 @@ class VectorObserver:
         touched = self._owes.copy()
         if visible != self._visible:
             touched |= self._changed(visible)
+            if self._drift_test.is_timed:
+                touched |= self._was_active
             self._visible = visible
         clients = np.flatnonzero(touched)
         if not clients.size:
@@ -80,15 +84,35 @@ class VectorObserver:
             window, _ = ranges.of(np.array([client]))
             if window.size:
                 x, y = self._windows.gather(window)
-                rows[at] = _checked_vector(self._represent(x, y.astype(np.int64), n_classes))
+                rows[at] = self._vector(x, y.astype(np.int64), n_classes)
         widths = [row.size for row in rows.values()] if self._reported is None else [self._reported.shape[1]]
         width = max(widths, default=0)
         vectors = np.zeros((clients.size, width), dtype=np.float32)
         for at, row in rows.items():
             if row.size != width:
-                raise InputError(f"a representation has {row.size} numbers, another one {width}; make all alike")
+                raise InputError(
+                    f"coordinator.representation: one has {row.size} numbers, another one {width}; make all alike"
+                )
             vectors[at] = row
         return vectors, ranges.sizes[clients]
+
+    def _vector(self, x: Features, y: Counts, n_classes: int) -> Floats:
+        """Describe one window, and say in one line what is wrong if that fails."""
+        try:
+            return _checked_vector(self._represent(x, y, n_classes))
+        except InputError as error:
+            raise InputError(f"coordinator.representation: {error}") from None
+        except Exception as error:  # whatever the user's function does
+            words = " ".join(f"{type(error).__name__}: {error}".split())
+            raise InputError(f"coordinator.representation fails on {y.size} samples: {words}") from error
+
+    def try_out(self) -> None:
+        """Describe one window of the start, so that a function that cannot work is found before anything is written."""
+        ranges = self._windows.training(0)
+        window, _ = ranges.of(np.flatnonzero(ranges.sizes)[:1])
+        if window.size:
+            x, y = self._windows.gather(window)
+            self._vector(x, y.astype(np.int64), len(self._windows.pool.classes))
 
     def _is_due(self, clients: Counts, vectors: Floats, *, has: Mask, round_index: int) -> Mask:
         """Return who appears, disappears, owes a report or drifted."""

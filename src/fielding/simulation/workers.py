@@ -51,16 +51,18 @@ class Workers:
             replace(work, start=work.start[at : at + chunk], draws=work.draws[at : at + chunk])
             for at in range(0, work.start.size, chunk)
         ]
-        done = self._map(self._trainer.train, pieces)
-        if len(done) == 1:
-            return done[0]
-        return Trained(
-            models=np.concatenate(
-                [np.empty((0, work.models.shape[1]), dtype=np.float32), *(one.models for one in done)]
-            ),
-            loss=np.concatenate([np.empty(0), *(one.loss for one in done)]),
-            square_loss=np.concatenate([np.empty(0), *(one.square_loss for one in done)]),
-        )
+        if len(pieces) == 1:
+            return self._trainer.train(pieces[0])
+        # Every call puts its rows where they belong, so that the models are never there twice.
+        models = np.empty((work.start.size, work.models.shape[1]), dtype=np.float32)
+        losses = np.empty((2, work.start.size))
+
+        def train(at: int) -> None:
+            done, rows = self._trainer.train(pieces[at]), slice(at * chunk, (at + 1) * chunk)
+            models[rows], losses[0, rows], losses[1, rows] = done.models, done.loss, done.square_loss
+
+        self._map(train, range(len(pieces)))
+        return Trained(models=models, loss=losses[0], square_loss=losses[1])
 
     def scores(self, model: Models, rows: Counts, gather: Gather) -> tuple[npt.NDArray[np.float32], Mask]:
         """Return loss and correctness of schedule rows under a model, ``path.eval_chunk`` of them per call."""

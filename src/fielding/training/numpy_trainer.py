@@ -4,7 +4,7 @@ import numpy as np
 import numpy.typing as npt
 
 from fielding._typing import Codes, Features, Mask, Models
-from fielding.coordinator.clustering.threads import ONE_BLAS_THREAD
+from fielding.blas_threads import ONE_BLAS_THREAD
 from fielding.training.dense import Dense
 from fielding.training.feeding import checked_work, mini_batches, trained
 from fielding.training.layout import Layout

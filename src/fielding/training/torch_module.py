@@ -12,6 +12,7 @@ from fielding.training.layout import Layout
 from fielding.training.torch_models import ModuleFactory
 
 _PROBE_SAMPLES = 2
+_PROBE_SEED = 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -62,19 +63,50 @@ class Blueprint:
             raise OptionError(f"model {self.name} returned {echo(module)}; it must return a torch.nn.Module")
         return module.float()
 
+    def draws_numbers(self, module: nn.Module) -> bool:
+        """Return whether a module draws numbers from PyTorch's generator, as dropout does; it stays as it was.
+
+        Raises
+        ------
+        OptionError
+            If the module fails in training, or its output there is wrong or independent of its parameters.
+        """
+        # Not zeros, on which noise may depend; not below 0, nor 1 and above, as features may be indices of a table.
+        generator = torch.Generator().manual_seed(_PROBE_SEED)
+        features = torch.rand(_PROBE_SAMPLES, *self.input_shape, generator=generator)
+        copy = deepcopy(module)
+        with torch.random.fork_rng(devices=[]):
+            before = torch.get_rng_state()
+            with torch.no_grad():
+                self._checked_scores(copy.eval(), features)
+            with torch.enable_grad():
+                scores = self._checked_scores(copy.train(), features)
+            is_random = not torch.equal(before, torch.get_rng_state())
+        if not scores.requires_grad:
+            raise OptionError(f"model {self.name} returns scores without gradients; do not detach them in training")
+        return is_random
+
     def _check_output(self, module: nn.Module) -> None:
         """Score two samples of zeros; lazy layers learn their sizes here."""
-        wanted = (_PROBE_SAMPLES, self.n_classes)
+        with torch.no_grad():
+            self._checked_scores(module.eval(), torch.zeros(_PROBE_SAMPLES, *self.input_shape))
+
+    def _checked_scores(self, module: nn.Module, features: torch.Tensor) -> torch.Tensor:
+        """Return what a module makes of features, or raise if it is not what training needs."""
+        mode = " in training" if module.training else ""
+        wanted = (features.shape[0], self.n_classes)
         try:
-            with torch.no_grad():
-                scores = module.eval()(torch.zeros(_PROBE_SAMPLES, *self.input_shape))
+            scores = module(features)
         except Exception as error:
             raise OptionError(
-                f"model {self.name} fails on features of shape {(_PROBE_SAMPLES, *self.input_shape)}: {_line(error)}"
+                f"model {self.name} fails{mode} on features of shape {tuple(features.shape)}: {_line(error)}"
             ) from error
-        got = tuple(scores.shape) if isinstance(scores, torch.Tensor) else echo(scores)
-        if got != wanted:
-            raise OptionError(f"model {self.name} returns {got} for {_PROBE_SAMPLES} samples; it must return {wanted}")
+        if not isinstance(scores, torch.Tensor) or tuple(scores.shape) != wanted:
+            got = tuple(scores.shape) if isinstance(scores, torch.Tensor) else echo(scores)
+            raise OptionError(
+                f"model {self.name} returns {got}{mode} for {features.shape[0]} samples; it must return {wanted}"
+            )
+        return scores
 
     def _call(self) -> str:
         return f"factory(input_shape={self.input_shape}, n_classes={self.n_classes})"
@@ -114,12 +146,3 @@ def _carried(module: nn.Module) -> dict[str, torch.Tensor]:
     kept = module.state_dict().keys()
     buffers = {name: tensor for name, tensor in module.named_buffers() if name in kept and tensor.is_floating_point()}
     return {**frozen, **buffers}
-
-
-def draws_numbers(module: nn.Module, input_shape: tuple[int, ...]) -> bool:
-    """Return whether a module draws random numbers when it trains, as dropout does."""
-    copy = deepcopy(module).train()
-    with torch.random.fork_rng(devices=[]), torch.no_grad():
-        before = torch.get_rng_state()
-        copy(torch.zeros(_PROBE_SAMPLES, *input_shape))
-        return not torch.equal(before, torch.get_rng_state())

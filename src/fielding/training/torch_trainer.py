@@ -12,12 +12,12 @@ import numpy.typing as npt
 import torch
 from torch.nn import functional
 
-from fielding._typing import Codes, Counts, Features, Mask, Models
-from fielding.coordinator.clustering import threads
+from fielding import blas_threads
+from fielding._typing import Codes, Features, Mask, Models
 from fielding.errors import OptionError
 from fielding.training.feeding import checked_work, mini_batches, trained
 from fielding.training.layout import Layout
-from fielding.training.torch_module import Blueprint, draws_numbers, layout_of, tensors_of
+from fielding.training.torch_module import Blueprint, layout_of, tensors_of
 from fielding.training.torch_replica import Replica, Replicas
 from fielding.training.torch_stacked import Descent
 from fielding.training.torch_threads import TORCH_THREADS
@@ -28,6 +28,8 @@ ALONE_FROM = 20_000_000
 MOST_THREADS = 2
 _EVAL_NUMBERS = 100_000
 _SMALLEST_EVAL_CHUNK, _LARGEST_EVAL_CHUNK = 8, 128
+_GENERATOR = Lock()
+"""Held by whoever draws: PyTorch has one generator for all threads and trainers."""
 
 
 def sequential_path(layout: Layout, input_shape: tuple[int, ...], *, is_random: bool) -> TrainingPath:
@@ -46,7 +48,7 @@ def sequential_path(layout: Layout, input_shape: tuple[int, ...], *, is_random: 
     return TrainingPath(
         name="sequential",
         chunk=1,
-        n_threads=min(MOST_THREADS, threads.n_threads()) if is_alone else 1,
+        n_threads=min(MOST_THREADS, blas_threads.n_threads()) if is_alone else 1,
         eval_chunk=max(_SMALLEST_EVAL_CHUNK, min(_LARGEST_EVAL_CHUNK, eval_chunk)),
     )
 
@@ -55,7 +57,7 @@ class TorchTrainer:
     """Trains a module with autograd and hand-written SGD; images have their channels last in memory.
 
     On a CPU results repeat bit for bit, whatever the number of workers. Random layers are seeded per participant by
-    its samples.
+    its samples, and by the labels when scores are taken.
 
     Parameters
     ----------
@@ -70,10 +72,9 @@ class TorchTrainer:
         self._device = device
         module = blueprint.built(seed=0)
         self._layout = layout_of(module)
-        self._is_random = draws_numbers(module, blueprint.input_shape)
+        self._is_random = blueprint.draws_numbers(module)
         self._path = sequential_path(self._layout, blueprint.input_shape, is_random=self._is_random)
         self._replicas = Replicas(module, self._layout, device=device)
-        self._generator = Lock()
 
     @property
     def layout(self) -> Layout:
@@ -105,7 +106,7 @@ class TorchTrainer:
         with TORCH_THREADS.limited_to(self._path.n_threads), self._replicas.borrowed() as replica:
             for row in range(n_participants):
                 own = replace(work, start=work.start[row : row + 1], draws=work.draws[row : row + 1])
-                with self._seeded(own.draws):
+                with self._repeatable(own.draws.tobytes()):
                     losses[:, row] = self._descend(replica, own)
                 models[row] = replica.model()
         return trained(models, losses)
@@ -115,7 +116,7 @@ class TorchTrainer:
         with TORCH_THREADS.limited_to(self._path.n_threads), self._replicas.borrowed() as replica:
             replica.load(model)
             replica.module.eval()
-            with torch.inference_mode():
+            with self._repeatable(y.tobytes()), torch.inference_mode():
                 scores = replica.module(self._input(x))
                 losses = functional.cross_entropy(scores, self._labels(y), reduction="none")
                 is_right = scores.cpu().numpy().argmax(axis=1) == y
@@ -160,13 +161,29 @@ class TorchTrainer:
         return torch.tensor(y, dtype=torch.int64, device=self._device)
 
     @contextmanager
-    def _seeded(self, draws: Counts) -> Iterator[None]:
-        """Seed PyTorch's generators by the samples of a participant, if the module uses them."""
+    def _repeatable(self, content: bytes) -> Iterator[None]:
+        """Seed PyTorch's generators by what is worked on, if the module uses them.
+
+        Raises
+        ------
+        OptionError
+            If the module uses them although it did not when it was tried: then results would not repeat.
+        """
         if not self._is_random:
+            before = self._generator_states()
             yield
+            if not all(map(torch.equal, before, self._generator_states())):
+                raise OptionError(
+                    f"random numbers were drawn while model {self._blueprint.name} worked, which drew none when it was "
+                    "tried, so results would not repeat; let it always draw, for example torch.rand(1) first in forward"
+                )
             return
         devices = [self._device] if self._device.type == "cuda" else []
-        seed = int.from_bytes(hashlib.blake2b(draws.tobytes(), digest_size=7).digest(), "big")
-        with self._generator, torch.random.fork_rng(devices=devices):
+        seed = int.from_bytes(hashlib.blake2b(content, digest_size=7).digest(), "big")
+        with _GENERATOR, torch.random.fork_rng(devices=devices):
             torch.manual_seed(seed)
             yield
+
+    def _generator_states(self) -> list[torch.Tensor]:
+        states = [torch.get_rng_state()]
+        return [*states, torch.cuda.get_rng_state(self._device)] if self._device.type == "cuda" else states

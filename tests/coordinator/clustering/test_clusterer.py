@@ -8,7 +8,8 @@ from hypothesis import given, settings
 from sklearn.cluster import KMeans as PeerKMeans
 from sklearn.metrics import adjusted_rand_score, silhouette_score
 
-from fielding.coordinator.clustering import PARTITIONERS, Clusterer, Clustering, clusterer, threads
+from fielding import blas_threads as threads
+from fielding.coordinator.clustering import PARTITIONERS, Clusterer, Clustering, clusterer
 from fielding.coordinator.points import Points
 from fielding.distance import METRICS, Metric
 from fielding.errors import OptionError

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fielding.coordinator.clustering import threads
+from fielding import blas_threads as threads
 from fielding.coordinator.clustering.distance_sums import distance_sums
 from fielding.distance import METRICS, Metric
 from tests.coordinator.clustering.data import NAMES, Array, Labels, dirichlet, histograms, planted, some_labels

@@ -3,7 +3,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fielding.coordinator.clustering import kmeans, threads
+from fielding import blas_threads as threads
+from fielding.coordinator.clustering import kmeans
 from fielding.coordinator.clustering.kmeans import KMeans
 from fielding.distance import METRICS
 from tests.coordinator.clustering.data import (

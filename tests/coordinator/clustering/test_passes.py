@@ -1,7 +1,8 @@
 import numpy as np
 import pytest
 
-from fielding.coordinator.clustering import passes, threads
+from fielding import blas_threads as threads
+from fielding.coordinator.clustering import passes
 from fielding.coordinator.clustering.passes import chunk_of, look_at_all, settled
 from fielding.coordinator.clustering.space import SPACES
 from fielding.coordinator.points import Points

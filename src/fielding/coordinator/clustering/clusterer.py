@@ -6,6 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from fielding._typing import Counts, Matrix, Membership
+from fielding.blas_threads import ONE_BLAS_THREAD
 from fielding.coordinator.clustering.choose_k import choose_k, count_distinct
 from fielding.coordinator.clustering.kcenter import KCenter
 from fielding.coordinator.clustering.kmeans import KMeans
@@ -14,7 +15,6 @@ from fielding.coordinator.clustering.partitioner import Extender, Partitioner
 from fielding.coordinator.clustering.passes import settled
 from fielding.coordinator.clustering.silhouette import mean_silhouettes
 from fielding.coordinator.clustering.space_points import cluster_means
-from fielding.coordinator.clustering.threads import ONE_BLAS_THREAD
 from fielding.coordinator.points import Points
 from fielding.distance import Metric
 from fielding.errors import OptionError, echo, unknown_name

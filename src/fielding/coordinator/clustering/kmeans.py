@@ -6,13 +6,13 @@ from dataclasses import dataclass
 import numpy as np
 
 from fielding._typing import Matrix, Membership
+from fielding.blas_threads import in_threads
 from fielding.coordinator.clustering.labels import without_gaps
 from fielding.coordinator.clustering.lloyd import Partition, lloyd
 from fielding.coordinator.clustering.passes import settled
 from fielding.coordinator.clustering.search import RoughSearch, Single
 from fielding.coordinator.clustering.space import space_of
 from fielding.coordinator.clustering.space_points import SpacePoints, cluster_means
-from fielding.coordinator.clustering.threads import in_threads
 from fielding.coordinator.points import Points
 from fielding.distance import Metric
 

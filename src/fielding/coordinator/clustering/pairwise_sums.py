@@ -7,8 +7,8 @@ import numpy as np
 import numpy.typing as npt
 
 from fielding._typing import Matrix
+from fielding.blas_threads import in_threads
 from fielding.client.report import row_chunks
-from fielding.coordinator.clustering.threads import in_threads
 from fielding.distance import METRICS
 
 TILE = 256

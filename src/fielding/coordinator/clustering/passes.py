@@ -5,10 +5,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from fielding._typing import Matrix, Membership
+from fielding.blas_threads import in_threads
 from fielding.client.report import row_chunks
 from fielding.coordinator.clustering.labels import nearest_center
 from fielding.coordinator.clustering.space import Space, space_of
-from fielding.coordinator.clustering.threads import in_threads
 from fielding.coordinator.points import CHUNK, Points
 from fielding.distance import Metric
 

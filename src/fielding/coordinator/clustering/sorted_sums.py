@@ -8,7 +8,7 @@ taken one by one. Time is linear in points, features and columns (but for the so
 import numpy as np
 
 from fielding._typing import Counts, Matrix, Vector
-from fielding.coordinator.clustering.threads import in_threads
+from fielding.blas_threads import in_threads
 
 BLOCK = 32
 """Points in a block: small enough to waste no work, large enough for the matrix product."""

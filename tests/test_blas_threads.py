@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 from threadpoolctl import threadpool_info  # type: ignore[import-untyped]
 
-from fielding.coordinator.clustering import threads
-from fielding.coordinator.clustering.threads import in_threads, n_threads
+from fielding import blas_threads as threads
+from fielding.blas_threads import in_threads, n_threads
 
 
 def blas_threads() -> list[int]:
