@@ -31,6 +31,8 @@ class TrainingPlan:
         Whether the answers are only looked at: then they are charged as probes.
     n_steps
         Local steps; None for those of the run.
+    with_start_loss
+        Whether participants also say how well the model served all their samples before they trained.
     """
 
     models: Models
@@ -40,6 +42,7 @@ class TrainingPlan:
     wanted: Counts
     is_probe: bool = False
     n_steps: int | None = None
+    with_start_loss: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -60,6 +63,12 @@ class Updates:
         Per reason, the clients that were asked and did not answer.
     duration_s
         Simulated seconds until the last group had enough.
+    n_parameters
+        How many numbers of a model are parameters; the others are buffers.
+    learning_rate
+        Of the local steps.
+    start_loss
+        Mean loss of the model that training started from over all of each client's samples, if the plan asked.
     """
 
     clients: Counts
@@ -70,6 +79,9 @@ class Updates:
     square_loss: Vector
     missing: dict[Reason, list[int]] = field(default_factory=dict)
     duration_s: float = 0.0
+    n_parameters: int
+    learning_rate: float
+    start_loss: Vector | None = None
 
 
 class Clients(Protocol):

@@ -13,8 +13,8 @@ from fielding.coordinator.policy import Policy
 from fielding.coordinator.registry import UNASSIGNED
 from fielding.coordinator.snapshot import Snapshot, restored, snapshot
 from fielding.federation.clients import Clients, TrainingPlan, Updates
-from fielding.federation.models import mixed_models
-from fielding.methods.method import Arrays, Parts, learned_models, plan_by_cluster
+from fielding.federation.cluster_models import Arrays
+from fielding.methods.method import Parts, plan_by_cluster
 from fielding.rng import stream
 
 _PREFIX = "coordinator/"
@@ -36,12 +36,17 @@ class Fielding:
     """
 
     def __init__(self, initial: Models, client_ids: Sequence[ClientId], policy: Policy, *, parts: Parts) -> None:
-        self.models: Models = initial[np.newaxis].astype(np.float32)
+        self._cluster_models = parts.cluster_models(initial)
         self.coordinator = Coordinator(policy)
         self._position = {client_id: position for position, client_id in enumerate(client_ids)}
         self._position_of_row: Counts = np.empty(0, dtype=np.int64)
         self._parts = parts
         self._trained: Counts = np.empty(0, dtype=np.int64)
+
+    @property
+    def models(self) -> Models:
+        """One row per cluster."""
+        return self._cluster_models.models
 
     def adapt(self, reports: ReportBatch, round_index: int) -> Decision | None:
         """Let the coordinator decide, and start new clusters from the models of their members."""
@@ -49,7 +54,7 @@ class Fielding:
             return self.coordinator.decide(step=round_index)
         decision = self.coordinator.update(reports, step=round_index)
         if decision.started or decision.reclustered:
-            self.models = mixed_models(self.models, decision.mixing)
+            self._cluster_models.mix(decision.mixing)
         return decision
 
     def plan(self, clients: Clients) -> TrainingPlan:
@@ -60,7 +65,7 @@ class Fielding:
 
     def learn(self, updates: Updates) -> None:
         """Combine what came back, cluster by cluster."""
-        self.models = learned_models(self.models, self._trained, updates, self._parts)
+        self._cluster_models.learn(self._trained, updates)
 
     def membership(self) -> Membership:
         """Return the cluster of each client, -1 for those that never had data."""
@@ -93,7 +98,7 @@ class Fielding:
         """Return the coordinator and the models."""
         state = snapshot(self.coordinator)
         return {"coordinator": state.values}, {
-            "models": self.models,
+            **self._cluster_models.arrays(),
             **{f"{_PREFIX}{name}": array for name, array in state.arrays.items()},
         }
 
@@ -102,5 +107,5 @@ class Fielding:
         inner = values.get("coordinator")
         own = {name.removeprefix(_PREFIX): array for name, array in arrays.items() if name.startswith(_PREFIX)}
         self.coordinator = restored(Snapshot(values=inner if isinstance(inner, dict) else {}, arrays=own))
-        self.models = arrays["models"].astype(np.float32)
+        self._cluster_models.restore(arrays)
         self._position_of_row = np.empty(0, dtype=np.int64)

@@ -8,7 +8,8 @@ from fielding._typing import Json, Membership, Models
 from fielding.client.report import ReportBatch
 from fielding.coordinator.decision import Decision
 from fielding.federation.clients import Clients, TrainingPlan, Updates
-from fielding.methods.method import Arrays, Parts, learned_models, plan_by_cluster
+from fielding.federation.cluster_models import Arrays
+from fielding.methods.method import Parts, plan_by_cluster
 
 
 class GlobalModel:
@@ -25,9 +26,14 @@ class GlobalModel:
     """
 
     def __init__(self, initial: Models, n_clients: int, parts: Parts) -> None:
-        self.models: Models = initial[np.newaxis].astype(np.float32)
+        self._cluster_models = parts.cluster_models(initial)
         self._everyone = np.zeros(n_clients, dtype=np.int32)
         self._parts = parts
+
+    @property
+    def models(self) -> Models:
+        """The one model, as a matrix of one row."""
+        return self._cluster_models.models
 
     def adapt(self, reports: ReportBatch, round_index: int) -> Decision | None:  # noqa: ARG002
         """Do nothing: nobody listens."""
@@ -39,7 +45,7 @@ class GlobalModel:
 
     def learn(self, updates: Updates) -> None:
         """Combine what came back."""
-        self.models = learned_models(self.models, np.zeros(1, dtype=np.int64), updates, self._parts)
+        self._cluster_models.learn(np.zeros(1, dtype=np.int64), updates)
 
     def membership(self) -> Membership:
         """Return that everybody belongs to the one model."""
@@ -55,8 +61,8 @@ class GlobalModel:
 
     def snapshot(self) -> tuple[dict[str, Json], Arrays]:
         """Return the model."""
-        return {}, {"models": self.models}
+        return {}, self._cluster_models.arrays()
 
     def restore(self, values: Mapping[str, Json], arrays: Arrays) -> None:  # noqa: ARG002
         """Go on from a snapshot."""
-        self.models = arrays["models"].astype(np.float32)
+        self._cluster_models.restore(arrays)

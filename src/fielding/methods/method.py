@@ -5,17 +5,15 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 import numpy as np
-import numpy.typing as npt
 
-from fielding._typing import Counts, Json, Membership, Models, Vector
+from fielding._typing import Counts, Json, Membership, Models
 from fielding.client.report import ReportBatch
 from fielding.coordinator.decision import Decision
 from fielding.federation.aggregation import Aggregator, Mean
 from fielding.federation.budget import participant_budget
 from fielding.federation.clients import Clients, TrainingPlan, Updates
+from fielding.federation.cluster_models import Arrays, ClusterModels
 from fielding.federation.selection import Candidates, Selector, Uniform
-
-Arrays = dict[str, npt.NDArray[np.generic]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,6 +39,10 @@ class Parts:
     aggregator: Aggregator = field(default_factory=Mean)
     weighted: bool = False
     strict_budget: bool = False
+
+    def cluster_models(self, initial: Models) -> ClusterModels:
+        """Return the models of a method that has no clusters yet."""
+        return ClusterModels(initial, self.aggregator, weighted=self.weighted)
 
 
 class Method(Protocol):
@@ -107,28 +109,5 @@ def plan_by_cluster(models: Models, membership: Membership, clients: Clients, pa
         groups=np.repeat(np.arange(trained.size), sizes),
         start=np.repeat(trained, sizes),
         wanted=budget[trained],
+        with_start_loss=parts.aggregator.needs_start_loss,
     )
-
-
-def learned_models(models: Models, trained: Counts, updates: Updates, parts: Parts) -> Models:
-    """Return the models after a round; a model that nobody trained stays as it was.
-
-    Parameters
-    ----------
-    models
-        Before, shape ``(n_models, n_numbers)``.
-    trained
-        The model row of each group of the plan.
-    updates
-        What came back.
-    parts
-        How to combine it.
-    """
-    new = models.copy()
-    for group in np.unique(updates.groups).tolist():
-        # Answers stand by group: a slice is a view, a mask would copy the models once more.
-        own = slice(*np.searchsorted(updates.groups, [group, group + 1]).tolist())
-        weights: Vector | None = updates.n_samples[own].astype(np.float64) if parts.weighted else None
-        row = int(trained[group])
-        new[row] = parts.aggregator.combine(models[row], updates.models[own], weights)
-    return new

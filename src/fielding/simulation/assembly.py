@@ -26,6 +26,7 @@ from fielding.simulation.devices import devices_of
 from fielding.simulation.observers import LabelObserver, Observer
 from fielding.simulation.settings import Hardware, LocalRule
 from fielding.simulation.sources import Dealt, OnImages, check_scenario, dealt_samples
+from fielding.simulation.trial import try_step
 from fielding.simulation.vector_observer import Represent, VectorObserver
 from fielding.traces.catalog import Source
 from fielding.traces.sliding import SlidingWindows
@@ -106,16 +107,17 @@ def _assembled(config: Config, own: Own, n_workers: int, path: TrainingPath | No
     windows = SlidingWindows(dealt.pool, dealt.schedule, dealt.plan)
     if not windows.training(0).sizes.any():
         raise InputError("no client has a sample to train on at the start; give more samples, or a longer window")
+    rule = local_rule(config)
+    try_step(trainer, windows, rule)
     clients = SimulatedClients(
         windows,
         observer_of(config, own, windows, drift_test),
         trainer,
-        rule=local_rule(config),
+        rule=rule,
         hardware=hardware_of(config, dealt),
         seed=config.seed,
         n_workers=n_workers,
     )
-    clients.try_out()
     parts = Parts(
         participants=config.training.participants,
         selector=selector_named(config.selection.name),

@@ -2,13 +2,14 @@
 
 import time
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 import numpy.typing as npt
 
 from fielding._typing import ClientId, Codes, Counts, Mask, Matrix, Models, Vector
 from fielding.client.report import NO_REPORTS, ReportBatch
-from fielding.errors import FieldingError, InputError, OptionError
+from fielding.errors import InputError
 from fielding.federation.clients import Reason, TrainingPlan, Updates
 from fielding.federation.evaluation import ClientScores
 from fielding.federation.ledger import Costs, Ledger
@@ -121,28 +122,6 @@ class SimulatedClients:
             self._charge("report", clients, costs, seconds)
             self._clock.advance(float(seconds.max()))
 
-    def try_out(self) -> None:
-        """Take one step with one client, so that a model that cannot be trained is found before anything is written.
-
-        Only modules that run one by one: the others are ours, and a step of theirs cannot fail.
-        """
-        if self.trainer.path.name != "sequential":
-            return
-        client = np.flatnonzero(self.has_data())[:1]
-        nobody = np.zeros(1, dtype=np.int64)
-        plan = TrainingPlan(
-            models=self.trainer.initial_model(0)[np.newaxis], clients=client, groups=nobody, start=nobody, wanted=nobody
-        )
-        try:
-            self._trained(plan, nobody, 1)
-        except FieldingError:
-            raise
-        except Exception as error:  # whatever the user's module does
-            words = " ".join(f"{type(error).__name__}: {error}".split())
-            raise OptionError(
-                f"model: a step on training.batch_size = {self._rule.batch_size} samples fails: {words}"
-            ) from error
-
     def return_to(self, round_index: int, times: Sequence[float], *, ledger: Ledger) -> ReportBatch:
         """Come back to the end of a round that was done before, without training again.
 
@@ -193,6 +172,9 @@ class SimulatedClients:
             up_bytes=self._model_bytes,
             train_samples=n_steps * self._rule.batch_size,
         )
+        if plan.with_start_loss:
+            sizes = self._training.sizes[plan.clients]
+            costs = replace(costs, up_bytes=self._model_bytes + BYTES_PER_NUMBER, forward_samples=sizes)
         seconds = seconds_of(self._hardware.devices, plan.clients, costs)
         finishes_online = self._hardware.availability.available(plan.clients, self.now_s + seconds)
         outcome = settle_round(plan.groups, seconds, wanted=plan.wanted, finishes_online=finishes_online)
@@ -255,7 +237,7 @@ class SimulatedClients:
             self._training,
             clients,
             keys=self._keys[clients],
-            moment=(self._seed, max(0, self._round)),
+            moment=(self._seed, self._round),
             shape=(n_steps, self._rule.batch_size),
         )
         work = LocalWork(
@@ -263,7 +245,7 @@ class SimulatedClients:
             start=plan.start[kept],
             draws=draws,
             gather=self.windows.gather,
-            sgd=self._rule.sgd(max(0, self._round)),
+            sgd=self._rule.sgd(self._round),
         )
         begun = time.perf_counter()
         trained = self._workers.train(work)
@@ -287,7 +269,19 @@ class SimulatedClients:
             square_loss=trained.square_loss[good],
             missing={**missing, "failed": clients[~is_finite].tolist()},
             duration_s=outcome.duration_s,
+            n_parameters=self.trainer.layout.parameter_size,
+            learning_rate=self._rule.rate.at(self._round),
+            start_loss=self._start_losses(plan, kept[good]) if plan.with_start_loss else None,
         )
+
+    def _start_losses(self, plan: TrainingPlan, kept: Counts) -> Vector:
+        """Return how well the model that each participant started from served all of its samples."""
+        losses = np.empty(kept.size)
+        for start in np.unique(plan.start[kept]).tolist():
+            own = plan.start[kept] == start
+            rows, sizes = self._training.of(plan.clients[kept[own]])
+            losses[own] = segment_means(self._score(plan.models[start], rows)[0], sizes)
+        return losses
 
     def _scored(self, models: Models, row: Counts, ranges: Ranges) -> ClientScores:
         return scored_clients(

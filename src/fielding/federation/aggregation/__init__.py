@@ -1,19 +1,76 @@
-"""Stage 11: how the models of participants become one."""
+"""Stage 11: how the models of participants become one.
 
-from collections.abc import Callable
+To add a way, write a frozen dataclass with the verb of :class:`Aggregator` and name it in ``AGGREGATORS``;
+``tests/conformance/test_aggregators.py`` then checks it with all the others.
+"""
 
+from collections.abc import Callable, Mapping
+from functools import partial
+from inspect import signature
+from typing import Any
+
+from fielding._typing import Json
 from fielding.errors import unknown_name
-from fielding.federation.aggregation.aggregator import Aggregator
+from fielding.federation.aggregation.adaptive import Adaptive
+from fielding.federation.aggregation.aggregator import Aggregator, Uploads
+from fielding.federation.aggregation.fair import QFedAvg
 from fielding.federation.aggregation.mean import Mean
+from fielding.federation.aggregation.robust import Median, MultiKrum, NormClipping, TrimmedMean
 
-AGGREGATORS: dict[str, Callable[[], Aggregator]] = {"mean": Mean}
+AGGREGATORS: dict[str, Callable[..., Aggregator]] = {
+    "mean": Mean,
+    "fedadagrad": partial(Adaptive, rule="adagrad", eta=0.1, beta1=0.0),
+    "fedadam": partial(Adaptive, rule="adam"),
+    "fedyogi": partial(Adaptive, rule="yogi"),
+    "q-fedavg": QFedAvg,
+    "median": Median,
+    "trimmed-mean": TrimmedMean,
+    "norm-clipping": NormClipping,
+    "multi-krum": MultiKrum,
+}
 """Every aggregator by the name that configs use."""
 
-__all__ = ["AGGREGATORS", "Aggregator", "Mean", "aggregator_named"]
+__all__ = [
+    "AGGREGATORS",
+    "Adaptive",
+    "Aggregator",
+    "Mean",
+    "Median",
+    "MultiKrum",
+    "NormClipping",
+    "QFedAvg",
+    "TrimmedMean",
+    "Uploads",
+    "aggregator_named",
+    "aggregator_options",
+]
 
 
-def aggregator_named(name: str) -> Aggregator:
-    """Return an aggregator by name."""
+def aggregator_options(name: str) -> dict[str, Json]:
+    """Return the options of an aggregator with their defaults.
+
+    Examples
+    --------
+    >>> aggregator_options("trimmed-mean")
+    {'share': 0.2}
+    """
     if name not in AGGREGATORS:
         raise unknown_name("aggregation", name, AGGREGATORS)
-    return AGGREGATORS[name]()
+    known = signature(AGGREGATORS[name]).parameters
+    return {option: knob.default for option, knob in known.items() if option != "rule"}
+
+
+def aggregator_named(name: str, options: Mapping[str, Json] | None = None) -> Aggregator:
+    """Return an aggregator by name.
+
+    Examples
+    --------
+    >>> aggregator_named("q-fedavg", {"q": 2.0})
+    QFedAvg(q=2.0)
+    """
+    known = aggregator_options(name)
+    for option in options or {}:
+        if option not in known:
+            raise unknown_name(f"option of aggregation {name!r}", option, known)
+    values: dict[str, Any] = dict(options or {})
+    return AGGREGATORS[name](**values)

@@ -1,0 +1,77 @@
+"""Server optimisers: FedAdagrad, FedAdam and FedYogi (Reddi et al., ICLR 2021; METHODS.md 8.3)."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import ClassVar, Literal
+
+import numpy as np
+
+from fielding._typing import Models, Vector
+from fielding.errors import OptionError, echo
+from fielding.federation.aggregation.aggregator import Uploads
+from fielding.federation.models import mean_model
+
+Rule = Literal["adagrad", "adam", "yogi"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Adaptive:
+    """Takes the mean change of the participants for a gradient, and a step of its own with it.
+
+    With the mean change D: ``m = b1 m + (1 - b1) D``; ``v`` grows by D^2 (Adagrad), forgets exponentially (Adam), or
+    moves towards D^2 by a bounded step (Yogi); ``w += eta m / (sqrt(v) + tau)``. No bias correction, ``v`` begins with
+    tau^2. Parameters only: buffers take the mean.
+
+    Parameters
+    ----------
+    rule
+        ``"adagrad"``, ``"adam"`` or ``"yogi"``.
+    eta
+        The server's learning rate.
+    beta1, beta2
+        How much of the old moments stays.
+    tau
+        How little adaptivity there is: large values make all coordinates alike.
+    """
+
+    rule: Rule = "yogi"
+    eta: float = 0.01
+    beta1: float = 0.9
+    beta2: float = 0.99
+    tau: float = 1e-3
+    needs_start_loss: ClassVar[bool] = False
+
+    def __post_init__(self) -> None:
+        for name, low, high in (("eta", 0.0, np.inf), ("tau", 0.0, np.inf)):
+            if not low < getattr(self, name) < high:
+                raise OptionError(f"{name} is {echo(getattr(self, name))}; give a number above 0")
+        for name in ("beta1", "beta2"):
+            if not 0.0 <= getattr(self, name) < 1.0:
+                raise OptionError(f"{name} is {echo(getattr(self, name))}; give a number from 0 to below 1")
+
+    @property
+    def memory(self) -> Mapping[str, float]:
+        """Both moments."""
+        return {"m": 0.0, "v": self.tau**2}
+
+    def combine(
+        self, model: Models, uploads: Uploads, memory: Mapping[str, Models]
+    ) -> tuple[Models, dict[str, Models]]:
+        """Return the model after a step of the server, and its moments."""
+        new = mean_model(uploads.models, uploads.weights)
+        part = slice(0, uploads.n_parameters)
+        start = model[part].astype(np.float64)
+        change = new[part].astype(np.float64) - start
+        first = self.beta1 * memory["m"][part] + (1.0 - self.beta1) * change
+        second = self._second(memory["v"][part].astype(np.float64), change**2)
+        new[part] = start + self.eta * first / (np.sqrt(second) + self.tau)
+        remembered = {name: array.copy() for name, array in memory.items()}
+        remembered["m"][part], remembered["v"][part] = first, second
+        return new, remembered
+
+    def _second(self, before: Vector, square: Vector) -> Vector:
+        if self.rule == "adagrad":
+            return np.asarray(before + square)
+        if self.rule == "adam":
+            return np.asarray(self.beta2 * before + (1.0 - self.beta2) * square)
+        return np.asarray(before - (1.0 - self.beta2) * square * np.sign(before - square))

@@ -1,0 +1,159 @@
+"""Aggregators that a few lying participants cannot lead astray; all of them give every client the same weight."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from fielding._typing import Counts, Models, Vector
+from fielding.errors import OptionError, echo
+from fielding.federation.aggregation.aggregator import Uploads
+from fielding.federation.models import mean_model
+
+COLUMNS = 1 << 16
+"""Numbers of each model that are sorted at a time."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Median:
+    """Takes the median of every number (Yin et al., ICML 2018)."""
+
+    memory: ClassVar[Mapping[str, float]] = {}
+    needs_start_loss: ClassVar[bool] = False
+
+    def combine(
+        self,
+        model: Models,
+        uploads: Uploads,
+        memory: Mapping[str, Models],
+    ) -> tuple[Models, dict[str, Models]]:
+        """Return the median of the uploads."""
+        return _by_columns(uploads.models, trim=(uploads.models.shape[0] - 1) // 2), {}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TrimmedMean:
+    """Takes the mean of every number without its largest and smallest values (Yin et al., ICML 2018).
+
+    Parameters
+    ----------
+    share
+        Share of the participants that is left out at each end, rounded down, below a half.
+    """
+
+    share: float = 0.2
+    memory: ClassVar[Mapping[str, float]] = {}
+    needs_start_loss: ClassVar[bool] = False
+
+    def __post_init__(self) -> None:
+        if not 0.0 <= self.share < 0.5:
+            raise OptionError(f"share is {echo(self.share)}; give a number from 0 to below 0.5")
+
+    def combine(
+        self,
+        model: Models,
+        uploads: Uploads,
+        memory: Mapping[str, Models],
+    ) -> tuple[Models, dict[str, Models]]:
+        """Return the mean of what lies between."""
+        return _by_columns(uploads.models, trim=int(self.share * uploads.models.shape[0])), {}
+
+
+def _by_columns(models: Models, *, trim: int) -> Models:
+    """Return the mean of every column without its ``trim`` smallest and largest values."""
+    new = np.empty(models.shape[1], dtype=np.float32)
+    for start in range(0, models.shape[1], COLUMNS):
+        part = slice(start, start + COLUMNS)
+        ordered = np.sort(models[:, part], axis=0)
+        new[part] = ordered[trim : models.shape[0] - trim].mean(axis=0, dtype=np.float64)
+    return new
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NormClipping:
+    """Shortens changes that are longer than the usual one, then takes the mean.
+
+    The usual length is the running median of the clusters' median lengths; the first round takes its own.
+
+    Parameters
+    ----------
+    factor
+        How many times the usual length is allowed.
+    """
+
+    factor: float = 1.0
+    needs_start_loss: ClassVar[bool] = False
+
+    def __post_init__(self) -> None:
+        if not 0.0 < self.factor < np.inf:
+            raise OptionError(f"factor is {echo(self.factor)}; give a number above 0")
+
+    @property
+    def memory(self) -> Mapping[str, float]:
+        """The usual length; one number would do, but it travels and mixes with the models."""
+        return {"usual": 0.0}
+
+    def combine(
+        self, model: Models, uploads: Uploads, memory: Mapping[str, Models]
+    ) -> tuple[Models, dict[str, Models]]:
+        """Return the mean of the uploads after clipping."""
+        part = slice(0, uploads.n_parameters)
+        lengths = change_lengths(model[part], uploads.models[:, part])
+        before, now = float(memory["usual"][0]), float(np.median(lengths))
+        usual = now if before == 0.0 else 0.9 * before + 0.1 * now
+        bound = self.factor * usual
+        factors = np.minimum(1.0, np.divide(bound, lengths, out=np.ones_like(lengths), where=lengths > 0.0))
+        clipped = uploads.models.copy()
+        clipped[:, part] = model[part] + factors[:, np.newaxis] * (uploads.models[:, part] - model[part])
+        return mean_model(clipped, uploads.weights), {"usual": np.full_like(memory["usual"], usual)}
+
+
+def change_lengths(model: Models, uploads: Models) -> Vector:
+    """Return how far each upload lies from the model, in float64, shape ``(n_participants,)``."""
+    return np.array([float(np.linalg.norm(upload.astype(np.float64) - model)) for upload in uploads])
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MultiKrum:
+    """Takes the mean of the uploads that lie nearest to their neighbors (Blanchard et al., NeurIPS 2017).
+
+    Parameters
+    ----------
+    liars
+        Share of the participants that may lie, below a half: an upload is judged by its distances to as many others as
+        are honest beside it, and the most isolated ones are left out.
+    """
+
+    liars: float = 0.2
+    memory: ClassVar[Mapping[str, float]] = {}
+    needs_start_loss: ClassVar[bool] = False
+
+    def __post_init__(self) -> None:
+        if not 0.0 <= self.liars < 0.5:
+            raise OptionError(f"liars is {echo(self.liars)}; give a number from 0 to below 0.5")
+
+    def combine(
+        self,
+        model: Models,
+        uploads: Uploads,
+        memory: Mapping[str, Models],
+    ) -> tuple[Models, dict[str, Models]]:
+        """Return the mean of the uploads that are kept."""
+        kept = self._kept(uploads.models)
+        return mean_model(uploads.models[kept], None if uploads.weights is None else uploads.weights[kept]), {}
+
+    def _kept(self, models: Models) -> Counts:
+        n_models = models.shape[0]
+        n_liars = int(self.liars * n_models)
+        if n_models < 3:
+            return np.arange(n_models)
+        squares = np.zeros((n_models, n_models))
+        for start in range(0, models.shape[1], COLUMNS):
+            part = models[:, start : start + COLUMNS].astype(np.float64)
+            products = part @ part.T
+            lengths = np.diag(products)
+            squares += np.maximum(lengths[:, np.newaxis] + lengths - 2.0 * products, 0.0)
+        n_neighbors = max(1, n_models - n_liars - 2)
+        scores = np.sort(squares, axis=1)[:, 1 : n_neighbors + 1].sum(axis=1)
+        return np.sort(np.argsort(scores, kind="stable")[: n_models - n_liars])

@@ -1,0 +1,38 @@
+"""A step before the run: a model that cannot be trained is found before anything is written."""
+
+import numpy as np
+
+from fielding.errors import FieldingError, OptionError
+from fielding.simulation.settings import LocalRule
+from fielding.traces.sliding import SlidingWindows
+from fielding.training.trainer import LocalWork, Trainer
+
+
+def try_step(trainer: Trainer, windows: SlidingWindows, rule: LocalRule) -> None:
+    """Take one step with the samples of one client.
+
+    Only modules that are trained one by one are tried: the others are ours, and a step of theirs cannot fail.
+
+    Raises
+    ------
+    OptionError
+        If the module fails, in one line.
+    """
+    if trainer.path.name != "sequential":
+        return
+    ranges = windows.training(0)
+    rows, _ = ranges.of(np.flatnonzero(ranges.sizes)[:1])
+    work = LocalWork(
+        models=trainer.initial_model(0)[np.newaxis],
+        start=np.zeros(1, dtype=np.int64),
+        draws=np.resize(rows, (1, 1, rule.batch_size)),
+        gather=windows.gather,
+        sgd=rule.sgd(0),
+    )
+    try:
+        trainer.train(work)
+    except FieldingError:
+        raise
+    except Exception as error:  # whatever the user's module does
+        words = " ".join(f"{type(error).__name__}: {error}".split())
+        raise OptionError(f"model: a step on training.batch_size = {rule.batch_size} samples fails: {words}") from error
