@@ -78,7 +78,7 @@ def cli_commands() -> list[str]:
     """Return every command as it is typed, for example ``fielding data info``."""
     import typer.main
 
-    from fielding.cli import app
+    from fielding.cli.app import app
 
     def leaves(command: object, typed: str) -> list[str]:
         children = getattr(command, "commands", None)

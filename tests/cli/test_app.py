@@ -1,6 +1,11 @@
+import sys
+from types import ModuleType
+from typing import cast
+
 import pytest
 
 from fielding import __version__
+from fielding.cli import main
 from fielding.engine.factors import parse_factor
 from fielding.errors import OptionError
 from tests.cli.invoke import fielding
@@ -33,3 +38,27 @@ def test_factors_are_numbers_fractions_or_infinity() -> None:
     for text in ("", "1/0", "a third", "nan"):
         with pytest.raises(OptionError, match="is not a number"):
             parse_factor(text)
+
+
+def test_an_interrupt_while_commands_are_imported_is_one_line(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    class Interrupted:
+        def __getattr__(self, _name: str) -> object:
+            raise KeyboardInterrupt
+
+    monkeypatch.setitem(sys.modules, "fielding.cli.app", cast(ModuleType, Interrupted()))
+
+    with pytest.raises(SystemExit) as ended:
+        main()
+
+    assert ended.value.code == 130
+    assert capsys.readouterr() == ("", "stopped\n")
+
+
+def test_help_is_wrapped_where_the_terminal_ends_and_says_what_a_config_is() -> None:
+    lines = [line.strip() for line in fielding("run", "--help").stdout.splitlines()]
+
+    assert "CONFIG is a TOML file; docs/config.md lists all keys." in lines
+    written = next(at for at, line in enumerate(lines) if line.startswith("Writes config.toml"))
+    assert all(len(line) > 80 for line in lines[written : written + 2]), "a line is broken where its source is"

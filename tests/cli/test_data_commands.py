@@ -76,13 +76,66 @@ def test_info_tells_a_trace_and_reports_apart(tmp_path: Path) -> None:
     assert json.loads(reports.stdout)["reports"]["delta"] > 0
 
 
-def test_info_for_people_names_its_numbers(tmp_path: Path) -> None:
-    done = fielding("data", "info", write_csv(tmp_path / "commits.csv"), *COLUMNS)
+def test_info_for_people_names_its_numbers_and_answers_the_question(tmp_path: Path) -> None:
+    done = fielding("data", "info", write_csv(tmp_path / "commits.csv"), *COLUMNS, "--interval", "30d")
 
     assert done.returncode == 0, done.stderr
-    assert "n clients 12" in " ".join(done.stdout.split())
-    assert "first time 2024-01-01 00:00" in " ".join(done.stdout.split())
-    assert "delta" in done.stdout
+    told = " ".join(done.stdout.split())
+    for words in (
+        "clients 12",
+        "first sample 2024-01-01 00:00 UTC",
+        "length of an interval 30 days",
+        "(the paper's delta)",
+        "(the paper's Delta)",
+        "measured on all pairs yes",
+    ):
+        assert words in told
+    names = [line.split("  ")[1] for line in done.stdout.splitlines() if line.startswith("  ")]
+    assert not {"drift", "delta"} & set(names)
+    assert done.stdout.splitlines()[-1].startswith("does it drift beyond sampling noise? yes: label shares move by")
+
+
+def test_info_says_why_there_is_nothing_to_tell(tmp_path: Path) -> None:
+    done = fielding("data", "info", write_csv(tmp_path / "commits.csv"), *COLUMNS)
+
+    assert "- (nothing to compare; the last line says why)" in done.stdout
+    assert "length of an interval" in done.stdout
+    assert "1 day\n" in done.stdout
+    assert done.stdout.splitlines()[-1].endswith("take a longer --interval")
+
+
+def test_info_takes_pools_lists_folders_and_known_data_sets(tmp_path: Path) -> None:
+    np.savez(tmp_path / "pool.npz", x=np.ones((3, 4, 5)), y=np.array([0, 1, 1]), classes=np.array(["cat", "dog"]))
+    for name in ("cat/1.png", "dog/2.png", "dog/3.png"):  # which are never decoded
+        (tmp_path / "set" / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / "set" / name).touch()
+    (tmp_path / "set" / "which.csv").write_text("file,label\ncat/1.png,cat\ndog/2.png,dog\ndog/3.png,dog\n")
+    sizes = {"n_samples": 3, "n_classes": 2, "samples_per_class": {"cat": 1, "dog": 2}}
+
+    told = {}
+    for place in ("pool.npz", "set", "set/which.csv"):
+        done = fielding("data", "info", tmp_path / place, "--json")
+        assert done.returncode == 0, done.stderr
+        told[place] = json.loads(done.stdout)
+    digits = fielding("data", "info", "digits", cwd=tmp_path)
+
+    assert told["pool.npz"] == {"pool": {**sizes, "shape": [4, 5]}}
+    assert told["set"] == told["set/which.csv"] == {"pool": {**sizes, "shape": None}}
+    assert "samples 1,797 classes 10 shape of a sample 8 x 8" in " ".join(digits.stdout.split())
+
+
+def test_info_of_a_name_that_is_nothing_names_the_nearest(tmp_path: Path) -> None:
+    done = fielding("data", "info", "digit", cwd=tmp_path)
+    assert_one_line_error(done, "unknown file or data set 'digit'", "did you mean 'digits'")
+    assert_one_line_error(fielding("data", "info", "no.csv", cwd=tmp_path), "no.csv", "No such file")
+
+
+def test_import_tells_how_many_features_it_wrote(tmp_path: Path) -> None:
+    source = write_csv(tmp_path / "commits.csv", n_days=3)
+
+    done = fielding("data", "import", source, *COLUMNS, "--features", "lines", "--out", tmp_path / "t.npz", "--json")
+
+    assert json.loads(done.stdout)["features"] == 1
 
 
 @pytest.mark.parametrize(

@@ -26,8 +26,8 @@ def test_a_signal_stops_the_demo_cleanly_and_it_says_how_to_go_on(stopped: tuple
     folder, code, said = stopped
 
     assert code == 143
-    assert f"fielding demo --out {folder} --seeds 1" in said
-    assert said.count("\n") == 1
+    assert said.splitlines()[-1].endswith(f"fielding demo --out {folder} --seeds 1")
+    assert "Traceback" not in said
     assert not (folder / "summary.json").exists()
 
 
@@ -41,6 +41,7 @@ def test_the_same_command_goes_on_where_it_stopped_and_tells_the_result(stopped:
     assert done.returncode == 0, done.stderr
     assert log.read_bytes().startswith(before)
     assert "of the worst tenth of clients" in done.stdout
+    assert "rounds until it stays above the global model's" in done.stdout
     assert "fielding - global: +" in done.stdout
     assert f"page:    {folder / 'report.html'}" in done.stdout
     again = fielding("demo", "--out", folder, "--seeds", "1", "--json")

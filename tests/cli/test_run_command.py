@@ -1,14 +1,20 @@
 """`fielding run` from a user's seat: what it writes, when it stops, what it refuses, and how it says so."""
 
 import json
+import os
+import signal
+from contextlib import closing
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from fielding.engine.config_reader import read_config
+from fielding.records.lock import locked_folder
 from fielding.records.run_checkpoint import load_run
 from fielding.records.run_folder import LOGS, newest_checkpoint
+from fielding.simulation.workers import Workers
+from fielding.training.trainer import LocalWork, Trained
 from tests.cli.in_process import CONFIG, RUN, Command
 from tests.simulation.run_cases import left_behind
 
@@ -23,7 +29,7 @@ def fielding(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 def test_a_run_leaves_all_that_it_promises(fielding: Command) -> None:
     assert fielding("run", "small.toml", "--json") == 0
 
-    summary, folder = json.loads(fielding.out), Path("runs/small-1")
+    summary, folder = json.loads(fielding.out), Path("runs/small-fielding-1")
     assert {path.name for path in folder.iterdir()} >= {
         *LOGS,
         "config.toml",
@@ -43,6 +49,9 @@ def test_a_run_can_be_quiet_or_say_where_its_results_are(fielding: Command) -> N
     assert fielding(*RUN) == 0
     assert "results: out" in fielding.out
     assert "final accuracy" in fielding.out
+    assert "real time" in fielding.out
+    assert "report.html" not in fielding.out
+    assert fielding.err == "", "a short run has nothing to tell of its progress"
 
     assert fielding("run", "small.toml", "--no-page", "--quiet", "--out", "other") == 0
     assert fielding.out == fielding.err == ""
@@ -65,8 +74,101 @@ def test_a_folder_with_a_run_is_not_written_over(fielding: Command) -> None:
     assert fielding(*RUN) == 0
     before = left_behind(Path("out"))
 
-    assert "continue it with --resume" in fielding.refuses(*RUN)
+    line = fielding.refuses(*RUN)
+
+    assert line == "error: out holds a run already; continue it with --resume or name another folder with --out\n"
     assert left_behind(Path("out")) == before
+
+
+def test_the_page_is_named_at_the_end(fielding: Command) -> None:
+    assert fielding("run", "small.toml", "--out", "out") == 0
+
+    assert f"page:    {Path('out/report.html')}\n" in fielding.out
+
+
+def test_a_folder_with_another_run_is_told_apart_before_data_are_read(fielding: Command) -> None:
+    assert fielding(*RUN, "--set", "method.name=global") == 0
+    missing = ("--set", "trace.file=none.npz")
+
+    line = fielding.refuses(*RUN, *missing)
+    assert line.startswith("error: out holds another run (trace.file was not given, now it is 'none.npz')")
+
+    line = fielding.refuses(*RUN)
+    assert "out holds another run (method.name was 'global', now it is 'fielding')" in line
+    assert line.endswith("name another folder with --out\n")
+
+
+def test_a_longer_run_is_pointed_to_the_models_of_the_shorter(fielding: Command) -> None:
+    assert fielding(*RUN) == 0
+
+    line = fielding.refuses(*RUN, "--resume", "--set", "rounds=7")
+
+    assert line.endswith("begin a run in another folder with --init-from out\n")
+    assert fielding("run", "small.toml", "--no-page", "--out", "longer", "--init-from", "out", "--set", "rounds=7") == 0
+
+
+def test_a_locked_folder_is_told_before_data_are_read(fielding: Command) -> None:
+    with closing(locked_folder(Path("out"))):
+        assert "another process is writing into out" in fielding.refuses(*RUN, "--set", "trace.file=none.npz")
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ("trace.interval=2d", "trace.interval is '2d', but it has no effect: a pool knows no times"),
+        ("trace.text=words", "trace.text is 'words', but it has no effect: digits is a known data set"),
+    ],
+)
+def test_a_key_that_changes_nothing_is_refused(fielding: Command, change: str, words: str) -> None:
+    assert fielding.refuses(*RUN, "--set", change).startswith(f"error: --set {change}: {words}")
+    assert [path.name for path in Path().iterdir()] == ["small.toml"]
+
+
+def test_a_mistake_in_the_file_names_the_file(fielding: Command) -> None:
+    Path("small.toml").write_text(CONFIG.replace("rounds = 6", "ruonds = 6"))
+
+    assert fielding.refuses(*RUN, "--set", "seed=2").startswith("error: small.toml: unknown key ruonds; did you mean")
+
+
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_a_signal_while_data_are_read_stops_at_once_and_leaves_nothing(
+    fielding: Command, monkeypatch: pytest.MonkeyPatch, number: signal.Signals, code: int
+) -> None:
+    def interrupted(*_: object, **__: object) -> None:
+        os.kill(os.getpid(), number)
+        pytest.fail("it went on")
+
+    monkeypatch.setattr("fielding.simulation.experiment.assembled", interrupted)
+
+    assert fielding("run", "small.toml", "--out", "runs/deep") == code
+    assert (fielding.out, fielding.err) == ("", "stopped before the first round; nothing was written\n")
+    assert [path.name for path in Path().iterdir()] == ["small.toml"]
+
+
+def test_a_second_signal_stops_within_the_round_and_says_how_to_go_on(
+    fielding: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert fielding(*RUN[:-1], "whole") == 0
+    train, calls = Workers.train, []
+
+    def interrupted(workers: Workers, work: LocalWork) -> Trained:
+        calls.append(work)
+        for _ in range(2 if len(calls) == 4 else 0):
+            os.kill(os.getpid(), signal.SIGINT)
+        return train(workers, work)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Workers, "train", interrupted)
+        assert fielding(*RUN) == 130
+
+    first, second = fielding.err.splitlines()
+    assert first == "stopping after this round; once more to stop now"
+    assert second == (
+        "stopped at once; what was committed is kept, go on with: fielding run small.toml --out out --resume"
+    )
+    assert load_run(newest_checkpoint(Path("out"))).round_index == 2
+    assert fielding(*RUN, "--resume") == 0
+    assert left_behind(Path("out")) == left_behind(Path("whole"))
 
 
 def test_a_complete_run_resumed_says_the_same_again(fielding: Command) -> None:
@@ -88,7 +190,7 @@ def test_resume_begins_where_there_is_nothing(fielding: Command) -> None:
     [
         ("seed=2", "seed was 1, now it is 2"),
         ("training.prox=0.5", "config.training.prox was 0.1, now it is 0.5"),
-        ("trace.interval=2d", "config.trace.interval was not given, now it is '2d'"),
+        ("trace.scenario=static", "config.trace.scenario was not given, now it is 'static'"),
         ("trace.share=0.1", "config.trace.share was not given, now it is 0.1"),
         ("method.name=global", "config.method.name was 'fielding', now it is 'global'"),
         ("rounds=7", "config.rounds was 6, now it is 7"),
@@ -151,7 +253,7 @@ def test_a_run_stopped_by_a_rule_is_complete(fielding: Command, rule: str, stopp
     [
         ("training.prx=1", "unknown key training.prx; did you mean training.prox?"),
         ("rounds=0", "rounds is 0; give a whole number from 1 to 100000000"),
-        ("trace.shares=0.5", "trace: unknown option of scenario 'places' 'shares'; did you mean 'share'?"),
+        ("trace.shares=0.5", "unknown key trace.shares; did you mean trace.share?"),
         ("coordinator.alpa=1", "unknown key coordinator.alpa; did you mean coordinator.alpha?"),
         ("trace.name=digit", "trace.name: unknown data set 'digit'; did you mean 'digits'?"),
         ("model.name=mlq", "model: unknown model 'mlq'; did you mean 'mlp'?"),
@@ -162,14 +264,16 @@ def test_a_run_stopped_by_a_rule_is_complete(fielding: Command, rule: str, stopp
 def test_a_mistake_in_the_config_is_one_line_and_nothing_is_written(fielding: Command, change: str, words: str) -> None:
     line = fielding.refuses(*RUN, "--set", change)
 
-    assert line.startswith(f"error: small.toml: {words}")
+    assert line.startswith(f"error: --set {change}: {words}")
     assert [path.name for path in Path().iterdir()] == ["small.toml"]
 
 
 def test_data_that_are_not_there_are_told_before_anything_is_written(fielding: Command) -> None:
-    line = fielding.refuses(*RUN, "--set", "trace.name=zephyr", "--set", "trace.data=none")
+    changes = ("trace.name=zephyr", "trace.data=none", "trace.samples=20")
+    line = fielding.refuses(*RUN, *(word for change in changes for word in ("--set", change)))
     assert "zephyr needs" in line
     assert "none" in line
+    assert "name the folder with FIELDING_DATA, trace.data in a config, or --data" in line
 
     assert "none.npz" in fielding.refuses(*RUN, "--set", "trace.file=none.npz")
     assert "none.csv" in fielding.refuses(*RUN, "--set", "clock.availability=none.csv")

@@ -63,6 +63,25 @@ def test_kill_9_costs_nothing_that_was_committed(config: Path, tmp_path: Path) -
     assert kill_until_done(config, tmp_path, seed=0, n_kills=4) == 4
 
 
+def test_kill_9_costs_a_torch_module_nothing(config: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("torch", reason="PyTorch is not installed")
+    monkeypatch.setenv("PYTHONPATH", str(ROOT))
+    # BatchNorm keeps statistics and counters, dropout draws numbers.
+    own = 'factory = "tests.training.modules:noisy"'
+    config.write_text(CONFIG.replace("hidden = 8", own))
+    run(config, tmp_path / "whole", page=False)
+    running = start_fielding(*run_arguments(config, tmp_path / "cut"), code=SLOW_DISK)
+    wait_for_round(tmp_path / "cut", 2, running)
+
+    running.kill()
+    running.communicate()
+    done = fielding(*run_arguments(config, tmp_path / "cut", "--resume"))
+
+    assert running.returncode == -signal.SIGKILL
+    assert done.returncode == 0, done.stderr
+    assert left_behind(tmp_path / "cut") == left_behind(tmp_path / "whole")
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", range(100, 105))
 def test_kill_9_many_times(config: Path, tmp_path: Path, seed: int) -> None:
@@ -135,7 +154,8 @@ def test_a_signal_ends_the_round_and_says_how_to_go_on(config: Path, tmp_path: P
     _, complaint = running.communicate()
 
     assert running.returncode == code
-    assert complaint.count("\n") == 1
+    assert complaint.startswith("stopping after this round; once more to stop now\nstopped after ")
+    assert complaint.count("\n") == 2
     assert not (cut / "summary.json").exists()
     command = shlex.split(complaint.partition("go on with: ")[2])
     assert command[:2] == ["fielding", "run"]

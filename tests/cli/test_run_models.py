@@ -61,9 +61,11 @@ def test_the_reports_of_a_run_replay_to_the_same_clusters(fielding: Command) -> 
     changes = ("--set", "rounds=18", "--set", "trace.clients=16", "--set", "trace.share=0.6")
     assert fielding(*RUN, *changes) == 0
 
-    assert fielding("replay", "out", "--out", "again", "--no-page", "--k-max", "2", "--seed", "1") == 0
+    assert fielding("replay", "out", "--out", "again", "--no-page") == 0
+    assert fielding.out.splitlines()[-1] == "rules: as in the run"
 
-    replayed = np.load("again/membership.npz", allow_pickle=False)
+    with np.load("again/membership.npz", allow_pickle=False) as stored:
+        replayed = dict(stored)
     logged = [json.loads(line) for line in Path("out/memberships.jsonl").read_text().splitlines()]
     now: dict[int, int] = {}
     by_round = {}
@@ -78,3 +80,26 @@ def test_the_reports_of_a_run_replay_to_the_same_clusters(fielding: Command) -> 
         told = dict(zip(replayed["client"][rows].tolist(), replayed["cluster"][rows].tolist(), strict=True))
         assert told == by_round[latest]
     assert len(set(now.values())) > 1
+
+
+def test_options_count_more_than_the_rules_of_a_run(fielding: Command) -> None:
+    assert fielding(*RUN, "--set", "coordinator.metric=js", "--set", "coordinator.tau=1/2") == 0
+
+    assert fielding("replay", "out", "--out", "again", "--no-page", "--k-max", "1", "--seed", "5") == 0
+
+    assert fielding.out.splitlines()[-1] == "rules: as in the run, except k-max, seed"
+    policy = json.loads(Path("again/manifest.json").read_text())["policy"]
+    assert (policy["metric"], policy["trigger"]["options"]["tau"]) == ("js", 0.5)
+    assert (policy["clusterer"]["k_max"], policy["seed"]) == (1, 5)
+    assert fielding("replay", "out", "--out", "same", "--no-page", "--json", "--metric", "l1") == 0
+    assert json.loads(Path("same/manifest.json").read_text())["policy"]["metric"] == "l1", (
+        "a default that is given counts"
+    )
+    assert json.loads(fielding.out)["n_steps"] > 0
+
+
+def test_a_replay_is_not_written_into_a_run(fielding: Command) -> None:
+    assert fielding(*RUN) == 0
+
+    for more in ((), ("--resume",)):
+        assert "out holds a run; name another folder" in fielding.refuses("replay", "out", "--out", "out", *more)

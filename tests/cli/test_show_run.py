@@ -8,6 +8,7 @@ import pytest
 
 from fielding.records.run_checkpoint import load_run
 from fielding.records.run_folder import newest_checkpoint
+from fielding.reporting.words import as_time
 from fielding.simulation.assembly import Own
 from fielding.simulation.experiment import Result, run
 from tests.cli.in_process import Command
@@ -44,7 +45,17 @@ def test_show_speaks_to_people_of_a_folder_and_of_a_checkpoint(command: Command,
     assert command("show", newest_checkpoint(Path("out"))) == 0
 
     assert command.out == of_folder
-    assert "n_clients   12" in of_folder
+    assert "n_clients  12\n" in of_folder
+    assert f"time       {as_time(result.checkpoint.time_s)} (simulated)\n" in of_folder
+    assert "none yet" not in of_folder
+
+
+def test_show_tells_the_cluster_of_a_client(command: Command, result: Result) -> None:
+    assert command("show", "out", "--client", "5") == 0
+    assert command.out.endswith(f"\nclient 5: cluster {result.cluster_of(5)}\n")
+
+    assert command("show", "out", "--client", "5", "--json") == 0
+    assert json.loads(command.out)["client"] == {"id": 5, "cluster": result.cluster_of(5)}
 
 
 def test_the_model_of_a_cluster_is_exported(command: Command, result: Result) -> None:
@@ -102,6 +113,7 @@ def test_an_exported_model_predicts_alike_in_torch(command: Command, result: Res
         (["--export", "m.safetensors", "--cluster", "0", "--client", "0"], "both --cluster and --client are given"),
         (["--export", "m.bin", "--cluster", "0"], "m.bin is no name for a model; end it with .safetensors"),
         (["--cluster", "0"], "name a file with --export"),
+        (["--client", "nobody"], "there is no client 'nobody'"),
     ],
 )
 def test_what_cannot_be_exported_is_told(command: Command, result: Result, arguments: list[str], words: str) -> None:
@@ -117,6 +129,8 @@ def test_a_client_that_never_had_data_gets_the_mean_of_all(command: Command, tmp
     assert command("show", "out", "--export", "m.safetensors", "--client", "3") == 0
 
     assert "the client has none yet" in command.out
+    assert "none yet        1\n" in command.out
+    assert "client 3: in no cluster yet\n" in command.out
 
 
 def test_a_damaged_checkpoint_and_a_folder_without_one_are_told(command: Command, result: Result) -> None:

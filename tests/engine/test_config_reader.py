@@ -13,10 +13,11 @@ from fielding.engine.config_reader import (
     config_keys,
     config_table,
     config_text,
+    located,
     read_config,
 )
 from fielding.engine.presets import PRESETS
-from fielding.errors import InputError
+from fielding.errors import InputError, OptionError
 from fielding.simulation.assembly import Own, assembled
 from fielding.traces.scenarios import SCENARIOS
 from tests.simulation.run_cases import small_pool, table
@@ -159,7 +160,7 @@ def test_a_misspelt_data_set_is_told_with_its_key(path: Path) -> None:
         ("sed = 1", "unknown key sed; did you mean seed?"),
         ("[trainning]\nprox = 1", "unknown key trainning; did you mean training?"),
         ("[training]\nlearning_rat = 1", "unknown key training.learning_rat; did you mean training.learning_rate?"),
-        ("learning_rate = 1", "unknown key learning_rate"),
+        ("learning_rate = 1", "unknown key learning_rate; did you mean training.learning_rate?"),
         ("zzz = 1", "unknown key zzz; see docs/config.md"),
         ("training = 5", "training is 5; it is a section, write [training]"),
         ("trace = [1, 2]", "trace is [1, 2]; it is a section, write [trace]"),
@@ -170,12 +171,17 @@ def test_a_misspelt_data_set_is_told_with_its_key(path: Path) -> None:
         (f"seed = {'9' * 400}", "seed is 99999"),
         ("[training]\nmomentum = 1", "training.momentum is 1; give a number from 0 to 0.9999"),
         ("[training]\nprox = nan", "training.prox is nan; give a number of at least 0"),
-        ("[trace]\nplacez = 3", "did you mean 'places'? Known: alpha, looks, places, share"),
+        ("[trace]\nplacez = 3", "unknown key trace.placez; did you mean trace.places?"),
         ('[trace]\nscenario = "static"\nshare = 0.5', "unknown option of scenario 'static' 'share'"),
         ('[trace]\nscenario = "natural"\nshare = 0.5', "unknown key trace.share; a natural trace has no options"),
         ("[trace]\nshare = 7", "trace: share is 7; give a number from 0 to 1"),
-        ("[trace]\noptions = {share = 0.5}", "unknown option of scenario 'places' 'options'"),
+        ("[trace]\noptions = {share = 0.5}", "unknown key trace.options"),
         ("[trace]\nwindow = 5\ngap = 6", "trace.window is 5; it must be at least trace.gap, which is 6"),
+        ("[trace]\ncleints = 3", "unknown key trace.cleints; did you mean trace.clients?"),
+        ("[trace]\nlearning_rate = 3", "unknown key trace.learning_rate; did you mean training.learning_rate?"),
+        ("[training]\nrounds = 5", "unknown key training.rounds; did you mean rounds (it stands before all sections)?"),
+        ("[trace.scenario]\nshare = 0.5", "trace.scenario is a table; give its name, and its options beside it"),
+        ("[coordinator.detector]\neps = 1", "coordinator.detector is a table; give its name"),
         ("[coordinator]\nalpa = 0.1", "unknown key coordinator.alpa; did you mean coordinator.alpha?"),
         ("[coordinator]\ndetektor = 1", "unknown key coordinator.detektor; did you mean coordinator.detector?"),
         ("[coordinator]\neps = 0.1", "coordinator: unknown option of drift test 'chi2' 'eps'"),
@@ -233,7 +239,26 @@ def test_a_file_that_cannot_be_read_is_named(tmp_path: Path) -> None:
 def test_a_change_that_makes_no_sense_is_refused(path: Path, change: str, words: str) -> None:
     path.write_text("seed = 1\n")
 
-    assert words in refusal(path, change)
+    line = refusal(path, change)
+
+    assert words in line
+    assert line.startswith("--set ")
+
+
+@pytest.mark.parametrize(
+    ("change", "line"),
+    [
+        ("model.name=mlq", "model: unknown model 'mlq'; did you mean 'mlp'?"),
+        ("trace.share=7", "trace: share is 7; give a number from 0 to 1"),
+        ("rounds=50", "rounds is 50, but the trace ends after 14 rounds"),
+        ("clock.profile=fast", "clock.profile: unknown device profile 'fast'"),
+    ],
+)
+def test_a_late_mistake_is_laid_to_the_change_that_it_speaks_of(path: Path, change: str, line: str) -> None:
+    others = ["seed=1", "trace.name=digits", "training.prox=7"]
+
+    assert str(located(OptionError(line), path, [*others, change])) == f"--set {change}: {line}"
+    assert str(located(OptionError(line), path, others)) == f"{path}: {line}"
 
 
 def test_changes_are_toml_values_or_plain_text() -> None:

@@ -171,7 +171,7 @@ def test_only_one_process_writes_at_a_time(folder: RunFolder) -> None:
 def test_a_run_is_not_begun_over_another(folder: RunFolder) -> None:
     folder.begin("")
 
-    with pytest.raises(InputError, match="holds a run already; continue it with --resume or name another folder"):
+    with pytest.raises(InputError, match=r"holds a run already; continue it with Start\(resume=True\) or name another"):
         folder.begin("")
 
 

@@ -3,7 +3,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from fielding.errors import InputError
-from fielding.reporting.comparison import comparison, comparison_table, difference_words
+from fielding.reporting.comparison import comparison, comparison_table, difference_words, target_words
 
 if TYPE_CHECKING:
     from fielding._typing import Json
@@ -22,20 +22,20 @@ def run_of(*accuracies: float) -> list[dict[str, "Json"]]:
 
 @pytest.fixture
 def summary() -> dict[str, "Json"]:
-    ours = [run_of(0.5, 0.75, 1.0), run_of(0.25, 0.5, 0.0)]
-    theirs = [run_of(0.25, 0.25, 0.25), run_of(0.0, 0.0, 0.75)]
+    ours = [run_of(0.25, 0.5, 0.75, 0.75), run_of(0.75, 0.25, 0.75, 0.25)]
+    theirs = [run_of(0.0, 0.0, 0.25, 0.25), run_of(0.0, 0.5, 0.25, 0.75)]
     return comparison({"fielding": ours, "global": theirs}, [1, 2])
 
 
 def test_differences_are_taken_seed_by_seed(summary: dict[str, "Json"]) -> None:
     difference = summary["paired"]["fielding"]["final_accuracy"]  # type: ignore[call-overload, index]
 
-    assert difference["per_seed"] == [0.75 - 0.25, 0.25 - 0.25]  # type: ignore[call-overload, index]
+    assert difference["per_seed"] == [0.75 - 0.25, 0.5 - 0.5]  # type: ignore[call-overload, index]
     assert difference["mean"] == 0.25  # type: ignore[call-overload, index]
 
 
 def test_the_target_is_the_global_models_accuracy_on_the_same_seed(summary: dict[str, "Json"]) -> None:
-    assert summary["target_accuracy"]["per_seed"] == [0.25, 0.25]  # type: ignore[call-overload, index]
+    assert summary["target_accuracy"]["per_seed"] == [0.25, 0.5]  # type: ignore[call-overload, index]
     ours = summary["methods"]["fielding"]["rounds_to_target"]  # type: ignore[call-overload, index]
     assert ours == {"mean": 1.0, "ci95": None, "per_seed": [1.0, None], "n_reached": 1}
 
@@ -44,10 +44,28 @@ def test_the_table_tells_who_never_got_there(summary: dict[str, "Json"]) -> None
     table = {row[0]: row[1:] for row in comparison_table(summary)}
 
     assert table[""] == ["fielding", "global"]
-    assert table["rounds to target"] == ["1 (1 of 2)", "2"]
-    assert table["simulated hours to target"] == ["1.00 (1 of 2)", "2.00"]
-    assert table["sent to clients"] == ["6.0 MB", "6.0 MB"]
-    assert table["moves one by one"] == ["6.0", "6.0"]
+    # In rounds 3 and 4 the global model's curves come to stay, one of them after a first visit in round 2.
+    assert table["rounds until it stays above the global model's final accuracy"] == ["1 (1 of 2)", "4"]
+    assert table["rounds until it is first above it"] == ["1", "2"]
+    assert table["simulated hours until it stays above it"] == ["1.00 (1 of 2)", "3.50"]
+    assert table["simulated hours until it is first above it"] == ["1.00", "2.50"]
+    assert table["sent to clients"] == ["8.0 MB", "8.0 MB"]
+    assert "(0.375 on average)" in target_words(summary)
+
+
+def test_counts_are_whole_and_a_method_without_clusters_has_none() -> None:
+    alone = [{**row, "n_reports": 0, "n_moved": 0, "reclustered": False, "n_clusters": 1} for row in run_of(0.5, 0.5)]
+
+    table = {
+        row[0]: row[1:] for row in comparison_table(comparison({"ours": [run_of(0.5, 0.5)], "global": [alone]}, [1]))
+    }
+
+    assert table["moves one by one"] == ["4", "-"]
+    assert table["re-clusterings of all"] == ["1", "-"]
+
+
+def test_the_comparison_tells_what_final_figures_are_means_over(summary: dict[str, "Json"]) -> None:
+    assert (summary["final_from_round"], summary["n_final_evaluations"]) == (2, 2)
 
 
 @pytest.mark.parametrize(

@@ -11,6 +11,8 @@ if TYPE_CHECKING:
 
     from playwright.sync_api import Page
 
+NARROW = 400
+WIDTHS = ("scrollWidth", "clientWidth")
 EVIL = "<script>document.title='taken'</script>"
 
 
@@ -71,3 +73,44 @@ def test_the_page_fits_phones_and_both_color_schemes(page: "Page", tmp_path: "Pa
     assert page.evaluate("document.documentElement.scrollWidth") <= width
     background = page.evaluate("getComputedStyle(document.body).backgroundColor")
     assert (background == "rgb(13, 17, 23)") == (scheme == "dark")
+
+
+@pytest.mark.browser
+def test_cells_of_many_words_wrap_on_a_phone_and_nothing_is_cut(page: "Page", tmp_path: "Path") -> None:
+    row = ["a figure with a long name", "some of these words", "and more of these words", "and many more of them"]
+    html = page_html("", "", cards=[], sections=[Section(title="", table=[row, row])])
+    (tmp_path / "page.html").write_text(html)
+
+    page.set_viewport_size({"width": NARROW, "height": 900})
+    page.goto((tmp_path / "page.html").as_uri())
+
+    scrolled, shown = (page.evaluate(f"document.querySelector('.scroll').{name}") for name in WIDTHS)
+    assert scrolled == shown
+
+
+@pytest.mark.browser
+def test_a_table_that_is_wider_than_a_phone_casts_a_shadow_where_it_goes_on(page: "Page", tmp_path: "Path") -> None:
+    words = ["unbreakable" * 2] * 4
+    html = page_html("", "", cards=[], sections=[Section(title="", table=[words, *[words] * 9])])
+    (tmp_path / "page.html").write_text(html)
+
+    page.set_viewport_size({"width": NARROW, "height": 900})
+    page.goto((tmp_path / "page.html").as_uri())
+
+    scrolled, shown = (page.evaluate(f"document.querySelector('.scroll').{name}") for name in WIDTHS)
+    assert scrolled > shown
+    assert page.evaluate("document.documentElement.scrollWidth") <= NARROW
+    assert edge_darkness(page) > 20
+    page.evaluate("document.querySelector('.scroll').scrollLeft = 10000")
+    assert edge_darkness(page) < 5
+
+
+def edge_darkness(page: "Page") -> int:
+    """Return how much darker than the paper the right edge of a table is, between its words."""
+    from io import BytesIO
+
+    from PIL import Image
+
+    image = Image.open(BytesIO(page.locator(".scroll").screenshot())).convert("L")
+    column = [int(image.getpixel((image.width - 2, at))) for at in range(image.height)]  # type: ignore[arg-type]
+    return 255 - sorted(column)[-len(column) // 4]

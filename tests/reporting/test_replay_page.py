@@ -40,6 +40,15 @@ def test_the_stack_of_clusters_adds_up_to_the_active_clients(rows: list[dict[str
         assert sum(layer["y"][at] for layer in stack) == row["n_active"]
 
 
+def test_the_last_step_of_the_stack_is_as_wide_as_the_one_before(rows: list[dict[str, "Json"]]) -> None:
+    spread = [{**row, "step": 3 * int(str(row["step"]))} for row in rows]
+
+    assert sizes_figure(spread).data[0].x == (0, 3, 6, 9, 12, 15)
+    assert sizes_figure(spread).data[0].y[-1] == sizes_figure(spread).data[0].y[-2]
+    assert sizes_figure(rows[:1]).data[0].x == (0, 1)
+    assert len(sizes_figure([]).data) == 0
+
+
 @pytest.mark.browser
 def test_the_page_draws_all_four_figures_without_a_network(
     page: "Page", tmp_path: "Path", rows: list[dict[str, "Json"]]
@@ -54,4 +63,5 @@ def test_the_page_draws_all_four_figures_without_a_network(
 
     assert page.locator("section").count() == 5
     assert "a <b>file</b>.npz" in page.locator("p").first.inner_text()
+    assert "20 to join, the others when data drifted" in page.locator(".card").nth(1).inner_text()
     assert page.locator(".card").first.inner_text().split("\n")[:2] == ["clients", "20"]

@@ -60,7 +60,9 @@ def test_the_page_of_a_real_run_tells_what_its_logs_tell(clustered: Path) -> Non
     text = body(run_page(clustered))
 
     assert f"<b>{summary['final_accuracy']:.3f}</b>" in text
-    assert f"<b>{summary['n_reports']}</b>" in text
+    assert f"<b>{summary['n_reports'] - 12}</b><span>besides 12 first reports, to join</span>" in text
+    assert "mean over the 3 evaluations since round 7" in text
+    assert "warning" not in text
     for title in ("Clusters over time", "Reports and moves", "Do the clusters match the truth?", "How clients fare"):
         assert title in text
     assert "<td>training.local_steps</td><td>2</td>" in text
@@ -99,7 +101,34 @@ def test_a_run_of_one_round_shows_its_one_point(tmp_path: Path) -> None:
 def test_a_run_in_which_nobody_was_tested_says_so(tmp_path: Path) -> None:
     folder = write_run(tmp_path, [round_line(0, **evaluated(None)), round_line(1, train_loss=None)])
 
-    assert "No client was tested" in body(run_page(folder))
+    text = body(run_page(folder))
+
+    assert "No client was tested" in text
+    assert "<span>final accuracy</span><b>none</b><span>no client had test samples</span>" in text
+    assert "final figures" not in text
+
+
+def test_a_run_whose_training_diverged_warns(tmp_path: Path) -> None:
+    folder = write_run(tmp_path, [round_line(at, n_failed=1, **evaluated(0.5)) for at in range(2)])
+
+    assert '<div class="card warning"><span>training diverged</span><b>2 of 6</b>' in body(run_page(folder))
+
+
+def test_agreement_is_left_out_where_there_is_one_cluster(tmp_path: Path) -> None:
+    events: list[dict[str, Json]] = [{"round": 0, "shift": None, "fired": False}]
+    one = write_run(tmp_path / "one", [round_line(0, **(evaluated(0.5) | {"n_clusters": 1}))], events=events)
+    two = write_run(tmp_path / "two", [round_line(0, **evaluated(0.5))], events=events)
+
+    assert "Clusters over time" in body(run_page(one))
+    assert "Do the clusters match the truth?" not in body(run_page(one))
+    assert "Do the clusters match the truth?" in body(run_page(two))
+
+
+def test_words_and_drawing_agree_that_marks_are_dashed(clustered: Path) -> None:
+    marks = accuracy_figure(read_run(clustered)).layout.shapes
+
+    assert {mark.line.dash for mark in marks} == {"5px,4px"}
+    assert "Gray dashed lines: new samples arrive." in body(run_page(clustered))
 
 
 def test_without_a_checkpoint_costs_are_told_in_one_sum(tmp_path: Path) -> None:
@@ -133,7 +162,7 @@ def test_the_stack_adds_up_to_all_clients_and_small_clusters_share_a_layer(tmp_p
     layers = traces(sizes_figure(read_run(folder)))
 
     assert len(layers) == MOST_CLUSTERS + 1
-    assert layers[0]["x"] == [0, 5, 8]
+    assert layers[0]["x"] == [0, 5, 9]
     assert [sum(layer["y"][at] for layer in layers) for at in range(3)] == [60, 60, 60]
 
 

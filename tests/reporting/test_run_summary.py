@@ -2,7 +2,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from fielding.reporting.run_summary import final_mean, largest_dip, reached, run_summary
+from fielding.reporting.run_summary import final_mean, final_words, first_crossing, largest_dip, reached, run_summary
 
 if TYPE_CHECKING:
     from fielding._typing import Json
@@ -19,11 +19,46 @@ def test_final_figures_are_means_over_the_last_tenth_not_the_best() -> None:
     assert final_mean(rounds([0.99, *[0.5] * 89, *[0.6] * 10])) == pytest.approx(0.6)
 
 
-def test_final_figures_need_five_evaluations_even_if_those_are_old() -> None:
-    assert final_mean(rounds([0.1, 0.2, 0.3, 0.4, 0.5, 0.6, *[None] * 94])) == pytest.approx(0.4)
-    assert final_mean(rounds([0.1, None])) == 0.1
+def test_final_figures_need_five_evaluations_of_the_second_half() -> None:
+    every_tenth = [at / 100 if at % 10 == 0 else None for at in range(100)]
+
+    assert final_mean(rounds(every_tenth)) == pytest.approx(0.7)  # 50, 60, 70, 80, 90
+
+
+def test_final_figures_have_nothing_from_the_first_half_even_if_few_are_left() -> None:
+    assert final_mean(rounds([0.1, 0.2, 0.3, 0.5, 0.7, 0.9])) == pytest.approx(0.7)
+    assert final_mean(rounds([0.1, 0.2, 0.9])) == 0.9  # the middle round is half in the first half
+
+
+def test_without_an_evaluation_in_the_second_half_the_last_one_counts() -> None:
+    assert final_mean(rounds([0.1, 0.2, 0.3, 0.4, 0.5, 0.6, *[None] * 94])) == 0.6
+    assert final_mean(rounds([0.1])) == 0.1
     assert final_mean(rounds([None, None])) is None
     assert final_mean([]) is None
+
+
+def test_the_summary_tells_what_the_final_figures_are_means_over() -> None:
+    summary = run_summary(rounds([0.1, None, 0.3, None, 0.5, None, 0.7, None]), (), gap=1)
+
+    assert (summary["final_from_round"], summary["n_final_evaluations"]) == (4, 2)
+    assert summary["final_accuracy"] == pytest.approx(0.6)
+    assert final_words(summary) == "mean over the 2 evaluations since round 4"
+
+
+def test_failed_trainings_are_counted_among_all() -> None:
+    rows = [{**row, "n_participants": 3, "n_failed": at} for at, row in enumerate(rounds([0.1, 0.2, 0.3]))]
+
+    summary = run_summary(rows, (), gap=1)
+
+    assert (summary["n_failed"], summary["n_trained"]) == (3, 12)
+
+
+def test_first_reports_are_told_apart_from_those_of_drift() -> None:
+    rows = [{**row, "n_reports": 3} for row in rounds([0.1, 0.2])]
+
+    summary = run_summary(rows, [{"joined": ["ann", "bob", "cid"]}, {"joined": ["dan"]}], gap=1)
+
+    assert (summary["n_reports"], summary["n_first_reports"]) == (6, 4)
 
 
 def test_a_dip_is_the_largest_fall_within_a_gap_after_a_re_clustering() -> None:
@@ -56,5 +91,17 @@ def test_a_target_is_reached_where_the_curve_comes_to_stay(
     assert (row and row["round"]) == expected
 
 
+@pytest.mark.parametrize(("accuracies", "expected"), [([0.9, 0.1, 0.8], 0), ([None, 0.8, 0.1], 1), ([0.1], None)])
+def test_a_target_is_crossed_where_the_curve_first_is_there(
+    accuracies: list[float | None], expected: int | None
+) -> None:
+    row = first_crossing(rounds(accuracies), 0.8)
+
+    assert (row and row["round"]) == expected
+
+
 def test_a_run_without_rounds_has_a_summary() -> None:
-    assert run_summary([], (), gap=1)["final_accuracy"] is None
+    summary = run_summary([], (), gap=1)
+
+    assert summary["final_accuracy"] is None
+    assert (summary["final_from_round"], summary["n_final_evaluations"]) == (None, 0)

@@ -54,6 +54,7 @@ def test_every_method_runs_on_every_seed_and_is_held_against_the_global_model(wh
     ours, theirs = (summary["methods"][method]["final_accuracy"]["per_seed"] for method in METHODS)
     gains = [one - other for one, other in zip(ours, theirs, strict=True)]
     assert summary["paired"]["fielding"]["final_accuracy"]["per_seed"] == gains
+    assert summary["final_from_round"] == finals[0]["final_from_round"] == 5
     assert sorted(path.parent.name for path in whole.glob("*/report.html")) == ["fielding-1", "global-1"]
 
 
@@ -137,5 +138,7 @@ def test_the_page_draws_its_figures_without_a_network(page: "Page", whole: Path,
 
     assert page.title() == "Do clusters pay off while clients move?"
     assert page.locator(".js-plotly-plot").count() == page.locator(DRAWN).count() == 5
-    assert "fielding - global" in page.locator("body").inner_text()
+    said = page.locator("body").inner_text()
+    assert "fielding - global" in said
+    assert "Final: mean over the 2 evaluations since round 5. Above: not below the global model's final" in said
     assert page.evaluate("document.documentElement.scrollWidth") <= 400

@@ -1,3 +1,5 @@
+import threading
+
 import numpy as np
 import numpy.typing as npt
 import pytest
@@ -99,3 +101,22 @@ def test_nobody_to_train_gives_nothing() -> None:
     )
 
     assert workers.train(work).models.shape == (0, trainer.layout.size)
+
+
+@pytest.mark.parametrize("n_workers", [1, 3])
+def test_progress_is_told_by_calls_and_from_the_calling_thread(n_workers: int) -> None:
+    trainer = dense(LARGE)
+    workers, told, threads = Workers(trainer, n_workers), list[tuple[int, int]](), set[int]()
+
+    def on_trained(done: int, total: int) -> None:
+        told.append((done, total))
+        threads.add(threading.get_ident())
+
+    workers.on_trained = on_trained
+    work = work_for(trainer)
+    workers.train(work)
+    workers.close()
+
+    n_tasks = work.start.size
+    assert told == [(min(done, n_tasks), n_tasks) for done in range(2, n_tasks + 2, 2)]
+    assert threads == {threading.get_ident()}

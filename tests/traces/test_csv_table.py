@@ -107,3 +107,17 @@ def test_a_column_that_stands_twice_is_refused(tmp_path: Path) -> None:
 
     with pytest.raises(FileFormatError, match="has 2 columns 'time'; rename all but one"):
         table.position("time")
+
+
+@pytest.mark.parametrize("mark", [";", "\t"])
+def test_semicolons_and_tabs_separate_cells_where_the_header_has_no_comma(tmp_path: Path, mark: str) -> None:
+    path = write(tmp_path, f'"a"{mark}b\n1,5{mark}"x{mark}y"\n')
+
+    assert open_table(path).header == ("a", "b")
+    assert rows_of(path) == [["1,5", f"x{mark}y"]]
+    with pytest.raises(FileFormatError, match=r"1 cells but the header has 2; quote cells that hold"):
+        rows_of(write(tmp_path, f"a{mark}b\n1,5\n"))
+
+
+def test_a_comma_in_the_header_counts_more_than_other_marks(tmp_path: Path) -> None:
+    assert rows_of(write(tmp_path, "a,b;c\n1,2;3\n")) == [["1", "2;3"]]

@@ -61,6 +61,17 @@ def test_a_folder_without_images_is_refused(tmp_path: Path) -> None:
         find_images(tmp_path / "gone")
 
 
+def test_images_that_lie_directly_in_a_folder_are_counted(tmp_path: Path) -> None:
+    for name in ("a.png", "b.png"):
+        paint(tmp_path / name)
+    (tmp_path / "notes.txt").write_text("x")
+
+    with pytest.raises(
+        FileFormatError, match=r"2 images lie directly in .*; put them into one folder per class, or list"
+    ):
+        find_images(tmp_path)
+
+
 def write_index(folder: Path, content: str) -> Path:
     path = folder / "index.csv"
     path.write_text(content, encoding="utf-8")

@@ -77,6 +77,8 @@ def test_range_of_numbers_is_what_they_take_up_after_scaling() -> None:
 
     assert feature_range(one_label_pool(x, Scaling(shift=2.0, factor=0.5))) == (0.0, 4.0)
     assert feature_range(one_label_pool(x, Scaling(factor=-1.0))) == (-10.0, -2.0)
+    own = Scaling(shift=np.zeros(x.shape[1:]), factor=np.full(x.shape[1:], -1.0))
+    assert feature_range(one_label_pool(x, own)) == (-10.0, -2.0)
 
 
 @pytest.mark.parametrize("shape", [(4, 9, 7), (2, 8, 8, 3), (1, 1, 5), (3, 2, 2)])

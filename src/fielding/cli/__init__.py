@@ -1,5 +1,16 @@
 """The `fielding` command: parse, call, print."""
 
-from fielding.cli.app import app, main
+import sys
 
-__all__ = ["app", "main"]
+__all__ = ["main"]
+
+
+def main() -> None:
+    """Run the command line; a Ctrl-C while it is still being imported is one line, too."""
+    try:
+        from fielding.cli.app import main as _main
+
+        _main()
+    except KeyboardInterrupt:
+        sys.stderr.write("stopped\n")
+        sys.exit(130)

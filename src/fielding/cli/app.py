@@ -7,7 +7,7 @@ import typer
 
 from fielding._version import __version__
 from fielding.cli.bench import bench_app
-from fielding.cli.console import complain
+from fielding.cli.console import complain, tell
 from fielding.cli.data import data_app
 from fielding.cli.demo import demo
 from fielding.cli.replay import replay
@@ -19,6 +19,7 @@ app = typer.Typer(
     name="fielding",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
+    rich_markup_mode="markdown",  # else the lines of a docstring are broken where its source is
     context_settings={"help_option_names": ["-h", "--help"]},
     help="Clustered federated learning that keeps its clusters right while the clients' data drift.",
     epilog="Exit codes: 0 done, 1 failed, 2 wrong use or input, 130 or 143 after a signal.",
@@ -57,5 +58,5 @@ def main() -> None:
         complain(str(error) or type(error).__name__)
         sys.exit(1)
     except KeyboardInterrupt:
-        complain("interrupted")
+        tell("stopped")
         sys.exit(130)

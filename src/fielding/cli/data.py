@@ -1,25 +1,26 @@
 """`fielding data`: what a file holds, and how to turn it into a trace or into reports."""
 
+import math
 from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from fielding.cli.console import counting, progress_bar, say, say_json
-from fielding.cli.data_catalog import fetch, list_data
+from fielding.cli.console import say, say_json
+from fielding.cli.data_catalog import DataFolder, fetch, list_data
 from fielding.cli.description import say_description
+from fielding.cli.inspected import is_reports, known_samples, known_set, own_samples, read_trace_with_progress
 from fielding.cli.options import JsonOutput, KindOption, MetricOption, Quiet
 from fielding.client.drift import DRIFT_TESTS, drift_test_named
 from fielding.records.report_file import read_reports, write_reports
 from fielding.reporting.words import plain
-from fielding.traces.csv_table import open_table
+from fielding.traces.catalog import Narrowing, NaturalDefaults
 from fielding.traces.hashing import TEXT_FEATURES
 from fielding.traces.histograms import WindowPlan, report_stream
-from fielding.traces.importers import Columns, feature_names, import_trace
-from fielding.traces.intervals import parse_span
-from fielding.traces.npz_file import array_names
-from fielding.traces.trace import Trace, write_trace
+from fielding.traces.importers import Columns, feature_names
+from fielding.traces.statistics import PoolDescription
+from fielding.traces.trace import write_trace
 
 data_app = typer.Typer(help="Look at data, import traces, turn traces into reports.", no_args_is_help=True)
 
@@ -38,54 +39,62 @@ MostActive = Annotated[int | None, typer.Option("--clients", help="Keep only the
 IntervalOption = Annotated[str, typer.Option("--interval", help="Real time between arrivals: 6h, 1d, month, ...")]
 Gap = Annotated[int, typer.Option(help="Rounds between arrivals.")]
 Window = Annotated[int, typer.Option(help="Rounds that a sample stays visible.")]
+UsualInterval = Annotated[
+    str | None,
+    typer.Option(
+        "--interval", help="Time between which drift is measured: 6h, month, ...; 1d, or what suits a known set."
+    ),
+]
+UsualAlign = Annotated[
+    str | None,
+    typer.Option("--align", help="calendar (real dates) or client (each one's own start); as suits the data."),
+]
 AlignOption = Annotated[str, typer.Option("--align", help="calendar (real dates) or client (each one's own start).")]
 Detector = Annotated[str, typer.Option(help=f"When a client reports: {', '.join(DRIFT_TESTS)}.")]
 
 
-def read_trace_with_progress(source: Path, columns: Columns, *, quiet: bool) -> Trace:
-    """Read a trace, showing the rows read so far."""
-    with progress_bar(f"reading {source.name}", None, quiet=quiet) as advance:
-        return import_trace(source, columns, on_rows=counting(advance))
-
-
-def narrowed(trace: Trace, last: str | None, clients: int | None) -> Trace:
-    """Return the part of a trace that was asked for."""
-    trace = trace if last is None else trace.last(parse_span(last))
-    return trace if clients is None else trace.most_active(clients)
-
-
 @data_app.command()
 def info(
-    file: Source,
+    file: Annotated[Path, typer.Argument(help="A .npz or .csv[.gz] file, a folder of images, or a known data set.")],
     client: ClientColumn = "client",
     time: TimeColumn = "time",
     label: LabelColumn = "label",
     count: CountColumn = None,
     last: Last = None,
     clients: MostActive = None,
-    interval: IntervalOption = "1d",
+    interval: UsualInterval = None,
     window: Annotated[int, typer.Option(help="Intervals that a histogram sums up, for delta and Delta.")] = 1,
-    align: AlignOption = "calendar",
+    align: UsualAlign = None,
     metric: MetricOption = "l1",
     kind: KindOption = "histogram",
+    data: DataFolder = None,
     as_json: JsonOutput = False,
     quiet: Quiet = False,
 ) -> None:
-    """Tell what a trace or a file of reports holds, and how much it drifts beyond sampling noise.
+    """Tell what a file, a folder of images or a known data set holds, and whether it drifts beyond sampling noise.
 
     For a trace: rows, clients, classes, span; the L1 distance between a client's label shares of consecutive
     intervals and what sampling alone would give. Then, for its windowed histograms or for the reports in the file: the
-    largest step of one client (delta) and the largest distance within the clusters of the first step (Delta).
+    largest step of one client (delta) and the largest distance within the clusters of the first step (Delta). For
+    samples without clients and times: how many, their shape, and how many of each class.
     """
     from fielding.engine.inspection import inspect_reports, inspect_trace
 
-    if is_reports(file):
+    entry = known_set(file)
+    if entry is None and is_reports(file):
         say_description(asdict(inspect_reports(read_reports(file, kind), metric)), as_json=as_json)
         return
-    columns = Columns(client=client, time=time, label=label, count=count)
-    trace = narrowed(read_trace_with_progress(file, columns, quiet=quiet), last, clients)
-    plan = WindowPlan(interval=interval, gap=1, window=window, align=align)
-    say_description(asdict(inspect_trace(trace, plan, metric)), as_json=as_json)
+    columns, part = Columns(client=client, time=time, label=label, count=count), Narrowing(last=last, clients=clients)
+    if entry is not None:
+        samples = known_samples(entry, part, folder=data, quiet=quiet)
+    else:
+        samples = own_samples(file, columns, part, quiet=quiet)
+    if isinstance(samples, PoolDescription):
+        say_description({"pool": asdict(samples)}, as_json=as_json)
+        return
+    usual = (entry and entry.defaults) or NaturalDefaults()
+    plan = WindowPlan(interval=interval or usual.interval, gap=1, window=window, align=align or usual.align)
+    say_description(asdict(inspect_trace(samples, plan, metric)), as_json=as_json)
 
 
 @data_app.command("import")
@@ -115,7 +124,7 @@ def import_file(
         client=client, time=time, label=label, count=count, text=text, n_text_features=text_features,
         features=feature_names(features),
     )  # fmt: skip
-    trace = narrowed(read_trace_with_progress(file, columns, quiet=quiet), last, clients)
+    trace = Narrowing(last=last, clients=clients).apply(read_trace_with_progress(file, columns, quiet=quiet))
     written: dict[str, int | str] = {"file": str(out), "clients": len(trace.client_ids), "classes": len(trace.classes)}
     if reports:
         plan = WindowPlan(interval=interval, gap=gap, window=window, align=align)
@@ -125,17 +134,11 @@ def import_file(
     else:
         write_trace(trace, out)
         written |= {"rows": trace.n_rows}
+        written |= {} if trace.x is None else {"features": math.prod(trace.x.shape[1:])}
     if as_json:
         say_json(written)
     elif not quiet:
         say(plain(written))
-
-
-def is_reports(file: Path) -> bool:
-    """Return whether a file holds reports rather than a trace, by the names of its columns."""
-    is_npz = file.suffix == ".npz"
-    names = array_names(file, ["client", "time", "y"]) if is_npz else open_table(file).header
-    return "representation" in names or ("step" in names and "client" in names)
 
 
 data_app.command("list")(list_data)

@@ -1,12 +1,13 @@
 """`fielding demo`: Fielding and one global model on digits whose clients move between places."""
 
+import shlex
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from fielding.cli.console import Bar, complain, counting, progress_bar, say, say_json, say_table
+from fielding.cli.console import Bar, counting, progress_bar, say, say_json, say_table, tell
 from fielding.cli.options import JsonOutput, Quiet
 from fielding.cli.stopping import StopRequest, stop_on_signal
 
@@ -26,32 +27,42 @@ def demo(
     rounds three in ten move. Writes a run folder per method and seed, summary.json and report.html. After Ctrl-C, the
     same command goes on where it stopped.
     """
-    from fielding.reporting.comparison import comparison_table, difference_words
+    from fielding.reporting.comparison import comparison_table, difference_words, target_words
     from fielding.simulation.demo import METHODS, N_ROUNDS, run_demo
 
+    again = ["fielding", "demo", "--out", str(out), "--seeds", str(seeds)]
     total = seeds * len(METHODS) * N_ROUNDS
-    with stop_on_signal() as stop, progress_bar("preparing", total, quiet=quiet) as bar:
-        summary = run_demo(out, seeds, watch=watcher(bar, stop))
+    with (
+        stop_on_signal("round", is_stepping=False) as stop,
+        progress_bar("reading digits", total, quiet=quiet) as bar,
+    ):
+        try:
+            summary = run_demo(out, seeds, watch=watcher(bar, stop, total))
+        except KeyboardInterrupt:
+            summary = None
     if summary is None:
-        complain(f"stopped; the same command goes on: fielding demo --out {out} --seeds {seeds}")
+        tell(f"stopped; the same command goes on: {shlex.join(again)}")
         raise typer.Exit(stop.exit_code)
     if as_json:
         say_json(summary)
     elif not quiet:
         title = f"Clients that move between places: means over {seeds} seeds with 95 % intervals"
         say_table(title, comparison_table(summary))
+        say(target_words(summary))
         say(difference_words(summary, METHODS[0]))
         say(f"results: {out}")
         say(f"page:    {out / 'report.html'}")
 
 
-def watcher(bar: Bar, stop: StopRequest) -> Callable[["Progress"], bool]:
+def watcher(bar: Bar, stop: StopRequest, n_rounds: int) -> Callable[["Progress"], bool]:
     """Return what is called after each round: it moves the bar and tells whether to go on."""
     count = counting(bar.advance)
 
     def watch(progress: "Progress") -> bool:
+        stop.is_stepping = True
         accuracy = "-" if progress.accuracy is None else f"{progress.accuracy:.3f}"
-        bar.describe(f"{progress.method}, seed {progress.seed}: accuracy {accuracy}")
+        place = "" if bar.is_live else f"round {progress.n_rounds} of {n_rounds}, "  # the bar itself shows it
+        bar.describe(f"{place}{progress.method}, seed {progress.seed}, accuracy {accuracy}")
         count(progress.n_rounds)
         return stop.received is None
 

@@ -1,12 +1,12 @@
 """`fielding replay`: what the coordinator would have done with recorded reports."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 from fielding._typing import Json
-from fielding.cli.console import complain, counting, progress_bar, say, say_json, say_table
+from fielding.cli.console import counting, progress_bar, say, say_json, say_table, tell
 from fielding.cli.options import (
     DeltaStep,
     Hysteresis,
@@ -26,16 +26,18 @@ from fielding.cli.options import (
 )
 from fielding.cli.stopping import stop_on_signal
 from fielding.coordinator.policy import Policy
+from fielding.distance import Kind
 from fielding.engine.replay import Origin, run_replay
 from fielding.records.digest import file_digest, stream_digest
 from fielding.records.replay_row import ReplayRow
 from fielding.records.report_file import read_reports
-from fielding.records.run_folder import run_reports
+from fielding.records.run_folder import CONFIG, run_reports, stored_manifest
 from fielding.reporting.words import plain
 from fielding.traces.reports import ReportStream
 
 
 def replay(
+    context: typer.Context,
     reports: Annotated[
         Path, typer.Argument(help="Reports: .npz with step, client, representation; .csv[.gz]; or a run.")
     ],
@@ -61,23 +63,66 @@ def replay(
 ) -> None:
     """Replay recorded reports through the coordinator and write down every decision.
 
+    The reports of a run are replayed by the rules of that run; options that are given count instead of them.
     Writes decisions.jsonl (a line per step), events.jsonl (who reported, moved, joined, fell silent), membership.npz
     (the cluster of every client at every step), summary.json, coordinator.ckpt and report.html.
     """
-    policy = policy_from_options(
-        kind=kind, metric=metric, trigger=trigger, tau=tau, reference=reference, delta_step=delta_step, k_max=k_max,
-        partitioner=partitioner, hysteresis=hysteresis, warm_start=warm_start, inherit=inherit, seed=seed,
-    )  # fmt: skip
-    if reports.is_dir():
-        stream = run_reports(reports, policy.kind)
-        digest = stream_digest(stream)
-    else:
-        with progress_bar(f"reading {reports.name}", None, quiet=quiet) as bar:
-            stream = read_reports(reports, kind=policy.kind, on_rows=counting(bar))
-        digest = file_digest(reports)
+    options = {
+        "kind": kind, "metric": metric, "trigger": trigger, "tau": tau, "reference": reference,
+        "delta_step": delta_step, "k_max": k_max, "partitioner": partitioner, "hysteresis": hysteresis,
+        "warm_start": warm_start, "inherit": inherit, "seed": seed,
+    }  # fmt: skip
+    given = {name: options[name] for name in options if _is_given(context, name)}
+    of_run = run_options(reports) if (reports / CONFIG).is_file() else {}
+    policy = policy_from_options(**{**options, **of_run, **given})
+    stream, digest = _read(reports, policy.kind, quiet=quiet)
     origin = Origin(source=reports.name, digest=digest, resume=resume, page=page)
     summary = watched_replay(stream, policy, out, origin=origin, quiet=quiet)
     say_summary(summary, out, as_json=as_json, quiet=quiet)
+    if of_run and not (as_json or quiet):
+        changed = ", ".join(name.replace("_", "-") for name in given)
+        say("rules: as in the run" + (f", except {changed}" if changed else ""))
+
+
+def _read(reports: Path, kind: Kind, *, quiet: bool) -> tuple[ReportStream, str]:
+    """Return the reports of a run or of a file, and what tells them from others."""
+    if reports.is_dir():
+        stream = run_reports(reports, kind)
+        return stream, stream_digest(stream)
+    with progress_bar(f"reading {reports.name}", None, quiet=quiet) as bar:
+        stream = read_reports(reports, kind=kind, on_rows=counting(bar))
+    return stream, file_digest(reports)
+
+
+def _is_given(context: typer.Context, name: str) -> bool:
+    """Return whether an option stands on the command line, even with its default."""
+    source = context.get_parameter_source(name)
+    return source is not None and source.name == "COMMANDLINE"
+
+
+def run_options(folder: Path) -> dict[str, Any]:
+    """Return the rules that the coordinator of a run followed, as the options of this command."""
+    from fielding.engine.config_reader import read_config
+    from fielding.simulation.assembly import Own, policy_of
+
+    config = read_config(folder / CONFIG)
+    policy, section = policy_of(config, Own()), config.coordinator
+    own = stored_manifest(folder).get("own")
+    is_own = isinstance(own, dict) and own.get("represent") is True
+    return {
+        "kind": "vector" if is_own else policy.kind,
+        "metric": policy.metric,
+        "trigger": section.trigger,
+        "tau": str(section.tau),
+        "reference": section.reference,
+        "delta_step": section.delta_step,
+        "k_max": policy.clusterer.k_max,
+        "partitioner": section.partitioner,
+        "hysteresis": section.hysteresis,
+        "warm_start": section.warm_start,
+        "inherit": policy.inherit,
+        "seed": policy.seed,
+    }
 
 
 def watched_replay(
@@ -92,7 +137,7 @@ def watched_replay(
 
         summary = run_replay(stream, policy, out, origin=origin, watch=watch)
     if summary is None:
-        complain(f"stopped; what was done is in {out}, {hint}")
+        tell(f"stopped; what was done is in {out}, {hint}")
         raise typer.Exit(stop.exit_code)
     return summary
 

@@ -1,20 +1,41 @@
 """`fielding run`: train a federation as a config says."""
 
+import re
 import shlex
 import sys
-from collections.abc import Callable, Mapping, Sequence
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from fielding._typing import Json
-from fielding.cli.console import Bar, complain, note_down, progress_bar, say, say_json, say_table
+from fielding.cli.console import (
+    LINE_EVERY_S,
+    Bar,
+    at_intervals,
+    note_down,
+    progress_bar,
+    say,
+    say_json,
+    say_table,
+    tell,
+)
 from fielding.cli.options import JsonOutput, Quiet
 from fielding.cli.stopping import StopRequest, stop_on_signal
-from fielding.errors import OptionError
-from fielding.reporting.words import as_time, megabytes, plain
+from fielding.errors import InputError, OptionError
+from fielding.reporting.run_table import failure_words, run_table
+from fielding.reporting.words import as_time
 
+if TYPE_CHECKING:
+    from fielding.engine.config import Config
+    from fielding.simulation.experiment import Result, Start
+    from fielding.simulation.watching import Watching
+
+SHORTEST_WORDS_S = 0.25
+"""Seconds that words about a part of the work stay at least."""
 Overrides = Annotated[
     list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Change a key of the config; may be repeated.")
 ]
@@ -23,7 +44,7 @@ Overrides = Annotated[
 def run(
     config: Annotated[Path, typer.Argument(help="The config, a TOML file; docs/config.md lists all keys.")],
     out: Annotated[
-        Path | None, typer.Option("--out", "-o", help="Folder for the results; runs/NAME-SEED by default.")
+        Path | None, typer.Option("--out", "-o", help="Folder for the results; runs/NAME-METHOD-SEED by default.")
     ] = None,
     changes: Overrides = None,
     resume: Annotated[
@@ -41,83 +62,141 @@ def run(
 ) -> None:
     """Train a federation on drifting data, as a config says.
 
+    CONFIG is a TOML file; docs/config.md lists all keys.
+
     Writes config.toml (every key), manifest.json, rounds.jsonl, events.jsonl, memberships.jsonl, clients.jsonl,
     timings.jsonl, reports/ (for `fielding replay`), checkpoints/, summary.json and report.html. Ctrl-C ends the round
     and keeps everything; --resume goes on.
     """
     from fielding.engine.config_reader import read_config
     from fielding.simulation.experiment import Start
-    from fielding.simulation.experiment import run as run_experiment
 
     sys.path.insert(0, str(Path.cwd()))  # for functions of the user's own, named in the config
     settled = read_config(config, changes or ())
-    folder = out or Path("runs") / f"{config.stem}-{settled.seed}"
-    start = Start(resume=resume, init_from=init_from)
-    with stop_on_signal() as stop, progress_bar("preparing", settled.rounds, quiet=quiet) as bar:
-        watch = watcher(bar, stop, settled.rounds)
-        try:
-            result = run_experiment(settled, folder, start=start, watch=watch, page=page)
-        except OptionError as error:
-            raise OptionError(f"{config}: {error}") from None
+    folder = out or Path("runs") / f"{config.stem}-{settled.method.name}-{settled.seed}"
+    order = Order(config=config, folder=folder, changes=tuple(changes or ()), init_from=init_from)
+    begun = time.monotonic()
+    result = watched_run(settled, order, start=Start(resume=resume, init_from=init_from), page=page, quiet=quiet)
     for note in result.notes:
         note_down(note)
-    if result.summary is None:
-        again = resume_command(config, folder, changes or (), init_from)
-        complain(f"stopped after {len(result.rounds)} of {settled.rounds} rounds; go on with: {again}")
-        raise typer.Exit(stop.exit_code)
-    say_run(result.summary, folder, as_json=as_json, quiet=quiet)
+    if result.summary is not None:
+        took_s = time.monotonic() - begun
+        say_run(result.summary, folder, took_s=took_s, page=page, as_json=as_json, quiet=quiet)
 
 
-def resume_command(config: Path, folder: Path, changes: Sequence[str], init_from: Path | None) -> str:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Order:
+    """What was typed, as far as it has to be typed again to go on."""
+
+    config: Path
+    folder: Path
+    changes: tuple[str, ...] = ()
+    init_from: Path | None = None
+
+
+def watched_run(settled: "Config", order: Order, *, start: "Start", page: bool, quiet: bool) -> "Result":
+    """Run with a progress bar and return the result; exit with 130 or 143 if stopped, saying how to go on."""
+    from fielding.engine.config_reader import located
+    from fielding.simulation.experiment import run as run_experiment
+
+    is_stepping = False
+    with (
+        stop_on_signal("round", is_stepping=False) as stop,
+        progress_bar("preparing", settled.rounds, quiet=quiet) as bar,
+    ):
+        watching = watcher(bar, stop, settled.rounds)
+        try:
+            result = run_experiment(settled, order.folder, start=start, watch=watching, page=page)
+        except OptionError as error:
+            raise located(error, order.config, order.changes) from None
+        except InputError as error:
+            raise InputError(as_options(str(error))) from None
+        except KeyboardInterrupt:
+            result, is_stepping = None, stop.is_stepping
+    if result is not None and result.summary is not None:
+        return result
+    if result is not None:
+        tell(f"stopped after {len(result.rounds)} of {settled.rounds} rounds; go on with: {resume_command(order)}")
+    elif is_stepping:
+        tell(f"stopped at once; what was committed is kept, go on with: {resume_command(order)}")
+    else:
+        tell("stopped before the first round; nothing was written")
+    raise typer.Exit(stop.exit_code)
+
+
+def as_options(message: str) -> str:
+    """Return a message for users of Python as one for users of the command line.
+
+    Examples
+    --------
+    >>> as_options("x holds a run already; continue it with Start(resume=True) or name another folder")
+    'x holds a run already; continue it with --resume or name another folder with --out'
+    >>> as_options("begin a run in another folder with Start(init_from='runs/a')")
+    'begin a run in another folder with --init-from runs/a'
+    """
+    message = message.replace("Start(resume=True)", "--resume")
+    message = re.sub(r"Start\(init_from='(.*)'\)", r"--init-from \1", message)
+    return re.sub("name another folder$", "name another folder with --out", message)
+
+
+def resume_command(order: Order) -> str:
     """Return what to type to go on with a run; whatever it depends on has to be said again.
 
     Examples
     --------
-    >>> resume_command(Path("a b.toml"), Path("runs/x"), ["seed=2"], None)
+    >>> resume_command(Order(config=Path("a b.toml"), folder=Path("runs/x"), changes=("seed=2",)))
     "fielding run 'a b.toml' --out runs/x --resume --set seed=2"
     """
-    words = ["fielding", "run", str(config), "--out", str(folder), "--resume"]
-    words += [word for change in changes for word in ("--set", change)]
-    return shlex.join(words + ([] if init_from is None else ["--init-from", str(init_from)]))
+    words = ["fielding", "run", str(order.config), "--out", str(order.folder), "--resume"]
+    words += [word for change in order.changes for word in ("--set", change)]
+    return shlex.join(words + ([] if order.init_from is None else ["--init-from", str(order.init_from)]))
 
 
-def watcher(bar: Bar, stop: StopRequest, n_rounds: int) -> Callable[[Mapping[str, Json]], bool]:
-    """Return what is called after each round: it moves the bar and tells whether to go on."""
-    accuracy, done = "-", 0
+def watcher(bar: Bar, stop: StopRequest, n_rounds: int) -> "Watching":
+    """Return who is told how the run comes along: it moves the bar and tells whether to go on."""
+    from fielding.simulation.watching import TRAINING, Watching
 
-    def watch(row: Mapping[str, Json]) -> bool:
-        nonlocal accuracy, done
+    accuracy, done, last = "-", 0, time.monotonic()
+    describe_sometimes = at_intervals(bar.describe, SHORTEST_WORDS_S)
+
+    def on_phase(phase: str) -> None:
+        stop.is_stepping = phase == TRAINING
+        bar.describe(phase)
+
+    def after_round(row: Mapping[str, Json]) -> bool:
+        nonlocal accuracy, done, last
         if isinstance(measured := row.get("accuracy"), float):
             accuracy = f"{measured:.3f}"
         now, seconds = int(str(row["round"])) + 1, float(str(row["time_s"]))
-        simulated = f"simulated {as_time(seconds)}, {as_time(seconds / now * (n_rounds - now))} left"
-        bar.describe(f"accuracy {accuracy}  clusters {row['n_clusters']}  {simulated}")
+        place = "" if bar.is_live else f"round {now} of {n_rounds}, "  # the bar itself shows it
+        left = f", {as_time(seconds / now * (n_rounds - now))} left" if bar.is_live else ""
+        bar.describe(f"{place}accuracy {accuracy}, {row['n_clusters']} clusters, simulated {as_time(seconds)}{left}")
         bar.advance(now - done)  # the first round of a resumed run is not the first
-        done = now
+        done, last = now, time.monotonic()
         return stop.received is None
 
-    return watch
+    def on_trained(now: int, total: int) -> None:
+        if bar.is_live or time.monotonic() - last >= LINE_EVERY_S:  # of short rounds, lines tell only the end
+            describe_sometimes(f"round {done + 1}: {now} of {total} trained")
+
+    return Watching(
+        after_round=after_round,
+        on_phase=on_phase,
+        on_images=lambda now, total: describe_sometimes(f"decoding images {now}/{total}"),
+        on_trained=on_trained,
+    )
 
 
-def say_run(summary: Mapping[str, Json], folder: Path, *, as_json: bool, quiet: bool) -> None:
+def say_run(
+    summary: Mapping[str, Json], folder: Path, *, took_s: float, page: bool, as_json: bool, quiet: bool
+) -> None:
     """Print the figures of a run."""
+    if failed := failure_words(summary):
+        note_down(failed)
     if as_json:
         say_json(summary)
     elif not quiet:
-        names = {
-            "method": "method",
-            "n_rounds": "rounds",
-            "final_accuracy": "final accuracy, mean over clients",
-            "worst_decile": "of the worst tenth of the clients",
-            "final_prequential_accuracy": "on the interval to come",
-            "final_ari": "agreement with the true groups (ARI)",
-            "n_clusters_last": "clusters at the end",
-            "n_reports": "reports",
-            "moves": "moves one by one",
-            "reclusterings": "re-clusterings of all",
-        }
-        rows = [[label, plain(summary[name])] for name, label in names.items() if summary[name] is not None]
-        rows.append(["simulated time", as_time(float(str(summary["time_s"])))])
-        rows += [[label, megabytes(summary[name])] for name, label in (("bytes_down", "down"), ("bytes_up", "up"))]
-        say_table("What the run gave", [["", ""], *rows])
+        say_table("What the run gave", [["", ""], *run_table(summary), ["real time", as_time(took_s)]])
         say(f"results: {folder}")
+        if page:
+            say(f"page:    {folder / 'report.html'}")

@@ -1,6 +1,7 @@
 """`fielding show`: what a checkpoint holds, and a model taken out of it."""
 
 from collections import Counter
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Annotated
@@ -18,7 +19,7 @@ from fielding.records.container import read_contents
 from fielding.records.model_file import write_model
 from fielding.records.run_checkpoint import KIND, RunCheckpoint, load_run
 from fielding.records.run_folder import newest_checkpoint
-from fielding.reporting.words import plain
+from fielding.reporting.words import as_time, plain
 
 
 def show(
@@ -28,7 +29,7 @@ def show(
     ] = None,
     cluster: Annotated[int | None, typer.Option("--cluster", help="With --export: whose model, by cluster id.")] = None,
     client: Annotated[
-        str | None, typer.Option("--client", help="With --export: the model that serves a client.")
+        str | None, typer.Option("--client", help="Tell a client's cluster; with --export: the model that serves it.")
     ] = None,
     as_json: JsonOutput = False,
 ) -> None:
@@ -38,15 +39,9 @@ def show(
     if contents.kind == KIND:
         _show_run(load_run(path), Wanted(export=export, cluster=cluster, client=client), as_json=as_json)
         return
-    if export is not None or cluster is not None or client is not None:
+    if export is not None or cluster is not None:
         raise InputError(f"{path} is a checkpoint of a {contents.kind}, which holds no models to export")
-    record = coordinator_record(load_coordinator(path))
-    if as_json:
-        say_json(record)
-        return
-    for name in ("n_clients", "n_active", "n_features", "n_events", "policy"):
-        say(f"{name:<11} {record[name]}")
-    _say_clusters(record["clusters"], ["cluster", "active clients", "all clients", "state"])
+    _show_coordinator(load_coordinator(path), client, as_json=as_json)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,10 +53,28 @@ class Wanted:
     client: str | None
 
 
+def _show_coordinator(coordinator: Coordinator, client: str | None, *, as_json: bool) -> None:
+    record = coordinator_record(coordinator)
+    if client is not None:
+        known = _known(client, coordinator.registry.client_ids)
+        record["client"] = {"id": known, "cluster": coordinator.cluster_of(known)}
+    if as_json:
+        say_json(record)
+        return
+    _say_lines({name: record[name] for name in ("n_clients", "n_active", "n_features", "n_events")})
+    say("policy")
+    _say_lines(policy_record(coordinator.policy), indent="  ")
+    n_outside = str(record["n_without_cluster"])
+    _say_clusters(record, [["cluster", "active clients", "all clients", "state"], ["none yet", "-", n_outside, "-"]])
+
+
 def _show_run(run: RunCheckpoint, wanted: Wanted, *, as_json: bool) -> None:
-    if wanted.export is None and (wanted.cluster is not None or wanted.client is not None):
-        raise InputError("--cluster and --client say which model to export; name a file with --export")
+    if wanted.export is None and wanted.cluster is not None:
+        raise InputError("--cluster says which model to export; name a file with --export")
     record = run_record(run)
+    if wanted.client is not None:
+        known = _known(wanted.client, run.client_ids)
+        record["client"] = {"id": known, "cluster": run.cluster_of(known)}
     if wanted.export is not None:
         model, whose = _chosen_model(run, wanted)
         write_model(model, run.layout, wanted.export)
@@ -69,11 +82,16 @@ def _show_run(run: RunCheckpoint, wanted: Wanted, *, as_json: bool) -> None:
     if as_json:
         say_json(record)
         return
-    for name in ("method", "round", "time_s", "n_clients", "model"):
-        say(f"{name:<11} {plain(record[name])}")
-    _say_clusters(record["clusters"], ["cluster", "clients"])
+    record["time"] = f"{as_time(run.time_s)} (simulated)"
+    _say_lines({name: record[name] for name in ("method", "round", "time", "n_clients", "model")})
+    _say_clusters(record, [["cluster", "clients"], ["none yet", str(record["n_without_cluster"])]])
     if wanted.export is not None:
         say(f"wrote {wanted.export}: the model of {whose}")
+
+
+def _known(client: str, known: Sequence[ClientId]) -> ClientId:
+    """Return the client whose id is written so; what was written if there is none."""
+    return next((one for one in known if str(one) == client), client)
 
 
 def _chosen_model(run: RunCheckpoint, wanted: Wanted) -> tuple[Models, str]:
@@ -82,8 +100,7 @@ def _chosen_model(run: RunCheckpoint, wanted: Wanted) -> tuple[Models, str]:
         raise InputError("both --cluster and --client are given; name one")
     cluster = wanted.cluster
     if wanted.client is not None:
-        ids: dict[str, ClientId] = {str(one): one for one in run.client_ids}
-        cluster = run.cluster_of(ids.get(wanted.client, wanted.client))
+        cluster = run.cluster_of(_known(wanted.client, run.client_ids))
         if cluster is None:
             return run.mean_model(), "all clusters, by their numbers of clients: the client has none yet"
     if cluster is None:
@@ -94,9 +111,21 @@ def _chosen_model(run: RunCheckpoint, wanted: Wanted) -> tuple[Models, str]:
     return run.model_of_cluster(cluster), f"cluster {cluster}"
 
 
-def _say_clusters(clusters: Json, heads: list[str]) -> None:
+def _say_lines(record: Mapping[str, Json], *, indent: str = "") -> None:
+    width = max(map(len, record))
+    for name, value in record.items():
+        say(f"{indent}{name:<{width}}  {plain(value)}")
+
+
+def _say_clusters(record: Mapping[str, Json], frame: list[list[str]]) -> None:
+    """Print the table of clusters, then what was asked about a client; the frame holds heads and the last row."""
+    clusters, client = record["clusters"], record.get("client")
     if isinstance(clusters, list):
-        say_table("", [heads, *[[str(value) for value in one.values()] for one in clusters if isinstance(one, dict)]])
+        rows = [[str(value) for value in one.values()] for one in clusters if isinstance(one, dict)]
+        say_table("", [frame[0], *rows, *(frame[1:] if record["n_without_cluster"] else [])])
+    if isinstance(client, dict):
+        cluster = client["cluster"]
+        say(f"client {client['id']}: {'in no cluster yet' if cluster is None else f'cluster {cluster}'}")
 
 
 def run_record(run: RunCheckpoint) -> dict[str, Json]:
@@ -110,6 +139,7 @@ def run_record(run: RunCheckpoint) -> dict[str, Json]:
         "n_clients": len(run.client_ids),
         "model": {"numbers": layout.size, "tensors": dict(zip(layout.names, map(list, layout.shapes), strict=True))},
         "clusters": [{"id": one, "clients": sizes[row]} for row, one in enumerate(run.cluster_ids)],
+        "n_without_cluster": sizes[-1],
     }
 
 
@@ -135,4 +165,5 @@ def coordinator_record(coordinator: Coordinator) -> dict[str, Json]:
             }
             for cluster in ids
         ],
+        "n_without_cluster": everyone[-1],
     }

@@ -15,8 +15,8 @@ from fielding.federation.selection import SELECTORS
 from fielding.methods import METHODS
 from fielding.training.factory import TRAINERS
 
-OPTION_SECTIONS = ("trace", "coordinator")
-"""Sections in which the options of a scenario or a detector stand beside the keys."""
+OPTION_SECTIONS = {"trace": "scenario", "coordinator": "detector", "aggregation": "name"}
+"""Sections in which the options of a part stand beside the keys, and the key that names the part."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,6 +43,7 @@ class TraceSection:
     label: str = key("label", "CSV traces: the column that says what")
     text: str | None = key(None, "CSV traces: a column of text, hashed to features")
     features: str | None = key(None, "CSV traces: columns of numbers, separated by commas")
+    standardize: bool = key(False, "features minus mean over spread, as the training samples at the start have them")
     image_size: int = key(32, "folders of images: height and width that all are brought to", low=1, high=4096)
     options: dict[str, Json] = field(default_factory=dict)
 
@@ -117,6 +118,7 @@ class AggregationSection:
     """How models become one."""
 
     name: str = key("mean", "how the models of participants become one", choices=lambda: AGGREGATORS)
+    options: dict[str, Json] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

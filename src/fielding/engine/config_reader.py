@@ -1,20 +1,31 @@
 """A TOML file, or a table of the same shape, turned into a config; every mistake is named by its key."""
 
+import re
 import tomllib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, fields, is_dataclass
 from difflib import get_close_matches
+from inspect import signature
 from pathlib import Path
 from typing import Any, TypeVar, get_type_hints
 
 from fielding._typing import Json
+from fielding.client.drift import DRIFT_TESTS
 from fielding.engine.config import OPTION_SECTIONS, Config
 from fielding.engine.presets import PRESETS
 from fielding.engine.settings import checked, rule_of
-from fielding.errors import FileFormatError, InputError, OptionError, echo
+from fielding.errors import LONGEST_ECHO, FileFormatError, InputError, OptionError, echo
+from fielding.federation.aggregation import AGGREGATORS
+from fielding.traces.scenarios import SCENARIOS
 
 Section = TypeVar("Section")
 OPTIONS = "options"
+PARTS: dict[str, Mapping[str, Callable[..., object]]] = {
+    "trace": SCENARIOS,
+    "coordinator": DRIFT_TESTS,
+    "aggregation": AGGREGATORS,
+}
+"""By section: who has options beside its keys."""
 
 
 def read_config(path: Path, changes: Sequence[str] = ()) -> Config:
@@ -39,10 +50,34 @@ def read_config(path: Path, changes: Sequence[str] = ()) -> Config:
         raise FileFormatError(f"cannot read {path}: {error.strerror or error}") from error
     except (ValueError, RecursionError) as error:  # of which TOMLDecodeError and UnicodeDecodeError are two
         raise FileFormatError(f"{path} is no TOML: {error}") from error
+    table = changed(table, changes)
     try:
-        return config_from(changed(table, changes))
+        return config_from(table)
     except InputError as error:
-        raise OptionError(f"{path}: {error}") from None
+        raise located(error, path, changes) from None
+
+
+def located(error: InputError, path: Path, changes: Sequence[str]) -> OptionError:
+    """Return an error about a config with where it comes from: the change that it speaks of, else the file.
+
+    Examples
+    --------
+    >>> print(located(OptionError("unknown key ruonds; did you mean rounds?"), Path("a.toml"), ["ruonds=3"]))
+    --set ruonds=3: unknown key ruonds; did you mean rounds?
+    >>> print(located(OptionError("rounds is 0; give more"), Path("a.toml"), ["seed=3"]))
+    a.toml: rounds is 0; give more
+    """
+    got = str(error).partition(";")[0]
+    for change in changes:
+        name, _, value = (part.strip() for part in change.partition("="))
+        section, _, inner = name.rpartition(".")
+        is_named = re.search(rf"(^|[\s:]){re.escape(name)}([\s:]|$)", got)
+        # Parts name their section and what is wrong: "model: unknown model 'mlq'", "trace: share is 7".
+        is_part = section and got.startswith(f"{section}: ") and (f" {inner} " in got or repr(value) in got)
+        if is_named or is_part:
+            is_short = change.isprintable() and len(change) <= LONGEST_ECHO
+            return OptionError(f"--set {change if is_short else echo(change)}: {error}")
+    return OptionError(f"{path}: {error}")
 
 
 def config_from(table: Mapping[str, Any]) -> Config:
@@ -146,27 +181,63 @@ def _section(family: type[Section], table: Mapping[str, Json], prefix: str) -> S
 
 
 def _check_keys(table: Mapping[str, Json]) -> None:
-    """Raise if a key is unknown; the options of scenarios and detectors are checked by whoever makes those."""
+    """Raise if a key is unknown; an option of the wrong scenario or detector is told by whoever makes those."""
     known = [path for path, _, _ in config_keys()]
     sections = {path.partition(".")[0] for path in known if "." in path}
     for name, value in table.items():
         if name in sections and isinstance(value, dict):
-            if name not in OPTION_SECTIONS:
+            if name in OPTION_SECTIONS:
+                _check_options(name, value, known)
+            else:
                 for inner in value:
                     _check_key(f"{name}.{inner}", known)
         elif name not in sections:
             _check_key(name, [*known, *sections])
 
 
-def _check_key(path: str, known: Iterable[str]) -> None:
+def _check_options(section: str, table: Mapping[str, Json], known: list[str]) -> None:
+    """Raise if a key of a section is neither one of its own nor an option of any of its parts."""
+    part = OPTION_SECTIONS[section]
+    if isinstance(table.get(part), dict):
+        raise OptionError(f"{section}.{part} is a table; give its name, and its options beside it in [{section}]")
+    options = {name for family in PARTS[section].values() for name in signature(family).parameters}
+    for inner in table:
+        if inner not in options:
+            _check_key(f"{section}.{inner}", [*known, *(f"{section}.{name}" for name in sorted(options))])
+
+
+def _check_key(path: str, known: Sequence[str]) -> None:
     if path not in known:
         raise unknown_key(path, known)
 
 
 def unknown_key(path: str, known: Iterable[str]) -> OptionError:
-    """Return the error for a key that does not exist, with the nearest one that does."""
-    near = get_close_matches(path, list(known), n=1, cutoff=0.5)
-    return OptionError(f"unknown key {path}; " + (f"did you mean {near[0]}?" if near else "see docs/config.md"))
+    """Return the error for a key that does not exist, with the nearest one that does.
+
+    Examples
+    --------
+    >>> print(unknown_key("training.rounds", ["rounds", "training.prox"]))
+    unknown key training.rounds; did you mean rounds (it stands before all sections)?
+    """
+    near = _nearest(path, list(known))
+    if near is None:
+        return OptionError(f"unknown key {path}; see docs/config.md")
+    where = " (it stands before all sections)" if "." in path and "." not in near else ""
+    return OptionError(f"unknown key {path}; did you mean {near}{where}?")
+
+
+def _nearest(path: str, known: list[str]) -> str | None:
+    """Return the same key of another section, else one like it of the same, else of another, else what looks alike."""
+    section, _, name = path.rpartition(".")
+    same = [one for one in known if one.rpartition(".")[2] == name]
+    within = {one.rpartition(".")[2]: one for one in known if one.rpartition(".")[0] == section}
+    anywhere = {one.rpartition(".")[2]: one for one in known}
+    if same:
+        return get_close_matches(path, same, n=1, cutoff=0.0)[0]
+    for candidates, cutoff in ((within, 0.6), (anywhere, 0.75)):
+        if near := get_close_matches(name, candidates, n=1, cutoff=cutoff):
+            return candidates[near[0]]
+    return next(iter(get_close_matches(path, known, n=1, cutoff=0.5)), None)
 
 
 def _value(text: str) -> Json:

@@ -1,4 +1,4 @@
-"""What a trace or a stream of reports is like, in the paper's terms: drift, delta, Delta."""
+"""What a trace or a stream of reports is like, in the paper's terms: drift, delta, Delta; and whether it drifts."""
 
 from dataclasses import dataclass
 
@@ -12,6 +12,13 @@ from fielding.traces.histograms import WindowPlan, report_stream
 from fielding.traces.reports import ReportStream
 from fielding.traces.statistics import ReportsDescription, TraceDescription, describe_reports, describe_trace
 from fielding.traces.trace import Trace
+
+SURE, UNSURE = 3.0, 2.0
+"""Standard errors above noise from which on drift counts as seen, and as possible."""
+FEWEST_PAIRS = 10
+"""With fewer pairs of intervals, no drift could ever be seen surely."""
+LITTLE = 1.2
+"""Drift of less than so many times the noise is little."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,11 +50,12 @@ class ReportsInspection:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TraceInspection:
-    """A trace: its numbers, and those of its windowed histograms with a report at every change."""
+    """A trace: its numbers, those of its windowed histograms with a report at every change, and whether it drifts."""
 
     trace: TraceDescription
     reports: ReportsDescription
     clusters: ClusterSpread
+    verdict: str
 
 
 def inspect_reports(reports: ReportStream, metric: str) -> ReportsInspection:
@@ -60,7 +68,27 @@ def inspect_trace(trace: Trace, plan: WindowPlan, metric: str) -> TraceInspectio
     """Describe a trace, and the reports that its clients would send if they told every change."""
     description = describe_trace(trace, plan.interval, align=plan.align)
     reports = inspect_reports(report_stream(trace, plan=plan, drift_test=AnyChange()), metric)
-    return TraceInspection(trace=description, reports=reports.reports, clusters=reports.clusters)
+    return TraceInspection(
+        trace=description, reports=reports.reports, clusters=reports.clusters, verdict=drift_verdict(description)
+    )
+
+
+def drift_verdict(trace: TraceDescription) -> str:
+    """Return in words whether label shares drift beyond sampling noise, and on what that rests."""
+    if trace.drift is None or trace.noise is None or trace.excess is None:
+        if trace.n_intervals == 1:
+            return "cannot be told: all samples fall into one interval; take a shorter --interval"
+        return (
+            f"cannot be told: no client has two consecutive intervals with at least {trace.min_samples} samples each; "
+            "take a longer --interval"
+        )
+    told = f"label shares move by {trace.drift:.2g} from interval to interval, sampling alone gives {trace.noise:.2g}"
+    told += f" ({trace.n_pairs:,} pairs of intervals of {trace.n_clients_compared:,} clients)"
+    if trace.excess >= SURE:
+        return f"{'yes' if trace.drift >= LITTLE * trace.noise else 'yes, but little'}: {told}"
+    if trace.n_pairs < FEWEST_PAIRS:
+        return f"cannot be told from so little: {told}"
+    return f"{'perhaps' if trace.excess >= UNSURE else 'no'}: {told}"
 
 
 def first_clusters(reports: ReportStream, metric: str) -> ClusterSpread:

@@ -17,8 +17,10 @@ from fielding.coordinator.coordinator import Coordinator
 from fielding.coordinator.decision import Decision
 from fielding.coordinator.heterogeneity import mean_client_distance
 from fielding.coordinator.policy import Policy, policy_record
+from fielding.errors import InputError
 from fielding.records.replay_folder import LOGS, ReplayFolder
 from fielding.records.replay_row import ReplayRow
+from fielding.records.run_folder import stored_manifest
 from fielding.reporting.replay_page import replay_page
 from fielding.rng import stream
 from fielding.traces.reports import ReportStream
@@ -117,6 +119,8 @@ def run_replay(
     -------
     The summary, or None if it was stopped; then everything is committed and ready to resume.
     """
+    if "config" in stored_manifest(out):
+        raise InputError(f"{out} holds a run; name another folder for the replay")
     folder = ReplayFolder(out, _manifest(policy, origin))
     try:
         found, after = None, None

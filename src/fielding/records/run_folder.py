@@ -2,18 +2,20 @@
 
 import contextlib
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
+from typing import IO
 
 from fielding._typing import Json
 from fielding.atomic import replaced_file
 from fielding.client.report import ReportBatch
 from fielding.distance import Kind
 from fielding.errors import CheckpointError, InputError, OutputError
+from fielding.records.lock import NAME as LOCK
 from fielding.records.lock import locked_folder
 from fielding.records.logs import Logs
-from fielding.records.manifest import check_manifest, write_json
+from fielding.records.manifest import check_manifest, difference, write_json
 from fielding.records.report_file import read_reports, write_reports
 from fielding.records.run_checkpoint import RunCheckpoint, load_run, save_run
 from fielding.traces.reports import ReportStream, gathered
@@ -47,11 +49,15 @@ class RunFolder:
         What the results depend on; a resume with another one is refused.
     kind
         Of the reports.
+    lock
+        The lock of the folder, if the caller has it already.
     """
 
-    def __init__(self, path: Path, manifest: Mapping[str, Json], *, kind: Kind = "histogram") -> None:
+    def __init__(
+        self, path: Path, manifest: Mapping[str, Json], *, kind: Kind = "histogram", lock: IO[bytes] | None = None
+    ) -> None:
         self.path, self._manifest, self._kind = path, dict(manifest), kind
-        self._lock = locked_folder(path)
+        self._lock = locked_folder(path) if lock is None else lock
         self.logs = Logs(path, LOGS)
 
     def close(self) -> None:
@@ -67,13 +73,7 @@ class RunFolder:
 
     def begin(self, config_text: str) -> None:
         """Start a new run; refuse to write over an older one or over files that are none of ours."""
-        if self.is_begun():
-            raise InputError(f"{self.path} holds a run already; continue it with --resume or name another folder")
-        foreign = [name for name in (*LOGS, SUMMARY, PAGE, CHECKPOINTS, REPORTS) if _is_foreign(self.path / name)]
-        if _is_foreign(self.path / CONFIG, own=config_text.encode()):
-            foreign.append(CONFIG)
-        if foreign:
-            raise InputError(f"{self.path} holds a {foreign[0]} that no run wrote; name another folder")
+        check_free(self.path, config_text)
         self._make_folders()
         self._sweep()
         with replaced_file(self.path / CONFIG) as file:
@@ -149,6 +149,59 @@ class RunFolder:
         if problem is not None:
             raise problem
         return None
+
+
+@contextlib.contextmanager
+def claimed_folder(path: Path) -> Iterator[IO[bytes]]:
+    """Hold the lock of a folder; if no run was begun in it, leave it, or that there is none, as it was before."""
+    new: list[Path] = []
+    with contextlib.suppress(OSError):  # a name that no file can have: the lock tells
+        new = [one for one in (path, *path.parents) if not one.exists()]
+    lock = locked_folder(path)
+    try:
+        yield lock
+    finally:
+        if new and not (path / MANIFEST).exists():
+            with contextlib.suppress(OSError):
+                (path / LOCK).unlink()
+                for folder in new:
+                    folder.rmdir()
+        lock.close()
+
+
+def check_free(path: Path, config_text: str) -> None:
+    """Raise if a folder holds a run already, or files that are none of ours."""
+    if (path / MANIFEST).exists():
+        raise InputError(f"{path} holds a run already; continue it with Start(resume=True) or name another folder")
+    foreign = [name for name in (*LOGS, SUMMARY, PAGE, CHECKPOINTS, REPORTS) if _is_foreign(path / name)]
+    if _is_foreign(path / CONFIG, own=config_text.encode()):
+        foreign.append(CONFIG)
+    if foreign:
+        raise InputError(f"{path} holds a {foreign[0]} that no run wrote; name another folder")
+
+
+def check_same_config(path: Path, table: Mapping[str, Json], *, resume: bool) -> None:
+    """Raise if a folder holds a run of another config; cheap, so it comes before data are read.
+
+    Parameters
+    ----------
+    path
+        The folder; it may hold nothing.
+    table
+        All keys that results depend on.
+    resume
+        Whether the run is to go on, for the message.
+    """
+    stored = stored_manifest(path).get("config")
+    differing = difference(stored, dict(table), "config") if isinstance(stored, dict) else ""
+    if not differing:
+        return
+    if not resume:
+        raise InputError(f"{path} holds another run ({differing.removeprefix('config.')}); name another folder")
+    hint = ""
+    if differing.startswith("config.rounds "):
+        hint = f"; to train its models on, begin a run in another folder with Start(init_from={str(path)!r})"
+    raise InputError(f"cannot resume {path}: {differing}{hint}")
 
 
 def newest_checkpoint(folder: Path) -> Path:

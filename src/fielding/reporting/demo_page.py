@@ -9,13 +9,14 @@ import numpy.typing as npt
 
 from fielding._typing import ClientId, Json
 from fielding.records.run_folder import CLIENTS
-from fielding.reporting.comparison import Row, comparison_table, difference_words, estimate_of
+from fielding.reporting.comparison import Row, comparison_table, difference_words, estimate_of, target_words
 from fielding.reporting.demo_figures import Curves, accuracy_over_rounds, accuracy_over_time, agreement, read_curves
 from fielding.reporting.figures import Raster, raster_figure
 from fielding.reporting.page import Card, Section, page_html
 from fielding.reporting.run_figures import clients_figure
 from fielding.reporting.run_page import settings_section
 from fielding.reporting.run_record import client_accuracy, last_line, membership_changes, read_manifest
+from fielding.reporting.run_summary import final_words
 from fielding.reporting.words import digits
 
 NAMES = {"fielding": "Fielding", "global": "one global model"}
@@ -97,14 +98,12 @@ def _results(curves: Mapping[str, Curves], summary: Row, truth: Truth) -> list[S
     return [
         Section(
             title="In numbers",
-            text=f"{difference_words(summary, 'fielding')}. Final: mean over the evaluations in the last tenth of the "
-            "rounds. Target: the global model's final accuracy on the same seed, reached when a run never falls "
-            "below it again.",
+            text=f"{difference_words(summary, 'fielding')}. Final: {final_words(summary)}. {target_words(summary)}",
             table=comparison_table(summary),
         ),
         Section(
             title="Accuracy over rounds",
-            text="Mean over seeds of the mean over clients, with 95 % t-intervals; dotted lines: clients move. The "
+            text="Mean over seeds of the mean over clients, with 95 % t-intervals; dashed lines: clients move. The "
             "start is cut off; a double click shows it.",
             figure=accuracy_over_rounds(curves, events),
         ),

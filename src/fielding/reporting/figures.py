@@ -85,7 +85,7 @@ class Raster:
 def lines_figure(
     lines: Sequence[Line], *, x_title: str, y_title: str, events: Sequence[float] = (), from_zero: bool = True
 ) -> Any:
-    """Return curves over a common axis, with a dotted vertical line at each event."""
+    """Return curves over a common axis, with a dashed vertical line at each event."""
     import plotly.graph_objects as go
 
     figure = _blank(x_title, y_title)
@@ -164,7 +164,7 @@ def raster_figure(rasters: Sequence[Raster], *, x_title: str, y_title: str) -> A
 
 
 def marked(figure: Any, places: Sequence[float], *, color: str = EVENT_COLOR) -> Any:
-    """Return a figure with a dotted vertical line at each place; with none if there are too many to tell apart.
+    """Return a figure with a dashed vertical line at each place; with none if there are too many to tell apart.
 
     As shapes in one go: adding them singly is quadratic.
     """
@@ -172,7 +172,7 @@ def marked(figure: Any, places: Sequence[float], *, color: str = EVENT_COLOR) ->
         marks = [
             {
                 "type": "line", "x0": at, "x1": at, "y0": 0, "y1": 1, "yref": "paper", "layer": "below",
-                "line": {"color": color, "width": 1, "dash": "dot"}, "opacity": 0.6,
+                "line": {"color": color, "width": 1, "dash": "5px,4px"}, "opacity": 0.6,
             }
             for at in places
         ]  # fmt: skip

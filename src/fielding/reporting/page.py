@@ -10,11 +10,12 @@ from fielding.reporting.figures import figure_html, library_script
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Card:
-    """A number that matters, with its name and a word of explanation."""
+    """A number that matters, with its name and a word of explanation; a warning is one to look at first."""
 
     name: str
     value: str
     note: str = ""
+    is_warning: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -28,9 +29,11 @@ class Section:
 
 
 _STYLE = """
-:root { color-scheme: light dark; --ink: #1b1f24; --soft: #57606a; --line: #d0d7de; --paper: #fff; --card: #f6f8fa; }
+:root { color-scheme: light dark; --ink: #1b1f24; --soft: #57606a; --line: #d0d7de; --paper: #fff; --card: #f6f8fa;
+  --alarm: #b35900; --shade: rgba(0, 0, 0, .22); }
 @media (prefers-color-scheme: dark) {
-  :root { --ink: #e6edf3; --soft: #9aa5b1; --line: #30363d; --paper: #0d1117; --card: #161b22; }
+  :root { --ink: #e6edf3; --soft: #9aa5b1; --line: #30363d; --paper: #0d1117; --card: #161b22;
+    --alarm: #f0a04b; --shade: rgba(255, 255, 255, .28); }
 }
 * { box-sizing: border-box; }
 body { margin: 0 auto; max-width: 1080px; padding: 1.5rem 1rem 3rem; background: var(--paper); color: var(--ink);
@@ -41,11 +44,19 @@ p { margin: .25rem 0 .75rem; color: var(--soft); max-width: 75ch; }
 .card { background: var(--card); border: 1px solid var(--line); border-radius: 8px; padding: .7rem .9rem; }
 .card b { display: block; font-size: 1.45rem; font-variant-numeric: tabular-nums; }
 .card span { color: var(--soft); font-size: .85rem; display: block; }
-.scroll { overflow-x: auto; }
+.warning { border: 2px solid var(--alarm); grid-column: 1 / -1; } .warning b { color: var(--alarm); }
+.scroll { overflow-x: auto; background:
+  linear-gradient(to right, var(--paper) 50%, transparent) left / 48px 100% no-repeat local,
+  linear-gradient(to left, var(--paper) 50%, transparent) right / 48px 100% no-repeat local,
+  linear-gradient(to right, var(--shade), transparent) left / 14px 100% no-repeat scroll,
+  linear-gradient(to left, var(--shade), transparent) right / 14px 100% no-repeat scroll; }
 table { border-collapse: collapse; font-size: .9rem; font-variant-numeric: tabular-nums; }
 th, td { text-align: left; padding: .3rem .9rem .3rem 0; border-bottom: 1px solid var(--line); white-space: nowrap; }
 td:first-child { white-space: normal; min-width: 7.5rem; }
-th { color: var(--soft); font-weight: 600; }
+th { color: var(--soft); font-weight: 600; vertical-align: bottom; }
+@media (max-width: 600px) {
+  th, td { white-space: normal; overflow-wrap: break-word; padding-right: .7rem; }
+}
 footer { margin-top: 2.5rem; color: var(--soft); font-size: .85rem; }
 """
 
@@ -78,8 +89,9 @@ def page_html(title: str, lead: str, *, cards: Sequence[Card], sections: Sequenc
 
 
 def _card_html(card: Card) -> str:
+    kind = "card warning" if card.is_warning else "card"
     return (
-        f'<div class="card"><span>{escape(card.name)}</span><b>{escape(card.value)}</b>'
+        f'<div class="{kind}"><span>{escape(card.name)}</span><b>{escape(card.value)}</b>'
         f"<span>{escape(card.note)}</span></div>"
     )
 

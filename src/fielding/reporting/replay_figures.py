@@ -54,9 +54,11 @@ def shift_figure(rows: Sequence[Row], *, step: str = "step", fired: str = "reclu
 
 
 def sizes_figure(rows: Sequence[Row]) -> Any:
-    """Return the active clients of each cluster over time, as a stack."""
+    """Return the active clients of each cluster over time, as a stack; the last step is as wide as the one before."""
     steps = _column(rows, "step")
-    sizes = [row["cluster_sizes"] for row in rows]
+    width = steps[-1] - steps[-2] if len(steps) > 1 else 1
+    steps += [step + width for step in steps[-1:]]
+    sizes = [row["cluster_sizes"] for row in [*rows, *rows[-1:]]]
     ids = sorted({int(cluster) for step in sizes if isinstance(step, dict) for cluster in step})
     layers = [
         Line(

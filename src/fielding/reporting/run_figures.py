@@ -51,15 +51,14 @@ def losses_figure(record: RunRecord) -> Any:
 
 
 def sizes_figure(record: RunRecord) -> Any:
-    """Return the clients of each cluster over rounds, as a stack; the smallest clusters share a layer."""
-    last = len(record.rounds) - 1
+    """Return the clients of each cluster up to the end of the last round, as a stack; the smallest share a layer."""
+    n_rounds = len(record.rounds)
     steps: list[Sizes] = list(record.sizes)
     if len(steps) > MOST_POINTS:
         steps = [steps[at] for at in np.linspace(0, len(steps) - 1, MOST_POINTS).astype(np.int64).tolist()]
-    if steps and steps[-1][0] < last:
-        steps.append((last, steps[-1][1]))
+    steps += [(n_rounds, sizes) for _, sizes in steps[-1:]]
     rounds = [at for at, _ in steps]
-    shown = largest_clusters(record.sizes, last)
+    shown = largest_clusters(record.sizes, n_rounds - 1)
     layers = [
         Line(name=f"cluster {cluster}", x=rounds, y=[sizes.get(cluster, 0) for _, sizes in steps], style=at)
         for at, cluster in enumerate(shown)

@@ -20,7 +20,8 @@ from fielding.reporting.run_figures import (
     traffic_figure,
 )
 from fielding.reporting.run_record import Row, RunRecord, client_accuracy, read_run
-from fielding.reporting.run_summary import evaluations, run_summary
+from fielding.reporting.run_summary import evaluations, final_words, run_summary
+from fielding.reporting.run_table import n_drift_reports
 from fielding.reporting.words import as_time, digits, megabytes, plain
 
 
@@ -39,54 +40,76 @@ def run_page(folder: Path) -> str:
         If it is not the folder of a run.
     """
     record = read_run(folder)
+    gap = record.setting("trace", "gap")
+    summary = run_summary(record.rounds, record.events, gap=gap if isinstance(gap, int) else 1)
     sections = [
         *_accuracy(record),
         *_clusters(record),
         *_clients(record),
-        _costs(record),
+        _costs(record, summary),
         settings_section(record.manifest),
     ]
     return page_html(
         "What the run gave",
-        _lead(record),
-        cards=_cards(record),
+        _lead(record, summary),
+        cards=_cards(summary, is_clustered=record.is_clustered),
         sections=sections,
         footer=f"Fielding {record.manifest.get('fielding', '')}",
     )
 
 
-def _lead(record: RunRecord) -> str:
+def _lead(record: RunRecord, summary: Row) -> str:
     source = record.setting("trace", "file") or record.setting("trace", "name") or "samples of one's own"
     scenario = record.setting("trace", "scenario")
     drifting = f", drift scenario {scenario}" if scenario else ""
+    final = f"; final figures: {final_words(summary)}" if summary["n_final_evaluations"] else ""
     return (
         f"Method {record.setting('method', 'name')} on {source}{drifting}; {len(record.rounds)} rounds, "
         f"seed {record.manifest.get('seed')}. Accuracy is measured on each client's own test samples, with the model "
-        "that serves it; final figures are means over the evaluations in the last tenth of the rounds."
+        f"that serves it{final}."
     )
 
 
-def _cards(record: RunRecord) -> list[Card]:
-    gap = record.setting("trace", "gap")
-    summary = run_summary(record.rounds, record.events, gap=gap if isinstance(gap, int) else 1)
-    cards = [
-        Card(name="final accuracy", value=digits(summary["final_accuracy"]), note="mean over clients"),
-        Card(name="worst decile", value=digits(summary["worst_decile"]), note="the worst tenth of the clients"),
-    ]
-    if record.is_clustered:
-        cards += [
-            Card(name="clusters now", value=digits(summary["n_clusters_last"], 0)),
-            Card(name="moves", value=digits(summary["moves"], 0), note="one by one, centers frozen"),
-            Card(name="re-clusterings", value=digits(summary["reclusterings"], 0), note="of all clients"),
-            Card(name="reports", value=digits(summary["n_reports"], 0), note="clients told that data drifted"),
-        ]
+def _cards(summary: Row, *, is_clustered: bool) -> list[Card]:
     return [
-        *cards,
+        *_warnings(summary),
+        *_accuracy_cards(summary),
+        *(_cluster_cards(summary) if is_clustered else ()),
         Card(
             name="simulated time", value=as_time(float(str(summary["time_s"]))), note=f"{summary['n_rounds']:,} rounds"
         ),
         Card(name="sent to clients", value=megabytes(summary["bytes_down"])),
         Card(name="sent by clients", value=megabytes(summary["bytes_up"])),
+    ]
+
+
+def _warnings(summary: Row) -> list[Card]:
+    if not summary["n_failed"]:
+        return []
+    failed = f"{summary['n_failed']:,} of {summary['n_trained']:,}"
+    note = "trainings gave no finite model; lower training.learning_rate"
+    return [Card(name="training diverged", value=failed, note=note, is_warning=True)]
+
+
+def _accuracy_cards(summary: Row) -> list[Card]:
+    if summary["final_accuracy"] is None:
+        return [Card(name="final accuracy", value="none", note="no client had test samples")]
+    return [
+        Card(name="final accuracy", value=digits(summary["final_accuracy"]), note="mean over clients"),
+        Card(name="worst decile", value=digits(summary["worst_decile"]), note="the worst tenth of the clients"),
+    ]
+
+
+def _cluster_cards(summary: Row) -> list[Card]:
+    return [
+        Card(name="clusters now", value=digits(summary["n_clusters_last"], 0)),
+        Card(name="moves", value=digits(summary["moves"], 0), note="one by one, centers frozen"),
+        Card(name="re-clusterings", value=digits(summary["reclusterings"], 0), note="of all clients"),
+        Card(
+            name="reports of drift",
+            value=digits(n_drift_reports(summary), 0),
+            note=f"besides {summary['n_first_reports']:,} first reports, to join",
+        ),
     ]
 
 
@@ -112,9 +135,9 @@ def _marks_words(record: RunRecord) -> str:
     """Return what the vertical lines of a figure mean; those that are too many are not drawn."""
     words = []
     if 0 < len(record.arrivals) <= MOST_ARRIVALS:
-        words.append("Gray dotted lines: new samples arrive.")
+        words.append("Gray dashed lines: new samples arrive.")
     if 0 < len(reclusterings(record)) <= MOST_MARKS:
-        words.append("Orange dotted lines: all clients were grouped anew.")
+        words.append("Orange dashed lines: all clients were grouped anew.")
     return " ".join(words)
 
 
@@ -125,7 +148,7 @@ def _clusters(record: RunRecord) -> list[Section]:
         Section(title="Clusters over time", text="Clients in each cluster.", figure=sizes_figure(record)),
         Section(
             title="Reports and moves",
-            text="Clients whose data drifted report; some of them move to another cluster.",
+            text="All clients report when they join, later those whose data drifted; some move to another cluster.",
             figure=traffic_figure(record),
         ),
     ]
@@ -137,12 +160,13 @@ def _clusters(record: RunRecord) -> list[Section]:
                 figure=shift_figure(shown_events(record.events), step="round", fired="fired"),
             )
         )
-    if any(row.get("ari") is not None for row in record.rounds):
+    if any(row.get("ari") is not None and row.get("n_clusters") != 1 for row in record.rounds):
         sections.append(
             Section(
                 title="Do the clusters match the truth?",
                 text="Adjusted Rand index between clusters and the true groups, which the scenario knows: 1 is "
-                "perfect, 0 is chance.",
+                "perfect, 0 is chance. Where nearly every client has a group of its own, it stays near 0 and says "
+                "nothing.",
                 figure=agreement_figure(record),
             )
         )
@@ -162,11 +186,10 @@ def _clients(record: RunRecord) -> list[Section]:
     ]
 
 
-def _costs(record: RunRecord) -> Section:
+def _costs(record: RunRecord, summary: Row) -> Section:
     names = ("bytes_down", "bytes_up", "client_seconds")
     heads = ["kind", "to clients", "from clients", "client hours"]
     if record.costs is None:
-        summary = run_summary(record.rounds, (), gap=1)
         rows = [("all", [summary[name] for name in names])]
     else:
         totals = [record.costs[name] for name in names]

@@ -14,6 +14,7 @@ from fielding.federation.ledger import Ledger
 from fielding.records.logs import read_lines
 from fielding.records.run_checkpoint import LEDGER, load_run
 from fielding.records.run_folder import CLIENTS, EVENTS, MANIFEST, MEMBERSHIPS, ROUNDS, newest_checkpoint
+from fielding.reporting.run_summary import n_joined
 
 Row: TypeAlias = Mapping[str, Json]
 Sizes: TypeAlias = tuple[int, dict[int, int]]
@@ -35,7 +36,7 @@ class RunRecord:
     rounds
         The lines of ``rounds.jsonl``.
     events
-        The lines of ``events.jsonl``, without ids.
+        The lines of ``events.jsonl``, without ids; ``n_joined`` tells how many clients joined.
     sizes
         The sizes of all clusters after each change of ``memberships.jsonl``.
     clients
@@ -87,7 +88,10 @@ def read_run(folder: Path) -> RunRecord:
     return RunRecord(
         manifest=read_manifest(folder),
         rounds=list(read_lines(folder / ROUNDS)),
-        events=[{name: event.get(name) for name in EVENT_KEYS} for event in read_lines(folder / EVENTS)],
+        events=[
+            {**{name: event.get(name) for name in EVENT_KEYS}, "n_joined": n_joined(event)}
+            for event in read_lines(folder / EVENTS)
+        ],
         sizes=list(cluster_sizes(folder)),
         clients=last_line(folder / CLIENTS),
         costs=_ledger_totals(folder),

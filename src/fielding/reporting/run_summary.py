@@ -10,7 +10,7 @@ Row = Mapping[str, Json]
 LAST_SHARE = 0.1
 """Share of the rounds, at the end, whose evaluations make the final figures."""
 FEWEST = 5
-"""Evaluations that the final figures are made of at least."""
+"""Evaluations that the final figures are made of at least, if the second half of the rounds has so many."""
 
 
 def evaluations(rounds: Sequence[Row]) -> list[Row]:
@@ -18,8 +18,27 @@ def evaluations(rounds: Sequence[Row]) -> list[Row]:
     return [row for row in rounds if isinstance(row.get("accuracy"), float)]
 
 
+def final_evaluations(rounds: Sequence[Row]) -> list[Row]:
+    """Return the evaluations that the final figures are means over.
+
+    Those in the last tenth of the rounds, at least five, but none from the first half of the rounds, where models are
+    hardly trained; if none is left, the last one.
+
+    Examples
+    --------
+    >>> rows = [{"round": at, "accuracy": 0.5 if at % 4 == 0 else None} for at in range(20)]
+    >>> [row["round"] for row in final_evaluations(rows)]
+    [12, 16]
+    """
+    tested = evaluations(rounds)
+    first = len(rounds) - ceil(LAST_SHARE * len(rounds))
+    chosen = [row for row in tested if int(str(row["round"])) >= first]
+    chosen = chosen if len(chosen) >= FEWEST else tested[-FEWEST:]
+    return [row for row in chosen if 2 * int(str(row["round"])) >= len(rounds)] or tested[-1:]
+
+
 def final_mean(rounds: Sequence[Row], name: str = "accuracy") -> float | None:
-    """Return the mean of a figure over the evaluations in the last tenth of the rounds, over at least five of them.
+    """Return the mean of a figure over the final evaluations; None if it was never measured in them.
 
     Never the best one: that would be chosen by looking at the test samples.
 
@@ -28,14 +47,25 @@ def final_mean(rounds: Sequence[Row], name: str = "accuracy") -> float | None:
     >>> final_mean([{"round": at, "accuracy": float(at)} for at in range(100)])
     94.5
     """
-    if not rounds:
-        return None
-    tested = evaluations(rounds)
-    first = len(rounds) - ceil(LAST_SHARE * len(rounds))
-    chosen = [row for row in tested if int(str(row["round"])) >= first]
-    chosen = chosen if len(chosen) >= FEWEST else tested[-FEWEST:]
+    chosen = final_evaluations(rounds)
     values = [float(value) for row in chosen if isinstance(value := row.get(name), (int, float))]
     return sum(values) / len(values) if values else None
+
+
+def final_words(summary: Row) -> str:
+    """Return over which evaluations the final figures of a summary are means.
+
+    Examples
+    --------
+    >>> final_words({"final_from_round": 180, "n_final_evaluations": 5})
+    'mean over the 5 evaluations since round 180'
+    >>> final_words({"final_from_round": 7, "n_final_evaluations": 1})
+    'from the one evaluation after round 7'
+    """
+    n_used, first = summary["n_final_evaluations"], summary["final_from_round"]
+    if n_used == 1:
+        return f"from the one evaluation after round {first}"
+    return f"mean over the {n_used} evaluations since round {first}"
 
 
 def largest_dip(rounds: Sequence[Row], gap: int) -> float | None:
@@ -73,6 +103,18 @@ def reached(rounds: Sequence[Row], target: float) -> Row | None:
     return tested[first] if first < len(tested) else None
 
 
+def first_crossing(rounds: Sequence[Row], target: float) -> Row | None:
+    """Return the first evaluation whose accuracy was not below a target; None if all were.
+
+    Examples
+    --------
+    >>> rows = [{"round": at, "accuracy": accuracy} for at, accuracy in enumerate([0.5, 0.9, 0.7, 0.8, 0.9])]
+    >>> first_crossing(rows, 0.8)["round"], first_crossing(rows, 0.95)
+    (1, None)
+    """
+    return next((row for row in evaluations(rounds) if float(str(row["accuracy"])) >= target), None)
+
+
 def run_summary(rounds: Sequence[Row], events: Iterable[Row], *, gap: int) -> dict[str, Json]:
     """Return the figures of a run.
 
@@ -82,18 +124,32 @@ def run_summary(rounds: Sequence[Row], events: Iterable[Row], *, gap: int) -> di
         Lines of ``rounds.jsonl`` and ``events.jsonl``.
     gap
         Rounds between arrivals of data.
+
+    Returns
+    -------
+    Among others ``final_from_round`` and ``n_final_evaluations``, what the final figures are means over (None and 0 if
+    nobody was tested); ``n_trained``, trainings that came back in time, and ``n_failed``, those of them that gave no
+    finite model; ``n_reports``, and ``n_first_reports``, those of them by which a client joined.
     """
-    distances = [value for event in events if isinstance(value := event.get("mean_client_distance"), float)]
+    seen = [(event.get("mean_client_distance"), n_joined(event)) for event in events]
+    distances = [value for value, _ in seen if isinstance(value, float)]
+    final = final_evaluations(rounds)
+    n_failed = _total(rounds, "n_failed")
     return {
         "n_rounds": len(rounds),
         "time_s": rounds[-1]["time_s"] if rounds else 0.0,
+        "final_from_round": final[0]["round"] if final else None,
+        "n_final_evaluations": len(final),
         "final_accuracy": final_mean(rounds),
         "final_accuracy_weighted": final_mean(rounds, "accuracy_weighted"),
         "worst_decile": final_mean(rounds, "worst_decile"),
         "final_prequential_accuracy": final_mean(rounds, "prequential_accuracy"),
         "final_ari": final_mean(rounds, "ari"),
         "dip": largest_dip(rounds, gap),
+        "n_trained": _total(rounds, "n_participants") + n_failed,
+        "n_failed": n_failed,
         "n_reports": _total(rounds, "n_reports"),
+        "n_first_reports": sum(joined for _, joined in seen),
         "moves": _total(rounds, "n_moved"),
         "reclusterings": _total(rounds, "reclustered"),
         "n_clusters_last": rounds[-1]["n_clusters"] if rounds else 0,
@@ -102,6 +158,18 @@ def run_summary(rounds: Sequence[Row], events: Iterable[Row], *, gap: int) -> di
         "bytes_up": _total(rounds, "bytes_up"),
         "client_seconds": _total(rounds, "client_seconds"),
     }
+
+
+def n_joined(event: Row) -> int:
+    """Return how many clients joined at an event, which names them or holds their number.
+
+    Examples
+    --------
+    >>> n_joined({"joined": ["ann", "bob"]}), n_joined({"n_joined": 2}), n_joined({})
+    (2, 2, 0)
+    """
+    joined = event.get("joined")
+    return len(joined) if isinstance(joined, list) else int(str(event.get("n_joined", 0)))
 
 
 def _total(rounds: Sequence[Row], name: str) -> int | float:

@@ -16,7 +16,7 @@ from fielding.engine.config import Config, CoordinatorSection
 from fielding.engine.config_reader import config_keys, unknown_key
 from fielding.engine.factors import parse_factor
 from fielding.errors import FileFormatError, InputError, OptionError, OutputError, echo
-from fielding.federation.aggregation import aggregator_named
+from fielding.federation.aggregation import Aggregator, aggregator_named
 from fielding.federation.selection import selector_named
 from fielding.methods import METHODS, Method, MethodSetting, Parts
 from fielding.records.model_file import read_model
@@ -121,11 +121,19 @@ def _assembled(config: Config, own: Own, n_workers: int, path: TrainingPath | No
     parts = Parts(
         participants=config.training.participants,
         selector=selector_named(config.selection.name),
-        aggregator=aggregator_named(config.aggregation.name),
+        aggregator=aggregator_of(config),
         weighted=config.training.weighted,
         strict_budget=config.training.strict_budget,
     )
     return Simulation(config=config, dealt=dealt, trainer=trainer, clients=clients, policy=policy, parts=parts)
+
+
+def aggregator_of(config: Config) -> Aggregator:
+    """Return how the models of participants become one."""
+    try:
+        return aggregator_named(config.aggregation.name, config.aggregation.options)
+    except OptionError as error:
+        raise OptionError(f"aggregation: {error}") from None
 
 
 def detector_of(section: CoordinatorSection) -> DriftTest:

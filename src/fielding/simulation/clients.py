@@ -1,7 +1,7 @@
 """The door, in process: clients that train on this machine while a clock says how long it would take on theirs."""
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -77,6 +77,10 @@ class SimulatedClients:
     def client_ids(self) -> tuple[ClientId, ...]:
         """The clients."""
         return self.windows.schedule.client_ids
+
+    def on_trained(self, call: Callable[[int, int], None]) -> None:
+        """Have somebody told, during a round, how many participants of how many are trained."""
+        self._workers.on_trained = call
 
     def close(self) -> None:
         """Let the worker threads go."""

@@ -12,16 +12,25 @@ import numpy.typing as npt
 
 from fielding._typing import ClientId, Json, Models
 from fielding.engine.config import Config
-from fielding.engine.config_reader import config_from, config_text, read_config
+from fielding.engine.config_reader import config_from, config_table, config_text, read_config
 from fielding.engine.round import Federation
 from fielding.engine.runner import Rules, Runner, Watch
-from fielding.errors import InputError
+from fielding.errors import InputError, echo, unknown_name
 from fielding.methods.method import Method
 from fielding.records.run_checkpoint import RunCheckpoint
-from fielding.records.run_folder import ROUNDS, RunFolder, stored_manifest
+from fielding.records.run_folder import (
+    ROUNDS,
+    RunFolder,
+    check_free,
+    check_same_config,
+    claimed_folder,
+    stored_manifest,
+)
 from fielding.reporting.run_page import run_page
 from fielding.simulation.assembly import Own, Simulation, assembled, initial_model
-from fielding.simulation.provenance import run_manifest, version_notes
+from fielding.simulation.provenance import FREE, run_manifest, version_notes
+from fielding.simulation.unused_keys import check_effects
+from fielding.simulation.watching import TRAINING, Watching
 from fielding.training.layout import Layout
 from fielding.training.trainer import TrainingPath, path_from
 
@@ -57,16 +66,28 @@ class Result:
 
     def cluster_of(self, client_id: ClientId) -> int | None:
         """Return the id of a client's cluster, None if it never had data."""
+        ids = self.checkpoint.client_ids
+        if client_id not in ids and ids and all(isinstance(one, int) for one in ids):
+            raise InputError(f"there is no client {echo(client_id)}; the ids are whole numbers, for example {ids[0]}")
         return self.checkpoint.cluster_of(client_id)
 
     def model_of(self, client_id: ClientId) -> dict[str, npt.NDArray[np.float32]]:
         """Return the model that serves a client, as named tensors; those of torch models fit its state dict."""
-        cluster = self.checkpoint.cluster_of(client_id)
+        cluster = self.cluster_of(client_id)
         flat: Models = self.checkpoint.mean_model() if cluster is None else self.checkpoint.model_of_cluster(cluster)
         return {name: tensor.copy() for name, tensor in self.layout.tensors(flat).items()}
 
     def column(self, name: str) -> tuple[list[int], list[float]]:
-        """Return a figure over the rounds that have it: the rounds, and its values."""
+        """Return a figure over the rounds that have it: the rounds, and its values.
+
+        Raises
+        ------
+        InputError
+            If no round has it; the message names the nearest figure that there is.
+        """
+        known = {figure for row in self.rounds for figure in row}
+        if self.rounds and name not in known:
+            raise unknown_name("figure", name, known)
         pairs = [(row["round"], row[name]) for row in self.rounds if isinstance(row.get(name), (int, float))]
         return [int(str(at)) for at, _ in pairs], [float(str(value)) for _, value in pairs]
 
@@ -110,7 +131,7 @@ def run(  # noqa: PLR0913 - all but the config have a default
     start
         Whether to resume, and what to begin with.
     watch
-        Called after each round with its record; a False stops the run.
+        Called after each round with its record; a False stops the run. Or a :class:`Watching`, which is told more.
     page
         Write ``report.html`` into the folder.
 
@@ -122,40 +143,76 @@ def run(  # noqa: PLR0913 - all but the config have a default
     """
     settled = read_config(Path(config)) if isinstance(config, (str, Path)) else config
     settled = settled if isinstance(settled, Config) else config_from(settled)
-    begin = start or Start()
+    watching = watch if isinstance(watch, Watching) else Watching(after_round=watch)
+    experiment = _Experiment(config=settled, own=own or Own(), start=start or Start(), watching=watching)
+    check_effects(settled.trace, experiment.own.samples)
     if out is not None:
-        return _run_into(Path(out), settled, own or Own(), begin, watch, page=page)
-    if begin.resume:
+        return _run_into(Path(out), experiment, page=page)
+    if experiment.start.resume:
         raise InputError("a run can only be resumed from a folder; name it")
     with tempfile.TemporaryDirectory(prefix="fielding-") as scratch:
-        result = _run_into(Path(scratch) / "run", settled, own or Own(), begin, watch, page=False)
+        result = _run_into(Path(scratch) / "run", experiment, page=False)
     return replace(result, folder=None)
 
 
-def _run_into(  # noqa: PLR0913 - private, and each is needed
-    out: Path, config: Config, own: Own, start: Start, watch: Watch, *, page: bool
-) -> Result:
-    path = recorded_path(out) if start.resume else None
-    simulation = assembled(config, own, n_workers=config.workers or os.cpu_count() or 1, path=path)
-    try:
-        initial = initial_model(simulation, start.init_from)
-        manifest = run_manifest(config, own, simulation, initial)
-        notes = version_notes(stored_manifest(out), manifest) if start.resume else ()
-        folder = RunFolder(out, manifest, kind=simulation.policy.kind)
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class _Experiment:
+    """What :func:`run` was asked for."""
+
+    config: Config
+    own: Own
+    start: Start
+    watching: Watching
+
+
+def _run_into(out: Path, experiment: _Experiment, *, page: bool) -> Result:
+    config, start, watching = experiment.config, experiment.start, experiment.watching
+    with claimed_folder(out) as lock:
+        _check_folder(out, config, resume=start.resume)
+        watching.on_phase(f"reading {config.trace.file or config.trace.name}")
+        simulation = _prepared(out, experiment)
         try:
-            runner = _runner(simulation, simulation.method(initial), folder, resume=start.resume)
-            summary = runner.run(watch)
-            if summary is not None:
-                if page:
-                    folder.write_page(run_page(out))
-                folder.write_summary(summary)
-            rounds = list(folder.logs.lines(ROUNDS))
-            checkpoint = runner.checkpoint()
+            initial = initial_model(simulation, start.init_from)
+            manifest = run_manifest(config, experiment.own, simulation, initial)
+            notes = version_notes(stored_manifest(out), manifest) if start.resume else ()
+            folder = RunFolder(out, manifest, kind=simulation.policy.kind, lock=lock)
+            try:
+                watching.on_phase(TRAINING)
+                runner = _runner(simulation, simulation.method(initial), folder, resume=start.resume)
+                summary = runner.run(watching)
+                if summary is not None:
+                    if page:
+                        folder.write_page(run_page(out))
+                    folder.write_summary(summary)
+                rounds = list(folder.logs.lines(ROUNDS))
+                checkpoint = runner.checkpoint()
+            finally:
+                folder.close()
         finally:
-            folder.close()
-    finally:
-        simulation.clients.close()
-    return Result(summary=summary, rounds=rounds, checkpoint=checkpoint, folder=out, notes=notes)
+            simulation.clients.close()
+    return Result(
+        summary=summary, rounds=rounds, checkpoint=checkpoint, folder=out, notes=(*simulation.dealt.notes, *notes)
+    )
+
+
+def _check_folder(out: Path, config: Config, *, resume: bool) -> None:
+    """Raise if a folder is not free or holds another run, before data are read."""
+    table = {name: value for name, value in config_table(config).items() if name not in FREE}
+    check_same_config(out, table, resume=resume)
+    if not resume:
+        check_free(out, config_text(config))
+
+
+def _prepared(out: Path, experiment: _Experiment) -> Simulation:
+    """Return the simulation; of a resumed run, one whose trainer works as it did before."""
+    config, watching = experiment.config, experiment.watching
+    own = experiment.own
+    if own.on_images is None:
+        own = replace(own, on_images=watching.on_images)
+    path = recorded_path(out) if experiment.start.resume else None
+    simulation = assembled(config, own, n_workers=config.workers or os.cpu_count() or 1, path=path)
+    simulation.clients.on_trained(watching.on_trained)
+    return simulation
 
 
 def recorded_path(out: Path) -> TrainingPath | None:

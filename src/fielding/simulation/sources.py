@@ -6,19 +6,22 @@ from pathlib import Path
 
 import numpy as np
 
+from fielding._typing import Counts
 from fielding.engine.config import TraceSection
-from fielding.errors import InputError, OptionError, unknown_name
+from fielding.errors import InputError, OptionError, echo, unknown_name
 from fielding.traces.catalog import Narrowing, NaturalDefaults, Opening, Source, entry_named, open_source
 from fielding.traces.columns import in_id_order
+from fielding.traces.csv_table import open_table
 from fielding.traces.histograms import WindowPlan
 from fielding.traces.image_cache import ImageSpec
-from fielding.traces.images import Decoding, image_index, image_pool
+from fielding.traces.images import FILE, Decoding, image_index, image_pool, is_image_list
 from fielding.traces.importers import Columns, feature_names, import_samples
 from fielding.traces.intervals import checked_align, parse_interval, parse_span
 from fielding.traces.natural import n_rounds, natural_schedule, needed_intervals
 from fielding.traces.pool import Pool
 from fielding.traces.scenarios import SCENARIOS, DealRequest, scenario_named
 from fielding.traces.schedule import Schedule
+from fielding.traces.standardizing import scale_note, standardized
 from fielding.traces.trace import Trace
 
 DEFAULT_CLIENTS = 100
@@ -31,11 +34,20 @@ OnImages = Callable[[int, int], None]
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Dealt:
-    """Samples, who sees which of them when, and how that maps to rounds."""
+    """Samples, who sees which of them when, and how that maps to rounds.
+
+    Parameters
+    ----------
+    pool, schedule, plan
+        The three.
+    notes
+        What a user should know of: features on scales that models do not learn from.
+    """
 
     pool: Pool
     schedule: Schedule
     plan: WindowPlan
+    notes: tuple[str, ...] = ()
 
 
 def dealt_samples(
@@ -65,12 +77,51 @@ def dealt_samples(
         raise OptionError(f"trace.window is {section.window}; it must be at least trace.gap, which is {section.gap}")
     check_scenario(section)
     plan = _plan(section, is_own=source is not None)
+    if source is None:
+        check_features(section)
     opened = source if source is not None else opened_source(section, seed=seed, on_images=on_images)
-    is_natural = isinstance(opened, Trace) and section.scenario in (None, NATURAL)
-    if is_natural and isinstance(opened, Trace):
+    if isinstance(opened, Trace) and section.scenario in (None, NATURAL):
         check_no_options(section)
-        return _natural(_narrowed(opened, section) if source is not None else opened, plan, rounds)
-    return _scenario(opened, section, plan, needed_intervals(rounds, plan), seed=seed)
+        dealt = _natural(_narrowed(opened, section) if source is not None else opened, plan, rounds)
+        return replace(dealt, pool=_standardized(dealt)) if section.standardize else _noted(dealt)
+    n_intervals = needed_intervals(rounds, plan)
+    dealt = _scenario(opened, section, plan, n_intervals, seed=seed)
+    if not section.standardize:
+        return _noted(dealt)
+    # Dealt again, because looks are made for the features as models see them; who gets what stays the same.
+    return _scenario(_standardized(dealt), section, plan, n_intervals, seed=seed)
+
+
+def _standardized(dealt: Dealt) -> Pool:
+    return standardized(dealt.pool, first_samples(dealt))
+
+
+def _noted(dealt: Dealt) -> Dealt:
+    """Return the same with a note if the features lie on scales that models do not learn from."""
+    note = scale_note(dealt.pool, first_samples(dealt))
+    return dealt if note is None else replace(dealt, notes=(note,))
+
+
+def first_samples(dealt: Dealt) -> Counts:
+    """Return the training samples that some client can see at the start, rising, each once."""
+    seen = np.unique(dealt.schedule.sample[dealt.schedule.interval < dealt.plan.n_first])
+    return np.asarray(seen[~dealt.pool.is_test()[seen]])
+
+
+def check_features(section: TraceSection) -> None:
+    """Raise if a CSV file is named but none of its columns as features; before all of it is read."""
+    path = Path(section.file or "").expanduser()
+    if section.file is None or path.is_dir() or path.suffix == ".npz" or section.features or section.text:
+        return
+    header = open_table(path).header
+    left = [name for name in header if name not in (section.client, section.time, section.label)]
+    if FILE in left:
+        return
+    shown = ", ".join(echo(name) for name in left[:12]) + (", ..." if len(left) > 12 else "")
+    raise InputError(
+        f"{path} has labels, but training needs features; name columns of numbers in trace.features, or a column of "
+        f"text in trace.text; at hand: {shown or 'none'}"
+    )
 
 
 def check_scenario(section: TraceSection) -> None:
@@ -132,9 +183,6 @@ def opened_source(section: TraceSection, *, seed: int, on_images: OnImages | Non
         return open_source(section.name, section.data, opening)
     path = Path(section.file).expanduser()
     decoding = Decoding(spec=ImageSpec(size=section.image_size), on_images=on_images)
-    if path.is_dir():
-        index = path / "index.csv"
-        return image_index(index, decoding, narrow=narrowing.apply) if index.exists() else image_pool(path, decoding)
     columns = Columns(
         client=section.client,
         time=section.time,
@@ -142,6 +190,12 @@ def opened_source(section: TraceSection, *, seed: int, on_images: OnImages | Non
         text=section.text,
         features=feature_names(section.features),
     )
+    index = path / "index.csv" if path.is_dir() else path
+    if path.is_dir() and not index.exists():
+        return image_pool(path, decoding)
+    is_described = columns.features or columns.text is not None
+    if path.is_dir() or (path.suffix != ".npz" and not is_described and is_image_list(path)):
+        return image_index(index, decoding, columns=columns, narrow=narrowing.apply)
     return import_samples(path, columns, narrow=narrowing.apply)
 
 

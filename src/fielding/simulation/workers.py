@@ -1,9 +1,9 @@
 """Local training and scoring on several threads; the results do not depend on how many."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
-from typing import TypeVar
+from typing import TypeAlias, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -13,7 +13,8 @@ from fielding.training.trainer import Gather, LocalWork, Trained, Trainer
 
 Piece = TypeVar("Piece")
 Answer = TypeVar("Answer")
-
+OnTrained: TypeAlias = Callable[[int, int], None]
+"""Told how many participants of how many have trained."""
 
 SMALL_MODEL = 20_000
 """Numbers of a stacked model below which a second thread does not pay (7,000: slower on a busy machine)."""
@@ -30,10 +31,16 @@ class Workers:
         Does the work.
     n_workers
         How many calls may run at once.
+
+    Attributes
+    ----------
+    on_trained
+        Told, from the thread that called :meth:`train`, how far it is; results do not depend on it.
     """
 
     def __init__(self, trainer: Trainer, n_workers: int) -> None:
         self._trainer = trainer
+        self.on_trained: OnTrained = lambda _done, _total: None
         # Steps of small stacked models are so short that threads would spend them on waiting for the interpreter.
         is_small = trainer.path.name == "stacked" and trainer.layout.size < SMALL_MODEL
         is_parallel = n_workers > 1 and trainer.path.n_threads == 1 and not is_small
@@ -52,16 +59,19 @@ class Workers:
             for at in range(0, work.start.size, chunk)
         ]
         if len(pieces) == 1:
-            return self._trainer.train(pieces[0])
+            done = self._trainer.train(pieces[0])
+            self.on_trained(work.start.size, work.start.size)
+            return done
         # Every call puts its rows where they belong, so that the models are never there twice.
         models = np.empty((work.start.size, work.models.shape[1]), dtype=np.float32)
         losses = np.empty((2, work.start.size))
 
         def train(at: int) -> None:
-            done, rows = self._trainer.train(pieces[at]), slice(at * chunk, (at + 1) * chunk)
-            models[rows], losses[0, rows], losses[1, rows] = done.models, done.loss, done.square_loss
+            one, rows = self._trainer.train(pieces[at]), slice(at * chunk, (at + 1) * chunk)
+            models[rows], losses[0, rows], losses[1, rows] = one.models, one.loss, one.square_loss
 
-        self._map(train, range(len(pieces)))
+        for n_pieces, _ in enumerate(self._map(train, range(len(pieces))), start=1):
+            self.on_trained(min(n_pieces * chunk, work.start.size), work.start.size)
         return Trained(models=models, loss=losses[0], square_loss=losses[1])
 
     def scores(self, model: Models, rows: Counts, gather: Gather) -> tuple[npt.NDArray[np.float32], Mask]:
@@ -72,11 +82,12 @@ class Workers:
             return self._trainer.scores(model, x, y)
 
         chunk = self._trainer.path.eval_chunk
-        done = self._map(score, [rows[at : at + chunk] for at in range(0, rows.size, chunk)])
+        done = list(self._map(score, [rows[at : at + chunk] for at in range(0, rows.size, chunk)]))
         losses, right = [one[0] for one in done], [one[1] for one in done]
         return np.concatenate([np.empty(0, np.float32), *losses]), np.concatenate([np.empty(0, np.bool_), *right])
 
-    def _map(self, call: Callable[[Piece], Answer], pieces: Sequence[Piece]) -> list[Answer]:
+    def _map(self, call: Callable[[Piece], Answer], pieces: Sequence[Piece]) -> Iterator[Answer]:
+        """Yield the answers in the order of the pieces, each as soon as it and those before it are there."""
         if self._threads is None or len(pieces) < 2:
-            return [call(piece) for piece in pieces]
-        return list(self._threads.map(call, pieces))
+            return map(call, pieces)
+        return self._threads.map(call, pieces)

@@ -7,7 +7,7 @@ import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from itertools import islice
+from itertools import chain, islice
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -32,10 +32,13 @@ class CsvTable:
         Where the file is.
     header
         The names of the columns.
+    delimiter
+        What stands between two cells.
     """
 
     path: Path
     header: tuple[str, ...]
+    delimiter: str = ","
 
     def position(self, name: str) -> int:
         """Return where the column of this name stands, or raise with the nearest name."""
@@ -80,12 +83,14 @@ class CsvTable:
         at = next(at for at, row in enumerate(rows) if len(row) != len(self.header))
         raise FileFormatError(
             f"{self.path}, line {self.line_of(first + at)}: {len(rows[at])} cells but the header has "
-            f"{len(self.header)}; quote cells that hold commas"
+            f"{len(self.header)}; quote cells that hold {self.delimiter!r}"
         )
 
 
 def open_table(path: Path) -> CsvTable:
     """Read the header of a CSV file, which may be gzipped whatever its name.
+
+    Cells are separated by commas; by semicolons or tabs if the header has those and no comma.
 
     Raises
     ------
@@ -100,10 +105,10 @@ def open_table(path: Path) -> CsvTable:
     if path.suffix == ".gz" and start != GZIP_MAGIC:
         raise FileFormatError(f"{path} is not gzipped (it starts with {start!r}); drop the suffix .gz or pack it")
     with _reader(path) as reader:
-        header = next(reader, [])
+        header, delimiter = next(reader, []), reader.dialect.delimiter
     if not any(header):
         raise FileFormatError(f"{path} has no header; its first line must name the columns")
-    return CsvTable(path=path, header=tuple(header))
+    return CsvTable(path=path, header=tuple(header), delimiter=delimiter)
 
 
 @contextmanager
@@ -111,7 +116,8 @@ def _reader(path: Path) -> Iterator["Reader"]:
     """Open a file as CSV and turn whatever goes wrong while reading it into one clear error."""
     try:
         with _text(path) as text:
-            reader = csv.reader(text, strict=True)
+            first = text.readline()
+            reader = csv.reader(chain([first], text), delimiter=_delimiter(first), strict=True)
             yield reader
     except UnicodeDecodeError:
         raise FileFormatError(f"{path}, line {_undecodable_line(path)}: not UTF-8; save the file as UTF-8") from None
@@ -121,6 +127,17 @@ def _reader(path: Path) -> Iterator["Reader"]:
         raise FileFormatError(f"{path}: the gzip data are damaged or cut short ({error}); get the file again") from None
     except OSError as error:
         raise unreadable(path, error) from None
+
+
+def _delimiter(header: str) -> str:
+    """Return what separates cells: a comma, unless the header has none but semicolons or tabs.
+
+    Examples
+    --------
+    >>> _delimiter("client;time;label"), _delimiter("client,note;label"), _delimiter("label")
+    (';', ',', ',')
+    """
+    return next((mark for mark in (",", ";", "\t") if mark in header), ",")
 
 
 @contextmanager

@@ -6,11 +6,11 @@ from pathlib import Path, PurePosixPath, PureWindowsPath
 import numpy as np
 
 from fielding._typing import Codes
-from fielding.errors import FileFormatError, InputError, OptionError
+from fielding.errors import FileFormatError, InputError, OptionError, echo
 from fielding.traces.columns import in_id_order, listed_classes, typed_ids
 from fielding.traces.csv_table import CsvTable, open_table
 from fielding.traces.image_cache import DEFAULT_SPEC, ImageList, ImageSpec, OnImages, cached_images
-from fielding.traces.importers import Narrow
+from fielding.traces.importers import DEFAULT_COLUMNS, Columns, Narrow
 from fielding.traces.npz_file import Array, unreadable
 from fielding.traces.pool import Pool
 from fielding.traces.text_columns import Column, NameColumn, NumberColumn, check_names, fill_columns, time_parser
@@ -18,6 +18,8 @@ from fielding.traces.trace import Trace
 
 SUFFIXES = frozenset((".bmp", ".gif", ".jpeg", ".jpg", ".pgm", ".png", ".ppm", ".tif", ".tiff", ".webp"))
 """Files that are taken for images, whatever the case of their suffix."""
+FILE = "file"
+"""The column of a list that names images."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,28 +45,31 @@ DEFAULT_DECODING = Decoding()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class ImageFolder:
-    """The images of a folder, found but not yet decoded.
+class FoundImages:
+    """The images of a folder or of a list, found but not yet decoded.
 
     Parameters
     ----------
     images
-        Where they are, by class and then by name.
+        Where they are: in a folder by class and then by name, else in the order of the list.
     y
         Their labels, shape ``(n_images,)``.
     classes
-        The names of the folders that hold images, numbers in the order of numbers.
+        The names of the labels or of the folders that hold images, numbers in the order of numbers.
     n_ignored
         How many files and folders were passed over because they are no images of a class.
+    trace
+        Whose images they are and when they came, without features; None if nobody knows.
     """
 
     images: ImageList
     y: Codes
     classes: tuple[str, ...]
-    n_ignored: int
+    n_ignored: int = 0
+    trace: Trace | None = None
 
 
-def find_images(folder: Path) -> ImageFolder:
+def find_images(folder: Path) -> FoundImages:
     """Find the images of a folder laid out as ``<folder>/<class>/<image>``.
 
     Files with other suffixes, files beside the class folders and folders inside them are passed over and counted.
@@ -76,22 +81,36 @@ def find_images(folder: Path) -> ImageFolder:
     """
     files: list[Path] = []
     names: list[str] = []
-    n_ignored = 0
+    beside = [place for place in _listed(folder) if not place.is_dir()]
+    n_ignored = len(beside)
     for place in _listed(folder):
         if not place.is_dir():
-            n_ignored += 1
             continue
         inside = _listed(place)
-        found = [path for path in inside if path.suffix.lower() in SUFFIXES and path.is_file()]
+        found = [path for path in inside if _is_image(path)]
         n_ignored += len(inside) - len(found)
         files += found
         names += [place.name] * len(found)
     if not files:
-        wanted = f"lay images out as <class>/<image> with one of the suffixes {', '.join(sorted(SUFFIXES))}"
-        raise FileFormatError(f"{folder} holds no images ({n_ignored} other files); {wanted}")
+        raise _no_images(folder, n_ignored, sum(map(_is_image, beside)))
     distinct = list(dict.fromkeys(names))
     classes, y = listed_classes(distinct, _codes(names))
-    return ImageFolder(images=ImageList(files=tuple(files)), y=y, classes=classes, n_ignored=n_ignored)
+    return FoundImages(images=ImageList(files=tuple(files)), y=y, classes=classes, n_ignored=n_ignored)
+
+
+def _is_image(path: Path) -> bool:
+    return path.suffix.lower() in SUFFIXES and path.is_file()
+
+
+def _no_images(folder: Path, n_ignored: int, n_flat: int) -> FileFormatError:
+    """Return the error for a folder without images of classes."""
+    if n_flat:
+        return FileFormatError(
+            f"{n_flat} images lie directly in {folder}; put them into one folder per class, or list them in a CSV "
+            "with file,label"
+        )
+    wanted = f"lay images out as <class>/<image> with one of the suffixes {', '.join(sorted(SUFFIXES))}"
+    return FileFormatError(f"{folder} holds no images ({n_ignored} other files); {wanted}")
 
 
 def _codes(names: list[str]) -> Codes:
@@ -117,7 +136,13 @@ def _decoded(images: ImageList, decoding: Decoding) -> Array:
     return cached_images(images, decoding.spec, folder=decoding.folder, on_images=decoding.on_images)
 
 
-def image_index(path: Path, decoding: Decoding = DEFAULT_DECODING, *, narrow: Narrow | None = None) -> Pool | Trace:
+def image_index(
+    path: Path,
+    decoding: Decoding = DEFAULT_DECODING,
+    *,
+    columns: Columns = DEFAULT_COLUMNS,
+    narrow: Narrow | None = None,
+) -> Pool | Trace:
     """Return the images that a CSV file lists in the columns ``file,label`` and maybe ``client,time``.
 
     Parameters
@@ -126,6 +151,8 @@ def image_index(path: Path, decoding: Decoding = DEFAULT_DECODING, *, narrow: Na
         The list. Files are relative to its folder and must lie in it: no ``..``, no way out over a symbolic link.
     decoding
         How images are decoded.
+    columns
+        What the columns of label, client and time are called.
     narrow
         Leaves out rows of a trace before anything is decoded.
 
@@ -138,25 +165,47 @@ def image_index(path: Path, decoding: Decoding = DEFAULT_DECODING, *, narrow: Na
     FileFormatError
         If the list or an image is not as it should be; the message names the line or the file.
     """
+    found = listed_images(path, columns)
+    if found.trace is None:
+        return Pool(x=_decoded(found.images, decoding), y=found.y, classes=found.classes)
+    return with_images(found.trace, found.images, decoding=decoding, narrow=narrow)
+
+
+def is_image_list(path: Path) -> bool:
+    """Return whether a CSV file lists images: it has a column ``file``."""
+    return FILE in open_table(path).header
+
+
+def listed_images(path: Path, columns: Columns = DEFAULT_COLUMNS) -> FoundImages:
+    """Find the images that a CSV file lists; see :func:`image_index`."""
     table = open_table(path)
-    if ("client" in table.header) != ("time" in table.header):
-        raise FileFormatError(f"{path} has only one of the columns 'client' and 'time'; give both or none")
+    is_trace = _has_clients(table, columns)
     file, label, client = NameColumn(), NameColumn(), NameColumn()
     time = NumberColumn(time_parser())
-    columns: dict[str, Column] = {"file": file, "label": label}
-    is_trace = "client" in table.header
-    columns |= {"client": client, "time": time} if is_trace else {}
-    fill_columns(table, [(table.position(name), column) for name, column in columns.items()], None)
-    check_names(table, table.position("label"), label)
+    wanted: list[tuple[str, Column]] = [(FILE, file), (columns.label, label)]
+    wanted += [(columns.client, client), (columns.time, time)] if is_trace else []
+    fill_columns(table, [(table.position(name), column) for name, column in wanted], None)
+    check_names(table, table.position(columns.label), label)
     classes, y = listed_classes(label.names(), label.codes())
     distinct = _files_inside(table, file)
     images = ImageList(files=tuple(distinct[code] for code in file.codes().tolist()))
     if not is_trace:
-        return Pool(x=_decoded(images, decoding), y=y, classes=classes)
-    check_names(table, table.position("client"), client)
+        return FoundImages(images=images, y=y, classes=classes)
+    check_names(table, table.position(columns.client), client)
     ids, codes = in_id_order(typed_ids(client.names()), client.codes())
     trace = Trace(client_ids=tuple(ids), client=codes, time=time.values(), y=y, classes=classes)
-    return with_images(trace, images, decoding=decoding, narrow=narrow)
+    return FoundImages(images=images, y=y, classes=classes, trace=trace)
+
+
+def _has_clients(table: CsvTable, columns: Columns) -> bool:
+    """Return whether a list says who saw an image and when; columns that the user named must be there."""
+    names = (columns.client, columns.time)
+    is_named = names != (DEFAULT_COLUMNS.client, DEFAULT_COLUMNS.time)
+    there = [name in table.header for name in names]
+    if not is_named and any(there) != all(there):
+        shown = " and ".join(echo(name) for name in names)
+        raise FileFormatError(f"{table.path} has only one of the columns {shown}; give both or none")
+    return is_named or all(there)
 
 
 def _files_inside(table: CsvTable, column: NameColumn) -> list[Path]:
@@ -167,7 +216,7 @@ def _files_inside(table: CsvTable, column: NameColumn) -> list[Path]:
         reason = reason_against(root, name)
         if reason:
             row = int(np.argmax(column.codes() == code))
-            raise table.mistake(row, "file", got=name, wanted=reason)
+            raise table.mistake(row, FILE, got=name, wanted=reason)
         files.append(root / name)
     return files
 

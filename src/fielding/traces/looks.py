@@ -103,13 +103,16 @@ def feature_range(pool: Pool) -> tuple[float, float]:
     """
     scaling = pool.scaling or Scaling()
     if pool.x.dtype == np.uint8:
-        low, high = 0.0, 255.0
+        ends = [np.zeros(pool.shape), np.full(pool.shape, 255.0)]
     else:
         rows = max(1, _CHUNK // int(np.prod(pool.shape)))
         parts = [pool.x[start : start + rows] for start in range(0, len(pool), rows)]
-        low, high = min(float(part.min()) for part in parts), max(float(part.max()) for part in parts)
-    ends = sorted(((low - scaling.shift) * scaling.factor, (high - scaling.shift) * scaling.factor))
-    return ends[0], ends[1]
+        ends = [
+            np.min([part.min(axis=0) for part in parts], axis=0),
+            np.max([part.max(axis=0) for part in parts], axis=0),
+        ]
+    scaled = [(end.astype(np.float64) - scaling.shift) * scaling.factor for end in ends]
+    return float(np.min(scaled)), float(np.max(scaled))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from fielding._typing import Codes, Counts, Features, Mask
+from fielding._typing import Codes, Counts, Features, Mask, Vector
 from fielding.errors import InputError
 from fielding.rng import hashed
 from fielding.traces.npz_file import Array
@@ -14,12 +14,30 @@ TEST_SHARE = 0.2
 _CHUNK = 1 << 22
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Scaling:
-    """How raw features become the float32 numbers that models see: ``(raw - shift) * factor``."""
+    """How raw features become the float32 numbers that models see: ``(raw - shift) * factor``.
 
-    shift: float = 0.0
-    factor: float = 1.0
+    Parameters
+    ----------
+    shift, factor
+        One number for all features, or arrays that fit the shape of a sample.
+    """
+
+    shift: float | Vector = 0.0
+    factor: float | Vector = 1.0
+
+    def apply(self, raw: Array) -> Features:
+        """Return the scaled features of some samples, in the same shape; the argument may be used up."""
+        if isinstance(self.shift, np.ndarray) or isinstance(self.factor, np.ndarray):
+            # In float64: far from 0, float32 would lose what tells samples apart before the shift is taken off.
+            return ((raw.astype(np.float64) - self.shift) * self.factor).astype(np.float32)
+        rows = raw.astype(np.float32, copy=False)
+        if self.shift:
+            rows -= np.float32(self.shift)
+        if self.factor != 1.0:
+            rows *= np.float32(self.factor)
+        return rows
 
 
 PIXELS = Scaling(factor=1.0 / 255.0)
@@ -92,13 +110,7 @@ class Pool:
 
     def features(self, samples: Counts) -> Features:
         """Return the scaled features of some samples, a new array of shape ``(n, ...)``."""
-        rows = np.take(self.x, samples, axis=0).astype(np.float32, copy=False)
-        scaling = self.scaling or Scaling()
-        if scaling.shift:
-            rows -= np.float32(scaling.shift)
-        if scaling.factor != 1.0:
-            rows *= np.float32(scaling.factor)
-        return rows
+        return (self.scaling or Scaling()).apply(np.take(self.x, samples, axis=0))
 
     def is_test(self) -> Mask:
         """Return which samples are for testing, shape ``(n_samples,)``: a fifth of them, the same in every run."""

@@ -1,11 +1,12 @@
-"""What `fielding data info` tells of a trace or of a reports file: size, span, and how much it drifts."""
+"""What `fielding data info` tells of a trace, a pool or a reports file: size, span, and how much it drifts."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
 import numpy as np
 
-from fielding._typing import Counts, Floats, Mask, Vector
+from fielding._typing import Codes, Counts, Floats, Mask, Vector
 from fielding.client.report import row_chunks, silent_rows
 from fielding.distance import Metric
 from fielding.traces.intervals import Align, Interval, checked_align, parse_interval
@@ -53,6 +54,8 @@ class TraceDescription:
     drift, noise
         Mean L1 distance between the label shares of adjacent intervals, and what chance alone would make of it; None
         if no client has two adjacent intervals with ``min_samples`` samples each.
+    excess
+        How many standard errors drift lies above noise.
     min_samples, n_pairs, n_clients_compared
         What drift and noise were measured on.
     """
@@ -71,9 +74,30 @@ class TraceDescription:
     active_per_interval: float
     drift: float | None
     noise: float | None
+    excess: float | None
     min_samples: int
     n_pairs: int
     n_clients_compared: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PoolDescription:
+    """Samples without clients and times in numbers.
+
+    Parameters
+    ----------
+    n_samples, n_classes
+        Sizes.
+    shape
+        Of the features of a sample; None for images that are not decoded yet.
+    samples_per_class
+        How many samples each class has, in the order of the classes.
+    """
+
+    n_samples: int
+    n_classes: int
+    shape: tuple[int, ...] | None
+    samples_per_class: dict[str, int]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -145,9 +169,36 @@ def describe_trace(
         active_per_interval=np.unique(trace.client.astype(np.int64) * n_intervals + window_of).size / n_intervals,
         drift=measured.drift,
         noise=measured.noise,
+        excess=measured.excess,
         min_samples=min_samples,
         n_pairs=measured.n_pairs,
         n_clients_compared=measured.n_clients,
+    )
+
+
+def describe_pool(y: Codes, classes: Sequence[str], *, shape: tuple[int, ...] | None = None) -> PoolDescription:
+    """Return labelled samples in numbers.
+
+    Parameters
+    ----------
+    y
+        The label of each sample, as a position in ``classes``, shape ``(n_samples,)``.
+    classes
+        The names of the labels.
+    shape
+        Of the features of a sample, if it is known.
+
+    Examples
+    --------
+    >>> describe_pool(np.array([0, 1, 1], dtype=np.int32), ("cat", "dog"), shape=(8, 8)).samples_per_class
+    {'cat': 1, 'dog': 2}
+    """
+    counts = np.bincount(y, minlength=len(classes)).tolist()
+    return PoolDescription(
+        n_samples=int(y.size),
+        n_classes=len(classes),
+        shape=shape,
+        samples_per_class=dict(zip(classes, counts, strict=True)),
     )
 
 

@@ -27,12 +27,15 @@ class Drift:
         clients; None if there is no pair.
     noise
         What the same would be if the samples of each two windows were dealt to them anew at random.
+    excess
+        How many standard errors drift lies above noise, at most the root of the number of pairs; None if there is none.
     n_pairs, n_clients
         How many pairs of windows and how many clients have a part in it.
     """
 
     drift: float | None
     noise: float | None
+    excess: float | None
     n_pairs: int
     n_clients: int
 
@@ -54,8 +57,8 @@ def measure_drift(trace: Trace, window_of: Counts, *, min_samples: int = MIN_SAM
     >>> trace = Trace(client_ids=("a",), client=np.zeros(80, dtype=np.int32), time=np.arange(80.0),
     ...               y=np.repeat([0, 1], 40), classes=("cat", "dog"))
     >>> measured = measure_drift(trace, trace.interval_of("40s"))
-    >>> measured.drift, round(measured.noise, 3)
-    (2.0, 0.177)
+    >>> measured.drift, round(measured.noise, 3), measured.excess
+    (2.0, 0.177, 1.0)
     """
     if min_samples < 1:
         raise OptionError(f"min_samples is {echo(min_samples)}; a window needs at least 1 sample to be compared")
@@ -67,10 +70,26 @@ def measure_drift(trace: Trace, window_of: Counts, *, min_samples: int = MIN_SAM
     who, pairs_of = np.unique(np.concatenate(clients), return_inverse=True)
     n_pairs = int(pairs_of.size)
     if n_pairs == 0:
-        return Drift(drift=None, noise=None, n_pairs=0, n_clients=0)
-    per_client = np.bincount(pairs_of)
-    means = [float(np.mean(np.bincount(pairs_of, np.concatenate(part)) / per_client)) for part in (distances, expected)]
-    return Drift(drift=means[0], noise=means[1], n_pairs=n_pairs, n_clients=int(who.size))
+        return Drift(drift=None, noise=None, excess=None, n_pairs=0, n_clients=0)
+    weights = (1.0 / (who.size * np.bincount(pairs_of)))[pairs_of]
+    drift, noise = np.concatenate(distances) * weights, np.concatenate(expected) * weights
+    return Drift(
+        drift=float(drift.sum()),
+        noise=float(noise.sum()),
+        excess=_standard_errors(drift - noise),
+        n_pairs=n_pairs,
+        n_clients=int(who.size),
+    )
+
+
+def _standard_errors(parts: Vector) -> float:
+    """Return how many standard errors a sum lies above 0 if its parts are independent and 0 on average.
+
+    Nothing is assumed of their spread, so that a few parts never prove much. Neighboring pairs share a window, which
+    makes them a little alike: ask for three standard errors where two would do.
+    """
+    error = float(np.sqrt((parts**2).sum()))
+    return float(parts.sum()) / error if error > 0.0 else 0.0
 
 
 def _adjacent_pairs(trace: Trace, window_of: Counts, min_samples: int) -> Iterator[tuple[Counts, Counts, Counts]]:

@@ -16,7 +16,7 @@ def check_number(name: str, value: object, *, low: float, high: float) -> None:
     fielding.errors.OptionError: eps is 3; give a number from 0 to 2
     """
     is_number = isinstance(value, (int, float, np.integer, np.floating)) and not isinstance(value, bool)
-    if not is_number or not low <= float(value) <= high:  # type: ignore[arg-type]
+    if not is_number or not low <= value <= high:  # type: ignore[operator]
         raise OptionError(f"{name} is {echo(value)}; give a number from {low:g} to {high:g}")
 
 

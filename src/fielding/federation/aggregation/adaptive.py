@@ -7,8 +7,8 @@ from typing import ClassVar, Literal
 import numpy as np
 
 from fielding._typing import Models, Vector
-from fielding.errors import OptionError, echo
 from fielding.federation.aggregation.aggregator import Uploads
+from fielding.federation.aggregation.options import check_above_zero, check_below
 from fielding.federation.models import mean_model
 
 Rule = Literal["adagrad", "adam", "yogi"]
@@ -42,12 +42,10 @@ class Adaptive:
     needs_start_loss: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
-        for name, low, high in (("eta", 0.0, np.inf), ("tau", 0.0, np.inf)):
-            if not low < getattr(self, name) < high:
-                raise OptionError(f"{name} is {echo(getattr(self, name))}; give a number above 0")
+        for name in ("eta", "tau"):
+            check_above_zero(name, getattr(self, name))
         for name in ("beta1", "beta2"):
-            if not 0.0 <= getattr(self, name) < 1.0:
-                raise OptionError(f"{name} is {echo(getattr(self, name))}; give a number from 0 to below 1")
+            check_below(name, getattr(self, name), 1.0)
 
     @property
     def memory(self) -> Mapping[str, float]:

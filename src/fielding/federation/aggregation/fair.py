@@ -7,8 +7,9 @@ from typing import ClassVar
 import numpy as np
 
 from fielding._typing import Models
-from fielding.errors import InputError, OptionError, echo
+from fielding.errors import InputError
 from fielding.federation.aggregation.aggregator import Uploads
+from fielding.federation.aggregation.options import check_below
 from fielding.federation.models import mean_model
 
 _LEAST_LOSS = 1e-10
@@ -34,8 +35,7 @@ class QFedAvg:
     needs_start_loss: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
-        if not 0.0 <= self.q < 100.0:
-            raise OptionError(f"q is {echo(self.q)}; give a number from 0 to 100")
+        check_below("q", self.q, 100.0)
 
     def combine(
         self,

@@ -7,8 +7,8 @@ from typing import ClassVar
 import numpy as np
 
 from fielding._typing import Counts, Models, Vector
-from fielding.errors import OptionError, echo
 from fielding.federation.aggregation.aggregator import Uploads
+from fielding.federation.aggregation.options import check_above_zero, check_below
 from fielding.federation.models import mean_model
 
 COLUMNS = 1 << 16
@@ -47,8 +47,7 @@ class TrimmedMean:
     needs_start_loss: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
-        if not 0.0 <= self.share < 0.5:
-            raise OptionError(f"share is {echo(self.share)}; give a number from 0 to below 0.5")
+        check_below("share", self.share, 0.5)
 
     def combine(
         self,
@@ -86,8 +85,7 @@ class NormClipping:
     needs_start_loss: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
-        if not 0.0 < self.factor < np.inf:
-            raise OptionError(f"factor is {echo(self.factor)}; give a number above 0")
+        check_above_zero("factor", self.factor)
 
     @property
     def memory(self) -> Mapping[str, float]:
@@ -130,8 +128,7 @@ class MultiKrum:
     needs_start_loss: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
-        if not 0.0 <= self.liars < 0.5:
-            raise OptionError(f"liars is {echo(self.liars)}; give a number from 0 to below 0.5")
+        check_below("liars", self.liars, 0.5)
 
     def combine(
         self,

@@ -144,8 +144,8 @@ class Entry:
         missing = self.missing(folder)
         if missing is not None:
             raise InputError(
-                f"{self.name} needs {missing}, which is not in {folder}; {self.how_to_get}, or give another folder "
-                f"(--data or {FOLDER_VARIABLE})"
+                f"{self.name} needs {missing}, which is not in {folder}; {self.how_to_get}, or name the folder "
+                f"with {FOLDER_VARIABLE}, trace.data in a config, or --data"
             )
         if opening.narrowing is None and self.defaults is not None:
             opening = replace(opening, narrowing=self.defaults.narrowing)

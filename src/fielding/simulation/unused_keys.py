@@ -1,0 +1,67 @@
+"""Keys of the trace section that would change nothing, refused before anything is read."""
+
+from dataclasses import fields
+from pathlib import Path
+
+from fielding.engine.config import TraceSection
+from fielding.errors import OptionError, echo
+from fielding.simulation.sources import NATURAL
+from fielding.traces.catalog import Source, entry_named
+from fielding.traces.pool import Pool
+
+TIME_KEYS = ("interval", "align", "last")
+COLUMN_KEYS = ("client", "time", "label", "text", "features")
+
+
+def check_effects(section: TraceSection, source: Source | None = None) -> None:
+    """Raise if a key of a trace section differs from its default, but cannot change anything.
+
+    Only what is certain without the data is refused: of a file of one's own, nobody knows yet whether it is a pool.
+
+    Parameters
+    ----------
+    section
+        The section.
+    source
+        Samples of the caller's own, instead of what the section names.
+
+    Raises
+    ------
+    OptionError
+        The message names the key, its value and why it has no effect.
+    """
+    for why, names in _without_effect(section, source).items():
+        for one in fields(section):
+            value = getattr(section, one.name)
+            if one.name in names and value != one.default:
+                raise OptionError(f"trace.{one.name} is {echo(value)}, but it has no effect: {why}; leave it out")
+
+
+def _without_effect(section: TraceSection, source: Source | None) -> dict[str, tuple[str, ...]]:
+    """Return keys without an effect, by the reason."""
+    found: dict[str, tuple[str, ...]] = {}
+    if source is not None or section.file is None:
+        what = "samples are given" if source is not None else f"{section.name} is a known data set"
+        found[f"{what}, not read from a file"] = (*COLUMN_KEYS, "image_size")
+    elif (path := Path(section.file)).suffix == ".npz" or section.features or section.text:
+        found[f"{path.name} is taken for numbers, not for images"] = ("image_size",)
+    is_pool = _is_pool(section, source)
+    if is_pool:
+        found["a pool knows no times, a scenario deals it"] = TIME_KEYS
+    elif section.scenario not in (None, NATURAL):
+        found[f"scenario {section.scenario} deals the samples anew"] = ("interval", "align")
+    elif is_pool is False and source is None:  # samples of one's own come with configs that others share
+        found["a natural trace is taken as it is, a scenario would deal so many"] = ("samples",)
+    return found
+
+
+def _is_pool(section: TraceSection, source: Source | None) -> bool | None:
+    """Return whether the samples come without clients and times; None if that is not known yet."""
+    if source is not None:
+        return isinstance(source, Pool)
+    if section.file is not None:
+        return None
+    try:
+        return entry_named(section.name).kind == "pool"
+    except OptionError:  # whoever opens it tells
+        return None

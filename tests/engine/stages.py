@@ -1,0 +1,140 @@
+"""Clients and a method that do nothing but note what is asked of them, in which order."""
+# ruff: noqa: ARG002 - they have to take what they do not need
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+import numpy.typing as npt
+
+from fielding._typing import ClientId, Codes, Counts, Json, Mask, Matrix, Membership, Models
+from fielding.client.report import ReportBatch
+from fielding.engine.round import Federation
+from fielding.federation.clients import Clients, TrainingPlan, Updates
+from fielding.federation.evaluation import ClientScores
+from fielding.federation.ledger import Ledger
+from fielding.rng import Hashes, hashed
+
+ROUND_S = 10.0
+"""Simulated seconds that a round takes."""
+Arrays = dict[str, npt.NDArray[np.generic]]
+NOBODY = np.empty(0, dtype=np.int64)
+
+
+class NotingClients:
+    """One client that reports in every round; the reports of round r come from client ``"r"``."""
+
+    def __init__(self, notes: list[str], accuracy: Mapping[int, float] | None = None) -> None:
+        self.notes, self._accuracy = notes, accuracy or {}
+        self.ledger, self.now_s, self.worked_s = Ledger(1), 0.0, 0.0
+        self.round_costs: dict[str, float] = {}
+        self._round = -1
+
+    @property
+    def client_ids(self) -> tuple[ClientId, ...]:
+        return ("only",)
+
+    def begin(self, round_index: int) -> ReportBatch:
+        self._round = round_index
+        self.notes.append(f"begin {round_index}")
+        return ReportBatch(client_ids=[str(round_index)], representations=np.array([[1.0, 0.0]], dtype=np.float32))
+
+    def charge_reports(self, reports: ReportBatch) -> None:
+        self.notes.append(f"charge {','.join(map(str, reports.client_ids))}")
+
+    def return_to(self, round_index: int, times: Sequence[float], *, ledger: Ledger) -> ReportBatch:
+        self.ledger, self.now_s = ledger, times[round_index + 1]
+        return self.begin(round_index)
+
+    def concepts(self) -> Codes | None:
+        return None
+
+    def draws(self, purpose: str, clients: Counts) -> Hashes:
+        return hashed(0, purpose, clients.astype(np.uint64))
+
+    def askable(self) -> Mask:
+        return np.ones(1, dtype=np.bool_)
+
+    def invitations(self, wanted: int, available: int) -> int:
+        return min(wanted, available)
+
+    def train(self, plan: TrainingPlan) -> Updates:
+        self.notes.append("train")
+        self.now_s += ROUND_S
+        return Updates(
+            clients=NOBODY,
+            groups=NOBODY,
+            models=np.empty((0, 2), dtype=np.float32),
+            n_samples=NOBODY,
+            loss=np.empty(0),
+            square_loss=np.empty(0),
+            n_parameters=2,
+            learning_rate=0.1,
+        )
+
+    def losses(self, clients: Counts, models: Models) -> Matrix:
+        return np.zeros((clients.size, models.shape[0]))
+
+    def scores(self, models: Models, row: Counts) -> ClientScores:
+        self.notes.append("test")
+        right = round(100 * self._accuracy.get(self._round, 0.0))
+        return ClientScores(
+            clients=np.array([0]), n_test=np.array([100]), correct=np.array([right]), loss=np.array([1.0])
+        )
+
+    def prequential_scores(self, models: Models, row: Counts) -> ClientScores | None:
+        self.notes.append("test ahead")
+        return None
+
+
+class NotingMethod:
+    """One model for everyone, which counts the rounds it learned in."""
+
+    def __init__(self, notes: list[str]) -> None:
+        self.notes = notes
+        self.models: Models = np.zeros((1, 2), dtype=np.float32)
+
+    def adapt(self, reports: ReportBatch, round_index: int) -> None:
+        self.notes.append(f"adapt {','.join(map(str, reports.client_ids)) or 'nothing'}")
+
+    def plan(self, clients: Clients) -> TrainingPlan:
+        self.notes.append("plan")
+        return TrainingPlan(models=self.models, clients=NOBODY, groups=NOBODY, start=NOBODY, wanted=NOBODY)
+
+    def learn(self, updates: Updates) -> None:
+        self.notes.append("learn")
+        self.models = self.models + np.float32(1.0)
+
+    def membership(self) -> Membership:
+        return np.zeros(1, dtype=np.int32)
+
+    def cluster_ids(self) -> tuple[int, ...]:
+        return (0,)
+
+    def heterogeneity(self) -> float | None:
+        return None
+
+    def snapshot(self) -> tuple[dict[str, Json], Arrays]:
+        return {}, {}
+
+    def restore(self, values: Mapping[str, Json], arrays: Arrays) -> None:
+        self.models = np.asarray(arrays["models"], dtype=np.float32)
+
+
+def noting_federation(
+    notes: list[str],
+    *,
+    accuracy: Mapping[int, float] | None = None,
+    evaluate_every: int = 5,
+    n_rounds: int = 12,
+    stop_at_time_s: float | None = None,
+    is_delayed: bool = False,
+) -> Federation:
+    """Return a federation whose parts write into ``notes``; clients are served with this accuracy by round, else 0."""
+    return Federation(
+        clients=NotingClients(notes, accuracy),
+        method=NotingMethod(notes),
+        evaluate_every=evaluate_every,
+        n_rounds=n_rounds,
+        stop_at_time_s=stop_at_time_s,
+        is_delayed=is_delayed,
+    )

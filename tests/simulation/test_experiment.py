@@ -1,0 +1,78 @@
+"""An experiment as Python users meet it: what they are told while it runs, and of what there is not."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from fielding.errors import InputError, OptionError
+from fielding.simulation.assembly import Own
+from fielding.simulation.experiment import Result, Start, run
+from fielding.simulation.watching import Watching
+from tests.simulation.run_cases import left_behind, small_pool, small_trace, table
+
+
+@pytest.fixture(scope="module")
+def result() -> Result:
+    return run(table(rounds=2), own=Own(samples=small_pool()))
+
+
+def test_a_figure_that_there_is_not_is_told_with_the_nearest(result: Result) -> None:
+    with pytest.raises(OptionError, match=r"^unknown figure 'acuracy'; did you mean 'accuracy'\? Known: accuracy, "):
+        result.column("acuracy")
+
+    assert result.column("accuracy")[0] == [0, 1]
+
+
+def test_ids_that_are_numbers_are_said_to_be_numbers(result: Result) -> None:
+    for ask in (result.model_of, result.cluster_of):
+        with pytest.raises(InputError, match="there is no client '7'; the ids are whole numbers, for example 0"):
+            ask("7")
+
+    assert result.model_of(7)
+
+
+def test_ids_that_are_texts_are_not_said_to_be_numbers() -> None:
+    config: dict[str, Any] = {**table(rounds=1), "trace": {"interval": "1d", "gap": 2, "window": 4}}
+    told = run(config, own=Own(samples=small_trace()))
+
+    with pytest.raises(InputError, match="there is no client 7; there are 8 others"):
+        told.cluster_of(7)
+
+
+def test_phases_and_participants_are_told_and_change_nothing(tmp_path: Path) -> None:
+    phases: list[str] = []
+    trained: list[tuple[int, int]] = []
+    watching = Watching(on_phase=phases.append, on_trained=lambda done, total: trained.append((done, total)))
+    own = Own(samples=small_pool())
+
+    run(table(rounds=2), tmp_path / "watched", own=own, watch=watching, page=False)
+    run(table(rounds=2), tmp_path / "alone", own=own, page=False)
+
+    assert phases == ["reading digits", "training"]
+    assert trained[-1][0] == trained[-1][1]
+    assert left_behind(tmp_path / "watched") == left_behind(tmp_path / "alone")
+
+
+def test_python_users_are_told_what_to_write_in_python(tmp_path: Path) -> None:
+    own = Own(samples=small_pool())
+    run(table(rounds=2), tmp_path, own=own, page=False)
+
+    with pytest.raises(InputError, match=r"continue it with Start\(resume=True\) or name another folder$"):
+        run(table(rounds=2), tmp_path, own=own)
+    with pytest.raises(InputError, match=r"in another folder with Start\(init_from='.*'\)$"):
+        run(table(rounds=3), tmp_path, own=own, start=Start(resume=True))
+
+
+@pytest.mark.parametrize("is_there", [False, True])
+def test_a_run_that_cannot_be_prepared_leaves_the_folder_as_it_was(tmp_path: Path, is_there: bool) -> None:
+    out = tmp_path / "runs" / "deep"
+    if is_there:
+        out.mkdir(parents=True)
+        (out / "notes.txt").write_text("mine")
+
+    with pytest.raises(InputError):
+        run(table(trace={"share": 7}), out, own=Own(samples=small_pool()))
+
+    assert [path.name for path in tmp_path.iterdir()] == (["runs"] if is_there else [])
+    assert not is_there or (out / "notes.txt").read_text() == "mine"

@@ -1,0 +1,47 @@
+"""Keys that would change nothing are refused, and no others."""
+
+from typing import Any
+
+import pytest
+
+from fielding.engine.config import TraceSection
+from fielding.errors import OptionError
+from fielding.simulation.unused_keys import check_effects
+from fielding.traces.catalog import Source
+from tests.simulation.run_cases import small_pool, small_trace
+
+REFUSED: list[tuple[str, dict[str, Any], Source | None]] = [
+    ("interval", {"interval": "1d"}, None),
+    ("align", {"align": "client"}, small_pool()),
+    ("last", {"last": "9d"}, None),
+    ("samples", {"name": "zephyr", "samples": 7}, None),
+    ("samples", {"name": "zephyr", "scenario": "natural", "samples": 7}, None),
+    ("interval", {"name": "zephyr", "scenario": "static", "interval": "1d"}, None),
+    ("features", {"name": "zephyr", "features": "a,b"}, None),
+    ("image_size", {"image_size": 8}, None),
+    ("text", {"file": "mine.npz", "text": "words"}, None),
+    ("image_size", {"file": "mine.csv.gz", "image_size": 8}, None),
+    ("label", {"label": "kind"}, small_trace()),
+]
+TAKEN: list[tuple[dict[str, Any], Source | None]] = [
+    ({}, None),
+    ({"samples": 7, "clients": 3, "gap": 2}, None),
+    ({"name": "zephyr", "interval": "1d", "align": "client", "last": "9d"}, None),
+    ({"name": "zephyr", "scenario": "static", "last": "9d", "samples": 7}, None),
+    ({"file": "mine.npz", "interval": "1d", "samples": 7}, None),
+    ({"file": "mine.csv", "text": "words", "label": "kind", "interval": "1d"}, None),
+    ({"file": "pictures", "image_size": 8, "interval": "1d"}, None),
+    ({"interval": "1d", "samples": 7}, small_trace()),
+    ({"name": "no such", "interval": "1d"}, None),
+]
+
+
+@pytest.mark.parametrize(("name", "keys", "source"), REFUSED)
+def test_a_key_without_effect_is_named(name: str, keys: dict[str, Any], source: Source | None) -> None:
+    with pytest.raises(OptionError, match=rf"^trace\.{name} is .*, but it has no effect: .*; leave it out$"):
+        check_effects(TraceSection(**keys), source)
+
+
+@pytest.mark.parametrize(("keys", "source"), TAKEN)
+def test_keys_that_may_have_an_effect_are_taken(keys: dict[str, Any], source: Source | None) -> None:
+    check_effects(TraceSection(**keys), source)
