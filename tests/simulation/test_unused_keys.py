@@ -19,8 +19,8 @@ REFUSED: list[tuple[str, dict[str, Any], Source | None]] = [
     ("interval", {"name": "zephyr", "scenario": "static", "interval": "1d"}, None),
     ("features", {"name": "zephyr", "features": "a,b"}, None),
     ("image_size", {"image_size": 8}, None),
-    ("text", {"file": "mine.npz", "text": "words"}, None),
-    ("image_size", {"file": "mine.csv.gz", "image_size": 8}, None),
+    ("image_size", {"file": "mine.npz", "image_size": 8}, None),
+    ("image_size", {"file": "mine.csv.gz", "image_size": 8, "features": "a,b"}, None),
     ("label", {"label": "kind"}, small_trace()),
 ]
 TAKEN: list[tuple[dict[str, Any], Source | None]] = [
@@ -30,6 +30,8 @@ TAKEN: list[tuple[dict[str, Any], Source | None]] = [
     ({"name": "zephyr", "scenario": "static", "last": "9d", "samples": 7}, None),
     ({"file": "mine.npz", "interval": "1d", "samples": 7}, None),
     ({"file": "mine.csv", "text": "words", "label": "kind", "interval": "1d"}, None),
+    ({"file": "list.csv", "image_size": 8}, None),
+    ({"file": "mine.npz", "label": "kind", "text": "words"}, None),
     ({"file": "pictures", "image_size": 8, "interval": "1d"}, None),
     ({"interval": "1d", "samples": 7}, small_trace()),
     ({"name": "no such", "interval": "1d"}, None),
