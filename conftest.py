@@ -2,6 +2,6 @@
 
 from importlib.util import find_spec
 
-collect_ignore_glob = (
-    [] if find_spec("torch") else ["src/fielding/training/torch_*.py", "src/fielding/bench/plain_loop.py"]
-)
+NEED_TORCH = ["src/fielding/training/torch_*.py", "src/fielding/bench/plain_loop.py", "tests/training/modules.py"]
+
+collect_ignore_glob = [] if find_spec("torch") else NEED_TORCH

@@ -6,6 +6,9 @@ happens on the server, stages 5 to 8), :mod:`fielding.simulation.clients` (clien
 :mod:`fielding.simulation.experiment` (a whole experiment), :mod:`fielding.engine.replay` (recorded reports only).
 """
 
+from importlib import import_module
+from typing import TYPE_CHECKING
+
 from fielding._version import __version__
 from fielding.client.drift import AnyChange, Chi2, Periodic, Threshold
 from fielding.client.fleet import Fleet
@@ -14,10 +17,12 @@ from fielding.client.report import ClientReport, ReportBatch
 from fielding.coordinator import CenterShift, Clusterer, Coordinator, Decision, Pairwise, Policy
 from fielding.errors import FieldingError
 from fielding.records.checkpoint import load_coordinator, save_coordinator
-from fielding.simulation.assembly import Own
-from fielding.simulation.experiment import Result, Start, run
-from fielding.traces.pool import Pool
-from fielding.traces.trace import Trace
+
+if TYPE_CHECKING:
+    from fielding.simulation.assembly import Own
+    from fielding.simulation.experiment import Result, Start, run
+    from fielding.traces.pool import Pool
+    from fielding.traces.trace import Trace
 
 __all__ = [
     "AnyChange",
@@ -45,3 +50,25 @@ __all__ = [
     "run",
     "save_coordinator",
 ]
+
+# Who embeds the coordinator needs no simulator: it is loaded when one of these is asked for.
+_LATER = {
+    "Own": "fielding.simulation.assembly",
+    "Pool": "fielding.traces.pool",
+    "Result": "fielding.simulation.experiment",
+    "Start": "fielding.simulation.experiment",
+    "Trace": "fielding.traces.trace",
+    "run": "fielding.simulation.experiment",
+}
+
+
+def __getattr__(name: str) -> object:
+    if name not in _LATER:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    found: object = getattr(import_module(_LATER[name]), name)
+    globals()[name] = found
+    return found
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *_LATER})
