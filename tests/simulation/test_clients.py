@@ -210,3 +210,23 @@ def test_a_client_with_test_samples_only_is_not_tested() -> None:
 
     assert clients.windows.testing(0).sizes[1] > 0
     assert scores.clients.tolist() == [0, 2]
+
+
+def test_who_is_asked_for_its_loss_before_training_pays_for_a_pass_over_its_window() -> None:
+    from dataclasses import replace
+
+    clients = begun(small_clients())
+    plan = replace(one_group(clients, [1, 4], wanted=2), with_start_loss=True)
+    plain = begun(small_clients())
+    plain.train(one_group(plain, [1, 4], wanted=2))
+
+    updates = clients.train(plan)
+
+    assert updates.start_loss is not None
+    for at, client in enumerate((1, 4)):
+        x, y = clients.windows.gather(clients.windows.training(0).of(np.array([client]))[0])
+        assert updates.start_loss[at] == pytest.approx(clients.trainer.scores(plan.models[0], x, y)[0].mean(), rel=1e-5)
+    assert clients.ledger.client_bytes_up()[1] == plain.ledger.client_bytes_up()[1] + 4
+    passes = clients.windows.training(0).sizes[1] * 20 / 1000
+    more = clients.ledger.client_seconds()[1] - plain.ledger.client_seconds()[1]
+    assert more == pytest.approx(passes, abs=1e-3)

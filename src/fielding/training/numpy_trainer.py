@@ -58,18 +58,8 @@ class NumpyTrainer:
 
     def __init__(self, dense: Dense, path: TrainingPath | None = None) -> None:
         self._dense = dense
-        self._layout = dense.layout
-        self._path = stacked_path(dense) if path is None else path
-
-    @property
-    def layout(self) -> Layout:
-        """What the numbers of a model mean."""
-        return self._layout
-
-    @property
-    def path(self) -> TrainingPath:
-        """How it works."""
-        return self._path
+        self.layout: Layout = dense.layout
+        self.path: TrainingPath = stacked_path(dense) if path is None else path
 
     def initial_model(self, seed: int) -> Models:
         """Return the model that training starts from, float32, shape ``(n_numbers,)``."""
@@ -77,7 +67,7 @@ class NumpyTrainer:
 
     def train(self, work: LocalWork) -> Trained:
         """Do the local steps of some participants, all together."""
-        checked_work(work, n_numbers=self._layout.size)
+        checked_work(work, n_numbers=self.layout.size)
         n_participants, n_steps, batch_size = work.draws.shape
         network = stacked_network(self._dense, n_participants=n_participants, batch_size=batch_size)
         network.weights[:] = to_work_order(self._dense, work.models[work.start])
@@ -94,7 +84,7 @@ class NumpyTrainer:
 
     def scores(self, model: Models, x: Features, y: Codes) -> tuple[npt.NDArray[np.float32], Mask]:
         """Return the loss of each sample, shape ``(n_samples,)``, and whether its most likely class is right."""
-        tensors = list(self._layout.tensors(model).values())
+        tensors = list(self.layout.tensors(model).values())
         with ONE_BLAS_THREAD, np.errstate(over="ignore", invalid="ignore"):
             active = x.reshape(x.shape[0], -1)
             if self._dense.n_hidden:

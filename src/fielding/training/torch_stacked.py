@@ -32,19 +32,9 @@ class StackedTorchTrainer:
 
     def __init__(self, dense: Dense, *, path: TrainingPath, device: torch.device) -> None:
         self._dense = dense
-        self._layout = dense.layout
-        self._path = path
+        self.layout: Layout = dense.layout
+        self.path: TrainingPath = path
         self._device = device
-
-    @property
-    def layout(self) -> Layout:
-        """What the numbers of a model mean."""
-        return self._layout
-
-    @property
-    def path(self) -> TrainingPath:
-        """How it works."""
-        return self._path
 
     def initial_model(self, seed: int) -> Models:
         """Return the same first model as the NumPy trainer."""
@@ -52,9 +42,9 @@ class StackedTorchTrainer:
 
     def train(self, work: LocalWork) -> Trained:
         """Do the local steps of some participants, all together."""
-        checked_work(work, n_numbers=self._layout.size)
+        checked_work(work, n_numbers=self.layout.size)
         n_participants, n_steps, batch_size = work.draws.shape
-        with TORCH_THREADS.limited_to(self._path.n_threads), torch.inference_mode():
+        with TORCH_THREADS.limited_to(self.path.n_threads), torch.inference_mode():
             start = to_work_order(self._dense, work.models[work.start])
             weights = torch.tensor(start, device=self._device)
             network = _Network(self._dense, weights)
@@ -70,8 +60,8 @@ class StackedTorchTrainer:
 
     def scores(self, model: Models, x: Features, y: Codes) -> tuple[npt.NDArray[np.float32], Mask]:
         """Return the loss of each sample, shape ``(n_samples,)``, and whether its most likely class is right."""
-        tensors = [torch.tensor(part, device=self._device) for part in self._layout.tensors(model).values()]
-        with TORCH_THREADS.limited_to(self._path.n_threads), torch.inference_mode():
+        tensors = [torch.tensor(part, device=self._device) for part in self.layout.tensors(model).values()]
+        with TORCH_THREADS.limited_to(self.path.n_threads), torch.inference_mode():
             active = torch.tensor(x, device=self._device).reshape(x.shape[0], -1)
             if self._dense.n_hidden:
                 active = torch.nn.functional.linear(active, tensors[0], tensors[1]).relu_()

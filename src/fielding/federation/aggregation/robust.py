@@ -73,7 +73,7 @@ def _by_columns(models: Models, *, trim: int) -> Models:
 class NormClipping:
     """Shortens changes that are longer than the usual one, then takes the mean.
 
-    The usual length is the running median of the clusters' median lengths; the first round takes its own.
+    The usual length is an exponential average of the median lengths of the cluster's rounds; the first takes its own.
 
     Parameters
     ----------
