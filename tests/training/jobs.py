@@ -7,8 +7,10 @@ from functools import partial
 import numpy as np
 import numpy.typing as npt
 
-from fielding._typing import Codes, Counts, Features, Models
-from fielding.training.trainer import LocalWork, Sgd, Trained, Trainer
+from fielding._typing import Codes, Counts, Features, Models, Vector
+from fielding.federation.clients import Pull
+from fielding.training.layout import Layout
+from fielding.training.trainer import Contrast, LocalWork, Sgd, Trained, Trainer
 
 FULL_SGD = Sgd(learning_rate=0.05, momentum=0.9, weight_decay=0.01, prox=0.1)
 
@@ -44,12 +46,41 @@ def work_of(
     )
 
 
+def some_factors(work: LocalWork) -> Vector:
+    """Return another factor for each participant."""
+    return np.linspace(1.5, 0.5, work.start.size)
+
+
+def some_pull(work: LocalWork, layout: Layout) -> Pull:
+    """Return a pull of another strength on each parameter, toward three models, the last of them first."""
+    rng = np.random.default_rng(7)
+    strength = rng.uniform(0.0, 2.0, size=layout.size)
+    strength[layout.parameter_size :] = 0.0
+    anchors = rng.normal(scale=0.5, size=(3, layout.size)).astype(np.float32)
+    return Pull(anchors=anchors, row=2 - np.arange(work.start.size) % 3, strength=strength)
+
+
+def some_contrast(work: LocalWork, *, mu: float = 2.0, temperature: float = 0.5) -> Contrast:
+    """Return a contrast with another model for each participant; every third has none, not even numbers."""
+    rng = np.random.default_rng(8)
+    models = work.models[work.start]
+    # Buffers such as variances must stay above 0, so numbers are changed by a factor.
+    previous = (models * rng.uniform(0.2, 3.0, size=models.shape)).astype(np.float32)
+    has_previous = np.arange(work.start.size) % 3 != 2
+    previous[~has_previous] = np.nan
+    return Contrast(mu=mu, temperature=temperature, previous=previous, has_previous=has_previous)
+
+
+def with_all_asked(work: LocalWork, layout: Layout) -> LocalWork:
+    """Return work that asks for all there is, and for something else from every participant."""
+    return replace(work, rate_factors=some_factors(work), pull=some_pull(work, layout), contrast=some_contrast(work))
+
+
 def in_chunks(trainer: Trainer, work: LocalWork, *, chunk: int, n_workers: int) -> Models:
     """Return the trained models of all participants, some of them per call, in several threads."""
 
     def train(first: int) -> Models:
-        rows = slice(first, first + chunk)
-        return trainer.train(replace(work, start=work.start[rows], draws=work.draws[rows])).models
+        return trainer.train(work.part(slice(first, first + chunk))).models
 
     with ThreadPoolExecutor(n_workers) as threads:
         return np.concatenate(list(threads.map(train, range(0, work.start.size, chunk))))

@@ -84,6 +84,55 @@ def tied(*, input_shape: tuple[int, ...], n_classes: int) -> nn.Module:
     return Tied(int(torch.Size(input_shape).numel()), n_classes)
 
 
+class Headed(nn.Module):
+    """A network that keeps its last layer first."""
+
+    def __init__(self, n_inputs: int, n_classes: int) -> None:
+        super().__init__()
+        self.head = nn.Linear(6, n_classes)
+        self.body = nn.Linear(n_inputs, 6)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        """Return scores."""
+        scores: torch.Tensor = self.head(self.body(x.flatten(1)).relu())
+        return scores
+
+
+def headed(*, input_shape: tuple[int, ...], n_classes: int) -> Headed:
+    """Return a network whose layers are not made in the order in which they run."""
+    return Headed(int(torch.Size(input_shape).numel()), n_classes)
+
+
+def hidden_layer(*, input_shape: tuple[int, ...], n_classes: int) -> nn.Module:
+    """Return the network that dense trainers call ``mlp``, with 5 hidden units, for vectors."""
+    return nn.Sequential(nn.Linear(input_shape[0], 5), nn.ReLU(), nn.Linear(5, n_classes))
+
+
+def without_linear(*, input_shape: tuple[int, ...], n_classes: int) -> nn.Module:
+    """Return a network of convolutions alone."""
+    return nn.Sequential(nn.Conv2d(input_shape[0], n_classes, 3), nn.AdaptiveAvgPool2d(1), nn.Flatten())
+
+
+class Pixelwise(nn.Module):
+    """A dense layer on each pixel, as if pixels were samples; scores are averaged over the image."""
+
+    def __init__(self, channels: int, n_classes: int) -> None:
+        super().__init__()
+        self.first = nn.Conv2d(channels, 2, 1)
+        self.last = nn.Linear(2, n_classes)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        """Return scores."""
+        pixels = self.first(x).permute(0, 2, 3, 1).reshape(-1, 2)
+        scores: torch.Tensor = self.last(pixels).view(x.shape[0], -1, self.last.out_features).mean(dim=1)
+        return scores
+
+
+def pixelwise(*, input_shape: tuple[int, ...], n_classes: int) -> nn.Module:
+    """Return a network whose last layer sees more rows than there are samples."""
+    return Pixelwise(input_shape[0], n_classes)
+
+
 class Moody(nn.Linear):
     """A layer that works as asked for when it is tested, and otherwise in training."""
 

@@ -5,14 +5,15 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from fielding._typing import Codes, Counts, Features
+from fielding._typing import Codes, Counts, Features, Vector
 from fielding.errors import InputError
 from fielding.training import feeding
 from fielding.training.dense import Dense
 from fielding.training.feeding import checked_work, mini_batches, trained
+from fielding.training.layout import Layout
 from fielding.training.numpy_trainer import NumpyTrainer
 from fielding.training.trainer import LocalWork
-from tests.training.jobs import samples, work_of
+from tests.training.jobs import samples, with_all_asked, work_of
 
 TRAINER = NumpyTrainer(Dense(n_inputs=3, n_hidden=0, n_classes=2))
 POOL = samples((3,), 2)
@@ -71,4 +72,69 @@ def test_work_that_does_not_fit_is_refused(wrong: dict[str, np.ndarray], words: 
     work = replace(work_of(TRAINER, POOL), **wrong)  # type: ignore[arg-type]
 
     with pytest.raises(InputError, match=words):
-        checked_work(work, n_numbers=8)
+        checked_work(work, layout=TRAINER.layout)
+
+
+LAYOUT = Layout(names=("weight", "mean"), shapes=((6,), (2,)), n_parameters=1)
+"""Six parameters and two buffers: as long as the models of the trainer."""
+ALL_ASKED = with_all_asked(work_of(TRAINER, POOL), LAYOUT)
+
+
+def test_work_that_asks_for_all_there_is_passes() -> None:
+    checked_work(ALL_ASKED, layout=LAYOUT)
+
+
+@pytest.mark.parametrize(
+    ("factors", "words"),
+    [
+        (np.ones(2), r"shape \(2,\); give one for each of 3"),
+        (np.array([1.0, -0.5, 2.0]), "go from -0.5 to 2.0; give finite ones of at least 0"),
+        (np.array([1.0, np.nan, 2.0]), "go from nan to nan"),
+        (np.array([1.0, np.inf, 2.0]), "go from 1.0 to inf"),
+    ],
+)
+def test_rate_factors_that_cannot_be_used_are_refused(factors: Vector, words: str) -> None:
+    with pytest.raises(InputError, match=words):
+        checked_work(replace(ALL_ASKED, rate_factors=factors), layout=LAYOUT)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "words"),
+    [
+        ({"anchors": np.zeros((3, 7), dtype=np.float32)}, "rows of 8 numbers"),
+        ({"anchors": np.zeros(8, dtype=np.float32)}, "rows of 8 numbers"),
+        ({"row": np.zeros(4, dtype=np.int64)}, "one anchor for each of 3"),
+        ({"row": np.array([0, 3, 1])}, "row goes from 0 to 3; there are 3 anchors"),
+        ({"row": np.array([0, -1, 1])}, "row goes from -1 to 1; there are 3 anchors"),
+        ({"strength": np.zeros(6)}, "one for each of 8 numbers"),
+        ({"strength": np.full(8, -1.0)}, "strength goes from -1.0 to -1.0; give finite ones of at least 0"),
+        ({"strength": np.full(8, np.nan)}, "strength goes from nan to nan"),
+        ({"strength": np.ones(8)}, "not 0 on buffers, which take no step; set it to 0 from 6 on"),
+    ],
+)
+def test_a_pull_that_does_not_fit_is_refused(wrong: dict[str, np.ndarray], words: str) -> None:
+    assert ALL_ASKED.pull is not None
+    work = replace(ALL_ASKED, pull=replace(ALL_ASKED.pull, **wrong))
+
+    with pytest.raises(InputError, match=words):
+        checked_work(work, layout=LAYOUT)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "words"),
+    [
+        ({"previous": np.zeros((3, 7), dtype=np.float32)}, r"previous has shape \(3, 7\); it must be \(3, 8\)"),
+        ({"has_previous": np.ones(2, dtype=np.bool_)}, "yes or no for each of 3"),
+        ({"has_previous": np.ones(3, dtype=np.int64)}, "has_previous is int64"),
+        ({"mu": -1.0}, "mu is -1.0; give a finite number of at least 0"),
+        ({"mu": float("nan")}, "mu is nan"),
+        ({"temperature": 0.0}, "temperature is 0.0; give a finite number above 0"),
+        ({"temperature": float("inf")}, "temperature is inf"),
+    ],
+)
+def test_a_contrast_that_does_not_fit_is_refused(wrong: dict[str, object], words: str) -> None:
+    assert ALL_ASKED.contrast is not None
+    work = replace(ALL_ASKED, contrast=replace(ALL_ASKED.contrast, **wrong))  # type: ignore[arg-type]
+
+    with pytest.raises(InputError, match=words):
+        checked_work(work, layout=LAYOUT)

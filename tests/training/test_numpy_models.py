@@ -1,34 +1,14 @@
 """Gradients in NumPy against differences of the loss."""
 
+from functools import partial
+
 import numpy as np
-import numpy.typing as npt
 import pytest
 
 from fielding.training.dense import Dense
 from fielding.training.numpy_models import from_work_order, stacked_network, to_work_order
+from tests.training.by_differences import mean_loss, slopes
 from tests.training.jobs import samples
-
-Double = npt.NDArray[np.float64]
-STEP = 1e-6
-
-
-def mean_loss(dense: Dense, model: Double, x: Double, y: npt.NDArray[np.int32]) -> float:
-    """Return the mean cross-entropy in float64, written out for one participant."""
-    sizes = np.cumsum(dense.layout.sizes)[:-1]
-    tensors = [part.reshape(shape) for part, shape in zip(np.split(model, sizes), dense.layout.shapes, strict=True)]
-    active = np.maximum(x @ tensors[0].T + tensors[1], 0.0) if dense.n_hidden else x
-    scores = active @ tensors[-2].T + tensors[-1]
-    chosen = scores[np.arange(y.size), y]
-    return float((np.log(np.exp(scores).sum(axis=1)) - chosen).mean())
-
-
-def differences(dense: Dense, model: Double, x: Double, y: npt.NDArray[np.int32]) -> Double:
-    """Return the gradient of the mean loss by central differences."""
-    slopes = [
-        (mean_loss(dense, model + move, x, y) - mean_loss(dense, model - move, x, y)) / (2 * STEP)
-        for move in np.eye(model.size) * STEP
-    ]
-    return np.array(slopes)
 
 
 @pytest.mark.parametrize("n_classes", [1, 2, 5])
@@ -41,14 +21,16 @@ def test_gradients_are_the_slopes_of_the_loss(n_hidden: int, n_classes: int) -> 
     network.weights[:] = to_work_order(dense, models)
     losses = np.empty((2, 7), dtype=np.float32)
 
-    network.backpropagate(x.reshape(2, 7, 3), y.reshape(2, 7), scale=1 / 7, losses=losses)
+    network.backpropagate(
+        x.reshape(2, 7, 3), y.reshape(2, 7), scale=np.full((2, 1), 1 / 7, dtype=np.float32), losses=losses
+    )
 
     found = from_work_order(dense, network.gradient)
     for row in range(2):
-        part = (x.astype(np.float64).reshape(2, 7, 3)[row], y.reshape(2, 7)[row])
-        wanted = differences(dense, models[row].astype(np.float64), *part)
-        assert np.abs(found[row] - wanted).max() < 1e-6
-        assert losses[row].mean() == pytest.approx(mean_loss(dense, models[row].astype(np.float64), *part), abs=1e-6)
+        x_row, y_row = x.astype(np.float64).reshape(2, 7, 3)[row], y.reshape(2, 7)[row]
+        model, loss = models[row].astype(np.float64), partial(mean_loss, dense, x=x_row, y=y_row)
+        assert np.abs(found[row] - slopes(loss, model)).max() < 1e-6
+        assert losses[row].mean() == pytest.approx(loss(model), abs=1e-6)
 
 
 def test_scores_of_any_size_give_a_finite_loss() -> None:
@@ -58,7 +40,10 @@ def test_scores_of_any_size_give_a_finite_loss() -> None:
     losses = np.empty((1, 1), dtype=np.float32)
 
     network.backpropagate(
-        np.ones((1, 1, 1), dtype=np.float32), np.array([[1]], dtype=np.int32), scale=1.0, losses=losses
+        np.ones((1, 1, 1), dtype=np.float32),
+        np.array([[1]], dtype=np.int32),
+        scale=np.ones((1, 1), dtype=np.float32),
+        losses=losses,
     )
 
     assert losses[0, 0] == pytest.approx(2e30)

@@ -36,6 +36,17 @@ def test_a_step_on_the_vector_is_a_step_of_every_parameter() -> None:
     assert np.array_equal(replica.model()[end:], NUMBERS[end:])
 
 
+def test_numbers_can_be_arranged_as_the_parameters_are() -> None:
+    replica = Replica(MODULE, LAYOUT, device=CPU)
+    replica.load(NUMBERS)
+
+    arranged = replica.arranged(NUMBERS.astype(np.float64))
+
+    assert arranged.dtype == torch.float32
+    assert torch.equal(arranged, replica.parameters)
+    assert not np.array_equal(arranged.numpy(), NUMBERS[: LAYOUT.parameter_size])  # kernels lie differently
+
+
 def test_gradients_land_in_the_vector_and_are_gone_after_loading() -> None:
     replica = Replica(MODULE, LAYOUT, device=CPU)
     replica.load(NUMBERS / np.float32(LAYOUT.size))

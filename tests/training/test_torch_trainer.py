@@ -13,7 +13,7 @@ from fielding.training.layout import Layout  # noqa: E402
 from fielding.training.torch_trainer import ALONE_FROM, TorchTrainer, sequential_path  # noqa: E402
 from fielding.training.trainer import LocalWork, Sgd, Trainer  # noqa: E402
 from tests.training import modules  # noqa: E402
-from tests.training.jobs import FULL_SGD, in_chunks, parts_of, samples, work_of  # noqa: E402
+from tests.training.jobs import FULL_SGD, in_chunks, parts_of, samples, some_factors, some_pull, work_of  # noqa: E402
 
 SHAPE, CLASSES = (6, 5, 2), 3
 POOL = samples(SHAPE, CLASSES)
@@ -36,10 +36,12 @@ def plain_loop(name: str, work: LocalWork, layout: Layout, row: int) -> tuple[np
     module = FACTORIES[name](input_shape=(2, 6, 5), n_classes=CLASSES)
     state = {key: torch.tensor(part) for key, part in layout.tensors(work.models[work.start[row]]).items()}
     module.load_state_dict(state, strict=False)
-    parameters = [parameter for parameter in module.parameters() if parameter.requires_grad]
+    named = {key: parameter for key, parameter in module.named_parameters() if parameter.requires_grad}
+    parameters = list(named.values())
     first = [parameter.detach().clone() for parameter in parameters]
     sgd = work.sgd
-    optimiser = torch.optim.SGD(parameters, lr=sgd.learning_rate, momentum=sgd.momentum, weight_decay=sgd.weight_decay)
+    rate = sgd.learning_rate * (1.0 if work.rate_factors is None else work.rate_factors[row])
+    optimiser = torch.optim.SGD(parameters, lr=rate, momentum=sgd.momentum, weight_decay=sgd.weight_decay)
     losses = []
     for entries in work.draws[row]:
         x, y = work.gather(entries)
@@ -49,6 +51,12 @@ def plain_loop(name: str, work: LocalWork, layout: Layout, row: int) -> tuple[np
         loss = each.mean() + sgd.prox / 2 * sum(
             (now - then).square().sum() for now, then in zip(parameters, first, strict=True)
         )
+        if work.pull is not None:
+            anchor = layout.tensors(work.pull.anchors[work.pull.row[row]])
+            strength = layout.tensors(work.pull.strength.astype(np.float32))
+            for key, parameter in named.items():
+                pulled = torch.tensor(strength[key]) * (parameter - torch.tensor(anchor[key])).square()
+                loss = loss + pulled.sum() / 2
         optimiser.zero_grad()
         loss.backward()
         optimiser.step()
@@ -70,6 +78,20 @@ def test_a_participant_learns_what_a_plain_loop_learns(name: str, sgd: Sgd) -> N
         assert np.allclose(done.models[row], model, atol=2e-6)
         assert done.loss[row] == pytest.approx(losses.mean(), rel=1e-5)
         assert done.square_loss[row] == pytest.approx(np.square(losses).mean(), rel=1e-5)
+
+
+@pytest.mark.parametrize("name", FACTORIES)
+def test_a_pull_and_a_rate_do_what_they_do_in_a_plain_loop(name: str) -> None:
+    trainer = trainer_of(name)
+    work = work_of(trainer, POOL)
+    asked = replace(work, rate_factors=some_factors(work), pull=some_pull(work, trainer.layout))
+
+    done = trainer.train(asked)
+
+    for row in range(work.start.size):
+        model, _ = plain_loop(name, asked, trainer.layout, row)
+        assert np.allclose(done.models[row], model, atol=2e-6)
+        assert not np.allclose(done.models[row], trainer.train(work).models[row], atol=1e-2)
 
 
 def test_frozen_parameters_neither_move_nor_decay() -> None:

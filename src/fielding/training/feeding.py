@@ -5,22 +5,76 @@ from collections.abc import Iterator
 import numpy as np
 import numpy.typing as npt
 
-from fielding._typing import Codes, Features, Models
-from fielding.errors import InputError
-from fielding.training.trainer import LocalWork, Trained
+from fielding._typing import Codes, Features, Models, Vector
+from fielding.errors import InputError, OptionError, echo
+from fielding.federation.clients import Pull
+from fielding.training.layout import Layout
+from fielding.training.trainer import Contrast, LocalWork, Trained
 
 MOST_NUMBERS = 1 << 22
 """Features held at a time, in numbers: 16 MB."""
 
 
-def checked_work(work: LocalWork, *, n_numbers: int) -> None:
-    """Raise unless the parts of local work fit each other and models of so many numbers."""
-    if work.models.ndim != 2 or work.models.shape[1] != n_numbers:
-        raise InputError(f"models have shape {work.models.shape}; they must be rows of {n_numbers} numbers")
+def checked_work(work: LocalWork, *, layout: Layout) -> None:
+    """Raise unless the parts of local work fit each other and models of a layout."""
+    if work.models.ndim != 2 or work.models.shape[1] != layout.size:
+        raise InputError(f"models have shape {work.models.shape}; they must be rows of {layout.size} numbers")
     if work.draws.ndim != 3 or not work.draws.size:
         raise InputError(f"draws have shape {work.draws.shape}; give (participants, steps, batch size), none of them 0")
-    if work.start.shape != work.draws.shape[:1]:
-        raise InputError(f"start has shape {work.start.shape}; give one model for each of {work.draws.shape[0]}")
+    n_participants = work.draws.shape[0]
+    if work.start.shape != (n_participants,):
+        raise InputError(f"start has shape {work.start.shape}; give one model for each of {n_participants}")
+    if work.rate_factors is not None:
+        _check_factors(work.rate_factors, n_participants)
+    if work.pull is not None:
+        _check_pull(work.pull, n_participants, layout)
+    if work.contrast is not None:
+        _check_contrast(work.contrast, n_participants, layout)
+
+
+def _check_factors(factors: Vector, n_participants: int) -> None:
+    if factors.shape != (n_participants,):
+        raise InputError(f"rate_factors have shape {factors.shape}; give one for each of {n_participants}")
+    if not _is_from_zero(factors):
+        raise InputError(f"rate_factors go from {factors.min()} to {factors.max()}; give finite ones of at least 0")
+
+
+def _check_pull(pull: Pull, n_participants: int, layout: Layout) -> None:
+    if pull.anchors.ndim != 2 or pull.anchors.shape[1] != layout.size:
+        raise InputError(f"anchors have shape {pull.anchors.shape}; they must be rows of {layout.size} numbers")
+    if pull.row.shape != (n_participants,):
+        raise InputError(f"row has shape {pull.row.shape}; give one anchor for each of {n_participants}")
+    if pull.row.min() < 0 or pull.row.max() >= pull.anchors.shape[0]:
+        raise InputError(
+            f"row goes from {pull.row.min()} to {pull.row.max()}; there are {pull.anchors.shape[0]} anchors"
+        )
+    if pull.strength.shape != (layout.size,):
+        raise InputError(f"strength has shape {pull.strength.shape}; give one for each of {layout.size} numbers")
+    if not _is_from_zero(pull.strength):
+        least, most = pull.strength.min(), pull.strength.max()
+        raise InputError(f"strength goes from {least} to {most}; give finite ones of at least 0")
+    if pull.strength[layout.parameter_size :].any():
+        raise InputError(
+            f"strength is not 0 on buffers, which take no step; set it to 0 from {layout.parameter_size} on"
+        )
+
+
+def _check_contrast(contrast: Contrast, n_participants: int, layout: Layout) -> None:
+    wanted = (n_participants, layout.size)
+    if contrast.previous.shape != wanted:
+        raise InputError(f"previous has shape {contrast.previous.shape}; it must be {wanted}")
+    if contrast.has_previous.shape != wanted[:1] or contrast.has_previous.dtype != np.bool_:
+        got = f"{contrast.has_previous.dtype} of shape {contrast.has_previous.shape}"
+        raise InputError(f"has_previous is {got}; give yes or no for each of {n_participants}")
+    if not 0 <= contrast.mu < np.inf:
+        raise OptionError(f"mu is {echo(contrast.mu)}; give a finite number of at least 0")
+    if not 0 < contrast.temperature < np.inf:
+        raise OptionError(f"temperature is {echo(contrast.temperature)}; give a finite number above 0")
+
+
+def _is_from_zero(numbers: Vector) -> bool:
+    """Return whether all numbers are finite and at least 0; a NaN makes both ends NaN."""
+    return bool(numbers.min() >= 0 and numbers.max() < np.inf)
 
 
 def mini_batches(work: LocalWork, *, sample_size: int) -> Iterator[tuple[Features, Codes]]:

@@ -10,7 +10,9 @@ import numpy as np
 import numpy.typing as npt
 
 from fielding._typing import Codes, Features, Models
+from fielding.federation.clients import Pull
 from fielding.training.dense import Dense
+from fielding.training.numpy_contrast import StackedContrast
 
 Array = npt.NDArray[np.float32]
 
@@ -21,19 +23,23 @@ class StackedNetwork(Protocol):
     weights: Models
     gradient: Models
 
-    def backpropagate(self, x: Features, y: Codes, *, scale: float, losses: Array) -> None:
+    def backpropagate(self, x: Features, y: Codes, *, scale: Array, losses: Array) -> None:
         """Write ``scale`` times the gradient of the summed losses into ``gradient``, and the losses themselves.
 
         Features have shape ``(n_participants, batch_size, n_inputs)``, labels and losses ``(n_participants,
-        batch_size)``.
+        batch_size)``, the scale ``()`` or ``(n_participants, 1)``. A contrastive term is in the gradient, not in the
+        losses.
         """
         ...
 
 
-def stacked_network(dense: Dense, *, n_participants: int, batch_size: int) -> StackedNetwork:
-    """Return room for some participants; the weights are yet to be written."""
-    kind = StackedMlp if dense.n_hidden else StackedSoftmax
-    return kind(dense, n_participants=n_participants, batch_size=batch_size)
+def stacked_network(
+    dense: Dense, *, n_participants: int, batch_size: int, contrast: StackedContrast | None = None
+) -> StackedNetwork:
+    """Return room for some participants; the weights are yet to be written. Contrast takes hidden units."""
+    if not dense.n_hidden:
+        return StackedSoftmax(dense, n_participants=n_participants, batch_size=batch_size)
+    return StackedMlp(dense, n_participants=n_participants, batch_size=batch_size, contrast=contrast)
 
 
 def to_work_order(dense: Dense, models: Models) -> Models:
@@ -48,6 +54,12 @@ def to_work_order(dense: Dense, models: Models) -> Models:
 def from_work_order(dense: Dense, weights: Models) -> Models:
     """Return a copy of weights in the order of the layout: what :func:`to_work_order` did, undone."""
     return _with_hidden_turned(weights, rows=dense.n_inputs, columns=dense.n_hidden)
+
+
+def pull_in_work_order(dense: Dense, pull: Pull) -> tuple[Models, Array]:
+    """Return the anchor of each participant, shape ``(n_participants, n_numbers)``, and the strength of each number."""
+    strength = to_work_order(dense, pull.strength.astype(np.float32)[None])[0]
+    return to_work_order(dense, pull.anchors[pull.row]), strength
 
 
 def _with_hidden_turned(models: Models, *, rows: int, columns: int) -> Models:
@@ -67,7 +79,7 @@ class StackedSoftmax:
         self.gradient = np.empty_like(self.weights)
         self._layer = _Scores(dense, (self.weights, self.gradient), batch_size=batch_size)
 
-    def backpropagate(self, x: Features, y: Codes, *, scale: float, losses: Array) -> None:
+    def backpropagate(self, x: Features, y: Codes, *, scale: Array, losses: Array) -> None:
         """Write the scaled gradient and the losses of a mini-batch each."""
         self._layer.descend(x, y, scale=scale, losses=losses)
 
@@ -75,7 +87,10 @@ class StackedSoftmax:
 class StackedMlp:
     """One-hidden-layer networks of several participants; hidden weights have one row per input."""
 
-    def __init__(self, dense: Dense, *, n_participants: int, batch_size: int) -> None:
+    def __init__(
+        self, dense: Dense, *, n_participants: int, batch_size: int, contrast: StackedContrast | None = None
+    ) -> None:
+        self._contrast = contrast
         self.weights = np.empty((n_participants, dense.layout.size), dtype=np.float32)
         self.gradient = np.empty_like(self.weights)
         self._weight, self._bias = _hidden_views(dense, self.weights)
@@ -86,7 +101,7 @@ class StackedMlp:
         self._ones = np.ones((n_participants, 1, batch_size), dtype=np.float32)
         self._layer = _Scores(dense, (self.weights, self.gradient), batch_size=batch_size)
 
-    def backpropagate(self, x: Features, y: Codes, *, scale: float, losses: Array) -> None:
+    def backpropagate(self, x: Features, y: Codes, *, scale: Array, losses: Array) -> None:
         """Write the scaled gradient and the losses of a mini-batch each."""
         active, back = self._active, self._back
         np.matmul(x, self._weight, out=active)
@@ -94,6 +109,8 @@ class StackedMlp:
         np.maximum(active, 0.0, out=active)
         score_gradient = self._layer.descend(active, y, scale=scale, losses=losses)
         np.matmul(score_gradient, self._layer.weight, out=back)
+        if self._contrast is not None:
+            back += self._contrast.gradient(x, active, scale=scale)
         np.greater(active, 0.0, out=self._is_active)
         back *= self._is_active
         np.matmul(x.transpose(0, 2, 1), back, out=self._weight_gradient)
@@ -119,30 +136,30 @@ class _Scores:
         self._scores = np.empty((n_participants, batch_size, dense.n_classes), dtype=np.float32)
         self._ones = np.ones((n_participants, 1, batch_size), dtype=np.float32)
         self._by_class = np.empty((dense.n_classes, n_participants * batch_size), dtype=np.float32)
-        self._places = np.arange(n_participants * batch_size)
+        self._places = np.arange(n_participants * batch_size).reshape(n_participants, batch_size)
 
-    def descend(self, x: Array, y: Codes, *, scale: float, losses: Array) -> Array:
+    def descend(self, x: Array, y: Codes, *, scale: Array, losses: Array) -> Array:
         """Write the gradient of this layer and the losses; return the scaled gradient of the scores."""
         scores = self._scores
         np.matmul(x, self.weight.transpose(0, 2, 1), out=scores)
         scores += self._bias
-        self._cross_entropy(y.reshape(-1), scale=scale, losses=losses.reshape(-1))
+        self._cross_entropy(y, scale=scale, losses=losses)
         np.matmul(scores.transpose(0, 2, 1), x, out=self._weight_gradient)
         # A product with ones sums over the batch four times faster than np.sum over a middle axis.
         np.matmul(self._ones, scores, out=self._bias_gradient)
         return scores
 
-    def _cross_entropy(self, labels: Codes, *, scale: float, losses: Array) -> None:
+    def _cross_entropy(self, labels: Codes, *, scale: Array, losses: Array) -> None:
         """Replace the scores by their scaled gradient; one row per class, as NumPy is slow on many short rows."""
         by_class, scores = self._by_class, self._scores.reshape(self._places.size, -1)
         np.copyto(by_class, scores.T)
         by_class -= by_class.max(axis=0)
         right = by_class[labels, self._places]
         np.exp(by_class, out=by_class)
-        total = by_class.sum(axis=0)
+        total = by_class.sum(axis=0).reshape(losses.shape)
         np.subtract(np.log(total), right, out=losses)
-        by_class *= scale / total
-        by_class[labels, self._places] -= np.float32(scale)
+        by_class *= (scale / total).reshape(-1)
+        by_class[labels, self._places] -= scale
         np.copyto(scores, by_class.T)
 
 

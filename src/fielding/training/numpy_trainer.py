@@ -3,12 +3,13 @@
 import numpy as np
 import numpy.typing as npt
 
-from fielding._typing import Codes, Features, Mask, Models
+from fielding._typing import Codes, Features, Mask, Models, Vector
 from fielding.blas_threads import ONE_BLAS_THREAD
 from fielding.training.dense import Dense
 from fielding.training.feeding import checked_work, mini_batches, trained
 from fielding.training.layout import Layout
-from fielding.training.numpy_models import from_work_order, stacked_network, to_work_order
+from fielding.training.numpy_contrast import StackedContrast, hidden_contrast
+from fielding.training.numpy_models import Array, from_work_order, pull_in_work_order, stacked_network, to_work_order
 from fielding.training.trainer import LocalWork, Sgd, Trained, TrainingPath
 
 _STACK_NUMBERS = 400_000
@@ -67,18 +68,21 @@ class NumpyTrainer:
 
     def train(self, work: LocalWork) -> Trained:
         """Do the local steps of some participants, all together."""
-        checked_work(work, n_numbers=self.layout.size)
+        checked_work(work, layout=self.layout)
         n_participants, n_steps, batch_size = work.draws.shape
-        network = stacked_network(self._dense, n_participants=n_participants, batch_size=batch_size)
+        contrast = self._contrast(work)
+        network = stacked_network(self._dense, n_participants=n_participants, batch_size=batch_size, contrast=contrast)
         network.weights[:] = to_work_order(self._dense, work.models[work.start])
         losses = np.empty((n_steps, n_participants, batch_size), dtype=np.float32)
-        descent = _Descent(work.sgd, network.weights)
+        rate = _rates(work)
+        descent = _Descent(work.sgd, network.weights, rate=rate, pull=self._pull(work))
         batches = mini_batches(work, sample_size=self._dense.n_inputs)
+        # The gradient comes out times the learning rate: a pass over the weights less.
+        scale = _single(rate / batch_size)
         with ONE_BLAS_THREAD, np.errstate(over="ignore", invalid="ignore"):
             for (x, y), step_losses in zip(batches, losses, strict=True):
                 flat = x.reshape(n_participants, batch_size, -1)
-                # The gradient comes out times the learning rate: a pass over the weights less.
-                network.backpropagate(flat, y, scale=work.sgd.learning_rate / batch_size, losses=step_losses)
+                network.backpropagate(flat, y, scale=scale, losses=step_losses)
                 descent.step(network.weights, network.gradient)
         return trained(from_work_order(self._dense, network.weights), losses)
 
@@ -100,23 +104,61 @@ class NumpyTrainer:
             losses = np.log(np.exp(by_class, out=by_class).sum(axis=0)) - right
         return losses, is_right
 
+    def _contrast(self, work: LocalWork) -> StackedContrast | None:
+        contrast = hidden_contrast(self._dense, work)
+        return None if contrast is None else StackedContrast(self._dense, work, contrast)
+
+    def _pull(self, work: LocalWork) -> tuple[Models, Array] | None:
+        return None if work.pull is None else pull_in_work_order(self._dense, work.pull)
+
+
+def _rates(work: LocalWork) -> Vector:
+    """Return the learning rate, shape ``()``, or one per participant, shape ``(n_participants, 1)``."""
+    if work.rate_factors is None:
+        return np.asarray(work.sgd.learning_rate, dtype=np.float64)
+    return work.sgd.learning_rate * work.rate_factors[:, None]
+
+
+def _single(numbers: Vector) -> Array:
+    return np.asarray(numbers, dtype=np.float32)
+
 
 class _Descent:
-    """Steps of :class:`~fielding.training.trainer.Sgd`, in place, on gradients that hold the learning rate already."""
+    """Steps of :class:`~fielding.training.trainer.Sgd`, in place, on gradients that hold the learning rate already.
 
-    def __init__(self, sgd: Sgd, weights: Models) -> None:
-        self._pull = sgd.learning_rate * (sgd.weight_decay + sgd.prox)
-        self._anchor = weights * np.float32(sgd.learning_rate * sgd.prox) if sgd.prox else None
+    All that pulls on weights comes to one product and one difference: ``rate * strength * (w - anchor)``, summed over
+    weight decay (anchor 0), FedProx and the pull of the work, is ``slope * w - offset``.
+
+    Parameters
+    ----------
+    sgd
+        The rule.
+    weights
+        The weights that FedProx pulls toward, as they are now.
+    rate
+        Learning rates, shape ``()`` or ``(n_participants, 1)``.
+    pull
+        Anchors, shape of the weights, and the strength on each number; None: no pull.
+    """
+
+    def __init__(self, sgd: Sgd, weights: Models, *, rate: Vector, pull: tuple[Models, Array] | None) -> None:
+        strength = np.asarray(sgd.weight_decay + sgd.prox, dtype=np.float64)
+        self._offset = weights * _single(rate * sgd.prox) if sgd.prox else None
+        if pull is not None:
+            offset = pull[0] * _single(rate * pull[1])
+            self._offset = offset if self._offset is None else self._offset + offset
+            strength = strength + pull[1]
+        self._slope = _single(rate * strength) if strength.any() else None
         self._momentum = sgd.momentum
         self._velocity: Models | None = None
-        self._scratch = np.empty_like(weights) if self._pull else weights
+        self._scratch = weights if self._slope is None else np.empty_like(weights)
 
     def step(self, weights: Models, gradient: Models) -> None:
         """Move the weights; the gradient is used up."""
-        if self._pull:
-            np.multiply(weights, np.float32(self._pull), out=self._scratch)
-            if self._anchor is not None:
-                self._scratch -= self._anchor
+        if self._slope is not None:
+            np.multiply(weights, self._slope, out=self._scratch)
+            if self._offset is not None:
+                self._scratch -= self._offset
             gradient += self._scratch
         if self._momentum:
             gradient = self._with_velocity(gradient)

@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from torch import nn
 
-from fielding._typing import Models
+from fielding._typing import Floats, Models
 from fielding.training.layout import Layout
 from fielding.training.torch_module import tensors_of
 
@@ -63,6 +63,16 @@ class Replica:
             for buffer, first in self._others:
                 buffer.copy_(first)
             self.gradient.zero_()
+
+    def arranged(self, numbers: Floats) -> torch.Tensor:
+        """Return the parameters of a flat vector in the order of ``parameters``, where kernels lie differently."""
+        end, sizes = self.parameters.numel(), list(self._layout.sizes[: self._layout.n_parameters])
+        source = torch.tensor(numbers[:end], dtype=torch.float32, device=self.parameters.device)
+        target = torch.empty_like(source)
+        places = zip(torch.split(target, sizes), torch.split(source, sizes), self._layout.shapes, strict=False)
+        for room, piece, shape in places:
+            _view(room, torch.Size(shape)).copy_(piece.view(shape))
+        return target
 
     def model(self) -> Models:
         """Return the numbers of the module as a new flat vector."""

@@ -12,9 +12,12 @@ from fielding._typing import Codes, Features, Mask, Models
 from fielding.training.dense import Dense
 from fielding.training.feeding import checked_work, mini_batches, trained
 from fielding.training.layout import Layout
-from fielding.training.numpy_models import from_work_order, to_work_order
+from fielding.training.numpy_contrast import hidden_contrast
+from fielding.training.numpy_models import from_work_order, pull_in_work_order, to_work_order
+from fielding.training.torch_contrast import StackedTorchContrast
+from fielding.training.torch_descent import Descent
 from fielding.training.torch_threads import TORCH_THREADS
-from fielding.training.trainer import LocalWork, Sgd, Trained, TrainingPath
+from fielding.training.trainer import LocalWork, Trained, TrainingPath
 
 
 class StackedTorchTrainer:
@@ -42,13 +45,13 @@ class StackedTorchTrainer:
 
     def train(self, work: LocalWork) -> Trained:
         """Do the local steps of some participants, all together."""
-        checked_work(work, n_numbers=self.layout.size)
+        checked_work(work, layout=self.layout)
         n_participants, n_steps, batch_size = work.draws.shape
         with TORCH_THREADS.limited_to(self.path.n_threads), torch.inference_mode():
             start = to_work_order(self._dense, work.models[work.start])
             weights = torch.tensor(start, device=self._device)
-            network = _Network(self._dense, weights)
-            descent = Descent(work.sgd, weights)
+            network = _Network(self._dense, weights, contrast=self._contrast(work))
+            descent = Descent(work.sgd, weights, rates=self._rates(work), pull=self._pull(work))
             losses = torch.empty((n_steps, n_participants, batch_size), device=self._device)
             for step, (x, y) in enumerate(mini_batches(work, sample_size=self._dense.n_inputs)):
                 features = torch.tensor(x, device=self._device).view(n_participants, batch_size, -1)
@@ -71,11 +74,29 @@ class StackedTorchTrainer:
             is_right = scores.cpu().numpy().argmax(axis=1) == y
             return losses.cpu().numpy(), np.asarray(is_right)
 
+    def _contrast(self, work: LocalWork) -> StackedTorchContrast | None:
+        contrast = hidden_contrast(self._dense, work)
+        return None if contrast is None else StackedTorchContrast(self._dense, work, contrast, device=self._device)
+
+    def _pull(self, work: LocalWork) -> tuple[torch.Tensor, torch.Tensor] | None:
+        if work.pull is None:
+            return None
+        anchors, strength = pull_in_work_order(self._dense, work.pull)
+        return torch.tensor(anchors, device=self._device), torch.tensor(strength, device=self._device)
+
+    def _rates(self, work: LocalWork) -> torch.Tensor | None:
+        """Return a learning rate per participant, shape ``(n_participants, 1)``, if they differ from the rule's."""
+        if work.rate_factors is None:
+            return None
+        rates = work.sgd.learning_rate * work.rate_factors[:, None]
+        return torch.tensor(rates, dtype=torch.float32, device=self._device)
+
 
 class _Network:
     """Weights of some participants, shape ``(n_participants, n_numbers)``, hidden weights with a row per input."""
 
-    def __init__(self, dense: Dense, weights: torch.Tensor) -> None:
+    def __init__(self, dense: Dense, weights: torch.Tensor, *, contrast: StackedTorchContrast | None) -> None:
+        self._contrast = contrast
         self.gradient = torch.empty_like(weights)
         self._has_hidden = dense.n_hidden > 0
         self._weights = _views(dense, weights)
@@ -90,7 +111,10 @@ class _Network:
         self._gradients[-2].copy_(torch.bmm(back.mT, active))
         torch.sum(back, 1, keepdim=True, out=self._gradients[-1])
         if self._has_hidden:
-            back = torch.ops.aten.threshold_backward(torch.bmm(back, weight), active, 0)
+            back = torch.bmm(back, weight)
+            if self._contrast is not None:
+                back += self._contrast.gradient(x, active)
+            back = torch.ops.aten.threshold_backward(back, active, 0)
             self._gradients[0].copy_(torch.bmm(x.mT, back))
             torch.sum(back, 1, keepdim=True, out=self._gradients[1])
         return losses
@@ -116,38 +140,3 @@ def _views(dense: Dense, rows: torch.Tensor) -> list[torch.Tensor]:
         shapes[0] = (dense.n_inputs, dense.n_hidden)
     parts = torch.split(rows, list(dense.layout.sizes), dim=1)
     return [part.view(rows.shape[0], *shape) for part, shape in zip(parts, shapes, strict=True)]
-
-
-class Descent:
-    """Steps of :class:`~fielding.training.trainer.Sgd` on a tensor of any shape, in place.
-
-    Parameters
-    ----------
-    sgd
-        The rule.
-    weights
-        The weights that FedProx pulls toward, as they are now.
-    """
-
-    def __init__(self, sgd: Sgd, weights: torch.Tensor) -> None:
-        self._sgd = sgd
-        self._anchor = weights.clone() if sgd.prox else None
-        self._velocity: torch.Tensor | None = None
-
-    def step(self, weights: torch.Tensor, gradient: torch.Tensor) -> None:
-        """Move the weights; the gradient is used up."""
-        sgd = self._sgd
-        if sgd.weight_decay or sgd.prox:
-            gradient.add_(weights, alpha=sgd.weight_decay + sgd.prox)
-        if self._anchor is not None:
-            gradient.add_(self._anchor, alpha=-sgd.prox)
-        if sgd.momentum:
-            gradient = self._with_velocity(gradient)
-        weights.add_(gradient, alpha=-sgd.learning_rate)
-
-    def _with_velocity(self, gradient: torch.Tensor) -> torch.Tensor:
-        if self._velocity is None:
-            self._velocity = gradient.clone()
-        else:
-            self._velocity.mul_(self._sgd.momentum).add_(gradient)
-        return self._velocity

@@ -17,9 +17,10 @@ from fielding._typing import Codes, Features, Mask, Models
 from fielding.errors import OptionError
 from fielding.training.feeding import checked_work, mini_batches, trained
 from fielding.training.layout import Layout
+from fielding.training.torch_contrast import FeatureTap, ModuleContrast, push_between
+from fielding.training.torch_descent import Descent
 from fielding.training.torch_module import Blueprint, layout_of, tensors_of
 from fielding.training.torch_replica import Replica, Replicas
-from fielding.training.torch_stacked import Descent
 from fielding.training.torch_threads import TORCH_THREADS
 from fielding.training.trainer import LocalWork, Trained, TrainingPath
 
@@ -99,13 +100,13 @@ class TorchTrainer:
 
     def train(self, work: LocalWork) -> Trained:
         """Do the local steps of some participants, one after the other."""
-        checked_work(work, n_numbers=self._layout.size)
+        checked_work(work, layout=self._layout)
         n_participants, n_steps, batch_size = work.draws.shape
         models = np.empty((n_participants, self._layout.size), dtype=np.float32)
         losses = np.empty((n_steps, n_participants, batch_size), dtype=np.float32)
         with TORCH_THREADS.limited_to(self._path.n_threads), self._replicas.borrowed() as replica:
             for row in range(n_participants):
-                own = replace(work, start=work.start[row : row + 1], draws=work.draws[row : row + 1])
+                own = work.part(slice(row, row + 1))
                 with self._repeatable(own.draws.tobytes()):
                     losses[:, row] = self._descend(replica, own)
                 models[row] = replica.model()
@@ -124,22 +125,59 @@ class TorchTrainer:
 
     def _descend(self, replica: Replica, work: LocalWork) -> npt.NDArray[np.float32]:
         """Train one participant; return its losses, shape ``(n_steps, batch_size)``."""
-        replica.load(work.models[work.start[0]])
-        replica.module.train()
-        descent = Descent(work.sgd, replica.parameters)
         losses = torch.empty(work.draws.shape[1:], device=self._device)
-        sample_size = int(np.prod(self._blueprint.input_shape, dtype=np.int64))
-        for step, (x, y) in enumerate(mini_batches(work, sample_size=sample_size)):
-            with torch.enable_grad():
-                step_losses = functional.cross_entropy(
-                    self._forward(replica, x[0]), self._labels(y[0]), reduction="none"
-                )
-                step_losses.mean().backward()  # type: ignore[no-untyped-call]
-            with torch.no_grad():
-                losses[step] = step_losses
-                descent.step(replica.parameters, replica.gradient)
-                replica.gradient.zero_()
+        with self._contrasted(replica, work) as contrast:
+            replica.load(work.models[work.start[0]])
+            replica.module.train()
+            descent = self._descent(replica, work)
+            for step, (x, y) in enumerate(self._batches(work)):
+                with torch.enable_grad():
+                    scores, labels = self._forward(replica, x[0]), self._labels(y[0])
+                    step_losses = functional.cross_entropy(scores, labels, reduction="none")
+                    loss = step_losses.mean() if contrast is None else contrast.loss(step_losses, step=step)
+                    loss.backward()  # type: ignore[no-untyped-call]
+                with torch.no_grad():
+                    losses[step] = step_losses
+                    descent.step(replica.parameters, replica.gradient)
+                    replica.gradient.zero_()
         return np.asarray(losses.cpu().numpy())
+
+    def _batches(self, work: LocalWork) -> Iterator[tuple[Features, Codes]]:
+        return mini_batches(work, sample_size=int(np.prod(self._blueprint.input_shape, dtype=np.int64)))
+
+    def _descent(self, replica: Replica, work: LocalWork) -> Descent:
+        """Return the steps of one participant, from the weights that are loaded."""
+        sgd = work.sgd
+        if work.rate_factors is not None:
+            sgd = replace(sgd, learning_rate=sgd.learning_rate * float(work.rate_factors[0]))
+        if work.pull is None:
+            return Descent(sgd, replica.parameters)
+        anchor = replica.arranged(work.pull.anchors[work.pull.row[0]])
+        return Descent(sgd, replica.parameters, pull=(anchor, replica.arranged(work.pull.strength)))
+
+    @contextmanager
+    def _contrasted(self, replica: Replica, work: LocalWork) -> Iterator[ModuleContrast | None]:
+        """Lend the contrastive part of one participant's loss, if it is asked for; the replica is written to."""
+        if work.contrast is None:
+            yield None
+            return
+        with FeatureTap(replica.module, name=self._blueprint.name) as tap:
+            push = None
+            if work.contrast.matters:
+                models = (work.contrast.previous[0], work.models[work.start[0]])
+                push = push_between(*(self._features(replica, work, tap, model=model) for model in models))
+            yield ModuleContrast(work.contrast, tap, push=push)
+
+    def _features(self, replica: Replica, work: LocalWork, tap: FeatureTap, *, model: Models) -> torch.Tensor:
+        """Return the features of all batches under a model as it is tested, shape ``(n_steps, batch_size, width)``."""
+        replica.load(model)
+        replica.module.eval()
+        found = []
+        with torch.no_grad():
+            for x, _ in self._batches(work):
+                replica.module(self._input(x[0]))
+                found.append(tap.features(x.shape[1]))
+        return torch.stack(found)
 
     def _forward(self, replica: Replica, x: Features) -> torch.Tensor:
         try:

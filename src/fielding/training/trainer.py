@@ -1,13 +1,14 @@
 """What every trainer can do, and what it is asked to do."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Protocol, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
 from fielding._typing import Codes, Counts, Features, Json, Mask, Models, Vector
+from fielding.federation.clients import Pull
 from fielding.training.layout import Layout
 
 Gather: TypeAlias = Callable[[Counts], tuple[Features, Codes]]
@@ -30,6 +31,44 @@ class Sgd:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Contrast:
+    """Model-contrastive learning (MOON; Li et al., CVPR 2021).
+
+    Adds to the loss of a sample ``mu * -log(s / (s + p))`` with ``s = exp(cos(z, z_start) / temperature)`` and ``p =
+    exp(cos(z, z_previous) / temperature)``: features ``z`` of the model in training shall be like those under the model
+    that the round started from, and unlike those under the model that the participant trained last time. There is no
+    projection head: ``z`` is what goes into the last layer. The cosine with features that are all 0 is 0, and has no
+    gradient.
+
+    Parameters
+    ----------
+    mu
+        Weight of the term, at least 0.
+    temperature
+        How sharply likeness is judged, above 0; the authors use 0.5.
+    previous
+        The models that the participants trained last, float32, shape ``(n_participants, n_numbers)``.
+    has_previous
+        Who has trained before, shape ``(n_participants,)``; for others there is no such term, and their rows of
+        ``previous`` are not looked at.
+    """
+
+    mu: float
+    temperature: float
+    previous: Models
+    has_previous: Mask
+
+    @property
+    def matters(self) -> bool:
+        """Whether anybody's loss has the term."""
+        return self.mu > 0 and bool(self.has_previous.any())
+
+    def part(self, rows: slice) -> "Contrast":
+        """Return the contrast of some of the participants."""
+        return replace(self, previous=self.previous[rows], has_previous=self.has_previous[rows])
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class LocalWork:
     """What some participants of a round do.
 
@@ -45,6 +84,22 @@ class LocalWork:
         Fetches features and labels of entries.
     sgd
         The rule of a step.
+    rate_factors
+        Factor on the learning rate of each participant, at least 0, shape ``(n_participants,)``; None: 1 for all.
+    pull
+        A pull toward other models, on top of FedProx; None: there is none.
+    contrast
+        A contrastive part of the loss; None: there is none. Reported losses are without it.
+
+    Examples
+    --------
+    Every participant can be asked for something else; a part of the work carries it:
+
+    >>> work = LocalWork(models=np.zeros((1, 4), dtype=np.float32), start=np.zeros(3, dtype=np.int64),
+    ...                  draws=np.zeros((3, 1, 1), dtype=np.int64), gather=lambda entries: (entries, entries),
+    ...                  sgd=Sgd(learning_rate=0.1), rate_factors=np.array([1.0, 0.5, 0.25]))
+    >>> work.part(slice(1, 3)).rate_factors.tolist()
+    [0.5, 0.25]
     """
 
     models: Models
@@ -52,6 +107,20 @@ class LocalWork:
     draws: Counts
     gather: Gather
     sgd: Sgd
+    rate_factors: Vector | None = None
+    pull: Pull | None = None
+    contrast: Contrast | None = None
+
+    def part(self, rows: slice) -> "LocalWork":
+        """Return the work of some of the participants; arrays are views."""
+        return replace(
+            self,
+            start=self.start[rows],
+            draws=self.draws[rows],
+            rate_factors=None if self.rate_factors is None else self.rate_factors[rows],
+            pull=None if self.pull is None else self.pull.of(rows),
+            contrast=None if self.contrast is None else self.contrast.part(rows),
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
