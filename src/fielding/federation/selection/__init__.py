@@ -1,19 +1,82 @@
-"""Stage 9: who trains in a round."""
+"""Stage 9: who trains in a round.
 
-from collections.abc import Callable
+To add a way, write a frozen dataclass with the verb of :class:`Selector` and name it in ``SELECTORS``;
+``tests/conformance/test_selectors.py`` then checks it with all the others. One that learns from training also has the
+verbs of :class:`Learner`; what it remembers is kept by :class:`Selection`.
+"""
 
+from collections.abc import Callable, Mapping
+from inspect import signature
+from typing import Any
+
+from fielding._typing import Json
 from fielding.errors import unknown_name
-from fielding.federation.selection.selector import Candidates, Selector
+from fielding.federation.selection.feedback import Feedback
+from fielding.federation.selection.nearest import Nearest
+from fielding.federation.selection.oort import Oort
+from fielding.federation.selection.pyramidfl import PyramidFL
+from fielding.federation.selection.selection import Selection
+from fielding.federation.selection.selector import Candidates, Known, Learner, Selector, Tuner
 from fielding.federation.selection.uniform import Uniform
 
-SELECTORS: dict[str, Callable[[], Selector]] = {"uniform": Uniform}
+SELECTORS: dict[str, Callable[..., Selector]] = {
+    "uniform": Uniform,
+    "oort": Oort,
+    "nearest": Nearest,
+    "pyramidfl": PyramidFL,
+}
 """Every selector by the name that configs use."""
 
-__all__ = ["SELECTORS", "Candidates", "Selector", "Uniform", "selector_named"]
+__all__ = [
+    "SELECTORS",
+    "Candidates",
+    "Feedback",
+    "Known",
+    "Learner",
+    "Nearest",
+    "Oort",
+    "PyramidFL",
+    "Selection",
+    "Selector",
+    "Tuner",
+    "Uniform",
+    "selector_named",
+    "selector_options",
+]
 
 
-def selector_named(name: str) -> Selector:
-    """Return a selector by name."""
+def selector_options(name: str) -> dict[str, Json]:
+    """Return the options of a selector with their defaults; those of a selector that it builds on stand among them.
+
+    Examples
+    --------
+    >>> selector_options("nearest")
+    {'pool': 2.0}
+    """
     if name not in SELECTORS:
         raise unknown_name("selection", name, SELECTORS)
-    return SELECTORS[name]()
+    known: dict[str, Json] = {}
+    for option, knob in signature(SELECTORS[name]).parameters.items():
+        inner = knob.default
+        known |= selector_options("oort") if isinstance(inner, Oort) else {option: inner}
+    return known
+
+
+def selector_named(name: str, options: Mapping[str, Json] | None = None) -> Selector:
+    """Return a selector by name.
+
+    Examples
+    --------
+    >>> selector_named("nearest", {"pool": 3.0})
+    Nearest(pool=3.0)
+    """
+    known = selector_options(name)
+    for option in options or {}:
+        if option not in known:
+            raise unknown_name(f"option of selection {name!r}", option, known)
+    values: dict[str, Any] = dict(options or {})
+    for option, knob in signature(SELECTORS[name]).parameters.items():
+        if isinstance(knob.default, Oort):
+            inner = {one: values.pop(one) for one in selector_options("oort") if one in values}
+            values[option] = Oort(**inner)
+    return SELECTORS[name](**values)

@@ -1,10 +1,13 @@
 """Everyone has the same chance."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 
 from fielding._typing import Counts
+from fielding.federation.selection.sampling import smallest_draws
 from fielding.federation.selection.selector import Candidates
 
 
@@ -19,7 +22,11 @@ class Uniform:
     [5, 8]
     """
 
+    client_memory: ClassVar[Mapping[str, float]] = {}
+    cluster_memory: ClassVar[Mapping[str, float]] = {}
+    needs_reports: ClassVar[bool] = False
+    needs_distances: ClassVar[bool] = False
+
     def select(self, candidates: Candidates, n_wanted: int) -> Counts:
         """Return the candidates with the smallest draws (ties: lower index), rising."""
-        order = np.argsort(candidates.draws, kind="stable")
-        return np.sort(candidates.clients[order[: max(0, n_wanted)]])
+        return np.sort(candidates.clients[smallest_draws(candidates.draws, n_wanted)])

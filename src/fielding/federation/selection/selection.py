@@ -1,0 +1,204 @@
+"""The one owner of choosing in a run: what the selector remembers, for any number of clusters."""
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+import numpy as np
+import numpy.typing as npt
+
+from fielding._typing import Counts, Floats, Mask, Matrix, Vector
+from fielding.distance import Kind, checked_kind, metric_named
+from fielding.errors import CheckpointError, InputError, OptionError, echo
+from fielding.federation.selection.feedback import Feedback
+from fielding.federation.selection.memory import Arrays, Memory
+from fielding.federation.selection.selector import Candidates, Known, Learner, Selector, Tuner
+
+_REPRESENTATIONS, _HAS_REPORTED = "representations", "has_reported"
+
+
+class Selection:
+    """Chooses participants round after round, for any method and any number of clusters.
+
+    Clients are remembered over all clusters; what belongs to a cluster (exploration, pace) has a row of its own, and
+    a new cluster takes the row of its largest parent. A selector that needs nothing of this costs nothing.
+
+    Parameters
+    ----------
+    selector
+        Who trains.
+    n_clients
+        How many clients there are; they are known by their index.
+    metric
+        How far representations lie apart, by name.
+    kind
+        What representations are: a row of zeros says that a client has gone silent only if they are histograms.
+
+    Examples
+    --------
+    >>> from fielding.federation.selection.uniform import Uniform
+    >>> selection = Selection(Uniform(), 9)
+    >>> candidates = Candidates(clients=np.array([3, 5, 8]), draws=np.array([9, 2, 4], dtype=np.uint64))
+    >>> selection.choose(candidates, 2, cluster=0, round_index=0).tolist()
+    [5, 8]
+    >>> selection.steps(np.array([5, 8]), n_steps=20) is None
+    True
+    """
+
+    def __init__(self, selector: Selector, n_clients: int, *, metric: str = "l1", kind: Kind = "histogram") -> None:
+        if not isinstance(n_clients, (int, np.integer)) or isinstance(n_clients, bool) or n_clients < 0:
+            raise OptionError(f"n_clients is {echo(n_clients)}; give a whole number of at least 0")
+        self._selector, self._n_clients = selector, int(n_clients)
+        # Asked once: the answer costs more than a uniform choice.
+        self._learner = selector if isinstance(selector, Learner) else None
+        self._tuner = selector if isinstance(selector, Tuner) else None
+        self._metric, self._kind = metric_named(metric), checked_kind(kind)
+        self._memory = Memory(self._n_clients, clients=selector.client_memory, clusters=selector.cluster_memory)
+        self._representations: npt.NDArray[np.float32] | None = None
+        self._has_reported: Mask = np.zeros(self._n_clients if selector.needs_distances else 0, dtype=np.bool_)
+
+    @property
+    def needs_reports(self) -> bool:
+        """Whether clients have to report even to a method that does not listen."""
+        return self._selector.needs_reports
+
+    @property
+    def looks_at_members(self) -> bool:
+        """Whether it matters to a choice who else is in the cluster."""
+        return self._learner is not None or self._selector.needs_distances
+
+    def hear(self, clients: Counts, representations: Floats, *, n_samples: Counts | None = None) -> None:
+        """Take in reports, as far as the selector needs them.
+
+        Parameters
+        ----------
+        clients
+            Who reported, each once, shape ``(n_reports,)``.
+        representations
+            One row each.
+        n_samples
+            How many samples each has, where that is told.
+        """
+        if self._learner is not None:
+            self._learner.hear(clients, n_samples, self._memory)
+        if self._selector.needs_distances and clients.size:
+            self._keep(clients, representations)
+
+    def choose(
+        self, candidates: Candidates, n_wanted: int, *, cluster: int, round_index: int, members: Counts | None = None
+    ) -> Counts:
+        """Return who trains for a cluster; nothing is remembered of it until there is feedback.
+
+        Parameters
+        ----------
+        candidates
+            Who could be asked.
+        n_wanted
+            How many, at most.
+        cluster
+            The row of the cluster.
+        round_index
+            The round now, from 0.
+        members
+            All active members of the cluster, whether or not they can be asked; the candidates by default.
+
+        Returns
+        -------
+        Different clients out of the candidates, rising.
+        """
+        if self._learner is not None:
+            known = Known(
+                round_index=round_index,
+                clients=self._memory.clients,
+                cluster=self._memory.row(cluster),
+                members=candidates.clients if members is None else self._either(members, candidates.clients),
+            )
+            candidates = replace(candidates, known=known)
+        if self._selector.needs_distances:
+            group = candidates.clients if members is None else members
+            candidates = replace(candidates, distances=self._distances(candidates.clients, group))
+        return self._selector.select(candidates, n_wanted)
+
+    def feedback(self, feedback: Feedback) -> None:
+        """Take in how training went."""
+        if self._learner is not None:
+            self._memory.grow(int(feedback.trained_clusters.max(initial=-1)) + 1)
+            self._learner.learn(feedback, self._memory)
+
+    def steps(self, clients: Counts, *, n_steps: int, n_kept: int | None = None) -> Counts | None:
+        """Return the local steps of each participant of a round; None if all do the same.
+
+        Parameters
+        ----------
+        clients
+            All participants of the round, over all clusters, as they were chosen.
+        n_steps
+            The usual number.
+        n_kept
+            How many answers are waited for; all by default.
+        """
+        return None if self._tuner is None else self._tuner.steps(clients, n_steps, n_kept, self._memory)
+
+    def upload_shares(self, clients: Counts) -> Vector | None:
+        """Return the share of its update that each participant sends; None if all send everything."""
+        return None if self._tuner is None else self._tuner.upload_shares(clients, self._memory)
+
+    def inherit(self, mixing: Matrix) -> None:
+        """Let every new cluster go on like the largest of those it is made of (ties: the lower row).
+
+        Parameters
+        ----------
+        mixing
+            Share of each old cluster in each new one, shape ``(n_after, n_before)``.
+        """
+        self._memory.inherit(mixing)
+
+    def resized(self, n_clusters: int) -> None:
+        """Make room for more clusters, which begin afresh; feedback does so by itself."""
+        self._memory.grow(n_clusters)
+
+    def arrays(self) -> Arrays:
+        """Return everything that decides what is chosen next, for a checkpoint."""
+        kept: Arrays = self._memory.arrays()
+        if self._selector.needs_distances and self._representations is not None:
+            kept[_REPRESENTATIONS] = self._representations.copy()
+            kept[_HAS_REPORTED] = self._has_reported.copy()
+        return kept
+
+    def restore(self, arrays: Mapping[str, npt.NDArray[np.generic]]) -> None:
+        """Go on from what :meth:`arrays` gave, bit for bit."""
+        self._memory.restore(arrays)
+        self._representations = None
+        self._has_reported = np.zeros_like(self._has_reported)
+        if self._selector.needs_distances and _REPRESENTATIONS in arrays:
+            rows = arrays[_REPRESENTATIONS].astype(np.float32)
+            if rows.shape[0] != self._n_clients:
+                raise CheckpointError(
+                    f"the checkpoint has representations of {rows.shape[0]} clients, not {self._n_clients}; "
+                    "resume with the same clients"
+                )
+            self._representations, self._has_reported = rows, arrays[_HAS_REPORTED].astype(np.bool_)
+
+    def _keep(self, clients: Counts, representations: Floats) -> None:
+        if self._representations is None:
+            self._representations = np.zeros((self._n_clients, representations.shape[1]), dtype=np.float32)
+        wanted = (clients.size, self._representations.shape[1])
+        if representations.shape != wanted:
+            raise InputError(f"representations have shape {representations.shape}, not {wanted}; give one row each")
+        self._representations[clients] = representations
+        self._has_reported[clients] = (self._kind == "vector") | representations.any(axis=1)
+
+    def _either(self, some: Counts, others: Counts) -> Counts:
+        """Return the clients of both lists, rising; faster than sorting them."""
+        is_in = np.zeros(self._n_clients, dtype=np.bool_)
+        is_in[some] = is_in[others] = True
+        return np.flatnonzero(is_in)
+
+    def _distances(self, clients: Counts, members: Counts) -> Vector:
+        """Return how far clients lie from the mean of the members; infinite for those that are not known."""
+        distances = np.full(clients.size, np.inf)
+        known, known_members = self._has_reported[clients], members[self._has_reported[members]]
+        if self._representations is not None and known.any() and known_members.size:
+            center = self._representations[known_members].mean(axis=0, dtype=np.float64)
+            rows = self._representations[clients[known]].astype(np.float64)
+            distances[known] = self._metric.between(rows, center[np.newaxis])[:, 0]
+        return distances
