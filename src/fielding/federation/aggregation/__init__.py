@@ -14,6 +14,7 @@ from fielding.errors import unknown_name
 from fielding.federation.aggregation.adaptive import Adaptive
 from fielding.federation.aggregation.aggregator import Aggregator, Uploads
 from fielding.federation.aggregation.fair import QFedAvg
+from fielding.federation.aggregation.flash import Flash
 from fielding.federation.aggregation.mean import Mean
 from fielding.federation.aggregation.robust import Median, MultiKrum, NormClipping, TrimmedMean
 
@@ -22,6 +23,7 @@ AGGREGATORS: dict[str, Callable[..., Aggregator]] = {
     "fedadagrad": partial(Adaptive, rule="adagrad", eta=0.1, beta1=0.0),
     "fedadam": partial(Adaptive, rule="adam"),
     "fedyogi": partial(Adaptive, rule="yogi"),
+    "flash": Flash,
     "q-fedavg": QFedAvg,
     "median": Median,
     "trimmed-mean": TrimmedMean,
@@ -34,6 +36,7 @@ __all__ = [
     "AGGREGATORS",
     "Adaptive",
     "Aggregator",
+    "Flash",
     "Mean",
     "Median",
     "MultiKrum",

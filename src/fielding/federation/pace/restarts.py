@@ -1,0 +1,133 @@
+"""Master-FL as a wrapper: the older a stretch, the slower; worse than before, start over (METHODS 10)."""
+
+from dataclasses import dataclass
+from math import isfinite
+
+import numpy as np
+
+from fielding._typing import Floats, Mask, Vector
+from fielding.errors import OptionError, echo
+from fielding.federation.aggregation.options import check_above_zero
+from fielding.federation.pace.pace import Memory, PaceStep
+from fielding.rng import hashed
+
+FEWEST_ROUNDS = 8
+"""Rounds that an instance must have seen before its mean loss may be called a minimum."""
+
+LARGEST_LOSS = 1e30
+"""Losses beyond it count as this much, so that their squares stay finite."""
+
+_ROUNDING = 1e-9
+_LOWS = ("count", "mean", "spread")
+_SUMS = (*_LOWS, *(f"low_{name}" for name in _LOWS))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Restarts:
+    """Slows down with the square root of the horizon, and starts over when the loss says that the world has changed.
+
+    After Ganguly and Aggarwal (ToN 2024), who take the scheme from Wei and Luo (COLT 2021); no code is public, so this
+    is a reconstruction. Time, in rounds that the cluster trained, is cut into blocks of 1, 2, 4, ... ``longest``,
+    ``longest``, ... rounds. In a block of 2^m an instance of horizon 2^m lives throughout, and at every multiple of
+    2^n < 2^m one of horizon 2^n is born with probability 2^(-(m-n)/2). The shortest instance alive acts:
+    ``factor = 1 / sqrt(horizon)``. All share the cluster's model, and all see every loss while they live. If the mean
+    loss of any lies more than ``errors`` standard errors above the smallest that the same instance ever had (over at
+    least 8 rounds), all end and time begins anew with a block of 1 round, at full rate.
+
+    Parameters
+    ----------
+    longest
+        Rounds of the longest horizon, a power of two.
+    errors
+        How many standard errors are a change. That of the difference of both means, as if they were independent, with
+        the deviation of the losses up to the minimum.
+    reset_model
+        Whether the cluster's model starts over too, from the initial one.
+    seed
+        Of the run; horizons are placed by it and by the index of the round.
+    """
+
+    longest: int = 64
+    errors: float = 2.0
+    reset_model: bool = False
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        check_above_zero("errors", self.errors)
+        is_whole = isinstance(self.longest, int) and not isinstance(self.longest, bool)
+        if not is_whole or not 1 <= self.longest <= 2**20 or self.longest & (self.longest - 1):
+            raise OptionError(f"longest is {echo(self.longest)}; give a power of two from 1 to {2**20}")
+        if not isinstance(self.reset_model, bool):
+            raise OptionError(f"reset_model is {echo(self.reset_model)}; give true or false")
+
+    def memory(self, n_numbers: int) -> dict[str, Floats]:  # noqa: ARG002  (every pace is called alike)
+        """Return one instance of horizon 1, alone in its block."""
+        n_orders = self.longest.bit_length()
+        left = np.zeros(n_orders)
+        left[0] = 1.0
+        sums = {name: np.zeros(n_orders) for name in _SUMS}
+        return {"block": np.zeros(2), "left": left, "restarted": np.zeros(1), **sums}
+
+    def factor(self, memory: Memory) -> float:
+        """Return one over the square root of the shortest horizon alive."""
+        return float(2.0 ** (-0.5 * int(np.argmax(memory["left"] > 0.0))))
+
+    def restarts(self, memory: Memory) -> bool:
+        """Return whether the last round raised the alarm, if that concerns the model at all."""
+        return self.reset_model and bool(memory["restarted"][0])
+
+    def observe(self, step: PaceStep, memory: Memory) -> dict[str, Floats]:
+        """Return the instances that live in the next round, or the first state if one of them raised the alarm."""
+        after = _with_loss(memory, step.loss) if isfinite(step.loss) else {**memory}
+        if _has_risen(after, self.errors).any():
+            return {**self.memory(step.after.size), "restarted": np.ones(1)}
+        after = _with_lows(after)
+        after["left"] = np.maximum(memory["left"] - 1.0, 0.0)
+        after["restarted"] = np.zeros(1)
+        return self._with_births(after, step.round_index)
+
+    def _with_births(self, memory: Memory, round_index: int) -> dict[str, Floats]:
+        """Return the state with time moved on and the instances that begin now."""
+        order, position = int(memory["block"][0]), int(memory["block"][1]) + 1
+        if position == 2**order:
+            order, position = min(order + 1, memory["left"].size - 1), 0
+        orders = np.arange(memory["left"].size)
+        is_born = (orders <= order) & (position % 2**orders == 0)
+        is_born &= _uniform(self.seed, round_index, orders.size) < 2.0 ** (-0.5 * (order - orders))
+        sums = {name: np.where(is_born, 0.0, memory[name]) for name in _SUMS}
+        left = np.where(is_born, 2.0**orders, memory["left"])
+        return {**memory, **sums, "left": left, "block": np.array([order, position], dtype=np.float64)}
+
+
+def _uniform(seed: int, round_index: int, n_orders: int) -> Vector:
+    """Return a number from 0 to below 1 for every order."""
+    bits = hashed(seed, "master-fl", round_index, np.arange(n_orders, dtype=np.uint64))
+    return (bits >> np.uint64(11)).astype(np.float64) / 2.0**53
+
+
+def _with_loss(memory: Memory, loss: float) -> dict[str, Floats]:
+    """Return means and sums of squared deviations with one more loss for all that live (Welford)."""
+    lives = memory["left"] > 0.0
+    count = memory["count"] + lives
+    gap = np.where(lives, float(np.clip(loss, -LARGEST_LOSS, LARGEST_LOSS)) - memory["mean"], 0.0)
+    mean = memory["mean"] + gap / np.maximum(count, 1.0)
+    spread = memory["spread"] + gap * (gap - gap / np.maximum(count, 1.0))
+    return {**memory, "count": count, "mean": mean, "spread": spread}
+
+
+def _has_risen(memory: Memory, errors: float) -> Mask:
+    """Return whose mean lies above its minimum by more than chance and rounding."""
+    low_count, low_mean = memory["low_count"], memory["low_mean"]
+    has_low = (memory["left"] > 0.0) & (low_count > 0.0)
+    variance = memory["low_spread"] / np.maximum(low_count - 1.0, 1.0)
+    error = np.sqrt(variance * (1.0 / np.maximum(low_count, 1.0) + 1.0 / np.maximum(memory["count"], 1.0)))
+    rounding = _ROUNDING * np.maximum(np.abs(low_mean), np.abs(memory["mean"]))
+    return np.asarray(has_low & (memory["mean"] - low_mean > errors * error + rounding))
+
+
+def _with_lows(memory: Memory) -> dict[str, Floats]:
+    """Return the state in which means that are lower than ever are the new minima."""
+    is_lowest = (memory["low_count"] == 0.0) | (memory["mean"] < memory["low_mean"])
+    is_lowest &= (memory["left"] > 0.0) & (memory["count"] >= FEWEST_ROUNDS)
+    lows = {f"low_{name}": np.where(is_lowest, memory[name], memory[f"low_{name}"]) for name in _LOWS}
+    return {**memory, **lows}
