@@ -7,7 +7,7 @@ import numpy as np
 import numpy.typing as npt
 
 from fielding._typing import ClientId, Codes, Counts, Json, Mask, Matrix, Membership, Models
-from fielding.client.report import ReportBatch
+from fielding.client.report import NO_REPORTS, ReportBatch
 from fielding.engine.round import Federation
 from fielding.federation.clients import Clients, TrainingPlan, Updates
 from fielding.federation.evaluation import ClientScores
@@ -38,15 +38,42 @@ class NotingClients:
         self.notes.append(f"begin {round_index}")
         return ReportBatch(client_ids=[str(round_index)], representations=np.array([[1.0, 0.0]], dtype=np.float32))
 
-    def charge_reports(self, reports: ReportBatch) -> None:
-        self.notes.append(f"charge {','.join(map(str, reports.client_ids))}")
+    def charge_reports(self) -> None:
+        self.notes.append(f"charge {self._round}")
 
-    def return_to(self, round_index: int, times: Sequence[float], *, ledger: Ledger) -> ReportBatch:
+    def collect(self, clients: Counts) -> ReportBatch:
+        return NO_REPORTS
+
+    def snapshot(self) -> Arrays:
+        return {}
+
+    def heterogeneity(self, membership: Membership) -> float | None:
+        return None
+
+    def return_to(
+        self,
+        round_index: int,
+        times: Sequence[float],
+        *,
+        ledger: Ledger,
+        arrays: Mapping[str, npt.NDArray[np.generic]],
+    ) -> ReportBatch:
         self.ledger, self.now_s = ledger, times[round_index + 1]
         return self.begin(round_index)
 
     def concepts(self) -> Codes | None:
         return None
+
+    @property
+    def round_index(self) -> int:
+        return self._round
+
+    @property
+    def interval(self) -> int:
+        return self._round
+
+    def fresh(self) -> Mask:
+        return np.ones(1, dtype=np.bool_)
 
     def draws(self, purpose: str, clients: Counts) -> Hashes:
         return hashed(0, purpose, clients.astype(np.uint64))
@@ -63,6 +90,7 @@ class NotingClients:
         return Updates(
             clients=NOBODY,
             groups=NOBODY,
+            start=NOBODY,
             models=np.empty((0, 2), dtype=np.float32),
             n_samples=NOBODY,
             loss=np.empty(0),
@@ -71,7 +99,10 @@ class NotingClients:
             learning_rate=0.1,
         )
 
-    def losses(self, clients: Counts, models: Models) -> Matrix:
+    def losses(self, clients: Counts, models: Models, *, blocks: Sequence[Counts] | None = None) -> Matrix:
+        return np.zeros((clients.size, models.shape[0]))
+
+    def accuracies(self, clients: Counts, models: Models, *, blocks: Sequence[Counts] | None = None) -> Matrix:
         return np.zeros((clients.size, models.shape[0]))
 
     def scores(self, models: Models, row: Counts) -> ClientScores:
@@ -93,7 +124,7 @@ class NotingMethod:
         self.notes = notes
         self.models: Models = np.zeros((1, 2), dtype=np.float32)
 
-    def adapt(self, reports: ReportBatch, round_index: int) -> None:
+    def adapt(self, reports: ReportBatch, clients: Clients) -> None:
         self.notes.append(f"adapt {','.join(map(str, reports.client_ids)) or 'nothing'}")
 
     def plan(self, clients: Clients) -> TrainingPlan:

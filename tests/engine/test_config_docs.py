@@ -18,6 +18,10 @@ from fielding.engine.config import Config
 from fielding.engine.config_reader import config_from, config_keys
 from fielding.engine.presets import PRESETS
 from fielding.engine.settings import allowed
+from fielding.federation.aggregation import AGGREGATORS, aggregator_options
+from fielding.federation.pace import PACES, pace_options
+from fielding.federation.selection import SELECTORS, selector_options
+from fielding.methods import METHODS, method_options
 from fielding.traces.scenarios import SCENARIOS, scenario_options
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "config.md"
@@ -30,6 +34,8 @@ def shown(value: object) -> str:
         return ""
     if isinstance(value, bool):
         return f"`{str(value).lower()}`"
+    if isinstance(value, tuple):
+        return f"`{list(value)}`"
     return f'`"{value}"`' if isinstance(value, str) else f"`{value:.4g}`" if isinstance(value, float) else f"`{value}`"
 
 
@@ -79,7 +85,13 @@ def tables() -> dict[str, str]:
         name: {key: one.default for key, one in signature(kind).parameters.items()}
         for name, kind in DRIFT_TESTS.items()
     }
-    return found | {"drift tests": option_table(tests)}
+    return found | {
+        "methods": option_table({name: method_options(kind) for name, kind in METHODS.items()}),
+        "drift tests": option_table(tests),
+        "selectors": option_table({name: selector_options(name) for name in SELECTORS}),
+        "aggregators": option_table({name: aggregator_options(name) for name in AGGREGATORS}),
+        "paces": option_table({name: pace_options(name) for name in PACES}),
+    }
 
 
 @pytest.mark.parametrize("name", tables())

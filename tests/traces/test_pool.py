@@ -43,3 +43,12 @@ def test_samples_that_cannot_be_used_are_refused(x: np.ndarray, y: np.ndarray | 
         x = x[:, np.newaxis]
     with pytest.raises(InputError, match=words):
         pool_of(x, y)
+
+
+def test_features_stored_by_column_are_stored_by_row_once_and_stay_what_they_are() -> None:
+    by_column = np.asfortranarray(np.arange(6, dtype=np.float16).reshape(3, 2))
+
+    pool = Pool(x=by_column, y=np.zeros(3, dtype=np.int32), classes=("a",))
+
+    assert pool.x.flags.c_contiguous
+    assert pool.features(np.array([2, 0])).tolist() == [[4.0, 5.0], [0.0, 1.0]]

@@ -11,11 +11,19 @@ from fielding.distance import METRICS
 from fielding.engine.presets import PRESETS
 from fielding.engine.settings import key
 from fielding.federation.aggregation import AGGREGATORS
+from fielding.federation.pace import PACES
 from fielding.federation.selection import SELECTORS
 from fielding.methods import METHODS
 from fielding.training.factory import TRAINERS
 
-OPTION_SECTIONS = {"trace": "scenario", "coordinator": "detector", "aggregation": "name"}
+OPTION_SECTIONS = {
+    "trace": "scenario",
+    "method": "name",
+    "coordinator": "detector",
+    "selection": "name",
+    "aggregation": "name",
+    "pace": "name",
+}
 """Sections in which the options of a part stand beside the keys, and the key that names the part."""
 
 
@@ -45,6 +53,10 @@ class TraceSection:
     features: str | None = key(None, "CSV traces: columns of numbers, separated by commas")
     standardize: bool = key(False, "features minus mean over spread, as the training samples at the start have them")
     image_size: int = key(32, "folders of images: height and width that all are brought to", low=1, high=4096)
+    shared: int = key(0, "samples that all clients have, beside their own, at any time", low=0)
+    liars: float = key(0.0, "share of clients that lie in their reports", low=0.0, high=1.0)
+    lie: str = key("permute", "how they lie (docs/attacks.md)")
+    spoil: str = key("none", "what liars do to the models that they send: none, sign-flip, scale, nan")
     options: dict[str, Json] = field(default_factory=dict)
 
 
@@ -73,6 +85,9 @@ class TrainingSection:
     momentum: float = key(0.0, "of a participant's steps, forgotten after the round", low=0, high=0.9999)
     weight_decay: float = key(0.0, "pull of all weights towards zero", low=0.0)
     prox: float = key(0.1, "FedProx: pull towards the model that the round started from", low=0.0)
+    moon: float = key(0.0, "MOON: weight of the contrastive part of the loss; 0 for none", low=0.0)
+    moon_temperature: float = key(0.5, "MOON: how sharply likeness is judged", above=0.0)
+    rehearsal: bool = key(False, "CDA-FedAvg: clients that noticed drift also train on samples they kept from before")
     weighted: bool = key(False, "whether a participant counts by its number of samples")
     strict_budget: bool = key(False, "leave a small cluster's unused slots empty instead of giving them to others")
 
@@ -81,7 +96,13 @@ class TrainingSection:
 class MethodSection:
     """Which method groups the clients."""
 
-    name: str = key("fielding", "the method", choices=lambda: METHODS)
+    name: str = key(
+        "fielding",
+        "the method (`fielding methods`), or one of one's own: my_module:MyMethod",
+        choices=lambda: METHODS,
+        is_open=True,
+    )
+    options: dict[str, Json] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -111,6 +132,7 @@ class SelectionSection:
     """Who trains."""
 
     name: str = key("uniform", "how participants are chosen", choices=lambda: SELECTORS)
+    options: dict[str, Json] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -118,6 +140,14 @@ class AggregationSection:
     """How models become one."""
 
     name: str = key("mean", "how the models of participants become one", choices=lambda: AGGREGATORS)
+    options: dict[str, Json] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PaceSection:
+    """How fast clusters train."""
+
+    name: str = key("steady", "what decides on a factor on the learning rate of each cluster", choices=lambda: PACES)
     options: dict[str, Json] = field(default_factory=dict)
 
 
@@ -165,6 +195,7 @@ class Config:
     coordinator: CoordinatorSection = field(default_factory=CoordinatorSection)
     selection: SelectionSection = field(default_factory=SelectionSection)
     aggregation: AggregationSection = field(default_factory=AggregationSection)
+    pace: PaceSection = field(default_factory=PaceSection)
     clock: ClockSection = field(default_factory=ClockSection)
     evaluation: EvaluationSection = field(default_factory=EvaluationSection)
     checkpoint: CheckpointSection = field(default_factory=CheckpointSection)

@@ -16,14 +16,20 @@ from fielding.engine.presets import PRESETS
 from fielding.engine.settings import checked, rule_of
 from fielding.errors import LONGEST_ECHO, FileFormatError, InputError, OptionError, echo
 from fielding.federation.aggregation import AGGREGATORS
+from fielding.federation.pace import PACES
+from fielding.federation.selection import SELECTORS
+from fielding.methods import METHODS
 from fielding.traces.scenarios import SCENARIOS
 
 Section = TypeVar("Section")
 OPTIONS = "options"
 PARTS: dict[str, Mapping[str, Callable[..., object]]] = {
     "trace": SCENARIOS,
+    "method": {name: kind.build for name, kind in METHODS.items()},
     "coordinator": DRIFT_TESTS,
+    "selection": SELECTORS,
     "aggregation": AGGREGATORS,
+    "pace": PACES,
 }
 """By section: who has options beside its keys."""
 
@@ -200,6 +206,8 @@ def _check_options(section: str, table: Mapping[str, Json], known: list[str]) ->
     part = OPTION_SECTIONS[section]
     if isinstance(table.get(part), dict):
         raise OptionError(f"{section}.{part} is a table; give its name, and its options beside it in [{section}]")
+    if ":" in str(table.get(part)):  # whoever imports a part of one's own knows its options
+        return
     options = {name for family in PARTS[section].values() for name in signature(family).parameters}
     for inner in table:
         if inner not in options:

@@ -6,15 +6,18 @@ from dataclasses import dataclass, field
 from typing import Protocol, TypeVar
 
 import numpy as np
+import numpy.typing as npt
 
-from fielding._typing import Codes, Counts, Json, Models
+from fielding._typing import Codes, Counts, Json, Membership, Models
 from fielding.client.report import NO_REPORTS, ReportBatch
 from fielding.coordinator.decision import Decision
 from fielding.federation.clients import Clients, TrainingPlan, Updates
+from fielding.federation.cluster_models import Arrays
 from fielding.federation.evaluation import ClientScores
 from fielding.federation.ledger import Ledger
 from fielding.federation.models import mean_by_members
-from fielding.methods.method import Method
+from fielding.federation.selection import Feedback, Selection, Uniform
+from fielding.methods.method import Adapts, Method, Places
 
 Answer = TypeVar("Answer")
 
@@ -46,15 +49,35 @@ class Driver(Clients, Protocol):
         """Let data arrive, and return what clients have to tell."""
         ...
 
-    def charge_reports(self, reports: ReportBatch) -> None:
-        """Charge reports to whoever sent them."""
+    def collect(self, clients: Counts) -> ReportBatch:
+        """Return what participants of a round send with their models; nothing unless the method hears only those."""
         ...
 
-    def return_to(self, round_index: int, times: Sequence[float], *, ledger: Ledger) -> ReportBatch:
-        """Come back to the end of a round that was done before, and return the reports that were sent in it.
+    def charge_reports(self) -> None:
+        """Charge the reports that came last to whoever sent them."""
+        ...
 
-        ``times`` holds the simulated time at the start of each round up to it, and at its end.
+    def snapshot(self) -> Arrays:
+        """Return what the driver has to find again to come back to this round, beside clock and ledger."""
+        ...
+
+    def return_to(
+        self,
+        round_index: int,
+        times: Sequence[float],
+        *,
+        ledger: Ledger,
+        arrays: Mapping[str, npt.NDArray[np.generic]],
+    ) -> ReportBatch:
+        """Come back to the end of a round that was done before, and return the reports sent in it before training.
+
+        ``times`` holds the simulated time at the start of each round up to it, and at its end; ``arrays`` is what
+        :meth:`snapshot` gave.
         """
+        ...
+
+    def heterogeneity(self, membership: Membership) -> float | None:
+        """Return how different the data of clients of the same cluster are; a measurement of ours."""
         ...
 
     def concepts(self) -> Codes | None:
@@ -82,6 +105,10 @@ class Federation:
         The round that reaches this simulated time is the last.
     is_delayed
         Whether reports act in the round after the one they were sent in, as they do when they travel with training.
+    selection
+        Who trains: it hears reports and how training went, whatever the method.
+    n_train_samples
+        Local steps times batch size, for the selection.
     """
 
     clients: Driver
@@ -90,6 +117,8 @@ class Federation:
     n_rounds: int
     stop_at_time_s: float | None = None
     is_delayed: bool = False
+    selection: Selection = field(default_factory=lambda: Selection(Uniform(), 0))
+    n_train_samples: int = 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -139,14 +168,20 @@ def run_round(federation: Federation, round_index: int, waiting: ReportBatch = N
     """
     clients, method, watch = federation.clients, federation.method, _StopWatch()
     sent = watch.timed("observe", lambda: clients.begin(round_index))  # 1-4: data arrive; who drifted says so
-    clients.charge_reports(sent)
+    clients.charge_reports()
     # At the start there is nothing to wait for: without reports there would be no clusters.
     acting, waiting = (waiting, sent) if federation.is_delayed and round_index else (sent, NO_REPORTS)
-    decision = watch.timed("adapt", lambda: method.adapt(acting, round_index))  # 5-8: move, re-cluster, warm-start
+    _hear(federation, acting)
+    decision = watch.timed("adapt", lambda: _adapted(method, acting, clients))  # 5-8: move, re-cluster, warm-start
     plan = watch.timed("select", lambda: method.plan(clients))  # 9: who trains
     updates = watch.timed("train", lambda: clients.train(plan))  # 10: local training
     watch.seconds["steps"] = round(clients.worked_s, 6)
+    federation.selection.feedback(_feedback(plan, updates, federation.n_train_samples))
     watch.timed("learn", lambda: method.learn(updates))  # 11: one model per cluster
+    if len((told := clients.collect(updates.clients)).client_ids):  # for methods that hear participants alone
+        clients.charge_reports()
+        _hear(federation, told)
+        acting, decision = told, watch.timed("adapt", lambda: _adapted(method, told, clients))
     scores, prequential = watch.timed("evaluate", lambda: _evaluated(federation, round_index))  # 12
     return Done(
         round_index=round_index,
@@ -161,12 +196,45 @@ def run_round(federation: Federation, round_index: int, waiting: ReportBatch = N
     )  # 13 is the runner's: what happened is written down
 
 
+def _hear(federation: Federation, reports: ReportBatch) -> None:
+    """Let the selection hear what clients reported, if it wants to."""
+    if federation.selection.looks_at_members and len(reports.client_ids):
+        position = {client_id: at for at, client_id in enumerate(federation.clients.client_ids)}
+        clients = np.array([position[client_id] for client_id in reports.client_ids], dtype=np.int64)
+        federation.selection.hear(clients, reports.representations)
+
+
+def _feedback(plan: TrainingPlan, updates: Updates, n_train_samples: int) -> Feedback:
+    """Return what the selection is told of a round."""
+    cluster_of = plan.start if plan.selected_for is None else plan.selected_for
+    return Feedback(
+        round_index=updates.round_index,
+        n_train_samples=n_train_samples,
+        clients=updates.clients,
+        clusters=cluster_of[updates.jobs],
+        n_samples=updates.n_samples,
+        loss=updates.loss,
+        square_loss=updates.square_loss,
+        seconds=updates.seconds[updates.jobs],
+        compute_seconds=updates.compute_seconds[updates.jobs],
+        stragglers=plan.clients[updates.late],
+        straggler_clusters=cluster_of[updates.late],
+        straggler_seconds=updates.seconds[updates.late],
+    )
+
+
+def _adapted(method: Method, reports: ReportBatch, clients: Clients) -> Decision | None:
+    return method.adapt(reports, clients) if isinstance(method, Adapts) else None
+
+
 def _evaluated(federation: Federation, round_index: int) -> tuple[ClientScores | None, ClientScores | None]:
     """Test every client on the model that serves it, if it is time to."""
     latest = federation.stop_at_time_s
     is_last = round_index == federation.n_rounds - 1 or (latest is not None and federation.clients.now_s >= latest)
     if (round_index + 1) % federation.evaluate_every and not is_last and round_index:
         return None, None
+    if isinstance(federation.method, Places):
+        federation.method.place(federation.clients)
     models, row = serving(federation.method)
     return federation.clients.scores(models, row), federation.clients.prequential_scores(models, row)
 

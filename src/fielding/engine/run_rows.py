@@ -1,5 +1,7 @@
 """What a round is written down as: a line in each log."""
 
+from dataclasses import dataclass
+
 import numpy as np
 
 from fielding._typing import Json, Membership
@@ -7,30 +9,70 @@ from fielding.coordinator.decision import Decision
 from fielding.engine.round import Done, Federation
 from fielding.federation.agreement import adjusted_rand_index
 from fielding.federation.evaluation import ClientScores
-from fielding.methods.method import Method
+from fielding.methods.method import Method, cluster_ids, heterogeneity
 from fielding.records.membership_log import changes
 
 
-def round_row(federation: Federation, done: Done) -> dict[str, Json]:
-    """Return the line of ``rounds.jsonl`` of a round that was just done."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Changes:
+    """How clusters changed in a round, as seen from outside.
+
+    Parameters
+    ----------
+    n_moved
+        Clients that went from one cluster to another, both of which were there before and are there now.
+    has_other_clusters
+        Whether a cluster came or went.
+    """
+
+    n_moved: int
+    has_other_clusters: bool
+
+
+def round_row(federation: Federation, done: Done, changed: Changes) -> dict[str, Json]:
+    """Return the line of ``rounds.jsonl`` of a round that was just done; ``changed`` counts where nobody decided."""
     decision, updates = done.decision, done.updates
     missing = {f"n_{reason}": len(clients) for reason, clients in updates.missing.items()}
     return {
         "round": done.round_index,
         "time_s": federation.clients.now_s,
         "n_reports": len(done.reports.client_ids),
-        "n_moved": len(decision.moved) if decision else 0,
-        "reclustered": bool(decision and decision.reclustered),
+        "n_moved": len(decision.moved) if decision else changed.n_moved,
+        "reclustered": decision.reclustered if decision else changed.has_other_clusters,
         "n_clusters": decision.n_live if decision else int(federation.method.models.shape[0]),
         "n_asked": int(done.plan.clients.size),
         "n_participants": int(updates.clients.size),
         **missing,
+        **_named_failures(federation, done),
         "train_loss": float(updates.loss.mean()) if updates.loss.size else None,
         **federation.clients.round_costs,
         **(done.scores.summary() if done.scores else {}),
         **(_agreement(federation) if done.scores else {}),
+        **({"heterogeneity": _heterogeneity(federation)} if done.scores else {}),
         **({"prequential_accuracy": done.prequential.summary()["accuracy"]} if done.prequential else {}),
     }
+
+
+def changes_of(method: Method, before: Membership | None, ids: tuple[int, ...] | None) -> Changes:
+    """Return how the clusters of a method differ from what they were after the round before."""
+    if before is None or ids is None:
+        return Changes(n_moved=0, has_other_clusters=False)
+    now, now_ids = stable_membership(method), cluster_ids(method)
+    # Who leaves a cluster that is gone, or joins one that is new, did not move: its cluster changed.
+    lasting = sorted(set(ids) & set(now_ids))
+    has_moved = (before != now) & np.isin(before, lasting) & np.isin(now, lasting)
+    return Changes(n_moved=int(has_moved.sum()), has_other_clusters=set(ids) != set(now_ids))
+
+
+def _named_failures(federation: Federation, done: Done) -> dict[str, Json]:
+    """Return who answered with something that is no model; nothing if nobody did."""
+    failed = done.updates.missing.get("failed", [])
+    return {"failed": [federation.clients.client_ids[client] for client in failed]} if failed else {}
+
+
+def _heterogeneity(federation: Federation) -> float | None:
+    measured = federation.clients.heterogeneity(federation.method.membership())
+    return None if measured is None else round(measured, 6)
 
 
 def _agreement(federation: Federation) -> dict[str, Json]:
@@ -57,7 +99,7 @@ def event_row(method: Method, done: Done) -> dict[str, Json] | None:
         "fired": decision.reclustered,
         "n_clusters": decision.n_live,
         "cluster_ids": list(decision.cluster_ids),
-        "mean_client_distance": method.heterogeneity(),
+        "mean_client_distance": heterogeneity(method),
         "silhouettes": {str(k): score for k, score in decision.silhouettes.items()},
         **_who(decision),
     }
@@ -70,12 +112,12 @@ def _who(decision: Decision) -> dict[str, Json]:
 
 def client_row(federation: Federation, scores: ClientScores, round_index: int) -> dict[str, Json]:
     """Return the line of ``clients.jsonl``: every client that was tested."""
-    ids, cluster_ids = federation.clients.client_ids, (*federation.method.cluster_ids(), -1)
+    ids, clusters = federation.clients.client_ids, (*cluster_ids(federation.method), -1)
     membership = federation.method.membership()
     return {
         "round": round_index,
         "client": [ids[client] for client in scores.clients.tolist()],
-        "cluster": [cluster_ids[membership[client]] for client in scores.clients.tolist()],
+        "cluster": [clusters[membership[client]] for client in scores.clients.tolist()],
         "n_test": scores.n_test.tolist(),
         "correct": scores.correct.tolist(),
         "loss": [round(loss, 6) if np.isfinite(loss) else None for loss in scores.loss.tolist()],
@@ -84,7 +126,7 @@ def client_row(federation: Federation, scores: ClientScores, round_index: int) -
 
 def stable_membership(method: Method) -> Membership:
     """Return the stable cluster id of each client, -1 for none."""
-    table = np.array([*method.cluster_ids(), -1], dtype=np.int32)
+    table = np.array([*cluster_ids(method), -1], dtype=np.int32)
     return table[method.membership()]
 
 

@@ -11,10 +11,11 @@ import numpy.typing as npt
 from fielding._typing import Json, Membership
 from fielding.client.report import NO_REPORTS, ReportBatch
 from fielding.engine.round import Done, Federation, run_round, timing_record
-from fielding.engine.run_rows import client_row, event_row, membership_row, round_row, stable_membership
+from fielding.engine.run_rows import changes_of, client_row, event_row, membership_row, round_row, stable_membership
 from fielding.errors import CheckpointError
 from fielding.federation.ledger import Ledger
-from fielding.records.run_checkpoint import LEDGER, METHOD, RunCheckpoint
+from fielding.methods.method import cluster_ids
+from fielding.records.run_checkpoint import DRIVER, LEDGER, METHOD, SELECTION, RunCheckpoint
 from fielding.records.run_folder import CLIENTS, EVENTS, MEMBERSHIPS, ROUNDS, TIMINGS, RunFolder
 from fielding.reporting.run_summary import run_summary
 from fielding.training.layout import Layout
@@ -74,6 +75,7 @@ class Runner:
         self._next_round = 0
         self._waiting: ReportBatch = NO_REPORTS
         self._before: Membership | None = None
+        self._ids: tuple[int, ...] | None = None
         self._last_row: Mapping[str, Json] | None = None
         self._committed_at, self._commit_took = time.monotonic(), 0.0
         self._uncommitted = False
@@ -85,6 +87,7 @@ class Runner:
         self.federation.method.restore(
             checkpoint.values, _under(METHOD, checkpoint.arrays) | {"models": checkpoint.models}
         )
+        self.federation.selection.restore(_under(SELECTION, checkpoint.arrays))
         rows = list(self._folder.logs.lines(ROUNDS))
         if len(rows) != checkpoint.round_index + 1:
             raise CheckpointError(
@@ -93,10 +96,13 @@ class Runner:
             )
         ends = [float(str(row["time_s"])) for row in rows]
         sent = self.federation.clients.return_to(
-            checkpoint.round_index, [0.0, *ends], ledger=Ledger.restored(_under(LEDGER, checkpoint.arrays))
+            checkpoint.round_index,
+            [0.0, *ends],
+            ledger=Ledger.restored(_under(LEDGER, checkpoint.arrays)),
+            arrays=_under(DRIVER, checkpoint.arrays),
         )
         self._waiting = sent if self.federation.is_delayed and checkpoint.round_index else NO_REPORTS
-        self._before = stable_membership(self.federation.method)
+        self._before, self._ids = stable_membership(self.federation.method), cluster_ids(self.federation.method)
         self._next_round, self._last_row = checkpoint.round_index + 1, rows[-1]
 
     def run(self, watch: Watch = lambda _row: True) -> dict[str, Json] | None:
@@ -134,13 +140,15 @@ class Runner:
             method=self._method_name,
             layout=self._layout,
             models=method.models,
-            cluster_ids=method.cluster_ids(),
+            cluster_ids=cluster_ids(method),
             client_ids=clients.client_ids,
             membership=method.membership(),
             values=values,
             arrays={
                 **{f"{METHOD}{name}": array for name, array in arrays.items() if name != "models"},
                 **{f"{LEDGER}{name}": array for name, array in clients.ledger.arrays().items()},
+                **{f"{DRIVER}{name}": array for name, array in clients.snapshot().items()},
+                **{f"{SELECTION}{name}": array for name, array in self.federation.selection.arrays().items()},
             },
             progress={},
         )
@@ -148,7 +156,7 @@ class Runner:
     def _record(self, done: Done) -> Mapping[str, Json]:
         """Write down a round (stage 13)."""
         folder, federation = self._folder, self.federation
-        row = round_row(federation, done)
+        row = round_row(federation, done, changes_of(federation.method, self._before, self._ids))
         if len(done.reports.client_ids):
             folder.write_reports(done.reports, done.round_index)
         lines = {
@@ -163,6 +171,7 @@ class Runner:
                 folder.logs.append(name, line)
         if lines[MEMBERSHIPS] is not None:
             self._before = stable_membership(federation.method)
+        self._ids = cluster_ids(federation.method)
         self._waiting, self._uncommitted = done.waiting, True
         return row
 

@@ -22,6 +22,8 @@ class Rule:
         Least value, value that must be exceeded, largest value.
     choices
         Returns the known names.
+    is_open
+        Whether ``module:name`` of the user's own will do, too.
     """
 
     help: str
@@ -29,6 +31,7 @@ class Rule:
     above: float | None = None
     high: float | None = None
     choices: Callable[[], Iterable[str]] | None = None
+    is_open: bool = False
 
 
 def key(default: Json, text: str, **rule: Any) -> Any:
@@ -65,7 +68,7 @@ def checked(name: str, value: Json, declared: "Field[Any]", annotation: object) 
         return None
     if rule.choices is not None and isinstance(value, str):
         known = list(rule.choices())
-        if value not in known:
+        if value not in known and not (rule.is_open and ":" in value):
             raise OptionError(f"{name}: {unknown_name(name.rpartition('.')[2], value, known)}")
         return value
     if float in kinds and isinstance(value, int) and not isinstance(value, bool) and int not in kinds:
@@ -116,7 +119,7 @@ def allowed(declared: "Field[Any]", annotation: object) -> str:
     """
     rule = rule_of(declared)
     if rule.choices is not None:
-        return f"one of {', '.join(sorted(rule.choices()))}"
+        return f"one of {', '.join(sorted(rule.choices()))}{' or my_module:Name' if rule.is_open else ''}"
     words = " or ".join(_KINDS[kind] for kind in _kinds(annotation) if kind in _KINDS)
     if rule.low is not None and rule.high is not None:
         return f"{words} from {rule.low} to {rule.high}"

@@ -1,7 +1,10 @@
 """The door: the only way to clients, the same in the simulator and in life. What is missing comes with a reason."""
 
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
 from typing import Literal, Protocol, TypeAlias
+
+import numpy as np
 
 from fielding._typing import ClientId, Counts, Mask, Matrix, Models, Vector
 from fielding.federation.evaluation import ClientScores
@@ -30,9 +33,25 @@ class TrainingPlan:
     is_probe
         Whether the answers are only looked at: then they are charged as probes.
     n_steps
-        Local steps; None for those of the run.
+        Local steps, one number or one per job; None for those of the run.
     with_start_loss
         Whether participants also say how well the model served all their samples before they trained.
+    chooses
+        Whether each client gets all models and trains the one with the lowest loss on its window, whatever ``start``
+        says; several that serve it equally well: the first.
+    rate_factors
+        Factor on the learning rate of each job, with ``chooses`` of each model; None for 1.
+    downloads, uploads
+        How many models' worth of bytes each job receives and sends; None for 1, with ``chooses`` all models.
+    blocks
+        Per job, the intervals whose samples it trains on, also those that have left the window; None for the window.
+    upload_shares
+        Share of the numbers of its update that each job sends, drawn at random; the others count as unchanged. None for
+        all.
+    pull
+        A second pull, beside FedProx.
+    selected_for
+        The cluster that each job's client was selected for; None for that of ``start``.
     """
 
     models: Models
@@ -41,8 +60,44 @@ class TrainingPlan:
     start: Counts
     wanted: Counts
     is_probe: bool = False
-    n_steps: int | None = None
+    n_steps: int | Counts | None = None
     with_start_loss: bool = False
+    chooses: bool = False
+    rate_factors: Vector | None = None
+    downloads: Vector | None = None
+    uploads: Vector | None = None
+    blocks: Sequence[Counts] | None = None
+    upload_shares: Vector | None = None
+    pull: "Pull | None" = None
+    selected_for: Counts | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Pull:
+    """A pull toward other models than the one that training starts from: adds ``strength * (w - anchor)`` to gradients.
+
+    Parameters
+    ----------
+    anchors
+        The models to pull toward, float32, shape ``(n_anchors, n_numbers)``; never written to.
+    row
+        Which of them each job is pulled toward, shape ``(n_jobs,)``.
+    strength
+        How much each number is pulled, at least 0, shape ``(n_numbers,)``; 0 on buffers, which take no step. FedAC
+        pulls the embedding alone: 0 on the last layer.
+    """
+
+    anchors: Models
+    row: Counts
+    strength: Vector
+
+    def of(self, jobs: Counts | slice) -> "Pull":
+        """Return the pull on some of the jobs."""
+        return replace(self, row=self.row[jobs])
+
+
+def _none() -> Counts:
+    return np.empty(0, dtype=np.int64)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -53,6 +108,8 @@ class Updates:
     ----------
     clients, groups
         Whose answer, of which group, shape ``(n_answers,)``.
+    start
+        The model that each answer was trained from, a row of the plan's models, same shape.
     models
         float32, shape ``(n_answers, n_numbers)``; all finite.
     n_samples
@@ -69,10 +126,18 @@ class Updates:
         Of the local steps.
     start_loss
         Mean loss of the model that training started from over all of each client's samples, if the plan asked.
+    round_index, interval
+        The round, and the newest interval of data in it.
+    jobs, late
+        The jobs of the plan that were answered, same order as ``clients``, and those that came too late.
+    seconds, compute_seconds
+        Simulated seconds until each job of the plan was done, and those of them that computing took, shape
+        ``(n_jobs,)``.
     """
 
     clients: Counts
     groups: Counts
+    start: Counts
     models: Models
     n_samples: Counts
     loss: Vector
@@ -82,6 +147,12 @@ class Updates:
     n_parameters: int
     learning_rate: float
     start_loss: Vector | None = None
+    round_index: int = 0
+    interval: int = 0
+    jobs: Counts = field(default_factory=_none)
+    late: Counts = field(default_factory=_none)
+    seconds: Vector = field(default_factory=lambda: np.empty(0))
+    compute_seconds: Vector = field(default_factory=lambda: np.empty(0))
 
 
 class Clients(Protocol):
@@ -90,6 +161,23 @@ class Clients(Protocol):
     @property
     def client_ids(self) -> tuple[ClientId, ...]:
         """The clients; everywhere else they are known by their position here."""
+        ...
+
+    @property
+    def round_index(self) -> int:
+        """The round in hand, from 0."""
+        ...
+
+    @property
+    def interval(self) -> int:
+        """The newest interval of data that has come, from 0."""
+        ...
+
+    def fresh(self) -> Mask:
+        """Return who can be reached and received training samples in this round, shape ``(n_clients,)``.
+
+        In the first round these are the samples of the newest interval.
+        """
         ...
 
     def draws(self, purpose: str, clients: Counts) -> Hashes:
@@ -108,11 +196,22 @@ class Clients(Protocol):
         """Let clients train; time passes until every group has enough answers."""
         ...
 
-    def losses(self, clients: Counts, models: Models) -> Matrix:
-        """Return the mean loss of models on clients' training windows, shape ``(n_clients, n_models)``.
+    def losses(self, clients: Counts, models: Models, *, blocks: Sequence[Counts] | None = None) -> Matrix:
+        """Return the mean loss of models on clients' training samples, shape ``(n_clients, n_models)``.
 
-        Every client downloads every model. NaN where a client did not answer.
+        Every client downloads every model. NaN where a client did not answer or has no such samples.
+
+        Parameters
+        ----------
+        clients, models
+            Who is asked about what.
+        blocks
+            Per client, the intervals whose samples count; None for the window.
         """
+        ...
+
+    def accuracies(self, clients: Counts, models: Models, *, blocks: Sequence[Counts] | None = None) -> Matrix:
+        """Return the share of clients' training samples that models get right; otherwise as :meth:`losses`."""
         ...
 
     def scores(self, models: Models, row: Counts) -> ClientScores:

@@ -1,17 +1,21 @@
-"""All that a method keeps per cluster beside its members: a model, and what the server optimiser remembers of it."""
+"""All that a method keeps per cluster beside its members: a model, and what the server remembers of it."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 import numpy as np
 import numpy.typing as npt
 
-from fielding._typing import Counts, Matrix, Models, Vector
+from fielding._typing import Counts, Floats, Matrix, Models, Vector
+from fielding.federation.admission import finite_rows
 from fielding.federation.aggregation import Aggregator, Uploads
 from fielding.federation.clients import Updates
 from fielding.federation.models import mixed_models
+from fielding.federation.pace import Pace, PaceStep, Steady
+from fielding.federation.pace.pace import mixed_memory
 
 Arrays = dict[str, npt.NDArray[np.generic]]
-_MEMORY = "memory/"
+_MEMORY, _PACE = "memory/", "pace/"
+_INTERVAL = "interval"
 
 
 class ClusterModels:
@@ -25,54 +29,113 @@ class ClusterModels:
         How uploads become a model.
     weighted
         Whether a participant counts by its number of samples.
+    pace
+        How fast participants train; always as the run says by default.
+
+    Attributes
+    ----------
+    on_mix
+        Told of every mixing, for whoever remembers something per cluster, too.
     """
 
-    def __init__(self, initial: Models, aggregator: Aggregator, *, weighted: bool = False) -> None:
+    def __init__(
+        self, initial: Models, aggregator: Aggregator, *, weighted: bool = False, pace: Pace | None = None
+    ) -> None:
         self.models: Models = initial[np.newaxis].astype(np.float32)
+        self._initial = self.models[0]
         self._aggregator, self._weighted = aggregator, weighted
         self._memory = {name: np.full_like(self.models, first) for name, first in aggregator.memory.items()}
+        self._pace: Pace = pace or Steady()
+        self.on_mix: Callable[[Matrix], None] = lambda _mixing: None
+        self._tempo: dict[str, Floats] = {}
+        if not isinstance(self._pace, Steady):
+            first = self._pace.memory(initial.size)
+            # Beside the state of the pace: the interval of data in which a cluster trained last.
+            self._tempo = {name: state[np.newaxis] for name, state in first.items()} | {_INTERVAL: np.zeros((1, 1))}
 
     def mix(self, mixing: Matrix) -> None:
         """Start new clusters from shares of the old ones; what the server remembers is shared out alike (A18)."""
         self.models = mixed_models(self.models, mixing)
         self._memory = {name: mixed_models(rows, mixing) for name, rows in self._memory.items()}
+        self._tempo = mixed_memory(self._tempo, mixing)
+        self.on_mix(mixing)
 
-    def learn(self, trained: Counts, updates: Updates) -> None:
-        """Combine what came back, cluster by cluster; a model that nobody trained stays as it was.
+    def rate_factors(self, rows: Counts) -> Vector | None:
+        """Return the factor on the learning rate of whoever trains these models; None for 1."""
+        if not self._tempo:
+            return None
+        return np.array([self._pace.factor(self._tempo_of(row)) for row in rows.tolist()])
 
-        Parameters
-        ----------
-        trained
-            The model row of each group of the plan.
-        updates
-            What came back.
+    def learn(self, updates: Updates) -> None:
+        """Combine what came back, cluster by cluster, each answer in the cluster whose model it was trained from.
+
+        A model that nobody trained stays as it was, and so does one that would not be finite afterwards.
         """
         models, memory = self.models.copy(), {name: rows.copy() for name, rows in self._memory.items()}
-        for group in np.unique(updates.groups).tolist():
-            # Answers stand by group: a slice is a view, a mask would copy the models once more.
-            own = slice(*np.searchsorted(updates.groups, [group, group + 1]).tolist())
-            row = int(trained[group])
+        for row in np.unique(updates.start).tolist():
             before = {name: rows[row] for name, rows in self._memory.items()}
-            models[row], after = self._aggregator.combine(self.models[row], self._uploads(updates, own), before)
-            for name, remembered in after.items():
-                memory[name][row] = remembered
-        self.models, self._memory = models, memory
+            uploads = self._uploads(updates, _answers_from(updates.start, row))
+            with np.errstate(over="ignore", invalid="ignore"):
+                model, after = self._aggregator.combine(self.models[row], uploads, before)
+            if finite_rows(np.stack([model, *after.values()])).all():
+                models[row] = model
+                for name, remembered in after.items():
+                    memory[name][row] = remembered
+        before_round, self.models, self._memory = self.models, models, memory
+        if self._tempo:
+            for row in np.unique(updates.start).tolist():
+                self._keep_pace(row, before_round[row], updates)
 
-    def _uploads(self, updates: Updates, own: slice) -> Uploads:
+    def _keep_pace(self, row: int, before: Models, updates: Updates) -> None:
+        """Let the pace of a cluster follow what its round did; a restart begins with the first model of all."""
+        step = PaceStep(
+            before=before,
+            after=self.models[row],
+            loss=float(updates.loss[updates.start == row].mean()),
+            # Data that arrived are a time step, whether or not the method hears of drift.
+            n_reports=int(updates.interval > self._tempo[_INTERVAL][row, 0]),
+            round_index=updates.round_index,
+        )
+        after = self._pace.observe(step, self._tempo_of(row)) | {_INTERVAL: np.array([float(updates.interval)])}
+        tempo = {name: rows.copy() for name, rows in self._tempo.items()}
+        for name, state in after.items():
+            tempo[name][row] = state
+        self._tempo = tempo
+        if self._pace.restarts(self._tempo_of(row)):
+            self.models[row] = self._initial
+
+    def _tempo_of(self, row: int) -> dict[str, Floats]:
+        return {name: rows[row] for name, rows in self._tempo.items() if name != _INTERVAL}
+
+    def _uploads(self, updates: Updates, own: slice | Counts) -> Uploads:
         weights: Vector | None = updates.n_samples[own].astype(np.float64) if self._weighted else None
         return Uploads(
             models=updates.models[own],
             weights=weights,
             n_parameters=updates.n_parameters,
-            learning_rate=updates.learning_rate,
+            learning_rate=updates.learning_rate * self._factor(int(updates.start[own][0])),
             start_loss=None if updates.start_loss is None else updates.start_loss[own],
         )
 
+    def _factor(self, row: int) -> float:
+        return self._pace.factor(self._tempo_of(row)) if self._tempo else 1.0
+
     def arrays(self) -> Arrays:
         """Return models and memory, for a checkpoint."""
-        return {"models": self.models, **{f"{_MEMORY}{name}": rows for name, rows in self._memory.items()}}
+        memory = {f"{_MEMORY}{name}": rows for name, rows in self._memory.items()}
+        return {"models": self.models, **memory, **{f"{_PACE}{name}": rows for name, rows in self._tempo.items()}}
 
     def restore(self, arrays: Mapping[str, npt.NDArray[np.generic]]) -> None:
         """Go on from what :meth:`arrays` gave."""
         self.models = arrays["models"].astype(np.float32)
         self._memory = {name: arrays[f"{_MEMORY}{name}"].astype(np.float32) for name in self._memory}
+        for name, rows in self._tempo.items():
+            stored = arrays[f"{_PACE}{name}"]
+            self._tempo[name] = stored.astype(np.float32) if rows.dtype == np.float32 else stored.astype(np.float64)
+
+
+def _answers_from(start: Counts, row: int) -> slice | Counts:
+    """Return where the answers stand that were trained from a model: as a slice, a view, where they stand together."""
+    own = np.flatnonzero(start == row)
+    first, last = int(own[0]), int(own[-1])
+    return slice(first, last + 1) if last - first + 1 == own.size else own

@@ -14,8 +14,8 @@ from fielding.records.container import Contents, read_contents, write_contents
 from fielding.training.layout import Layout, layout_from
 
 KIND = "run"
-LEDGER, METHOD = "ledger/", "method/"
-"""What the names of the arrays of ledger and method begin with."""
+DRIVER, LEDGER, METHOD, SELECTION = "driver/", "ledger/", "method/", "selection/"
+"""What the names of the arrays of driver, ledger, method and selection begin with."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

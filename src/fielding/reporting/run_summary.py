@@ -154,6 +154,7 @@ def run_summary(rounds: Sequence[Row], events: Iterable[Row], *, gap: int) -> di
         "reclusterings": _total(rounds, "reclustered"),
         "n_clusters_last": rounds[-1]["n_clusters"] if rounds else 0,
         "heterogeneity": sum(distances) / len(distances) if distances else None,
+        "measured_heterogeneity": final_mean(rounds, "heterogeneity"),
         "bytes_down": _total(rounds, "bytes_down"),
         "bytes_up": _total(rounds, "bytes_up"),
         "client_seconds": _total(rounds, "client_seconds"),

@@ -92,6 +92,8 @@ class Pool:
             raise InputError(f"y in row {row} is {int(self.y[row])}; it must lie between 0 and {len(self.classes) - 1}")
         if self.x.dtype.kind == "f":
             _check_finite(self.x)
+        # np.take would copy all of an array that is stored by column, for every batch.
+        object.__setattr__(self, "x", self.x if self.x.flags.c_contiguous else np.ascontiguousarray(self.x))
         if self.scaling is None:
             object.__setattr__(self, "scaling", PIXELS if self.x.dtype == np.uint8 else Scaling())
 

@@ -1,10 +1,11 @@
 """Sliding windows by index: the samples are held once, and a window is a range of positions."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
-from fielding._typing import Codes, Counts, Features, Mask
+from fielding._typing import Codes, Counts, Features, Mask, Matrix
 from fielding.client.arrivals import Arrivals
 from fielding.traces.histograms import WindowPlan
 from fielding.traces.pool import Pool
@@ -31,6 +32,10 @@ class Ranges:
     def sizes(self) -> Counts:
         """How many samples each window holds, shape ``(n_clients,)``."""
         return self.stop - self.start
+
+    def some(self, rows: Counts) -> "Ranges":
+        """Return some of the windows, in the order given."""
+        return Ranges(start=self.start[rows], stop=self.stop[rows], entries=self.entries)
 
     def of(self, clients: Counts) -> tuple[Counts, Counts]:
         """Return the schedule rows of some clients' windows one after the other, and how many each has.
@@ -59,6 +64,8 @@ class SlidingWindows:
         Who sees which of them when.
     plan
         How intervals map to rounds.
+    looks_ahead
+        Whether samples that come next are new to their clients, so that models may be tested on them.
 
     Examples
     --------
@@ -70,8 +77,8 @@ class SlidingWindows:
     [(0, 2), (0, 2), (1, 3)]
     """
 
-    def __init__(self, pool: Pool, schedule: Schedule, plan: WindowPlan) -> None:
-        self.pool, self.schedule, self.plan = pool, schedule, plan
+    def __init__(self, pool: Pool, schedule: Schedule, plan: WindowPlan, *, looks_ahead: bool = True) -> None:
+        self.pool, self.schedule, self.plan, self.looks_ahead = pool, schedule, plan, looks_ahead
         is_test = pool.is_test()[schedule.sample]
         self._train, self._test = (_Index(schedule, keep) for keep in (~is_test, is_test))
         self._all = _Index(schedule, np.ones(is_test.size, dtype=np.bool_))
@@ -102,6 +109,22 @@ class SlidingWindows:
         """Return what each client can train on in a round."""
         return self._train.ranges(*self.visible(round_index))
 
+    def training_blocks(self, clients: Counts, blocks: Sequence[Counts]) -> Ranges:
+        """Return the training samples of some intervals of clients, whether or not a window still shows them.
+
+        Parameters
+        ----------
+        clients
+            Whose, shape ``(n_jobs,)``; the same one may come several times.
+        blocks
+            The intervals of each, rising.
+
+        Returns
+        -------
+        One range per job, in entries of their own.
+        """
+        return self._train.blocks(clients, blocks)
+
     def testing(self, round_index: int) -> Ranges:
         """Return what each client is tested on in a round: the test samples of its window."""
         return self._test.ranges(*self.visible(round_index))
@@ -115,6 +138,14 @@ class SlidingWindows:
         """Return the true concept of each client in the newest interval, or None if nobody knows."""
         known = self.schedule.concepts
         return None if known is None else known[self.n_complete(round_index) - 1]
+
+    def histograms(self, ranges: Ranges, clients: Counts) -> Matrix:
+        """Return the label histograms of some clients' windows, shape ``(n_clients, n_classes)``; each has samples."""
+        rows, sizes = ranges.of(clients)
+        n_classes = len(self.pool.classes)
+        place = np.repeat(np.arange(clients.size), sizes) * n_classes + self.schedule.y[rows]
+        counts = np.bincount(place, minlength=clients.size * n_classes).reshape(clients.size, n_classes)
+        return np.asarray(counts / sizes[:, np.newaxis])
 
     def gather(self, rows: Counts) -> tuple[Features, Codes]:
         """Return features, as they look to their clients, and labels of schedule rows, given in any order."""
@@ -145,6 +176,17 @@ class _Index:
         """Return the windows from one interval up to, not including, another."""
         starts = np.arange(0, self._first.size - 1, self._n_intervals)
         return Ranges(start=self._first[starts + first], stop=self._first[starts + stop], entries=self._entries)
+
+    def blocks(self, clients: Counts, blocks: Sequence[Counts]) -> Ranges:
+        """Return the rows of some intervals of clients, one range per client."""
+        n_blocks = np.array([block.size for block in blocks], dtype=np.int64)
+        intervals = np.concatenate([np.empty(0, dtype=np.int64), *blocks]).astype(np.int64)
+        place = np.repeat(clients.astype(np.int64) * self._n_intervals, n_blocks) + intervals
+        pieces = Ranges(start=self._first[place], stop=self._first[place + 1], entries=self._entries)
+        entries, sizes = pieces.of(np.arange(place.size))
+        of_job = np.bincount(np.repeat(np.arange(clients.size), n_blocks), weights=sizes, minlength=clients.size)
+        stop = np.cumsum(of_job.astype(np.int64))
+        return Ranges(start=stop - of_job.astype(np.int64), stop=stop, entries=entries)
 
     def rows_of_interval(self, interval: int) -> Counts:
         """Return the schedule rows of one interval, by client."""

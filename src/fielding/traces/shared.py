@@ -1,0 +1,120 @@
+"""Shared samples: the same few training samples for every client, which makes clients less unlike (METHODS.md B11)."""
+
+import numpy as np
+import numpy.typing as npt
+
+from fielding._typing import Counts
+from fielding.errors import OptionError, echo
+from fielding.rng import stream
+from fielding.traces.pool import Pool
+from fielding.traces.schedule import Schedule, sorted_schedule
+
+
+def with_shared(schedule: Schedule, pool: Pool, n: int, *, n_visible: int, seed: int) -> Schedule:
+    """Return a schedule in which every client also sees the same few samples, at every time.
+
+    They are training samples, and their labels count in the histograms. They take turns: each comes again every
+    ``n_visible`` intervals, so a full window shows all of them once. Clients that have nothing else in their window
+    have them, too. They look as the client's own samples of the interval do, and as they are where it has none; their
+    labels are those of the pool, also for a client that calls things by other names.
+
+    Parameters
+    ----------
+    schedule
+        Who sees what when. Its concepts are kept, and so is what clients are tested on.
+    pool
+        The samples that it deals.
+    n
+        How many samples are shared; 0 returns the schedule itself.
+    n_visible
+        How many intervals a window shows. A window of fewer (at the start, if the gap does not divide the window) shows
+        as much fewer of the shared samples.
+    seed
+        Of the choice; a larger set holds the smaller ones of the same seed.
+
+    Raises
+    ------
+    OptionError
+        If there are not so many training samples, or a number is none.
+
+    Examples
+    --------
+    >>> from fielding.traces.schedule import sorted_schedule
+    >>> pool = Pool(x=np.eye(4), y=np.array([0, 1, 0, 1], dtype=np.int32), classes=("cat", "dog"))
+    >>> own = sorted_schedule(("ann", "bob"), 2, columns=([0, 1], [0, 0], [0, 2], [0, 0], [0, 0]))
+    >>> both = with_shared(own, pool, 1, n_visible=1, seed=1)
+    >>> both.client.tolist(), both.interval.tolist(), both.y.tolist()
+    ([0, 0, 0, 1, 1, 1], [0, 0, 1, 0, 0, 1], [0, 1, 1, 0, 1, 1])
+    """
+    for name, value, least in (("shared", n, 0), ("n_visible", n_visible, 1)):
+        if not isinstance(value, (int, np.integer)) or isinstance(value, bool) or value < least:
+            raise OptionError(f"{name} is {echo(value)}; give a whole number of at least {least}")
+    if n == 0:
+        return schedule
+    samples = shared_samples(schedule, pool, n, seed=seed)
+    # By label, so that those that come together have as many labels as can be: else what is new would look like drift.
+    samples = samples[np.argsort(pool.y[samples], kind="stable")]
+    n_visible = min(n_visible, schedule.n_intervals)
+    interval, turn = _turns(schedule.n_intervals, n, n_visible)
+    client = np.repeat(np.arange(schedule.n_clients), interval.size)
+    interval, turn = (np.tile(column, schedule.n_clients) for column in (interval, turn))
+    sample = samples[turn]
+    columns = (
+        np.concatenate([schedule.client, client]),
+        np.concatenate([schedule.interval, interval]),
+        np.concatenate([schedule.sample, sample]),
+        np.concatenate([schedule.y, pool.y[sample]]),
+        np.concatenate([schedule.look, _own_looks(schedule, client, interval, nth=turn // n_visible)]),
+    )
+    return sorted_schedule(
+        schedule.client_ids,
+        schedule.n_intervals,
+        columns=columns,
+        looks=schedule.looks,
+        concepts=schedule.concepts,
+    )
+
+
+def shared_samples(schedule: Schedule, pool: Pool, n: int, *, seed: int) -> Counts:
+    """Return the training samples that are shared, label by label in turns, those that clients see least of first.
+
+    With half as many samples as labels this is one of each of the less represented half, with as many one of each, with
+    twice as many two: the paper's three sets. A label that has run out of samples is passed over.
+
+    Parameters
+    ----------
+    schedule, pool, n, seed
+        As in :func:`with_shared`.
+
+    Returns
+    -------
+    Rows of the pool, shape ``(n,)``, no two alike.
+    """
+    is_test = pool.is_test()
+    order = stream(seed, "shared").permutation(np.flatnonzero(~is_test))
+    if n > order.size:
+        raise OptionError(f"shared is {n}, but there are {order.size} training samples; lower it")
+    seen = np.bincount(schedule.y[~is_test[schedule.sample]], minlength=len(pool.classes))
+    rank = np.empty(seen.size, dtype=np.int64)
+    rank[np.argsort(seen, kind="stable")] = np.arange(seen.size)
+    by_label = order[np.argsort(pool.y[order], kind="stable")]
+    labels = pool.y[by_label]
+    turn = np.arange(by_label.size) - np.searchsorted(labels, labels)
+    return by_label[np.lexsort((rank[labels], turn))][:n]
+
+
+def _turns(n_intervals: int, n: int, n_visible: int) -> tuple[Counts, Counts]:
+    """Return in which interval which of the shared samples come, one entry per arrival."""
+    interval, turn = np.nonzero(np.arange(n_intervals)[:, np.newaxis] % n_visible == np.arange(n) % n_visible)
+    return interval, turn
+
+
+def _own_looks(schedule: Schedule, client: Counts, interval: Counts, *, nth: Counts) -> npt.NDArray[np.int16]:
+    """Return the looks of the nth of the clients' own samples in these intervals, so that a mix of looks stays one."""
+    own = schedule.client.astype(np.int64) * schedule.n_intervals + schedule.interval
+    place = client * schedule.n_intervals + interval
+    first, end = np.searchsorted(own, place, side="left"), np.searchsorted(own, place, side="right")
+    has_own = end > first
+    looks = np.zeros(place.size, dtype=np.int16)
+    looks[has_own] = schedule.look[(first + nth % np.maximum(1, end - first))[has_own]]
+    return looks
