@@ -1,29 +1,22 @@
 import numpy as np
 
-from fielding.coordinator.clustering import Clusterer
-from fielding.coordinator.policy import Policy
-from fielding.engine.round import Federation, run_round
+from fielding.engine.round import run_round
 from fielding.methods.fielding import Fielding
 from fielding.methods.global_model import GlobalModel
-from fielding.methods.method import Method, Parts, plan_by_cluster
+from fielding.methods.method import plan_by_cluster
 from fielding.simulation.clients import SimulatedClients
+from tests.methods.settings import federation_of, setting_of
 from tests.simulation.small import small_clients
 
 
-def federation_of(clients: SimulatedClients, method: Method) -> Federation:
-    return Federation(clients=clients, method=method, evaluate_every=1, n_rounds=5)
-
-
 def fielding_of(clients: SimulatedClients, *, k_max: int = 3, participants: int = 4) -> Fielding:
-    policy = Policy(clusterer=Clusterer(k_max=k_max), seed=1)
-    initial = clients.trainer.initial_model(1)
-    return Fielding(initial, clients.client_ids, policy, parts=Parts(participants=participants))
+    return Fielding(setting_of(clients, k_max=k_max, participants=participants))
 
 
 def test_one_cluster_is_federated_averaging_bit_for_bit() -> None:
     one, other = small_clients(), small_clients()
     fielding = fielding_of(one, k_max=1)
-    everybody = GlobalModel(other.trainer.initial_model(1), 6, Parts(participants=4))
+    everybody = GlobalModel(setting_of(other))
 
     for at in range(5):
         run_round(federation_of(one, fielding), at)
@@ -48,10 +41,12 @@ def test_participants_never_exceed_the_budget_and_train_their_own_cluster() -> N
 def test_a_cluster_that_nobody_trained_keeps_its_model() -> None:
     clients = small_clients()
     clients.begin(0)
-    models = np.stack([clients.trainer.initial_model(seed) for seed in (1, 2, 3)])
+    setting = setting_of(clients)
+    models = setting.parts.cluster_models(setting.initial)
+    models.mix(np.ones((3, 1)))
     membership = np.array([0, 0, 0, 2, 2, -1], dtype=np.int32)
 
-    plan = plan_by_cluster(models, membership, clients, Parts(participants=4))
+    plan = plan_by_cluster(models, membership, clients, setting.parts)
 
     assert sorted(set(plan.start.tolist())) == [0, 2]
     assert 5 not in plan.clients

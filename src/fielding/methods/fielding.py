@@ -1,20 +1,19 @@
 """Fielding: one model per cluster, clusters that follow the drift (METHODS.md section 1)."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
 import numpy as np
 
-from fielding._typing import ClientId, Counts, Json, Membership, Models
+from fielding._typing import Counts, Json, Membership, Models
 from fielding.client.report import ReportBatch
 from fielding.coordinator.coordinator import Coordinator
 from fielding.coordinator.decision import Decision
 from fielding.coordinator.heterogeneity import mean_client_distance
-from fielding.coordinator.policy import Policy
 from fielding.coordinator.registry import UNASSIGNED
 from fielding.coordinator.snapshot import Snapshot, restored, snapshot
 from fielding.federation.clients import Clients, TrainingPlan, Updates
 from fielding.federation.cluster_models import Arrays
-from fielding.methods.method import Parts, plan_by_cluster
+from fielding.methods.method import MethodSetting, plan_by_cluster
 from fielding.rng import stream
 
 _PREFIX = "coordinator/"
@@ -25,47 +24,42 @@ class Fielding:
 
     Parameters
     ----------
-    initial
-        The model that every cluster starts from, float32, shape ``(n_numbers,)``.
-    client_ids
-        The clients.
-    policy
-        The rules of the coordinator.
-    parts
-        The plug-ins.
+    setting
+        What it is made of.
     """
 
-    def __init__(self, initial: Models, client_ids: Sequence[ClientId], policy: Policy, *, parts: Parts) -> None:
-        self._cluster_models = parts.cluster_models(initial)
-        self.coordinator = Coordinator(policy)
-        self._position = {client_id: position for position, client_id in enumerate(client_ids)}
+    def __init__(self, setting: MethodSetting) -> None:
+        self._cluster_models = setting.parts.cluster_models(setting.initial)
+        self.coordinator = Coordinator(setting.policy)
+        self._position = {client_id: position for position, client_id in enumerate(setting.client_ids)}
         self._position_of_row: Counts = np.empty(0, dtype=np.int64)
-        self._parts = parts
-        self._trained: Counts = np.empty(0, dtype=np.int64)
+        self._parts = setting.parts
 
     @property
     def models(self) -> Models:
         """One row per cluster."""
         return self._cluster_models.models
 
-    def adapt(self, reports: ReportBatch, round_index: int) -> Decision | None:
+    def adapt(self, reports: ReportBatch, clients: Clients) -> Decision | None:
         """Let the coordinator decide, and start new clusters from the models of their members."""
         if not len(reports.client_ids):
-            return self.coordinator.decide(step=round_index)
-        decision = self.coordinator.update(reports, step=round_index)
+            return self.coordinator.decide(step=clients.round_index)
+        decision = self.coordinator.update(reports, step=clients.round_index)
         if decision.started or decision.reclustered:
             self._cluster_models.mix(decision.mixing)
         return decision
 
     def plan(self, clients: Clients) -> TrainingPlan:
         """Choose participants in every cluster."""
-        plan = plan_by_cluster(self.models, self.membership(), clients, self._parts)
-        self._trained = np.unique(plan.start)
-        return plan
+        return self.plan_for(self.membership(), clients)
+
+    def plan_for(self, membership: Membership, clients: Clients) -> TrainingPlan:
+        """Choose participants as if these were the clusters."""
+        return plan_by_cluster(self._cluster_models, membership, clients, self._parts)
 
     def learn(self, updates: Updates) -> None:
         """Combine what came back, cluster by cluster."""
-        self._cluster_models.learn(self._trained, updates)
+        self._cluster_models.learn(updates)
 
     def membership(self) -> Membership:
         """Return the cluster of each client, -1 for those that never had data."""

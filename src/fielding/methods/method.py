@@ -1,19 +1,21 @@
-"""What every method can do, and the parts that all of them share."""
+"""What every method can do, what it may do beside, and the parts that all of them share."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 import numpy as np
 
-from fielding._typing import Counts, Json, Membership, Models
+from fielding._typing import ClientId, Codes, Counts, Json, Membership, Models
 from fielding.client.report import ReportBatch
 from fielding.coordinator.decision import Decision
+from fielding.coordinator.policy import Policy
 from fielding.federation.aggregation import Aggregator, Mean
 from fielding.federation.budget import participant_budget
 from fielding.federation.clients import Clients, TrainingPlan, Updates
 from fielding.federation.cluster_models import Arrays, ClusterModels
-from fielding.federation.selection import Candidates, Selector, Uniform
+from fielding.federation.pace import Pace, Steady
+from fielding.federation.selection import Candidates, Selection, Uniform
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -24,37 +26,83 @@ class Parts:
     ----------
     participants
         Per round, over all clusters.
-    selector
-        Who trains.
+    selection
+        Who trains, and what choosing remembers.
     aggregator
         How their models become one.
+    pace
+        How fast they train.
     weighted
         Whether a participant counts by its number of samples.
     strict_budget
         Whether slots that a small cluster cannot fill stay empty.
+    n_steps
+        Local steps of a participant, unless the selection says otherwise.
     """
 
     participants: int
-    selector: Selector = field(default_factory=Uniform)
+    selection: Selection = field(default_factory=lambda: Selection(Uniform(), 0))
     aggregator: Aggregator = field(default_factory=Mean)
+    pace: Pace = field(default_factory=Steady)
     weighted: bool = False
     strict_budget: bool = False
+    n_steps: int = 1
 
     def cluster_models(self, initial: Models) -> ClusterModels:
         """Return the models of a method that has no clusters yet."""
-        return ClusterModels(initial, self.aggregator, weighted=self.weighted)
+        models = ClusterModels(initial, self.aggregator, weighted=self.weighted, pace=self.pace)
+        models.on_mix = self.selection.inherit
+        return models
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class MethodSetting:
+    """What a method is made of.
+
+    Parameters
+    ----------
+    initial
+        The model that training starts from, float32, shape ``(n_numbers,)``.
+    client_ids
+        The clients.
+    policy
+        The rules of a coordinator, for methods that have one.
+    parts
+        The plug-ins.
+    seed
+        Of all random choices.
+    n_parameters, n_head
+        How many numbers of a model are parameters, and how many of these, at their end, are the last layer.
+    draw_model
+        Returns another first model for a number.
+    truth
+        Returns the true concept of each client in a round; None if nobody knows. For ceilings, not for methods.
+    n_visible
+        How many intervals of data a window shows.
+    """
+
+    initial: Models
+    client_ids: Sequence[ClientId]
+    policy: Policy
+    parts: Parts
+    seed: int = 0
+    n_parameters: int = 0
+    n_head: int = 0
+    draw_model: Callable[[int], Models] | None = None
+    truth: Callable[[int], Codes | None] | None = None
+    n_visible: int = 1
 
 
 class Method(Protocol):
-    """Owns membership and models; reaches clients only through the door."""
+    """Owns membership and models; reaches clients only through the door.
+
+    A round calls ``adapt`` (if it has that verb), ``plan``, and ``learn`` with what came back; before an evaluation
+    ``place`` (if it has that verb).
+    """
 
     @property
     def models(self) -> Models:
         """One row per cluster, float32."""
-        ...
-
-    def adapt(self, reports: ReportBatch, round_index: int) -> Decision | None:
-        """Act on what clients reported (stages 5 to 8); None if the method does not listen."""
         ...
 
     def plan(self, clients: Clients) -> TrainingPlan:
@@ -66,15 +114,7 @@ class Method(Protocol):
         ...
 
     def membership(self) -> Membership:
-        """Return the row of ``models`` that each client belongs to, -1 for none yet."""
-        ...
-
-    def cluster_ids(self) -> tuple[int, ...]:
-        """Return the stable id of each row of ``models``."""
-        ...
-
-    def heterogeneity(self) -> float | None:
-        """Return the mean distance between the representations of clients of the same cluster, where they are known."""
+        """Return the row of ``models`` that serves each client, -1 for none yet: then the mean of all does."""
         ...
 
     def snapshot(self) -> tuple[dict[str, Json], Arrays]:
@@ -86,14 +126,81 @@ class Method(Protocol):
         ...
 
 
-def plan_by_cluster(models: Models, membership: Membership, clients: Clients, parts: Parts) -> TrainingPlan:
-    """Share the participants of a round among the clusters and choose them; each trains its cluster's model.
+@runtime_checkable
+class Adapts(Protocol):
+    """A method that acts on drift before training."""
+
+    def adapt(self, reports: ReportBatch, clients: Clients) -> Decision | None:
+        """Act on what clients reported in this round, perhaps on nothing (stages 5 to 8); it may ask clients for more.
+
+        None if there is no coordinator that decides.
+        """
+        ...
+
+
+@runtime_checkable
+class Places(Protocol):
+    """A method that has to ask clients before it knows which model serves them."""
+
+    def place(self, clients: Clients) -> None:
+        """Find a model for clients that need one now and have none; what that costs is charged."""
+        ...
+
+
+@runtime_checkable
+class Names(Protocol):
+    """A method whose clusters keep their identity when rows come and go."""
+
+    def cluster_ids(self) -> tuple[int, ...]:
+        """Return the stable id of each row of ``models``."""
+        ...
+
+
+@runtime_checkable
+class Measures(Protocol):
+    """A method that knows how alike the clients of a cluster are."""
+
+    def heterogeneity(self) -> float | None:
+        """Return the mean distance between the representations of clients of the same cluster, where they are known."""
+        ...
+
+
+def cluster_ids(method: Method) -> tuple[int, ...]:
+    """Return the stable id of each model of a method: its row, unless the method says otherwise."""
+    return method.cluster_ids() if isinstance(method, Names) else tuple(range(method.models.shape[0]))
+
+
+def heterogeneity(method: Method) -> float | None:
+    """Return how different the clients of a cluster are, as far as the method knows."""
+    return method.heterogeneity() if isinstance(method, Measures) else None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Asked:
+    """Who is asked to train, by cluster.
+
+    Parameters
+    ----------
+    clients, clusters, groups
+        Who, of which cluster, and the position of that cluster among those that train, shape ``(n_asked,)``.
+    wanted
+        How many answers of each of these clusters are enough, shape ``(n_groups,)``.
+    """
+
+    clients: Counts
+    clusters: Counts
+    groups: Counts
+    wanted: Counts
+
+
+def asked_by_cluster(membership: Membership, n_clusters: int, clients: Clients, parts: Parts) -> Asked:
+    """Share the participants of a round among the clusters and choose them.
 
     Clients without a cluster are not asked. More are asked than are wanted, as the door says.
     """
     askable = np.flatnonzero(clients.askable() & (membership >= 0))
     cluster_of = membership[askable]
-    members = np.bincount(cluster_of, minlength=models.shape[0])
+    members = np.bincount(cluster_of, minlength=n_clusters)
     budget = participant_budget(parts.participants, members, strict=parts.strict_budget)
     draws = clients.draws("select", askable)
     asked: list[Counts] = []
@@ -101,13 +208,41 @@ def plan_by_cluster(models: Models, membership: Membership, clients: Clients, pa
     for cluster in trained.tolist():
         own = cluster_of == cluster
         n_asked = clients.invitations(int(budget[cluster]), int(members[cluster]))
-        asked.append(parts.selector.select(Candidates(clients=askable[own], draws=draws[own]), n_asked))
+        asked.append(
+            parts.selection.choose(
+                Candidates(clients=askable[own], draws=draws[own]),
+                n_asked,
+                cluster=cluster,
+                round_index=clients.round_index,
+                members=np.flatnonzero(membership == cluster) if parts.selection.looks_at_members else None,
+            )
+        )
     sizes = [group.size for group in asked]
-    return TrainingPlan(
-        models=models,
+    return Asked(
         clients=np.concatenate([*asked, np.empty(0, dtype=np.int64)]).astype(np.int64),
+        clusters=np.repeat(trained, sizes),
         groups=np.repeat(np.arange(trained.size), sizes),
-        start=np.repeat(trained, sizes),
         wanted=budget[trained],
+    )
+
+
+def plan_by_cluster(models: ClusterModels, membership: Membership, clients: Clients, parts: Parts) -> TrainingPlan:
+    """Return the plan in which participants of every cluster train its model."""
+    asked = asked_by_cluster(membership, models.models.shape[0], clients, parts)
+    return planned(models, asked, parts)
+
+
+def planned(models: ClusterModels, asked: Asked, parts: Parts) -> TrainingPlan:
+    """Return the plan in which everybody who is asked trains the model of its cluster; change what differs."""
+    return TrainingPlan(
+        models=models.models,
+        clients=asked.clients,
+        groups=asked.groups,
+        start=asked.clusters,
+        wanted=asked.wanted,
         with_start_loss=parts.aggregator.needs_start_loss,
+        rate_factors=models.rate_factors(asked.clusters),
+        n_steps=parts.selection.steps(asked.clients, n_steps=parts.n_steps, n_kept=int(asked.wanted.sum())),
+        upload_shares=parts.selection.upload_shares(asked.clients),
+        selected_for=asked.clusters,
     )

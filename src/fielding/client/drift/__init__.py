@@ -7,6 +7,7 @@ To add a test, write a frozen dataclass with the verb of :class:`DriftTest` and 
 from collections.abc import Mapping
 from inspect import signature
 
+from fielding.client.drift.by_profile import FlexcflOriginal
 from fielding.client.drift.by_schedule import Always, Never, Periodic
 from fielding.client.drift.by_shares import AnyChange, Threshold
 from fielding.client.drift.chi2 import Chi2
@@ -20,6 +21,7 @@ __all__ = [
     "Chi2",
     "DriftTest",
     "Evidence",
+    "FlexcflOriginal",
     "Never",
     "Periodic",
     "Threshold",
@@ -30,6 +32,7 @@ DRIFT_TESTS: dict[str, type[DriftTest]] = {
     "always": Always,
     "any-change": AnyChange,
     "chi2": Chi2,
+    "flexcfl-original": FlexcflOriginal,
     "never": Never,
     "periodic": Periodic,
     "threshold": Threshold,

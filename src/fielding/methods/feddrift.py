@@ -1,0 +1,280 @@
+"""FedDrift: clients that a drift test catches open models of their own, and models that agree merge (METHODS.md 5)."""
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+import numpy as np
+
+from fielding._typing import Counts, Json, Mask, Matrix, Membership, Models, Vector
+from fielding.client.report import ReportBatch
+from fielding.federation.clients import Clients, TrainingPlan, Updates
+from fielding.federation.cluster_models import Arrays
+from fielding.methods.feddrift_blocks import Blocks
+from fielding.methods.feddrift_jobs import as_chosen, block_plan, owned_answers, sent_once, training_jobs
+from fielding.methods.feddrift_merging import merge_models
+from fielding.methods.feddrift_models import NamedModels
+from fielding.methods.feddrift_rules import DriftRules, is_sampled
+from fielding.methods.feddrift_state import DriftState
+from fielding.methods.kinds import Hears
+from fielding.methods.method import MethodSetting, asked_by_cluster, planned
+
+SLACK = 1e-9
+"""Differences of accuracies are not above a threshold by less than this: they are differences of decimal fractions."""
+
+
+class FedDrift:
+    """Tests every block of new data against all models; each block belongs to one model, which trains on it.
+
+    Parameters
+    ----------
+    setting
+        What it is made of.
+    rules
+        How it decides.
+    """
+
+    def __init__(self, setting: MethodSetting, rules: DriftRules) -> None:
+        n_clients = len(setting.client_ids)
+        self._rules, self._parts, self._is_sampled = rules, setting.parts, rules.is_sampled(n_clients)
+        models = replace(setting.parts, weighted=True).cluster_models(setting.initial)
+        self.state = DriftState(
+            NamedModels(models, rules.n_first_models(n_clients)),
+            Blocks(n_clients, setting.n_visible if rules.is_windowed(n_clients) else None),
+            np.zeros(n_clients, dtype=np.int64) if rules.start == "common" else np.arange(n_clients),
+        )
+        self._position = {client_id: position for position, client_id in enumerate(setting.client_ids)}
+        # Within a round: who was sent all models for its test, and how many of them have changed since.
+        self._has_models: Mask = np.zeros(n_clients, dtype=np.bool_)
+        self._n_changed = 0
+
+    @property
+    def models(self) -> Models:
+        """One row per model that was opened and not merged or thrown away."""
+        return self.state.named.cluster_models.models
+
+    def adapt(self, reports: ReportBatch, clients: Clients) -> None:
+        """Test new blocks, open models for clients that drifted, and merge models that agree."""
+        blocks, threshold = self.state.blocks, self._rules.delta_merge
+        self._has_models[:], self._n_changed = False, 0
+        is_first = blocks.newest < 0
+        askable = clients.askable()
+        has_come = blocks.grow(clients.interval, clients.fresh(), askable)
+        if is_first:  # who cannot be asked now is looked at later
+            blocks.begin(askable, self.state.member)
+            self.state.is_due = ~askable
+            return
+        self._call(reports, has_come=has_come)
+        if (tested := np.flatnonzero(self.state.is_due & askable)).size:
+            self._test(tested, clients)
+        if has_come and threshold is not None:
+            self._n_changed = merge_models(self.state, clients, threshold, is_sampled=self._is_sampled)
+
+    def plan(self, clients: Clients) -> TrainingPlan:
+        """Let everybody, or the participants, train the models that own some of their blocks."""
+        state, train_all = self.state, self._rules.train_all
+        if self._is_sampled:
+            asked = asked_by_cluster(self.membership(), state.named.n_models, clients, self._parts)
+            is_asked = np.isin(np.arange(state.member.size), asked.clients)
+            share = float(asked.wanted.sum() / max(1, asked.clients.size))
+            plan = block_plan(state, training_jobs(state, is_asked, train_all=train_all), share=share)
+            plan = as_chosen(plan, planned(state.named.cluster_models, asked, self._parts))
+        else:
+            plan = block_plan(state, training_jobs(state, clients.askable(), train_all=train_all))
+            amount = np.where(self._has_models, float(self._n_changed), float(state.named.n_models))
+            plan = replace(plan, downloads=sent_once(plan.clients, amount))
+        return replace(plan, with_start_loss=self._parts.aggregator.needs_start_loss)
+
+    def learn(self, updates: Updates) -> None:
+        """Combine what came back, model by model, by the amount of data."""
+        kept = owned_answers(updates, self.state) if self._rules.train_all else updates
+        self.state.named.cluster_models.learn(kept)
+
+    def membership(self) -> Membership:
+        """Return the row of the model that owns each client's newest block."""
+        return self.state.rows().astype(np.int32)
+
+    def cluster_ids(self) -> tuple[int, ...]:
+        """Return the ids of the models; a merged one keeps that of its oldest part."""
+        return tuple(self.state.named.ids.tolist())
+
+    def snapshot(self) -> tuple[dict[str, Json], Arrays]:
+        """Return models, owners of blocks, and what is known of the clients."""
+        return {}, self.state.arrays()
+
+    def restore(self, values: Mapping[str, Json], arrays: Arrays) -> None:  # noqa: ARG002
+        """Go on from a snapshot."""
+        self.state.restore(arrays)
+
+    # ---- who is tested -----------------------------------------------------------------------------------------
+
+    def _call(self, reports: ReportBatch, *, has_come: bool) -> None:
+        """Note who has to be tested; where only reports count, the others' new blocks go on to their models."""
+        state = self.state
+        if not self._is_sampled:
+            state.is_due |= has_come
+            return
+        told = np.array([self._position[one] for one in reports.client_ids], dtype=np.int64)
+        if told.size:
+            state.is_due[told[np.asarray(reports.representations).any(axis=1)]] = True
+        if has_come:
+            calm = np.flatnonzero(state.blocks.filled[-1] & ~state.is_due)
+            state.blocks.give_newest(calm, state.member[calm])
+            state.named.mark_used(state.member[calm], state.blocks.newest)
+
+    # ---- the drift test ----------------------------------------------------------------------------------------
+
+    def _test(self, who: Counts, clients: Clients) -> None:
+        """Give new blocks to the models that serve them best, or to new ones where even these serve them badly."""
+        state, named = self.state, self.state.named
+        asked = [self._asked_blocks(client) for client in who.tolist()]
+        accuracies = clients.accuracies(who, self.models, blocks=asked)
+        before = self._earlier_accuracies(who, asked, clients) if self._is_sampled else state.score[who]
+        self._has_models[who], state.is_due[who] = True, False
+        answered = np.flatnonzero(~np.isnan(accuracies).any(axis=1))
+        who, before, accuracies = who[answered], before[answered], accuracies[answered]
+        own = named.rows(state.member[who])
+        is_isolated = named.released[own] > state.blocks.newest
+        best = best_rows(accuracies, own, self._allowed(own, is_isolated))
+        now = accuracies[np.arange(who.size), best]
+        state.score[who] = now
+        blocks = {client: asked[at] for client, at in zip(who.tolist(), answered.tolist(), strict=True)}
+        has_drifted = ~is_isolated & (before - now > self._rules.delta + SLACK)
+        for moves, act in ((~has_drifted, state.assign), (has_drifted, self._open)):
+            act({client: blocks[client] for client in who[moves].tolist()}, named.ids[best[moves]].tolist())
+
+    def _asked_blocks(self, client: int) -> Counts:
+        """Return the blocks of a client that have no owner yet, or else its newest one."""
+        unowned = self.state.blocks.unowned(client)
+        return unowned if unowned.size else np.array([self.state.blocks.newest])
+
+    def _allowed(self, own: Counts, is_isolated: Mask) -> Mask:
+        """Return which models each client may take: those that are nobody's alone, or, where isolated, its own."""
+        is_own = own[:, np.newaxis] == np.arange(self.state.named.n_models)
+        is_open = self.state.named.released <= self.state.blocks.newest
+        return np.where(is_isolated[:, np.newaxis], is_own, is_open)
+
+    def _earlier_accuracies(self, who: Counts, asked: list[Counts], clients: Clients) -> Vector:
+        """Return how well clients' own models do on the newest block before those in question; NaN without one.
+
+        Who is tested now and then only has no accuracy of the last time to compare with.
+        """
+        state, found = self.state, np.full(who.size, np.nan)
+        members = state.member[who].tolist()
+        earlier = [
+            state.blocks.filled_before(int(new[0]), client, model=model)
+            for client, new, model in zip(who.tolist(), asked, members, strict=True)
+        ]
+        rows, has_one = state.named.rows(state.member[who]), np.array([one.size > 0 for one in earlier])
+        for row in np.unique(rows[has_one]).tolist():
+            at = np.flatnonzero(has_one & (rows == row))
+            own_blocks = [earlier[one] for one in at.tolist()]
+            found[at] = clients.accuracies(who[at], self.models[row : row + 1], blocks=own_blocks)[:, 0]
+        return found
+
+    def _open(self, drifted: Mapping[int, Counts], best: list[int]) -> None:
+        """Open a model for each client that drifted, or one for all; without room they take the best there is.
+
+        Parameters
+        ----------
+        drifted
+            Client to blocks.
+        best
+            The id of the best model of each, in the same order, which a new one begins as.
+        """
+        state, shares_new = self.state, self._rules.shares_new
+        if not drifted:
+            return
+        is_new = state.named.opened == state.blocks.newest
+        if shares_new and is_new.any():  # for somebody who was tested earlier in this interval
+            state.assign(drifted, state.named.ids[is_new].tolist()[:1] * len(drifted))
+            return
+        sources = state.named.rows(np.array(best[:1] if shares_new else best))
+        room, dropped = self._room(np.array(list(drifted)), sources)
+        released = 0 if shares_new else state.blocks.newest + self._rules.isolation
+        new = state.open(sources[:room].tolist(), dropped=dropped, released=released)
+        state.assign(drifted, new * len(best) if shares_new and new else new + best[len(new) :])
+
+    def _room(self, leaving: Counts, sources: Counts) -> tuple[int, list[int]]:
+        """Return how many of some models can be opened, and which are thrown away for them."""
+        free = self._rules.max_models - self.state.named.n_models
+        n_lacking = max(0, sources.size - free)
+        unused = self.state.unused(leaving=leaving, needed=sources[:0])
+        if unused.size < n_lacking:  # some of the leaving will stay
+            unused = self.state.unused(leaving=leaving, needed=sources)
+        dropped = unused[:n_lacking].tolist()
+        return free + len(dropped), dropped
+
+
+def best_rows(accuracies: Matrix, own: Counts, allowed: Mask) -> Counts:
+    """Return the model that serves each client best; of equally good ones its own, else the oldest.
+
+    Parameters
+    ----------
+    accuracies
+        Shape ``(n_clients, n_models)``, no NaN.
+    own
+        The row of each client's model so far, shape ``(n_clients,)``.
+    allowed
+        Which it may take, at least one each, same shape as ``accuracies``.
+
+    Examples
+    --------
+    >>> best_rows(np.array([[0.5, 0.9, 0.9]]), np.array([2]), np.array([[True, True, True]])).tolist()
+    [2]
+    """
+    quality = np.where(allowed, accuracies, -1.0)
+    best = np.argmax(quality, axis=1)
+    at = np.arange(own.size)
+    return np.where(quality[at, own] == quality[at, best], own, best)
+
+
+def feddrift(  # noqa: PLR0913 - options of a config
+    setting: MethodSetting,
+    *,
+    delta: float = 0.1,
+    delta_merge: float | None = None,
+    isolation: int = 1,
+    max_models: int = 32,
+    start: str = "common",
+    memory: str = "auto",
+    participation: str = "auto",
+    train_all: bool = False,
+) -> FedDrift:
+    """Return FedDrift: a model for each client that drifts; ``delta_merge`` is ``delta`` unless given."""
+    rules = DriftRules(
+        delta=delta,
+        delta_merge=delta if delta_merge is None else delta_merge,
+        isolation=isolation,
+        max_models=max_models,
+        start=start,
+        memory=memory,
+        participation=participation,
+        train_all=train_all,
+    )
+    return FedDrift(setting, rules)
+
+
+def feddrift_eager(  # noqa: PLR0913 - options of a config
+    setting: MethodSetting,
+    *,
+    delta: float = 0.1,
+    max_models: int = 32,
+    memory: str = "auto",
+    participation: str = "auto",
+    train_all: bool = False,
+) -> FedDrift:
+    """Return FedDrift-Eager: clients that drift at the same time share one new model, and none ever merge."""
+    rules = DriftRules(
+        delta=delta,
+        shares_new=True,
+        max_models=max_models,
+        memory=memory,
+        participation=participation,
+        train_all=train_all,
+    )
+    return FedDrift(setting, rules)
+
+
+def feddrift_hears(options: Mapping[str, Json], n_clients: int) -> Hears:
+    """Return whose reports FedDrift hears: flags of drifted clients where not everybody is tested."""
+    return "flags" if is_sampled(options.get("participation", "auto"), n_clients) else "nobody"

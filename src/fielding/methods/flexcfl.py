@@ -1,0 +1,251 @@
+"""FlexCFL: a fixed number of groups by the direction of a short pre-training (Duan et al., 2022; METHODS.md 2)."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Literal, get_args
+
+import numpy as np
+
+from fielding._typing import Counts, Json, Mask, Membership, Models
+from fielding.client.drift import DriftTest, FlexcflOriginal, Threshold
+from fielding.client.report import ReportBatch
+from fielding.errors import OptionError
+from fielding.federation.clients import Clients, TrainingPlan, Updates
+from fielding.federation.cluster_models import Arrays
+from fielding.federation.models import mean_model, mixed_models
+from fielding.methods.method import MethodSetting, plan_by_cluster
+from fielding.methods.option_checks import flag, number, one_of, whole
+from fielding.methods.probing import changes, drawn, probe_plan
+from fielding.methods.update_directions import cosines, grouped_by_direction, norms
+from fielding.rng import stream
+
+Anchor = Literal["initial", "global"]
+Newcomers = Literal["picked", "all"]
+DETECTORS: dict[str, DriftTest] = {"corrected": Threshold(eps=0.2), "original": FlexcflOriginal(share=0.2)}
+"""The shift test as the authors meant it, and as they coded it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Options:
+    """The options of :class:`FlexCFL`, all valid."""
+
+    k: int
+    alpha: int
+    pretrain_steps: int
+    eta_g: float
+    detector: str
+    anchor: Anchor
+    cache_anchor: bool
+    newcomers: Newcomers
+    cold_start: bool
+
+    def __post_init__(self) -> None:
+        for name in ("k", "alpha", "pretrain_steps"):
+            whole(name, getattr(self, name))
+        number("eta_g", self.eta_g, most=np.inf)
+        for name in ("cache_anchor", "cold_start"):
+            flag(name, getattr(self, name))
+        for name, known in (("detector", DETECTORS), ("anchor", get_args(Anchor)), ("newcomers", get_args(Newcomers))):
+            one_of(name, getattr(self, name), known)
+        if self.cache_anchor and self.anchor == "global":
+            raise OptionError("cache_anchor is true but the anchor changes every round; leave it out")
+        if not self.cold_start and self.k > 1:
+            raise OptionError(f"cold_start is false but only it finds the {self.k} groups; give k = 1, or leave it on")
+
+
+class FlexCFL:
+    """Groups clients by how they would change the initial model; who drifted asks again which group suits it.
+
+    Parameters
+    ----------
+    setting
+        What it is made of.
+    k
+        Groups; fewer if fewer clients answer at the start. No group ever comes or goes later.
+    alpha
+        The groups are found with ``alpha * k`` random clients, or all.
+    pretrain_steps
+        Local steps of a cold start, by which a client finds its group.
+    eta_g
+        How strongly the groups that trained in a round pull each other.
+    detector
+        ``"corrected"``: label shares moved by more than 0.2; ``"original"``: the sorted label counts did.
+    anchor
+        What a cold start begins with: ``"initial"`` for the initial model, compared with directions that stay what they
+        were at the start; ``"global"`` for the mean of all groups' models, compared with how each differs from it now.
+    cache_anchor
+        Whether clients keep the initial model, so that only their first cold start downloads it.
+    newcomers
+        ``"picked"``: each round as many clients without a group look for one as take part in a round; ``"all"``: at
+        once.
+    cold_start
+        Whether there are cold starts at all; without them it is federated averaging, ``k`` must be 1.
+    """
+
+    def __init__(  # noqa: PLR0913 - each is an option with a default
+        self,
+        setting: MethodSetting,
+        *,
+        k: int = 5,
+        alpha: int = 20,
+        pretrain_steps: int = 50,
+        eta_g: float = 0.0,
+        detector: str = "corrected",
+        anchor: Anchor = "initial",
+        cache_anchor: bool = False,
+        newcomers: Newcomers = "picked",
+        cold_start: bool = True,
+    ) -> None:
+        self._options = Options(
+            k=k,
+            alpha=alpha,
+            pretrain_steps=pretrain_steps,
+            eta_g=eta_g,
+            detector=detector,
+            anchor=anchor,
+            cache_anchor=cache_anchor,
+            newcomers=newcomers,
+            cold_start=cold_start,
+        )
+        self._initial = setting.initial.astype(np.float32)
+        self._parts, self._seed = setting.parts, setting.seed
+        self._cluster_models = setting.parts.cluster_models(setting.initial)
+        self._position = {client_id: position for position, client_id in enumerate(setting.client_ids)}
+        n_clients = len(setting.client_ids)
+        self._membership: Membership = np.full(n_clients, -1 if cold_start else 0, dtype=np.int32)
+        self._shifted: Mask = np.zeros(n_clients, dtype=np.bool_)
+        self._has_anchor: Mask = np.zeros(n_clients, dtype=np.bool_)
+        self._directions: Models = np.empty((0, 0), dtype=np.float32)
+
+    @property
+    def models(self) -> Models:
+        """One row per group; the initial model alone before there are groups."""
+        return self._cluster_models.models
+
+    def adapt(self, reports: ReportBatch, clients: Clients) -> None:
+        """Find the groups at the start, and later a group for everybody who drifted or came."""
+        if not self._options.cold_start:
+            return
+        self._note(reports)
+        if not self._directions.size:
+            self._start(clients)
+        if self._directions.size:
+            self._assign(clients)
+
+    def plan(self, clients: Clients) -> TrainingPlan:
+        """Choose participants in every group, as the selection of the run does."""
+        return plan_by_cluster(self._cluster_models, self._membership, clients, self._parts)
+
+    def learn(self, updates: Updates) -> None:
+        """Combine what came back, group by group, and let groups pull each other if that is asked for."""
+        self._cluster_models.learn(updates)
+        trained = np.unique(updates.start)
+        if self._options.eta_g > 0.0 and trained.size > 1:
+            models = self.models.copy()
+            models[trained] = pulled_together(models[trained], self._options.eta_g, updates.n_parameters)
+            self._cluster_models.models = models
+
+    def membership(self) -> Membership:
+        """Return the group of each client, -1 for those that had no cold start yet."""
+        return self._membership.copy()
+
+    def snapshot(self) -> tuple[dict[str, Json], Arrays]:
+        """Return models and groups, and who still has to look for one."""
+        return {}, {
+            **self._cluster_models.arrays(),
+            "group": self._membership,
+            "shifted": self._shifted,
+            "has_anchor": self._has_anchor,
+            "directions": self._directions,
+            "initial": self._initial,
+        }
+
+    def restore(self, values: Mapping[str, Json], arrays: Arrays) -> None:  # noqa: ARG002
+        """Go on from a snapshot."""
+        self._cluster_models.restore(arrays)
+        self._membership = arrays["group"].astype(np.int32)
+        self._shifted, self._has_anchor = (arrays[name].astype(np.bool_) for name in ("shifted", "has_anchor"))
+        self._directions, self._initial = (arrays[name].astype(np.float32) for name in ("directions", "initial"))
+
+    def _note(self, reports: ReportBatch) -> None:
+        """Remember whose data changed; who has none any more cannot be asked, and keeps its group."""
+        told = np.array([self._position[client_id] for client_id in reports.client_ids], dtype=np.int64)
+        self._shifted[told] = self._membership[told] >= 0
+
+    def _start(self, clients: Clients) -> None:
+        """Find the groups with some clients; if none of them answers, there will be another try."""
+        who = drawn(clients, clients.askable(), self._options.alpha * self._options.k, purpose="cold-start")
+        if not who.size:
+            return
+        updates, moved = self._pretrained(clients, who)
+        n_answers = updates.clients.size
+        if not n_answers:
+            return
+        rng = stream(self._seed, "cold-start", clients.round_index)
+        group = grouped_by_direction(moved, min(self._options.k, n_answers), rng=rng)
+        members = [group == row for row in range(int(group.max()) + 1)]
+        # Mixed first, so that all that is kept per cluster beside the models has a row for each group, too.
+        self._cluster_models.mix(np.ones((len(members), 1)))
+        self._cluster_models.models = np.stack([mean_model(updates.models[own]) for own in members])
+        self._directions = np.stack([mean_model(moved[own]) for own in members])
+        self._membership[updates.clients] = group
+
+    def _assign(self, clients: Clients) -> None:
+        """Let clients that drifted or have no group join the one whose direction is nearest to theirs."""
+        askable, has_group = clients.askable(), self._membership >= 0
+        n_new = self._parts.participants if self._options.newcomers == "picked" else None
+        new = drawn(clients, askable & ~has_group, n_new, purpose="newcomers")
+        who = np.union1d(np.flatnonzero(askable & has_group & self._shifted), new)
+        if not who.size:
+            return
+        updates, moved = self._pretrained(clients, who)
+        if self._options.anchor == "global":
+            self._directions = self.models[:, : updates.n_parameters] - mean_model(self.models)[: updates.n_parameters]
+        nearest = cosines(moved, self._directions).argmax(axis=1).astype(np.int32)
+        before = self._membership[updates.clients]
+        # An update of zeros points nowhere: whoever has a group stays there.
+        stays = (norms(moved) == 0.0) & (before >= 0)
+        self._membership[updates.clients] = np.where(stays, before, nearest)
+        self._shifted[updates.clients] = False
+
+    def _pretrained(self, clients: Clients, who: Counts) -> tuple[Updates, Models]:
+        """Let clients train from the anchor, and return their answers and how each changed it."""
+        options = self._options
+        anchor = (self._initial if options.anchor == "initial" else mean_model(self.models))[np.newaxis]
+        downloads = np.where(self._has_anchor[who], 0.0, 1.0) if options.cache_anchor else None
+        start = np.zeros(who.size, dtype=np.int64)
+        plan = probe_plan(who, anchor, start, n_steps=options.pretrain_steps, downloads=downloads)
+        updates = clients.train(plan)
+        self._has_anchor[updates.clients] = True
+        return updates, changes(updates, anchor)
+
+
+def flexcfl_detector(options: Mapping[str, Json]) -> DriftTest:
+    """Return the drift test that the options of the method name."""
+    return DETECTORS[one_of("method.detector", options.get("detector", "corrected"), DETECTORS)]
+
+
+def pulled_together(models: Models, eta_g: float, n_parameters: int) -> Models:
+    """Return each model mixed with the directions of the others, all at once (FlexCFL's rule between groups, as coded).
+
+    ``w_g = (w_g + eta sum_h w_h / |w_h|) / (1 + eta sum_h 1 / |w_h|)`` over the other groups ``h``.
+
+    Parameters
+    ----------
+    models
+        float32, shape ``(n_groups, n_numbers)``.
+    eta_g
+        The strength.
+    n_parameters
+        How many numbers of a model count for its length.
+
+    Examples
+    --------
+    >>> pulled_together(np.array([[2.0], [-4.0]], dtype=np.float32), 1.0, 1).tolist()
+    [[0.800000011920929], [-2.0]]
+    """
+    lengths = norms(models[:, :n_parameters])
+    pulls = np.divide(eta_g, lengths, out=np.zeros(lengths.shape), where=lengths > 0.0)
+    mixing = np.tile(pulls, (lengths.size, 1))
+    np.fill_diagonal(mixing, 1.0)
+    return mixed_models(models, mixing / mixing.sum(axis=1, keepdims=True))

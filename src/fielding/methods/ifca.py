@@ -1,0 +1,209 @@
+"""IFCA: k models, and every participant trains the one that fits its data best (METHODS.md section 4)."""
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+import numpy as np
+
+from fielding._typing import Counts, Json, Mask, Matrix, Membership, Models
+from fielding.client.report import ReportBatch
+from fielding.coordinator.registry import UNASSIGNED
+from fielding.errors import OptionError
+from fielding.federation.clients import Clients, TrainingPlan, Updates
+from fielding.federation.cluster_models import Arrays
+from fielding.methods.kinds import Hears
+from fielding.methods.method import MethodSetting, asked_by_cluster, planned
+from fielding.methods.option_checks import number, one_of, whole
+from fielding.rng import client_key, hashed, stream
+
+INITS = ("restart", "random", "shared-backbone")
+REASSESS = ("participants", "drifted", "evaluated")
+SHARE_OF_TWO, SHARE_OF_EVEN = 0.35, 0.4
+"""Smallest share of participants that a model must attract at the start: of two models 0.35, of more 0.4 of an even
+share, which is 0.1 for four; both from the authors' code."""
+
+
+class Ifca:
+    """Keeps ``k`` models; each participant gets all of them and trains the one with the lowest loss on its window.
+
+    Parameters
+    ----------
+    setting
+        What it is made of.
+    k
+        How many models, at least 1; with 1 it is federated averaging.
+    init
+        ``"restart"``: first models are drawn anew until each attracts enough of the first participants, which are asked
+        every time. ``"random"``: they are drawn once. ``"shared-backbone"``: only their last layers differ, and clients
+        train on a random partition for ``warm_up`` rounds first.
+    reassess
+        Who chooses beside the participants: with ``"drifted"`` whoever reports drift; with ``"evaluated"`` everybody
+        before each evaluation. Those without a choice always choose before one.
+    min_share
+        Share of the asked that each model must attract at a restart; 0 for the authors' numbers.
+    tries
+        At most so many draws of a restart; if none is good enough, the one whose least popular model attracts most.
+    warm_up
+        Rounds on the random partition.
+    """
+
+    def __init__(  # noqa: PLR0913 - options of a config
+        self,
+        setting: MethodSetting,
+        *,
+        k: int = 4,
+        init: str = "restart",
+        reassess: str = "participants",
+        min_share: float = 0.0,
+        tries: int = 20,
+        warm_up: int = 20,
+    ) -> None:
+        self._setting, self._parts = setting, setting.parts
+        self._k = whole("k", k, most=10_000)
+        self._init, self._reassess = one_of("init", init, INITS), one_of("reassess", reassess, REASSESS)
+        self._min_share = number("min_share", min_share, most=1.0 / self._k) or least_share(self._k)
+        self._tries, n_warm = whole("tries", tries), whole("warm_up", warm_up, least=0)
+        self._warm_up = n_warm if self._init == "shared-backbone" and self._k > 1 else 0
+        self._is_started = self._k == 1 or self._init != "restart"
+        self._n_learned = 0
+        self._everyone: Membership = np.zeros(len(setting.client_ids), dtype=np.int32)
+        self._choice: Membership = np.full_like(self._everyone, 0 if self._k == 1 else UNASSIGNED)
+        self._partition = _random_partition(setting, self._k)
+        self._position = {client_id: position for position, client_id in enumerate(setting.client_ids)}
+        self._cluster_models = setting.parts.cluster_models(setting.initial)
+        self._cluster_models.mix(np.ones((self._k, 1)))
+        if self._k > 1:
+            self._cluster_models.models = self._drawn(0)
+
+    @property
+    def models(self) -> Models:
+        """The ``k`` models."""
+        return self._cluster_models.models
+
+    def adapt(self, reports: ReportBatch, clients: Clients) -> None:
+        """Let clients that reported drift choose again; one that never chose has time until it is asked."""
+        if self._reassess == "drifted" and len(reports.client_ids) and not self._is_warming:
+            has_data = np.asarray(reports.representations).any(axis=1)
+            rows = np.array([self._position[one] for one in reports.client_ids], dtype=np.int64)[has_data]
+            self._choose(np.sort(rows[self._choice[rows] >= 0]), clients)
+
+    def plan(self, clients: Clients) -> TrainingPlan:
+        """Choose participants among all clients; they choose their models."""
+        asked = asked_by_cluster(self._everyone, 1, clients, self._parts)
+        if asked.clients.size and not self._is_started:
+            self._restart(asked.clients, clients)
+        # What they will choose is not known yet; where the pace differs, they go at that of their last choice.
+        rows = np.maximum(self.membership()[asked.clients], 0).astype(np.int64)
+        chooses = self._k > 1 and not self._is_warming
+        return replace(
+            planned(self._cluster_models, asked, self._parts),
+            start=rows,
+            rate_factors=self._cluster_models.rate_factors(np.arange(self._k) if chooses else rows),
+            chooses=chooses,
+        )
+
+    def learn(self, updates: Updates) -> None:
+        """Combine what came back, model by model, and remember who chose which."""
+        self._cluster_models.learn(updates)
+        if not self._is_warming:
+            self._choice[updates.clients] = updates.start
+        self._n_learned += 1
+
+    def place(self, clients: Clients) -> None:
+        """Let clients choose that never did; with ``reassess = "evaluated"`` all."""
+        if self._k > 1 and not self._is_warming:
+            waiting = (self._choice < 0) | (self._reassess == "evaluated")
+            self._choose(np.flatnonzero(waiting & clients.askable()), clients)
+
+    def membership(self) -> Membership:
+        """Return the last choice of each client, -1 for none; during the warm-up the random partition."""
+        return self._partition.copy() if self._is_warming else self._choice.copy()
+
+    def snapshot(self) -> tuple[dict[str, Json], Arrays]:
+        """Return models, choices and how far the start has come."""
+        values: dict[str, Json] = {"is_started": self._is_started, "n_learned": self._n_learned}
+        return values, {**self._cluster_models.arrays(), "choice": self._choice}
+
+    def restore(self, values: Mapping[str, Json], arrays: Arrays) -> None:
+        """Go on from a snapshot."""
+        self._is_started, self._n_learned = bool(values["is_started"]), int(str(values["n_learned"]))
+        self._cluster_models.restore(arrays)
+        self._choice = arrays["choice"].astype(np.int32)
+
+    # ---- how it is done ----------------------------------------------------------------------------------------
+
+    @property
+    def _is_warming(self) -> bool:
+        return self._n_learned < self._warm_up
+
+    def _choose(self, who: Counts, clients: Clients) -> None:
+        """Let some clients choose; whoever does not answer keeps its choice."""
+        if who.size:
+            chosen, answered = lowest(clients.losses(who, self.models))
+            self._choice[who[answered]] = chosen[answered]
+
+    def _restart(self, who: Counts, clients: Clients) -> None:
+        """Draw first models until each attracts enough of the participants, who are charged for every try."""
+        self._is_started, best = True, -1.0
+        if who.size < self._k:  # no draw could give each model somebody
+            return
+        for attempt in range(self._tries):
+            models = self._drawn(attempt)
+            chosen, answered = lowest(clients.losses(who, models))
+            heads = np.bincount(chosen[answered], minlength=self._k)
+            share = float(heads.min() / max(1, heads.sum()))
+            if share > best:
+                self._cluster_models.models, best = models, share
+            if share >= self._min_share:
+                return
+
+    def _drawn(self, attempt: int) -> Models:
+        """Return first models: of the first attempt one is that of the run; shared backbones are its own, too."""
+        setting = self._setting
+        if setting.draw_model is None:
+            raise OptionError(f"k is {self._k} but only one first model is at hand; give 1, or a way to draw models")
+        numbers = stream(setting.seed, "ifca models", attempt).integers(2**31, size=self._k).tolist()
+        drawn = np.stack([setting.draw_model(number) for number in numbers]).astype(np.float32)
+        if self._init == "shared-backbone":
+            models = np.repeat(setting.initial[np.newaxis].astype(np.float32), self._k, axis=0)
+            head = slice(setting.n_parameters - setting.n_head, setting.n_parameters)
+            models[:, head] = drawn[:, head]
+            return models
+        if attempt == 0:
+            drawn[0] = setting.initial
+        return drawn
+
+
+def least_share(k: int) -> float:
+    """Return the share of participants that each of ``k`` first models must attract, as the authors chose it.
+
+    Examples
+    --------
+    >>> least_share(2), least_share(4)
+    (0.35, 0.1)
+    """
+    return SHARE_OF_TWO if k == 2 else SHARE_OF_EVEN / k
+
+
+def lowest(losses: Matrix) -> tuple[Counts, Mask]:
+    """Return the model with the lowest loss of each client (ties: the first), and who answered at all.
+
+    Examples
+    --------
+    >>> chosen, answered = lowest(np.array([[2.0, 1.0], [np.nan, np.nan], [np.nan, 9.0]]))
+    >>> chosen.tolist(), answered.tolist()
+    ([1, 0, 1], [True, False, True])
+    """
+    known = ~np.isnan(losses)
+    return np.argmin(np.where(known, losses, np.inf), axis=1), np.asarray(known.any(axis=1))
+
+
+def ifca_hears(options: Mapping[str, Json], n_clients: int) -> Hears:  # noqa: ARG001 - as all of its kind
+    """Return whose reports IFCA hears: flags of drifted clients if these are to choose again."""
+    return "flags" if options.get("reassess") == "drifted" else "nobody"
+
+
+def _random_partition(setting: MethodSetting, k: int) -> Membership:
+    """Return a random model for each client, which depends on its id alone."""
+    keys = np.array([client_key(one) for one in setting.client_ids], dtype=np.uint64)
+    return (hashed(setting.seed, "ifca partition", keys) % np.uint64(k)).astype(np.int32)

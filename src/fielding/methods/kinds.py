@@ -1,0 +1,91 @@
+"""A method as configs see it: its name, what it says of itself, and its options."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from inspect import getdoc, signature
+from typing import Any, Literal, TypeAlias, cast
+
+from fielding._imported import imported_function
+from fielding._typing import Json
+from fielding.client.drift import DriftTest
+from fielding.errors import OptionError, unknown_name
+from fielding.methods.method import Method, MethodSetting
+
+Hears: TypeAlias = Literal["nobody", "drifted", "flags", "participants"]
+"""Whose reports reach a method: nobody's; those of all clients that drifted; of the same no more than that they
+drifted; or those of this round's participants alone, after the round."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MethodKind:
+    """A method that configs can name.
+
+    Parameters
+    ----------
+    summary
+        What it does, in a line.
+    sends
+        What its clients send and receive beside the models that they train, in a line.
+    build
+        Makes one of a setting and, by keyword, its options.
+    hears
+        Whose reports reach it, or a function that says so of its options and the number of clients.
+    detector
+        Its own drift test, made of its options; None for that of the coordinator.
+    """
+
+    summary: str
+    sends: str
+    build: Callable[..., Method]
+    hears: Hears | Callable[[Mapping[str, Json], int], Hears] = "nobody"
+    detector: Callable[[Mapping[str, Json]], DriftTest] | None = None
+
+
+def method_options(kind: MethodKind) -> dict[str, Json]:
+    """Return the options of a method with their defaults."""
+    knobs = list(signature(kind.build).parameters.values())[1:]
+    return {knob.name: knob.default for knob in knobs}
+
+
+def heard(kind: MethodKind, options: Mapping[str, Json], n_clients: int) -> Hears:
+    """Return whose reports reach a method with these options."""
+    return kind.hears(options, n_clients) if callable(kind.hears) else kind.hears
+
+
+def own_kind(build: Callable[..., object]) -> MethodKind:
+    """Return what is known of a method of the user's own: it hears drifted clients if it has the verb ``adapt``."""
+    lines = (getdoc(build) or "a method of one's own").splitlines()
+    return MethodKind(
+        summary=lines[0],
+        sends=str(getattr(build, "sends", "what it asks for")),
+        build=cast(Callable[..., Method], build),
+        hears="drifted" if hasattr(build, "adapt") else "nobody",
+    )
+
+
+def kind_named(name: str, known: Mapping[str, MethodKind]) -> MethodKind:
+    """Return a method by its name, or by ``module:Class`` one of the user's own."""
+    if name in known:
+        return known[name]
+    if ":" not in name:
+        raise OptionError(f"method.name: {unknown_name('method', name, [*known, 'my_module:MyMethod'])}")
+    return own_kind(imported_function(name, key="method.name", known=known))
+
+
+def method_named(kind: MethodKind, setting: MethodSetting, options: Mapping[str, Json]) -> Method:
+    """Return a method; an option that it does not have is named with the nearest one."""
+    check_options(kind, options)
+    values: dict[str, Any] = dict(options)
+    return kind.build(setting, **values)
+
+
+def check_options(kind: MethodKind, options: Mapping[str, Json]) -> None:
+    """Raise if a method has no such option."""
+    known = method_options(kind)
+    for option in options:
+        if option not in known:
+            raise (
+                unknown_name("option of this method", option, known)
+                if known
+                else OptionError(f"method.{option} has no effect: this method has no options; leave it out")
+            )

@@ -1,0 +1,83 @@
+"""Everybody alone: every client trains a model of its own, and nobody talks. The floor of a comparison."""
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from fielding._typing import Json, Membership, Models
+from fielding.errors import OptionError
+from fielding.federation.clients import Clients, TrainingPlan, Updates
+from fielding.federation.cluster_models import Arrays
+from fielding.methods.method import MethodSetting
+
+MOST_NUMBERS = 10**9
+"""Numbers of all models together that are kept at once: 4 GB."""
+
+
+class Local:
+    """One model per client; all that have samples train in every round, and nothing is sent.
+
+    Parameters
+    ----------
+    setting
+        What it is made of; number of participants, selection and aggregation do not matter.
+    """
+
+    def __init__(self, setting: MethodSetting) -> None:
+        n_clients = len(setting.client_ids)
+        check_memory(n_clients, setting.initial.size)
+        self._models: Models = np.tile(setting.initial.astype(np.float32), (n_clients, 1))
+
+    @property
+    def models(self) -> Models:
+        """One row per client; of those that never trained, the model that all start from."""
+        return self._models
+
+    def plan(self, clients: Clients) -> TrainingPlan:
+        """Let everyone with samples train its own model; nobody waits for others or is asked in vain."""
+        alone = np.flatnonzero(clients.askable())
+        nothing = np.zeros(alone.size)
+        return TrainingPlan(
+            models=self._models,
+            clients=alone,
+            groups=np.arange(alone.size),
+            start=alone,
+            wanted=np.ones(alone.size, dtype=np.int64),
+            downloads=nothing,
+            uploads=nothing,
+        )
+
+    def learn(self, updates: Updates) -> None:
+        """Keep what each client made of its model."""
+        models = self._models.copy()
+        models[updates.clients] = updates.models
+        self._models = models
+
+    def membership(self) -> Membership:
+        """Return that every client has its own."""
+        return np.arange(self._models.shape[0], dtype=np.int32)
+
+    def snapshot(self) -> tuple[dict[str, Json], Arrays]:
+        """Return the models."""
+        return {}, {"models": self._models}
+
+    def restore(self, values: Mapping[str, Json], arrays: Arrays) -> None:  # noqa: ARG002
+        """Go on from a snapshot."""
+        self._models = arrays["models"].astype(np.float32)
+
+
+def check_memory(n_models: int, n_numbers: int) -> None:
+    """Raise if so many models at once would not fit.
+
+    Examples
+    --------
+    >>> check_memory(5078, 2_278_604)
+    Traceback (most recent call last):
+    ...
+    fielding.errors.OptionError: 5078 models of 2278604 numbers are 46 GB, and 4 GB is the most; take fewer ...
+    """
+    if n_models * n_numbers > MOST_NUMBERS:
+        raise OptionError(
+            f"{n_models} models of {n_numbers} numbers are {4e-9 * n_models * n_numbers:.0f} GB, and 4 GB is the most; "
+            "take fewer clients or a smaller model"
+        )

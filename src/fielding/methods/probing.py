@@ -1,0 +1,74 @@
+"""What a method asks clients beside training: how they would change a model."""
+
+import numpy as np
+
+from fielding._typing import Counts, Mask, Models, Vector
+from fielding.federation.clients import Clients, TrainingPlan, Updates
+from fielding.federation.selection.sampling import smallest_draws
+
+_MOST = np.finfo(np.float32).max
+
+
+def probe_plan(
+    who: Counts, models: Models, start: Counts, *, n_steps: int | None = None, downloads: Vector | None = None
+) -> TrainingPlan:
+    """Return the plan in which clients train models, and their answers are only looked at; all are waited for.
+
+    Parameters
+    ----------
+    who
+        Whom to ask, each client once, shape ``(n_asked,)``.
+    models, start
+        What they start from, and the row of each, same shape as ``who``.
+    n_steps
+        Local steps; None for those of the run.
+    downloads
+        How many models' worth of bytes each receives; None for 1.
+    """
+    return TrainingPlan(
+        models=models,
+        clients=who,
+        groups=np.zeros(who.size, dtype=np.int64),
+        start=start,
+        wanted=np.array([who.size], dtype=np.int64),
+        is_probe=True,
+        n_steps=n_steps,
+        downloads=downloads,
+    )
+
+
+def drawn(clients: Clients, among: Mask, n_wanted: int | None, *, purpose: str) -> Counts:
+    """Return so many random clients of some, or all if they are fewer or None are wanted, rising.
+
+    Parameters
+    ----------
+    clients
+        The door.
+    among
+        Who can be drawn, shape ``(n_clients,)``.
+    n_wanted
+        How many at most; None for all.
+    purpose
+        Of the draws.
+    """
+    candidates = np.flatnonzero(among)
+    if n_wanted is None or candidates.size <= n_wanted:
+        return candidates
+    return np.sort(candidates[smallest_draws(clients.draws(purpose, candidates), n_wanted)])
+
+
+def changes(updates: Updates, models: Models) -> Models:
+    """Return by how much each answer changed the parameters of the model it was trained from; buffers are left out.
+
+    Parameters
+    ----------
+    updates
+        The answers.
+    models
+        The models of the plan.
+    """
+    size = updates.n_parameters
+    with np.errstate(over="ignore"):
+        moved = updates.models[:, :size] - models[updates.start, :size]
+    # Answers are finite, but two of opposite signs may lie further apart than float32 can say.
+    return np.clip(moved, -_MOST, _MOST, out=moved)

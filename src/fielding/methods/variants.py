@@ -1,0 +1,155 @@
+"""Fielding with one thing left out or overdone: the comparisons that show what each of its parts is worth.
+
+METHODS.md 1.7: ``moves`` never groups everyone anew, ``always`` does so at every event, ``static`` hears of each client
+once, and ``selected`` hears participants alone.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import TypeAlias
+
+import numpy as np
+
+from fielding._typing import Json, Membership, Models
+from fielding.client.report import NO_REPORTS, ReportBatch
+from fielding.coordinator.coordinator import Coordinator
+from fielding.coordinator.decision import Decision
+from fielding.coordinator.trigger import Always, Never, Trigger
+from fielding.federation.clients import Clients, TrainingPlan, Updates
+from fielding.federation.cluster_models import Arrays
+from fielding.methods.fielding import Fielding
+from fielding.methods.method import MethodSetting
+
+Listens: TypeAlias = Callable[[ReportBatch, Coordinator], ReportBatch]
+"""Returns the reports that a coordinator is to hear."""
+Invites: TypeAlias = Callable[[Membership], Membership]
+"""Returns the cluster in which each client may be asked to train."""
+
+
+def moves(setting: MethodSetting) -> Fielding:
+    """Return Fielding whose clients move one by one and are never grouped anew ("Move Individuals")."""
+    return Fielding(_triggered(setting, Never()))
+
+
+def always(setting: MethodSetting) -> Fielding:
+    """Return Fielding that groups everyone anew at every event with a report ("Global Recluster")."""
+    return Fielding(_triggered(setting, Always()))
+
+
+def static(setting: MethodSetting) -> "Variant":
+    """Return Fielding whose clusters stay what they were at the start; who comes later joins the nearest, once."""
+    return Variant(Fielding(_triggered(setting, Never())), listens=first_reports)
+
+
+def selected(setting: MethodSetting) -> "Variant":
+    """Return Fielding for clients that report with the models that they trained, and never else."""
+    return Variant(Fielding(setting), invites=with_newcomers)
+
+
+def _triggered(setting: MethodSetting, trigger: Trigger) -> MethodSetting:
+    return replace(setting, policy=replace(setting.policy, trigger=trigger))
+
+
+def first_reports(reports: ReportBatch, coordinator: Coordinator) -> ReportBatch:
+    """Return the reports of clients that have no cluster yet.
+
+    Examples
+    --------
+    >>> coordinator, ann = Coordinator(), ReportBatch(client_ids=["ann"], representations=np.array([[1.0, 0.0]]))
+    >>> first_reports(ann, coordinator).client_ids
+    ['ann']
+    >>> decision = coordinator.update(ann)
+    >>> first_reports(ann, coordinator).client_ids
+    []
+    """
+    known = coordinator.registry
+    new = [
+        at
+        for at, client_id in enumerate(reports.client_ids)
+        if client_id not in known or coordinator.cluster_of(client_id) is None
+    ]
+    if not new:
+        return NO_REPORTS
+    return replace(
+        reports, client_ids=[reports.client_ids[at] for at in new], representations=reports.representations[new]
+    )
+
+
+def with_newcomers(membership: Membership) -> Membership:
+    """Return the same clusters, and the largest for whoever has none: only who trains is heard, and then moved.
+
+    Several of the same size: the first.
+
+    Examples
+    --------
+    >>> with_newcomers(np.array([1, -1, 1, 0])).tolist()
+    [1, 1, 1, 0]
+    """
+    sizes = np.bincount(membership[membership >= 0], minlength=1)
+    return np.where(membership < 0, np.int32(sizes.argmax()), membership)
+
+
+class Variant:
+    """Fielding that hears less, or asks more.
+
+    Parameters
+    ----------
+    fielding
+        Does the work.
+    listens
+        Which reports it hears; all by default.
+    invites
+        In which cluster a client may train; its own by default.
+    """
+
+    def __init__(
+        self,
+        fielding: Fielding,
+        *,
+        listens: Listens = lambda reports, _coordinator: reports,
+        invites: Invites = lambda membership: membership,
+    ) -> None:
+        self._fielding, self._listens, self._invites = fielding, listens, invites
+
+    @property
+    def models(self) -> Models:
+        """One row per cluster."""
+        return self._fielding.models
+
+    @property
+    def coordinator(self) -> Coordinator:
+        """Who decides."""
+        return self._fielding.coordinator
+
+    def adapt(self, reports: ReportBatch, clients: Clients) -> Decision | None:
+        """Let the coordinator decide on what it hears."""
+        return self._fielding.adapt(self._listens(reports, self.coordinator), clients)
+
+    def plan(self, clients: Clients) -> TrainingPlan:
+        """Choose participants in every cluster."""
+        inner = self._fielding
+        return inner.plan_for(self._invites(self.membership()), clients)
+
+    def learn(self, updates: Updates) -> None:
+        """Combine what came back, cluster by cluster."""
+        self._fielding.learn(updates)
+
+    def membership(self) -> Membership:
+        """Return the cluster of each client, -1 for those that were never heard of."""
+        return self._fielding.membership()
+
+    def cluster_ids(self) -> tuple[int, ...]:
+        """Return the stable ids of the clusters."""
+        return self._fielding.cluster_ids()
+
+    def heterogeneity(self) -> float | None:
+        """Return the mean distance of clients to the others of their cluster, as far as they were heard."""
+        return self._fielding.heterogeneity()
+
+    def snapshot(self) -> tuple[dict[str, Json], Arrays]:
+        """Return the coordinator and the models."""
+        return self._fielding.snapshot()
+
+    def restore(self, values: Mapping[str, Json], arrays: Arrays) -> None:
+        """Go on from a snapshot."""
+        self._fielding.restore(values, arrays)

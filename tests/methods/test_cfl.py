@@ -1,0 +1,338 @@
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+
+from fielding._typing import Json
+from fielding.errors import OptionError
+from fielding.federation.aggregation import aggregator_named
+from fielding.federation.agreement import adjusted_rand_index
+from fielding.federation.clients import Updates
+from fielding.methods.cfl import CFL
+from fielding.methods.global_model import GlobalModel
+from fielding.methods.method import MethodSetting
+from fielding.simulation.assembly import Own
+from fielding.simulation.experiment import run
+from tests.methods.planted import MODEL_BYTES, N_NUMBERS, advanced, planted_clients, setting_of
+from tests.simulation.run_cases import left_behind, stop_and_resume, table
+
+TWO = [1, 0, 1, 1, 0, 0]
+THREE = [2, 0, 1, 2, 0, 1, 0, 2, 1]
+N_ROUNDS = 30
+
+
+def two_numbers(n_clients: int) -> MethodSetting:
+    """Return the setting of models of two numbers, both 0 at first."""
+    clients = planted_clients([[0] * n_clients], hears="nobody")
+    setting = setting_of(clients)
+    return MethodSetting(
+        initial=np.zeros(2, dtype=np.float32),
+        client_ids=setting.client_ids,
+        policy=setting.policy,
+        parts=setting.parts,
+    )
+
+
+def moved_by(method: CFL, clients: list[int], changes: npt.ArrayLike) -> Updates:
+    """Return answers that change the models of clients' clusters by so much."""
+    start = method.membership()[clients].astype(np.int64)
+    return Updates(
+        clients=np.array(clients),
+        groups=start,
+        start=start,
+        models=(method.models[start] + np.asarray(changes)).astype(np.float32),
+        n_samples=np.ones(len(clients), dtype=np.int64),
+        loss=np.ones(len(clients)),
+        square_loss=np.ones(len(clients)),
+        n_parameters=2,
+        learning_rate=0.1,
+    )
+
+
+def ready(n_clients: int, **options: Json) -> CFL:
+    return CFL(two_numbers(n_clients), **{"eps1": 0.5, "eps2": 0.5, "start_after": 0, **options})  # type: ignore[arg-type]
+
+
+def test_a_cluster_splits_where_clients_pull_in_opposite_directions() -> None:
+    clients = planted_clients([TWO], hears="nobody")
+    method = CFL(setting_of(clients), start_after=3)
+
+    advanced(clients, method, range(N_ROUNDS))
+
+    assert adjusted_rand_index(method.membership(), TWO) == 1.0
+    assert method.models.shape[0] == 2
+
+
+def test_clients_that_agree_stay_together() -> None:
+    clients = planted_clients([[1] * 6], hears="nobody")
+    method = CFL(setting_of(clients), start_after=3)
+
+    advanced(clients, method, range(N_ROUNDS))
+
+    assert method.models.shape[0] == 1
+    assert not method.membership().any()
+
+
+def test_nothing_splits_in_the_first_rounds() -> None:
+    clients = planted_clients([TWO], hears="nobody")
+    method = CFL(setting_of(clients), start_after=4, eps1=100.0, eps2=0.0)
+
+    n_clusters = [done.plan.models.shape[0] for done in advanced(clients, method, range(6))]
+
+    assert n_clusters == [1, 1, 1, 1, 1, 2]  # the fifth round is the first that may split
+
+
+def test_both_halves_start_from_the_model_and_learn_from_their_own_members_alone() -> None:
+    method = ready(4)
+
+    method.learn(moved_by(method, [0, 1, 2, 3], [[1.0, 0.0], [-1.0, 0.0], [1.0, 0.5], [-1.0, -0.5]]))
+
+    assert method.membership().tolist() == [0, 1, 0, 1]
+    assert method.models.tolist() == [[1.0, 0.25], [-1.0, -0.25]]
+    assert method.cluster_ids() == (1, 2)
+
+
+def test_two_nested_splits_partition_the_parents_in_global_ids() -> None:
+    method = ready(7)
+    everyone = list(range(7))
+    # Clients 1, 3, 4, 6 against 0, 2, 5; then 1, 6 against 3, 4.
+    first = [[1.0, 0.0] if at in (0, 2, 5) else [-1.0, 0.0] for at in everyone]
+    method.learn(moved_by(method, everyone, first))
+    parents = method.membership()
+    second = {0: [0.0, 0.6], 2: [0.0, 0.6], 5: [0.0, 0.6], 1: [0.0, 1.0], 6: [0.0, 1.0], 3: [0.0, -1.0], 4: [0.0, -1.0]}
+
+    method.learn(moved_by(method, everyone, [second[at] for at in everyone]))
+
+    rows = method.membership()
+    assert [np.flatnonzero(parents == row).tolist() for row in (0, 1)] == [[0, 2, 5], [1, 3, 4, 6]]
+    assert [np.flatnonzero(rows == row).tolist() for row in range(3)] == [[0, 2, 5], [1, 6], [3, 4]]
+    assert method.cluster_ids() == (1, 3, 4)
+    assert method.models.tolist() == pytest.approx(np.array([[1.0, 0.6], [-1.0, 1.0], [-1.0, -1.0]]))
+
+
+def test_three_concepts_are_told_apart_by_nested_splits() -> None:
+    clients = planted_clients([THREE], hears="nobody")
+    method = CFL(setting_of(clients), start_after=3)
+
+    advanced(clients, method, range(60))
+
+    assert adjusted_rand_index(method.membership(), THREE) == 1.0
+    assert method.models.shape[0] == 3
+
+
+@pytest.mark.parametrize(("gamma_max", "n_clusters"), [(0.69, 2), (0.72, 1)])
+def test_halves_that_are_too_alike_are_not_split(gamma_max: float, n_clusters: int) -> None:
+    method = ready(3, gamma_max=gamma_max, eps1=9.0)
+
+    method.learn(moved_by(method, [0, 1, 2], [[1.0, 0.0], [1.0, 0.0], [0.0, 1.0]]))  # cosine 0: gap sqrt(1/2)
+
+    assert method.models.shape[0] == n_clusters
+
+
+@pytest.mark.parametrize(("eps1", "eps2", "n_clusters"), [(0.1, 0.9, 2), (0.0, 0.9, 1), (0.1, 1.0, 1)])
+def test_a_split_needs_a_short_mean_and_a_long_update(eps1: float, eps2: float, n_clusters: int) -> None:
+    method = ready(4, eps1=eps1, eps2=eps2)
+
+    method.learn(moved_by(method, [0, 1, 2, 3], [[1.0, 0.0], [-1.0, 0.0], [1.0, 0.0], [-1.0, 0.0]]))
+
+    assert method.models.shape[0] == n_clusters
+
+
+def test_thresholds_tune_themselves_by_the_longest_mean_update() -> None:
+    method = ready(4, eps1="self-tuned", eps2="self-tuned")
+    opposite = np.array([[1.0, 0.0], [-1.0, 0.0], [1.0, 0.0], [-1.0, 0.0]])
+    method.learn(moved_by(method, [0, 1, 2, 3], np.full((4, 2), [2.0, 0.0])))  # eps1 = 0.2, eps2 = 1.2
+
+    method.learn(moved_by(method, [0, 1, 2, 3], 1.19 * opposite))
+    assert method.models.shape[0] == 1
+    method.learn(moved_by(method, [0, 1, 2, 3], 1.21 * opposite + [0.21, 0.0]))
+    assert method.models.shape[0] == 1
+    method.learn(moved_by(method, [0, 1, 2, 3], 1.21 * opposite + [0.19, 0.0]))
+    assert method.models.shape[0] == 2
+
+
+def test_two_clients_are_never_split() -> None:
+    method = ready(4)
+
+    method.learn(moved_by(method, [0, 3], [[1.0, 0.0], [-1.0, 0.0]]))
+
+    assert method.models.shape[0] == 1
+
+
+def test_an_empty_round_changes_nothing() -> None:
+    method = ready(3)
+    before = method.snapshot()[1]
+
+    method.learn(moved_by(method, [], np.empty((0, 2))))
+
+    assert {name: array.tolist() for name, array in method.snapshot()[1].items()} == {
+        name: array.tolist() for name, array in before.items()
+    }
+
+
+@pytest.mark.parametrize("late", [0, 1, 2])
+def test_a_newcomer_walks_down_to_the_leaf_of_its_concept(late: int) -> None:
+    without = [-1 if at == late else concept for at, concept in enumerate(THREE)]
+    clients = planted_clients([without] * 60 + [THREE], hears="nobody")
+    method = CFL(setting_of(clients), start_after=3)
+    advanced(clients, method, range(60))
+    known = np.arange(9) != late
+    assert adjusted_rand_index(method.membership()[known], np.array(THREE)[known]) == 1.0
+    assert method.membership()[late] == -1
+
+    advanced(clients, method, range(60, 61))
+
+    assert adjusted_rand_index(method.membership(), THREE) == 1.0
+    n_probes = clients.ledger.client_bytes_down("probe") // MODEL_BYTES
+    assert n_probes[late] in (1, 2)  # the depth of its leaf
+    assert n_probes.sum() == n_probes[late]
+
+
+def test_before_a_split_it_is_federated_averaging_bit_for_bit() -> None:
+    one, other = (planted_clients([TWO, THREE[:6]], hears="nobody") for _ in range(2))
+    cfl = CFL(setting_of(one, participants=2))
+    everybody = GlobalModel(setting_of(other, participants=6))
+
+    advanced(one, cfl, range(5))
+    advanced(other, everybody, range(5))
+
+    assert (cfl.models == everybody.models).all()
+    assert one.ledger.totals() == other.ledger.totals()
+
+
+def test_sampled_before_a_split_it_is_federated_averaging_with_the_same_participants() -> None:
+    one, other = (planted_clients([TWO], hears="nobody") for _ in range(2))
+    cfl = CFL(setting_of(one, participants=2), participation="sampled")
+    everybody = GlobalModel(setting_of(other, participants=2))
+
+    advanced(one, cfl, range(5))
+    advanced(other, everybody, range(5))
+
+    assert (cfl.models == everybody.models).all()
+    assert one.ledger.totals() == other.ledger.totals()
+
+
+@pytest.mark.parametrize(("participation", "per_round"), [("all", 6), ("auto", 6), ("sampled", 2)])
+def test_the_ledger_holds_what_the_cost_table_says(participation: str, per_round: int) -> None:
+    clients = planted_clients([TWO], hears="nobody")
+    method = CFL(setting_of(clients, participants=2), participation=participation)  # type: ignore[arg-type]
+
+    advanced(clients, method, range(4))
+
+    n_bytes = 4 * per_round * MODEL_BYTES
+    for spent in (clients.ledger.client_bytes_down, clients.ledger.client_bytes_up):
+        assert (spent("model").sum(), spent("probe").sum(), spent("report").sum()) == (n_bytes, 0, 0)
+
+
+def test_large_federations_are_sampled_unless_all_are_asked_for() -> None:
+    clients = planted_clients([[0] * 201], hears="nobody")
+    setting = setting_of(clients)
+    clients.begin(0)
+
+    assert CFL(setting).plan(clients).clients.size == 4
+    assert CFL(setting, participation="all").plan(clients).clients.size == 201
+
+
+def test_sampled_clients_are_compared_by_last_updates_that_are_not_too_old() -> None:
+    clients = planted_clients([[0] * 6], hears="nobody")
+    method = CFL(setting_of(clients, participants=2), participation="sampled", max_age=1)
+
+    asked = [set(done.plan.clients.tolist()) for done in advanced(clients, method, range(4))]
+
+    stored = method.snapshot()[1]["last/clients"]
+    assert set(stored.tolist()) == asked[2] | asked[3]
+
+
+def test_nothing_is_kept_between_rounds_in_which_everybody_trains() -> None:
+    clients = planted_clients([TWO], hears="nobody")
+    method = CFL(setting_of(clients))
+
+    advanced(clients, method, range(2))
+
+    assert method.snapshot()[1]["last/changes"].size == 0
+
+
+def test_members_without_an_update_wait_at_the_split_and_find_their_half() -> None:
+    clients = planted_clients([TWO], hears="nobody")
+    method = CFL(setting_of(clients, participants=2), participation="sampled", start_after=8, max_age=2)
+
+    advanced(clients, method, range(N_ROUNDS))
+
+    placed = method.membership() >= 0
+    assert method.models.shape[0] == 2
+    assert placed.all()
+    assert adjusted_rand_index(method.membership(), TWO) == 1.0
+    assert clients.ledger.client_bytes_down("probe").sum() > 0
+
+
+def test_what_the_server_remembers_is_split_with_the_model() -> None:
+    clients = planted_clients([TWO], hears="nobody")
+    setting = setting_of(clients, aggregator=aggregator_named("fedyogi", {}))
+    method = CFL(setting, start_after=2, eps1=100.0, eps2=0.0)
+    advanced(clients, method, range(2))
+    clients.begin(2)
+    updates = clients.train(method.plan(clients))
+    before = method.snapshot()[1]
+
+    method.learn(updates)
+
+    after = method.snapshot()[1]
+    names = [name for name in after if name.startswith("memory/")]
+    assert len(names) == 2
+    for name in names:
+        assert before[name].shape == (1, N_NUMBERS)
+        assert after[name].shape == (2, N_NUMBERS)
+        assert (after[name] != before[name]).any()
+
+
+@pytest.mark.parametrize("stop", [0, 2, 5, 9])
+@pytest.mark.parametrize("participation", ["all", "sampled"])
+def test_a_snapshot_goes_on_exactly_like_the_original(stop: int, participation: str) -> None:
+    rounds = [[-1, *THREE[1:]]] * 8 + [THREE]
+    options = {"participation": participation, "start_after": 3, "eps1": 0.6, "eps2": 0.1, "max_age": 3}
+    one, other = (planted_clients(rounds, hears="nobody") for _ in range(2))
+    first, second = (CFL(setting_of(door), **options) for door in (one, other))  # type: ignore[arg-type]
+    advanced(one, first, range(stop))
+    advanced(other, second, range(stop))
+    values, arrays = second.snapshot()
+    restored = CFL(setting_of(other), **options)  # type: ignore[arg-type]
+    restored.restore(values, {name: array.copy() for name, array in arrays.items()})
+
+    advanced(one, first, range(stop, 12))
+    advanced(other, restored, range(stop, 12))
+
+    assert first.models.shape[0] > 1
+    assert (first.models == restored.models).all()
+    assert (first.membership() == restored.membership()).all()
+    assert first.cluster_ids() == restored.cluster_ids()
+    assert one.ledger.totals() == other.ledger.totals()
+
+
+@pytest.mark.parametrize("participation", ["all", "sampled"])
+def test_a_resumed_run_ends_as_one_that_was_never_stopped(tmp_path: Path, participation: str) -> None:
+    method = {"name": "cfl", "participation": participation, "start_after": 2, "eps1": 0.5, "eps2": 0.0}
+    config = table(method=method)  # type: ignore[arg-type]
+    whole = run(config, tmp_path / "whole", page=False)
+
+    stop_and_resume(config, tmp_path / "stopped", [1, 3, 7, 10], Own())
+
+    assert left_behind(tmp_path / "stopped") == left_behind(tmp_path / "whole")
+    assert int(str(whole.rounds[-1]["n_clusters"])) > 1
+
+
+@pytest.mark.parametrize(
+    ("options", "complaint"),
+    [
+        ({"eps1": "tuned"}, "eps1 is 'tuned'; give a number of at least 0, or 'self-tuned'"),
+        ({"eps2": -1.0}, "eps2 is -1.0; give a number from 0"),
+        ({"eps1": True}, "eps1 is True; give a number"),
+        ({"gamma_max": 1.5}, "gamma_max is 1.5; give a number from 0 to 1"),
+        ({"start_after": -1}, "start_after is -1"),
+        ({"max_age": 0.5}, "max_age is 0.5"),
+        ({"participation": "some"}, "unknown participation 'some'"),
+    ],
+)
+def test_an_option_that_cannot_be_is_named(options: dict[str, Json], complaint: str) -> None:
+    with pytest.raises(OptionError, match=complaint):
+        CFL(two_numbers(3), **options)  # type: ignore[arg-type]

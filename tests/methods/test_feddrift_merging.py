@@ -1,0 +1,65 @@
+import numpy as np
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fielding._typing import Matrix
+from fielding.methods.feddrift_merging import concept_distances, linked, pooled_accuracies
+from fielding.methods.feddrift_models import merging_shares
+
+
+@st.composite
+def accuracy_tables(draw: st.DrawFn) -> Matrix:
+    n_models = draw(st.integers(1, 7))
+    shares = st.integers(0, 20).map(lambda part: part / 20)
+    cells = draw(st.lists(shares, min_size=n_models**2, max_size=n_models**2))
+    return np.array(cells).reshape(n_models, n_models)
+
+
+@given(accuracy_tables(), st.integers(0, 20).map(lambda part: part / 20))
+def test_no_two_models_of_a_group_are_farther_apart_than_the_threshold(pooled: Matrix, threshold: float) -> None:
+    distances = concept_distances(pooled)
+    groups = linked(distances, threshold)
+
+    assert (distances == distances.T).all()
+    assert (distances >= 0.0).all()
+    assert groups[0] == 0
+    assert sorted(set(groups.tolist())) == list(range(groups.max() + 1))
+    together = groups[:, np.newaxis] == groups
+    assert (distances[together] <= threshold + 1e-9).all()
+    # As far as it can go: any two groups hold two models that are too far apart.
+    for one in range(groups.max() + 1):
+        for other in range(one):
+            assert distances[np.ix_(groups == one, groups == other)].max() > threshold
+
+
+def test_models_that_are_better_on_foreign_data_than_on_their_own_are_not_apart() -> None:
+    assert concept_distances(np.array([[0.5, 0.9], [0.9, 0.5]])).tolist() == [[0.0, 0.0], [0.0, 0.0]]
+
+
+def test_distance_is_that_of_the_worse_direction() -> None:
+    # Model 0 loses 0.3 on the data of 1; model 1 loses 0.1 on those of 0.
+    pooled = np.array([[0.9, 0.6], [0.7, 0.8]])
+
+    assert concept_distances(pooled)[0, 1] == 0.9 - 0.6
+
+
+def test_one_model_is_one_group_and_none_is_none() -> None:
+    assert linked(np.zeros((1, 1)), 0.1).tolist() == [0]
+    assert linked(np.zeros((0, 0)), 0.1).tolist() == []
+
+
+def test_blocks_of_several_clients_are_pooled_by_their_number() -> None:
+    accuracies = np.array([[1.0, 0.0], [0.0, 1.0], [0.5, 0.5]])
+    pooled = pooled_accuracies(accuracies, np.array([0, 0, 1]), np.array([1, 3, 2]))
+
+    assert pooled.tolist() == [[0.25, 0.5], [0.75, 0.5]]
+
+
+@given(st.lists(st.integers(0, 3), min_size=1, max_size=6), st.data())
+def test_merged_models_are_averages_by_blocks(labels: list[int], given_data: st.DataObject) -> None:
+    _, groups = np.unique(labels, return_inverse=True)
+    weights = np.array(given_data.draw(st.lists(st.integers(0, 9), min_size=len(labels), max_size=len(labels))), float)
+    shares = merging_shares(groups, weights)
+
+    assert np.allclose(shares.sum(axis=1), 1.0)
+    assert (shares[groups[np.newaxis] != np.arange(shares.shape[0])[:, np.newaxis]] == 0.0).all()
