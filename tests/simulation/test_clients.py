@@ -64,7 +64,8 @@ def test_halving_the_bandwidth_doubles_the_time_of_reports() -> None:
     times = []
     for kbps in (1000.0, 500.0):
         clients = small_clients(kbps=kbps)
-        clients.charge_reports(clients.begin(0))
+        clients.begin(0)
+        clients.charge_reports()
         times.append(clients.now_s)
 
     assert times[1] == pytest.approx(2 * times[0])
@@ -168,11 +169,12 @@ def test_clients_come_back_to_a_round_as_if_they_had_never_left() -> None:
     times = [0.0]
     for at in range(4):
         sent = straight.begin(at)
-        straight.charge_reports(sent)
+        straight.charge_reports()
         straight.train(one_group(straight, [0, 1], wanted=2))
         times.append(straight.now_s)
 
-    returned = again.return_to(3, times, ledger=type(straight.ledger).restored(straight.ledger.arrays()))
+    ledger = type(straight.ledger).restored(straight.ledger.arrays())
+    returned = again.return_to(3, times, ledger=ledger, arrays=straight.snapshot())
 
     assert list(returned.client_ids) == list(sent.client_ids)
     assert again.now_s == straight.now_s

@@ -2,28 +2,25 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from inspect import signature
 from pathlib import Path
 from typing import Any, cast
 
 from fielding._imported import imported_function
-from fielding._typing import Json, Models
-from fielding.client.drift import DRIFT_TESTS, DriftTest, drift_test_named
-from fielding.coordinator.clustering import Clusterer
-from fielding.coordinator.policy import Policy, trigger_named
+from fielding._typing import Models
+from fielding.client.drift import DriftTest
+from fielding.coordinator.policy import Policy
 from fielding.distance import metric_named
-from fielding.engine.config import Config, CoordinatorSection
-from fielding.engine.config_reader import config_keys, unknown_key
-from fielding.engine.factors import parse_factor
+from fielding.engine.config import Config
 from fielding.errors import FileFormatError, InputError, OptionError, OutputError, echo
-from fielding.federation.aggregation import Aggregator, aggregator_named
-from fielding.federation.selection import selector_named
-from fielding.methods import METHODS, Method, MethodSetting, Parts
+from fielding.methods import METHODS, Method, MethodSetting, Parts, kind_named, method_named
+from fielding.methods.kinds import heard
 from fielding.records.model_file import read_model
 from fielding.simulation.availability import AlwaysAvailable, read_availability
 from fielding.simulation.clients import SimulatedClients
 from fielding.simulation.devices import devices_of
+from fielding.simulation.lying import LyingObserver
 from fielding.simulation.observers import LabelObserver, Observer
+from fielding.simulation.plugins import detector_of, kind_of, lie_of, parts_of, policy_of, spoiling_of
 from fielding.simulation.settings import Hardware, LocalRule
 from fielding.simulation.sources import Dealt, OnImages, check_scenario, dealt_samples
 from fielding.simulation.trial import try_step
@@ -34,8 +31,6 @@ from fielding.training.factory import ModelRequest, trainer_for
 from fielding.training.rates import LearningRate
 from fielding.training.trainer import Trainer, TrainingPath
 
-PARTICIPANTS_PER_CLUSTER = 4
-"""Fewer would make a cluster's model the work of one or two clients (METHODS.md A7)."""
 LABEL = "label"
 
 
@@ -60,6 +55,10 @@ class Own:
     represent: Represent | None = None
     on_images: OnImages | None = None
 
+    def is_histogram(self, config: Config) -> bool:
+        """Return whether clients report label histograms."""
+        return config.coordinator.representation == LABEL and self.represent is None
+
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Simulation:
@@ -74,10 +73,24 @@ class Simulation:
 
     def method(self, initial: Models) -> Method:
         """Return the method that the config names, with all models as given."""
+        layout = self.trainer.layout
         setting = MethodSetting(
-            initial=initial, client_ids=self.dealt.schedule.client_ids, policy=self.policy, parts=self.parts
+            initial=initial,
+            client_ids=self.dealt.schedule.client_ids,
+            policy=self.policy,
+            parts=self.parts,
+            seed=self.config.seed,
+            n_parameters=layout.parameter_size,
+            n_head=sum(layout.sizes[max(0, layout.n_parameters - 2) : layout.n_parameters]),
+            draw_model=self.trainer.initial_model,
+            truth=self.clients.windows.concepts,
+            n_visible=self.dealt.plan.n_visible,
         )
-        return METHODS[self.config.method.name].build(setting)
+        section = self.config.method
+        try:
+            return method_named(kind_named(section.name, METHODS), setting, section.options)
+        except OptionError as error:
+            raise OptionError(f"method: {error}") from None
 
 
 def assembled(config: Config, own: Own, *, n_workers: int, path: TrainingPath | None = None) -> Simulation:
@@ -97,89 +110,36 @@ def assembled(config: Config, own: Own, *, n_workers: int, path: TrainingPath | 
 
 
 def _assembled(config: Config, own: Own, n_workers: int, path: TrainingPath | None) -> Simulation:
-    drift_test = detector_of(config.coordinator)
-    policy = policy_of(config, own)
+    kind = kind_of(config)
+    drift_test = detector_of(config.coordinator) if kind.detector is None else kind.detector(config.method.options)
+    policy = policy_of(config, is_histogram=own.is_histogram(config))
     check_scenario(config.trace)
     dealt = dealt_samples(
         config.trace, rounds=config.rounds, seed=config.seed, source=own.samples, on_images=own.on_images
     )
     trainer = trainer_of(config, own, dealt, path)
-    windows = SlidingWindows(dealt.pool, dealt.schedule, dealt.plan)
+    # What all clients share comes again and again: they would be tested on what they trained on.
+    windows = SlidingWindows(dealt.pool, dealt.schedule, dealt.plan, looks_ahead=not config.trace.shared)
     if not windows.training(0).sizes.any():
         raise InputError("no client has a sample to train on at the start; give more samples, or a longer window")
     rule = local_rule(config)
     try_step(trainer, windows, rule)
+    parts = parts_of(config, windows.n_clients, policy)
+    # Whoever chooses by representations needs them, also where the method itself would do without.
+    hears = heard(kind, config.method.options, windows.n_clients)
+    hears = "drifted" if parts.selection.needs_reports and hears in ("nobody", "flags") else hears
     clients = SimulatedClients(
         windows,
-        observer_of(config, own, windows, drift_test),
+        None if hears == "nobody" else observer_of(config, own, windows, drift_test),
         trainer,
         rule=rule,
         hardware=hardware_of(config, dealt),
+        hears=hears,
+        spoiling=spoiling_of(config, dealt.schedule),
         seed=config.seed,
         n_workers=n_workers,
     )
-    parts = Parts(
-        participants=config.training.participants,
-        selector=selector_named(config.selection.name),
-        aggregator=aggregator_of(config),
-        weighted=config.training.weighted,
-        strict_budget=config.training.strict_budget,
-    )
     return Simulation(config=config, dealt=dealt, trainer=trainer, clients=clients, policy=policy, parts=parts)
-
-
-def aggregator_of(config: Config) -> Aggregator:
-    """Return how the models of participants become one."""
-    try:
-        return aggregator_named(config.aggregation.name, config.aggregation.options)
-    except OptionError as error:
-        raise OptionError(f"aggregation: {error}") from None
-
-
-def detector_of(section: CoordinatorSection) -> DriftTest:
-    """Return the drift test of a section; an option that it does not have is named with the nearest key."""
-    known = {name for family in DRIFT_TESTS.values() for name in signature(family).parameters}
-    for option in section.options:
-        if option not in known:
-            keys = [path for path, _, _ in config_keys() if path.startswith("coordinator.")]
-            raise unknown_key(f"coordinator.{option}", [*keys, *(f"coordinator.{name}" for name in known)])
-    try:
-        return drift_test_named(section.detector, section.options)  # type: ignore[arg-type]
-    except OptionError as error:
-        raise OptionError(f"coordinator: {error}") from None
-
-
-def policy_of(config: Config, own: Own) -> Policy:
-    """Return the rules of the coordinator."""
-    section = config.coordinator
-    options: dict[str, dict[str, Json]] = {
-        "center-shift": {"tau": _tau(section.tau), "reference": section.reference},
-        "pairwise": {"step": section.delta_step},
-    }
-    k_max = max(1, min(section.k_max, config.training.participants // PARTICIPANTS_PER_CLUSTER))
-    try:
-        return Policy(
-            kind="histogram" if section.representation == LABEL and own.represent is None else "vector",
-            metric=section.metric,
-            trigger=trigger_named(section.trigger, options.get(section.trigger)),
-            clusterer=Clusterer(
-                partitioner=section.partitioner,
-                k_max=k_max,
-                hysteresis=section.hysteresis,
-                warm_start=section.warm_start,
-            ),
-            inherit=section.inherit,
-            seed=config.seed,
-        )
-    except OptionError as error:
-        raise OptionError(f"coordinator: {error}") from None
-
-
-def _tau(value: float | str) -> float:
-    try:
-        return parse_factor(value) if isinstance(value, str) else float(value)
-    except OptionError as error:
-        raise OptionError(f"coordinator.tau: {error}") from None
 
 
 def trainer_of(config: Config, own: Own, dealt: Dealt, path: TrainingPath | None = None) -> Trainer:
@@ -201,10 +161,14 @@ def trainer_of(config: Config, own: Own, dealt: Dealt, path: TrainingPath | None
         raise OptionError(f"model: {error}") from None
 
 
-def observer_of(config: Config, own: Own, windows: SlidingWindows, drift_test: DriftTest) -> Observer | None:
-    """Return who watches the clients; nobody if the method does not listen."""
-    if not METHODS[config.method.name].listens:
-        return None
+def observer_of(config: Config, own: Own, windows: SlidingWindows, drift_test: DriftTest) -> Observer:
+    """Return who watches the clients, and lets some of them lie."""
+    truthful = _truthful(config, own, windows, drift_test)
+    lie = lie_of(config, is_histogram=own.is_histogram(config))
+    return truthful if lie is None else LyingObserver(truthful, windows, lie=lie, seed=config.seed)
+
+
+def _truthful(config: Config, own: Own, windows: SlidingWindows, drift_test: DriftTest) -> Observer:
     name = config.coordinator.representation
     if own.represent is None and name == LABEL:
         return LabelObserver(windows, drift_test)
@@ -233,6 +197,9 @@ def local_rule(config: Config) -> LocalRule:
         momentum=section.momentum,
         weight_decay=section.weight_decay,
         prox=section.prox,
+        moon=section.moon,
+        moon_temperature=section.moon_temperature,
+        rehearsal=section.rehearsal,
     )
 
 

@@ -1,33 +1,36 @@
 """The door, in process: clients that train on this machine while a clock says how long it would take on theirs."""
 
-import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
 import numpy.typing as npt
 
-from fielding._typing import ClientId, Codes, Counts, Mask, Matrix, Models, Vector
-from fielding.client.report import NO_REPORTS, ReportBatch
+from fielding._typing import ClientId, Codes, Counts, Mask, Matrix, Membership, Models, Vector
+from fielding.client.report import ReportBatch
 from fielding.errors import InputError
-from fielding.federation.clients import Reason, TrainingPlan, Updates
+from fielding.federation.clients import TrainingPlan, Updates
 from fielding.federation.evaluation import ClientScores
 from fielding.federation.ledger import Costs, Ledger
+from fielding.methods.kinds import Hears
 from fielding.rng import Hashes, client_key, hashed
-from fielding.simulation.batches import drawn_batches
-from fielding.simulation.clock import Clock, RoundOutcome, invited_count, seconds_of, settle_round
+from fielding.simulation.answers import Circumstances, updates_of
+from fielding.simulation.clock import Clock, invited_count, seconds_of
+from fielding.simulation.local_training import LocalTraining, Moment
+from fielding.simulation.mailbox import Letters, Mailbox
+from fielding.simulation.measuring import Measuring
 from fielding.simulation.observers import Observer
-from fielding.simulation.scoring import scored_clients
-from fielding.simulation.segments import segment_means
+from fielding.simulation.sending import sent
 from fielding.simulation.settings import Hardware, LocalRule
+from fielding.simulation.settling import Tasks, settled_plan
+from fielding.simulation.spoiling import Spoiling
+from fielding.simulation.task_costs import BYTES_PER_NUMBER, finish_times, is_first, without
 from fielding.simulation.workers import Workers
 from fielding.traces.sliding import Ranges, SlidingWindows
-from fielding.training.trainer import LocalWork, Trained, Trainer
+from fielding.training.trainer import Trainer
 
 IDLE_S = 60.0
 """Simulated seconds that a round waits in which nobody can be asked."""
-BYTES_PER_NUMBER = 4
-"""Models and reports travel as float32."""
 
 
 class SimulatedClients:
@@ -45,6 +48,8 @@ class SimulatedClients:
         How long and how fast they train.
     hardware
         What they run on.
+    hears, spoiling
+        Whose reports the method hears, and who spoils the models that it sends.
     seed, n_workers
         Seed of all draws, and how many threads may train; the latter changes nothing but the time it takes.
     """
@@ -57,6 +62,8 @@ class SimulatedClients:
         *,
         rule: LocalRule,
         hardware: Hardware,
+        hears: Hears = "drifted",
+        spoiling: Spoiling | None = None,
         seed: int,
         n_workers: int = 1,
     ) -> None:
@@ -64,14 +71,15 @@ class SimulatedClients:
         self.ledger = Ledger(windows.n_clients)
         self.round_costs: dict[str, float] = {}
         self._clock = Clock()
-        self._observer, self._rule, self._hardware, self._seed = observer, rule, hardware, seed
+        self._mailbox = Mailbox(observer, hears)
+        self._letters: Letters | None = None
+        self._spoiling = spoiling
+        self._rule, self._hardware, self._seed = rule, hardware, seed
         self._workers = Workers(trainer, n_workers)
         self._keys = np.array([client_key(one) for one in windows.schedule.client_ids], dtype=np.uint64)
-        self._passes: Counts = np.empty(0, dtype=np.int64)
-        self.worked_s = 0.0
-        self._position = {client_id: at for at, client_id in enumerate(windows.schedule.client_ids)}
-        self._round = -1
-        self._training: Ranges = windows.training(0)
+        self._local = LocalTraining(windows, self._workers, rule, seed=seed, keys=self._keys)
+        self._measuring = Measuring(windows, self._local.score, seed=seed)
+        self._moment = Moment(round_index=-1, training=windows.training(0))
 
     @property
     def client_ids(self) -> tuple[ClientId, ...]:
@@ -91,6 +99,21 @@ class SimulatedClients:
         """Simulated seconds since the start."""
         return self._clock.now_s
 
+    @property
+    def round_index(self) -> int:
+        """The round in hand."""
+        return self._moment.round_index
+
+    @property
+    def interval(self) -> int:
+        """The newest interval of data that has come."""
+        return self.windows.n_complete(self.round_index) - 1
+
+    @property
+    def worked_s(self) -> float:
+        """Wall-clock seconds that local steps took in this round."""
+        return self._local.worked_s
+
     # ---- a round begins ----------------------------------------------------------------------------------------
 
     def begin(self, round_index: int) -> ReportBatch:
@@ -98,35 +121,39 @@ class SimulatedClients:
 
         Rounds come one after the other, from 0. Whoever is offline reports as soon as it is back.
         """
-        if round_index != self._round + 1:
-            raise InputError(f"round {round_index} cannot follow round {self._round}; go round by round")
-        self._round = round_index
-        self._training = self.windows.training(round_index)
-        self.worked_s = 0.0
+        if round_index != self.round_index + 1:
+            raise InputError(f"round {round_index} cannot follow round {self.round_index}; go round by round")
+        self._moment = Moment(round_index=round_index, training=self.windows.training(round_index))
+        self._local.worked_s = 0.0
         self.round_costs = dict.fromkeys(("bytes_down", "bytes_up", "client_seconds"), 0)
-        if self._observer is None:
-            return NO_REPORTS
-        reports = self._observer.observe(round_index)
-        online = self._hardware.availability.available(reports.clients, self.now_s)
-        if not online.all():
-            self._observer.hold(reports.clients[~online])
-        self._passes = self._observer.passes * reports.n_samples[online]
-        return ReportBatch(
-            client_ids=[self.client_ids[client] for client in reports.clients[online].tolist()],
-            representations=reports.representations[online],
-        )
+        return self._batch(self._mailbox.opened(round_index, self._is_online))
 
-    def charge_reports(self, reports: ReportBatch) -> None:
-        """Charge the reports of this round's begin to whoever sent them; the round waits for the slowest."""
-        if len(reports.client_ids):
-            clients = np.array([self._position[client_id] for client_id in reports.client_ids], dtype=np.int64)
-            n_bytes = BYTES_PER_NUMBER * reports.representations.shape[1]
-            costs = Costs(up_bytes=n_bytes, forward_samples=self._passes)
-            seconds = seconds_of(self._hardware.devices, clients, costs)
-            self._charge("report", clients, costs, seconds)
+    def collect(self, clients: Counts) -> ReportBatch:
+        """Return what clients send with the models that they trained."""
+        return self._batch(self._mailbox.collected(clients, self.round_index))
+
+    def charge_reports(self) -> None:
+        """Charge the reports that came last to whoever sent them; the round waits for the slowest."""
+        letters, self._letters = self._letters, None
+        if letters is not None and letters.clients.size:
+            n_bytes = BYTES_PER_NUMBER * letters.representations.shape[1]
+            costs = Costs(up_bytes=n_bytes, forward_samples=letters.n_passes)
+            seconds = seconds_of(self._hardware.devices, letters.clients, costs)
+            self._charge("report", letters.clients, costs, seconds)
             self._clock.advance(float(seconds.max()))
 
-    def return_to(self, round_index: int, times: Sequence[float], *, ledger: Ledger) -> ReportBatch:
+    def snapshot(self) -> dict[str, npt.NDArray[np.generic]]:
+        """Return what cannot be found out by going through the data again."""
+        return {**self._mailbox.arrays(), **self._local.arrays()}
+
+    def return_to(
+        self,
+        round_index: int,
+        times: Sequence[float],
+        *,
+        ledger: Ledger,
+        arrays: Mapping[str, npt.NDArray[np.generic]],
+    ) -> ReportBatch:
         """Come back to the end of a round that was done before, without training again.
 
         Parameters
@@ -137,32 +164,42 @@ class SimulatedClients:
             Simulated time at the start of each round up to it, and at its end.
         ledger
             What was charged by then.
+        arrays
+            What :meth:`snapshot` gave.
 
         Returns
         -------
-        The reports that were sent in that round.
+        The reports that were sent in that round before training.
         """
-        sent = NO_REPORTS
         for done in range(round_index + 1):
             self._clock = Clock(times[done])
-            sent = self.begin(done)
-        self._clock, self.ledger = Clock(times[round_index + 1]), ledger
-        return sent
+            told = self.begin(done)
+            self.collect(self._mailbox.sent_in(done, dict(arrays)))
+        self._clock, self.ledger, self._letters = Clock(times[round_index + 1]), ledger, None
+        self._local.restore(arrays)
+        return told
 
     # ---- what the door offers ----------------------------------------------------------------------------------
 
     def draws(self, purpose: str, clients: Counts) -> Hashes:
         """Return a random number for each client that depends on seed, round and its id alone."""
-        return hashed(self._seed, purpose, self._round, self._keys[clients])
+        return hashed(self._seed, purpose, self.round_index, self._keys[clients])
 
     def has_data(self) -> Mask:
         """Return who has something to train on, shape ``(n_clients,)``."""
-        return np.asarray(self._training.sizes > 0)
+        return np.asarray(self._moment.training.sizes > 0)
+
+    def fresh(self) -> Mask:
+        """Return who can be reached and received training samples in this round, shape ``(n_clients,)``."""
+        stop = self.interval + 1
+        first = self.windows.n_complete(self.round_index - 1) if self.round_index else stop - 1
+        everyone = np.arange(self.windows.n_clients)
+        blocks = [np.arange(first, stop)] * everyone.size
+        return (self.windows.training_blocks(everyone, blocks).sizes > 0) & self._is_online(everyone)
 
     def askable(self) -> Mask:
         """Return who has data and can be reached now, shape ``(n_clients,)``."""
-        everyone = np.arange(self.windows.n_clients)
-        return self.has_data() & self._hardware.availability.available(everyone, self.now_s)
+        return self.has_data() & self._is_online(np.arange(self.windows.n_clients))
 
     def invitations(self, wanted: int, available: int) -> int:
         """Return how many to ask so that enough answer in time."""
@@ -170,63 +207,90 @@ class SimulatedClients:
 
     def train(self, plan: TrainingPlan) -> Updates:
         """Find out who answers in time, let those train, charge everyone who was asked, and let time pass."""
-        n_steps = self._rule.n_steps if plan.n_steps is None else plan.n_steps
-        costs = Costs(
-            down_bytes=self._model_bytes,
-            up_bytes=self._model_bytes,
-            train_samples=n_steps * self._rule.batch_size,
-        )
-        if plan.with_start_loss:
-            sizes = self._training.sizes[plan.clients]
-            costs = replace(costs, up_bytes=self._model_bytes + BYTES_PER_NUMBER, forward_samples=sizes)
+        samples = self._local.samples(self._moment, plan.clients, plan.blocks)
+        refused = samples.sizes == 0
+        costs = without(self._local.costs(plan, samples.sizes, self.round_index), refused)
         seconds = seconds_of(self._hardware.devices, plan.clients, costs)
-        finishes_online = self._hardware.availability.available(plan.clients, self.now_s + seconds)
-        outcome = settle_round(plan.groups, seconds, wanted=plan.wanted, finishes_online=finishes_online)
-        self._charge("probe" if plan.is_probe else "model", plan.clients, outcome.spent(costs), seconds)
+        tasks = Tasks(costs=costs, seconds=seconds, refused=refused)
+        settled = settled_plan(plan, tasks, hardware=self._hardware, now_s=self.now_s)
+        self._charge("probe" if plan.is_probe else "model", plan.clients, settled.outcome.spent(costs), seconds)
         # Without tasks no time would pass, and whoever is offline now would be so for ever.
-        self._clock.advance(outcome.duration_s if plan.clients.size or plan.is_probe else IDLE_S)
-        kept = np.flatnonzero(outcome.kept)
-        return self._updates(plan, outcome, kept, self._trained(plan, kept, n_steps))
-
-    def losses(self, clients: Counts, models: Models) -> Matrix:
-        """Return the mean loss of models on clients' training windows; every client downloads every model.
-
-        NaN for whoever has no data or cannot be reached.
-        """
-        reached = np.flatnonzero(self.askable()[clients])
-        asked, losses = clients[reached], np.full((clients.size, models.shape[0]), np.nan)
-        rows, sizes = self._training.of(asked)
-        costs = Costs(
-            down_bytes=self._model_bytes * models.shape[0],
-            up_bytes=BYTES_PER_NUMBER * models.shape[0],
-            forward_samples=sizes * models.shape[0],
+        self._clock.advance(settled.outcome.duration_s if plan.clients.size or plan.is_probe else IDLE_S)
+        settled = replace(settled, start=self._local.chosen(plan, settled.kept, samples))
+        at_hand = self._local.at_hand(settled, samples, self.round_index)
+        trained = self._local.train(settled, at_hand, self.round_index)
+        trained = sent(trained, settled, self.draws("send", plan.clients[settled.kept]), self._spoiling)
+        circumstances = Circumstances(
+            n_parameters=self.trainer.layout.parameter_size,
+            learning_rate=self._rule.rate.at(self.round_index),
+            round_index=self.round_index,
+            interval=self.interval,
         )
-        seconds = seconds_of(self._hardware.devices, asked, costs)
-        self._charge("probe", asked, costs, seconds)
-        self._clock.advance(float(seconds.max(initial=0.0)))
-        for at, model in enumerate(models):
-            losses[reached, at] = segment_means(self._score(model, rows)[0], sizes)
-        return losses
+        updates = updates_of(settled, trained, at_hand.sizes, circumstances)
+        return self._local.with_start_loss(updates, plan, samples)
+
+    def losses(self, clients: Counts, models: Models, *, blocks: Sequence[Counts] | None = None) -> Matrix:
+        """Return the mean loss of models on clients' training samples; every client downloads every model.
+
+        NaN for whoever has no such samples or cannot be reached.
+        """
+        return self._probed(clients, models, blocks, self._local.losses)
+
+    def accuracies(self, clients: Counts, models: Models, *, blocks: Sequence[Counts] | None = None) -> Matrix:
+        """Return the share of clients' training samples that models get right; otherwise as :meth:`losses`."""
+        return self._probed(clients, models, blocks, self._local.accuracies)
 
     def scores(self, models: Models, row: Counts) -> ClientScores:
         """Measure each client's model on the test samples of its window."""
-        return self._scored(models, row, self.windows.testing(self._round))
+        return self._measuring.served(models, row, self._moment)
 
     def prequential_scores(self, models: Models, row: Counts) -> ClientScores | None:
         """Measure each client's model on the samples that come next, before anybody trains on them; natural traces."""
-        if self.windows.schedule.concepts is not None:
-            return None
-        return self._scored(models, row, self.windows.upcoming(self._round))
+        return self._measuring.served_next(models, row, self._moment)
 
     def concepts(self) -> Codes | None:
         """Return the true concept of each client now, or None if nobody knows."""
-        return self.windows.concepts(self._round)
+        return self.windows.concepts(self.round_index)
+
+    def heterogeneity(self, membership: Membership) -> float | None:
+        """Return the mean L1 distance of label histograms within clusters."""
+        return self._measuring.heterogeneity(membership, self._moment)
 
     # ---- how it is done ----------------------------------------------------------------------------------------
 
-    @property
-    def _model_bytes(self) -> int:
-        return BYTES_PER_NUMBER * self.trainer.layout.size
+    def _is_online(self, clients: Counts) -> Mask:
+        return self._hardware.availability.available(clients, self.now_s)
+
+    def _batch(self, letters: Letters) -> ReportBatch:
+        """Return reports as the method gets them, and remember who is to be charged for them."""
+        self._letters = letters
+        return ReportBatch(
+            client_ids=[self.client_ids[client] for client in letters.clients.tolist()],
+            representations=letters.representations,
+        )
+
+    def _probed(
+        self,
+        clients: Counts,
+        models: Models,
+        blocks: Sequence[Counts] | None,
+        measure: Callable[[Ranges, Models], Matrix],
+    ) -> Matrix:
+        """Let clients measure models on their samples, and charge them for it."""
+        samples = self._local.samples(self._moment, clients, blocks)
+        reached = np.flatnonzero(self._is_online(clients) & (samples.sizes > 0))
+        n_models, found = models.shape[0], np.full((clients.size, models.shape[0]), np.nan)
+        asked = clients[reached]
+        costs = Costs(
+            down_bytes=BYTES_PER_NUMBER * models.size * is_first(asked),
+            up_bytes=BYTES_PER_NUMBER * n_models,
+            forward_samples=samples.sizes[reached] * n_models,
+        )
+        seconds = seconds_of(self._hardware.devices, asked, costs)
+        self._charge("probe", asked, costs, seconds)
+        self._clock.advance(float(finish_times(asked, seconds).max(initial=0.0)))
+        found[reached] = measure(samples.some(reached), models)
+        return found
 
     def _charge(self, category: str, clients: Counts, costs: Costs, seconds: Vector) -> None:
         """Charge tasks to clients, and remember what this round cost."""
@@ -234,63 +298,3 @@ class SimulatedClients:
         amounts = (costs.down_bytes, costs.up_bytes, seconds)
         for name, amount in zip(self.round_costs, amounts, strict=True):
             self.round_costs[name] += np.broadcast_to(amount, clients.shape).sum().item()
-
-    def _trained(self, plan: TrainingPlan, kept: Counts, n_steps: int) -> Trained:
-        clients = plan.clients[kept]
-        draws = drawn_batches(
-            self._training,
-            clients,
-            keys=self._keys[clients],
-            moment=(self._seed, self._round),
-            shape=(n_steps, self._rule.batch_size),
-        )
-        work = LocalWork(
-            models=plan.models,
-            start=plan.start[kept],
-            draws=draws,
-            gather=self.windows.gather,
-            sgd=self._rule.sgd(self._round),
-        )
-        begun = time.perf_counter()
-        trained = self._workers.train(work)
-        self.worked_s += time.perf_counter() - begun
-        return trained
-
-    def _updates(self, plan: TrainingPlan, outcome: RoundOutcome, kept: Counts, trained: Trained) -> Updates:
-        """Return the answers that are models, and who is missing why."""
-        # One number tells whether all are finite; a model that is not must never reach an average.
-        is_finite = np.isfinite(trained.models.sum(axis=1, dtype=np.float64)) & np.isfinite(trained.loss)
-        good, clients = np.flatnonzero(is_finite), plan.clients[kept]
-        reasons = outcome.reasons
-        names: tuple[Reason, ...] = ("straggler", "offline")
-        missing = {name: plan.clients[reasons == name].tolist() for name in names}
-        return Updates(
-            clients=clients[good],
-            groups=plan.groups[kept][good],
-            models=trained.models if good.size == kept.size else trained.models[good],
-            n_samples=self._training.sizes[clients[good]],
-            loss=trained.loss[good],
-            square_loss=trained.square_loss[good],
-            missing={**missing, "failed": clients[~is_finite].tolist()},
-            duration_s=outcome.duration_s,
-            n_parameters=self.trainer.layout.parameter_size,
-            learning_rate=self._rule.rate.at(self._round),
-            start_loss=self._start_losses(plan, kept[good]) if plan.with_start_loss else None,
-        )
-
-    def _start_losses(self, plan: TrainingPlan, kept: Counts) -> Vector:
-        """Return how well the model that each participant started from served all of its samples."""
-        losses = np.empty(kept.size)
-        for start in np.unique(plan.start[kept]).tolist():
-            own = plan.start[kept] == start
-            rows, sizes = self._training.of(plan.clients[kept[own]])
-            losses[own] = segment_means(self._score(plan.models[start], rows)[0], sizes)
-        return losses
-
-    def _scored(self, models: Models, row: Counts, ranges: Ranges) -> ClientScores:
-        return scored_clients(
-            models, row, ranges=ranges, tested=np.flatnonzero((ranges.sizes > 0) & self.has_data()), score=self._score
-        )
-
-    def _score(self, model: Models, rows: Counts) -> tuple[npt.NDArray[np.float32], Mask]:
-        return self._workers.scores(model, rows, self.windows.gather)

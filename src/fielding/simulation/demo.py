@@ -1,5 +1,6 @@
-"""The demo: Fielding and one global model on digits whose clients move between places, over some seeds."""
+"""The demo: Fielding, parts of it and one global model on digits whose clients move between places, over some seeds."""
 
+import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,15 +14,19 @@ from fielding.engine.config import Config
 from fielding.engine.config_reader import config_from
 from fielding.errors import InputError
 from fielding.records.lock import locked_folder
-from fielding.records.manifest import check_manifest, write_json
+from fielding.records.manifest import difference, write_json
 from fielding.records.run_folder import MANIFEST, PAGE, SUMMARY
 from fielding.reporting.comparison import comparison
-from fielding.reporting.demo_page import Truth, demo_page
+from fielding.reporting.demo_page import demo_page
+from fielding.reporting.demo_rasters import Truth
 from fielding.simulation.experiment import Result, Start, run
 from fielding.simulation.sources import dealt_samples
 from fielding.traces.sliding import SlidingWindows
 
-METHODS = ("fielding", "global")
+METHODS = ("fielding", "moves", "static", "global")
+"""Each lacks something that the one before it has: grouping everyone anew, moving drifted clients, clusters."""
+FIRST_METHODS = ("fielding", "global")
+"""Of the first demos, whose manifests do not name their methods."""
 N_ROUNDS = 200
 SETTINGS: dict[str, Json] = {
     "preset": "paper",
@@ -30,7 +35,7 @@ SETTINGS: dict[str, Json] = {
     "model": {"name": "mlp", "hidden": 64},
     "training": {"participants": 20, "local_steps": 20, "batch_size": 20, "learning_rate": 0.05},
 }
-"""What both methods share; all other keys have the defaults of the preset. Not tuned, but for the window: with one of
+"""What all methods share; all other keys have the defaults of the preset. Not tuned, but for the window: with one of
 100 rounds clusters do not win, and docs/demo.md says so."""
 
 
@@ -133,20 +138,30 @@ def truth_of(config: Config) -> Truth:
 
 def _claim(out: Path, settings: Mapping[str, Json]) -> None:
     """Make a folder the demo's own, or raise: nothing of others, no other numbers and no other version are mixed in."""
-    manifest: dict[str, Json] = {"fielding": __version__, "demo": dict(settings)}
+    manifest: dict[str, Json] = {"methods": list(METHODS), "demo": dict(settings), "fielding": __version__}
     if (out / MANIFEST).exists():
-        try:
-            check_manifest(out / MANIFEST, manifest, what="demo")
-        except InputError:
-            raise InputError(
-                f"{out} holds something else than this demo in this version; name another folder with --out"
-            ) from None
+        if problem := _mismatch(out / MANIFEST, manifest):
+            raise InputError(f"{out} holds {problem}; name another folder with --out")
         return
     ours = [SUMMARY, PAGE, *(path.name for method in METHODS for path in out.glob(f"{method}-*"))]
     foreign = [name for name in ours if (out / name).exists()]
     if foreign:
         raise InputError(f"{out} holds a {foreign[0]} that no demo wrote; name another folder with --out")
     write_json(out / MANIFEST, manifest)
+
+
+def _mismatch(path: Path, manifest: Mapping[str, Json]) -> str:
+    """Return what the folder of a manifest holds instead of this demo; nothing if it is this one."""
+    try:
+        stored = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        stored = None
+    if not isinstance(stored, dict) or not isinstance(stored.get("demo"), dict):
+        return "something else than this demo"
+    whole: dict[str, Json] = {"methods": list(FIRST_METHODS), **stored}
+    return next(
+        (f"another demo ({words})" for key in manifest if (words := difference(whole.get(key), manifest[key], key))), ""
+    )
 
 
 def _run_one(out: Path, config: Config, watch: Callable[[Progress], bool]) -> Result:

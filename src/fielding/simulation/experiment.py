@@ -13,7 +13,7 @@ import numpy.typing as npt
 from fielding._typing import ClientId, Json, Models
 from fielding.engine.config import Config
 from fielding.engine.config_reader import config_from, config_table, config_text, read_config
-from fielding.engine.round import Federation
+from fielding.engine.round import Driver, Federation
 from fielding.engine.runner import Rules, Runner, Watch
 from fielding.errors import InputError, echo, unknown_name
 from fielding.methods.method import Method
@@ -224,17 +224,25 @@ def recorded_path(out: Path) -> TrainingPath | None:
         return None
 
 
-def _runner(simulation: Simulation, method: Method, folder: RunFolder, *, resume: bool) -> Runner:
-    """Return a runner at the start of a run, or where an earlier one was stopped."""
+def federation_of(simulation: Simulation, method: Method, clients: Driver) -> Federation:
+    """Return the parts that a round puts to work; the clients may be others than the simulation's own."""
     config = simulation.config
-    federation = Federation(
-        clients=simulation.clients,
+    return Federation(
+        clients=clients,
         method=method,
         evaluate_every=config.evaluation.every,
         n_rounds=config.rounds,
         stop_at_time_s=config.stop_at_time_s,
         is_delayed=config.coordinator.reports == "with-training",
+        selection=simulation.parts.selection,
+        n_train_samples=config.training.local_steps * config.training.batch_size,
     )
+
+
+def _runner(simulation: Simulation, method: Method, folder: RunFolder, *, resume: bool) -> Runner:
+    """Return a runner at the start of a run, or where an earlier one was stopped."""
+    config = simulation.config
+    federation = federation_of(simulation, method, simulation.clients)
     rules = Rules(
         n_rounds=config.rounds,
         gap=config.trace.gap,

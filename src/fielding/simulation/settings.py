@@ -20,6 +20,12 @@ class LocalRule:
         Learning rate by round.
     momentum, weight_decay, prox
         As in :class:`~fielding.training.trainer.Sgd`.
+    moon, moon_temperature
+        MOON: weight of the contrastive part of the loss, 0 for none, and its temperature; see
+        :class:`~fielding.training.trainer.Contrast`.
+    rehearsal
+        CDA-FedAvg: whether clients watch for drift, and train on samples from before it, too; see
+        :class:`~fielding.simulation.rehearsal.Rehearsal`.
     """
 
     n_steps: int
@@ -28,6 +34,9 @@ class LocalRule:
     momentum: float = 0.0
     weight_decay: float = 0.0
     prox: float = 0.0
+    moon: float = 0.0
+    moon_temperature: float = 0.5
+    rehearsal: bool = False
 
     def sgd(self, round_index: int) -> Sgd:
         """Return the rule of a step in a round."""

@@ -21,6 +21,7 @@ from fielding.traces.natural import n_rounds, natural_schedule, needed_intervals
 from fielding.traces.pool import Pool
 from fielding.traces.scenarios import SCENARIOS, DealRequest, scenario_named
 from fielding.traces.schedule import Schedule
+from fielding.traces.shared import with_shared
 from fielding.traces.standardizing import scale_note, standardized
 from fielding.traces.trace import Trace
 
@@ -83,6 +84,7 @@ def dealt_samples(
     if isinstance(opened, Trace) and section.scenario in (None, NATURAL):
         check_no_options(section)
         dealt = _natural(_narrowed(opened, section) if source is not None else opened, plan, rounds)
+        dealt = _with_shared(dealt, section, seed)
         return replace(dealt, pool=_standardized(dealt)) if section.standardize else _noted(dealt)
     n_intervals = needed_intervals(rounds, plan)
     dealt = _scenario(opened, section, plan, n_intervals, seed=seed)
@@ -261,4 +263,14 @@ def _scenario(source: Source, section: TraceSection, plan: WindowPlan, n_interva
         samples_per_interval=section.samples,
     )
     scenario = scenario_named(section.scenario or DEFAULT_SCENARIO, section.options)
-    return Dealt(pool=source, schedule=scenario.deal(source, request, seed=seed), plan=plan)
+    dealt = Dealt(pool=source, schedule=scenario.deal(source, request, seed=seed), plan=plan)
+    return _with_shared(dealt, section, seed)
+
+
+def _with_shared(dealt: Dealt, section: TraceSection, seed: int) -> Dealt:
+    """Give every client the samples that all of them share, if any."""
+    try:
+        schedule = with_shared(dealt.schedule, dealt.pool, section.shared, n_visible=dealt.plan.n_visible, seed=seed)
+    except OptionError as error:
+        raise OptionError(f"trace: {error}") from None
+    return replace(dealt, schedule=schedule)

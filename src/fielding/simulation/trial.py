@@ -5,20 +5,20 @@ import numpy as np
 from fielding.errors import FieldingError, OptionError
 from fielding.simulation.settings import LocalRule
 from fielding.traces.sliding import SlidingWindows
-from fielding.training.trainer import LocalWork, Trainer
+from fielding.training.trainer import Contrast, LocalWork, Trainer
 
 
 def try_step(trainer: Trainer, windows: SlidingWindows, rule: LocalRule) -> None:
     """Take one step with the samples of one client.
 
-    Only modules that are trained one by one are tried: the others are ours, and a step of theirs cannot fail.
+    Only modules that are trained one by one are tried, and models that MOON may not fit: a step of others cannot fail.
 
     Raises
     ------
     OptionError
         If the module fails, in one line.
     """
-    if trainer.path.name != "sequential":
+    if trainer.path.name != "sequential" and not rule.moon:
         return
     ranges = windows.training(0)
     rows, _ = ranges.of(np.flatnonzero(ranges.sizes)[:1])
@@ -28,6 +28,7 @@ def try_step(trainer: Trainer, windows: SlidingWindows, rule: LocalRule) -> None
         draws=np.resize(rows, (1, 1, rule.batch_size)),
         gather=windows.gather,
         sgd=rule.sgd(0),
+        contrast=_contrast(trainer, rule) if rule.moon else None,
     )
     try:
         trainer.train(work)
@@ -36,3 +37,13 @@ def try_step(trainer: Trainer, windows: SlidingWindows, rule: LocalRule) -> None
     except Exception as error:  # whatever the user's module does
         words = " ".join(f"{type(error).__name__}: {error}".split())
         raise OptionError(f"model: a step on training.batch_size = {rule.batch_size} samples fails: {words}") from error
+
+
+def _contrast(trainer: Trainer, rule: LocalRule) -> Contrast:
+    """Return the contrast of a client that has not trained before."""
+    return Contrast(
+        mu=rule.moon,
+        temperature=rule.moon_temperature,
+        previous=np.zeros((1, trainer.layout.size), dtype=np.float32),
+        has_previous=np.zeros(1, dtype=np.bool_),
+    )

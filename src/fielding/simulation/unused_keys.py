@@ -45,6 +45,8 @@ def _without_effect(section: TraceSection, source: Source | None) -> dict[str, t
         found[f"{what}, not read from a file"] = (*COLUMN_KEYS, "image_size")
     elif (path := Path(section.file)).suffix == ".npz" or section.features or section.text:
         found[f"{path.name} is taken for numbers, not for images"] = ("image_size",)
+    if not section.liars:
+        found["nobody lies, trace.liars is 0"] = ("lie", "spoil")
     is_pool = _is_pool(section, source)
     if is_pool:
         found["a pool knows no times, a scenario deals it"] = TIME_KEYS

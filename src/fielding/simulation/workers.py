@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
 from typing import TypeAlias, TypeVar
 
 import numpy as np
@@ -54,10 +53,7 @@ class Workers:
     def train(self, work: LocalWork) -> Trained:
         """Do the local steps of all participants, ``path.chunk`` of them per call."""
         chunk = self._trainer.path.chunk
-        pieces = [
-            replace(work, start=work.start[at : at + chunk], draws=work.draws[at : at + chunk])
-            for at in range(0, work.start.size, chunk)
-        ]
+        pieces = [work.part(slice(at, at + chunk)) for at in range(0, work.start.size, chunk)]
         if len(pieces) == 1:
             done = self._trainer.train(pieces[0])
             self.on_trained(work.start.size, work.start.size)

@@ -1,0 +1,140 @@
+"""The plug-ins that a config names, made with their options; a mistake is told with its section."""
+
+from inspect import signature
+
+from fielding._typing import Json
+from fielding.client.drift import DRIFT_TESTS, DriftTest, drift_test_named
+from fielding.coordinator.clustering import Clusterer
+from fielding.coordinator.policy import Policy, trigger_named
+from fielding.engine.config import Config, CoordinatorSection
+from fielding.engine.config_reader import config_keys, unknown_key
+from fielding.engine.factors import parse_factor
+from fielding.errors import OptionError
+from fielding.federation.aggregation import Aggregator, aggregator_named
+from fielding.federation.pace import Pace, pace_named
+from fielding.federation.selection import Selection, selector_named
+from fielding.methods import METHODS, MethodKind, Parts, kind_named
+from fielding.methods.kinds import check_options
+from fielding.simulation.lying import Lie, drawn_liars
+from fielding.simulation.spoiling import Spoiling
+from fielding.traces.schedule import Schedule
+
+PARTICIPANTS_PER_CLUSTER = 4
+"""Fewer would make a cluster's model the work of one or two clients (METHODS.md A7)."""
+
+
+def parts_of(config: Config, n_clients: int, policy: Policy) -> Parts:
+    """Return the plug-ins that work with any method."""
+    return Parts(
+        participants=config.training.participants,
+        selection=selection_of(config, n_clients, policy),
+        aggregator=aggregator_of(config),
+        pace=pace_of(config),
+        weighted=config.training.weighted,
+        strict_budget=config.training.strict_budget,
+        n_steps=config.training.local_steps,
+    )
+
+
+def lie_of(config: Config, *, is_histogram: bool) -> Lie | None:
+    """Return how some clients lie in their reports; None if all are honest."""
+    section = config.trace
+    try:
+        lie = Lie(kind=section.lie, share=section.liars, is_histogram=is_histogram)
+    except OptionError as error:
+        raise OptionError(f"trace: {error}") from None
+    return lie if section.liars else None
+
+
+def spoiling_of(config: Config, schedule: Schedule) -> Spoiling | None:
+    """Return what liars do to the models that they send; None if nothing."""
+    section = config.trace
+    try:
+        spoiling = Spoiling(
+            attackers=drawn_liars(schedule.client_ids, section.liars, seed=config.seed), kind=section.spoil
+        )
+    except OptionError as error:
+        raise OptionError(f"trace: {error}") from None
+    return spoiling if section.liars and section.spoil != "none" else None
+
+
+def kind_of(config: Config) -> MethodKind:
+    """Return what is known of the method of a config; an option that it does not have is named."""
+    section = config.method
+    kind = kind_named(section.name, METHODS)
+    try:
+        check_options(kind, section.options)
+    except OptionError as error:
+        raise OptionError(f"method: {error}") from None
+    return kind
+
+
+def selection_of(config: Config, n_clients: int, policy: Policy) -> Selection:
+    """Return who chooses participants."""
+    try:
+        selector = selector_named(config.selection.name, config.selection.options)
+    except OptionError as error:
+        raise OptionError(f"selection: {error}") from None
+    return Selection(selector, n_clients, metric=policy.metric, kind=policy.kind)
+
+
+def pace_of(config: Config) -> Pace:
+    """Return how fast participants train."""
+    try:
+        return pace_named(config.pace.name, config.pace.options, seed=config.seed)
+    except OptionError as error:
+        raise OptionError(f"pace: {error}") from None
+
+
+def aggregator_of(config: Config) -> Aggregator:
+    """Return how the models of participants become one."""
+    try:
+        return aggregator_named(config.aggregation.name, config.aggregation.options)
+    except OptionError as error:
+        raise OptionError(f"aggregation: {error}") from None
+
+
+def detector_of(section: CoordinatorSection) -> DriftTest:
+    """Return the drift test of a section; an option that it does not have is named with the nearest key."""
+    known = {name for family in DRIFT_TESTS.values() for name in signature(family).parameters}
+    for option in section.options:
+        if option not in known:
+            keys = [path for path, _, _ in config_keys() if path.startswith("coordinator.")]
+            raise unknown_key(f"coordinator.{option}", [*keys, *(f"coordinator.{name}" for name in known)])
+    try:
+        return drift_test_named(section.detector, section.options)  # type: ignore[arg-type]
+    except OptionError as error:
+        raise OptionError(f"coordinator: {error}") from None
+
+
+def policy_of(config: Config, *, is_histogram: bool) -> Policy:
+    """Return the rules of the coordinator; reports are histograms or other vectors."""
+    section = config.coordinator
+    options: dict[str, dict[str, Json]] = {
+        "center-shift": {"tau": _tau(section.tau), "reference": section.reference},
+        "pairwise": {"step": section.delta_step},
+    }
+    k_max = max(1, min(section.k_max, config.training.participants // PARTICIPANTS_PER_CLUSTER))
+    try:
+        return Policy(
+            kind="histogram" if is_histogram else "vector",
+            metric=section.metric,
+            trigger=trigger_named(section.trigger, options.get(section.trigger)),
+            clusterer=Clusterer(
+                partitioner=section.partitioner,
+                k_max=k_max,
+                hysteresis=section.hysteresis,
+                warm_start=section.warm_start,
+            ),
+            inherit=section.inherit,
+            seed=config.seed,
+        )
+    except OptionError as error:
+        raise OptionError(f"coordinator: {error}") from None
+
+
+def _tau(value: float | str) -> float:
+    try:
+        return parse_factor(value) if isinstance(value, str) else float(value)
+    except OptionError as error:
+        raise OptionError(f"coordinator.tau: {error}") from None

@@ -1,0 +1,68 @@
+from pathlib import Path
+
+import pytest
+
+from fielding.engine.config import Config
+from fielding.engine.config_reader import config_from
+from fielding.errors import InputError
+from fielding.records.run_folder import ROUNDS
+from fielding.simulation.sweep import Finished, sweep
+
+
+def config_of(seed: int, **method: str) -> Config:
+    return config_from(
+        {
+            "rounds": 3,
+            "seed": seed,
+            "trace": {"clients": 8, "gap": 2, "window": 4},
+            "training": {"participants": 4},
+            "method": {"name": "global", **method},
+        }
+    )
+
+
+def test_a_sweep_gives_a_summary_of_every_run_in_order(tmp_path: Path) -> None:
+    done: list[Finished] = []
+
+    found = sweep({"b": config_of(2), "a": config_of(1)}, tmp_path, on_done=done.append)
+
+    assert list(found) == ["b", "a"]
+    assert [one.name for one in done] == ["b", "a"]
+    assert all(one.summary is not None and one.summary["n_rounds"] == 3 for one in found.values())
+
+
+def test_what_is_whole_is_not_run_again(tmp_path: Path) -> None:
+    sweep({"a": config_of(1)}, tmp_path)
+    before = (tmp_path / "a" / ROUNDS).stat().st_mtime_ns
+
+    found = sweep({"a": config_of(1), "b": config_of(2)}, tmp_path)
+
+    assert (tmp_path / "a" / ROUNDS).stat().st_mtime_ns == before
+    assert found["a"].summary is not None
+    assert found["b"].summary is not None
+
+
+def test_two_processes_give_what_one_gives(tmp_path: Path) -> None:
+    configs = {str(seed): config_of(seed) for seed in (1, 2, 3)}
+
+    sweep(configs, tmp_path / "one")
+    sweep(configs, tmp_path / "two", n_jobs=2)
+
+    for name in configs:
+        rounds = [(tmp_path / folder / name / ROUNDS).read_bytes() for folder in ("one", "two")]
+        assert rounds[0] == rounds[1]
+
+
+def test_a_run_that_fails_is_named_and_does_not_stop_the_others(tmp_path: Path) -> None:
+    bad = config_from({"rounds": 3, "trace": {"file": str(tmp_path / "missing.npz")}})
+
+    found = sweep({"bad": bad, "good": config_of(1)}, tmp_path)
+
+    assert found["bad"].summary is None
+    assert "missing.npz" in str(found["bad"].error)
+    assert found["good"].summary is not None
+
+
+def test_no_run_at_a_time_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="at least 1"):
+        sweep({}, tmp_path, n_jobs=0)
