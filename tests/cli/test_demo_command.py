@@ -43,6 +43,8 @@ def test_the_same_command_goes_on_where_it_stopped_and_tells_the_result(stopped:
     assert "of the worst tenth of clients" in done.stdout
     assert "rounds until it stays above the global model's" in done.stdout
     assert "fielding - global: +" in done.stdout
+    assert "moves - global: +" in done.stdout
+    assert "static - global: -" in done.stdout
     assert f"page:    {folder / 'report.html'}" in done.stdout
     again = fielding("demo", "--out", folder, "--seeds", "1", "--json")
     assert json.loads(again.stdout) == json.loads((folder / "summary.json").read_text())

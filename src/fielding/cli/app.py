@@ -10,6 +10,7 @@ from fielding.cli.bench import bench_app
 from fielding.cli.console import complain, tell
 from fielding.cli.data import data_app
 from fielding.cli.demo import demo
+from fielding.cli.methods import methods
 from fielding.cli.replay import replay
 from fielding.cli.run import run
 from fielding.cli.show import show
@@ -28,6 +29,7 @@ app.command()(demo)
 app.command()(run)
 app.command()(replay)
 app.command()(show)
+app.command()(methods)
 app.add_typer(data_app, name="data")
 app.add_typer(bench_app, name="bench")
 

@@ -103,10 +103,11 @@ def _is_given(context: typer.Context, name: str) -> bool:
 def run_options(folder: Path) -> dict[str, Any]:
     """Return the rules that the coordinator of a run followed, as the options of this command."""
     from fielding.engine.config_reader import read_config
-    from fielding.simulation.assembly import Own, policy_of
+    from fielding.simulation.assembly import LABEL
+    from fielding.simulation.plugins import policy_of
 
     config = read_config(folder / CONFIG)
-    policy, section = policy_of(config, Own()), config.coordinator
+    policy, section = policy_of(config, is_histogram=config.coordinator.representation == LABEL), config.coordinator
     own = stored_manifest(folder).get("own")
     is_own = isinstance(own, dict) and own.get("represent") is True
     return {

@@ -1,0 +1,151 @@
+"""`fielding methods`: what methods there are, what they send, their options; and whether one of one's own is sound."""
+
+import sys
+from inspect import getdoc
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from fielding._typing import Json
+from fielding.cli.console import say, say_json, tell
+from fielding.cli.options import JsonOutput, Quiet
+from fielding.errors import OptionError
+from fielding.methods import METHODS, MethodKind, kind_named, method_options
+from fielding.methods.kinds import check_options
+
+HEARS = {
+    "nobody": "no reports",
+    "drifted": "reports of clients that drifted",
+    "flags": "that clients drifted, and no more",
+    "participants": "reports of this round's participants",
+}
+"""What a method hears, in words."""
+BY_OPTIONS = "as its options say"
+WIDTH = 160
+"""Characters of a line, where there is no terminal."""
+
+
+def methods(
+    name: Annotated[
+        str | None, typer.Argument(help="A method, or one of your own: my_module:MyMethod; all without it.")
+    ] = None,
+    check: Annotated[
+        bool, typer.Option("--check", help="Run the method on a small federation of difficult clients.")
+    ] = False,
+    changes: Annotated[
+        list[str] | None,
+        typer.Option("--set", metavar="OPTION=VALUE", help="With --check: an option of it; may be repeated."),
+    ] = None,
+    as_json: JsonOutput = False,
+    quiet: Quiet = False,
+) -> None:
+    """List the methods: what each does, what its clients send beside models, and its options with their defaults.
+
+    With --check, try a method in every way that all methods are tested: the same seed gives the same log, a stopped run
+    goes on where it was, clients that it did not ask are left alone, every byte is paid for, and difficult clients,
+    broken answers and no answers at all do no harm.
+    """
+    sys.path.insert(0, str(Path.cwd()))  # for methods of the user's own
+    if name is None:
+        if check or changes:
+            raise OptionError("--check and --set need the name of a method; for example fielding methods fielding")
+        _list_all(as_json=as_json)
+        return
+    if changes and not check:
+        raise OptionError("options given with --set need --check; in a run they stand in the config's [method]")
+    kind = kind_named(name, METHODS)
+    if check:
+        _try_out(name, kind, changes or (), quiet=quiet)
+    elif as_json:
+        say_json(_record(name, kind))
+    else:
+        _show(name, kind)
+
+
+def _list_all(*, as_json: bool) -> None:
+    if as_json:
+        say_json([_record(name, kind) for name, kind in METHODS.items()])
+        return
+    table = Table(header_style="bold", box=None, pad_edge=False)
+    for head in ("method", "what it does", "sends beside models", "options"):
+        table.add_column(head, overflow="fold")
+    for name, kind in METHODS.items():
+        options = ", ".join(f"{option} {_shown(value)}" for option, value in method_options(kind).items())
+        table.add_row(name, kind.summary, kind.sends, options or "-")
+    console = Console()
+    (console if console.is_terminal else Console(width=WIDTH)).print(table, markup=False)
+    say("fielding methods NAME tells more; in a config: [method] name = NAME, and the options beside it")
+
+
+def _record(name: str, kind: MethodKind) -> dict[str, Json]:
+    """Return everything that is known about a method."""
+    return {
+        "name": name,
+        "summary": kind.summary,
+        "sends": kind.sends,
+        "hears": BY_OPTIONS if callable(kind.hears) else kind.hears,
+        "options": method_options(kind),
+    }
+
+
+def _show(name: str, kind: MethodKind) -> None:
+    say(f"{name}: {kind.summary}")
+    say(f"sends beside models: {kind.sends}")
+    say(f"hears: {BY_OPTIONS if callable(kind.hears) else HEARS[kind.hears]}")
+    words, options = option_words(getdoc(kind.build) or ""), method_options(kind)
+    say("options:" if options else "options: none")
+    for option, value in options.items():
+        say(f"  {option} = {_shown(value)}{f'  {words[option]}' if option in words else ''}")
+
+
+def _shown(value: Json) -> str:
+    """Return a default as a config writes it.
+
+    Examples
+    --------
+    >>> [_shown(value) for value in (True, 0.001, "random", None)]
+    ['true', '0.001', 'random', 'none']
+    """
+    return str(value).lower() if value is None or isinstance(value, bool) else str(value)
+
+
+def option_words(docstring: str) -> dict[str, str]:
+    """Return what the parameters section of a docstring says of each parameter.
+
+    Parameters
+    ----------
+    docstring
+        Whose first line
+        may be anything.
+
+    Examples
+    --------
+    >>> option_words(getdoc(option_words))
+    {'docstring': 'Whose first line may be anything.'}
+    """
+    words: dict[str, str] = {}
+    names: list[str] = []
+    _, _, section = docstring.partition("Parameters\n----------\n")
+    for line in section.splitlines():
+        if line.startswith("---"):  # the next section has begun
+            break
+        if line and not line.startswith(" "):
+            names = [one.strip() for one in line.split(",")]
+        else:
+            words |= {one: f"{words.get(one, '')} {line.strip()}".strip() for one in names}
+    return words
+
+
+def _try_out(name: str, kind: MethodKind, changes: "list[str] | tuple[str, ...]", *, quiet: bool) -> None:
+    """Run all checks on a method; the first that it does not pass is an error."""
+    from fielding.engine.config_reader import changed
+    from fielding.simulation.conformance import check_method
+
+    options = changed({}, list(changes))
+    check_options(kind, options)
+    check_method(name, options, on_check=lambda passed: None if quiet else tell(f"{name} is {passed}"))
+    if not quiet:
+        say(f"{name} passed all checks")
