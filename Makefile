@@ -28,9 +28,10 @@ ifeq ($(shell test -x $(BIN)/python && echo yes),)
 endif
 
 ##@ Try it
+OUT ?= out/demo
 .PHONY: demo
-demo: $(CORE)  ## train Fielding and one global model on drifting digits: a table here and a page beside it
-	@$(BIN)/fielding demo --out out/demo </dev/null
+demo: $(CORE)  ## train four methods on drifting digits: a table here and a page beside it (OUT=out/demo)
+	@$(BIN)/fielding demo --out $(OUT) </dev/null
 
 .PHONY: figures
 figures: $(CORE)  ## draw intra-cluster heterogeneity over time on real traces (needs the data folder)
