@@ -1,52 +1,50 @@
-from pathlib import Path
+from typing import TYPE_CHECKING
 
-import numpy as np
 import pytest
 
-from fielding.reporting.demo_figures import accuracy_over_time, read_curves
-from fielding.reporting.demo_page import Truth, rasters
-from tests.reporting.run_logs import evaluated, round_line, write_run
+from fielding.reporting.comparison import comparison
+from fielding.reporting.demo_page import clustered, demo_table, difference_lines
+from tests.reporting.run_logs import evaluated, round_line
+
+if TYPE_CHECKING:
+    from fielding._typing import Json
 
 
-def test_clusters_are_drawn_beside_the_places_row_by_row(tmp_path: Path) -> None:
-    truth = Truth(rounds=[0, 10], client_ids=["ann", "bob", "cid"], places=np.array([[1, 0, 0], [1, 0, 1]], np.int32))
-    folder = write_run(
-        tmp_path,
-        [round_line(0)],
-        memberships=[
-            {"round": 0, "changed": [["ann", 5], ["bob", 8], ["cid", 8]]},
-            {"round": 12, "changed": [["cid", 5]]},
-        ],
-    )
-
-    clusters, places = rasters(folder, truth)
-
-    # Bob stays in place 0, cid leaves it late, ann always was in place 1.
-    assert places.cells.tolist() == [[0, 0], [0, 1], [1, 1]]
-    assert clusters.cells.tolist() == [[0, 0], [0, 1], [1, 1]]
-    assert places.edges.tolist() == [0.0, 10.0, 22.0]
-    assert clusters.edges.tolist() == [0.0, 12.0, 22.0]
+def run_of(accuracy: float, *, n_clusters: int, ari: float, n_reports: int = 0) -> list[dict[str, "Json"]]:
+    found = evaluated(accuracy) | {"ari": ari}
+    return [round_line(at, **(found | {"n_clusters": n_clusters, "n_reports": n_reports})) for at in range(2)]
 
 
-def test_a_cluster_without_a_place_of_its_own_has_a_name_of_its_own(tmp_path: Path) -> None:
-    truth = Truth(rounds=[0], client_ids=[0, 1, 2], places=np.zeros((1, 3), dtype=np.int32))
-    folder = write_run(tmp_path, [round_line(0)], memberships=[{"round": 0, "changed": [[0, 4], [1, 4], [2, 6]]}])
-
-    clusters, _ = rasters(folder, truth)
-
-    assert clusters.cells.tolist() == [[0], [0], [1]]
-    assert list(clusters.names) == ["place 1 and its cluster", "another cluster (1)"]
-
-
-def test_runs_of_different_speed_are_compared_while_both_last(tmp_path: Path) -> None:
-    fast = [round_line(at, **(evaluated(at / 10) | {"time_s": 60.0 * (at + 1)})) for at in range(5)]
-    slow = [round_line(at, **(evaluated(at / 10) | {"time_s": 120.0 * (at + 1)})) for at in range(5)]
-    curves = {
-        "fast": read_curves([write_run(tmp_path / "fast", fast)]),
-        "slow": read_curves([write_run(tmp_path / "slow", slow)]),
+@pytest.fixture
+def summary() -> dict[str, "Json"]:
+    """Return a comparison of more methods than two on two seeds."""
+    runs = {
+        "several": [run_of(0.75, n_clusters=2, ari=1.0), run_of(0.75, n_clusters=3, ari=0.5)],
+        "one-cluster": [run_of(one, n_clusters=1, ari=0.0, n_reports=4) for one in (0.25, 0.5)],
+        "alone": [run_of(one, n_clusters=1, ari=0.0) for one in (0.5, 0.25)],
+        "global": [run_of(0.5, n_clusters=1, ari=0.0), run_of(0.5, n_clusters=1, ari=0.0)],
     }
+    return comparison(runs, [1, 2])
 
-    first, second = accuracy_over_time(curves).data
 
-    assert (first.x[0], first.x[-1]) == (2.0, 5.0)
-    assert (first.y[-1], second.y[-1]) == pytest.approx((0.4, 0.15))
+def test_a_method_is_clustered_if_it_has_several_clusters_or_hears_reports(summary: dict[str, "Json"]) -> None:
+    assert clustered(summary) == ["several", "one-cluster"]
+
+
+def test_the_table_has_a_column_for_each_method(summary: dict[str, "Json"]) -> None:
+    table = {row[0]: row[1:] for row in demo_table(summary)}
+
+    assert table[""] == ["several", "one-cluster", "alone", "global"]
+    # Two seeds: half of a 95 % interval is 12.706 times half of the difference.
+    assert table["worst tenth minus that of global"] == ["+0.250 ± 0.000", "-0.125 ± 1.588", "-0.125 ± 1.588", "-"]
+    assert table["agreement with places (ARI)"] == ["0.75 ± 3.18", "0.00 ± 0.00", "-", "-"]
+    assert {len(row) for row in demo_table(summary)} == {5}
+
+
+def test_each_method_is_held_against_the_global_model_in_a_line(summary: dict[str, "Json"]) -> None:
+    first, second, third = difference_lines(summary)
+
+    assert first.startswith("several - global: +0.2500 in final accuracy, 95 % interval")
+    assert first.endswith("better")
+    assert second.startswith("one-cluster - global: -0.1250")
+    assert third.endswith("no clear difference")

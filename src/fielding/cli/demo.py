@@ -1,4 +1,4 @@
-"""`fielding demo`: Fielding and one global model on digits whose clients move between places."""
+"""`fielding demo`: Fielding, parts of it and one global model on digits whose clients move between places."""
 
 import shlex
 from collections.abc import Callable
@@ -21,13 +21,15 @@ def demo(
     as_json: JsonOutput = False,
     quiet: Quiet = False,
 ) -> None:
-    """Train Fielding and one global model on drifting digits, and show whether the clusters pay off.
+    """Train Fielding, parts of it and one global model on drifting digits, and show whether the clusters pay off.
 
     100 clients live in four places, each with its own mix of digits and its own look (turned by 90 degrees); every 20
-    rounds three in ten move. Writes a run folder per method and seed, summary.json and report.html. After Ctrl-C, the
-    same command goes on where it stopped.
+    rounds three in ten move. Compared are fielding, moves (which never groups everyone anew), static (the clusters of
+    the start) and global (one model). Writes a run folder per method and seed, summary.json and report.html. After
+    Ctrl-C, the same command goes on where it stopped.
     """
-    from fielding.reporting.comparison import comparison_table, difference_words, target_words
+    from fielding.reporting.comparison import target_words
+    from fielding.reporting.demo_page import demo_table, difference_lines
     from fielding.simulation.demo import METHODS, N_ROUNDS, run_demo
 
     again = ["fielding", "demo", "--out", str(out), "--seeds", str(seeds)]
@@ -47,9 +49,10 @@ def demo(
         say_json(summary)
     elif not quiet:
         title = f"Clients that move between places: means over {seeds} seeds with 95 % intervals"
-        say_table(title, comparison_table(summary))
+        say_table(title, demo_table(summary))
         say(target_words(summary))
-        say(difference_words(summary, METHODS[0]))
+        for line in difference_lines(summary):
+            say(line)
         say(f"results: {out}")
         say(f"page:    {out / 'report.html'}")
 

@@ -1,6 +1,6 @@
 """The figures of the demo: curves that are means over seeds, with their intervals."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -52,7 +52,7 @@ def read_curves(folders: Sequence[Path]) -> Curves:
 
 def accuracy_over_rounds(curves: Mapping[str, Curves], events: Sequence[float]) -> Any:
     """Return the mean accuracy of each method with its interval; marks where clients move."""
-    lines = [_mean_line(name, one.rounds, one.accuracy, at) for at, (name, one) in enumerate(curves.items())]
+    lines = _mean_lines({name: (one.rounds, one.accuracy) for name, one in curves.items()})
     figure = lines_figure(lines, x_title="round", y_title="accuracy", from_zero=False)
     return marked(_without_start(figure, lines), events, color=ARRIVAL_COLOR)
 
@@ -63,25 +63,50 @@ def accuracy_over_time(curves: Mapping[str, Curves]) -> Any:
     last = min(float(one.seconds[:, -1].min()) for one in curves.values())
     times = np.linspace(first, max(first, last), N_TIMES)
     unit = time_unit(last)
-    lines = []
-    for at, (name, one) in enumerate(curves.items()):
-        pairs = zip(one.seconds, one.accuracy, strict=True)
-        there = np.stack([np.interp(times, seconds, accuracy) for seconds, accuracy in pairs])
-        lines.append(_mean_line(name, np.asarray(times / SECONDS[unit]), there, at))
+    there = {
+        name: np.stack([np.interp(times, *run) for run in zip(one.seconds, one.accuracy, strict=True)])
+        for name, one in curves.items()
+    }
+    lines = _mean_lines({name: (times / SECONDS[unit], values) for name, values in there.items()})
     figure = lines_figure(lines, x_title=f"simulated {unit}", y_title="accuracy", from_zero=False)
     return _without_start(figure, lines)
 
 
-def agreement(curves: Mapping[str, Curves]) -> Any:
-    """Return how well clusters agree with the truth, mean over seeds."""
-    lines = [_mean_line(name, one.rounds, one.ari, at) for at, (name, one) in enumerate(curves.items())]
-    return lines_figure(lines, x_title="round", y_title="adjusted Rand index")
+def agreement(curves: Mapping[str, Curves], clustered: Collection[str]) -> Any:
+    """Return how well the clusters of those that have some agree with the truth; colors are those of all methods."""
+    lines = _mean_lines({name: (one.rounds, one.ari) for name, one in curves.items()})
+    shown = [line for line in lines if line.name in clustered]
+    return lines_figure(shown, x_title="round", y_title="adjusted Rand index")
 
 
-def _mean_line(name: str, x: Vector, values: Matrix, style: int) -> Line:
-    mean, half_width = t_interval(values)
-    band = None if np.isnan(half_width).any() else (mean - half_width, mean + half_width)
-    return Line(name=name, x=x, y=mean, style=style, is_main=style == 0, band=band)
+def same_curves(curves: Mapping[str, Curves]) -> list[list[str]]:
+    """Return the methods that gave the same accuracy in every evaluation on every seed, in groups of two or more.
+
+    Examples
+    --------
+    >>> def curve(accuracy):
+    ...     row = np.array([accuracy])
+    ...     return Curves(rounds=np.arange(2.0), seconds=row, accuracy=row, ari=row)
+    >>> same_curves({"a": curve([0.5, 0.7]), "b": curve([0.5, 0.6]), "c": curve([0.5, 0.7])})
+    [['a', 'c']]
+    """
+    groups: dict[bytes, list[str]] = {}
+    for name, one in curves.items():
+        groups.setdefault(one.accuracy.tobytes(), []).append(name)
+    return [names for names in groups.values() if len(names) > 1]
+
+
+def _mean_lines(points: Mapping[str, tuple[Vector, Matrix]]) -> list[Line]:
+    """Return a curve for each method; one that lies upon another has no band, whose colors would only mix."""
+    lines: list[Line] = []
+    drawn: set[bytes] = set()
+    for at, (name, (x, values)) in enumerate(points.items()):
+        mean, half_width = t_interval(values)
+        is_bare = values.tobytes() in drawn or np.isnan(half_width).any()
+        band = None if is_bare else (mean - half_width, mean + half_width)
+        lines.append(Line(name=name, x=x, y=mean, style=at, is_main=at == 0, band=band))
+        drawn.add(values.tobytes())
+    return lines
 
 
 def _without_start(figure: Any, lines: Sequence[Line]) -> Any:
