@@ -56,6 +56,7 @@ ROWS: dict[str, Row] = {
     "always": Row(settings=_method("always"), knobs=_K_MAX),
     "selected": Row(settings=_method("selected"), like="fielding"),
     "fielding": Row(settings=_method("fielding"), knobs=_TAU),
+    "fielding, tau 1/3": Row(settings=_method("fielding")),
     "fielding+": Row(
         settings={**_method("fielding"), "coordinator": {"metric": "hellinger", "detector": "chi2"}}, like="fielding"
     ),

@@ -4,14 +4,14 @@ import numpy as np
 import pytest
 
 from fielding._typing import Membership, Models
-from fielding.client.report import NO_REPORTS, ReportBatch
+from fielding.client.report import ReportBatch
 from fielding.engine.round import Done, Federation, run_round, serving, timing_record
 from tests.engine.stages import ROUND_S, NotingMethod, noting_federation
 
 
 def rounds_of(federation: Federation, n_rounds: int) -> list[Done]:
     """Return what happens in the first rounds."""
-    waiting: ReportBatch = NO_REPORTS
+    waiting: ReportBatch | None = None
     done: list[Done] = []
     for at in range(n_rounds):
         done.append(run_round(federation, at, waiting))
@@ -19,8 +19,8 @@ def rounds_of(federation: Federation, n_rounds: int) -> list[Done]:
     return done
 
 
-def names(reports: ReportBatch) -> list[str]:
-    return [str(name) for name in reports.client_ids]
+def names(reports: ReportBatch | None) -> list[str]:
+    return [] if reports is None else [str(name) for name in reports.client_ids]
 
 
 def test_the_stages_come_in_their_order() -> None:
@@ -52,6 +52,17 @@ def test_reports_with_training_act_a_round_later_but_those_of_the_start_at_once(
     assert [names(one.waiting) for one in done] == [[], ["1"], ["2"], ["3"]]
     charged = [note for note in notes if note.startswith("charge")]
     assert charged == ["charge 0", "charge 1", "charge 2", "charge 3"], "reports are paid when they are sent"
+
+
+def test_whoever_reports_first_is_heard_at_once_also_if_that_is_late() -> None:
+    federation = noting_federation([], is_delayed=True)
+
+    early = run_round(federation, 0, None)
+    late = run_round(federation, 1, None)
+
+    assert names(early.reports) == ["0"]
+    assert early.waiting is not None
+    assert names(late.reports) == ["1"]
 
 
 @pytest.mark.parametrize(

@@ -229,7 +229,7 @@ def test_merging_is_paid_by_whoever_holds_data_of_the_models(monkeypatch: pytest
     monkeypatch.setattr(clients, "accuracies", accuracies)
     (done,) = run_rounds(clients, method, [4 * GAP])
 
-    # The test asks 6 clients about 4 models; then each is sent them again and answers for every model that owns its data.
+    # The test asks 6 clients about 4 models; then each is sent them again, and answers for every owner of its data.
     n_holders = sum(np.unique(owners[1][:, client]).size for client in range(N_CLIENTS))
     assert len(owners) == 2
     assert n_holders >= 6 + 3

@@ -16,6 +16,7 @@ from fielding.federation.clients import TrainingPlan, Updates
 from fielding.federation.ledger import CATEGORIES
 from fielding.methods.flexcfl import Anchor, FlexCFL, Newcomers, flexcfl_detector, pulled_together
 from fielding.methods.global_model import GlobalModel
+from fielding.methods.kinds import heard
 from fielding.methods.registry import METHODS
 from fielding.simulation.assembly import Own
 from fielding.simulation.clients import SimulatedClients
@@ -114,7 +115,8 @@ def test_a_run_listens_with_the_detector_that_its_options_name() -> None:
         result = run(table(method={"name": "flexcfl", "k": 2, "pretrain_steps": 3, "detector": name}))
         shares[name] = sum(int(str(row["n_reports"])) for row in result.rounds)
 
-    assert METHODS["flexcfl"].hears == "flags"
+    assert heard(METHODS["flexcfl"], {}, 12) == "flags"
+    assert heard(METHODS["flexcfl"], {"cold_start": False}, 12) == "nobody"
     assert shares["original"] != shares["corrected"]
 
 

@@ -42,6 +42,15 @@ def test_what_is_whole_is_not_run_again(tmp_path: Path) -> None:
     assert found["b"].summary is not None
 
 
+def test_a_run_of_another_config_is_not_taken_for_this_one(tmp_path: Path) -> None:
+    sweep({"a": config_of(1)}, tmp_path)
+
+    found = sweep({"a": config_of(2)}, tmp_path)
+
+    assert found["a"].summary is None
+    assert "holds another run (seed" in str(found["a"].error)
+
+
 def test_two_processes_give_what_one_gives(tmp_path: Path) -> None:
     configs = {str(seed): config_of(seed) for seed in (1, 2, 3)}
 

@@ -20,6 +20,7 @@ HEARS = {
     "nobody": "no reports",
     "drifted": "reports of clients that drifted",
     "flags": "that clients drifted, and no more",
+    "first": "the first report of each client, and no other",
     "participants": "reports of this round's participants",
 }
 """What a method hears, in words."""

@@ -52,11 +52,14 @@ class ReportBatch:
         One row per client, shape ``(n_clients, n_features)``; a row of zeros says that the client went silent.
     label_version
         As in :class:`ClientReport`.
+    n_samples
+        How many samples each representation sums up, where clients say so.
     """
 
     client_ids: Sequence[ClientId]
     representations: Floats
     label_version: int | None = None
+    n_samples: Counts | None = None
 
 
 def row_chunks(n_rows: int, size: int = CHUNK) -> Iterator[slice]:

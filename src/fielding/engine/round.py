@@ -132,7 +132,7 @@ class Done:
     reports
         Those that acted in this round.
     waiting
-        Those that will act in the next one.
+        Those that will act in the next one; None if nobody ever reported, or nothing is delayed.
     decision
         What the coordinator made of them; None if the method does not listen.
     plan, updates
@@ -145,7 +145,7 @@ class Done:
 
     round_index: int
     reports: ReportBatch
-    waiting: ReportBatch
+    waiting: ReportBatch | None
     decision: Decision | None
     plan: TrainingPlan
     updates: Updates
@@ -154,7 +154,7 @@ class Done:
     seconds: Mapping[str, float] = field(default_factory=dict)
 
 
-def run_round(federation: Federation, round_index: int, waiting: ReportBatch = NO_REPORTS) -> Done:
+def run_round(federation: Federation, round_index: int, waiting: ReportBatch | None = None) -> Done:
     """Advance a federation by one round.
 
     Parameters
@@ -164,13 +164,12 @@ def run_round(federation: Federation, round_index: int, waiting: ReportBatch = N
     round_index
         From 0, one after the other.
     waiting
-        Reports that were sent in the round before and act now.
+        Reports that were sent in the round before and act now, if reports are delayed; None if nobody ever reported.
     """
     clients, method, watch = federation.clients, federation.method, _StopWatch()
     sent = watch.timed("observe", lambda: clients.begin(round_index))  # 1-4: data arrive; who drifted says so
     clients.charge_reports()
-    # At the start there is nothing to wait for: without reports there would be no clusters.
-    acting, waiting = (waiting, sent) if federation.is_delayed and round_index else (sent, NO_REPORTS)
+    acting, waiting = _in_turn(sent, waiting) if federation.is_delayed else (sent, None)
     _hear(federation, acting)
     decision = watch.timed("adapt", lambda: _adapted(method, acting, clients))  # 5-8: move, re-cluster, warm-start
     plan = watch.timed("select", lambda: method.plan(clients))  # 9: who trains
@@ -196,12 +195,22 @@ def run_round(federation: Federation, round_index: int, waiting: ReportBatch = N
     )  # 13 is the runner's: what happened is written down
 
 
+def _in_turn(sent: ReportBatch, waiting: ReportBatch | None) -> tuple[ReportBatch, ReportBatch | None]:
+    """Return the reports that act now, and those that wait for the next round.
+
+    At the start there is nothing to wait for: without reports there would be no clusters.
+    """
+    if waiting is not None:
+        return waiting, sent
+    return sent, NO_REPORTS if len(sent.client_ids) else None
+
+
 def _hear(federation: Federation, reports: ReportBatch) -> None:
     """Let the selection hear what clients reported, if it wants to."""
     if federation.selection.looks_at_members and len(reports.client_ids):
         position = {client_id: at for at, client_id in enumerate(federation.clients.client_ids)}
         clients = np.array([position[client_id] for client_id in reports.client_ids], dtype=np.int64)
-        federation.selection.hear(clients, reports.representations)
+        federation.selection.hear(clients, reports.representations, n_samples=reports.n_samples)
 
 
 def _feedback(plan: TrainingPlan, updates: Updates, n_train_samples: int) -> Feedback:
@@ -220,6 +229,7 @@ def _feedback(plan: TrainingPlan, updates: Updates, n_train_samples: int) -> Fee
         stragglers=plan.clients[updates.late],
         straggler_clusters=cluster_of[updates.late],
         straggler_seconds=updates.seconds[updates.late],
+        failed=np.array(updates.missing.get("failed", []), dtype=np.int64),
     )
 
 

@@ -1,7 +1,7 @@
 """Round after round, written down, committed and resumable, until a rule says stop."""
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
@@ -73,7 +73,7 @@ class Runner:
         self.federation, self._folder, self._rules = federation, folder, rules
         self._layout, self._method_name = layout, method_name
         self._next_round = 0
-        self._waiting: ReportBatch = NO_REPORTS
+        self._waiting: ReportBatch | None = None
         self._before: Membership | None = None
         self._ids: tuple[int, ...] | None = None
         self._last_row: Mapping[str, Json] | None = None
@@ -101,7 +101,7 @@ class Runner:
             ledger=Ledger.restored(_under(LEDGER, checkpoint.arrays)),
             arrays=_under(DRIVER, checkpoint.arrays),
         )
-        self._waiting = sent if self.federation.is_delayed and checkpoint.round_index else NO_REPORTS
+        self._waiting = _waiting_after(rows, sent) if self.federation.is_delayed else None
         self._before, self._ids = stable_membership(self.federation.method), cluster_ids(self.federation.method)
         self._next_round, self._last_row = checkpoint.round_index + 1, rows[-1]
 
@@ -198,3 +198,11 @@ class Runner:
 def _under(prefix: str, arrays: Mapping[str, npt.NDArray[np.generic]]) -> dict[str, npt.NDArray[np.generic]]:
     """Return the arrays whose names begin with a prefix, without it."""
     return {name.removeprefix(prefix): array for name, array in arrays.items() if name.startswith(prefix)}
+
+
+def _waiting_after(rows: Sequence[Mapping[str, Json]], sent: ReportBatch) -> ReportBatch | None:
+    """Return the reports that wait after the last of some rounds, if they are delayed; None if nobody ever reported."""
+    first = next((at for at, row in enumerate(rows) if row["n_reports"]), None)
+    if first is None:
+        return None
+    return NO_REPORTS if first == len(rows) - 1 else sent

@@ -51,7 +51,9 @@ class ClusterModels:
         if not isinstance(self._pace, Steady):
             first = self._pace.memory(initial.size)
             # Beside the state of the pace: the interval of data in which a cluster trained last.
-            self._tempo = {name: state[np.newaxis] for name, state in first.items()} | {_INTERVAL: np.zeros((1, 1))}
+            self._tempo = {name: state[np.newaxis] for name, state in first.items()} | {
+                _INTERVAL: np.full((1, 1), -1.0)
+            }
 
     def mix(self, mixing: Matrix) -> None:
         """Start new clusters from shares of the old ones; what the server remembers is shared out alike (A18)."""
@@ -88,12 +90,13 @@ class ClusterModels:
 
     def _keep_pace(self, row: int, before: Models, updates: Updates) -> None:
         """Let the pace of a cluster follow what its round did; a restart begins with the first model of all."""
+        seen = float(self._tempo[_INTERVAL][row, 0])
         step = PaceStep(
             before=before,
             after=self.models[row],
             loss=float(updates.loss[updates.start == row].mean()),
-            # Data that arrived are a time step, whether or not the method hears of drift.
-            n_reports=int(updates.interval > self._tempo[_INTERVAL][row, 0]),
+            # Data that arrived are a time step, whether or not the method hears of drift; those of the start are none.
+            n_reports=int(updates.interval > seen >= 0.0),
             round_index=updates.round_index,
         )
         after = self._pace.observe(step, self._tempo_of(row)) | {_INTERVAL: np.array([float(updates.interval)])}

@@ -19,6 +19,7 @@ from fielding.methods.fedac_tuning import Change, better_grouping, cluster_cente
 from fielding.methods.low_rank import principal_directions, unit_rows
 from fielding.methods.method import MethodSetting, plan_by_cluster
 from fielding.methods.option_checks import number, whole
+from fielding.methods.probing import difference
 from fielding.methods.update_directions import products
 from fielding.rng import client_key, hashed, stream
 
@@ -115,7 +116,7 @@ class FedAC:
         starts, answers = _with_mean(self.models[:, : self._n_parameters]), updates.models[:, : self._n_parameters]
         rows, counts = np.unique(updates.start, return_counts=True)
         step = mean_model(answers) - mean_model(starts[rows], counts.astype(np.float64))
-        return np.asarray(answers - (starts[-1] + step))
+        return difference(answers, starts[-1] + step)
 
     def _refresh(self, apart: Models, clients: Counts) -> None:
         """Find the directions anew, and bring what is known of clients over to them as far as it can be."""

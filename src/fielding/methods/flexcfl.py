@@ -13,6 +13,7 @@ from fielding.errors import OptionError
 from fielding.federation.clients import Clients, TrainingPlan, Updates
 from fielding.federation.cluster_models import Arrays
 from fielding.federation.models import mean_model, mixed_models
+from fielding.methods.kinds import Hears
 from fielding.methods.method import MethodSetting, plan_by_cluster
 from fielding.methods.option_checks import flag, number, one_of, whole
 from fielding.methods.probing import changes, drawn, probe_plan
@@ -223,6 +224,11 @@ class FlexCFL:
 def flexcfl_detector(options: Mapping[str, Json]) -> DriftTest:
     """Return the drift test that the options of the method name."""
     return DETECTORS[one_of("method.detector", options.get("detector", "corrected"), DETECTORS)]
+
+
+def flexcfl_hears(options: Mapping[str, Json], n_clients: int) -> Hears:  # noqa: ARG001 - all methods are asked alike
+    """Return whose reports reach the method: who drifted says so, unless nobody would pre-train for it."""
+    return "flags" if options.get("cold_start", True) else "nobody"
 
 
 def pulled_together(models: Models, eta_g: float, n_parameters: int) -> Models:

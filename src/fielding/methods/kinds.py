@@ -11,9 +11,9 @@ from fielding.client.drift import DriftTest
 from fielding.errors import OptionError, unknown_name
 from fielding.methods.method import Method, MethodSetting
 
-Hears: TypeAlias = Literal["nobody", "drifted", "flags", "participants"]
+Hears: TypeAlias = Literal["nobody", "drifted", "flags", "first", "participants"]
 """Whose reports reach a method: nobody's; those of all clients that drifted; of the same no more than that they
-drifted; or those of this round's participants alone, after the round."""
+drifted; only the first of each client; or those of this round's participants alone, after the round."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

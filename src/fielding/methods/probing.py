@@ -68,7 +68,18 @@ def changes(updates: Updates, models: Models) -> Models:
         The models of the plan.
     """
     size = updates.n_parameters
+    return difference(updates.models[:, :size], models[updates.start, :size])
+
+
+def difference(ours: Models, theirs: Models) -> Models:
+    """Return ours minus theirs, all finite: two of opposite signs may lie further apart than float32 can say.
+
+    Examples
+    --------
+    >>> far = np.array([3e38], dtype=np.float32)
+    >>> bool(np.isfinite(difference(far, -far)).all())
+    True
+    """
     with np.errstate(over="ignore"):
-        moved = updates.models[:, :size] - models[updates.start, :size]
-    # Answers are finite, but two of opposite signs may lie further apart than float32 can say.
-    return np.clip(moved, -_MOST, _MOST, out=moved)
+        apart = ours - theirs
+    return np.clip(apart, -_MOST, _MOST, out=apart)

@@ -7,7 +7,7 @@ from fielding.methods.fedac import FedAC
 from fielding.methods.feddrift import feddrift, feddrift_eager, feddrift_hears
 from fielding.methods.fielding import Fielding
 from fielding.methods.flash import flash
-from fielding.methods.flexcfl import FlexCFL, flexcfl_detector
+from fielding.methods.flexcfl import FlexCFL, flexcfl_detector, flexcfl_hears
 from fielding.methods.global_model import GlobalModel
 from fielding.methods.ifca import Ifca, ifca_hears
 from fielding.methods.kinds import MethodKind
@@ -30,7 +30,7 @@ METHODS: dict[str, MethodKind] = {
     "static": MethodKind(
         summary="the clusters of the start stay as they are; who comes later joins the nearest, once",
         sends="a representation of the window, once",
-        hears="drifted",
+        hears="first",
         detector=lambda _options: Never(),
         build=static,
     ),
@@ -98,7 +98,7 @@ METHODS: dict[str, MethodKind] = {
     "flexcfl": MethodKind(
         summary="groups by the direction of a short pre-training; who drifted pre-trains and joins again (FlexCFL)",
         sends="that it drifted; the initial model down and a pre-trained one up, at the start and after drift",
-        hears="flags",
+        hears=flexcfl_hears,
         detector=flexcfl_detector,
         build=FlexCFL,
     ),

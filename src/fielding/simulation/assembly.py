@@ -127,7 +127,7 @@ def _assembled(config: Config, own: Own, n_workers: int, path: TrainingPath | No
     parts = parts_of(config, windows.n_clients, policy)
     # Whoever chooses by representations needs them, also where the method itself would do without.
     hears = heard(kind, config.method.options, windows.n_clients)
-    hears = "drifted" if parts.selection.needs_reports and hears in ("nobody", "flags") else hears
+    hears = "drifted" if parts.selection.needs_reports and hears in ("nobody", "flags", "first") else hears
     clients = SimulatedClients(
         windows,
         None if hears == "nobody" else observer_of(config, own, windows, drift_test),

@@ -215,7 +215,7 @@ class SimulatedClients:
         settled = settled_plan(plan, tasks, hardware=self._hardware, now_s=self.now_s)
         self._charge("probe" if plan.is_probe else "model", plan.clients, settled.outcome.spent(costs), seconds)
         # Without tasks no time would pass, and whoever is offline now would be so for ever.
-        self._clock.advance(settled.outcome.duration_s if plan.clients.size or plan.is_probe else IDLE_S)
+        self._clock.advance(settled.outcome.duration_s if (~refused).any() or plan.is_probe else IDLE_S)
         settled = replace(settled, start=self._local.chosen(plan, settled.kept, samples))
         at_hand = self._local.at_hand(settled, samples, self.round_index)
         trained = self._local.train(settled, at_hand, self.round_index)
@@ -267,6 +267,7 @@ class SimulatedClients:
         return ReportBatch(
             client_ids=[self.client_ids[client] for client in letters.clients.tolist()],
             representations=letters.representations,
+            n_samples=letters.n_samples,
         )
 
     def _probed(

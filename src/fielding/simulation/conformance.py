@@ -243,7 +243,7 @@ def _break_answers(simulation: Simulation) -> None:
         models = trained.models.copy()
         for at, client in enumerate(owner[work.draws[:, 0, 0]].tolist()):
             if client in BROKEN:
-                models[at, at % models.shape[1]] = BROKEN[client]
+                models[at] = BROKEN[client]  # all of it: some send only a share of their numbers
         return replace(trained, models=models)
 
     setattr(trainer, "train", broken)  # noqa: B010 - a type checker would not have it

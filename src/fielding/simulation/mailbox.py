@@ -28,12 +28,15 @@ class Letters:
         Who reports, shape ``(n_reports,)``.
     representations
         What they say, shape ``(n_reports, n_features)``; of flags 1 for a client with data and 0 for one without.
+    n_samples
+        How many samples each sums up.
     n_passes
         Forward passes that each report cost its client.
     """
 
     clients: Counts
     representations: npt.NDArray[np.float32]
+    n_samples: Counts
     n_passes: Counts
 
 
@@ -53,6 +56,7 @@ class Mailbox:
         self._unsent: Counts = NOTHING.clients
         self._pending = NOTHING
         self._sent: list[Counts] = []
+        self._heard: Counts = NOTHING.clients
 
     def opened(self, round_index: int, is_online: IsOnline) -> Letters:
         """Let clients look at what arrived, and return what is sent before the round."""
@@ -63,6 +67,10 @@ class Mailbox:
         online = is_online(reports.clients)
         self._unsent = reports.clients[~online]
         reports = _some(reports, online)
+        if self._hears == "first":  # clients know that nobody listens any more
+            is_new = ~np.isin(reports.clients, self._heard)
+            self._heard = np.union1d(self._heard, reports.clients)
+            return self._letters(_some(reports, is_new))
         if self._hears != "participants" or round_index == 0:
             return self._letters(reports)
         self._pending, self._unsent = reports, np.sort(np.concatenate([self._unsent, reports.clients]))
@@ -93,7 +101,12 @@ class Mailbox:
         representations = reports.representations
         if self._hears == "flags":
             representations = (reports.n_samples > 0).astype(np.float32)[:, np.newaxis]
-        return Letters(clients=reports.clients, representations=representations, n_passes=passes * reports.n_samples)
+        return Letters(
+            clients=reports.clients,
+            representations=representations,
+            n_samples=reports.n_samples,
+            n_passes=passes * reports.n_samples,
+        )
 
 
 def _some(reports: FleetReports, kept: Mask) -> FleetReports:

@@ -12,8 +12,9 @@ from fielding._typing import Json
 from fielding.engine.config import Config
 from fielding.engine.config_reader import config_from, config_table
 from fielding.errors import FieldingError, InputError
-from fielding.records.run_folder import SUMMARY
+from fielding.records.run_folder import SUMMARY, check_same_config
 from fielding.simulation.experiment import Start, run
+from fielding.simulation.provenance import FREE
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,12 +58,13 @@ def sweep(
 
     Returns
     -------
-    What became of each run, in the order given; a run that fails does not stop the others.
+    What became of each run, in the order given; a run that fails does not stop the others, nor does a folder that
+    holds a run of another config.
 
     Raises
     ------
     InputError
-        If ``n_jobs`` is less than 1, or a folder holds a run of another config.
+        If ``n_jobs`` is less than 1.
     """
     if n_jobs < 1:
         raise InputError(f"the number of runs at a time is {n_jobs}; give at least 1")
@@ -71,7 +73,7 @@ def sweep(
     todo = dict(tables)
     for name in tables:
         if (summary := _summary_of(out / name)) is not None:
-            found[name] = Finished(name=name, summary=summary)
+            found[name] = _checked(name, summary, tables[name], out)
             on_done(found[name])
             del todo[name]
     for one in _here(todo, out) if n_jobs == 1 else _elsewhere(todo, out, n_jobs):
@@ -115,6 +117,16 @@ def _run_one(name: str, table: Mapping[str, Json], out: Path, n_workers: int | N
     except FieldingError as error:
         return Finished(name=name, summary=None, error=str(error))
     return Finished(name=name, summary=result.summary)
+
+
+def _checked(name: str, summary: Mapping[str, Json], table: Mapping[str, Json], out: Path) -> Finished:
+    """Return a run that is whole, or that it is another one than was asked for."""
+    settled = {key: value for key, value in table.items() if key not in FREE}
+    try:
+        check_same_config(out / name, settled, resume=False)
+    except FieldingError as error:
+        return Finished(name=name, summary=None, error=str(error))
+    return Finished(name=name, summary=summary)
 
 
 def _summary_of(folder: Path) -> dict[str, Json] | None:

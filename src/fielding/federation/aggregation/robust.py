@@ -1,4 +1,4 @@
-"""Aggregators that a few lying participants cannot lead astray; all of them give every client the same weight."""
+"""Aggregators that a few lying participants cannot lead astray; every client weighs the same, whatever it claims."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -104,7 +104,7 @@ class NormClipping:
         factors = np.minimum(1.0, np.divide(bound, lengths, out=np.ones_like(lengths), where=lengths > 0.0))
         clipped = uploads.models.copy()
         clipped[:, part] = model[part] + factors[:, np.newaxis] * (uploads.models[:, part] - model[part])
-        return mean_model(clipped, uploads.weights), {"usual": np.full_like(memory["usual"], usual)}
+        return mean_model(clipped), {"usual": np.full_like(memory["usual"], usual)}
 
 
 def change_lengths(model: Models, uploads: Models) -> Vector:
@@ -138,7 +138,7 @@ class MultiKrum:
     ) -> tuple[Models, dict[str, Models]]:
         """Return the mean of the uploads that are kept."""
         kept = self._kept(uploads.models)
-        return mean_model(uploads.models[kept], None if uploads.weights is None else uploads.weights[kept]), {}
+        return mean_model(uploads.models[kept]), {}
 
     def _kept(self, models: Models) -> Counts:
         n_models = models.shape[0]

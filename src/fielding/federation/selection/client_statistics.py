@@ -22,6 +22,7 @@ def learn_clients(feedback: Feedback, memory: Memory) -> Vector:
     exploited = _means_by_cluster(feedback.clusters[was_tried], worth[was_tried], feedback.trained_clusters)
     _learn_answers(feedback, worth, memory)
     _learn_stragglers(feedback, worth, memory)
+    _learn_failures(feedback, memory)
     return np.nan_to_num(exploited)
 
 
@@ -56,6 +57,13 @@ def _learn_stragglers(feedback: Feedback, worth: Vector, memory: Memory) -> None
     utility[stragglers] = np.where(np.isnan(usual), utility[stragglers], usual)
     _learn_participation(stragglers, feedback, memory)
     longest(memory.clients["seconds"], late, feedback.straggler_seconds[is_late])
+
+
+def _learn_failures(feedback: Feedback, memory: Memory) -> None:
+    """Write down who sent no model: tried, and worth nothing; else it would be explored for ever."""
+    failed = np.setdiff1d(feedback.failed, np.concatenate([feedback.clients, feedback.stragglers]))
+    memory.clients["utility"][failed] = 0.0
+    _learn_participation(failed, feedback, memory)
 
 
 def _learn_participation(clients: Counts, feedback: Feedback, memory: Memory) -> None:

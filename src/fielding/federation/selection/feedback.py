@@ -32,6 +32,8 @@ class Feedback:
         How long each took in all, and how much of that was computing.
     stragglers, straggler_clusters, straggler_seconds
         Who was invited and too slow, for which cluster, and how long each took, shape ``(n_stragglers,)``.
+    failed
+        Whose answer was no model; of no use, but tried.
     """
 
     round_index: int
@@ -46,6 +48,7 @@ class Feedback:
     stragglers: Counts = field(default_factory=_nobody)
     straggler_clusters: Counts = field(default_factory=_nobody)
     straggler_seconds: Vector = field(default_factory=lambda: np.empty(0))
+    failed: Counts = field(default_factory=_nobody)
 
     def __post_init__(self) -> None:
         for name in ("clusters", "n_samples", "loss", "square_loss", "seconds", "compute_seconds"):

@@ -76,8 +76,10 @@ class PyramidFL:
         factor = known["steps_factor"]
         # Of stragglers only the whole time is known; their computing time is the one they had before.
         before = np.nan_to_num(known["compute_seconds"][late])
-        usual = feedback.compute_seconds / factor[answered]
-        answer_seconds = feedback.seconds - (feedback.compute_seconds - usual)
+        # A client does its jobs one after the other: what computing took, and what it took too long, adds up.
+        computed = np.bincount(answered, weights=feedback.compute_seconds, minlength=factor.size)[answered]
+        usual = computed / factor[answered]
+        answer_seconds = feedback.seconds - (computed - usual)
         late_seconds = np.maximum(0.0, feedback.straggler_seconds - before * (factor[late] - 1.0))
         self.oort.learn(feedback, memory)
         is_late = ~np.isin(late, answered)
