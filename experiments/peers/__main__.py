@@ -31,8 +31,11 @@ def main() -> None:
         return
     chosen = read_choice(ground)
     if options.command == "compare":
-        done = _swept(comparison_runs(ground, Path(options.out), chosen, seeds), out, options.jobs)
-        _tell(ground, markdown(table(list(rows_on(ground)), seeds, done, out)))
+        rows = [
+            name for name in rows_on(ground) if options.rows is None or name in ("global", *options.rows.split(";"))
+        ]
+        done = _swept(comparison_runs(ground, Path(options.out), chosen, seeds, rows), out, options.jobs)
+        _tell(ground, markdown(table(rows, seeds, done, out)))
     else:
         done = _swept(partner_runs(ground, Path(options.out), chosen, seeds), out, options.jobs)
         for method in ("global", "fielding"):
@@ -46,6 +49,7 @@ def _options() -> argparse.Namespace:
     parser.add_argument("command", choices=("tune", "compare", "partners"))
     parser.add_argument("ground", choices=tuple(GROUNDS))
     parser.add_argument("--out", default="runs/peers", help="folder for all runs (runs/peers)")
+    parser.add_argument("--rows", help="compare: only these rows beside global, separated by ;")
     parser.add_argument("--seeds", type=int, default=5, help="how many seeds, from 1 (5)")
     parser.add_argument("--jobs", type=int, default=2, help="runs at a time (2)")
     return parser.parse_args()

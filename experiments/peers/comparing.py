@@ -19,6 +19,8 @@ HEAD = (
     "final accuracy",
     "against global",
     "worst tenth",
+    "newest data",
+    "next interval",
     "hours to target",
     "dip",
     "MB down",
@@ -32,13 +34,16 @@ HEAD = (
 BASELINE = "global"
 
 
-def comparison_runs(ground: Ground, folder: Path, chosen: Chosen, seeds: Sequence[int]) -> dict[str, Config]:
-    """Return all runs of the comparison of methods, by the name of their folder."""
+def comparison_runs(
+    ground: Ground, folder: Path, chosen: Chosen, seeds: Sequence[int], rows: Sequence[str]
+) -> dict[str, Config]:
+    """Return the runs of some rows of the comparison of methods, by the name of their folder."""
     base = base_table(ground, folder, is_tuning=False)
     return {
         run_name(name, seed): config_from(merged(base, {"seed": seed}, settings_of(row, ground), chosen.of(name)))
         for seed in seeds
         for name, row in rows_on(ground).items()
+        if name in rows
     }
 
 
@@ -96,6 +101,8 @@ def _cells(runs: Sequence[Finished], targets: Sequence[float], out: Path) -> lis
         _percent(estimate(accuracies)),
         _percent(gain, sign="+"),
         _percent(estimate([_figure(one, "worst_decile") for one in runs])),
+        _mean(runs, "final_newest_accuracy", 0.01, 1),
+        _mean(runs, "final_prequential_accuracy", 0.01, 1),
         _hours([_time_to(out / one.name, target) for one, target in zip(runs, targets, strict=True)]),
         *(_mean(runs, name, unit, places) for name, unit, places in _FIGURES),
     ]

@@ -76,7 +76,7 @@ ROWS: dict[str, Row] = {
         knobs=_choices("method", "gamma_max", (0.1, 0.05, 0.2, 0.4)),
         in_large=_SAMPLED,
     ),
-    "flash": Row(settings=_method("flash"), knobs=_choices("method", "eta", (0.01, 0.003, 0.03, 0.1))),
+    "flash (server half)": Row(settings=_method("flash"), knobs=_choices("method", "eta", (0.01, 0.003, 0.03, 0.1))),
 }
 """The comparison of methods, by what a row is called."""
 

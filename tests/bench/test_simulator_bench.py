@@ -2,6 +2,7 @@ import json
 
 import pytest
 
+from fielding.bench.method_overhead import method_overhead
 from fielding.bench.whole_rounds import large_trace, whole_rounds
 from fielding.bench.workloads import WORKLOADS, Workload, workload_round, workload_windows
 from tests.cli.invoke import assert_one_line_error, fielding
@@ -57,6 +58,18 @@ def test_a_whole_round_takes_longer_than_its_training() -> None:
     assert isinstance(measured["whole_to_training"], float)
     assert isinstance(measured["whole_to_steps"], float)
     assert 1.0 < measured["whole_to_training"] < measured["whole_to_steps"]
+
+
+@pytest.mark.usefixtures("small")
+def test_rounds_of_methods_are_held_against_a_bare_round() -> None:
+    measured = method_overhead(n_rounds=3, methods=("global", "fielding"))
+
+    methods = measured["methods"]
+    assert isinstance(measured["bare_ms"], float)
+    assert isinstance(methods, dict)
+    for one in methods.values():
+        assert isinstance(one, dict)
+        assert one["to_bare"] == pytest.approx(float(str(one["round_ms"])) / measured["bare_ms"])
 
 
 def test_a_large_trace_is_set_up_and_advanced() -> None:

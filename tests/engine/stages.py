@@ -112,9 +112,9 @@ class NotingClients:
             clients=np.array([0]), n_test=np.array([100]), correct=np.array([right]), loss=np.array([1.0])
         )
 
-    def prequential_scores(self, models: Models, row: Counts) -> ClientScores | None:
-        self.notes.append("test ahead")
-        return None
+    def other_scores(self, models: Models, row: Counts) -> dict[str, ClientScores]:
+        self.notes.append("test elsewhere")
+        return {}
 
 
 class NotingMethod:

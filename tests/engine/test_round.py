@@ -28,7 +28,7 @@ def test_the_stages_come_in_their_order() -> None:
 
     rounds_of(noting_federation(notes, evaluate_every=2), 2)
 
-    stages = ["begin {0}", "charge {0}", "adapt {0}", "plan", "train", "learn", "test", "test ahead"]
+    stages = ["begin {0}", "charge {0}", "adapt {0}", "plan", "train", "learn", "test", "test elsewhere"]
     assert notes == [stage.format(at) for at in range(2) for stage in stages]
 
 

@@ -1,5 +1,6 @@
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from experiments.peers.comparing import HEAD, comparison_runs, markdown, partner_runs, run_name, table
@@ -35,7 +36,8 @@ def test_all_runs_on_a_ground_are_configs_in_folders_of_their_own(name: str, tmp
     seeds = [1, 2]
 
     assert len(candidates(ground, tmp_path)) == BUDGET * len(tuned_rows(ground))
-    assert len(comparison_runs(ground, tmp_path, Chosen(), seeds)) == 2 * len(rows_on(ground))
+    assert len(comparison_runs(ground, tmp_path, Chosen(), seeds, list(rows_on(ground)))) == 2 * len(rows_on(ground))
+    assert len(comparison_runs(ground, tmp_path, Chosen(), seeds, ["global"])) == 2
     assert len(partner_runs(ground, tmp_path, Chosen(), seeds)) == 2 * 2 * len(PARTNERS)
 
 
@@ -44,15 +46,18 @@ def test_a_ceiling_is_only_run_where_the_truth_is_known() -> None:
     assert "oracle" in rows_on(GROUNDS["fashion-places"])
 
 
-def test_a_pool_is_cut_in_two_and_no_sample_is_in_both_parts(data_folder: Path, tmp_path: Path) -> None:
-    import numpy as np
-
+def test_a_pool_is_cut_in_two_and_no_sample_is_in_both_parts(
+    data_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("FIELDING_DATA", str(data_folder))
     ground = GROUNDS["fashion-places"]
-    files = [base_table(ground, tmp_path, is_tuning=is_tuning)["trace"]["file"] for is_tuning in (True, False)]  # type: ignore[index, call-overload]
-    parts = [np.load(str(file), allow_pickle=False)["x"].astype(np.uint8) for file in files]
+    tables = [base_table(ground, tmp_path, is_tuning=is_tuning)["trace"] for is_tuning in (True, False)]
+    files = [np.load(str(table["file"]), allow_pickle=False) for table in tables if isinstance(table, dict)]
+    whole = np.load(data_folder / "fashion_mnist.npz", allow_pickle=False)["y"]
 
-    assert data_folder.exists()
-    assert [part.shape[0] for part in parts] == [20_000, 50_000]
+    assert [file["y"].size for file in files] == [20_000, 50_000]
+    together = np.bincount(files[0]["y"]) + np.bincount(files[1]["y"])
+    assert together.tolist() == np.bincount(whole).tolist()
 
 
 def test_large_federations_do_not_ask_everybody_and_small_ones_do() -> None:
@@ -98,6 +103,6 @@ def test_a_table_holds_every_row_against_the_global_model_and_names_failures(tmp
     head, fielding, broken = table(["fielding", "ifca"], [1, 2], done, tmp_path)
 
     assert tuple(head) == HEAD
-    assert fielding[:5] == ["fielding", "85.0 ± 63.5", "+10.0 ± 0.0", "42.5 ± 31.8", "1.0"]
+    assert fielding[:5] == ["fielding", "85.0 ± 63.5", "+10.0 ± 0.0", "42.5 ± 31.8", "-"]
     assert broken[:2] == ["ifca", "failed: no luck"]
     assert markdown([["a", "b"], ["1", "2"]]) == "| a | b |\n|---|---|\n| 1 | 2 |"

@@ -1,9 +1,15 @@
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import ClassVar
+
 import numpy as np
 import pytest
 
-from fielding.federation.aggregation import Aggregator, aggregator_named
+from fielding._typing import Floats, Matrix, Models
+from fielding.federation.aggregation import Aggregator, Uploads, aggregator_named
 from fielding.federation.clients import Updates
 from fielding.federation.cluster_models import ClusterModels
+from fielding.federation.pace import AdaptiveRate, Memory, Pace, PaceStep, pace_named
 
 INITIAL = np.array([1.0, 2.0, 3.0], dtype=np.float32)
 
@@ -73,3 +79,242 @@ def test_what_was_written_down_goes_on_alike(name: str) -> None:
         one.learn(updates_of([0], [[4.0, 4.0, 9.0]]))
 
     assert (models.models == again.models).all()
+
+
+# ---- what would not be finite ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", ["fedadam", "fedyogi", "fedadagrad", "norm-clipping", "flash"])
+def test_a_model_that_would_not_be_finite_stays_with_its_memory_and_the_others_learn(name: str) -> None:
+    models, control = (two_clusters(aggregator_named(name)) for _ in range(2))
+    both = updates_of([0, 1], [[3e38, -3e38, 3e38], [5.0, 5.0, 5.0]])
+    before = {one: rows.copy() for one, rows in models.arrays().items()}
+
+    for _ in range(3):  # the square of 3e38 is too large for float32
+        models.learn(both)
+        control.learn(updates_of([1], [[5.0, 5.0, 5.0]]))
+
+    assert all(np.isfinite(rows).all() for rows in models.arrays().values())
+    assert all((rows[1] == control.arrays()[one][1]).all() for one, rows in models.arrays().items())
+    if name in ("fedadam", "fedyogi", "fedadagrad"):
+        assert all((rows[0] == before[one][0]).all() for one, rows in models.arrays().items())
+
+
+@dataclass(frozen=True, slots=True)
+class Doubling:
+    """Takes twice the first upload, and remembers ten times that in its first number."""
+
+    memory: ClassVar[Mapping[str, float]] = {"ten": 0.0}
+    needs_start_loss: ClassVar[bool] = False
+
+    def combine(self, model: Models, uploads: Uploads, memory: Mapping[str, Models]) -> tuple[Models, dict[str, Models]]:
+        ten = memory["ten"].copy()
+        ten[0] = np.float32(20.0) * uploads.models[0, 0]
+        return np.float32(2.0) * uploads.models[0], {"ten": ten}
+
+
+def test_a_model_that_is_too_large_is_none_and_so_is_one_whose_memory_would_be() -> None:
+    models = ClusterModels(INITIAL, Doubling())
+    models.mix(np.ones((3, 1)))
+
+    models.learn(updates_of([0, 1, 2], [[3e38, 0.0, 0.0], [1e38, 0.0, 0.0], [1e37, 1.0, 1.0]]))
+
+    # Twice 3e38 is no float32; nor is twenty times 1e38, though twice it is.
+    assert models.models.tolist()[:2] == [[1.0, 2.0, 3.0]] * 2
+    assert models.models[2].tolist() == [np.float32(2e37), 2.0, 2.0]
+    assert models.arrays()["memory/ten"][:, 0].tolist() == [0.0, 0.0, np.float32(2e38)]
+
+
+# ---- pace ------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Halving:
+    """Halves the rate with every round of a cluster, notes what it is shown, and starts over after some rounds."""
+
+    restart_after: int = 100
+    shown: list[PaceStep] = field(default_factory=list)
+
+    def memory(self, n_numbers: int) -> dict[str, Floats]:
+        return {"rounds": np.zeros(1), "sum": np.zeros(n_numbers, dtype=np.float32)}
+
+    def factor(self, memory: Memory) -> float:
+        return float(0.5 ** memory["rounds"][0])
+
+    def restarts(self, memory: Memory) -> bool:
+        return float(memory["rounds"][0]) == self.restart_after
+
+    def observe(self, step: PaceStep, memory: Memory) -> dict[str, Floats]:
+        self.shown.append(step)
+        return {"rounds": memory["rounds"] + 1.0, "sum": memory["sum"] + step.after}
+
+
+def paced(pace: Pace, n_clusters: int = 2, aggregator: str = "mean") -> ClusterModels:
+    models = ClusterModels(INITIAL, aggregator_named(aggregator), pace=pace)
+    models.mix(np.ones((n_clusters, 1)))
+    return models
+
+
+def factors(models: ClusterModels, rows: list[int]) -> list[float]:
+    found = models.rate_factors(np.array(rows, dtype=np.int64))
+    assert found is not None
+    return found.tolist()
+
+
+def taught(models: ClusterModels, rows: list[int], *, value: float = 5.0, interval: int = 0) -> None:
+    models.learn(replace(updates_of(rows, [[value] * 3] * len(rows)), interval=interval))
+
+
+def test_without_a_pace_nobody_trains_at_another_rate_and_nothing_is_kept_for_it() -> None:
+    models = ClusterModels(INITIAL, aggregator_named("mean"))
+    taught(models, [0])
+
+    assert models.rate_factors(np.array([0, 0])) is None
+    assert models.arrays().keys() == {"models"}
+
+
+def test_every_cluster_has_its_own_pace() -> None:
+    models = paced(Halving(), n_clusters=3)
+
+    taught(models, [0, 2, 2])
+    taught(models, [2])
+
+    assert factors(models, [2, 0, 1, 2]) == [0.25, 0.5, 1.0, 0.25]
+
+
+def test_a_round_without_answers_moves_no_pace() -> None:
+    models = paced(Halving())
+
+    taught(models, [])
+
+    assert factors(models, [0, 1]) == [1.0, 1.0]
+
+
+def test_a_pace_is_shown_the_model_before_and_after_and_the_mean_loss_of_its_own_cluster() -> None:
+    pace = Halving()
+    models = paced(pace)
+    sent = updates_of([1, 0, 1], [[4.0] * 3, [9.0] * 3, [6.0] * 3])
+
+    models.learn(replace(sent, loss=np.array([1.0, 10.0, 3.0]), round_index=7))
+
+    zero, one = pace.shown
+    assert (zero.before.tolist(), zero.after.tolist(), zero.loss) == ([1.0, 2.0, 3.0], [9.0] * 3, 10.0)
+    assert (one.after.tolist(), one.loss, one.round_index) == ([5.0] * 3, 2.0, 7)
+
+
+def test_data_of_the_start_are_no_time_step_and_later_ones_are_once() -> None:
+    pace = Halving()
+    models = paced(pace, n_clusters=1)
+
+    for interval in (4, 4, 5, 5, 7):
+        taught(models, [0], interval=interval)
+
+    assert [step.n_reports for step in pace.shown] == [0, 0, 1, 0, 1]
+
+
+def test_a_cluster_that_waited_counts_what_came_meanwhile_as_one_step() -> None:
+    pace = Halving()
+    models = paced(pace)
+
+    for rows, interval in (([0, 1], 0), ([0], 1), ([0], 2), ([0, 1], 2)):
+        taught(models, rows, interval=interval)
+
+    # In order: both, 0, 0, then 0 (nothing new) and 1 (new since its last round).
+    assert [step.n_reports for step in pace.shown] == [0, 0, 1, 1, 0, 1]
+
+
+def test_the_first_round_of_an_adaptive_pace_is_no_time_step_even_if_windows_began_full() -> None:
+    models = paced(AdaptiveRate(), n_clusters=1)
+
+    taught(models, [0], interval=4)  # as with window = 5 gaps
+    assert models.arrays()["pace/time"].tolist() == [[1.0]]
+    taught(models, [0], value=6.0, interval=4)
+    assert models.arrays()["pace/time"].tolist() == [[1.0]]
+    taught(models, [0], value=7.0, interval=5)
+    assert models.arrays()["pace/time"].tolist() == [[2.0]]
+
+
+def test_a_restart_begins_with_the_first_model_of_all() -> None:
+    models = paced(Halving(restart_after=2))
+
+    taught(models, [0, 1])
+    assert models.models.tolist() == [[5.0] * 3] * 2
+    taught(models, [0])
+
+    assert models.models.tolist() == [[1.0, 2.0, 3.0], [5.0] * 3]
+
+
+def test_server_steps_know_the_rate_that_clients_trained_with() -> None:
+    seen: list[float] = []
+
+    class Noting:
+        memory: ClassVar[Mapping[str, float]] = {}
+        needs_start_loss = False
+
+        def combine(
+            self, model: Models, uploads: Uploads, memory: Mapping[str, Models]
+        ) -> tuple[Models, dict[str, Models]]:
+            seen.append(uploads.learning_rate)
+            return model, {}
+
+    models = ClusterModels(INITIAL, Noting(), pace=Halving())
+    for _ in range(3):
+        taught(models, [0])
+
+    assert seen == pytest.approx([0.1, 0.05, 0.025])
+
+
+def test_pace_follows_the_clusters_and_whoever_else_remembers_is_told() -> None:
+    models, told = paced(Halving()), []
+
+    def noted(mixing: Matrix) -> None:
+        told.append(mixing.tolist())
+
+    models.on_mix = noted
+    taught(models, [0], value=8.0)
+    taught(models, [0], value=8.0)
+    taught(models, [1], value=4.0)
+
+    models.mix(np.array([[0.25, 0.75], [1.0, 0.0], [0.5, 0.5]]))
+
+    # Numbers per weight mix; how many rounds there were is that of the largest share, of equals the first.
+    assert factors(models, [0, 1, 2]) == [0.5, 0.25, 0.25]
+    assert models.arrays()["pace/sum"][:, 0].tolist() == [7.0, 16.0, 10.0]
+    assert told == [[[0.25, 0.75], [1.0, 0.0], [0.5, 0.5]]]
+
+
+def test_what_a_cluster_has_seen_follows_it_too() -> None:
+    pace = Halving()
+    models = paced(pace)
+    taught(models, [0], interval=3)
+    models.mix(np.array([[1.0, 0.0], [1.0, 0.0], [0.0, 1.0]]))
+
+    taught(models, [0, 1, 2], interval=4)
+
+    assert [step.n_reports for step in pace.shown] == [0, 1, 1, 0], "the third never trained"
+
+
+@pytest.mark.parametrize("name", ["adaptive", "master-fl"])
+@pytest.mark.parametrize("aggregator", ["mean", "fedyogi"])
+def test_pace_that_was_written_down_goes_on_bit_for_bit(name: str, aggregator: str) -> None:
+    models, again = paced(pace_named(name), aggregator=aggregator), paced(pace_named(name), 1, aggregator)
+    rng = np.random.default_rng(0)
+    sent = [
+        replace(
+            updates_of([0, 1], rng.standard_normal((2, 3)).tolist()), interval=at // 2, round_index=at, loss=rng.random(2)
+        )
+        for at in range(8)
+    ]
+    for one in sent[:4]:
+        models.learn(one)
+    again.restore({one: rows.copy() for one, rows in models.arrays().items()})
+
+    for one in sent[4:]:
+        models.learn(one)
+        again.learn(one)
+
+    assert factors(models, [0, 1]) == factors(again, [0, 1])
+    found = [{one: rows.tobytes() for one, rows in which.arrays().items()} for which in (models, again)]
+    assert found[0] == found[1]
+    types = [{one: rows.dtype for one, rows in which.arrays().items()} for which in (models, again)]
+    assert types[0] == types[1]

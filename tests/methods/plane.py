@@ -85,6 +85,16 @@ class Away:
         return ~(np.isin(clients, self._who) & (np.asarray(time_s) < self._until_s))
 
 
+class Absent:
+    """Whoever a test names at the moment cannot be reached."""
+
+    def __init__(self) -> None:
+        self.who: Sequence[int] = ()
+
+    def available(self, clients: Counts, time_s: float | Vector) -> Mask:  # noqa: ARG002 - all ask alike
+        return ~np.isin(clients, self.who)
+
+
 def plane_clients(
     windows: SlidingWindows,
     *,

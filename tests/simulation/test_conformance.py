@@ -66,7 +66,7 @@ class Foreseeing(GlobalModel):
 
     def plan(self, clients: Clients) -> TrainingPlan:
         driver: Any = clients
-        driver.prequential_scores(self.models, self.membership().astype(np.int64))
+        driver.other_scores(self.models, self.membership().astype(np.int64))
         return super().plan(clients)
 
 

@@ -51,7 +51,7 @@ def one_client(next_labels: list[int]) -> list[Sample]:
 
 def prequential(clients: SimulatedClients, models: list[Models], row: list[int]) -> dict[int, tuple[int, int]]:
     """Return the right ones and the number of samples of each client that is tested."""
-    scores = clients.prequential_scores(np.stack(models), np.array(row))
+    scores = clients.other_scores(np.stack(models), np.array(row)).get("prequential")
     assert scores is not None
     pairs = zip(scores.correct.tolist(), scores.n_test.tolist(), strict=True)
     return dict(zip(scores.clients.tolist(), pairs, strict=True))
@@ -116,7 +116,7 @@ def test_there_is_none_where_concepts_are_known() -> None:
     clients = clients_of(windows)
     clients.begin(0)
 
-    assert clients.prequential_scores(ALWAYS_A[np.newaxis], np.array([0])) is None
+    assert "prequential" not in clients.other_scores(ALWAYS_A[np.newaxis], np.array([0]))
 
 
 def turning_trace() -> Trace:

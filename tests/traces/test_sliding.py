@@ -7,7 +7,7 @@ from fielding.client.fleet import Fleet
 from fielding.traces.histograms import WindowPlan
 from fielding.traces.pool import Pool
 from fielding.traces.schedule import Schedule, sorted_schedule
-from fielding.traces.sliding import SlidingWindows
+from fielding.traces.sliding import Ranges, SlidingWindows
 
 
 @st.composite
@@ -116,3 +116,75 @@ def test_gathered_samples_look_as_their_look_says_whatever_the_order() -> None:
     assert x.tolist() == [[-2.0], [1.0], [2.0]]
     assert y.tolist() == [1, 0, 0]
     assert pool.x.tolist() == [[1.0], [2.0]]
+
+
+@given(dealt(), st.data())
+def test_blocks_are_what_a_naive_recount_finds(made: tuple[Pool, Schedule, WindowPlan], data: st.DataObject) -> None:
+    pool, schedule, plan = made
+    windows = SlidingWindows(pool, schedule, plan)
+    is_test = pool.is_test()[schedule.sample]
+    intervals = st.sets(st.integers(0, schedule.n_intervals - 1)).map(sorted)
+    jobs = data.draw(st.lists(st.tuples(st.integers(0, schedule.n_clients - 1), intervals), max_size=6))
+    clients = np.array([client for client, _ in jobs], dtype=np.int64)
+
+    found = windows.training_blocks(clients, [np.array(block, dtype=np.int64) for _, block in jobs])
+
+    assert found.start.size == len(jobs)
+    for job, (client, block) in enumerate(jobs):
+        expected = [
+            row
+            for row in range(schedule.client.size)
+            if schedule.client[row] == client and schedule.interval[row] in block and not is_test[row]
+        ]
+        assert found.of(np.array([job]))[0].tolist() == expected
+
+
+def two_clients() -> SlidingWindows:
+    """Return windows of one interval; client 0 sees a a b, client 1 nothing, client 2 b."""
+    pool = Pool(x=np.eye(60, dtype=np.float32), y=np.zeros(60, dtype=np.int32), classes=("a", "b"))
+    sample = np.flatnonzero(~pool.is_test())[:4]
+    columns = ([0, 0, 0, 2], [0, 0, 0, 0], sample, [0, 0, 1, 1], [0, 0, 0, 0])
+    return SlidingWindows(pool, sorted_schedule((0, 1, 2), 1, columns=columns), WindowPlan(gap=1, window=1))
+
+
+def test_histograms_are_shares_of_labels_in_the_order_asked_for() -> None:
+    windows = two_clients()
+
+    found = windows.histograms(windows.training(0), np.array([2, 0]))
+
+    assert found.tolist() == [[0.0, 1.0], [2 / 3, 1 / 3]]
+
+
+def test_nobody_has_no_histogram() -> None:
+    windows = two_clients()
+
+    assert windows.histograms(windows.training(0), np.array([], dtype=np.int64)).shape == (0, 2)
+
+
+def test_some_windows_come_in_the_order_given_and_may_repeat() -> None:
+    ranges = Ranges(start=np.array([0, 2, 2]), stop=np.array([2, 2, 4]), entries=np.array([5, 6, 7, 8]))
+
+    some = ranges.some(np.array([2, 1, 2, 0]))
+
+    assert some.sizes.tolist() == [2, 0, 2, 2]
+    assert some.of(np.arange(4))[0].tolist() == [7, 8, 7, 8, 5, 6]
+    assert ranges.some(np.array([], dtype=np.int64)).sizes.size == 0
+
+
+def test_the_newest_samples_are_test_samples_of_the_last_interval() -> None:
+    pool = Pool(x=np.eye(60, dtype=np.float32), y=np.zeros(60, dtype=np.int32), classes=("a",))
+    test, train = np.flatnonzero(pool.is_test())[:3], np.flatnonzero(~pool.is_test())[:3]
+    sample = np.concatenate([test, train])
+    columns = ([0] * 6, [0, 1, 2] * 2, sample, [0] * 6, [0] * 6)
+    windows = SlidingWindows(pool, sorted_schedule((0,), 3, columns=columns), WindowPlan(gap=1, window=2))
+
+    found = [windows.schedule.sample[windows.newest(at).of(np.array([0]))[0]].tolist() for at in range(3)]
+
+    assert found == [[test[1]], [test[2]], [test[2]]]
+
+
+def test_windows_look_ahead_unless_told_otherwise() -> None:
+    windows = two_clients()
+
+    assert windows.looks_ahead
+    assert not SlidingWindows(windows.pool, windows.schedule, windows.plan, looks_ahead=False).looks_ahead

@@ -78,6 +78,7 @@ def simulator(
     from fielding._extras import require
     from fielding.bench.evaluating import compare_evaluation
     from fielding.bench.local_training import compare_training
+    from fielding.bench.method_overhead import method_overhead
     from fielding.bench.whole_rounds import large_trace, whole_rounds
     from fielding.bench.workloads import WORKLOADS
 
@@ -95,12 +96,14 @@ def simulator(
             "repeat": repeat,
             "rows": [asdict(row) for row in rows],
             "whole_rounds": whole_rounds(n_rounds=rounds),
+            "method_overhead": method_overhead(n_rounds=rounds),
             "large_trace": large_trace(),
         }
     if not (as_json or quiet):
         heads = ["workload", "contender", "median ms", "times as fast", "spread", "largest difference"]
         say_table("Seconds a round", [heads, *[[plain(value) for value in asdict(row).values()] for row in rows]])
         say(f"a whole round of `fielding run`, w1: {plain(record['whole_rounds'])}")
+        say(f"rounds of methods between drift events, w1: {plain(record['method_overhead'])}")
         say(f"a large trace: {plain(record['large_trace'])}")
     say_json(record)
 

@@ -84,8 +84,11 @@ class Driver(Clients, Protocol):
         """Return the true concept of each client now, for scoring, or None if nobody knows."""
         ...
 
-    def prequential_scores(self, models: Models, row: Counts) -> ClientScores | None:
-        """Measure each client's model on the samples that come next; None where that is not asked for."""
+    def other_scores(self, models: Models, row: Counts) -> Mapping[str, ClientScores]:
+        """Measure each client's model on other samples than those of its window, where that tells more; by name.
+
+        ``"newest"``: on what came last; ``"prequential"``: on what comes next.
+        """
         ...
 
 
@@ -137,8 +140,8 @@ class Done:
         What the coordinator made of them; None if the method does not listen.
     plan, updates
         Who was asked to train, and what came back.
-    scores, prequential
-        How well clients are served; None if this round was not evaluated.
+    scores, other_scores
+        How well clients are served, by their windows and by other samples; None if this round was not evaluated.
     seconds
         Wall-clock time of each stage.
     """
@@ -150,7 +153,7 @@ class Done:
     plan: TrainingPlan
     updates: Updates
     scores: ClientScores | None
-    prequential: ClientScores | None
+    other_scores: Mapping[str, ClientScores]
     seconds: Mapping[str, float] = field(default_factory=dict)
 
 
@@ -181,7 +184,7 @@ def run_round(federation: Federation, round_index: int, waiting: ReportBatch | N
         clients.charge_reports()
         _hear(federation, told)
         acting, decision = told, watch.timed("adapt", lambda: _adapted(method, told, clients))
-    scores, prequential = watch.timed("evaluate", lambda: _evaluated(federation, round_index))  # 12
+    scores, other_scores = watch.timed("evaluate", lambda: _evaluated(federation, round_index))  # 12
     return Done(
         round_index=round_index,
         reports=acting,
@@ -190,7 +193,7 @@ def run_round(federation: Federation, round_index: int, waiting: ReportBatch | N
         plan=plan,
         updates=updates,
         scores=scores,
-        prequential=prequential,
+        other_scores=other_scores,
         seconds=watch.seconds,
     )  # 13 is the runner's: what happened is written down
 
@@ -237,16 +240,16 @@ def _adapted(method: Method, reports: ReportBatch, clients: Clients) -> Decision
     return method.adapt(reports, clients) if isinstance(method, Adapts) else None
 
 
-def _evaluated(federation: Federation, round_index: int) -> tuple[ClientScores | None, ClientScores | None]:
+def _evaluated(federation: Federation, round_index: int) -> tuple[ClientScores | None, Mapping[str, ClientScores]]:
     """Test every client on the model that serves it, if it is time to."""
     latest = federation.stop_at_time_s
     is_last = round_index == federation.n_rounds - 1 or (latest is not None and federation.clients.now_s >= latest)
     if (round_index + 1) % federation.evaluate_every and not is_last and round_index:
-        return None, None
+        return None, {}
     if isinstance(federation.method, Places):
         federation.method.place(federation.clients)
     models, row = serving(federation.method)
-    return federation.clients.scores(models, row), federation.clients.prequential_scores(models, row)
+    return federation.clients.scores(models, row), federation.clients.other_scores(models, row)
 
 
 def serving(method: Method) -> tuple[Models, Counts]:

@@ -49,7 +49,7 @@ def round_row(federation: Federation, done: Done, changed: Changes) -> dict[str,
         **(done.scores.summary() if done.scores else {}),
         **(_agreement(federation) if done.scores else {}),
         **({"heterogeneity": _heterogeneity(federation)} if done.scores else {}),
-        **({"prequential_accuracy": done.prequential.summary()["accuracy"]} if done.prequential else {}),
+        **{f"{name}_accuracy": scores.summary()["accuracy"] for name, scores in done.other_scores.items()},
     }
 
 

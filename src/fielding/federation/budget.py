@@ -3,9 +3,10 @@
 import numpy as np
 
 from fielding._typing import Counts
+from fielding.rng import Hashes
 
 
-def participant_budget(total: int, members: Counts, *, strict: bool = False) -> Counts:
+def participant_budget(total: int, members: Counts, *, strict: bool = False, draws: Hashes | None = None) -> Counts:
     """Return how many participants each cluster gets.
 
     Parameters
@@ -16,6 +17,9 @@ def participant_budget(total: int, members: Counts, *, strict: bool = False) -> 
         How many could be asked in each cluster, shape ``(n_clusters,)``; a cluster with none gets none.
     strict
         Leave slots unused that a small cluster cannot fill, instead of giving them to clusters with members to spare.
+    draws
+        A random number for each cluster, shape ``(n_clusters,)``: if there are fewer participants than clusters with
+        members, those with the smallest get one each. None: the largest, which are the same round after round.
 
     Returns
     -------
@@ -28,8 +32,14 @@ def participant_budget(total: int, members: Counts, *, strict: bool = False) -> 
     [4, 3, 3]
     >>> [participant_budget(10, np.array([50, 1, 40]), strict=strict).tolist() for strict in (False, True)]
     [[5, 1, 4], [4, 1, 3]]
+    >>> participant_budget(1, np.array([50, 3, 40]), draws=np.array([9, 2, 4], dtype=np.uint64)).tolist()
+    [0, 1, 0]
     """
     budget = np.zeros(members.size, dtype=np.int64)
+    if draws is not None and total < np.count_nonzero(members):
+        filled = np.flatnonzero(members)
+        budget[filled[np.argsort(draws[filled], kind="stable")[:total]]] = 1
+        return budget
     left = total
     while left > 0:
         open_clusters = np.flatnonzero(members > budget)

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from fielding._typing import Counts, Json, Mask, Matrix, Membership, Models, Vector
+from fielding._typing import Counts, Json, Mask, Matrix, Membership, Models
 from fielding.client.report import ReportBatch
 from fielding.federation.clients import Clients, TrainingPlan, Updates
 from fielding.federation.cluster_models import Arrays
@@ -37,6 +37,7 @@ class FedDrift:
         n_clients = len(setting.client_ids)
         self._rules, self._parts, self._is_sampled = rules, setting.parts, rules.is_sampled(n_clients)
         models = replace(setting.parts, weighted=True).cluster_models(setting.initial)
+        models.on_mix = lambda _mixing: None  # participants are chosen among all clients, whatever becomes of models
         self.state = DriftState(
             NamedModels(models, rules.n_first_models(n_clients)),
             Blocks(n_clients, setting.n_visible if rules.is_windowed(n_clients) else None),
@@ -63,7 +64,7 @@ class FedDrift:
             blocks.begin(askable, self.state.member)
             self.state.is_due = ~askable
             return
-        self._call(reports, has_come=has_come)
+        self._call(reports, askable, has_come=has_come)
         if (tested := np.flatnonzero(self.state.is_due & askable)).size:
             self._test(tested, clients)
         if has_come and threshold is not None:
@@ -73,7 +74,7 @@ class FedDrift:
         """Let everybody, or the participants, train the models that own some of their blocks."""
         state, train_all = self.state, self._rules.train_all
         if self._is_sampled:
-            asked = asked_by_cluster(self.membership(), state.named.n_models, clients, self._parts)
+            asked = asked_by_cluster(np.zeros(state.member.size, dtype=np.int32), 1, clients, self._parts)
             is_asked = np.isin(np.arange(state.member.size), asked.clients)
             share = float(asked.wanted.sum() / max(1, asked.clients.size))
             plan = block_plan(state, training_jobs(state, is_asked, train_all=train_all), share=share)
@@ -107,8 +108,8 @@ class FedDrift:
 
     # ---- who is tested -----------------------------------------------------------------------------------------
 
-    def _call(self, reports: ReportBatch, *, has_come: bool) -> None:
-        """Note who has to be tested; where only reports count, the others' new blocks go on to their models."""
+    def _call(self, reports: ReportBatch, askable: Mask, *, has_come: bool) -> None:
+        """Note who has to be tested; where only reports count, blocks of the others go on to their models."""
         state = self.state
         if not self._is_sampled:
             state.is_due |= has_come
@@ -116,10 +117,9 @@ class FedDrift:
         told = np.array([self._position[one] for one in reports.client_ids], dtype=np.int64)
         if told.size:
             state.is_due[told[np.asarray(reports.representations).any(axis=1)]] = True
-        if has_come:
-            calm = np.flatnonzero(state.blocks.filled[-1] & ~state.is_due)
-            state.blocks.give_newest(calm, state.member[calm])
-            state.named.mark_used(state.member[calm], state.blocks.newest)
+        # In every round: whoever was away when data came is calm, too, if it is back without a report.
+        taking = state.blocks.give_unowned(askable & ~state.is_due, state.member)
+        state.named.mark_used(state.member[taking], state.blocks.newest)
 
     # ---- the drift test ----------------------------------------------------------------------------------------
 
@@ -128,10 +128,11 @@ class FedDrift:
         state, named = self.state, self.state.named
         asked = [self._asked_blocks(client) for client in who.tolist()]
         accuracies = clients.accuracies(who, self.models, blocks=asked)
-        before = self._earlier_accuracies(who, asked, clients) if self._is_sampled else state.score[who]
-        self._has_models[who], state.is_due[who] = True, False
+        state.is_due[who] = False
         answered = np.flatnonzero(~np.isnan(accuracies).any(axis=1))
-        who, before, accuracies = who[answered], before[answered], accuracies[answered]
+        who, accuracies = who[answered], accuracies[answered]
+        self._has_models[who] = True
+        before = state.score[who]  # what was measured before anybody trained on that block; NaN is never a drift
         own = named.rows(state.member[who])
         is_isolated = named.released[own] > state.blocks.newest
         best = best_rows(accuracies, own, self._allowed(own, is_isolated))
@@ -152,24 +153,6 @@ class FedDrift:
         is_own = own[:, np.newaxis] == np.arange(self.state.named.n_models)
         is_open = self.state.named.released <= self.state.blocks.newest
         return np.where(is_isolated[:, np.newaxis], is_own, is_open)
-
-    def _earlier_accuracies(self, who: Counts, asked: list[Counts], clients: Clients) -> Vector:
-        """Return how well clients' own models do on the newest block before those in question; NaN without one.
-
-        Who is tested now and then only has no accuracy of the last time to compare with.
-        """
-        state, found = self.state, np.full(who.size, np.nan)
-        members = state.member[who].tolist()
-        earlier = [
-            state.blocks.filled_before(int(new[0]), client, model=model)
-            for client, new, model in zip(who.tolist(), asked, members, strict=True)
-        ]
-        rows, has_one = state.named.rows(state.member[who]), np.array([one.size > 0 for one in earlier])
-        for row in np.unique(rows[has_one]).tolist():
-            at = np.flatnonzero(has_one & (rows == row))
-            own_blocks = [earlier[one] for one in at.tolist()]
-            found[at] = clients.accuracies(who[at], self.models[row : row + 1], blocks=own_blocks)[:, 0]
-        return found
 
     def _open(self, drifted: Mapping[int, Counts], best: list[int]) -> None:
         """Open a model for each client that drifted, or one for all; without room they take the best there is.

@@ -85,9 +85,20 @@ class Blocks:
         if intervals.size == 1:
             self.filled[intervals, client] = True
 
-    def give_newest(self, clients: Counts, models: Counts) -> None:
-        """Let models own the newest blocks of some clients."""
-        self.owner[-1, clients] = models
+    def give_unowned(self, who: Mask, models: Counts) -> Counts:
+        """Let models own the blocks of some clients that count and have no owner, and return whose there were.
+
+        Parameters
+        ----------
+        who
+            Whose blocks, shape ``(n_clients,)``; whether they hold samples may not be known.
+        models
+            The model of each client, same shape.
+        """
+        owner = self.owner[self.first :]
+        is_given = who & (owner == NOBODY)
+        owner[is_given] = np.broadcast_to(models, owner.shape)[is_given]
+        return np.flatnonzero(is_given.any(axis=0))
 
     def rename(self, old: Counts, new: int) -> None:
         """Give all that some models own to another one."""
@@ -104,15 +115,6 @@ class Blocks:
     def owned(self, client: int) -> Counts:
         """Return the intervals of a client that count and that any model owns, rising."""
         return self.first + np.flatnonzero(self.owner[self.first :, client] >= 0)
-
-    def filled_before(self, interval: int, client: int, *, model: int) -> Counts:
-        """Return the newest block of a client before an interval that a model owns and that holds samples, if any.
-
-        It is looked for among those that count, and in the interval just before, which a short window has left behind.
-        """
-        first = max(0, min(self.first, interval - 1))
-        own = (self.owner[first:interval, client] == model) & self.filled[first:interval, client]
-        return first + np.flatnonzero(own)[-1:]
 
     def n_owned(self, models: Counts) -> Counts:
         """Return how many blocks that count each model owns."""

@@ -16,6 +16,7 @@ from fielding.federation.clients import Clients, TrainingPlan, Updates
 from fielding.federation.cluster_models import Arrays, ClusterModels
 from fielding.federation.pace import Pace, Steady
 from fielding.federation.selection import Candidates, Selection, Uniform
+from fielding.rng import Hashes
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -196,12 +197,14 @@ class Asked:
 def asked_by_cluster(membership: Membership, n_clusters: int, clients: Clients, parts: Parts) -> Asked:
     """Share the participants of a round among the clusters and choose them.
 
-    Clients without a cluster are not asked. More are asked than are wanted, as the door says.
+    Clients without a cluster are not asked. More are asked than are wanted, as the door says. With fewer participants
+    than clusters, which clusters train is drawn in every round.
     """
     askable = np.flatnonzero(clients.askable() & (membership >= 0))
     cluster_of = membership[askable]
     members = np.bincount(cluster_of, minlength=n_clusters)
-    budget = participant_budget(parts.participants, members, strict=parts.strict_budget)
+    lots = _lots(cluster_of, askable, clients) if parts.participants < np.count_nonzero(members) else None
+    budget = participant_budget(parts.participants, members, strict=parts.strict_budget, draws=lots)
     draws = clients.draws("select", askable)
     asked: list[Counts] = []
     trained = np.flatnonzero(budget)
@@ -224,6 +227,14 @@ def asked_by_cluster(membership: Membership, n_clusters: int, clients: Clients, 
         groups=np.repeat(np.arange(trained.size), sizes),
         wanted=budget[trained],
     )
+
+
+def _lots(cluster_of: Membership, askable: Counts, clients: Clients) -> Hashes:
+    """Return a random number for each cluster up to the last with members, whatever its size: its first member's."""
+    found, first = np.unique(cluster_of, return_index=True)
+    lots = np.zeros(found[-1] + 1, dtype=np.uint64)
+    lots[found] = clients.draws("clusters", askable[first])
+    return lots
 
 
 def plan_by_cluster(models: ClusterModels, membership: Membership, clients: Clients, parts: Parts) -> TrainingPlan:

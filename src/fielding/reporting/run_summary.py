@@ -143,6 +143,7 @@ def run_summary(rounds: Sequence[Row], events: Iterable[Row], *, gap: int) -> di
         "final_accuracy": final_mean(rounds),
         "final_accuracy_weighted": final_mean(rounds, "accuracy_weighted"),
         "worst_decile": final_mean(rounds, "worst_decile"),
+        "final_newest_accuracy": final_mean(rounds, "newest_accuracy"),
         "final_prequential_accuracy": final_mean(rounds, "prequential_accuracy"),
         "final_ari": final_mean(rounds, "ari"),
         "dip": largest_dip(rounds, gap),

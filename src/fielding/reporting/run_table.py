@@ -14,6 +14,7 @@ _LABELS = {
     "n_rounds": "rounds",
     "final_accuracy": "final accuracy, mean over clients",
     "worst_decile": "of the worst tenth of the clients",
+    "final_newest_accuracy": "on the newest interval",
     "final_prequential_accuracy": "on the interval to come",
     "final_ari": "agreement with the true groups (ARI)",
     "n_clusters_last": "clusters at the end",
@@ -35,7 +36,7 @@ def run_table(summary: Row) -> list[list[str]]:
     figures = {**summary, "n_drift_reports": n_drift_reports(summary)}
     if figures["n_clusters_last"] == 1:
         figures["final_ari"] = None  # one cluster agrees with any truth no better than chance
-    rows = [[label, plain(figures[name])] for name, label in _LABELS.items() if figures[name] is not None]
+    rows = [[label, plain(figures[name])] for name, label in _LABELS.items() if figures.get(name) is not None]
     if summary["final_accuracy"] is None:
         rows.insert(2, ["final accuracy", UNTESTED])
     if summary["n_failed"]:

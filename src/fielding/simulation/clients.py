@@ -244,9 +244,9 @@ class SimulatedClients:
         """Measure each client's model on the test samples of its window."""
         return self._measuring.served(models, row, self._moment)
 
-    def prequential_scores(self, models: Models, row: Counts) -> ClientScores | None:
-        """Measure each client's model on the samples that come next, before anybody trains on them; natural traces."""
-        return self._measuring.served_next(models, row, self._moment)
+    def other_scores(self, models: Models, row: Counts) -> dict[str, ClientScores]:
+        """Measure each client's model on the newest samples, and on those that come next if they are new."""
+        return self._measuring.served_elsewhere(models, row, self._moment)
 
     def concepts(self) -> Codes | None:
         """Return the true concept of each client now, or None if nobody knows."""

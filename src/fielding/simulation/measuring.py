@@ -33,7 +33,20 @@ class Measuring:
         """Score each client's model on the test samples of its window."""
         return self._scored(models, row, self._windows.testing(moment.round_index), moment)
 
-    def served_next(self, models: Models, row: Counts, moment: Moment) -> ClientScores | None:
+    def served_elsewhere(self, models: Models, row: Counts, moment: Moment) -> dict[str, ClientScores]:
+        """Score each client's model on other samples than those of its window.
+
+        ``"newest"``, where windows show several intervals: test samples of the last one, since a window may show what
+        the client has left behind. ``"prequential"``, on natural traces: all samples of the interval to come.
+        """
+        found: dict[str, ClientScores] = {}
+        if self._windows.plan.n_visible > 1:
+            found["newest"] = self._scored(models, row, self._windows.newest(moment.round_index), moment)
+        if (ahead := self._served_next(models, row, moment)) is not None:
+            found["prequential"] = ahead
+        return found
+
+    def _served_next(self, models: Models, row: Counts, moment: Moment) -> ClientScores | None:
         """Score each client's model on the samples that come next; None in scenarios, or if they are not new."""
         if self._windows.schedule.concepts is not None or not self._windows.looks_ahead:
             return None

@@ -32,7 +32,9 @@ def try_step(trainer: Trainer, windows: SlidingWindows, rule: LocalRule) -> None
     )
     try:
         trainer.train(work)
-    except FieldingError:
+    except FieldingError as error:
+        if rule.moon and trainer.path.name != "sequential":
+            raise OptionError(f"training.moon is {rule.moon:g}, but {error}") from None
         raise
     except Exception as error:  # whatever the user's module does
         words = " ".join(f"{type(error).__name__}: {error}".split())

@@ -108,14 +108,14 @@ class WatchedClients:
         with self._reading(np.ones_like(self._may_be_read)):
             return self._clients.scores(models, row)
 
-    def prequential_scores(self, models: Models, row: Counts) -> ClientScores | None:
-        """Measure on the samples that come next."""
+    def other_scores(self, models: Models, row: Counts) -> dict[str, ClientScores]:
+        """Measure on the newest samples, and on those that come next."""
         if not self._is_measuring:
             raise ConformanceError(
                 "it asks for scores on samples that have not come yet; ask for losses, on those here"
             )
         with self._reading(np.ones_like(self._may_be_read)):
-            return self._clients.prequential_scores(models, row)
+            return self._clients.other_scores(models, row)
 
     # ---- who may be read ---------------------------------------------------------------------------------------
 

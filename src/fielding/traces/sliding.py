@@ -129,6 +129,11 @@ class SlidingWindows:
         """Return what each client is tested on in a round: the test samples of its window."""
         return self._test.ranges(*self.visible(round_index))
 
+    def newest(self, round_index: int) -> Ranges:
+        """Return the test samples of the newest interval."""
+        stop = self.n_complete(round_index)
+        return self._test.ranges(stop - 1, stop)
+
     def upcoming(self, round_index: int) -> Ranges:
         """Return the samples of the interval that comes next, which nobody has trained on yet; none after the last."""
         stop = self.n_complete(round_index)

@@ -1,0 +1,170 @@
+"""Whose reports travel when: at once, when a client is back, once, or with the model that it trained."""
+
+from collections.abc import Mapping
+
+import numpy as np
+import pytest
+
+from fielding._typing import Counts, Mask
+from fielding.client.fleet import FleetReports
+from fielding.methods.kinds import Hears
+from fielding.simulation.mailbox import Letters, Mailbox
+from fielding.simulation.observers import NOTHING
+
+N_LABELS = 2
+
+
+class Script:
+    """Clients that have something to tell in rounds that are written down; what could not be sent comes again."""
+
+    def __init__(self, rounds: Mapping[int, list[int]], passes: int = 0) -> None:
+        self._rounds, self.passes = rounds, passes
+        self._held: Counts = NOTHING.clients
+
+    def hold(self, clients: Counts) -> None:
+        self._held = clients
+
+    def observe(self, round_index: int) -> FleetReports:
+        told = np.array(self._rounds.get(round_index, []), dtype=np.int64)
+        clients = np.union1d(told, self._held).astype(np.int64)
+        shares = np.tile(np.array([1.0, 0.0], dtype=np.float32), (clients.size, 1))
+        return FleetReports(clients=clients, representations=shares, n_samples=clients * 10)
+
+
+def everyone(clients: Counts) -> Mask:
+    return np.ones(clients.size, dtype=np.bool_)
+
+
+def without(*offline: int) -> "OnlineBut":
+    return OnlineBut(offline)
+
+
+class OnlineBut:
+    """Says that all can be reached but some."""
+
+    def __init__(self, offline: tuple[int, ...]) -> None:
+        self._offline = np.array(offline, dtype=np.int64)
+
+    def __call__(self, clients: Counts) -> Mask:
+        return ~np.isin(clients, self._offline)
+
+
+def who(letters: Letters) -> list[int]:
+    return letters.clients.tolist()
+
+
+def test_where_nobody_listens_nothing_is_sent() -> None:
+    mailbox = Mailbox(None, "nobody")
+
+    letters = [mailbox.opened(0, everyone), mailbox.collected(np.array([0, 1]), 0)]
+
+    assert [who(one) for one in letters] == [[], []]
+    assert all(array.size == 0 for array in mailbox.arrays().values())
+
+
+def test_drifted_clients_report_at_once_and_who_is_away_when_it_is_back() -> None:
+    mailbox = Mailbox(Script({0: [0, 1, 2], 2: [0]}), "drifted")
+
+    sent = [
+        mailbox.opened(0, without(1, 2)),
+        mailbox.opened(1, without(2)),
+        mailbox.opened(2, without(2)),
+        mailbox.opened(3, everyone),
+        mailbox.opened(4, everyone),
+    ]
+
+    assert [who(one) for one in sent] == [[0], [1], [0], [2], []]
+
+
+def test_letters_weigh_what_the_observer_says() -> None:
+    letters = Mailbox(Script({0: [1, 3]}, passes=2), "drifted").opened(0, everyone)
+
+    assert letters.n_samples.tolist() == [10, 30]
+    assert letters.n_passes.tolist() == [20, 60]
+    assert letters.representations.tolist() == [[1.0, 0.0], [1.0, 0.0]]
+
+
+def test_flags_say_no_more_than_whether_there_are_data() -> None:
+    # Client 0 has no samples.
+    letters = Mailbox(Script({0: [0, 4]}), "flags").opened(0, everyone)
+
+    assert letters.representations.tolist() == [[0.0], [1.0]]
+    assert letters.representations.dtype == np.float32
+
+
+def test_only_the_first_report_of_each_client_is_sent() -> None:
+    mailbox = Mailbox(Script({0: [0, 1, 2], 1: [0], 2: [0, 1, 2, 3]}), "first")
+
+    sent = [
+        mailbox.opened(0, without(2)),
+        mailbox.opened(1, without(2)),
+        mailbox.opened(2, everyone),
+        mailbox.opened(3, everyone),
+    ]
+
+    assert [who(one) for one in sent] == [[0, 1], [], [2, 3], []]
+
+
+def test_participants_report_with_their_models_but_everyone_at_the_start() -> None:
+    mailbox = Mailbox(Script({0: [0, 1], 1: [0, 1, 2]}), "participants")
+
+    before = [who(mailbox.opened(0, everyone))]
+    after = [who(mailbox.collected(np.array([0]), 0))]
+    for round_index, participants in ((1, [1]), (2, [1]), (3, [0, 2])):
+        before.append(who(mailbox.opened(round_index, everyone)))
+        after.append(who(mailbox.collected(np.array(participants), round_index)))
+
+    assert before == [[0, 1], [], [], []]
+    assert after == [[], [1], [], [0, 2]], "who does not take part keeps its report"
+
+
+def test_who_is_away_cannot_report_with_its_model() -> None:
+    mailbox = Mailbox(Script({1: [0, 1]}), "participants")
+    mailbox.opened(0, everyone)
+    mailbox.collected(np.array([]), 0)
+
+    mailbox.opened(1, without(1))
+    sent = mailbox.collected(np.array([0, 1]), 1)
+    mailbox.opened(2, everyone)
+    later = mailbox.collected(np.array([1]), 2)
+
+    assert (who(sent), who(later)) == ([0], [1])
+
+
+def test_a_checkpoint_knows_who_sent_a_report_with_its_model_and_when() -> None:
+    mailbox = Mailbox(Script({1: [0, 1], 2: [0, 2]}), "participants")
+    for round_index, participants in ((0, [0]), (1, [1]), (2, [0, 2])):
+        mailbox.opened(round_index, everyone)
+        mailbox.collected(np.array(participants), round_index)
+
+    arrays = mailbox.arrays()
+
+    assert {name: array.tolist() for name, array in arrays.items()} == {
+        "sent_round": [1, 2, 2],
+        "sent_client": [1, 0, 2],
+    }
+    assert [mailbox.sent_in(at, arrays).tolist() for at in range(4)] == [[], [1], [0, 2], []]
+    assert mailbox.sent_in(1, {}).tolist() == []
+
+
+@pytest.mark.parametrize("hears", ["drifted", "flags", "first", "participants"])
+def test_a_mailbox_that_goes_through_the_rounds_again_goes_on_alike(hears: Hears) -> None:
+    rounds = {0: [0, 1, 2], 1: [0, 3], 2: [1], 3: [0, 1, 2, 3], 4: [2]}
+    away, participants = {0: without(1), 3: without(0, 2)}, {1: [0], 2: [1, 3], 3: [1], 4: [2]}
+    straight, again = Mailbox(Script(rounds), hears), Mailbox(Script(rounds), hears)
+    for at in range(3):
+        straight.opened(at, away.get(at, everyone))
+        straight.collected(np.array(participants.get(at, [])), at)
+    arrays = straight.arrays()
+
+    for at in range(3):
+        again.opened(at, away.get(at, everyone))
+        again.collected(again.sent_in(at, arrays), at)
+
+    for at in range(3, 5):
+        courses = [
+            (who(one.opened(at, away.get(at, everyone))), who(one.collected(np.array(participants[at]), at)))
+            for one in (straight, again)
+        ]
+        assert courses[0] == courses[1]
+    assert straight.arrays()["sent_client"].tolist() == again.arrays()["sent_client"].tolist()

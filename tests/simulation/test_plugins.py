@@ -1,0 +1,138 @@
+"""The plug-ins that a config names: made with their options, and mistakes told with their section."""
+
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+
+from fielding._typing import Json
+from fielding.client.drift import Threshold
+from fielding.coordinator.policy import Policy
+from fielding.engine.config import Config
+from fielding.engine.config_reader import config_from
+from fielding.errors import OptionError
+from fielding.federation.aggregation import TrimmedMean
+from fielding.federation.pace import Restarts
+from fielding.methods import METHODS
+from fielding.simulation.plugins import (
+    aggregator_of,
+    detector_of,
+    kind_of,
+    lie_of,
+    pace_of,
+    parts_of,
+    policy_of,
+    selection_of,
+    spoiling_of,
+)
+from fielding.traces.schedule import sorted_schedule
+
+SCHEDULE = sorted_schedule(tuple(range(20)), 1, columns=([0], [0], [0], [0], [0]))
+
+
+def config_of(**sections: Json) -> Config:
+    return config_from(dict(sections))
+
+
+def test_parts_are_what_the_config_says() -> None:
+    config = config_of(
+        seed=9,
+        training={"participants": 12, "weighted": True, "strict_budget": True, "local_steps": 7},
+        aggregation={"name": "trimmed-mean", "share": 0.1},
+        pace={"name": "master-fl", "longest": 8},
+        selection={"name": "oort"},
+    )
+
+    parts = parts_of(config, 20, Policy())
+
+    assert (parts.participants, parts.n_steps, parts.weighted, parts.strict_budget) == (12, 7, True, True)
+    assert parts.aggregator == TrimmedMean(share=0.1)
+    assert parts.pace == Restarts(longest=8, seed=9), "a pace that draws lots gets the seed of the run"
+    assert parts.selection.looks_at_members
+
+
+WRONG: list[tuple[str, dict[str, Json], Callable[[Config], object]]] = [
+    ("aggregation: share is 0.7", {"aggregation": {"name": "trimmed-mean", "share": 0.7}}, aggregator_of),
+    ("pace: longest is 3", {"pace": {"name": "master-fl", "longest": 3}}, pace_of),
+    (
+        "selection: penalty is -1",
+        {"selection": {"name": "oort", "penalty": -1}},
+        lambda config: selection_of(config, 3, Policy()),
+    ),
+    ("method: ", {"method": {"name": "tests.methods.own:Quiet", "pase": 3}}, kind_of),
+    ("method.name: ", {"method": {"name": "nothing:"}}, kind_of),
+    ("trace: ", {"trace": {"liars": 0.1, "lie": "permut"}}, lambda config: lie_of(config, is_histogram=True)),
+    (
+        "trace: ",
+        {"trace": {"liars": 0.1, "spoil": "scaled"}},
+        lambda config: spoiling_of(config, SCHEDULE),
+    ),
+    ("coordinator: ", {"coordinator": {"detector": "threshold", "eps": -1.0}}, lambda one: detector_of(one.coordinator)),
+    ("coordinator.tau: ", {"coordinator": {"tau": "a third"}}, lambda config: policy_of(config, is_histogram=True)),
+]
+
+
+@pytest.mark.parametrize(("words", "table", "make"), WRONG, ids=[words for words, _, _ in WRONG])
+def test_a_mistake_is_told_with_its_section_in_one_line(
+    words: str, table: dict[str, Json], make: Callable[[Config], object]
+) -> None:
+    with pytest.raises(OptionError) as caught:
+        make(config_of(**table))
+
+    assert str(caught.value).startswith(words)
+    assert "\n" not in str(caught.value)
+
+
+def test_an_option_that_no_drift_test_has_is_named_with_the_nearest_key() -> None:
+    with pytest.raises(OptionError, match=r"coordinator\.epz.*coordinator\.eps"):
+        detector_of(config_of(coordinator={"detector": "threshold", "epz": 0.1}).coordinator)
+
+
+def test_a_drift_test_is_made_with_its_options() -> None:
+    section = config_of(coordinator={"detector": "threshold", "eps": 0.25}).coordinator
+
+    assert detector_of(section) == Threshold(eps=0.25)
+
+
+def test_nobody_lies_unless_there_are_liars() -> None:
+    honest, liars = config_of(), config_of(trace={"liars": 0.25, "lie": "flip-flop", "spoil": "nan"}, seed=3)
+
+    lie, spoiling = lie_of(liars, is_histogram=True), spoiling_of(liars, SCHEDULE)
+
+    assert lie_of(honest, is_histogram=True) is None
+    assert spoiling_of(honest, SCHEDULE) is None
+    assert lie is not None
+    assert (lie.kind, lie.share) == ("flip-flop", 0.25)
+    assert spoiling is not None
+    assert (spoiling.kind, int(spoiling.attackers.sum())) == ("nan", 5)
+
+
+def test_liars_that_spoil_nothing_send_what_they_trained() -> None:
+    assert spoiling_of(config_of(trace={"liars": 0.25}), SCHEDULE) is None
+
+
+def test_a_method_is_known_by_its_name() -> None:
+    assert kind_of(config_of(method={"name": "ifca"})) is METHODS["ifca"]
+
+
+@pytest.mark.parametrize(("participants", "k_max", "wanted"), [(3, 8, 1), (8, 8, 2), (100, 8, 8), (100, 3, 3)])
+def test_there_are_four_participants_for_each_cluster(participants: int, k_max: int, wanted: int) -> None:
+    config = config_of(training={"participants": participants}, coordinator={"k_max": k_max})
+
+    assert policy_of(config, is_histogram=True).clusterer.k_max == wanted
+
+
+@pytest.mark.parametrize(("is_histogram", "kind"), [(True, "histogram"), (False, "vector")])
+def test_a_policy_knows_what_reports_are(is_histogram: bool, kind: str) -> None:
+    config = config_of(coordinator={"metric": "l2"}, seed=4)
+
+    policy = policy_of(config, is_histogram=is_histogram)
+
+    assert (policy.kind, policy.metric, policy.seed) == (kind, "l2", 4)
+
+
+@pytest.mark.parametrize(("tau", "value"), [("1/3", 1 / 3), (0.25, 0.25), ("inf", np.inf)])
+def test_tau_may_be_a_fraction_in_words(tau: Json, value: float) -> None:
+    policy = policy_of(config_of(coordinator={"tau": tau}), is_histogram=True)
+
+    assert getattr(policy.trigger, "tau") == pytest.approx(value)  # noqa: B009 - of this trigger alone
