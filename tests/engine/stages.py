@@ -99,11 +99,18 @@ class NotingClients:
             learning_rate=0.1,
         )
 
-    def losses(self, clients: Counts, models: Models, *, blocks: Sequence[Counts] | None = None) -> Matrix:
+    def losses(
+        self, clients: Counts, models: Models, *, blocks: Sequence[Counts] | None = None, held: Mask | None = None
+    ) -> Matrix:
         return np.zeros((clients.size, models.shape[0]))
 
-    def accuracies(self, clients: Counts, models: Models, *, blocks: Sequence[Counts] | None = None) -> Matrix:
+    def accuracies(
+        self, clients: Counts, models: Models, *, blocks: Sequence[Counts] | None = None, held: Mask | None = None
+    ) -> Matrix:
         return np.zeros((clients.size, models.shape[0]))
+
+    def block_sizes(self, clients: Counts, blocks: Sequence[Counts]) -> Counts:
+        return np.zeros(clients.size, dtype=np.int64)
 
     def scores(self, models: Models, row: Counts) -> ClientScores:
         self.notes.append("test")

@@ -1,12 +1,17 @@
 """A round: the order of its stages, when reports act, and when clients are tested."""
 
+from dataclasses import replace
+from typing import cast
+
 import numpy as np
 import pytest
 
-from fielding._typing import Membership, Models
-from fielding.client.report import ReportBatch
+from fielding._typing import ClientId, Counts, Floats, Membership, Models
+from fielding.client.report import NO_REPORTS, ReportBatch
 from fielding.engine.round import Done, Federation, run_round, serving, timing_record
-from tests.engine.stages import ROUND_S, NotingMethod, noting_federation
+from fielding.federation.clients import TrainingPlan, Updates
+from fielding.federation.selection import Feedback, Oort, Selection
+from tests.engine.stages import ROUND_S, NotingClients, NotingMethod, noting_federation
 
 
 def rounds_of(federation: Federation, n_rounds: int) -> list[Done]:
@@ -106,3 +111,66 @@ def test_whoever_has_no_cluster_is_served_by_the_mean_by_members() -> None:
 
     assert row.tolist() == [0, 1, 2, 0]
     assert models.tolist() == [[0.0, 0.0], [3.0, 6.0], [1.0, 2.0]]
+
+
+class Listener:
+    """A selection that notes what it is told."""
+
+    def __init__(self, *, looks_at_members: bool) -> None:
+        self.looks_at_members = looks_at_members
+        self.heard: list[tuple[list[int], list[list[float]], list[int] | None]] = []
+        self.failed: list[list[int]] = []
+
+    def hear(self, clients: Counts, representations: Floats, *, n_samples: Counts | None = None) -> None:
+        told = None if n_samples is None else n_samples.tolist()
+        self.heard.append((clients.tolist(), representations.tolist(), told))
+
+    def feedback(self, feedback: Feedback) -> None:
+        self.failed.append(feedback.failed.tolist())
+
+
+class TellingClients(NotingClients):
+    """Three clients; who is which is known by name. In round 1 nobody reports, and client c fails."""
+
+    @property
+    def client_ids(self) -> tuple[ClientId, ...]:
+        return ("a", "b", "c")
+
+    def begin(self, round_index: int) -> ReportBatch:
+        super().begin(round_index)
+        if round_index:
+            return NO_REPORTS
+        shares = np.array([[1.0, 0.0], [0.5, 0.5]], dtype=np.float32)
+        return ReportBatch(client_ids=["c", "a"], representations=shares, n_samples=np.array([30, 10]))
+
+    def train(self, plan: TrainingPlan) -> Updates:
+        return replace(super().train(plan), missing={"failed": [2] if self.round_index else []})
+
+
+def listening(*, looks_at_members: bool) -> Listener:
+    listener = Listener(looks_at_members=looks_at_members)
+    federation = replace(noting_federation([]), clients=TellingClients([]), selection=cast(Selection, listener))
+    rounds_of(federation, 2)
+    return listener
+
+
+def test_the_selection_hears_who_reported_what_of_how_many_samples() -> None:
+    assert listening(looks_at_members=True).heard == [([2, 0], [[1.0, 0.0], [0.5, 0.5]], [30, 10])]
+
+
+def test_oort_knows_the_samples_of_who_reported() -> None:
+    selection = Selection(Oort(), 3)
+
+    rounds_of(replace(noting_federation([]), clients=TellingClients([]), selection=selection), 1)
+
+    told = selection.arrays()["client/n_samples"]
+    assert told[[0, 2]].tolist() == [10.0, 30.0]
+    assert np.isnan(told[1])
+
+
+def test_a_selection_that_looks_at_nobody_hears_nothing() -> None:
+    assert listening(looks_at_members=False).heard == []
+
+
+def test_the_selection_is_told_who_sent_no_model() -> None:
+    assert listening(looks_at_members=False).failed == [[], [2]]

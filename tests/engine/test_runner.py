@@ -2,20 +2,21 @@
 
 from collections.abc import Iterator, Mapping
 from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
 
 from fielding._typing import Json
-from fielding.client.report import ReportBatch
+from fielding.client.report import NO_REPORTS, ReportBatch
 from fielding.engine.round import Done, Federation, run_round
 from fielding.engine.runner import Rules, Runner, Watch
 from fielding.errors import CheckpointError
 from fielding.records.run_checkpoint import RunCheckpoint
 from fielding.records.run_folder import ROUNDS, RunFolder
 from fielding.training.layout import Layout
-from tests.engine.stages import ROUND_S, noting_federation
+from tests.engine.stages import ROUND_S, NotingClients, noting_federation
 
 LAYOUT = Layout(names=("weight",), shapes=((2,),), n_parameters=1)
 N_ROUNDS = 12
@@ -185,6 +186,43 @@ def test_a_resumed_run_goes_on_after_its_checkpoint_with_the_reports_that_waited
     assert again[0] == "begin 6", "the round that was done last is only looked at"
     assert notes[1] + again[1:] == notes[0]
     assert federation.method.models.tolist() == [[12.0, 12.0]]
+
+
+class LateClients(NotingClients):
+    """Clients that have nothing to tell before some round."""
+
+    def __init__(self, notes: list[str], first: int) -> None:
+        super().__init__(notes)
+        self._first = first
+
+    def begin(self, round_index: int) -> ReportBatch:
+        reports = super().begin(round_index)
+        return reports if round_index >= self._first else NO_REPORTS
+
+
+@pytest.mark.parametrize("first", [0, 1, 3])
+@pytest.mark.parametrize("n_done", [1, 2, 3, 4, 5])
+def test_delayed_reports_that_begin_late_act_alike_wherever_a_run_was_stopped(
+    tmp_path: Path, first: int, n_done: int
+) -> None:
+    rules = Rules(n_rounds=7, checkpoint_every=1)
+    notes: list[list[str]] = [[], []]
+    for at, last in enumerate((None, n_done - 1)):
+        with closing(RunFolder(tmp_path / str(at), {"seed": 1})) as folder:
+            folder.begin("")
+            runner_of(folder, late_federation(notes[at], first), rules).run(watch_until(last))
+    again: list[str] = []
+    with closing(RunFolder(tmp_path / "1", {"seed": 1})) as folder:
+        resumed(folder, late_federation(again, first), rules).run()
+
+    heard = [[note for note in course if note.startswith("adapt")] for course in (notes[0], notes[1] + again)]
+    told = ["adapt nothing"] * first + [f"adapt {first}", "adapt nothing"]
+    assert heard[0] == [*told, *(f"adapt {at}" for at in range(first + 1, 7 - 1))]
+    assert heard[1] == heard[0]
+
+
+def late_federation(notes: list[str], first: int) -> Federation:
+    return replace(noting_federation(notes, is_delayed=True, n_rounds=7), clients=LateClients(notes, first))
 
 
 def resumed(folder: RunFolder, federation: Federation, rules: Rules) -> Runner:

@@ -5,7 +5,7 @@ from typing import get_type_hints
 import pytest
 
 from fielding._typing import Json
-from fielding.engine.settings import checked, key, rule_of
+from fielding.engine.settings import allowed, checked, key, rule_of
 from fielding.errors import OptionError
 
 
@@ -18,6 +18,7 @@ class Section:
     flag: bool = key(False, "yes or no")
     size: int | None = key(None, "a size", low=1)
     tau: float | str = key(0.5, "a factor")
+    method: str = key("mean", "a name, or one's own", choices=lambda: ("mean", "median"), is_open=True)
 
 
 def check(name: str, value: Json) -> Json:
@@ -40,6 +41,8 @@ def check(name: str, value: Json) -> Json:
         ("tau", 2, 2.0),
         ("tau", "1/3", "1/3"),
         ("tau", math.inf, "inf"),
+        ("method", "median", "median"),
+        ("method", "my_module:Mine", "my_module:Mine"),
     ],
 )
 def test_values_that_fit_are_taken_in_the_type_of_their_key(name: str, value: Json, wanted: Json) -> None:
@@ -74,6 +77,9 @@ def test_values_that_fit_are_taken_in_the_type_of_their_key(name: str, value: Js
         ("size", {"a": 1}, "section.size is {'a': 1}; give a whole number of at least 1"),
         ("tau", False, "section.tau is False; give a number or a text"),
         ("tau", -math.inf, "section.tau is -inf; give a number or a text"),
+        ("name", "my_module:Mine", "section.name: unknown name 'my_module:Mine'"),
+        ("method", "medium", "section.method: unknown method 'medium'; did you mean 'median'? Known: mean, median"),
+        ("method", 3, "section.method is 3; give one of mean, median or my_module:Name"),
     ],
 )
 def test_values_that_do_not_fit_are_named_with_what_would(name: str, value: Json, words: str) -> None:
@@ -97,3 +103,11 @@ def test_a_field_that_is_no_key_has_no_rule() -> None:
 
     with pytest.raises(KeyError):
         rule_of(fields(Plain)[0])
+
+
+@pytest.mark.parametrize(("at", "words"), [(0, "one of mlp, softmax"), (7, "one of mean, median or my_module:Name")])
+def test_only_an_open_key_offers_a_name_of_ones_own(at: int, words: str) -> None:
+    declared = fields(Section)[at]
+
+    assert rule_of(declared).is_open == (at == 7)
+    assert allowed(declared, str) == words

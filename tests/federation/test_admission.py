@@ -44,7 +44,7 @@ anything = st.one_of(
     st.sets(st.integers(), max_size=3),
     st.just(object()),
     st.just(range(N_NUMBERS)),
-    st.just(np.ma.masked_array([1.0, np.nan, 3.0], mask=[0, 1, 0])),
+    st.just(np.ma.masked_array([1.0, np.nan, 3.0], mask=[False, True, False])),
     st.just(np.zeros(N_NUMBERS, dtype="f4,f4")),
 )
 
@@ -124,7 +124,8 @@ def test_the_largest_numbers_are_numbers() -> None:
 def test_no_answers_are_no_models() -> None:
     kept, models = admitted([], 7)
 
-    assert (kept.shape, models.shape, models.dtype) == ((0,), (0, 7), np.float32)
+    assert (kept.shape, models.shape) == ((0,), (0, 7))
+    assert models.dtype == np.float32
 
 
 class Hostile:
@@ -159,9 +160,7 @@ def test_an_answer_that_claims_to_be_endless_is_left_out() -> None:
 model_rows = arrays.arrays(
     np.float32,
     arrays.array_shapes(min_dims=2, max_dims=2, min_side=0, max_side=6),
-    elements=st.one_of(
-        st.floats(width=32, allow_nan=True), st.sampled_from([np.inf, -np.inf, LARGE, -LARGE])
-    ),
+    elements=st.one_of(st.floats(width=32, allow_nan=True), st.sampled_from([np.inf, -np.inf, LARGE, -LARGE])),
 )
 
 

@@ -107,10 +107,12 @@ class Doubling:
     memory: ClassVar[Mapping[str, float]] = {"ten": 0.0}
     needs_start_loss: ClassVar[bool] = False
 
-    def combine(self, model: Models, uploads: Uploads, memory: Mapping[str, Models]) -> tuple[Models, dict[str, Models]]:
+    def combine(
+        self, model: Models, uploads: Uploads, memory: Mapping[str, Models]
+    ) -> tuple[Models, dict[str, Models]]:
         ten = memory["ten"].copy()
         ten[0] = np.float32(20.0) * uploads.models[0, 0]
-        return np.float32(2.0) * uploads.models[0], {"ten": ten}
+        return np.full_like(model, 2.0) * uploads.models[0], {"ten": ten}
 
 
 def test_a_model_that_is_too_large_is_none_and_so_is_one_whose_memory_would_be() -> None:
@@ -255,7 +257,7 @@ def test_server_steps_know_the_rate_that_clients_trained_with() -> None:
             self, model: Models, uploads: Uploads, memory: Mapping[str, Models]
         ) -> tuple[Models, dict[str, Models]]:
             seen.append(uploads.learning_rate)
-            return model, {}
+            return model, dict(memory)
 
     models = ClusterModels(INITIAL, Noting(), pace=Halving())
     for _ in range(3):
@@ -301,7 +303,10 @@ def test_pace_that_was_written_down_goes_on_bit_for_bit(name: str, aggregator: s
     rng = np.random.default_rng(0)
     sent = [
         replace(
-            updates_of([0, 1], rng.standard_normal((2, 3)).tolist()), interval=at // 2, round_index=at, loss=rng.random(2)
+            updates_of([0, 1], rng.standard_normal((2, 3)).tolist()),
+            interval=at // 2,
+            round_index=at,
+            loss=rng.random(2),
         )
         for at in range(8)
     ]

@@ -34,3 +34,13 @@ def test_the_mean_of_equal_models_is_the_model(weights: list[float]) -> None:
     model = np.array([1.0, -2.5, 1e-3], dtype=np.float32)
 
     assert np.allclose(mean_model(np.tile(model, (len(weights), 1)), np.array(weights)), model)
+
+
+def test_weighted_means_are_summed_in_float64() -> None:
+    rng = np.random.default_rng(0)
+    models, weights = rng.standard_normal((20, 1000)).astype(np.float32), rng.integers(1, 500, 20).astype(np.float64)
+    exact = (weights[:, np.newaxis] * models.astype(np.float64)).sum(axis=0) / weights.sum()
+
+    assert (mean_model(models, weights) == exact.astype(np.float32)).all()
+    large = np.full((2, 1), 3e38, dtype=np.float32)
+    assert mean_model(large, np.array([2.0, 5.0])).tolist() == [np.float32(3e38)]

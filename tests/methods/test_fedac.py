@@ -270,3 +270,31 @@ def test_options_out_of_range_are_named(options: dict[str, Any], words: str) -> 
 
 def test_it_says_that_it_is_reconstructed() -> None:
     assert METHODS["fedac"].summary.startswith("FedAC-style (reconstructed)")
+
+
+def attacked(clients: SimulatedClients, method: FedAC, rounds: range, size: float) -> None:
+    """Let answers be as large as this, with either sign in turn."""
+    for at in rounds:
+        clients.begin(at)
+        updates = clients.train(method.plan(clients))
+        signs = np.where(np.arange(updates.clients.size) % 2, size, -size).astype(np.float32)
+        method.learn(replace(updates, models=np.tile(signs[:, np.newaxis], (1, N_NUMBERS))))
+
+
+@pytest.mark.parametrize(
+    ("n_done", "size"),
+    [(0, 1e20), (0, 3e38), (3, 1e20), (3, 3e38), (6, 1e20), (6, 3e38)],
+)
+@pytest.mark.parametrize("aggregator", ["mean", "fedyogi"])
+def test_uploads_as_large_as_float32_allows_leave_everything_finite(n_done: int, aggregator: str, size: float) -> None:
+    clients = planted_clients([TWO] * 16, hears="nobody")
+    setting = setting_of(clients, participants=12, aggregator=aggregator_named(aggregator))
+    method = FedAC(replace(setting, n_head=N_HEAD), mu=0.5, pca_every=4, tune_every=4)
+    advanced(clients, method, range(n_done))
+
+    attacked(clients, method, range(n_done, n_done + 6), size)
+    advanced(clients, method, range(n_done + 6, n_done + 9))
+
+    assert np.isfinite(method.models).all()
+    for name, array in method.snapshot()[1].items():
+        assert np.isfinite(array.astype(np.float64)).all(), name

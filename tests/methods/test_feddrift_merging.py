@@ -1,10 +1,20 @@
+# ruff: noqa: ARG002 - clients have to take what they do not need
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import cast
+
 import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fielding._typing import Matrix
-from fielding.methods.feddrift_merging import concept_distances, linked, pooled_accuracies
-from fielding.methods.feddrift_models import merging_shares
+from fielding._typing import Counts, Mask, Matrix, Models
+from fielding.federation.aggregation import Mean
+from fielding.federation.clients import Clients
+from fielding.federation.cluster_models import ClusterModels
+from fielding.methods.feddrift_blocks import Blocks
+from fielding.methods.feddrift_merging import Merging, concept_distances, linked, merge_models, pooled_accuracies
+from fielding.methods.feddrift_models import NamedModels, merging_shares
+from fielding.methods.feddrift_state import DriftState
 
 
 @st.composite
@@ -48,7 +58,45 @@ def test_one_model_is_one_group_and_none_is_none() -> None:
     assert linked(np.zeros((0, 0)), 0.1).tolist() == []
 
 
-def test_blocks_of_several_clients_are_pooled_by_their_number() -> None:
+def test_answers_about_no_samples_are_none() -> None:
+    pooled = pooled_accuracies(np.array([[1.0, 0.0], [0.5, 0.5]]), np.array([0, 1]), np.array([0, 2]))
+
+    assert np.isnan(pooled[:, 0]).all()
+    assert pooled[:, 1].tolist() == [0.5, 0.5]
+
+
+def test_merging_pools_by_samples_not_by_blocks() -> None:
+    # Model 1 is all right on 30 samples of its own and all wrong on 10, model 0 on all of them 0.7: 0.75 against 0.7.
+    state = DriftState(
+        NamedModels(ClusterModels(np.zeros(1, np.float32), Mean()), 2), Blocks(3, None), np.array([0, 1, 1])
+    )
+    everybody = np.ones(3, dtype=np.bool_)
+    state.blocks.grow(0, everybody, everybody)
+    state.blocks.begin(everybody, state.member)
+    answers = {0: ([0.7, 0.7], 20), 1: ([0.7, 1.0], 30), 2: ([0.7, 0.0], 10)}
+    merging = Merging(threshold=0.01, is_sampled=False, held=~everybody)
+
+    assert merge_models(state, cast("Clients", Told(answers)), merging) == 0
+    assert merge_models(state, cast("Clients", Told(answers)), replace(merging, threshold=0.05)) == 1
+
+
+class Told:
+    """Clients that were told what to answer, and how many samples it is about."""
+
+    def __init__(self, answers: Mapping[int, tuple[list[float], int]]) -> None:
+        self._answers = answers
+
+    def askable(self) -> Mask:
+        return np.ones(len(self._answers), dtype=np.bool_)
+
+    def block_sizes(self, clients: Counts, blocks: Sequence[Counts]) -> Counts:
+        return np.array([self._answers[client][1] for client in clients.tolist()])
+
+    def accuracies(self, clients: Counts, models: Models, *, blocks: Sequence[Counts], held: Mask) -> Matrix:
+        return np.array([self._answers[client][0] for client in clients.tolist()])
+
+
+def test_blocks_of_several_clients_are_pooled_by_their_samples() -> None:
     accuracies = np.array([[1.0, 0.0], [0.0, 1.0], [0.5, 0.5]])
     pooled = pooled_accuracies(accuracies, np.array([0, 0, 1]), np.array([1, 3, 2]))
 

@@ -53,6 +53,23 @@ def test_a_cluster_that_nobody_trained_keeps_its_model() -> None:
     assert plan.wanted.sum() == 4
 
 
+def test_with_fewer_participants_than_clusters_every_cluster_trains_in_some_round() -> None:
+    clients = small_clients()
+    setting = setting_of(clients, participants=2)
+    models = setting.parts.cluster_models(setting.initial)
+    models.mix(np.ones((4, 1)))
+    membership = np.array([0, 0, 0, 1, 3, -1], dtype=np.int32)
+    trained = []
+    for at in range(12):
+        clients.begin(at)
+        plan = plan_by_cluster(models, membership, clients, setting.parts)
+        assert plan.wanted.tolist() == [1, 1]
+        trained.append(tuple(plan.start.tolist()))
+
+    assert set(sum(trained, ())) == {0, 1, 3}
+    assert len(set(trained)) == 3, "any two"
+
+
 def test_a_snapshot_goes_on_exactly_like_the_original() -> None:
     one, other = small_clients(), small_clients()
     first, second = fielding_of(one), fielding_of(other)

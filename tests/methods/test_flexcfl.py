@@ -158,6 +158,29 @@ def test_a_client_whose_update_points_nowhere_keeps_its_group(monkeypatch: pytes
     assert (method.membership() == before).all()
 
 
+@pytest.mark.parametrize(("k", "group"), [(3, -1), (1, 0)])
+def test_a_newcomer_whose_update_points_nowhere_has_no_group_until_it_does(
+    monkeypatch: pytest.MonkeyPatch, k: int, group: int
+) -> None:
+    late = [*TWELVE[:11], -1]
+    clients = planted_clients([late, TWELVE])
+    method = FlexCFL(setting_of(clients), k=k)
+    begun(clients, method, 1)
+    train = clients.train
+
+    def untrained(plan: TrainingPlan) -> Updates:
+        updates = train(plan)
+        return replace(updates, models=plan.models[updates.start])
+
+    with monkeypatch.context() as patched:
+        patched.setattr(clients, "train", untrained)
+        advanced(clients, method, range(1, 2))
+    assert method.membership()[11] == group
+    advanced(clients, method, range(2, 3))
+
+    assert method.membership()[11] == (method.membership()[0] if k == 3 else 0)
+
+
 def test_a_client_without_data_keeps_its_group() -> None:
     gone = [*TWELVE[:3], -1, *TWELVE[4:]]
     clients = planted_clients([TWELVE, gone, gone])

@@ -115,6 +115,25 @@ def test_a_restart_pays_for_every_try_and_ends_with_models_that_all_attract_some
     assert total(clients, "bytes_down", "probe") == spent, "it starts once"
 
 
+def test_whoever_measured_the_models_of_a_restart_neither_gets_nor_measures_them_again() -> None:
+    clients = plane_clients(plane_windows(GROUPS, gap=20))
+    method = ifca_of(clients, k=2, participants=8)
+    first, second = run_rounds(clients, method, range(2), every=100)
+
+    assert (
+        first.updates.start.tolist() == np.argmin(clients.losses(first.updates.clients, first.plan.models), 1).tolist()
+    )
+    assert (method.membership() >= 0).all()
+    # In the first round, everybody got the models with the question, and answered it; in the second it is asked anew.
+    assert total(clients, "bytes_down", "model") == 8 * 2 * MODEL_BYTES
+    assert total(clients, "bytes_up", "model") == 8 * MODEL_BYTES + 8 * (MODEL_BYTES + 4)
+    sizes = clients.windows.training(0).sizes
+    n_bytes = 8 * MODEL_BYTES + 8 * (2 * MODEL_BYTES + MODEL_BYTES + 4)
+    seconds = seconds_for(fwd=2 * int(sizes.sum()), train=2 * 8 * N_STEPS * BATCH_SIZE, n_bytes=n_bytes)
+    assert total(clients, "client_seconds", "model") == pytest.approx(seconds)
+    assert second.plan.chooses
+
+
 def test_a_restart_that_cannot_succeed_keeps_the_best_try() -> None:
     alike = plane_windows(np.zeros((2, 8), dtype=np.int64))  # nothing to tell clients apart by
     clients = plane_clients(alike)

@@ -9,9 +9,10 @@ from fielding._typing import Json
 from fielding.errors import OptionError
 from fielding.methods import METHODS, MethodKind
 from fielding.methods.kinds import Hears, check_options, heard, kind_named, method_named, method_options, own_kind
+from fielding.methods.method import MethodSetting
 from fielding.simulation.assembly import Own
 from fielding.simulation.experiment import run
-from tests.methods.own import Listening, Quiet
+from tests.methods.own import Quiet
 from tests.methods.settings import setting_of
 from tests.simulation.run_cases import small_pool, table
 from tests.simulation.small import small_clients
@@ -61,7 +62,10 @@ def test_a_method_of_ones_own_is_told_by_what_its_class_says() -> None:
 
 
 def test_a_function_that_makes_a_method_will_do() -> None:
-    assert method_options(own_kind(lambda setting, clusters=3: Quiet(setting))) == {"clusters": 3}
+    def with_rows(setting: MethodSetting, n_rows: int = 3) -> Quiet:
+        return Quiet(setting, rows=n_rows)
+
+    assert method_options(own_kind(with_rows)) == {"n_rows": 3}
 
 
 def test_options_are_the_keywords_of_the_constructor() -> None:

@@ -11,15 +11,18 @@ from fielding._typing import Codes, Json, Membership
 from fielding.client.report import ReportBatch
 from fielding.engine.round import run_round
 from fielding.errors import OptionError
+from fielding.federation.ledger import Ledger
 from fielding.methods import METHODS, Method, method_named
 from fielding.methods.fielding import Fielding
 from fielding.methods.local import MOST_NUMBERS
 from fielding.methods.method import Adapts, MethodSetting
 from fielding.methods.variants import Variant, with_newcomers
+from fielding.records.run_checkpoint import LEDGER
 from fielding.simulation.assembly import Own, initial_model
 from fielding.simulation.clients import SimulatedClients
 from fielding.simulation.conformance_stage import EMPTY, GONE, LATE, WAKING, stage_for
 from fielding.simulation.experiment import Result
+from fielding.traces.trace import Trace
 from tests.methods.settings import federation_of, setting_of
 from tests.simulation.run_cases import small_pool, table
 from tests.simulation.small import small_clients
@@ -93,6 +96,45 @@ def test_static_clients_do_not_pay_for_reports_that_nobody_would_hear() -> None:
 
     assert [row["n_reports"] for row in static.rounds] == [12] + [0] * 11
     assert sum(int(str(row["n_reports"])) for row in fielding.rounds) > 12
+
+
+def sparse_trace() -> Trace:
+    """Return clients with samples on few days: windows of two days empty and fill again, and some begin late."""
+    has_data = np.random.default_rng(2).random((10, 14)) < 0.35
+    has_data[0, 0] = True
+    client, day = (np.repeat(at, 5) for at in np.nonzero(has_data))
+    rng = np.random.default_rng(3)
+    y = (client + (rng.random(client.size) < 0.3)) % 2
+    x = (rng.standard_normal((client.size, 2)) + 2.0 * np.eye(2)[y]).astype(np.float32)
+    return Trace(
+        client_ids=tuple(f"client-{at}" for at in range(10)),
+        client=client.astype(np.int32),
+        time=86400.0 * day + 3600.0 * rng.random(client.size),
+        y=y.astype(np.int32),
+        classes=("a", "b"),
+        x=x,
+    )
+
+
+def report_bytes(name: str, folder: Path) -> list[int]:
+    """Return what the reports of each client took in a run over a sparse trace; some clients are away at first."""
+    lines = [f"client-{client},{client % 3},1e9,1e9" for client in range(10)]
+    (folder / "there.csv").write_text("\n".join(["client,start_s,stop_s,finish_s", *lines]) + "\n")
+    config = table(method={"name": name}, clock={"availability": str(folder / "there.csv")})
+    config["trace"] = {"interval": "1d", "gap": 1, "window": 2}
+    result = run(config, own=Own(samples=sparse_trace()), page=False)
+    arrays = result.checkpoint.arrays
+    charged = Ledger.restored({at.removeprefix(LEDGER): arrays[at] for at in arrays if at.startswith(LEDGER)})
+    return charged.client_bytes_up("report").tolist()
+
+
+def test_static_clients_pay_for_one_report_also_where_they_fall_silent_and_return(tmp_path: Path) -> None:
+    static, moves = report_bytes("static", tmp_path), report_bytes("moves", tmp_path)
+
+    # A report is two numbers.
+    assert set(static) <= {0, 8}
+    assert sum(static) >= 8 * 8
+    assert max(moves) > 8, "with another method clients do fall silent and return"
 
 
 def test_moves_never_groups_anew_and_always_does_whenever_somebody_speaks() -> None:

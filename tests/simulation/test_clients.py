@@ -1,9 +1,11 @@
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 from fielding.errors import InputError
 from fielding.simulation.availability import IntervalAvailability, Intervals
-from fielding.simulation.clients import SimulatedClients
+from fielding.simulation.clients import IDLE_S, SimulatedClients
 from tests.simulation.small import N_CLASSES, one_group, small_clients, small_windows
 
 MODEL_BYTES = 4 * 15
@@ -80,6 +82,34 @@ def test_probes_are_charged_as_probes() -> None:
     assert losses.shape == (2, 3)
     assert clients.ledger.client_bytes_down("probe").tolist() == [0, 3 * MODEL_BYTES, 3 * MODEL_BYTES, 0, 0, 0]
     assert clients.ledger.client_bytes_down("model").tolist() == [0] * 6
+
+
+def test_who_holds_the_models_does_not_download_them_again() -> None:
+    clients = begun(small_clients())
+    models = np.stack([clients.trainer.initial_model(seed) for seed in (1, 2)])
+    who = np.array([1, 2, 2])
+
+    losses = clients.losses(who, models, held=np.array([True, False, False]))
+
+    assert losses.tolist() == clients.losses(who, models).tolist()
+    down = clients.ledger.client_bytes_down("probe")
+    assert down.tolist() == [0, 2 * MODEL_BYTES, (2 + 2) * MODEL_BYTES, 0, 0, 0]
+    assert clients.ledger.client_bytes_up("probe").tolist() == [0, 2 * 2 * 4, 2 * 2 * 2 * 4, 0, 0, 0]
+
+
+def test_clients_say_how_many_samples_they_have_of_some_intervals() -> None:
+    clients = begun(small_clients())
+    blocks = [np.array([0, 1]), np.array([1]), np.empty(0, dtype=np.int64)]
+
+    sizes = clients.block_sizes(np.array([4, 1, 2]), blocks)
+
+    schedule, is_test = clients.windows.schedule, clients.windows.pool.is_test()
+    is_used = ~is_test[schedule.sample]
+    assert sizes[0] == np.count_nonzero(is_used & (schedule.client == 4) & (schedule.interval <= 1))
+    assert sizes[1] == np.count_nonzero(is_used & (schedule.client == 1) & (schedule.interval == 1))
+    assert sizes[2] == 0
+    assert clients.ledger.client_bytes_up("probe").tolist() == [0, 4, 0, 0, 4, 0]
+    assert clients.ledger.client_bytes_down("probe").sum() == 0
 
 
 def test_losses_are_those_of_a_loop_over_clients_and_models() -> None:
@@ -215,8 +245,6 @@ def test_a_client_with_test_samples_only_is_not_tested() -> None:
 
 
 def test_who_is_asked_for_its_loss_before_training_pays_for_a_pass_over_its_window() -> None:
-    from dataclasses import replace
-
     clients = begun(small_clients())
     plan = replace(one_group(clients, [1, 4], wanted=2), with_start_loss=True)
     plain = begun(small_clients())
@@ -232,3 +260,60 @@ def test_who_is_asked_for_its_loss_before_training_pays_for_a_pass_over_its_wind
     passes = clients.windows.training(0).sizes[1] * 20 / 1000
     more = clients.ledger.client_seconds()[1] - plain.ledger.client_seconds()[1]
     assert more == pytest.approx(passes, abs=1e-3)
+
+
+def with_gaps() -> SimulatedClients:
+    """Return three clients, of which client 1 has samples in the first interval alone."""
+    windows = small_windows(n_clients=3)
+    schedule = windows.schedule
+    keep = (schedule.client != 1) | (schedule.interval == 0)
+    columns = {name: getattr(schedule, name)[keep] for name in ("client", "interval", "sample", "y", "look")}
+    fewer = type(schedule)(client_ids=(0, 1, 2), n_intervals=4, **columns)
+    return begun(small_clients(type(windows)(windows.pool, fewer, windows.plan)))
+
+
+def test_a_job_without_samples_is_refused_costs_nothing_and_is_named() -> None:
+    clients = with_gaps()
+    plan = replace(one_group(clients, [0, 1, 1, 2], wanted=4), blocks=[np.array([at]) for at in (1, 1, 0, 1)])
+
+    updates = clients.train(plan)
+
+    assert updates.jobs.tolist() == [0, 2, 3]
+    assert updates.missing == {"straggler": [], "offline": [], "refused": [1], "failed": []}
+    assert clients.ledger.client_bytes_down("model").tolist() == [MODEL_BYTES] * 3, "client 1 pays for one of its jobs"
+    assert updates.seconds[1] == 0.0
+    assert updates.seconds[2] == pytest.approx(clients.ledger.client_seconds()[1])
+
+
+def test_a_round_of_refusals_alone_costs_nothing_and_waits() -> None:
+    clients = with_gaps()
+
+    updates = clients.train(replace(one_group(clients, [1], wanted=1), blocks=[np.array([1])]))
+
+    assert updates.missing["refused"] == [1]
+    assert updates.clients.size == 0
+    assert not any(clients.round_costs.values())
+    assert not clients.ledger.client_seconds().any()
+    assert clients.now_s == IDLE_S
+
+
+@pytest.mark.parametrize("measure", ["losses", "accuracies"])
+def test_who_is_asked_about_models_on_several_blocks_downloads_them_once_and_answers_one_after_the_other(
+    measure: str,
+) -> None:
+    clients, apart = begun(small_clients()), begun(small_clients())
+    models = np.stack([clients.trainer.initial_model(seed) for seed in (1, 2)])
+    who, blocks = np.array([2, 0, 2, 2]), [np.array([0]), np.array([1]), np.array([1]), np.array([0, 1])]
+
+    together = getattr(clients, measure)(who, models, blocks=blocks)
+
+    for at in range(4):
+        alone = getattr(apart, measure)(who[at : at + 1], models, blocks=blocks[at : at + 1])
+        assert together[at] == pytest.approx(alone[0])
+    assert clients.ledger.client_bytes_down("probe").tolist() == [2 * MODEL_BYTES, 0, 2 * MODEL_BYTES, 0, 0, 0]
+    assert clients.ledger.client_bytes_up("probe").tolist() == [8, 0, 24, 0, 0, 0], "two numbers for each answer"
+    seconds = clients.ledger.client_seconds()
+    n_passes = sum(clients.windows.training_blocks(who[at : at + 1], blocks[at : at + 1]).sizes[0] for at in (0, 2, 3))
+    transfer = (2 * MODEL_BYTES + 24) * 8 / 1024 / 1000
+    assert seconds[2] == pytest.approx(2 * n_passes * 30 / 1000 + transfer)
+    assert clients.now_s == pytest.approx(seconds.max())

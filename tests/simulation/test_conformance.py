@@ -111,6 +111,15 @@ class Trusting(GlobalModel):
         return super().plan(clients)
 
 
+class Pretending(GlobalModel):
+    """Says that clients hold models that nobody sent them."""
+
+    def plan(self, clients: Clients) -> TrainingPlan:
+        who = np.flatnonzero(clients.askable())
+        clients.losses(who, self.models, held=np.ones(who.size, dtype=np.bool_))
+        return super().plan(clients)
+
+
 class Unplain(GlobalModel):
     """Puts an array where a checkpoint wants plain values."""
 
@@ -146,6 +155,7 @@ FLAWS = {
     "Cooking": "client 0 has to send 0 bytes .probe., but 8 are charged",
     "Restless": "is not calm when nobody answers: a model changed in round 0",
     "Trusting": "is not honest: a plan sends a model that is not finite",
+    "Pretending": "are said to hold models that they were not sent",
     "Unplain": "is not honest: the values of its snapshot are not plain",
     "Failing": "is not resumable: it fails with KeyError: 'everyone'",
 }

@@ -128,7 +128,9 @@ def test_equally_good_models_are_chosen_in_their_order_and_a_broken_one_never() 
     assert local.chosen(plan, counts([0]), local.samples(now(), plan.clients, None)).tolist() == [2]
 
 
-@pytest.mark.parametrize("change", [lambda plan: plan, lambda plan: replace(plan, chooses=True, models=plan.models[:1])])
+@pytest.mark.parametrize(
+    "change", [lambda plan: plan, lambda plan: replace(plan, chooses=True, models=plan.models[:1])]
+)
 def test_without_a_choice_jobs_start_as_planned(change: Callable[[TrainingPlan], TrainingPlan]) -> None:
     plan = change(two_models([1, 0], [0, 0]))
 

@@ -67,7 +67,11 @@ WRONG: list[tuple[str, dict[str, Json], Callable[[Config], object]]] = [
         {"trace": {"liars": 0.1, "spoil": "scaled"}},
         lambda config: spoiling_of(config, SCHEDULE),
     ),
-    ("coordinator: ", {"coordinator": {"detector": "threshold", "eps": -1.0}}, lambda one: detector_of(one.coordinator)),
+    (
+        "coordinator: ",
+        {"coordinator": {"detector": "threshold", "eps": -1.0}},
+        lambda one: detector_of(one.coordinator),
+    ),
     ("coordinator.tau: ", {"coordinator": {"tau": "a third"}}, lambda config: policy_of(config, is_histogram=True)),
 ]
 

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import numpy as np
 
-from fielding._typing import Counts, Models
+from fielding._typing import Counts, Json, Models
 from fielding.client.drift import AnyChange
 from fielding.simulation.assembly import Own
 from fielding.simulation.availability import AlwaysAvailable
@@ -157,3 +157,24 @@ def test_a_run_with_known_concepts_logs_none(tmp_path: Path) -> None:
 
     assert result.column("accuracy")[0] == [0, 1]
     assert not any("prequential_accuracy" in row for row in result.rounds)
+
+
+def test_samples_that_all_share_are_not_new_so_a_run_with_them_logs_none() -> None:
+    config: dict[str, Json] = {
+        "rounds": 2,
+        "trace": {"interval": "1d", "gap": 1, "window": 1},
+        "model": {"name": "softmax"},
+        "training": {"participants": 2, "local_steps": 1},
+        "evaluation": {"every": 1},
+    }
+    alone = run(config, own=Own(samples=turning_trace()), page=False)
+    trace: dict[str, Json] = {"interval": "1d", "gap": 1, "window": 1, "shared": 2}
+    shared = run({**config, "trace": trace}, own=Own(samples=turning_trace()), page=False)
+
+    assert alone.column("prequential_accuracy")[0] == [0, 1]
+    assert shared.column("accuracy")[0] == [0, 1]
+    assert not any("prequential_accuracy" in row for row in shared.rounds)
+    assert alone.summary is not None
+    assert shared.summary is not None
+    assert alone.summary["final_prequential_accuracy"] is not None
+    assert shared.summary["final_prequential_accuracy"] is None

@@ -63,7 +63,9 @@ def test_jobs_of_one_client_follow_each_other() -> None:
 
 def test_who_is_gone_when_its_job_is_done_is_offline() -> None:
     # Client 0 leaves at 10 s, client 1 stays.
-    stays = Intervals(clients=counts([0, 1]), start_s=np.zeros(2), stop_s=np.array([10.0, 1e6]), finish_s=np.full(2, 1e6))
+    stays = Intervals(
+        clients=counts([0, 1]), start_s=np.zeros(2), stop_s=np.array([10.0, 1e6]), finish_s=np.full(2, 1e6)
+    )
     availability = IntervalAvailability(2, stays)
     plan = plan_of([0, 1, 0], models=MODELS)
 

@@ -4,7 +4,10 @@ import numpy as np
 import pytest
 
 from fielding.errors import OptionError
+from fielding.simulation.assembly import Own
+from fielding.simulation.experiment import run
 from fielding.simulation.spoiling import SPOILS, Spoiling, check_spoil, spoiled
+from tests.simulation.run_cases import small_pool, table
 
 TRAINED = np.array([[3.0, 1.0], [0.0, 0.0]], dtype=np.float32)
 START = np.array([[2.0, 1.5], [0.0, 1.0]], dtype=np.float32)
@@ -71,3 +74,29 @@ def test_where_nobody_spoils_uploads_are_what_was_trained(kind: str, client: int
     trained = TRAINED[:1]
 
     assert spoiling.applied(trained, np.array([client]), offered=START, start=np.array([0])) is trained
+
+
+def slots_lost(selection: str, seed: int) -> list[int]:
+    """Return how many participants of each round of a run sent no model; 6 of 30 clients never do."""
+    config = table(
+        seed=seed,
+        rounds=40,
+        trace={"clients": 30, "liars": 0.2, "spoil": "nan"},
+        training={"participants": 6, "local_steps": 1},
+        method={"name": "global"},
+        selection={"name": selection},
+        evaluation={"every": 40},
+        checkpoint={"every": 40},
+    )
+    rows = run(config, own=Own(samples=small_pool()), page=False).rounds
+    return [int(str(row["n_failed"])) for row in rows]
+
+
+def test_oort_loses_no_more_slots_to_clients_that_never_send_a_model_than_chance_does() -> None:
+    seeds = range(3)
+    oort, uniform = (
+        np.mean([slots_lost(selection, seed)[-20:] for seed in seeds]) for selection in ("oort", "uniform")
+    )
+
+    assert uniform == pytest.approx(6 * 0.2, abs=0.4)
+    assert oort <= uniform

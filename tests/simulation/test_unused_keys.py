@@ -22,6 +22,9 @@ REFUSED: list[tuple[str, dict[str, Any], Source | None]] = [
     ("image_size", {"file": "mine.npz", "image_size": 8}, None),
     ("image_size", {"file": "mine.csv.gz", "image_size": 8, "features": "a,b"}, None),
     ("label", {"label": "kind"}, small_trace()),
+    ("lie", {"lie": "one-hot"}, None),
+    ("lie", {"lie": "flip-flop", "liars": 0.0}, small_trace()),
+    ("spoil", {"spoil": "nan"}, small_pool()),
 ]
 TAKEN: list[tuple[dict[str, Any], Source | None]] = [
     ({}, None),
@@ -35,6 +38,9 @@ TAKEN: list[tuple[dict[str, Any], Source | None]] = [
     ({"file": "pictures", "image_size": 8, "interval": "1d"}, None),
     ({"interval": "1d", "samples": 7}, small_trace()),
     ({"name": "no such", "interval": "1d"}, None),
+    ({"lie": "one-hot", "liars": 0.1}, None),
+    ({"spoil": "nan", "liars": 0.1}, small_trace()),
+    ({"lie": "permute", "spoil": "none"}, None),
 ]
 
 

@@ -139,7 +139,7 @@ def test_blocks_are_what_a_naive_recount_finds(made: tuple[Pool, Schedule, Windo
         assert found.of(np.array([job]))[0].tolist() == expected
 
 
-def two_clients() -> SlidingWindows:
+def three_clients() -> SlidingWindows:
     """Return windows of one interval; client 0 sees a a b, client 1 nothing, client 2 b."""
     pool = Pool(x=np.eye(60, dtype=np.float32), y=np.zeros(60, dtype=np.int32), classes=("a", "b"))
     sample = np.flatnonzero(~pool.is_test())[:4]
@@ -148,7 +148,7 @@ def two_clients() -> SlidingWindows:
 
 
 def test_histograms_are_shares_of_labels_in_the_order_asked_for() -> None:
-    windows = two_clients()
+    windows = three_clients()
 
     found = windows.histograms(windows.training(0), np.array([2, 0]))
 
@@ -156,7 +156,7 @@ def test_histograms_are_shares_of_labels_in_the_order_asked_for() -> None:
 
 
 def test_nobody_has_no_histogram() -> None:
-    windows = two_clients()
+    windows = three_clients()
 
     assert windows.histograms(windows.training(0), np.array([], dtype=np.int64)).shape == (0, 2)
 
@@ -184,7 +184,7 @@ def test_the_newest_samples_are_test_samples_of_the_last_interval() -> None:
 
 
 def test_windows_look_ahead_unless_told_otherwise() -> None:
-    windows = two_clients()
+    windows = three_clients()
 
     assert windows.looks_ahead
     assert not SlidingWindows(windows.pool, windows.schedule, windows.plan, looks_ahead=False).looks_ahead

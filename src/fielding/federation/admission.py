@@ -16,7 +16,8 @@ def finite_rows(models: Models) -> Mask:
     [True, False, False]
     """
     # One sum per model instead of a mask of all numbers; in float64 it cannot overflow.
-    return np.asarray(np.isfinite(models.sum(axis=1, dtype=np.float64)))
+    with np.errstate(invalid="ignore"):  # inf - inf
+        return np.asarray(np.isfinite(models.sum(axis=1, dtype=np.float64)))
 
 
 def admitted(answers: Sequence[object], n_numbers: int) -> tuple[Counts, Models]:
@@ -51,7 +52,7 @@ def _numbers(answer: object) -> Models | None:
     """Return an answer as float32 numbers, None if it is none; a number too large for float32 becomes infinite."""
     try:
         array = np.asarray(answer)
-    except (ValueError, TypeError, RecursionError):
+    except Exception:  # whatever an object does that poses as an array
         return None
     if array.dtype.kind not in "iuf":
         return None

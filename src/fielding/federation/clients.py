@@ -196,10 +196,12 @@ class Clients(Protocol):
         """Let clients train; time passes until every group has enough answers."""
         ...
 
-    def losses(self, clients: Counts, models: Models, *, blocks: Sequence[Counts] | None = None) -> Matrix:
+    def losses(
+        self, clients: Counts, models: Models, *, blocks: Sequence[Counts] | None = None, held: Mask | None = None
+    ) -> Matrix:
         """Return the mean loss of models on clients' training samples, shape ``(n_clients, n_models)``.
 
-        Every client downloads every model. NaN where a client did not answer or has no such samples.
+        Every client downloads every model that it does not hold. NaN where it did not answer or has no such samples.
 
         Parameters
         ----------
@@ -207,11 +209,22 @@ class Clients(Protocol):
             Who is asked about what.
         blocks
             Per client, the intervals whose samples count; None for the window.
+        held
+            Who was sent all of the models earlier in this round, same shape as ``clients``; None for nobody.
         """
         ...
 
-    def accuracies(self, clients: Counts, models: Models, *, blocks: Sequence[Counts] | None = None) -> Matrix:
+    def accuracies(
+        self, clients: Counts, models: Models, *, blocks: Sequence[Counts] | None = None, held: Mask | None = None
+    ) -> Matrix:
         """Return the share of clients' training samples that models get right; otherwise as :meth:`losses`."""
+        ...
+
+    def block_sizes(self, clients: Counts, blocks: Sequence[Counts]) -> Counts:
+        """Return how many training samples each of some clients has of the intervals named for it; it sends the number.
+
+        0 where a client did not answer or has none.
+        """
         ...
 
     def scores(self, models: Models, row: Counts) -> ClientScores:

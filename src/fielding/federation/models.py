@@ -49,7 +49,7 @@ def mean_model(models: Models, weights: Vector | None = None) -> Models:
     shares = np.ones(models.shape[0]) if weights is None else np.asarray(weights, dtype=np.float64)
     total = np.zeros(models.shape[1])
     for share, model in zip(shares.tolist(), models, strict=True):
-        total += share * model if share != 1.0 else model
+        total += share * model.astype(np.float64) if share != 1.0 else model
     return np.asarray(total / shares.sum(), dtype=np.float32)
 
 

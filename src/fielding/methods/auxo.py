@@ -19,6 +19,7 @@ from fielding.methods.auxo_scores import CohortScores
 from fielding.methods.gram import centered, gram_matrix
 from fielding.methods.method import MethodSetting, Parts, plan_by_cluster
 from fielding.methods.option_checks import number
+from fielding.methods.probing import difference
 from fielding.rng import client_key, hashed, stream
 
 _LEAST_SHARE = 1e-6
@@ -128,7 +129,7 @@ class Auxo:
         for cohort in np.unique(updates.start).tolist():
             own = np.flatnonzero(updates.start == cohort)
             if own.size >= self._rules.min_results:
-                deltas = updates.models[own, self._feature] - self.models[cohort, self._feature]
+                deltas = difference(updates.models[own, self._feature], self.models[cohort, self._feature])
                 products = centered(gram_matrix(deltas))
                 found.append(_Compared(cohort=cohort, clients=updates.clients[own], products=products))
         return found

@@ -115,8 +115,8 @@ class FedAC:
         """Return how far answers lie from the mean of all clusters, after the step that all made together."""
         starts, answers = _with_mean(self.models[:, : self._n_parameters]), updates.models[:, : self._n_parameters]
         rows, counts = np.unique(updates.start, return_counts=True)
-        step = mean_model(answers) - mean_model(starts[rows], counts.astype(np.float64))
-        return difference(answers, starts[-1] + step)
+        step = difference(mean_model(answers), mean_model(starts[rows], counts.astype(np.float64)))
+        return difference(answers, difference(starts[-1], -step))
 
     def _refresh(self, apart: Models, clients: Counts) -> None:
         """Find the directions anew, and bring what is known of clients over to them as far as it can be."""
@@ -130,7 +130,7 @@ class FedAC:
     def _assigned(self, updates: Updates, places: Matrix) -> Updates:
         """Note where participants are now, and return their answers as those of the cluster they are most like."""
         starts = self.models[:, : self._n_parameters]
-        centers = products(starts - mean_model(starts), self._directions)
+        centers = products(difference(starts, mean_model(starts)), self._directions)
         likeness = unit_rows(places) @ unit_rows(centers).T
         has_place = places.any(axis=1)
         nearest = np.where(has_place, np.argmax(likeness, axis=1), self._membership[updates.clients])
@@ -191,7 +191,9 @@ class FedAC:
         self._cluster_models.mix(change.parents)
         # Equal models would be equally like everybody: members would never find back to their cluster.
         moved = self.models.copy()
-        moved[:, : self._n_parameters] += (offsets @ self._directions).astype(np.float32)
+        part = moved[:, : self._n_parameters]
+        most = float(np.finfo(np.float32).max)
+        part[:] = np.clip(part + offsets @ self._directions, -most, most)
         self._cluster_models.models = moved
         self._ids = np.array([self._id_of(row) for row in change.rows.tolist()], dtype=np.int64)
         dealt = hashed(self._seed, "fedac-deal", self._round, self._keys) % np.uint64(k)

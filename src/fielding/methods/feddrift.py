@@ -11,7 +11,7 @@ from fielding.federation.clients import Clients, TrainingPlan, Updates
 from fielding.federation.cluster_models import Arrays
 from fielding.methods.feddrift_blocks import Blocks
 from fielding.methods.feddrift_jobs import as_chosen, block_plan, owned_answers, sent_once, training_jobs
-from fielding.methods.feddrift_merging import merge_models
+from fielding.methods.feddrift_merging import Merging, merge_models
 from fielding.methods.feddrift_models import NamedModels
 from fielding.methods.feddrift_rules import DriftRules, is_sampled
 from fielding.methods.feddrift_state import DriftState
@@ -68,7 +68,8 @@ class FedDrift:
         if (tested := np.flatnonzero(self.state.is_due & askable)).size:
             self._test(tested, clients)
         if has_come and threshold is not None:
-            self._n_changed = merge_models(self.state, clients, threshold, is_sampled=self._is_sampled)
+            merging = Merging(threshold=threshold, is_sampled=self._is_sampled, held=self._has_models)
+            self._n_changed = merge_models(self.state, clients, merging)
 
     def plan(self, clients: Clients) -> TrainingPlan:
         """Let everybody, or the participants, train the models that own some of their blocks."""
@@ -117,6 +118,8 @@ class FedDrift:
         told = np.array([self._position[one] for one in reports.client_ids], dtype=np.int64)
         if told.size:
             state.is_due[told[np.asarray(reports.representations).any(axis=1)]] = True
+        # Whoever was never tested is, once: a client that reports its first drift needs a score to fall from.
+        state.is_due |= has_come & np.isnan(state.score)
         # In every round: whoever was away when data came is calm, too, if it is back without a report.
         taking = state.blocks.give_unowned(askable & ~state.is_due, state.member)
         state.named.mark_used(state.member[taking], state.blocks.newest)

@@ -1,5 +1,7 @@
 """Merging: models that do as well on each other's data as on their own are one concept, and become one model."""
 
+from dataclasses import dataclass
+
 import numpy as np
 
 from fielding._typing import Counts, Mask, Matrix
@@ -10,7 +12,26 @@ MOST_PROBED = 5
 """Clients that are asked about the data of a model, where not everybody takes part."""
 
 
-def merge_models(state: DriftState, clients: Clients, threshold: float, *, is_sampled: bool) -> int:
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Merging:
+    """How models merge in one round.
+
+    Parameters
+    ----------
+    threshold
+        Largest distance of models that become one.
+    is_sampled
+        Whether only a few holders of each model's data are asked.
+    held
+        Who was sent all models in this round and has them still, shape ``(n_clients,)``.
+    """
+
+    threshold: float
+    is_sampled: bool
+    held: Mask
+
+
+def merge_models(state: DriftState, clients: Clients, merging: Merging) -> int:
     """Merge models that agree, and return how many models are new averages.
 
     Parameters
@@ -19,25 +40,24 @@ def merge_models(state: DriftState, clients: Clients, threshold: float, *, is_sa
         Models, owners and members; changed.
     clients
         Whoever holds data of a model measures all others on them.
-    threshold
-        Largest distance of models that become one.
-    is_sampled
-        Whether only a few holders of each model's data are asked.
+    merging
+        How.
     """
     named, askable = state.named, clients.askable()
     rows = np.flatnonzero(named.released <= state.blocks.newest)
     owning = [askable & state.blocks.owning(model) for model in named.ids[rows].tolist()]
-    holders = [_some(one, clients) if is_sampled else np.flatnonzero(one) for one in owning]
+    holders = [_some(one, clients) if merging.is_sampled else np.flatnonzero(one) for one in owning]
     cluster = np.repeat(np.arange(rows.size), [one.size for one in holders])
     if np.unique(cluster).size < 2:
         return 0
     who = np.concatenate(holders)
     models = named.ids[rows[cluster]].tolist()
     asked = [state.blocks.of(client, model) for client, model in zip(who.tolist(), models, strict=True)]
-    accuracies = clients.accuracies(who, named.cluster_models.models[rows], blocks=asked)
-    pooled = pooled_accuracies(accuracies, cluster, np.array([one.size for one in asked]))
+    sizes = clients.block_sizes(who, asked)
+    accuracies = clients.accuracies(who, named.cluster_models.models[rows], blocks=asked, held=merging.held[who])
+    pooled = pooled_accuracies(accuracies, cluster, sizes)
     known = np.flatnonzero(~np.isnan(np.diag(pooled)))
-    joined = linked(concept_distances(pooled[np.ix_(known, known)]), threshold)
+    joined = linked(concept_distances(pooled[np.ix_(known, known)]), merging.threshold)
     leader = np.arange(named.n_models)
     for group in np.unique(joined).tolist():
         own = rows[known[joined == group]]
@@ -52,7 +72,7 @@ def _some(is_holder: Mask, clients: Clients) -> Counts:
     return np.sort(holders[order[:MOST_PROBED]])
 
 
-def pooled_accuracies(accuracies: Matrix, cluster: Counts, n_blocks: Counts) -> Matrix:
+def pooled_accuracies(accuracies: Matrix, cluster: Counts, n_samples: Counts) -> Matrix:
     """Return the accuracy of each model on the pooled data of each cluster.
 
     Parameters
@@ -61,8 +81,8 @@ def pooled_accuracies(accuracies: Matrix, cluster: Counts, n_blocks: Counts) -> 
         Of each model on each answer's blocks, shape ``(n_answers, n_models)``; NaN where there was no answer.
     cluster
         Whose blocks each answer is about, a model's row, shape ``(n_answers,)``.
-    n_blocks
-        How many blocks it is about, its weight, same shape.
+    n_samples
+        How many samples it is about, its weight, same shape; one about none is no answer.
 
     Returns
     -------
@@ -77,10 +97,10 @@ def pooled_accuracies(accuracies: Matrix, cluster: Counts, n_blocks: Counts) -> 
     """
     n_models = accuracies.shape[1]
     pooled = np.full((n_models, n_models), np.nan)
-    answered = ~np.isnan(accuracies).any(axis=1)
+    answered = ~np.isnan(accuracies).any(axis=1) & (n_samples > 0)
     for row in np.unique(cluster[answered]).tolist():
         own = answered & (cluster == row)
-        pooled[:, row] = np.average(accuracies[own], axis=0, weights=n_blocks[own])
+        pooled[:, row] = np.average(accuracies[own], axis=0, weights=n_samples[own])
     return pooled
 
 

@@ -204,8 +204,8 @@ class FlexCFL:
             self._directions = self.models[:, : updates.n_parameters] - mean_model(self.models)[: updates.n_parameters]
         nearest = cosines(moved, self._directions).argmax(axis=1).astype(np.int32)
         before = self._membership[updates.clients]
-        # An update of zeros points nowhere: whoever has a group stays there.
-        stays = (norms(moved) == 0.0) & (before >= 0)
+        # An update of zeros points nowhere: whoever has a group stays there, and who has none goes on without.
+        stays = (norms(moved) == 0.0) & (self._directions.shape[0] > 1)
         self._membership[updates.clients] = np.where(stays, before, nearest)
         self._shifted[updates.clients] = False
 

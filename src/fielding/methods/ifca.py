@@ -90,16 +90,20 @@ class Ifca:
     def plan(self, clients: Clients) -> TrainingPlan:
         """Choose participants among all clients; they choose their models."""
         asked = asked_by_cluster(self._everyone, 1, clients, self._parts)
-        if asked.clients.size and not self._is_started:
-            self._restart(asked.clients, clients)
         # What they will choose is not known yet; where the pace differs, they go at that of their last choice.
         rows = np.maximum(self.membership()[asked.clients], 0).astype(np.int64)
-        chooses = self._k > 1 and not self._is_warming
+        held = np.zeros(rows.size, dtype=np.bool_)
+        if rows.size and not self._is_started:
+            chosen, held = self._restart(asked.clients, clients)
+            rows = np.where(held, chosen, rows)
+        # Who measured the models just now has them and has said which it trains.
+        chooses = self._k > 1 and not self._is_warming and not (rows.size and held.all())
         return replace(
             planned(self._cluster_models, asked, self._parts),
             start=rows,
             rate_factors=self._cluster_models.rate_factors(np.arange(self._k) if chooses else rows),
             chooses=chooses,
+            downloads=np.where(held, 0.0, float(self._k)) if held.any() else None,
         )
 
     def learn(self, updates: Updates) -> None:
@@ -142,11 +146,18 @@ class Ifca:
             chosen, answered = lowest(clients.losses(who, self.models))
             self._choice[who[answered]] = chosen[answered]
 
-    def _restart(self, who: Counts, clients: Clients) -> None:
-        """Draw first models until each attracts enough of the participants, who are charged for every try."""
+    def _restart(self, who: Counts, clients: Clients) -> tuple[Counts, Mask]:
+        """Draw first models until each attracts enough of the participants, who are charged for every try.
+
+        Returns
+        -------
+        The choice of each among the models that are kept, and who made one and has these models, shape ``(n_asked,)``;
+        nobody has those of an earlier try.
+        """
         self._is_started, best = True, -1.0
+        nobody = np.zeros(who.size, dtype=np.int64), np.zeros(who.size, dtype=np.bool_)
         if who.size < self._k:  # no draw could give each model somebody
-            return
+            return nobody
         for attempt in range(self._tries):
             models = self._drawn(attempt)
             chosen, answered = lowest(clients.losses(who, models))
@@ -155,7 +166,8 @@ class Ifca:
             if share > best:
                 self._cluster_models.models, best = models, share
             if share >= self._min_share:
-                return
+                return chosen, answered
+        return nobody
 
     def _drawn(self, attempt: int) -> Models:
         """Return first models: of the first attempt one is that of the run; shared backbones are its own, too."""

@@ -20,11 +20,12 @@ from fielding.simulation.local_training import LocalTraining, Moment
 from fielding.simulation.mailbox import Letters, Mailbox
 from fielding.simulation.measuring import Measuring
 from fielding.simulation.observers import Observer
+from fielding.simulation.questions import Question
 from fielding.simulation.sending import sent
 from fielding.simulation.settings import Hardware, LocalRule
 from fielding.simulation.settling import Tasks, settled_plan
 from fielding.simulation.spoiling import Spoiling
-from fielding.simulation.task_costs import BYTES_PER_NUMBER, finish_times, is_first, without
+from fielding.simulation.task_costs import BYTES_PER_NUMBER, finish_times, without
 from fielding.simulation.workers import Workers
 from fielding.traces.sliding import Ranges, SlidingWindows
 from fielding.training.trainer import Trainer
@@ -229,16 +230,23 @@ class SimulatedClients:
         updates = updates_of(settled, trained, at_hand.sizes, circumstances)
         return self._local.with_start_loss(updates, plan, samples)
 
-    def losses(self, clients: Counts, models: Models, *, blocks: Sequence[Counts] | None = None) -> Matrix:
-        """Return the mean loss of models on clients' training samples; every client downloads every model.
+    def losses(
+        self, clients: Counts, models: Models, *, blocks: Sequence[Counts] | None = None, held: Mask | None = None
+    ) -> Matrix:
+        """Return the mean loss of models on clients' training samples; NaN for who has none or cannot be reached."""
+        return self._probed(Question(clients=clients, blocks=blocks, models=models, held=held), self._local.losses)
 
-        NaN for whoever has no such samples or cannot be reached.
-        """
-        return self._probed(clients, models, blocks, self._local.losses)
-
-    def accuracies(self, clients: Counts, models: Models, *, blocks: Sequence[Counts] | None = None) -> Matrix:
+    def accuracies(
+        self, clients: Counts, models: Models, *, blocks: Sequence[Counts] | None = None, held: Mask | None = None
+    ) -> Matrix:
         """Return the share of clients' training samples that models get right; otherwise as :meth:`losses`."""
-        return self._probed(clients, models, blocks, self._local.accuracies)
+        return self._probed(Question(clients=clients, blocks=blocks, models=models, held=held), self._local.accuracies)
+
+    def block_sizes(self, clients: Counts, blocks: Sequence[Counts]) -> Counts:
+        """Return how many training samples clients have of some intervals; 0 for whoever cannot be reached."""
+        question = Question(clients=clients, blocks=blocks)
+        sizes = self._probed(question, lambda samples, _models: samples.sizes[:, np.newaxis].astype(np.float64))
+        return np.nan_to_num(sizes[:, 0]).astype(np.int64)
 
     def scores(self, models: Models, row: Counts) -> ClientScores:
         """Measure each client's model on the test samples of its window."""
@@ -270,27 +278,16 @@ class SimulatedClients:
             n_samples=letters.n_samples,
         )
 
-    def _probed(
-        self,
-        clients: Counts,
-        models: Models,
-        blocks: Sequence[Counts] | None,
-        measure: Callable[[Ranges, Models], Matrix],
-    ) -> Matrix:
-        """Let clients measure models on their samples, and charge them for it."""
-        samples = self._local.samples(self._moment, clients, blocks)
-        reached = np.flatnonzero(self._is_online(clients) & (samples.sizes > 0))
-        n_models, found = models.shape[0], np.full((clients.size, models.shape[0]), np.nan)
-        asked = clients[reached]
-        costs = Costs(
-            down_bytes=BYTES_PER_NUMBER * models.size * is_first(asked),
-            up_bytes=BYTES_PER_NUMBER * n_models,
-            forward_samples=samples.sizes[reached] * n_models,
-        )
+    def _probed(self, question: Question, measure: Callable[[Ranges, Models], Matrix]) -> Matrix:
+        """Let clients measure something on their samples, and charge them for it."""
+        samples = self._local.samples(self._moment, question.clients, question.blocks)
+        reached = np.flatnonzero(self._is_online(question.clients) & (samples.sizes > 0))
+        asked, costs = question.clients[reached], question.costs(reached, samples.sizes)
         seconds = seconds_of(self._hardware.devices, asked, costs)
         self._charge("probe", asked, costs, seconds)
         self._clock.advance(float(finish_times(asked, seconds).max(initial=0.0)))
-        found[reached] = measure(samples.some(reached), models)
+        found = np.full((question.clients.size, question.n_answers), np.nan)
+        found[reached] = measure(samples.some(reached), question.models)
         return found
 
     def _charge(self, category: str, clients: Counts, costs: Costs, seconds: Vector) -> None:

@@ -59,6 +59,7 @@ class WatchedClients:
         self.down = {category: np.zeros(n_clients, dtype=np.int64) for category in CATEGORIES}
         self.up = {category: np.zeros(n_clients, dtype=np.int64) for category in CATEGORIES}
         self._may_be_read = np.zeros(n_clients, dtype=np.bool_)
+        self._was_sent = np.zeros(n_clients, dtype=np.int64)
         self._is_measuring = False
         self._watch_windows()
 
@@ -71,6 +72,7 @@ class WatchedClients:
     def begin(self, round_index: int) -> ReportBatch:
         """Begin a round; the clients look at their own windows."""
         self._is_measuring = False
+        self._was_sent[:] = 0
         with self._reading(np.ones_like(self._may_be_read)):
             return self._told(self._clients.begin(round_index))
 
@@ -91,15 +93,27 @@ class WatchedClients:
         _check_accounted(plan, updates)
         return _without_answers(plan, updates) if self._is_silent else updates
 
-    def losses(self, clients: Counts, models: Models, *, blocks: Sequence[Counts] | None = None) -> Matrix:
+    def losses(
+        self, clients: Counts, models: Models, *, blocks: Sequence[Counts] | None = None, held: Mask | None = None
+    ) -> Matrix:
         """Ask clients how well models serve them."""
         with self._reading(self._those(clients)):
-            return self._answered(clients, models, self._clients.losses(clients, models, blocks=blocks))
+            found = self._clients.losses(clients, models, blocks=blocks, held=held)
+        return self._answered(clients, models, found, held)
 
-    def accuracies(self, clients: Counts, models: Models, *, blocks: Sequence[Counts] | None = None) -> Matrix:
+    def accuracies(
+        self, clients: Counts, models: Models, *, blocks: Sequence[Counts] | None = None, held: Mask | None = None
+    ) -> Matrix:
         """Ask clients how often models are right."""
         with self._reading(self._those(clients)):
-            return self._answered(clients, models, self._clients.accuracies(clients, models, blocks=blocks))
+            found = self._clients.accuracies(clients, models, blocks=blocks, held=held)
+        return self._answered(clients, models, found, held)
+
+    def block_sizes(self, clients: Counts, blocks: Sequence[Counts]) -> Counts:
+        """Ask clients how many samples they have; who has some sends a number."""
+        sizes = self._clients.block_sizes(clients, blocks)
+        np.add.at(self.up["probe"], clients[sizes > 0], N_BYTES)
+        return np.where(np.isin(clients, self._mute) | self._is_silent, 0, sizes)
 
     def scores(self, models: Models, row: Counts) -> ClientScores:
         """Measure on test samples, which is ours to do and not the method's."""
@@ -153,13 +167,22 @@ class WatchedClients:
         self.up["report"][senders] += N_BYTES * reports.representations.shape[1]
         return reports
 
-    def _answered(self, clients: Counts, models: Models, found: Matrix) -> Matrix:
-        """Expect every client that answered to pay for all models down, and a number for each up."""
-        reached = clients[~np.isnan(found).all(axis=1)]
-        self.down["probe"][np.unique(reached)] += N_BYTES * models.size
-        np.add.at(self.up["probe"], reached, N_BYTES * models.shape[0])
+    def _answered(self, clients: Counts, models: Models, found: Matrix, held: Mask | None) -> Matrix:
+        """Expect every client that answered to pay for all models down, if it lacks them, and a number for each up."""
+        is_reached = ~np.isnan(found).all(axis=1)
+        lacking = is_reached if held is None else is_reached & ~held
+        self._check_held(clients[is_reached & ~lacking], N_BYTES * models.size)
+        self.down["probe"][np.unique(clients[lacking])] += N_BYTES * models.size
+        self._was_sent[clients[lacking]] = N_BYTES * models.size
+        np.add.at(self.up["probe"], clients[is_reached], N_BYTES * models.shape[0])
         is_lost = np.isin(clients, self._mute) | self._is_silent
         return np.where(is_lost[:, np.newaxis], np.nan, found)
+
+    def _check_held(self, clients: Counts, n_bytes: int) -> None:
+        """Raise if clients that are said to hold models were not sent as many in this round."""
+        without = np.unique(clients[self._was_sent[clients] < n_bytes])
+        if without.size:
+            raise ConformanceError(f"clients {without.tolist()} are said to hold models that they were not sent")
 
     def _expect(self, plan: TrainingPlan, updates: Updates, began_s: float) -> None:
         """Expect every job to pay for what it receives, and for what it sends unless it went offline."""

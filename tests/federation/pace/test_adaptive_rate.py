@@ -7,6 +7,10 @@ from hypothesis import strategies as st
 
 from fielding.errors import OptionError
 from fielding.federation.pace import LEAST_FACTOR, AdaptiveRate, Memory, PaceStep, pace_named
+from fielding.records.run_checkpoint import METHOD
+from fielding.simulation.assembly import Own
+from fielding.simulation.experiment import run
+from tests.simulation.run_cases import small_pool, table
 
 
 def step_of(before: np.ndarray, after: np.ndarray, n_reports: int = 0, round_index: int = 0) -> PaceStep:
@@ -161,3 +165,14 @@ def test_the_rate_never_dies() -> None:
 def test_wrong_options_are_refused(options: dict[str, float | str]) -> None:
     with pytest.raises(OptionError):
         pace_named("adaptive", dict(options))
+
+
+def test_in_a_run_only_data_that_arrive_after_the_start_are_time_steps() -> None:
+    # Windows of two intervals, both there at the start; the third arrives in round 3, the fourth in round 6.
+    times = []
+    for n_rounds in (1, 3, 4, 7):
+        config = table(rounds=n_rounds, pace={"name": "adaptive"}, method={"name": "global"})
+        result = run(config, own=Own(samples=small_pool()), page=False)
+        times.append(result.checkpoint.arrays[f"{METHOD}pace/time"].tolist())
+
+    assert times == [[[1.0]], [[1.0]], [[2.0]], [[3.0]]]

@@ -1,3 +1,5 @@
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -128,3 +130,36 @@ def test_clients_with_few_samples_are_worth_no_more_than_they_have() -> None:
     )
 
     assert memory.clients["utility"][0] == pytest.approx(14.0)
+
+
+def failing(answers: list[int], failed: list[int], *, late: dict[int, float] | None = None) -> Feedback:
+    return replace(feedback_of(answers, late=late, round_index=4), failed=np.array(failed, dtype=np.int64))
+
+
+def test_who_sent_no_model_was_tried_and_is_worth_nothing() -> None:
+    memory = fresh_memory()
+    learn_clients(feedback_of([0, 3], loss=[1.0, 2.0]), memory)
+
+    learn_clients(failing([0], [3, 5]), memory)
+
+    assert memory.clients["utility"].tolist() == [N_TRAIN_SAMPLES, 0.0, 0.0, 0.0, 0.0, 0.0]
+    assert memory.clients["times"].tolist() == [2.0, 0.0, 0.0, 2.0, 0.0, 1.0]
+    assert memory.clients["last_round"].tolist() == [5.0, 0.0, 0.0, 5.0, 0.0, 5.0]
+
+
+def test_several_failures_of_a_client_count_once_and_none_if_another_of_its_jobs_came_back() -> None:
+    memory = fresh_memory()
+
+    learn_clients(failing([0], [0, 5, 5, 2], late={2: 9.0}), memory)
+
+    assert memory.clients["times"].tolist() == [1.0, 0.0, 1.0, 0.0, 0.0, 1.0]
+    assert memory.clients["utility"].tolist() == [N_TRAIN_SAMPLES, 0.0, N_TRAIN_SAMPLES, 0.0, 0.0, 0.0]
+
+
+def test_if_all_fail_they_were_tried_all_the_same() -> None:
+    memory = fresh_memory()
+
+    exploited = learn_clients(failing([], [1, 2]), memory)
+
+    assert memory.clients["times"].tolist() == [0.0, 1.0, 1.0, 0.0, 0.0, 0.0]
+    assert exploited.size == 0

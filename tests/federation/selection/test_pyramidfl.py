@@ -161,3 +161,24 @@ def test_it_chooses_like_oort_when_nobody_is_asked_for_more() -> None:
 def test_options_out_of_range_are_refused(options: dict[str, float]) -> None:
     with pytest.raises(OptionError, match=next(iter(options))):
         PyramidFL(**options)  # type: ignore[arg-type]
+
+
+def test_jobs_of_one_client_add_up_and_its_extra_steps_fit_into_the_time_that_it_waits() -> None:
+    # Client 0 does four jobs of 10 s one after the other, client 1 one of 100 s; transfers take no time.
+    clients, finish, compute = [0, 0, 0, 0, 1], [10.0, 20.0, 30.0, 40.0, 100.0], [10.0] * 4 + [100.0]
+    selection = Selection(PyramidFL(beta=1.0), 2)
+    selection.feedback(timed(clients, finish, compute))
+    known = selection.arrays()
+    assert known["client/seconds"].tolist() == [40.0, 100.0]
+    assert known["client/compute_seconds"].tolist() == [40.0, 100.0]
+
+    steps = selection.steps(np.array([0, 1]), n_steps=10)
+
+    # 60 s are left, and a step of all four jobs takes 4 s: 15 more.
+    assert steps is not None
+    assert steps.tolist() == [25, 10]
+    again = [10.0 * 2.5 * at for at in range(1, 5)]
+    assert max(again) <= 100.0
+    selection.feedback(timed(clients, [*again, 100.0], [25.0] * 4 + [100.0]))
+    assert selection.arrays()["client/seconds"].tolist() == pytest.approx([40.0, 100.0])
+    assert selection.arrays()["client/compute_seconds"].tolist() == pytest.approx([40.0, 100.0])

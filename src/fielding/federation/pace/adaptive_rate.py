@@ -32,8 +32,8 @@ class AdaptiveRate:
     beta1, beta2, beta3
         How much of the old averages stays.
     time_steps
-        What t counts: ``"events"``, rounds before which ``n_reports`` was not 0, plus one; or ``"rounds"`` that trained,
-        as the authors have it, whose factor is 1/1000 after 1000 rounds.
+        What t counts: ``"events"``, rounds before which ``n_reports`` was not 0, plus one; or ``"rounds"`` that
+        trained, as the authors have it, whose factor is 1/1000 after 1000 rounds.
     reset
         Whether drift sets t back to 1; with ``"events"`` t is then always 1.
     start

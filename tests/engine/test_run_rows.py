@@ -1,0 +1,144 @@
+"""What a round is written down as: who moved, who is missing, who failed."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from fielding._typing import Membership
+from fielding.coordinator.decision import Decision
+from fielding.engine.round import Done, Federation, run_round
+from fielding.engine.run_rows import Changes, changes_of, event_row, membership_row, round_row, stable_membership
+from tests.engine.stages import NotingMethod, noting_federation
+
+NOTHING_CHANGED = Changes(n_moved=0, has_other_clusters=False)
+
+
+class Grouped(NotingMethod):
+    """A method with these clusters."""
+
+    def __init__(self, membership: list[int], ids: tuple[int, ...]) -> None:
+        super().__init__([])
+        self.models = np.zeros((len(ids), 2), dtype=np.float32)
+        self._membership, self._ids = np.array(membership, dtype=np.int32), ids
+
+    def membership(self) -> Membership:
+        return self._membership
+
+    def cluster_ids(self) -> tuple[int, ...]:
+        return self._ids
+
+
+def changed(before: tuple[list[int], tuple[int, ...]], after: tuple[list[int], tuple[int, ...]]) -> tuple[int, bool]:
+    """Return how many moved, and whether clusters came or went; both sides as rows and the ids of rows."""
+    old = Grouped(*before)
+    found = changes_of(Grouped(*after), stable_membership(old), old.cluster_ids())
+    return found.n_moved, found.has_other_clusters
+
+
+def test_at_the_start_nothing_has_changed() -> None:
+    method = Grouped([0, 1], (0, 1))
+
+    assert changes_of(method, None, None) == NOTHING_CHANGED
+    assert changes_of(method, np.array([0, 0], dtype=np.int32), None) == NOTHING_CHANGED
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "found"),
+    [
+        (([0, 0, 1], (7, 8)), ([0, 0, 1], (7, 8)), (0, False)),
+        (([0, 0, 1], (7, 8)), ([1, 0, 0], (7, 8)), (2, False)),
+        # The same clusters in other rows.
+        (([0, 0, 1], (7, 8)), ([1, 1, 0], (8, 7)), (0, False)),
+        # A split: two of cluster 7 are in 9 now, and one went over to 8.
+        (([0, 0, 0, 0, 1], (7, 8)), ([0, 2, 2, 1, 1], (7, 8, 9)), (1, True)),
+        # A merger: all of 8 are in 7 now.
+        (([0, 1, 1], (7, 8)), ([0, 0, 0], (7,)), (0, True)),
+        # Everything anew.
+        (([0, 1, 1], (7, 8)), ([0, 0, 1], (9, 10)), (0, True)),
+        # Joining and leaving are no moves.
+        (([0, -1, 1], (7, 8)), ([0, 1, -1], (7, 8)), (0, False)),
+    ],
+    ids=["nothing", "moves", "rows", "split", "merger", "anew", "joined"],
+)
+def test_only_clients_that_went_between_lasting_clusters_moved(
+    before: tuple[list[int], tuple[int, ...]], after: tuple[list[int], tuple[int, ...]], found: tuple[int, bool]
+) -> None:
+    assert changed(before, after) == found
+
+
+def test_a_stable_membership_has_ids_for_rows_and_none_for_none() -> None:
+    assert stable_membership(Grouped([1, 0, -1], (5, 9))).tolist() == [9, 5, -1]
+
+
+# ---- the line of a round ---------------------------------------------------------------------------------------
+
+
+def done_round(**updates: object) -> tuple[Federation, Done]:
+    federation = noting_federation([])
+    done = run_round(federation, 0)
+    return federation, replace(done, updates=replace(done.updates, **updates))  # type: ignore[arg-type]
+
+
+def test_whoever_sent_no_model_is_counted_and_named() -> None:
+    federation, done = done_round(missing={"straggler": [0, 0], "offline": [], "failed": [0]})
+
+    row = round_row(federation, done, NOTHING_CHANGED)
+
+    assert (row["n_straggler"], row["n_offline"], row["n_failed"]) == (2, 0, 1)
+    assert row["failed"] == ["only"], "by its id"
+
+
+def test_if_nobody_failed_nobody_is_named() -> None:
+    federation, done = done_round(missing={"straggler": [], "offline": [], "refused": [0], "failed": []})
+
+    row = round_row(federation, done, NOTHING_CHANGED)
+
+    assert "failed" not in row
+    assert (row["n_failed"], row["n_refused"]) == (0, 1)
+
+
+def test_the_loss_is_the_mean_of_the_answers_and_none_without() -> None:
+    federation, done = done_round(loss=np.array([1.0, 4.0]))
+    nobody = done_round()
+
+    assert round_row(federation, done, NOTHING_CHANGED)["train_loss"] == 2.5
+    assert round_row(*nobody, NOTHING_CHANGED)["train_loss"] is None
+
+
+@pytest.mark.parametrize(
+    ("decision", "found"),
+    [
+        (None, (3, True, 1)),
+        (Decision(step=0, moved=["a"], reclustered=False, n_live=4, mixing=np.eye(1)), (1, False, 4)),
+    ],
+)
+def test_what_a_coordinator_decided_counts_and_else_what_is_seen_from_outside(
+    decision: Decision | None, found: tuple[int, bool, int]
+) -> None:
+    federation, done = done_round()
+
+    row = round_row(federation, replace(done, decision=decision), Changes(n_moved=3, has_other_clusters=True))
+
+    assert (row["n_moved"], row["reclustered"], row["n_clusters"]) == found
+
+
+def test_there_is_an_event_only_where_somebody_reported_to_a_coordinator() -> None:
+    federation, done = done_round()
+    silent = Decision(step=0, mixing=np.eye(1))
+    told = Decision(step=0, reported=["a", "b"], threshold=np.inf, cluster_ids=(4,), n_live=1, mixing=np.eye(1))
+
+    assert event_row(federation.method, done) is None
+    assert event_row(federation.method, replace(done, decision=silent)) is None
+    row = event_row(federation.method, replace(done, decision=told))
+    assert row is not None
+    assert (row["reported"], row["threshold"], row["cluster_ids"]) == (["a", "b"], None, [4])
+
+
+def test_memberships_are_written_down_only_when_they_change() -> None:
+    federation = noting_federation([])
+    now = stable_membership(federation.method)
+
+    assert membership_row(federation, None, 3) == {"round": 3, "changed": [["only", 0]]}
+    assert membership_row(federation, now, 4) is None
+    assert membership_row(federation, now + 1, 5) == {"round": 5, "changed": [["only", 0]]}
