@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from experiments.peers.grounds import Ground, base_table, merged
-from experiments.peers.rows import PARTNERS, ROWS, Chosen, rows_on, settings_of
+from experiments.peers.rows import PARTNERS, ROWS, Chosen, folder_name, rows_on, settings_of
 from fielding._typing import Json
 from fielding.engine.config import Config
 from fielding.engine.config_reader import config_from
@@ -62,7 +62,7 @@ def partner_runs(ground: Ground, folder: Path, chosen: Chosen, seeds: Sequence[i
 
 def run_name(row: str, seed: int) -> str:
     """Return the folder of a run."""
-    return f"{''.join(letter if letter.isalnum() or letter == '+' else '-' for letter in row)}-{seed}"
+    return f"{folder_name(row)}-{seed}"
 
 
 def table(

@@ -44,7 +44,7 @@ def _choices(section: str, key: str, values: tuple[Json, ...]) -> tuple[Table, .
 
 
 _TAU = _choices("coordinator", "tau", (1 / 3, 1 / 6, 1 / 2, 1.0))
-_K_MAX = _choices("coordinator", "k_max", (10, 2, 3, 5))
+_K_MAX = _choices("coordinator", "k_max", (10, 2, 3, 4))
 _DELTA = _choices("method", "delta", (0.1, 0.05, 0.2, 0.4))
 _SAMPLED: Table = {"method": {"participation": "sampled"}}
 
@@ -54,11 +54,12 @@ ROWS: dict[str, Row] = {
     "static": Row(settings=_method("static"), knobs=_K_MAX),
     "moves": Row(settings=_method("moves"), knobs=_K_MAX),
     "always": Row(settings=_method("always"), knobs=_K_MAX),
-    "selected": Row(settings=_method("selected"), like="fielding"),
-    "fielding": Row(settings=_method("fielding"), knobs=_TAU),
-    "fielding, tau 1/3": Row(settings=_method("fielding")),
+    "selected": Row(settings=_method("selected"), like="fielding, tau tuned"),
+    "fielding": Row(settings=_method("fielding")),
+    "fielding, tau tuned": Row(settings=_method("fielding"), knobs=_TAU),
     "fielding+": Row(
-        settings={**_method("fielding"), "coordinator": {"metric": "hellinger", "detector": "chi2"}}, like="fielding"
+        settings={**_method("fielding"), "coordinator": {"metric": "hellinger", "detector": "chi2"}},
+        like="fielding, tau tuned",
     ),
     "oracle": Row(settings=_method("oracle"), needs_truth=True),
     "ifca": Row(settings=_method("ifca"), knobs=_choices("method", "k", (4, 2, 3, 6))),
@@ -73,7 +74,7 @@ ROWS: dict[str, Row] = {
     "fedac (reconstructed)": Row(settings=_method("fedac"), knobs=_choices("method", "clusters", (4, 2, 3, 6))),
     "cfl": Row(
         settings=_method("cfl"),
-        knobs=_choices("method", "gamma_max", (0.1, 0.05, 0.2, 0.4)),
+        knobs=_choices("method", "start_after", (20, 5, 10, 40)),
         in_large=_SAMPLED,
     ),
     "flash (server half)": Row(settings=_method("flash"), knobs=_choices("method", "eta", (0.01, 0.003, 0.03, 0.1))),
@@ -94,6 +95,11 @@ PARTNERS: dict[str, Table] = {
     "CDA-FedAvg": {"training": {"rehearsal": True}},
 }
 """What methods combine with; authors' defaults, nothing tuned."""
+
+
+def folder_name(row: str) -> str:
+    """Return what a row is called on disk."""
+    return "".join(letter if letter.isalnum() or letter == "+" else "-" for letter in row)
 
 
 def rows_on(ground: Ground) -> dict[str, Row]:

@@ -6,7 +6,7 @@ from pathlib import Path
 import tomli_w
 
 from experiments.peers.grounds import Ground, Table, base_table, merged
-from experiments.peers.rows import Chosen, Row, rows_on, settings_of
+from experiments.peers.rows import Chosen, Row, folder_name, rows_on, settings_of
 from fielding.engine.config import Config
 from fielding.engine.config_reader import config_from
 from fielding.simulation.sweep import Finished
@@ -34,7 +34,7 @@ def tuned_rows(ground: Ground) -> dict[str, Row]:
 
 def candidate_name(row: str, at: int) -> str:
     """Return the folder of a candidate."""
-    return f"{row.split(' ')[0]}-{at}"
+    return f"{folder_name(row)}-{at}"
 
 
 def choose(ground: Ground, done: dict[str, Finished]) -> dict[str, Table]:

@@ -137,7 +137,7 @@ def test_a_selector_that_builds_on_another_takes_its_options_too() -> None:
     ("name", "options", "message"),
     [
         ("ort", {}, "did you mean 'oort'"),
-        ("uniform", {"pool": 2.0}, "option of selection 'uniform'"),
+        ("uniform", {"pool": 2.0}, "selection 'uniform' has no options; leave it out"),
         ("oort", {"clips": 0.9}, "did you mean 'clip'"),
         ("oort", {"beta": 0.5}, "option of selection 'oort'"),
         ("pyramidfl", {"oort": {}}, "option of selection 'pyramidfl'"),

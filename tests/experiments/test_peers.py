@@ -84,8 +84,8 @@ def test_the_best_on_the_validation_trace_is_chosen_and_ties_go_to_the_earlier(
     write_choice(NATURAL, choose(NATURAL, done))
     chosen = read_choice(NATURAL)
 
-    assert chosen.of("fielding") == ROWS["fielding"].knobs[1]
-    assert chosen.of("fielding+") == ROWS["fielding"].knobs[1]
+    assert chosen.of("fielding, tau tuned") == ROWS["fielding, tau tuned"].knobs[1]
+    assert chosen.of("fielding+") == ROWS["fielding, tau tuned"].knobs[1]
     assert chosen.of("ifca") == ROWS["ifca"].knobs[2]
     assert chosen.of("global") == {}
 

@@ -13,7 +13,7 @@ from fielding.methods.auxo_comparing import begin_halves, extend_halves, reward_
 from fielding.methods.auxo_rules import AuxoRules, Cohort
 from fielding.methods.auxo_scores import CohortScores
 from fielding.methods.global_model import GlobalModel
-from fielding.methods.gram import centered, gram_matrix
+from fielding.methods.gram import centered, products
 from fielding.methods.method import Method, cluster_ids
 from fielding.methods.registry import METHODS
 from fielding.simulation.assembly import Own
@@ -39,7 +39,8 @@ def score_of(method: Auxo) -> np.ndarray:
 
 def in_products(*values: float) -> np.ndarray:
     """Return the inner products of updates on a line, less their mean."""
-    return centered(gram_matrix(np.array(values, dtype=np.float32)[:, np.newaxis]))
+    deltas = np.array(values, dtype=np.float32)[:, np.newaxis]
+    return centered(products(deltas, deltas))
 
 
 def test_planted_cohorts_are_found_from_the_updates_alone() -> None:
@@ -228,9 +229,7 @@ def test_leanings_go_to_clients_and_not_to_their_positions_among_the_known() -> 
     scores.lean(np.array([9, 14, 17, 19]), 0, 0)
     scores.split(0)  # known in cohort 0: all but 5
 
-    assert begin_halves(
-        scores, clients, 0, products=in_products(0.0, -9.0, -9.1, 9.0, 9.1), rng=np.random.default_rng(1)
-    )
+    assert begin_halves(scores, clients, 0, inner=in_products(0.0, -9.0, -9.1, 9.0, 9.1), rng=np.random.default_rng(1))
 
     sides = scores.sides(np.arange(20), 0)
     assert sides[9] == sides[14] != sides[17] == sides[19]
@@ -245,7 +244,7 @@ def test_the_undecided_follow_a_clear_majority_of_their_neighbors() -> None:
     angles = np.deg2rad([0.0, 5.0, 10.0, 170.0, 175.0, 180.0, 178.0])
     rows = np.column_stack([np.cos(angles), np.sin(angles)])
 
-    extend_halves(scores, clients, 0, products=rows @ rows.T, neighbors=3)
+    extend_halves(scores, clients, 0, inner=rows @ rows.T, neighbors=3)
     assert scores.sides(clients, 0).tolist() == [0, 0, 0, 1, 1, 1, 1]
 
 
@@ -257,7 +256,7 @@ def test_three_neighbors_against_two_are_not_clear_whichever_side_wins() -> None
         angles = np.deg2rad([85.0, 80.0, 75.0, 96.0, 101.0, 106.0, 90.0])
         rows = np.column_stack([np.cos(angles), np.sin(angles)])
 
-        extend_halves(scores, clients, 0, products=rows @ rows.T, neighbors=5)
+        extend_halves(scores, clients, 0, inner=rows @ rows.T, neighbors=5)
 
         assert scores.sides(clients, 0)[6] == -1
 
@@ -266,7 +265,7 @@ def test_a_lone_side_recruits_a_quarter_of_the_participants() -> None:
     scores, clients = CohortScores(8), np.arange(8)
     scores.lean(np.array([2]), 0, 1)
 
-    extend_halves(scores, clients, 0, products=in_products(-1.0, -1.0, 2.0, -1.0, -1.0, 3.0, -1.0, -1.0), neighbors=5)
+    extend_halves(scores, clients, 0, inner=in_products(-1.0, -1.0, 2.0, -1.0, -1.0, 3.0, -1.0, -1.0), neighbors=5)
 
     assert scores.sides(clients, 0).tolist() == [-1, -1, 1, -1, -1, 1, -1, -1]
 
@@ -276,7 +275,7 @@ def test_rewards_fall_with_the_distance_from_the_known_ones() -> None:
     scores.lean(clients, 0, 0)
     scores.split(0)
 
-    assert reward_likeness(scores, clients, 0, products=in_products(0.0, 0.0, 0.0, 0.0, 10.0), rules=AuxoRules())
+    assert reward_likeness(scores, clients, 0, inner=in_products(0.0, 0.0, 0.0, 0.0, 10.0), rules=AuxoRules())
 
     # Distances from the mean, 2, are 2, 2, 2, 2 and 8: mean 3.2, deviation 2.4; all five are known.
     assert np.allclose(scores.score[:, 0], 2.0 + 5.0 - 5.0 * np.array([2.0, 2.0, 2.0, 2.0, 8.0]) / 5.6)
@@ -287,7 +286,7 @@ def test_with_fewer_than_two_known_participants_a_cohort_waits() -> None:
     scores.split(0)
     before = scores.score.copy()
 
-    assert not reward_likeness(scores, clients, 0, products=in_products(1.0, 2.0, 3.0, 4.0, 5.0), rules=AuxoRules())
+    assert not reward_likeness(scores, clients, 0, inner=in_products(1.0, 2.0, 3.0, 4.0, 5.0), rules=AuxoRules())
     assert (scores.score == before).all()
 
 

@@ -8,7 +8,15 @@ import pytest
 from fielding._typing import Json
 from fielding.errors import OptionError
 from fielding.methods import METHODS, MethodKind
-from fielding.methods.kinds import Hears, check_options, heard, kind_named, method_named, method_options, own_kind
+from fielding.methods.kinds import (
+    Hears,
+    check_method_options,
+    heard,
+    kind_named,
+    method_named,
+    method_options,
+    own_kind,
+)
 from fielding.methods.method import MethodSetting
 from fielding.simulation.assembly import Own
 from fielding.simulation.experiment import run
@@ -86,15 +94,15 @@ def test_a_method_is_made_with_its_options() -> None:
     [
         (QUIET, "pase", "unknown option of this method 'pase'; did you mean 'pace'?"),
         (QUIET, "setting", "unknown option of this method 'setting'"),
-        (LISTENING, "k", "method.k has no effect: this method has no options; leave it out"),
-        ("global", "k", "method.k has no effect"),
+        (LISTENING, "k", "k has no effect: this method has no options; leave it out"),
+        ("global", "k", "k has no effect"),
     ],
 )
 def test_an_option_that_a_method_does_not_have_is_refused(name: str, option: str, words: str) -> None:
     kind = kind_named(name, METHODS)
 
     with pytest.raises(OptionError) as checked:
-        check_options(kind, {option: 1})
+        check_method_options(kind, {option: 1})
     with pytest.raises(OptionError) as made:
         method_named(kind, setting_of(small_clients()), {option: 1})
 

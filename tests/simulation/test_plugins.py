@@ -1,6 +1,8 @@
 """The plug-ins that a config names: made with their options, and mistakes told with their section."""
 
 from collections.abc import Callable
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -14,6 +16,8 @@ from fielding.errors import OptionError
 from fielding.federation.aggregation import TrimmedMean
 from fielding.federation.pace import Restarts
 from fielding.methods import METHODS
+from fielding.reporting.run_table import run_table
+from fielding.simulation.experiment import run
 from fielding.simulation.plugins import (
     aggregator_of,
     detector_of,
@@ -140,3 +144,34 @@ def test_tau_may_be_a_fraction_in_words(tau: Json, value: float) -> None:
     policy = policy_of(config_of(coordinator={"tau": tau}), is_histogram=True)
 
     assert getattr(policy.trigger, "tau") == pytest.approx(value)  # noqa: B009 - of this trigger alone
+
+
+def test_mistakes_are_told_also_where_nobody_would_notice() -> None:
+    small: dict[str, Any] = {"rounds": 1, "trace": {"clients": 4, "gap": 2, "window": 2}}
+    unheard = {**small, "trace": {**small["trace"], "liars": 0.5, "lie": "nonsense"}, "method": {"name": "global"}}
+    untested = {**small, "coordinator": {"detector": "periodic", "alpha": 0.5}, "method": {"name": "static"}}
+    untempered = {**small, "training": {"moon_temperature": 0.1}}
+
+    for table, key in ((unheard, "nonsense"), (untested, "alpha"), (untempered, "moon_temperature")):
+        with pytest.raises(OptionError, match=key):
+            run(table)
+
+
+def test_flags_are_not_kept_for_replays(tmp_path: Path) -> None:
+    small: dict[str, Any] = {"rounds": 3, "trace": {"clients": 6, "gap": 1, "window": 1}}
+
+    for name in ("flexcfl", "fielding"):
+        run({**small, "method": {"name": name}}, tmp_path / name, page=False)
+
+    assert not list((tmp_path / "flexcfl" / "reports").glob("*"))
+    assert list((tmp_path / "fielding" / "reports").glob("*"))
+
+
+def test_which_reports_tell_of_drift_is_known_where_a_coordinator_hears_them() -> None:
+    small: dict[str, Any] = {"rounds": 3, "trace": {"clients": 6, "gap": 1, "window": 1}}
+    heard, flagged = (run({**small, "method": {"name": name}}).summary or {} for name in ("fielding", "flexcfl"))
+
+    assert heard["n_first_reports"] == 6
+    assert flagged["n_reports"]
+    assert flagged["n_first_reports"] is None
+    assert not any("drift" in row[0] for row in run_table(flagged))

@@ -83,3 +83,14 @@ def test_losses_are_sent_as_they_are() -> None:
     done = replace(trained(), loss=np.array([3.0, 4.0]))
 
     assert sent(done, settled(np.full(3, 0.5)), DRAWS, None).loss.tolist() == [3.0, 4.0]
+
+
+def test_what_is_not_sent_is_not_spoiled() -> None:
+    alone = settled()
+    alone = replace(alone, plan=replace(alone.plan, uploads=np.array([0.0, 1.0, 1.0])))
+    spoiling = Spoiling(attackers=np.array([True, True, True]), kind="sign-flip")
+
+    uploads = sent(trained(), alone, DRAWS, spoiling).models
+
+    assert (uploads[0] == 21.0).all()
+    assert (uploads[1] == 9.0).all()

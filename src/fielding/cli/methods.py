@@ -14,7 +14,7 @@ from fielding.cli.console import say, say_json, tell
 from fielding.cli.options import JsonOutput, Quiet
 from fielding.errors import OptionError
 from fielding.methods import METHODS, MethodKind, kind_named, method_options
-from fielding.methods.kinds import check_options
+from fielding.methods.kinds import check_method_options
 
 HEARS = {
     "nobody": "no reports",
@@ -146,7 +146,7 @@ def _try_out(name: str, kind: MethodKind, changes: "list[str] | tuple[str, ...]"
     from fielding.simulation.conformance import check_method
 
     options = changed({}, list(changes))
-    check_options(kind, options)
+    check_method_options(kind, options)
     check_method(name, options, on_check=lambda passed: None if quiet else tell(f"{name} is {passed}"))
     if not quiet:
         say(f"{name} passed all checks")

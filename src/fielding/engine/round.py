@@ -112,6 +112,8 @@ class Federation:
         Who trains: it hears reports and how training went, whatever the method.
     n_train_samples
         Local steps times batch size, for the selection.
+    keeps_reports
+        Whether reports are written down; flags tell a replay nothing.
     """
 
     clients: Driver
@@ -122,6 +124,7 @@ class Federation:
     is_delayed: bool = False
     selection: Selection = field(default_factory=lambda: Selection(Uniform(), 0))
     n_train_samples: int = 1
+    keeps_reports: bool = True
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

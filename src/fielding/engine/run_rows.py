@@ -48,7 +48,7 @@ def round_row(federation: Federation, done: Done, changed: Changes) -> dict[str,
         **federation.clients.round_costs,
         **(done.scores.summary() if done.scores else {}),
         **(_agreement(federation) if done.scores else {}),
-        **({"heterogeneity": _heterogeneity(federation)} if done.scores else {}),
+        **({"measured_heterogeneity": _heterogeneity(federation)} if done.scores else {}),
         **{f"{name}_accuracy": scores.summary()["accuracy"] for name, scores in done.other_scores.items()},
     }
 

@@ -157,7 +157,7 @@ class Runner:
         """Write down a round (stage 13)."""
         folder, federation = self._folder, self.federation
         row = round_row(federation, done, changes_of(federation.method, self._before, self._ids))
-        if len(done.reports.client_ids):
+        if len(done.reports.client_ids) and federation.keeps_reports:
             folder.write_reports(done.reports, done.round_index)
         lines = {
             ROUNDS: row,

@@ -1,12 +1,20 @@
 """All cluster models as one matrix; a warm start is a matrix product."""
 
+from collections.abc import Iterator
+
 import numpy as np
 
 from fielding._typing import Matrix, Membership, Models, Vector
+from fielding.client.report import row_chunks
 from fielding.errors import InputError
 
 COLUMNS = 1 << 16
-"""Numbers of each model that are mixed at a time, so that float64 copies of large models never exist."""
+"""Numbers of each model that are taken at a time, so that float64 copies of large models never exist."""
+
+
+def column_chunks(n_numbers: int) -> Iterator[slice]:
+    """Yield slices over the numbers of a model, in order."""
+    yield from row_chunks(n_numbers, COLUMNS)
 
 
 def mixed_models(models: Models, mixing: Matrix) -> Models:
@@ -32,8 +40,7 @@ def mixed_models(models: Models, mixing: Matrix) -> Models:
     if mixing.shape[1] != models.shape[0]:
         raise InputError(f"mixing has {mixing.shape[1]} columns but there are {models.shape[0]} models; give one each")
     new = np.empty((mixing.shape[0], models.shape[1]), dtype=np.float32)
-    for start in range(0, models.shape[1], COLUMNS):
-        part = slice(start, start + COLUMNS)
+    for part in column_chunks(models.shape[1]):
         new[:, part] = mixing @ models[:, part].astype(np.float64)
     return new
 

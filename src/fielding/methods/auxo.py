@@ -16,7 +16,7 @@ from fielding.federation.cluster_models import Arrays
 from fielding.methods.auxo_comparing import begin_halves, extend_halves, reward_likeness
 from fielding.methods.auxo_rules import AuxoRules, Cohort
 from fielding.methods.auxo_scores import CohortScores
-from fielding.methods.gram import centered, gram_matrix
+from fielding.methods.gram import centered, products
 from fielding.methods.method import MethodSetting, Parts, plan_by_cluster
 from fielding.methods.option_checks import number
 from fielding.methods.probing import difference
@@ -31,7 +31,7 @@ class _Compared:
 
     cohort: int
     clients: Counts
-    products: Matrix
+    inner: Matrix
 
 
 class Auxo:
@@ -130,8 +130,8 @@ class Auxo:
             own = np.flatnonzero(updates.start == cohort)
             if own.size >= self._rules.min_results:
                 deltas = difference(updates.models[own, self._feature], self.models[cohort, self._feature])
-                products = centered(gram_matrix(deltas))
-                found.append(_Compared(cohort=cohort, clients=updates.clients[own], products=products))
+                inner = centered(products(deltas, deltas))
+                found.append(_Compared(cohort=cohort, clients=updates.clients[own], inner=inner))
         return found
 
     def _judged(self, one: _Compared) -> bool:
@@ -140,11 +140,11 @@ class Auxo:
         self._counters[cohort] += 1
         if rules.still_splits(self._round, int(self._counters[cohort])):
             if self._has_halves[cohort]:
-                extend_halves(scores, one.clients, cohort, products=one.products, neighbors=rules.neighbors)
+                extend_halves(scores, one.clients, cohort, inner=one.inner, neighbors=rules.neighbors)
             else:
                 rng = stream(self._seed, "auxo-halves", self._round, int(self._ids[cohort]))
-                self._has_halves[cohort] = begin_halves(scores, one.clients, cohort, products=one.products, rng=rng)
-        return reward_likeness(scores, one.clients, cohort, products=one.products, rules=rules)
+                self._has_halves[cohort] = begin_halves(scores, one.clients, cohort, inner=one.inner, rng=rng)
+        return reward_likeness(scores, one.clients, cohort, inner=one.inner, rules=rules)
 
     def _is_ripe(self, cohort: int) -> bool:
         counter = int(self._counters[cohort])

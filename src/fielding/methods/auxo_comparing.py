@@ -5,11 +5,11 @@ import numpy as np
 from fielding._typing import Counts, Matrix, Vector
 from fielding.methods.auxo_rules import AuxoRules
 from fielding.methods.auxo_scores import UNDECIDED, CohortScores
-from fielding.methods.gram import cosines, distances_to_mean, two_means
+from fielding.methods.gram import cosines_from, distances_to_mean, two_means
 
 
 def begin_halves(
-    scores: CohortScores, clients: Counts, cohort: int, *, products: Matrix, rng: np.random.Generator
+    scores: CohortScores, clients: Counts, cohort: int, *, inner: Matrix, rng: np.random.Generator
 ) -> bool:
     """Cut the participants of a cohort in two for the first time; return whether there were enough to do so.
 
@@ -19,7 +19,7 @@ def begin_halves(
         Participants then lean to their half.
     clients, cohort
         The participants; once there are several cohorts, only those that are known in this one count.
-    products
+    inner
         Inner products of their updates, less the mean update, shape ``(n_clients, n_clients)``.
     rng
         For 2-means.
@@ -27,13 +27,13 @@ def begin_halves(
     used = scores.known(clients, cohort) if scores.n_cohorts > 1 else np.arange(clients.size)
     if used.size < 2:
         return False
-    halves = two_means(cosines(products)[np.ix_(used, used)], rng)
+    halves = two_means(cosines_from(inner)[np.ix_(used, used)], rng)
     # Not the positions among those used, as the authors' code has it: the scores would go to other clients.
     scores.lean(clients[used], cohort, halves.astype(np.int64))
     return True
 
 
-def extend_halves(scores: CohortScores, clients: Counts, cohort: int, *, products: Matrix, neighbors: int) -> None:
+def extend_halves(scores: CohortScores, clients: Counts, cohort: int, *, inner: Matrix, neighbors: int) -> None:
     """Let undecided participants of a cohort lean to the half of those whose updates point the same way.
 
     If only one half is there, a quarter of the participants follows its first member. If both are, each undecided one
@@ -44,7 +44,7 @@ def extend_halves(scores: CohortScores, clients: Counts, cohort: int, *, product
     decided, undecided = np.flatnonzero(sides != UNDECIDED), np.flatnonzero(sides == UNDECIDED)
     if not decided.size:
         return
-    likeness = cosines(products)
+    likeness = cosines_from(inner)
     n_smaller = min(int((sides == 0).sum()), int((sides == 1).sum()))
     if n_smaller == 0:
         order = np.argsort(-likeness[decided[0]], kind="stable")
@@ -59,7 +59,7 @@ def extend_halves(scores: CohortScores, clients: Counts, cohort: int, *, product
     scores.lean(clients[undecided[is_clear]], cohort, (2 * votes > n_asked).astype(np.int64)[is_clear])
 
 
-def reward_likeness(scores: CohortScores, clients: Counts, cohort: int, *, products: Matrix, rules: AuxoRules) -> bool:
+def reward_likeness(scores: CohortScores, clients: Counts, cohort: int, *, inner: Matrix, rules: AuxoRules) -> bool:
     """Reward participants that are near the known ones of their cohort, and punish those that are far from them.
 
     With one cohort there is nothing to decide between. Return whether the cohort knows enough to go on: with fewer
@@ -70,7 +70,7 @@ def reward_likeness(scores: CohortScores, clients: Counts, cohort: int, *, produ
     known = scores.known(clients, cohort)
     if known.size < 2:
         return False
-    distances = distances_to_mean(products, known)
+    distances = distances_to_mean(inner, known)
     rewards = _rewards(distances, rules.base_reward) * (known.size / clients.size)
     scores.reward(clients, cohort, rewards)
     return True

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from fielding._typing import Mask, Models
-from fielding.methods.gram import cosines, gram_matrix
+from fielding.methods.gram import cosines_from, products
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -46,7 +46,7 @@ def bipartition(updates: Models) -> Bipartition:
     # Here and not above: scipy costs more than all of Fielding to import.
     from scipy.cluster.hierarchy import cut_tree, linkage
 
-    likeness = cosines(gram_matrix(updates))
+    likeness = cosines_from(products(updates, updates))
     # Not below 0: of equal updates, rounding alone would make a distance of less, which scipy refuses.
     distances = np.maximum(0.0, 1.0 - likeness[np.triu_indices(likeness.shape[0], k=1)])
     labels = cut_tree(linkage(distances, method="complete"), n_clusters=[2])[:, 0]

@@ -12,12 +12,12 @@ from fielding.federation.clients import Clients, TrainingPlan, Updates
 from fielding.federation.cluster_models import Arrays
 from fielding.federation.models import mean_model
 from fielding.methods.bipartition import bipartition
+from fielding.methods.gram import norms, unit_rows
 from fielding.methods.last_updates import LastUpdates
 from fielding.methods.method import MethodSetting, plan_by_cluster
 from fielding.methods.option_checks import number, one_of, whole
 from fielding.methods.probing import changes, drawn, probe_plan
 from fielding.methods.split_tree import SplitTree
-from fielding.methods.update_directions import norms, unit_rows
 
 Participation = Literal["auto", "all", "sampled"]
 SELF_TUNED = "self-tuned"

@@ -16,11 +16,11 @@ from fielding.federation.clients import Clients, Pull, TrainingPlan, Updates
 from fielding.federation.cluster_models import Arrays
 from fielding.federation.models import mean_model
 from fielding.methods.fedac_tuning import Change, better_grouping, cluster_centers
-from fielding.methods.low_rank import principal_directions, unit_rows
+from fielding.methods.gram import products, unit_rows
+from fielding.methods.low_rank import principal_directions
 from fielding.methods.method import MethodSetting, plan_by_cluster
 from fielding.methods.option_checks import number, whole
 from fielding.methods.probing import difference
-from fielding.methods.update_directions import products
 from fielding.rng import client_key, hashed, stream
 
 

@@ -13,11 +13,12 @@ from fielding.errors import OptionError
 from fielding.federation.clients import Clients, TrainingPlan, Updates
 from fielding.federation.cluster_models import Arrays
 from fielding.federation.models import mean_model, mixed_models
+from fielding.methods.gram import cosines, norms
 from fielding.methods.kinds import Hears
 from fielding.methods.method import MethodSetting, plan_by_cluster
 from fielding.methods.option_checks import flag, number, one_of, whole
 from fielding.methods.probing import changes, drawn, probe_plan
-from fielding.methods.update_directions import cosines, grouped_by_direction, norms
+from fielding.methods.update_directions import grouped_by_direction
 from fielding.rng import stream
 
 Anchor = Literal["initial", "global"]

@@ -2,10 +2,11 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from inspect import getdoc, signature
+from inspect import getdoc
 from typing import Any, Literal, TypeAlias, cast
 
 from fielding._imported import imported_function
+from fielding._options import check_options, options_of
 from fielding._typing import Json
 from fielding.client.drift import DriftTest
 from fielding.errors import OptionError, unknown_name
@@ -42,9 +43,8 @@ class MethodKind:
 
 
 def method_options(kind: MethodKind) -> dict[str, Json]:
-    """Return the options of a method with their defaults."""
-    knobs = list(signature(kind.build).parameters.values())[1:]
-    return {knob.name: knob.default for knob in knobs}
+    """Return the options of a method with their defaults; what it takes first is its setting and no option."""
+    return dict(list(options_of(kind.build).items())[1:])
 
 
 def heard(kind: MethodKind, options: Mapping[str, Json], n_clients: int) -> Hears:
@@ -74,18 +74,11 @@ def kind_named(name: str, known: Mapping[str, MethodKind]) -> MethodKind:
 
 def method_named(kind: MethodKind, setting: MethodSetting, options: Mapping[str, Json]) -> Method:
     """Return a method; an option that it does not have is named with the nearest one."""
-    check_options(kind, options)
+    check_method_options(kind, options)
     values: dict[str, Any] = dict(options)
     return kind.build(setting, **values)
 
 
-def check_options(kind: MethodKind, options: Mapping[str, Json]) -> None:
+def check_method_options(kind: MethodKind, options: Mapping[str, Json]) -> None:
     """Raise if a method has no such option."""
-    known = method_options(kind)
-    for option in options:
-        if option not in known:
-            raise (
-                unknown_name("option of this method", option, known)
-                if known
-                else OptionError(f"method.{option} has no effect: this method has no options; leave it out")
-            )
+    check_options("this method", options, method_options(kind))

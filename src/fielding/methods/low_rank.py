@@ -2,11 +2,12 @@
 
 import numpy as np
 
-from fielding._typing import Matrix, Models
-from fielding.federation.models import COLUMNS
-from fielding.methods.gram import gram_matrix
+from fielding._typing import Models
+from fielding.federation.models import column_chunks
+from fielding.methods.gram import products
 
 _NOTHING = 1e-10
+"""Share of the largest eigenvalue below which another one is rounding."""
 
 
 def principal_directions(rows: Models, rank: int) -> Models:
@@ -29,24 +30,11 @@ def principal_directions(rows: Models, rank: int) -> Models:
     >>> np.abs(principal_directions(rows, 3)).tolist()
     [[1.0, 0.0, 0.0], [0.0, 1.0, 0.0], [0.0, 0.0, 0.0]]
     """
-    values, vectors = np.linalg.eigh(gram_matrix(rows))
+    values, vectors = np.linalg.eigh(products(rows, rows))
     directions = np.zeros((rank, rows.shape[1]), dtype=np.float32)
     order = np.argsort(-values, kind="stable")[:rank]
     order = order[(values[order] > 0.0) & (values[order] > _NOTHING * values.max())]
     shares = vectors[:, order].T / np.sqrt(values[order])[:, np.newaxis]
-    for start in range(0, rows.shape[1], COLUMNS):
-        part = slice(start, start + COLUMNS)
+    for part in column_chunks(rows.shape[1]):
         directions[: order.size, part] = shares @ rows[:, part].astype(np.float64)
     return directions
-
-
-def unit_rows(rows: Matrix) -> Matrix:
-    """Return rows at length 1; those of length 0 stay.
-
-    Examples
-    --------
-    >>> unit_rows(np.array([[3.0, 4.0], [0.0, 0.0]])).tolist()
-    [[0.6, 0.8], [0.0, 0.0]]
-    """
-    lengths = np.linalg.norm(rows, axis=1, keepdims=True)
-    return np.asarray(np.divide(rows, lengths, out=np.zeros_like(rows), where=lengths > 0.0))

@@ -7,7 +7,7 @@ import numpy.typing as npt
 
 from fielding._typing import Counts, Mask, Membership, Models
 from fielding.federation.cluster_models import Arrays
-from fielding.methods.update_directions import cosines
+from fielding.methods.gram import cosines
 
 _PREFIX = "tree/"
 

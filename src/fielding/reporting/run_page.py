@@ -105,12 +105,17 @@ def _cluster_cards(summary: Row) -> list[Card]:
         Card(name="clusters now", value=digits(summary["n_clusters_last"], 0)),
         Card(name="moves", value=digits(summary["moves"], 0), note="one by one, centers frozen"),
         Card(name="re-clusterings", value=digits(summary["reclusterings"], 0), note="of all clients"),
-        Card(
-            name="reports of drift",
-            value=digits(n_drift_reports(summary), 0),
-            note=f"besides {summary['n_first_reports']:,} first reports, to join",
-        ),
+        _report_card(summary),
     ]
+
+
+def _report_card(summary: Row) -> Card:
+    """Return how many reports there were; which of them told of drift is known where a coordinator heard them."""
+    n_drifted = n_drift_reports(summary)
+    if n_drifted is None:
+        return Card(name="reports", value=digits(summary["n_reports"], 0))
+    note = f"besides {summary['n_first_reports']:,} first reports, to join"
+    return Card(name="reports of drift", value=digits(n_drifted, 0), note=note)
 
 
 def _accuracy(record: RunRecord) -> list[Section]:

@@ -129,12 +129,13 @@ def run_summary(rounds: Sequence[Row], events: Iterable[Row], *, gap: int) -> di
     -------
     Among others ``final_from_round`` and ``n_final_evaluations``, what the final figures are means over (None and 0 if
     nobody was tested); ``n_trained``, trainings that came back in time, and ``n_failed``, those of them that gave no
-    finite model; ``n_reports``, and ``n_first_reports``, those of them by which a client joined.
+    finite model; ``n_reports``, and ``n_first_reports``, those of them by which a client joined
+    (None where there is no coordinator that knows).
     """
     seen = [(event.get("mean_client_distance"), n_joined(event)) for event in events]
     distances = [value for value, _ in seen if isinstance(value, float)]
     final = final_evaluations(rounds)
-    n_failed = _total(rounds, "n_failed")
+    n_failed, n_reports = _total(rounds, "n_failed"), _total(rounds, "n_reports")
     return {
         "n_rounds": len(rounds),
         "time_s": rounds[-1]["time_s"] if rounds else 0.0,
@@ -149,13 +150,13 @@ def run_summary(rounds: Sequence[Row], events: Iterable[Row], *, gap: int) -> di
         "dip": largest_dip(rounds, gap),
         "n_trained": _total(rounds, "n_participants") + n_failed,
         "n_failed": n_failed,
-        "n_reports": _total(rounds, "n_reports"),
-        "n_first_reports": sum(joined for _, joined in seen),
+        "n_reports": n_reports,
+        "n_first_reports": None if n_reports and not seen else sum(joined for _, joined in seen),
         "moves": _total(rounds, "n_moved"),
         "reclusterings": _total(rounds, "reclustered"),
         "n_clusters_last": rounds[-1]["n_clusters"] if rounds else 0,
         "heterogeneity": sum(distances) / len(distances) if distances else None,
-        "measured_heterogeneity": final_mean(rounds, "heterogeneity"),
+        "measured_heterogeneity": final_mean(rounds, "measured_heterogeneity"),
         "bytes_down": _total(rounds, "bytes_down"),
         "bytes_up": _total(rounds, "bytes_up"),
         "client_seconds": _total(rounds, "client_seconds"),

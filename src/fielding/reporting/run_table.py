@@ -45,7 +45,7 @@ def run_table(summary: Row) -> list[list[str]]:
     return rows + [[label, megabytes(summary[name])] for name, label in (("bytes_down", "down"), ("bytes_up", "up"))]
 
 
-def n_drift_reports(summary: Row) -> int:
+def n_drift_reports(summary: Row) -> int | None:
     """Return how many reports told of drift; the others are those by which clients joined.
 
     Examples
@@ -53,6 +53,8 @@ def n_drift_reports(summary: Row) -> int:
     >>> n_drift_reports({"n_reports": 76, "n_first_reports": 40})
     36
     """
+    if summary["n_first_reports"] is None:
+        return None
     return max(0, int(str(summary["n_reports"])) - int(str(summary["n_first_reports"])))
 
 

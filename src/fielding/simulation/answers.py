@@ -66,9 +66,7 @@ def updates_of(settled: Settled, trained: Trained, sizes: Counts, circumstances:
     plan, outcome, kept = settled.plan, settled.outcome, settled.kept
     is_model = finite_rows(trained.models) & np.isfinite(trained.loss)
     good, jobs = np.flatnonzero(is_model), kept[is_model]
-    names: tuple[Reason, ...] = ("straggler", "offline")
-    if (outcome.reasons == "refused").any():
-        names = (*names, "refused")
+    names: tuple[Reason, ...] = ("straggler", "offline", "refused")
     missing = {name: plan.clients[outcome.reasons == name].tolist() for name in names}
     return Updates(
         clients=plan.clients[jobs],

@@ -111,7 +111,9 @@ def assembled(config: Config, own: Own, *, n_workers: int, path: TrainingPath | 
 
 def _assembled(config: Config, own: Own, n_workers: int, path: TrainingPath | None) -> Simulation:
     kind = kind_of(config)
-    drift_test = detector_of(config.coordinator) if kind.detector is None else kind.detector(config.method.options)
+    drift_test = detector_of(config.coordinator)  # a mistake is told even if the method has a test of its own
+    drift_test = drift_test if kind.detector is None else kind.detector(config.method.options)
+    lie_of(config, is_histogram=own.is_histogram(config))  # likewise, if nobody hears it
     policy = policy_of(config, is_histogram=own.is_histogram(config))
     check_scenario(config.trace)
     dealt = dealt_samples(

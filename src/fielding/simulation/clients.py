@@ -72,7 +72,7 @@ class SimulatedClients:
         self.ledger = Ledger(windows.n_clients)
         self.round_costs: dict[str, float] = {}
         self._clock = Clock()
-        self._mailbox = Mailbox(observer, hears)
+        self._mailbox, self.hears = Mailbox(observer, hears), hears
         self._letters: Letters | None = None
         self._spoiling = spoiling
         self._rule, self._hardware, self._seed = rule, hardware, seed

@@ -29,7 +29,7 @@ from fielding.records.run_folder import (
 from fielding.reporting.run_page import run_page
 from fielding.simulation.assembly import Own, Simulation, assembled, initial_model
 from fielding.simulation.provenance import FREE, run_manifest, version_notes
-from fielding.simulation.unused_keys import check_effects
+from fielding.simulation.unused_keys import check_effects, check_partners
 from fielding.simulation.watching import TRAINING, Watching
 from fielding.training.layout import Layout
 from fielding.training.trainer import TrainingPath, path_from
@@ -146,6 +146,7 @@ def run(  # noqa: PLR0913 - all but the config have a default
     watching = watch if isinstance(watch, Watching) else Watching(after_round=watch)
     experiment = _Experiment(config=settled, own=own or Own(), start=start or Start(), watching=watching)
     check_effects(settled.trace, experiment.own.samples)
+    check_partners(settled)
     if out is not None:
         return _run_into(Path(out), experiment, page=page)
     if experiment.start.resume:
@@ -236,6 +237,7 @@ def federation_of(simulation: Simulation, method: Method, clients: Driver) -> Fe
         is_delayed=config.coordinator.reports == "with-training",
         selection=simulation.parts.selection,
         n_train_samples=config.training.local_steps * config.training.batch_size,
+        keeps_reports=simulation.clients.hears != "flags",
     )
 
 

@@ -14,7 +14,7 @@ from fielding.federation.aggregation import Aggregator, aggregator_named
 from fielding.federation.pace import Pace, pace_named
 from fielding.federation.selection import Selection, selector_named
 from fielding.methods import METHODS, MethodKind, Parts, kind_named
-from fielding.methods.kinds import check_options
+from fielding.methods.kinds import check_method_options
 from fielding.simulation.lying import Lie, drawn_liars
 from fielding.simulation.spoiling import Spoiling
 from fielding.traces.schedule import Schedule
@@ -63,7 +63,7 @@ def kind_of(config: Config) -> MethodKind:
     section = config.method
     kind = kind_named(section.name, METHODS)
     try:
-        check_options(kind, section.options)
+        check_method_options(kind, section.options)
     except OptionError as error:
         raise OptionError(f"method: {error}") from None
     return kind

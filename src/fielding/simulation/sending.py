@@ -33,6 +33,8 @@ def sent(trained: Trained, settled: Settled, draws: Hashes, spoiling: Spoiling |
     if spoiling is None:
         return trained
     models = spoiling.applied(trained.models, plan.clients[kept], offered=plan.models, start=start)
+    if plan.uploads is not None:  # what is not sent cannot be spoiled on the way
+        models = np.where((plan.uploads[kept] > 0.0)[:, np.newaxis], models, trained.models)
     return replace(trained, models=models)
 
 

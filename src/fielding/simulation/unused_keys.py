@@ -1,9 +1,9 @@
-"""Keys of the trace section that would change nothing, refused before anything is read."""
+"""Keys that would change nothing, refused before anything is read."""
 
 from dataclasses import fields
 from pathlib import Path
 
-from fielding.engine.config import TraceSection
+from fielding.engine.config import Config, TraceSection
 from fielding.errors import OptionError, echo
 from fielding.simulation.sources import NATURAL
 from fielding.traces.catalog import Source, entry_named
@@ -35,6 +35,24 @@ def check_effects(section: TraceSection, source: Source | None = None) -> None:
             value = getattr(section, one.name)
             if one.name in names and value != one.default:
                 raise OptionError(f"trace.{one.name} is {echo(value)}, but it has no effect: {why}; leave it out")
+
+
+def check_partners(config: Config) -> None:
+    """Raise if a key outside the trace section was changed, but what it belongs to is switched off.
+
+    Only keys that no method could use are refused. Parts that one method leaves alone (the coordinator's keys with a
+    global model, a selection with local models) are not: one config serves many methods (docs/decisions/0019).
+
+    Raises
+    ------
+    OptionError
+        The message names the key, its value and why it has no effect.
+    """
+    temperature = config.training.moon_temperature
+    if not config.training.moon and temperature != Config().training.moon_temperature:
+        raise OptionError(
+            f"training.moon_temperature is {temperature:g}, but it has no effect: training.moon is 0; leave it out"
+        )
 
 
 def _without_effect(section: TraceSection, source: Source | None) -> dict[str, tuple[str, ...]]:

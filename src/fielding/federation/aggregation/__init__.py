@@ -6,9 +6,9 @@ To add a way, write a frozen dataclass with the verb of :class:`Aggregator` and 
 
 from collections.abc import Callable, Mapping
 from functools import partial
-from inspect import signature
 from typing import Any
 
+from fielding._options import check_options, options_of
 from fielding._typing import Json
 from fielding.errors import unknown_name
 from fielding.federation.aggregation.adaptive import Adaptive
@@ -59,8 +59,7 @@ def aggregator_options(name: str) -> dict[str, Json]:
     """
     if name not in AGGREGATORS:
         raise unknown_name("aggregation", name, AGGREGATORS)
-    known = signature(AGGREGATORS[name]).parameters
-    return {option: knob.default for option, knob in known.items() if option != "rule"}
+    return options_of(AGGREGATORS[name], hidden=["rule"])
 
 
 def aggregator_named(name: str, options: Mapping[str, Json] | None = None) -> Aggregator:
@@ -71,9 +70,6 @@ def aggregator_named(name: str, options: Mapping[str, Json] | None = None) -> Ag
     >>> aggregator_named("q-fedavg", {"q": 2.0})
     QFedAvg(q=2.0)
     """
-    known = aggregator_options(name)
-    for option in options or {}:
-        if option not in known:
-            raise unknown_name(f"option of aggregation {name!r}", option, known)
     values: dict[str, Any] = dict(options or {})
+    check_options(f"aggregation {name!r}", values, aggregator_options(name))
     return AGGREGATORS[name](**values)

@@ -9,10 +9,7 @@ import numpy as np
 from fielding._typing import Counts, Models, Vector
 from fielding.federation.aggregation.aggregator import Uploads
 from fielding.federation.aggregation.options import check_above_zero, check_below
-from fielding.federation.models import mean_model
-
-COLUMNS = 1 << 16
-"""Numbers of each model that are sorted at a time."""
+from fielding.federation.models import column_chunks, mean_model
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,8 +59,7 @@ class TrimmedMean:
 def _by_columns(models: Models, *, trim: int) -> Models:
     """Return the mean of every column without its ``trim`` smallest and largest values."""
     new = np.empty(models.shape[1], dtype=np.float32)
-    for start in range(0, models.shape[1], COLUMNS):
-        part = slice(start, start + COLUMNS)
+    for part in column_chunks(models.shape[1]):
         ordered = np.sort(models[:, part], axis=0)
         new[part] = ordered[trim : models.shape[0] - trim].mean(axis=0, dtype=np.float64)
     return new
@@ -146,11 +142,11 @@ class MultiKrum:
         if n_models < 3:
             return np.arange(n_models)
         squares = np.zeros((n_models, n_models))
-        for start in range(0, models.shape[1], COLUMNS):
-            part = models[:, start : start + COLUMNS].astype(np.float64)
-            products = part @ part.T
-            lengths = np.diag(products)
-            squares += np.maximum(lengths[:, np.newaxis] + lengths - 2.0 * products, 0.0)
+        for part in column_chunks(models.shape[1]):
+            rows = models[:, part].astype(np.float64)
+            inner = rows @ rows.T
+            lengths = np.diag(inner)
+            squares += np.maximum(lengths[:, np.newaxis] + lengths - 2.0 * inner, 0.0)
         n_neighbors = max(1, n_models - n_liars - 2)
         scores = np.sort(squares, axis=1)[:, 1 : n_neighbors + 1].sum(axis=1)
         return np.sort(np.argsort(scores, kind="stable")[: n_models - n_liars])

@@ -5,9 +5,9 @@ To add a pace, write a frozen dataclass with the verbs of :class:`Pace` and name
 """
 
 from collections.abc import Callable, Mapping
-from inspect import signature
 from typing import Any
 
+from fielding._options import check_options, options_of
 from fielding._typing import Json
 from fielding.errors import unknown_name
 from fielding.federation.pace.adaptive_rate import AdaptiveRate
@@ -43,7 +43,7 @@ def pace_options(name: str) -> dict[str, Json]:
     """
     if name not in PACES:
         raise unknown_name("pace", name, PACES)
-    return {option: knob.default for option, knob in signature(PACES[name]).parameters.items() if option != "seed"}
+    return options_of(PACES[name], hidden=["seed"])
 
 
 def pace_named(name: str, options: Mapping[str, Json] | None = None, *, seed: int = 0) -> Pace:
@@ -63,11 +63,8 @@ def pace_named(name: str, options: Mapping[str, Json] | None = None, *, seed: in
     >>> pace_named("master-fl", {"longest": 32}, seed=7)
     Restarts(longest=32, errors=2.0, reset_model=False, seed=7)
     """
-    known = pace_options(name)
-    for option in options or {}:
-        if option not in known:
-            raise unknown_name(f"option of pace {name!r}", option, known)
     values: dict[str, Any] = dict(options or {})
-    if "seed" in signature(PACES[name]).parameters:
+    check_options(f"pace {name!r}", values, pace_options(name))
+    if "seed" in options_of(PACES[name]):
         values["seed"] = seed
     return PACES[name](**values)

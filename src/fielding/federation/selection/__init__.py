@@ -6,9 +6,9 @@ verbs of :class:`Learner`; what it remembers is kept by :class:`Selection`.
 """
 
 from collections.abc import Callable, Mapping
-from inspect import signature
 from typing import Any
 
+from fielding._options import check_options, options_of
 from fielding._typing import Json
 from fielding.errors import unknown_name
 from fielding.federation.selection.feedback import Feedback
@@ -56,9 +56,8 @@ def selector_options(name: str) -> dict[str, Json]:
     if name not in SELECTORS:
         raise unknown_name("selection", name, SELECTORS)
     known: dict[str, Json] = {}
-    for option, knob in signature(SELECTORS[name]).parameters.items():
-        inner = knob.default
-        known |= selector_options("oort") if isinstance(inner, Oort) else {option: inner}
+    for option, default in options_of(SELECTORS[name]).items():
+        known |= selector_options("oort") if isinstance(default, Oort) else {option: default}
     return known
 
 
@@ -70,13 +69,10 @@ def selector_named(name: str, options: Mapping[str, Json] | None = None) -> Sele
     >>> selector_named("nearest", {"pool": 3.0})
     Nearest(pool=3.0)
     """
-    known = selector_options(name)
-    for option in options or {}:
-        if option not in known:
-            raise unknown_name(f"option of selection {name!r}", option, known)
     values: dict[str, Any] = dict(options or {})
-    for option, knob in signature(SELECTORS[name]).parameters.items():
-        if isinstance(knob.default, Oort):
+    check_options(f"selection {name!r}", values, selector_options(name))
+    for option, default in options_of(SELECTORS[name]).items():
+        if isinstance(default, Oort):
             inner = {one: values.pop(one) for one in selector_options("oort") if one in values}
             values[option] = Oort(**inner)
     return SELECTORS[name](**values)

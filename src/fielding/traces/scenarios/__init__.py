@@ -5,9 +5,9 @@ To add one, write a frozen dataclass with the verb of :class:`Scenario`, a defau
 """
 
 from collections.abc import Mapping
-from inspect import signature
 from typing import Any
 
+from fielding._options import check_options, options_of
 from fielding._typing import Json
 from fielding.errors import unknown_name
 from fielding.traces.pool import Pool
@@ -61,7 +61,7 @@ def scenario_options(name: str) -> dict[str, Json]:
     """
     if name not in SCENARIOS:
         raise unknown_name("scenario", name, SCENARIOS)
-    return {option: knob.default for option, knob in signature(SCENARIOS[name]).parameters.items()}
+    return options_of(SCENARIOS[name])
 
 
 def scenario_named(name: str, options: Mapping[str, Json] | None = None) -> Scenario:
@@ -88,11 +88,8 @@ def scenario_named(name: str, options: Mapping[str, Json] | None = None) -> Scen
     ...
     fielding.errors.OptionError: unknown option of scenario 'places' 'shares'; did you mean 'share'? Known: ...
     """
-    known = scenario_options(name)
-    for option in options or {}:
-        if option not in known:
-            raise unknown_name(f"option of scenario {name!r}", option, known)
     values: dict[str, Any] = dict(options or {})
+    check_options(f"scenario {name!r}", values, scenario_options(name))
     return SCENARIOS[name](**values)
 
 
