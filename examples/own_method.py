@@ -12,7 +12,7 @@ from fielding import ReportBatch, run
 from fielding._typing import Json, Membership, Models
 from fielding.federation.clients import Clients, TrainingPlan, Updates
 from fielding.federation.cluster_models import Arrays
-from fielding.methods.method import MethodSetting, plan_by_cluster
+from fielding.methods.method import MethodSetting, client_index, plan_by_cluster
 
 
 class MostFrequentLabel:
@@ -22,8 +22,8 @@ class MostFrequentLabel:
 
     def __init__(self, setting: MethodSetting, *, groups: int = 4) -> None:
         self._parts, self._groups = setting.parts, groups
-        self._position = {client_id: at for at, client_id in enumerate(setting.client_ids)}
-        self._row = np.full(len(self._position), -1, dtype=np.int32)  # -1: never heard of, never asked
+        self._index = client_index(setting.client_ids)
+        self._row = np.full(len(self._index), -1, dtype=np.int32)  # -1: never heard of, never asked
         self._models = setting.parts.cluster_models(setting.initial)
         self._models.mix(np.ones((groups, 1)))  # all groups start from the one initial model
 
@@ -34,7 +34,7 @@ class MostFrequentLabel:
     def adapt(self, reports: ReportBatch, clients: Clients) -> None:
         for client_id, histogram in zip(reports.client_ids, reports.representations, strict=True):
             if histogram.any():  # zeros say that a client has no samples left
-                self._row[self._position[client_id]] = histogram.argmax() % self._groups
+                self._row[self._index[client_id]] = histogram.argmax() % self._groups
 
     def plan(self, clients: Clients) -> TrainingPlan:
         return plan_by_cluster(self._models, self._row, clients, self._parts)

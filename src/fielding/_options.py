@@ -4,7 +4,7 @@ from collections.abc import Callable, Collection, Mapping
 from inspect import signature
 
 from fielding._typing import Json
-from fielding.errors import OptionError, unknown_name
+from fielding.errors import OptionError, echo, unknown_name
 
 
 def options_of(build: Callable[..., object], *, hidden: Collection[str] = ()) -> dict[str, Json]:
@@ -58,3 +58,17 @@ def check_options(what: str, given: Collection[str], known: Mapping[str, Json]) 
             raise OptionError(f"{option} has no effect: {what} has no options; leave it out")
         if option not in known:
             raise unknown_name(f"option of {what}", option, known)
+
+
+def check_flag(name: str, value: object) -> None:
+    """Raise unless the option is true or false; 1 and 0 are neither.
+
+    Examples
+    --------
+    >>> check_flag("reset", 1)
+    Traceback (most recent call last):
+    ...
+    fielding.errors.OptionError: reset is 1; give true or false
+    """
+    if not isinstance(value, bool):
+        raise OptionError(f"{name} is {echo(value)}; give true or false")

@@ -1,5 +1,7 @@
 """What holds for every pace."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -18,7 +20,7 @@ steps = st.builds(
     before=models,
     after=models,
     loss=st.floats(allow_nan=False, allow_infinity=False),
-    n_reports=st.integers(0, 10**6),
+    has_new_data=st.booleans(),
     round_index=st.integers(0, 10**9),
 )
 
@@ -31,7 +33,7 @@ def random_steps(seed: int, n_steps: int = 80) -> list[PaceStep]:
             before=weights[index],
             after=weights[index + 1],
             loss=float(rng.exponential()),
-            n_reports=int(rng.integers(0, 3)),
+            has_new_data=bool(rng.integers(0, 2)),
             round_index=2 * index,
         )
         for index in range(n_steps)
@@ -107,8 +109,7 @@ def test_no_finite_loss_makes_anything_non_finite_in_a_long_run(name: str, losse
     memory: Memory = pace.memory(N_NUMBERS)
 
     for step, loss in zip(random_steps(2, len(losses)), losses, strict=True):
-        known = PaceStep(before=step.before, after=step.after, loss=loss, n_reports=1, round_index=step.round_index)
-        memory = pace.observe(known, memory)
+        memory = pace.observe(replace(step, loss=loss, has_new_data=True), memory)
         assert all(np.isfinite(rows).all() for rows in memory.values())
         assert LEAST_FACTOR <= pace.factor(memory) <= 1.0
 

@@ -116,7 +116,6 @@ def test_clusters_may_come_and_go(name: str) -> None:
 
     selection.inherit(np.full((5, 2), 0.5))
     selection.inherit(np.eye(7)[:1])
-    selection.resized(4)
 
     for cluster in (0, 3, 11):
         chosen = selection.choose(candidates_of(np.arange(9), 1), 4, cluster=cluster, round_index=ROUND)

@@ -211,7 +211,7 @@ def test_data_of_the_start_are_no_time_step_and_later_ones_are_once() -> None:
     for interval in (4, 4, 5, 5, 7):
         taught(models, [0], interval=interval)
 
-    assert [step.n_reports for step in pace.shown] == [0, 0, 1, 0, 1]
+    assert [int(step.has_new_data) for step in pace.shown] == [0, 0, 1, 0, 1]
 
 
 def test_a_cluster_that_waited_counts_what_came_meanwhile_as_one_step() -> None:
@@ -222,7 +222,7 @@ def test_a_cluster_that_waited_counts_what_came_meanwhile_as_one_step() -> None:
         taught(models, rows, interval=interval)
 
     # In order: both, 0, 0, then 0 (nothing new) and 1 (new since its last round).
-    assert [step.n_reports for step in pace.shown] == [0, 0, 1, 1, 0, 1]
+    assert [int(step.has_new_data) for step in pace.shown] == [0, 0, 1, 1, 0, 1]
 
 
 def test_the_first_round_of_an_adaptive_pace_is_no_time_step_even_if_windows_began_full() -> None:
@@ -293,7 +293,7 @@ def test_what_a_cluster_has_seen_follows_it_too() -> None:
 
     taught(models, [0, 1, 2], interval=4)
 
-    assert [step.n_reports for step in pace.shown] == [0, 1, 1, 0], "the third never trained"
+    assert [int(step.has_new_data) for step in pace.shown] == [0, 1, 1, 0], "the third never trained"
 
 
 @pytest.mark.parametrize("name", ["adaptive", "master-fl"])

@@ -9,8 +9,9 @@ import pytest
 from fielding._typing import Counts, Json, Mask, Matrix, Models
 from fielding.client.report import NO_REPORTS
 from fielding.errors import OptionError
-from fielding.methods.feddrift import FedDrift, feddrift, feddrift_eager, feddrift_hears
+from fielding.methods.feddrift import FedDrift
 from fielding.methods.feddrift_blocks import EMPTY, FORGOTTEN, NOBODY
+from fielding.methods.feddrift_kinds import feddrift, feddrift_eager, feddrift_hears
 from fielding.simulation.assembly import Own
 from fielding.simulation.clients import SimulatedClients
 from fielding.simulation.experiment import run

@@ -11,7 +11,7 @@ from fielding.records.run_checkpoint import DRIVER
 from fielding.simulation.assembly import Own
 from fielding.simulation.experiment import Result, run
 from fielding.simulation.keepsakes import CLIENTS, MODELS
-from fielding.simulation.rehearsal import ALARMS
+from fielding.simulation.rehearsal import NEXT, ROW
 from fielding.traces.trace import Trace
 from tests.simulation.run_cases import N_ROUNDS, Table, left_behind, stop_and_resume, table
 
@@ -64,7 +64,7 @@ def test_a_run_stopped_after_every_round_ends_as_one_never_stopped(tmp_path: Pat
         assert kept(whole, CLIENTS).size > 0
         assert kept(whole, MODELS).shape == (kept(whole, CLIENTS).size, whole.checkpoint.models.shape[1])
     if name != "moon":
-        assert kept(whole, ALARMS).sum() > 0
+        assert kept(whole, ROW).size > 0
 
 
 def test_what_is_kept_changes_the_run_and_nothing_is_kept_unless_it_is_asked_for() -> None:
@@ -74,4 +74,4 @@ def test_what_is_kept_changes_the_run_and_nothing_is_kept_unless_it_is_asked_for
 
     assert len({result.checkpoint.models.tobytes() for result in results}) == len(results)
     names = results[0].checkpoint.arrays.keys()
-    assert not names & {f"{DRIVER}{name}" for name in (CLIENTS, MODELS, ALARMS)}
+    assert not names & {f"{DRIVER}{name}" for name in (CLIENTS, MODELS, NEXT)}

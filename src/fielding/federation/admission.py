@@ -23,6 +23,8 @@ def finite_rows(models: Models) -> Mask:
 def admitted(answers: Sequence[object], n_numbers: int) -> tuple[Counts, Models]:
     """Return which answers are models, and these as rows; whatever else came is left out, never repaired.
 
+    It is for drivers that receive answers over a network; in a simulation all answers have the right shape.
+
     Parameters
     ----------
     answers

@@ -96,7 +96,7 @@ class ClusterModels:
             after=self.models[row],
             loss=float(updates.loss[updates.start == row].mean()),
             # Data that arrived are a time step, whether or not the method hears of drift; those of the start are none.
-            n_reports=int(updates.interval > seen >= 0.0),
+            has_new_data=updates.interval > seen >= 0.0,
             round_index=updates.round_index,
         )
         after = self._pace.observe(step, self._tempo_of(row)) | {_INTERVAL: np.array([float(updates.interval)])}

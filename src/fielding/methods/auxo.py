@@ -45,7 +45,8 @@ class Auxo:
         When a cohort splits: ``"ours"`` (bounds that scale with the federation), ``"forced"`` (at given counters,
         as shipped by the authors), ``"original"`` (the authors' bounds, which federations of few clients never reach).
     forced_rounds
-        With ``"forced"``: how many comparisons a cohort has behind it, those of its ancestors included.
+        How many comparisons a cohort has behind it, those of its ancestors included, when it splits (only with
+        ``"forced"``).
     base_reward
         What a participant gains that is exactly like the others of its cohort.
     epsilon, epsilon_decay

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Literal, get_args
+from typing import get_args
 
 import numpy as np
 
@@ -16,13 +16,11 @@ from fielding.methods.gram import norms, unit_rows
 from fielding.methods.last_updates import LastUpdates
 from fielding.methods.method import MethodSetting, plan_by_cluster
 from fielding.methods.option_checks import number, one_of, whole
+from fielding.methods.participation import Participation, is_sampled
 from fielding.methods.probing import changes, drawn, probe_plan
 from fielding.methods.split_tree import SplitTree
 
-Participation = Literal["auto", "all", "sampled"]
 SELF_TUNED = "self-tuned"
-SMALL = 200
-"""Federations up to this size train everybody in every round, as the authors do."""
 STALLED, STRAYING = 0.1, 6.0
 """Self-tuned thresholds: ``eps1`` as a share of the longest mean update seen, ``eps2`` as a multiple of ``eps1``."""
 SMALLEST = 3
@@ -85,7 +83,7 @@ class CFL:
         ``"all"``: everybody trains in every round; ``"sampled"``: the participants of the run do, and clients are
         compared by their last updates; ``"auto"``: all, up to 200 clients.
     max_age
-        How many rounds old a last update may be.
+        How many rounds old a last update may be (only with ``"sampled"``).
     """
 
     def __init__(  # noqa: PLR0913 - each is an option with a default
@@ -108,7 +106,7 @@ class CFL:
             max_age=max_age,
         )
         n_clients = len(setting.client_ids)
-        self._is_sampled = participation == "sampled" or (participation == "auto" and n_clients > SMALL)
+        self._is_sampled = is_sampled(participation, n_clients)
         self._parts = setting.parts
         if not self._is_sampled:
             self._parts = replace(setting.parts, participants=n_clients, strict_budget=False)

@@ -10,6 +10,7 @@ import numpy as np
 
 from fielding._typing import Counts, Json, Matrix, Membership, Models
 from fielding.coordinator.clustering import KMeans
+from fielding.coordinator.clustering.labels import without_gaps
 from fielding.coordinator.registry import UNASSIGNED
 from fielding.distance import METRICS
 from fielding.federation.clients import Clients, Pull, TrainingPlan, Updates
@@ -165,7 +166,7 @@ class FedAC:
             return
         points = unit_rows(self._places[seen])
         grouped = KMeans().partitions(points, [k], metric=METRICS["l2"], rng=self._chance())[k]
-        labels = np.unique(grouped, return_inverse=True)[1].astype(np.int32)
+        labels = without_gaps(grouped)
         while (change := better_grouping(points, labels, most=self._most, rng=self._chance())) is not None:
             labels = change.labels
         found = np.unique(labels)

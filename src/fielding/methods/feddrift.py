@@ -13,10 +13,9 @@ from fielding.methods.feddrift_blocks import Blocks
 from fielding.methods.feddrift_jobs import as_chosen, block_plan, owned_answers, sent_once, training_jobs
 from fielding.methods.feddrift_merging import Merging, merge_models
 from fielding.methods.feddrift_models import NamedModels
-from fielding.methods.feddrift_rules import DriftRules, is_sampled
+from fielding.methods.feddrift_rules import DriftRules
 from fielding.methods.feddrift_state import DriftState
-from fielding.methods.kinds import Hears
-from fielding.methods.method import MethodSetting, asked_by_cluster, planned
+from fielding.methods.method import MethodSetting, asked_by_cluster, client_index, planned, positions_of
 
 SLACK = 1e-9
 """Differences of accuracies are not above a threshold by less than this: they are differences of decimal fractions."""
@@ -43,7 +42,7 @@ class FedDrift:
             Blocks(n_clients, setting.n_visible if rules.is_windowed(n_clients) else None),
             np.zeros(n_clients, dtype=np.int64) if rules.start == "common" else np.arange(n_clients),
         )
-        self._position = {client_id: position for position, client_id in enumerate(setting.client_ids)}
+        self._index = client_index(setting.client_ids)
         # Within a round: who was sent all models for its test, and how many of them have changed since.
         self._has_models: Mask = np.zeros(n_clients, dtype=np.bool_)
         self._n_changed = 0
@@ -115,7 +114,7 @@ class FedDrift:
         if not self._is_sampled:
             state.is_due |= has_come
             return
-        told = np.array([self._position[one] for one in reports.client_ids], dtype=np.int64)
+        told = positions_of(reports.client_ids, self._index)
         if told.size:
             state.is_due[told[np.asarray(reports.representations).any(axis=1)]] = True
         # Whoever was never tested is, once: a client that reports its first drift needs a score to fall from.
@@ -212,55 +211,3 @@ def best_rows(accuracies: Matrix, own: Counts, allowed: Mask) -> Counts:
     best = np.argmax(quality, axis=1)
     at = np.arange(own.size)
     return np.where(quality[at, own] == quality[at, best], own, best)
-
-
-def feddrift(  # noqa: PLR0913 - options of a config
-    setting: MethodSetting,
-    *,
-    delta: float = 0.1,
-    delta_merge: float | None = None,
-    isolation: int = 1,
-    max_models: int = 32,
-    start: str = "common",
-    memory: str = "auto",
-    participation: str = "auto",
-    train_all: bool = False,
-) -> FedDrift:
-    """Return FedDrift: a model for each client that drifts; ``delta_merge`` is ``delta`` unless given."""
-    rules = DriftRules(
-        delta=delta,
-        delta_merge=delta if delta_merge is None else delta_merge,
-        isolation=isolation,
-        max_models=max_models,
-        start=start,
-        memory=memory,
-        participation=participation,
-        train_all=train_all,
-    )
-    return FedDrift(setting, rules)
-
-
-def feddrift_eager(  # noqa: PLR0913 - options of a config
-    setting: MethodSetting,
-    *,
-    delta: float = 0.1,
-    max_models: int = 32,
-    memory: str = "auto",
-    participation: str = "auto",
-    train_all: bool = False,
-) -> FedDrift:
-    """Return FedDrift-Eager: clients that drift at the same time share one new model, and none ever merge."""
-    rules = DriftRules(
-        delta=delta,
-        shares_new=True,
-        max_models=max_models,
-        memory=memory,
-        participation=participation,
-        train_all=train_all,
-    )
-    return FedDrift(setting, rules)
-
-
-def feddrift_hears(options: Mapping[str, Json], n_clients: int) -> Hears:
-    """Return whose reports FedDrift hears: flags of drifted clients where not everybody is tested."""
-    return "flags" if is_sampled(options.get("participation", "auto"), n_clients) else "nobody"

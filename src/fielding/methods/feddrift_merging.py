@@ -5,6 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from fielding._typing import Counts, Mask, Matrix
+from fielding.coordinator.clustering.labels import in_order_of_appearance
 from fielding.federation.clients import Clients
 from fielding.methods.feddrift_state import DriftState
 
@@ -146,5 +147,4 @@ def linked(distances: Matrix, threshold: float) -> Counts:
         return np.zeros(distances.shape[0], dtype=np.int64)
     tree = linkage(squareform(distances, checks=False), method="complete")
     labels = fcluster(tree, t=threshold + 1e-9, criterion="distance")
-    _, first, inverse = np.unique(labels, return_index=True, return_inverse=True)
-    return np.argsort(np.argsort(first))[inverse].astype(np.int64)
+    return in_order_of_appearance(labels).astype(np.int64)

@@ -1,15 +1,14 @@
 """What can be chosen of FedDrift, checked."""
 
 from dataclasses import dataclass
+from typing import get_args
 
 from fielding.errors import OptionError
 from fielding.methods.option_checks import flag, number, one_of, whole
+from fielding.methods.participation import Participation, is_sampled
 
-MOST_PROBED_BY_ALL = 200
-"""With more clients than this, not all of them train and are tested (METHODS.md 5.7)."""
 STARTS = ("common", "each")
 MEMORIES = ("auto", "all", "window")
-PARTICIPATIONS = ("auto", "all", "sampled")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,7 +57,7 @@ class DriftRules:
         whole("max_models", self.max_models, most=10_000)
         one_of("start", self.start, STARTS)
         one_of("memory", self.memory, MEMORIES)
-        one_of("participation", self.participation, PARTICIPATIONS)
+        one_of("participation", self.participation, get_args(Participation))
         flag("train_all", self.train_all)
 
     def is_sampled(self, n_clients: int) -> bool:
@@ -77,14 +76,3 @@ class DriftRules:
                 "give as many, or start = 'common'"
             )
         return n_clients if self.start == "each" else 1
-
-
-def is_sampled(participation: object, n_clients: int) -> bool:
-    """Return whether only participants train, and only who reports drift is tested.
-
-    Examples
-    --------
-    >>> is_sampled("auto", 200), is_sampled("auto", 201), is_sampled("sampled", 3)
-    (False, True, True)
-    """
-    return participation == "sampled" or (participation == "auto" and n_clients > MOST_PROBED_BY_ALL)

@@ -13,7 +13,7 @@ from fielding.coordinator.registry import UNASSIGNED
 from fielding.coordinator.snapshot import Snapshot, restored, snapshot
 from fielding.federation.clients import Clients, TrainingPlan, Updates
 from fielding.federation.cluster_models import Arrays
-from fielding.methods.method import MethodSetting, plan_by_cluster
+from fielding.methods.method import MethodSetting, client_index, plan_by_cluster, positions_of
 from fielding.rng import stream
 
 _PREFIX = "coordinator/"
@@ -31,7 +31,7 @@ class Fielding:
     def __init__(self, setting: MethodSetting) -> None:
         self._cluster_models = setting.parts.cluster_models(setting.initial)
         self.coordinator = Coordinator(setting.policy)
-        self._position = {client_id: position for position, client_id in enumerate(setting.client_ids)}
+        self._index = client_index(setting.client_ids)
         self._position_of_row: Counts = np.empty(0, dtype=np.int64)
         self._parts = setting.parts
 
@@ -66,9 +66,9 @@ class Fielding:
         registry = self.coordinator.registry
         known = self._position_of_row.size
         if known < len(registry):
-            new = [self._position[client_id] for client_id in registry.client_ids[known:]]
-            self._position_of_row = np.concatenate([self._position_of_row, np.array(new, dtype=np.int64)])
-        membership = np.full(len(self._position), UNASSIGNED, dtype=np.int32)
+            new = positions_of(registry.client_ids[known:], self._index)
+            self._position_of_row = np.concatenate([self._position_of_row, new])
+        membership = np.full(len(self._index), UNASSIGNED, dtype=np.int32)
         membership[self._position_of_row] = registry.membership
         return membership
 

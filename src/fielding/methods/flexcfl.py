@@ -15,7 +15,7 @@ from fielding.federation.cluster_models import Arrays
 from fielding.federation.models import mean_model, mixed_models
 from fielding.methods.gram import cosines, norms
 from fielding.methods.kinds import Hears
-from fielding.methods.method import MethodSetting, plan_by_cluster
+from fielding.methods.method import MethodSetting, client_index, plan_by_cluster, positions_of
 from fielding.methods.option_checks import flag, number, one_of, whole
 from fielding.methods.probing import changes, drawn, probe_plan
 from fielding.methods.update_directions import grouped_by_direction
@@ -112,7 +112,7 @@ class FlexCFL:
         self._initial = setting.initial.astype(np.float32)
         self._parts, self._seed = setting.parts, setting.seed
         self._cluster_models = setting.parts.cluster_models(setting.initial)
-        self._position = {client_id: position for position, client_id in enumerate(setting.client_ids)}
+        self._index = client_index(setting.client_ids)
         n_clients = len(setting.client_ids)
         self._membership: Membership = np.full(n_clients, -1 if cold_start else 0, dtype=np.int32)
         self._shifted: Mask = np.zeros(n_clients, dtype=np.bool_)
@@ -171,7 +171,7 @@ class FlexCFL:
 
     def _note(self, reports: ReportBatch) -> None:
         """Remember whose data changed; who has none any more cannot be asked, and keeps its group."""
-        told = np.array([self._position[client_id] for client_id in reports.client_ids], dtype=np.int64)
+        told = positions_of(reports.client_ids, self._index)
         self._shifted[told] = self._membership[told] >= 0
 
     def _start(self, clients: Clients) -> None:

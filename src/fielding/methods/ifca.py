@@ -12,7 +12,7 @@ from fielding.errors import OptionError
 from fielding.federation.clients import Clients, TrainingPlan, Updates
 from fielding.federation.cluster_models import Arrays
 from fielding.methods.kinds import Hears
-from fielding.methods.method import MethodSetting, asked_by_cluster, planned
+from fielding.methods.method import MethodSetting, asked_by_cluster, client_index, planned, positions_of
 from fielding.methods.option_checks import number, one_of, whole
 from fielding.rng import client_key, hashed, stream
 
@@ -40,11 +40,13 @@ class Ifca:
         Who chooses beside the participants: with ``"drifted"`` whoever reports drift; with ``"evaluated"`` everybody
         before each evaluation. Those without a choice always choose before one.
     min_share
-        Share of the asked that each model must attract at a restart; 0 for the authors' numbers.
+        Share of the asked that each model must attract at a restart; 0 for the authors' numbers (only with
+        ``"restart"``).
     tries
-        At most so many draws of a restart; if none is good enough, the one whose least popular model attracts most.
+        At most so many draws of a restart; if none is good enough, the one whose least popular model attracts most
+        (only with ``"restart"``).
     warm_up
-        Rounds on the random partition.
+        Rounds on the random partition (only with ``"shared-backbone"``).
     """
 
     def __init__(  # noqa: PLR0913 - options of a config
@@ -69,7 +71,7 @@ class Ifca:
         self._everyone: Membership = np.zeros(len(setting.client_ids), dtype=np.int32)
         self._choice: Membership = np.full_like(self._everyone, 0 if self._k == 1 else UNASSIGNED)
         self._partition = _random_partition(setting, self._k)
-        self._position = {client_id: position for position, client_id in enumerate(setting.client_ids)}
+        self._index = client_index(setting.client_ids)
         self._cluster_models = setting.parts.cluster_models(setting.initial)
         self._cluster_models.mix(np.ones((self._k, 1)))
         if self._k > 1:
@@ -84,13 +86,12 @@ class Ifca:
         """Let clients that reported drift choose again; one that never chose has time until it is asked."""
         if self._reassess == "drifted" and len(reports.client_ids) and not self._is_warming:
             has_data = np.asarray(reports.representations).any(axis=1)
-            rows = np.array([self._position[one] for one in reports.client_ids], dtype=np.int64)[has_data]
+            rows = positions_of(reports.client_ids, self._index)[has_data]
             self._choose(np.sort(rows[self._choice[rows] >= 0]), clients)
 
     def plan(self, clients: Clients) -> TrainingPlan:
         """Choose participants among all clients; they choose their models."""
         asked = asked_by_cluster(self._everyone, 1, clients, self._parts)
-        # What they will choose is not known yet; where the pace differs, they go at that of their last choice.
         rows = np.maximum(self.membership()[asked.clients], 0).astype(np.int64)
         held = np.zeros(rows.size, dtype=np.bool_)
         if rows.size and not self._is_started:

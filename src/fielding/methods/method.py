@@ -166,6 +166,22 @@ class Measures(Protocol):
         ...
 
 
+def client_index(client_ids: Sequence[ClientId]) -> dict[ClientId, int]:
+    """Return the position of each client, once for :func:`positions_of`."""
+    return {client_id: position for position, client_id in enumerate(client_ids)}
+
+
+def positions_of(client_ids: Sequence[ClientId], index: Mapping[ClientId, int]) -> Counts:
+    """Return where some clients stand among all, as those of a report.
+
+    Examples
+    --------
+    >>> positions_of(["eve", "ann"], client_index(["ann", "bob", "eve"])).tolist()
+    [2, 0]
+    """
+    return np.array([index[client_id] for client_id in client_ids], dtype=np.int64)
+
+
 def cluster_ids(method: Method) -> tuple[int, ...]:
     """Return the stable id of each model of a method: its row, unless the method says otherwise."""
     return method.cluster_ids() if isinstance(method, Names) else tuple(range(method.models.shape[0]))

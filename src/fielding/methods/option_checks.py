@@ -2,6 +2,7 @@
 
 from collections.abc import Collection
 
+from fielding._options import check_flag
 from fielding.errors import OptionError, echo, unknown_name
 
 
@@ -53,6 +54,5 @@ def flag(name: str, value: object) -> bool:
     >>> flag("train_all", False)
     False
     """
-    if not isinstance(value, bool):
-        raise OptionError(f"{name} is {echo(value)}; give true or false")
-    return value
+    check_flag(name, value)
+    return bool(value)

@@ -4,7 +4,7 @@ from fielding.client.drift import Never
 from fielding.methods.auxo import Auxo
 from fielding.methods.cfl import CFL
 from fielding.methods.fedac import FedAC
-from fielding.methods.feddrift import feddrift, feddrift_eager, feddrift_hears
+from fielding.methods.feddrift_kinds import feddrift, feddrift_eager, feddrift_hears
 from fielding.methods.fielding import Fielding
 from fielding.methods.flash import flash
 from fielding.methods.flexcfl import FlexCFL, flexcfl_detector, flexcfl_hears

@@ -4,6 +4,7 @@ import numpy as np
 
 from fielding._typing import Matrix, Membership, Models
 from fielding.coordinator.clustering import KMeans
+from fielding.coordinator.clustering.labels import in_order_of_appearance
 from fielding.distance import METRICS
 from fielding.methods.gram import products
 
@@ -49,5 +50,4 @@ def grouped_by_direction(updates: Models, k: int, *, rng: np.random.Generator) -
     """
     features = decomposed_cosines(updates, k)
     found = KMeans().partitions(features, [k], metric=METRICS["l2"], rng=rng)[k]
-    _, first, labels = np.unique(found, return_index=True, return_inverse=True)
-    return np.argsort(np.argsort(first))[labels].astype(np.int32)
+    return in_order_of_appearance(found)

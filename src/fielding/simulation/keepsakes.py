@@ -15,25 +15,20 @@ CLIENTS, MODELS = "previous.clients", "previous.models"
 class Keepsakes:
     """The previous models of those clients that have trained.
 
-    Nothing of it is ever sent. It takes :attr:`n_bytes` here, a model's worth on each client in life, and as much again
-    in every checkpoint.
+    Nothing of it is ever sent. It takes a model's worth of memory for each client that has trained, on that client in
+    life, and as much again in every checkpoint.
 
     Examples
     --------
     >>> keepsakes = Keepsakes()
     >>> keepsakes.keep(np.array([5, 3, 5]), np.array([[1, 1], [2, 2], [3, 3]], dtype=np.float32))
     >>> models, has_one = keepsakes.of(np.array([4, 5]), 2)
-    >>> models.tolist(), has_one.tolist(), keepsakes.n_bytes
-    ([[0.0, 0.0], [3.0, 3.0]], [False, True], 16)
+    >>> models.tolist(), has_one.tolist()
+    ([[0.0, 0.0], [3.0, 3.0]], [False, True])
     """
 
     def __init__(self) -> None:
         self._models: dict[int, Models] = {}
-
-    @property
-    def n_bytes(self) -> int:
-        """The memory that the models take: 4 bytes per number and client that has trained."""
-        return sum(model.nbytes for model in self._models.values())
 
     def keep(self, clients: Counts, models: Models) -> None:
         """Let clients keep the models that they trained; a client with several keeps the last.

@@ -18,7 +18,7 @@ PER_LABEL = 20
 LEAST_LOOK = 10
 """Samples that a client looks at together at least; fewer wait for the next ones."""
 
-NEXT, CONFIDENCE, ALARMS = "rehearsal.next", "rehearsal.confidence", "rehearsal.alarms"
+NEXT, CONFIDENCE = "rehearsal.next", "rehearsal.confidence"
 OWNER, ROW = "rehearsal.memory_client", "rehearsal.memory_row"
 """Names of the arrays of a checkpoint."""
 
@@ -67,13 +67,7 @@ class Rehearsal:
         self._windows, self._seed, self._keys = windows, seed, keys
         self._next = np.zeros(windows.n_clients, dtype=np.int64)
         self._confidence = np.zeros((windows.n_clients, len(fields(Confidence))))
-        self._alarms = np.zeros(windows.n_clients, dtype=np.int64)
         self._memory: dict[int, Counts] = {}
-
-    @property
-    def n_alarms(self) -> Counts:
-        """How many alarms each client had, a copy of shape ``(n_clients,)``."""
-        return self._alarms.copy()
 
     def memory(self, client: int) -> Counts:
         """Return the schedule rows that a client remembers, rising."""
@@ -150,7 +144,6 @@ class Rehearsal:
             now, is_alarm = before.after(confidences[begin:end])
             self._confidence[client] = astuple(now)
             if is_alarm:
-                self._alarms[client] += 1
                 self._remember(client, round_index, int(self._windows.schedule.interval[unseen.rows[begin]]))
             begin = end
         self._next[client] = unseen.next_interval
@@ -206,7 +199,6 @@ class Rehearsal:
         return {
             NEXT: self._next.astype("<i8"),
             CONFIDENCE: self._confidence.astype("<f8"),
-            ALARMS: self._alarms.astype("<i8"),
             OWNER: np.concatenate([none, *owners]).astype("<i8"),
             ROW: np.concatenate([none, *rows]).astype("<i8"),
         }
@@ -222,12 +214,12 @@ class Rehearsal:
         now = self.arrays()
         if lacking := now.keys() - arrays.keys():
             raise CheckpointError(f"the checkpoint lacks {echo(min(lacking))}; resume with the options it began with")
-        for name in (NEXT, CONFIDENCE, ALARMS):
+        for name in (NEXT, CONFIDENCE):
             if arrays[name].shape != now[name].shape:
                 raise CheckpointError(
                     f"{name} of the checkpoint has shape {arrays[name].shape}; {now[name].shape} is wanted"
                 )
-        self._next, self._alarms = arrays[NEXT].astype(np.int64), arrays[ALARMS].astype(np.int64)
+        self._next = arrays[NEXT].astype(np.int64)
         self._confidence = arrays[CONFIDENCE].astype(np.float64)
         owners, rows = arrays[OWNER].astype(np.int64), arrays[ROW].astype(np.int64)
         self._memory = {client: rows[owners == client] for client in np.unique(owners).tolist()}

@@ -10,7 +10,7 @@ from fielding.traces.pool import Pool
 from fielding.traces.schedule import Schedule, sorted_schedule
 
 
-def with_shared(schedule: Schedule, pool: Pool, n: int, *, n_visible: int, seed: int) -> Schedule:
+def with_shared(schedule: Schedule, pool: Pool, n_shared: int, *, n_visible: int, seed: int) -> Schedule:
     """Return a schedule in which every client also sees the same few samples, at every time.
 
     They are training samples, and their labels count in the histograms. They take turns: each comes again every
@@ -24,7 +24,7 @@ def with_shared(schedule: Schedule, pool: Pool, n: int, *, n_visible: int, seed:
         Who sees what when. Its concepts are kept, and so is what clients are tested on.
     pool
         The samples that it deals.
-    n
+    n_shared
         How many samples are shared; 0 returns the schedule itself.
     n_visible
         How many intervals a window shows. A window of fewer (at the start, if the gap does not divide the window) shows
@@ -46,16 +46,16 @@ def with_shared(schedule: Schedule, pool: Pool, n: int, *, n_visible: int, seed:
     >>> both.client.tolist(), both.interval.tolist(), both.y.tolist()
     ([0, 0, 0, 1, 1, 1], [0, 0, 1, 0, 0, 1], [0, 1, 1, 0, 1, 1])
     """
-    for name, value, least in (("shared", n, 0), ("n_visible", n_visible, 1)):
+    for name, value, least in (("shared", n_shared, 0), ("n_visible", n_visible, 1)):
         if not isinstance(value, (int, np.integer)) or isinstance(value, bool) or value < least:
             raise OptionError(f"{name} is {echo(value)}; give a whole number of at least {least}")
-    if n == 0:
+    if n_shared == 0:
         return schedule
-    samples = shared_samples(schedule, pool, n, seed=seed)
+    samples = shared_samples(schedule, pool, n_shared, seed=seed)
     # By label, so that those that come together have as many labels as can be: else what is new would look like drift.
     samples = samples[np.argsort(pool.y[samples], kind="stable")]
     n_visible = min(n_visible, schedule.n_intervals)
-    interval, turn = _turns(schedule.n_intervals, n, n_visible)
+    interval, turn = _turns(schedule.n_intervals, n_shared, n_visible)
     client = np.repeat(np.arange(schedule.n_clients), interval.size)
     interval, turn = (np.tile(column, schedule.n_clients) for column in (interval, turn))
     sample = samples[turn]
@@ -75,7 +75,7 @@ def with_shared(schedule: Schedule, pool: Pool, n: int, *, n_visible: int, seed:
     )
 
 
-def shared_samples(schedule: Schedule, pool: Pool, n: int, *, seed: int) -> Counts:
+def shared_samples(schedule: Schedule, pool: Pool, n_shared: int, *, seed: int) -> Counts:
     """Return the training samples that are shared, label by label in turns, those that clients see least of first.
 
     With half as many samples as labels this is one of each of the less represented half, with as many one of each, with
@@ -83,29 +83,30 @@ def shared_samples(schedule: Schedule, pool: Pool, n: int, *, seed: int) -> Coun
 
     Parameters
     ----------
-    schedule, pool, n, seed
+    schedule, pool, n_shared, seed
         As in :func:`with_shared`.
 
     Returns
     -------
-    Rows of the pool, shape ``(n,)``, no two alike.
+    Rows of the pool, shape ``(n_shared,)``, no two alike.
     """
     is_test = pool.is_test()
     order = stream(seed, "shared").permutation(np.flatnonzero(~is_test))
-    if n > order.size:
-        raise OptionError(f"shared is {n}, but there are {order.size} training samples; lower it")
+    if n_shared > order.size:
+        raise OptionError(f"shared is {n_shared}, but there are {order.size} training samples; lower it")
     seen = np.bincount(schedule.y[~is_test[schedule.sample]], minlength=len(pool.classes))
     rank = np.empty(seen.size, dtype=np.int64)
     rank[np.argsort(seen, kind="stable")] = np.arange(seen.size)
     by_label = order[np.argsort(pool.y[order], kind="stable")]
     labels = pool.y[by_label]
     turn = np.arange(by_label.size) - np.searchsorted(labels, labels)
-    return by_label[np.lexsort((rank[labels], turn))][:n]
+    return by_label[np.lexsort((rank[labels], turn))][:n_shared]
 
 
-def _turns(n_intervals: int, n: int, n_visible: int) -> tuple[Counts, Counts]:
+def _turns(n_intervals: int, n_shared: int, n_visible: int) -> tuple[Counts, Counts]:
     """Return in which interval which of the shared samples come, one entry per arrival."""
-    interval, turn = np.nonzero(np.arange(n_intervals)[:, np.newaxis] % n_visible == np.arange(n) % n_visible)
+    of_interval, of_sample = np.arange(n_intervals) % n_visible, np.arange(n_shared) % n_visible
+    interval, turn = np.nonzero(of_interval[:, np.newaxis] == of_sample)
     return interval, turn
 
 

@@ -1,6 +1,6 @@
 import numpy as np
 
-from fielding.coordinator.clustering.labels import leads_over, nearest_center, without_gaps
+from fielding.coordinator.clustering.labels import in_order_of_appearance, leads_over, nearest_center, without_gaps
 
 
 def test_a_tie_goes_to_the_lower_index() -> None:
@@ -23,4 +23,11 @@ def test_gaps_close_in_order() -> None:
     labels = without_gaps(np.array([4, 0, 9, 4], dtype=np.int32))
 
     assert labels.tolist() == [1, 0, 2, 1]
+    assert labels.dtype == np.int32
+
+
+def test_labels_are_numbered_as_they_come() -> None:
+    labels = in_order_of_appearance(np.array([4, 0, 9, 4, 0, 2], dtype=np.int32))
+
+    assert labels.tolist() == [0, 1, 2, 0, 1, 3]
     assert labels.dtype == np.int32

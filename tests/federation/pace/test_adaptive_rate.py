@@ -13,23 +13,23 @@ from fielding.simulation.experiment import run
 from tests.simulation.run_cases import small_pool, table
 
 
-def step_of(before: np.ndarray, after: np.ndarray, n_reports: int = 0, round_index: int = 0) -> PaceStep:
+def step_of(before: np.ndarray, after: np.ndarray, has_new_data: bool = False, round_index: int = 0) -> PaceStep:
     return PaceStep(
         before=before.astype(np.float32),
         after=after.astype(np.float32),
         loss=1.0,
-        n_reports=n_reports,
+        has_new_data=has_new_data,
         round_index=round_index,
     )
 
 
-def factors_of(pace: AdaptiveRate, weights: list[np.ndarray], reports: list[int] | None = None) -> list[float]:
+def factors_of(pace: AdaptiveRate, weights: list[np.ndarray], arrivals: list[int] | None = None) -> list[float]:
     """Return the factor after each round from one model to the next."""
     memory: Memory = pace.memory(weights[0].size)
     factors = []
     for round_index, (before, after) in enumerate(pairwise(weights)):
-        n_reports = reports[round_index] if reports else 0
-        memory = pace.observe(step_of(before, after, n_reports, round_index), memory)
+        has_new_data = bool(arrivals[round_index]) if arrivals else False
+        memory = pace.observe(step_of(before, after, has_new_data, round_index), memory)
         factors.append(pace.factor(memory))
     return factors
 
@@ -55,7 +55,7 @@ def test_the_factor_is_the_formula_of_the_paper(
 ) -> None:
     rng = np.random.default_rng(seed)
     weights = list(rng.standard_normal((12, 3)).cumsum(axis=0).astype(np.float32).astype(np.float64))
-    reports = rng.integers(0, 2, 11).tolist()
+    arrivals = rng.integers(0, 2, 11).tolist()
     pace = AdaptiveRate(beta1=betas[0], beta2=betas[1], beta3=betas[2], time_steps=time_steps, start=start)  # type: ignore[arg-type]
 
     expected, mean, variance, ratio, events = [], [0.0] * 3, 0.0, 0.0, 0
@@ -68,11 +68,11 @@ def test_the_factor_is_the_formula_of_the_paper(
         change = 1.0 if index == 1 else corrected_variance / variance_before
         ratio = betas[2] * ratio + (1 - betas[2]) * change
         corrected_mean, variance_before = [one / (1 - betas[0] ** index) for one in mean], corrected_variance
-        events += reports[index - 1] > 0
+        events += arrivals[index - 1]
         time = index if time_steps == "rounds" else 1 + events
         expected.append(min(1.0, ratio / (1 - betas[2] ** index) / time))
 
-    assert factors_of(pace, weights, reports) == pytest.approx(expected, rel=1e-4)
+    assert factors_of(pace, weights, arrivals) == pytest.approx(expected, rel=1e-4)
 
 
 def test_the_factor_falls_while_weights_settle_and_rises_after_a_jump() -> None:
@@ -101,8 +101,8 @@ def marching(n_rounds: int) -> list[np.ndarray]:
     return [np.array([0.1 * index]) for index in range(n_rounds + 1)]
 
 
-def test_time_counts_rounds_with_drift_and_not_reports() -> None:
-    factors = factors_of(AdaptiveRate(beta1=0.0), marching(8), [0, 5, 0, 0, 1, 0, 0, 0])
+def test_time_counts_rounds_with_new_data() -> None:
+    factors = factors_of(AdaptiveRate(beta1=0.0), marching(8), [0, 1, 0, 0, 1, 0, 0, 0])
 
     assert factors == pytest.approx([1.0, 1 / 2, 1 / 2, 1 / 2, 1 / 3, 1 / 3, 1 / 3, 1 / 3], rel=1e-4)
 
@@ -113,11 +113,11 @@ def test_time_counts_rounds_if_asked_to() -> None:
     assert factors[-1] == pytest.approx(1 / 40, rel=0.01)
 
 
-def test_drift_sets_time_back_if_asked_to() -> None:
-    reports = [0, 0, 0, 2, 0, 0]
+def test_new_data_set_time_back_if_asked_to() -> None:
+    arrivals = [0, 0, 0, 1, 0, 0]
 
     rounds = factors_of(
-        AdaptiveRate(time_steps="rounds", reset=True, beta3=0.0, beta2=0.0, beta1=0.0), marching(6), reports
+        AdaptiveRate(time_steps="rounds", reset=True, beta3=0.0, beta2=0.0, beta1=0.0), marching(6), arrivals
     )
     events = factors_of(AdaptiveRate(reset=True, beta1=0.0, beta2=0.0), marching(6), [1] * 6)
 
@@ -158,6 +158,7 @@ def test_the_rate_never_dies() -> None:
         {"time_steps": "days"},
         {"start": 0},
         {"reset": "yes"},
+        {"reset": 1},
         {"t": "rounds"},
         {"seed": 1},
     ],

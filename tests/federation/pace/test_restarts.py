@@ -13,7 +13,7 @@ def states_after(pace: Restarts, losses: np.ndarray) -> list[Memory]:
     """Return the state before the first round and after each."""
     states: list[Memory] = [pace.memory(1)]
     for round_index, loss in enumerate(losses.tolist()):
-        step = PaceStep(before=MODEL, after=MODEL, loss=loss, n_reports=0, round_index=round_index)
+        step = PaceStep(before=MODEL, after=MODEL, loss=loss, has_new_data=False, round_index=round_index)
         states.append(pace.observe(step, states[-1]))
     return states
 

@@ -4,7 +4,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fielding.errors import CheckpointError, InputError, OptionError
-from fielding.federation.selection import SELECTORS, Feedback, Nearest, Oort, Selection, Uniform, selector_named
+from fielding.federation.selection import SELECTORS, Feedback, Nearest, Selection, Uniform, selector_named
 from tests.federation.selection.rounds import Federation, candidates_of, feedback_of
 
 NAMES = sorted(SELECTORS)
@@ -86,15 +86,6 @@ def test_only_who_needs_reports_asks_for_them() -> None:
     asks = {name: Selection(selector_named(name), 3).needs_reports for name in NAMES}
 
     assert {name for name, needs in asks.items() if needs} == {"nearest"}
-
-
-def test_clusters_beyond_the_known_rows_begin_afresh() -> None:
-    selection = Selection(Oort(), 4)
-    selection.feedback(feedback_of([0]))
-
-    selection.resized(3)
-
-    assert selection.arrays()["cluster/exploration"].tolist() == pytest.approx([0.855, 0.9, 0.9])
 
 
 def test_reports_of_another_width_are_refused() -> None:

@@ -1,7 +1,7 @@
 import pytest
 
 from fielding.errors import OptionError
-from fielding.traces.scenarios.options import check_alpha, check_choice, check_flag, check_share, check_whole
+from fielding.traces.scenarios.options import check_alpha, check_choice, check_share, check_whole
 
 
 @pytest.mark.parametrize("value", [1, 3])
@@ -34,14 +34,6 @@ def test_alpha_is_positive_or_zero_where_zero_means_something(value: object) -> 
         check_alpha(value)
     with pytest.raises(OptionError, match=r"alpha is .*, or 0 for one label mix for all"):
         check_alpha(value, may_be_zero=True)
-
-
-@pytest.mark.parametrize("value", [0, 1, "true", None])
-def test_flags_are_true_or_false(value: object) -> None:
-    check_flag("looks", value=True)
-
-    with pytest.raises(OptionError, match=r"looks is .*; give true or false"):
-        check_flag("looks", value)
 
 
 @pytest.mark.parametrize("value", ["Blur", 3, None, ["blur"]])

@@ -1,4 +1,4 @@
-"""Labels of points: the nearest of a few centers, with the tie rule that all clustering shares, and no gaps."""
+"""Labels of points: the nearest of a few centers, with the tie rule that all clustering shares, and renumbered."""
 
 import numpy as np
 
@@ -51,3 +51,15 @@ def without_gaps(labels: Membership) -> Membership:
     [1, 0, 1]
     """
     return np.unique(labels, return_inverse=True)[1].astype(np.int32)
+
+
+def in_order_of_appearance(labels: Membership) -> Membership:
+    """Return the labels numbered from 0 without gaps, in the order in which they first appear.
+
+    Examples
+    --------
+    >>> in_order_of_appearance(np.array([5, 2, 5], dtype=np.int32)).tolist()
+    [0, 1, 0]
+    """
+    _, first, inverse = np.unique(labels, return_index=True, return_inverse=True)
+    return np.argsort(np.argsort(first))[inverse].astype(np.int32)

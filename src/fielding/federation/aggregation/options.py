@@ -1,4 +1,4 @@
-"""The check of the numbers that aggregators are set up with."""
+"""Checks of the numbers that aggregators and paces are set up with."""
 
 from fielding.errors import OptionError, echo
 

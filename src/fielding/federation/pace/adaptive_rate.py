@@ -5,6 +5,7 @@ from typing import Literal, get_args
 
 import numpy as np
 
+from fielding._options import check_flag
 from fielding._typing import Floats
 from fielding.errors import OptionError, echo
 from fielding.federation.aggregation.options import check_below
@@ -32,10 +33,10 @@ class AdaptiveRate:
     beta1, beta2, beta3
         How much of the old averages stays.
     time_steps
-        What t counts: ``"events"``, rounds before which ``n_reports`` was not 0, plus one; or ``"rounds"`` that
+        What t counts: ``"events"``, rounds before which new data had arrived, plus one; or ``"rounds"`` that
         trained, as the authors have it, whose factor is 1/1000 after 1000 rounds.
     reset
-        Whether drift sets t back to 1; with ``"events"`` t is then always 1.
+        Whether new data set t back to 1; with ``"events"`` t is then always 1.
     start
         What the first weights deviate from: the ``"model"`` before them, or ``"zero"`` as the authors have it, which
         halves the rate of about the first ten rounds until the length of the weights is forgotten.
@@ -51,7 +52,8 @@ class AdaptiveRate:
     def __post_init__(self) -> None:
         for name in ("beta1", "beta2", "beta3"):
             check_below(name, getattr(self, name), 1.0)
-        for name, known in (("time_steps", get_args(TimeSteps)), ("start", get_args(Start)), ("reset", (False, True))):
+        check_flag("reset", self.reset)
+        for name, known in (("time_steps", get_args(TimeSteps)), ("start", get_args(Start))):
             if getattr(self, name) not in known:
                 raise OptionError(f"{name} is {echo(getattr(self, name))}; give one of {', '.join(map(repr, known))}")
 
@@ -94,10 +96,9 @@ class AdaptiveRate:
         }
 
     def _time(self, step: PaceStep, before: float, *, is_first: bool) -> float:
-        has_drifted = step.n_reports > 0
-        if self.reset and has_drifted:
+        if self.reset and step.has_new_data:
             return 1.0
-        ticks = has_drifted if self.time_steps == "events" else not is_first
+        ticks = step.has_new_data if self.time_steps == "events" else not is_first
         return before + float(ticks)
 
 

@@ -26,8 +26,8 @@ class PaceStep:
         Model before and after the round, finite, shape ``(n_numbers,)``.
     loss
         Mean training loss of the participants; a loss that is not finite is no measurement.
-    n_reports
-        How many members reported drift since the cluster trained last; first reports of newcomers are no drift.
+    has_new_data
+        Whether data have arrived since the cluster trained last; those of the start are not new.
     round_index
         Of the federation, not negative.
     """
@@ -35,7 +35,7 @@ class PaceStep:
     before: Models
     after: Models
     loss: float
-    n_reports: int
+    has_new_data: bool
     round_index: int
 
 

@@ -5,6 +5,7 @@ from math import isfinite
 
 import numpy as np
 
+from fielding._options import check_flag
 from fielding._typing import Floats, Mask, Vector
 from fielding.errors import OptionError, echo
 from fielding.federation.aggregation.options import check_above_zero
@@ -57,8 +58,7 @@ class Restarts:
         is_whole = isinstance(self.longest, int) and not isinstance(self.longest, bool)
         if not is_whole or not 1 <= self.longest <= 2**20 or self.longest & (self.longest - 1):
             raise OptionError(f"longest is {echo(self.longest)}; give a power of two from 1 to {2**20}")
-        if not isinstance(self.reset_model, bool):
-            raise OptionError(f"reset_model is {echo(self.reset_model)}; give true or false")
+        check_flag("reset_model", self.reset_model)
 
     def memory(self, n_numbers: int) -> dict[str, Floats]:  # noqa: ARG002  (every pace is called alike)
         """Return one instance of horizon 1, alone in its block."""

@@ -7,12 +7,13 @@ from typing import ClassVar
 
 import numpy as np
 
+from fielding._options import check_flag
 from fielding._typing import Counts, Mask, Vector
 from fielding.errors import OptionError, echo
 from fielding.federation.selection.client_statistics import learn_clients
 from fielding.federation.selection.feedback import Feedback
 from fielding.federation.selection.memory import Memory
-from fielding.federation.selection.options import check_between, check_switch, check_whole
+from fielding.federation.selection.options import check_between, check_whole
 from fielding.federation.selection.pacer import paced_percentiles
 from fielding.federation.selection.sampling import smallest_draws, weighted_sample
 from fielding.federation.selection.scoring import (
@@ -100,7 +101,7 @@ class Oort:
             check_between(name, getattr(self, name), 1.0, 1e6)
         check_whole("pacer_rounds", self.pacer_rounds, 1)
         check_whole("blacklist_after", self.blacklist_after, -1)
-        check_switch("forget_on_report", self.forget_on_report)
+        check_flag("forget_on_report", self.forget_on_report)
         if self.percentile < self.pacer_delta:
             raise OptionError(
                 f"percentile is {echo(self.percentile)}, less than one step; give at least {self.pacer_delta:g}, "

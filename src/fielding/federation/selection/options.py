@@ -21,9 +21,3 @@ def check_whole(name: str, value: object, low: int) -> None:
     """Raise unless the option is a whole number of at least ``low``."""
     if isinstance(value, bool) or not isinstance(value, int) or value < low:
         raise OptionError(f"{name} is {echo(value)}; give a whole number of at least {low}")
-
-
-def check_switch(name: str, value: object) -> None:
-    """Raise unless the option is yes or no."""
-    if not isinstance(value, bool):
-        raise OptionError(f"{name} is {echo(value)}; give true or false")

@@ -152,10 +152,6 @@ class Selection:
         """
         self._memory.inherit(mixing)
 
-    def resized(self, n_clusters: int) -> None:
-        """Make room for more clusters, which begin afresh; feedback does so by itself."""
-        self._memory.grow(n_clusters)
-
     def arrays(self) -> Arrays:
         """Return everything that decides what is chosen next, for a checkpoint."""
         kept: Arrays = self._memory.arrays()

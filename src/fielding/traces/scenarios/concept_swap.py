@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from fielding._options import check_flag
 from fielding._typing import Counts, Membership
 from fielding.errors import InputError
 from fielding.rng import stream
@@ -18,7 +19,7 @@ from fielding.traces.scenarios.draws import (
     wanderings,
 )
 from fielding.traces.scenarios.numbering import Contents, numbered
-from fielding.traces.scenarios.options import MOST_CONCEPTS, check_alpha, check_flag, check_share, check_whole
+from fielding.traces.scenarios.options import MOST_CONCEPTS, check_alpha, check_share, check_whole
 from fielding.traces.scenarios.scenario import DealRequest
 from fielding.traces.schedule import Schedule
 

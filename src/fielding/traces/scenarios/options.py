@@ -47,12 +47,6 @@ def check_alpha(value: object, *, may_be_zero: bool = False) -> None:
         raise OptionError(f"{error}{', or 0 for one label mix for all' if may_be_zero else ''}") from None
 
 
-def check_flag(name: str, value: object) -> None:
-    """Raise unless the option is true or false."""
-    if not isinstance(value, bool):
-        raise OptionError(f"{name} is {echo(value)}; give true or false")
-
-
 def check_choice(name: str, value: object, choices: tuple[str, ...]) -> None:
     """Raise unless the option is one of the choices."""
     if value not in choices:
