@@ -101,10 +101,13 @@ def _accuracy_cards(summary: Row) -> list[Card]:
 
 
 def _cluster_cards(summary: Row) -> list[Card]:
+    # Where no coordinator decides, clusters are seen from outside.
+    decided, seen = ("one by one, centers frozen", "of all clients"), ("to another cluster", "a cluster came or went")
+    moved, regrouped = seen if summary["heterogeneity"] is None else decided
     return [
         Card(name="clusters now", value=digits(summary["n_clusters_last"], 0)),
-        Card(name="moves", value=digits(summary["moves"], 0), note="one by one, centers frozen"),
-        Card(name="re-clusterings", value=digits(summary["reclusterings"], 0), note="of all clients"),
+        Card(name="moves", value=digits(summary["moves"], 0), note=moved),
+        Card(name="re-clusterings", value=digits(summary["reclusterings"], 0), note=regrouped),
         _report_card(summary),
     ]
 
