@@ -20,6 +20,17 @@ def finite_rows(models: Models) -> Mask:
         return np.asarray(np.isfinite(models.sum(axis=1, dtype=np.float64)))
 
 
+def is_finite(model: Models) -> bool:
+    """Return whether all numbers of one model are finite.
+
+    Examples
+    --------
+    >>> is_finite(np.array([1.0, 2.0], dtype=np.float32)), is_finite(np.array([np.nan], dtype=np.float32))
+    (True, False)
+    """
+    return bool(finite_rows(model[np.newaxis])[0])
+
+
 def admitted(answers: Sequence[object], n_numbers: int) -> tuple[Counts, Models]:
     """Return which answers are models, and these as rows; whatever else came is left out, never repaired.
 

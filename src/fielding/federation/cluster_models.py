@@ -6,7 +6,7 @@ import numpy as np
 import numpy.typing as npt
 
 from fielding._typing import Counts, Floats, Matrix, Models, Vector
-from fielding.federation.admission import finite_rows
+from fielding.federation.admission import is_finite
 from fielding.federation.aggregation import Aggregator, Uploads
 from fielding.federation.clients import Updates
 from fielding.federation.models import mixed_models
@@ -79,7 +79,7 @@ class ClusterModels:
             uploads = self._uploads(updates, _answers_from(updates.start, row))
             with np.errstate(over="ignore", invalid="ignore"):
                 model, after = self._aggregator.combine(self.models[row], uploads, before)
-            if finite_rows(np.stack([model, *after.values()])).all():
+            if all(is_finite(one) for one in (model, *after.values())):
                 models[row] = model
                 for name, remembered in after.items():
                     memory[name][row] = remembered

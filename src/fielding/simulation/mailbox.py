@@ -78,10 +78,12 @@ class Mailbox:
 
     def collected(self, clients: Counts, round_index: int) -> Letters:
         """Return what participants send with their models; the others keep theirs until they take part."""
+        if self._hears != "participants":
+            return self._letters(NOTHING)
         is_sent = np.isin(self._pending.clients, clients)
         reports = _some(self._pending, is_sent)
         self._pending = NOTHING
-        if self._observer is not None and self._hears == "participants" and round_index:
+        if self._observer is not None and round_index:
             self._unsent = np.setdiff1d(self._unsent, reports.clients)
             self._sent.append(np.column_stack([np.full(reports.clients.size, round_index), reports.clients]))
         return self._letters(reports)
