@@ -74,4 +74,8 @@ def _tell(ground: Ground, text: str) -> None:
 
 
 if __name__ == "__main__":
-    main()
+    try:
+        main()
+    except KeyboardInterrupt:
+        print("stopped; the same command goes on where it was", file=sys.stderr)
+        sys.exit(130)
