@@ -48,9 +48,9 @@ def test_the_pattern_of_machine_paths_finds_them(inside: str) -> None:
     assert MACHINE_PATH.search(inside.format(folder))
 
 
-@pytest.mark.parametrize("harmless", ["framework/x", "../work/x", "src/root/y", "https://site.org/work/", "~/work/"])
+@pytest.mark.parametrize("harmless", ["frame{}/x", "../{}/x", "src/root/y", "https://site.org/{}/", "~/{}/"])
 def test_the_pattern_of_machine_paths_leaves_others_alone(harmless: str) -> None:
-    assert not MACHINE_PATH.search(harmless)
+    assert not MACHINE_PATH.search(harmless.format("work"))
 
 
 def test_no_file_names_a_path_of_a_particular_machine() -> None:

@@ -1,67 +1,37 @@
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pytest
 
-from fielding._typing import Counts, Json, Mask, Matrix, Models
+from fielding._typing import Counts, Mask, Matrix, Models
 from fielding.client.report import NO_REPORTS
 from fielding.errors import OptionError
-from fielding.methods.feddrift import FedDrift
-from fielding.methods.feddrift_blocks import EMPTY, FORGOTTEN, NOBODY
-from fielding.methods.feddrift_kinds import feddrift, feddrift_eager, feddrift_hears
-from fielding.simulation.assembly import Own
-from fielding.simulation.clients import SimulatedClients
-from fielding.simulation.experiment import run
+from fielding.methods.feddrift_blocks import EMPTY, FORGOTTEN
+from tests.methods.drifting import (
+    AT_ONCE,
+    CALM,
+    GAP,
+    METHODS,
+    N_CLIENTS,
+    RECURRING,
+    STAGGERED,
+    check_blocks,
+    drift_of,
+    total,
+)
 from tests.methods.plane import (
     BATCH_SIZE,
     MODEL_BYTES,
     N_STEPS,
-    Absent,
     Away,
     agreement,
     plane_clients,
     plane_windows,
     run_rounds,
     seconds_for,
-    setting_of,
 )
-from tests.simulation.run_cases import (
-    crash_and_resume,
-    left_behind,
-    small_pool,
-    stop_and_resume,
-    table,
-    write_availability,
-)
-
-GAP, N_CLIENTS = 5, 6
-CALM = np.zeros((8, N_CLIENTS), dtype=np.int64)
-STAGGERED = np.array([[int(interval >= 3 + client // 2) for client in range(N_CLIENTS)] for interval in range(8)])
-"""Two clients switch in interval 3, two in 4, two in 5."""
-AT_ONCE = np.array([[int(interval >= 3 and client < 3) for client in range(N_CLIENTS)] for interval in range(8)])
-RECURRING = np.array([[int(interval in (3, 4) and client < 3) for client in range(N_CLIENTS)] for interval in range(8)])
-METHODS = {"feddrift": feddrift, "feddrift-eager": feddrift_eager}
-
-
-def drift_of(clients: SimulatedClients, name: str = "feddrift", *, participants: int = 4, **options: Any) -> FedDrift:
-    return METHODS[name](setting_of(clients, participants=participants), **options)
-
-
-def total(clients: SimulatedClients, figure: str, category: str) -> float:
-    sums = clients.ledger.totals()[figure]
-    assert isinstance(sums, dict)
-    return float(str(sums[category]))
-
-
-def check_blocks(method: FedDrift) -> None:
-    """Every block that came has exactly one owner, and that is a model that there is."""
-    owner = method.state.blocks.owner
-    assert np.isin(owner, method.cluster_ids()).all()
-    assert (owner[-1] == np.array(method.cluster_ids())[method.membership()]).all()
-
 
 # ---- home ground ---------------------------------------------------------------------------------------------------
 
@@ -388,144 +358,6 @@ def test_a_new_model_is_its_clients_alone_while_it_is_isolated() -> None:
 
     assert method.cluster_ids() == (0, 1)
     assert agreement(clients, method) == 1.0
-
-
-# ---- where not everybody takes part --------------------------------------------------------------------------------
-
-
-def test_sampled_asks_only_participants_and_who_reports_and_everybody_once() -> None:
-    script = {at * GAP: [0, 1, 2] for at in (3, 4)}
-    clients = plane_clients(plane_windows(AT_ONCE), script=script)
-    method = drift_of(clients, participation="sampled", participants=3, memory="all")
-    done = run_rounds(clients, method, range(3 * GAP))
-
-    assert all(one.updates.clients.size == 3 for one in done)
-    assert total(clients, "bytes_down", "model") == 3 * GAP * 3 * MODEL_BYTES
-    # At the first arrival everybody is tested, so that there is something to compare with when it drifts.
-    assert total(clients, "bytes_down", "probe") == N_CLIENTS * MODEL_BYTES
-    assert np.isfinite(method.state.score).all()
-    assert method.cluster_ids() == (0,)
-    run_rounds(clients, method, [3 * GAP])
-    assert total(clients, "bytes_down", "probe") == (N_CLIENTS + 3) * MODEL_BYTES
-    assert len(method.cluster_ids()) == 4
-    run_rounds(clients, method, range(3 * GAP + 1, 40))
-    assert len(method.cluster_ids()) == 2
-    assert agreement(clients, method) == 1.0
-    check_blocks(method)
-
-
-def test_sampled_compares_with_the_score_of_the_last_test() -> None:
-    clients = plane_clients(plane_windows(AT_ONCE), script={3 * GAP: [0, 1, 2]})
-    method = drift_of(clients, participation="sampled", participants=6)
-    run_rounds(clients, method, range(3 * GAP))
-    method.state.score[:3] = [0.9, 0.0, np.nan]
-    run_rounds(clients, method, [3 * GAP])
-
-    # All three are served badly now; the second was before, and nothing is known of the third.
-    assert method.membership().tolist() == [1, 0, 0, 0, 0, 0]
-    assert (method.state.score[:3] < 0.3).all()
-
-
-def test_sampled_participants_are_drawn_from_all_clients() -> None:
-    concepts = np.array([[int(interval >= 2 and client == 0) for client in range(N_CLIENTS)] for interval in range(8)])
-    clients = plane_clients(plane_windows(concepts), script={GAP: [0], 2 * GAP: [0]})
-    method = drift_of(clients, participation="sampled", participants=2)
-    run_rounds(clients, method, range(2 * GAP))
-    n_alone = 0
-    for at in range(2 * GAP, 7 * GAP):
-        (done,) = run_rounds(clients, method, [at])
-        expected = np.sort(np.argsort(clients.draws("select", np.arange(N_CLIENTS)))[:2])
-        assert sorted(set(done.plan.clients.tolist())) == expected.tolist()
-        assert done.plan.start.tolist() == sorted(method.membership()[expected].tolist())
-        n_alone += 0 in expected
-
-    assert method.membership().tolist() == [1, 0, 0, 0, 0, 0]
-    assert 0 < n_alone < 5 * GAP, "a model with one client is not trained in every round"
-
-
-def test_sampled_gives_blocks_that_came_while_a_client_was_away_to_its_model() -> None:
-    absent = Absent()
-    clients = plane_clients(plane_windows(CALM, n_visible=2), script={}, availability=absent)
-    method = drift_of(clients, participation="sampled", participants=N_CLIENTS)
-    run_rounds(clients, method, range(1))
-    absent.who = [2]
-    run_rounds(clients, method, range(1, GAP + 2))
-    assert method.state.blocks.owner[:, 2].tolist() == [0, 0, NOBODY]
-    absent.who = []
-    (done,) = run_rounds(clients, method, [GAP + 2])
-
-    assert method.state.blocks.owner[:, 2].tolist() == [0, 0, 0]
-    assert done.plan.blocks is not None
-    assert done.plan.blocks[done.plan.clients.tolist().index(2)].tolist() == [1, 2]
-
-
-def test_sampled_merging_asks_at_most_five_of_a_cluster() -> None:
-    concepts = np.array([[int(interval >= 2 and client < 2) for client in range(12)] for interval in range(4)])
-    clients = plane_clients(plane_windows(concepts), script={GAP: [0, 1], 2 * GAP: [0, 1]})
-    method = drift_of(clients, participation="sampled", participants=12)
-    run_rounds(clients, method, range(3 * GAP))
-    assert len(method.cluster_ids()) == 3
-    before = total(clients, "bytes_down", "probe")
-    run_rounds(clients, method, [3 * GAP])
-
-    assert len(method.cluster_ids()) == 2
-    assert total(clients, "bytes_down", "probe") - before == (5 + 1 + 1) * 3 * MODEL_BYTES
-
-
-def test_many_clients_are_sampled_by_default() -> None:
-    assert feddrift_hears({}, 200) == "nobody"
-    assert feddrift_hears({}, 201) == "flags"
-    assert feddrift_hears({"participation": "all"}, 201) == "nobody"
-    assert feddrift_hears({"participation": "sampled"}, 2) == "flags"
-
-
-# ---- it goes on ----------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("at", [1, 3 * GAP, 3 * GAP + 1, 4 * GAP])
-@pytest.mark.parametrize("options", [{}, {"participation": "sampled", "memory": "all"}])
-def test_a_snapshot_goes_on_exactly_like_the_original(at: int, options: dict[str, Any]) -> None:
-    script = {3 * GAP: [0, 1, 2], 4 * GAP: [0, 1, 2, 3]}
-    one, other = (plane_clients(plane_windows(STAGGERED), script=script) for _ in range(2))
-    first, second = drift_of(one, **options), drift_of(other, **options)
-    run_rounds(one, first, range(at))
-    run_rounds(other, second, range(at))
-    values, arrays = first.snapshot()
-    restored = drift_of(other, **options)
-    restored.restore(values, {name: array.copy() for name, array in arrays.items()})
-    run_rounds(one, first, range(at, 28))
-    run_rounds(other, restored, range(at, 28))
-
-    assert len(first.cluster_ids()) > 1
-    assert first.models.tobytes() == restored.models.tobytes()
-    assert (first.membership() == restored.membership()).all()
-    assert first.cluster_ids() == restored.cluster_ids()
-    assert one.ledger.totals() == other.ledger.totals()
-
-
-@pytest.mark.parametrize(
-    "method",
-    [
-        {"name": "feddrift", "start": "each"},
-        {"name": "feddrift-eager", "delta": 0.05},
-        {"name": "feddrift", "participation": "sampled", "delta": 0.05},
-        {"name": "feddrift", "start": "each", "memory": "window"},
-    ],
-)
-@pytest.mark.parametrize("is_away", [False, True])
-def test_a_run_that_is_stopped_goes_on_bit_for_bit(tmp_path: Path, method: dict[str, Json], is_away: bool) -> None:
-    config = table(method=method)
-    if is_away:
-        config["clock"] = {"availability": str(write_availability(tmp_path / "availability.csv", 12))}
-        config["coordinator"] = {"detector": "any-change", "reports": "with-training"}
-    own = Own(samples=small_pool())
-    whole = run(config, tmp_path / "whole", own=own, page=False)
-    stop_and_resume(config, tmp_path / "stopped", [1, 4, 8], own)
-    crash_and_resume(config, tmp_path / "crashed", [3, 7], own)
-
-    assert is_away or len(whole.checkpoint.cluster_ids) > 1
-    assert left_behind(tmp_path / "stopped") == left_behind(tmp_path / "whole")
-    assert left_behind(tmp_path / "crashed") == left_behind(tmp_path / "whole")
 
 
 @pytest.mark.parametrize(

@@ -113,7 +113,7 @@ def _assembled(config: Config, own: Own, n_workers: int, path: TrainingPath | No
     kind = kind_of(config)
     drift_test = detector_of(config.coordinator)  # a mistake is told even if the method has a test of its own
     drift_test = drift_test if kind.detector is None else kind.detector(config.method.options)
-    lie_of(config, is_histogram=own.is_histogram(config))  # likewise, if nobody hears it
+    lie = lie_of(config, is_histogram=own.is_histogram(config))  # likewise, if nobody hears it
     policy = policy_of(config, is_histogram=own.is_histogram(config))
     check_scenario(config.trace)
     dealt = dealt_samples(
@@ -130,9 +130,12 @@ def _assembled(config: Config, own: Own, n_workers: int, path: TrainingPath | No
     # Whoever chooses by representations needs them, also where the method itself would do without.
     hears = heard(kind, config.method.options, windows.n_clients)
     hears = "drifted" if parts.selection.needs_reports and hears in ("nobody", "flags", "first") else hears
+    observer = None if hears == "nobody" else observer_of(config, own, windows, drift_test)
+    if observer is not None and lie is not None:
+        observer = LyingObserver(observer, windows, lie=lie, seed=config.seed)
     clients = SimulatedClients(
         windows,
-        None if hears == "nobody" else observer_of(config, own, windows, drift_test),
+        observer,
         trainer,
         rule=rule,
         hardware=hardware_of(config, dealt),
@@ -164,13 +167,7 @@ def trainer_of(config: Config, own: Own, dealt: Dealt, path: TrainingPath | None
 
 
 def observer_of(config: Config, own: Own, windows: SlidingWindows, drift_test: DriftTest) -> Observer:
-    """Return who watches the clients, and lets some of them lie."""
-    truthful = _truthful(config, own, windows, drift_test)
-    lie = lie_of(config, is_histogram=own.is_histogram(config))
-    return truthful if lie is None else LyingObserver(truthful, windows, lie=lie, seed=config.seed)
-
-
-def _truthful(config: Config, own: Own, windows: SlidingWindows, drift_test: DriftTest) -> Observer:
+    """Return who watches the clients."""
     name = config.coordinator.representation
     if own.represent is None and name == LABEL:
         return LabelObserver(windows, drift_test)

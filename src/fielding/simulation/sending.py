@@ -4,8 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from fielding._typing import Counts
-from fielding.federation.clients import TrainingPlan
+from fielding._typing import Models, Vector
 from fielding.rng import Hashes, hashed
 from fielding.simulation.answers import Settled
 from fielding.simulation.spoiling import Spoiling
@@ -29,7 +28,7 @@ def sent(trained: Trained, settled: Settled, draws: Hashes, spoiling: Spoiling |
     plan, kept = settled.plan, settled.kept
     start = settled.start[kept]
     if plan.upload_shares is not None:
-        trained = _thinned(trained, plan, (kept, start), draws)
+        trained = _thinned(trained, plan.upload_shares[kept], plan.models[start], draws)
     if spoiling is None:
         return trained
     models = spoiling.applied(trained.models, plan.clients[kept], offered=plan.models, start=start)
@@ -38,14 +37,11 @@ def sent(trained: Trained, settled: Settled, draws: Hashes, spoiling: Spoiling |
     return replace(trained, models=models)
 
 
-def _thinned(trained: Trained, plan: TrainingPlan, jobs: tuple[Counts, Counts], draws: Hashes) -> Trained:
+def _thinned(trained: Trained, shares: Vector, offered: Models, draws: Hashes) -> Trained:
     """Return models of which only a share of the numbers was sent; server and client know which from the draw."""
-    kept, start = jobs
-    if plan.upload_shares is None:
-        return trained
-    shares, models = plan.upload_shares[kept], trained.models.copy()
+    models = trained.models.copy()
     numbers = np.arange(models.shape[1], dtype=np.uint64)
     for row in np.flatnonzero(shares < 1.0).tolist():
         is_sent = hashed(0, "sent numbers", draws[row], numbers) < np.uint64(shares[row] * 2**64)
-        models[row] = np.where(is_sent, models[row], plan.models[start[row]])
+        models[row] = np.where(is_sent, models[row], offered[row])
     return replace(trained, models=models)
