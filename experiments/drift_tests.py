@@ -1,23 +1,31 @@
 """Measure the drift tests: false alarms, power, and what they make of a stream. Prints Markdown tables.
 
-Run ``python experiments/drift_tests.py`` (under a minute); the same seed gives the same tables.
+Run ``python experiments/drift_tests.py`` (under two minutes on a quiet core); the same seed gives the same tables.
+``--only samples`` measures the tests on samples alone; those of river only where it is installed.
 """
 
 import argparse
 import math
 import os
+import warnings
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from importlib.util import find_spec
 from itertools import product
 from pathlib import Path
 
 import numpy as np
 from scipy.stats import chi2 as chi2_table
+from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
 
-from fielding._typing import Counts, Matrix
+from fielding._typing import Counts, Features, Matrix, Vector
 from fielding.client.arrivals import Arrivals
 from fielding.client.drift import AnyChange, Chi2, DriftTest, Never, Threshold
-from fielding.client.drift.chi2 import excess_l1, p_values, pearson
+from fielding.client.drift.batch import Batch, SampleTest
+from fielding.client.drift.by_predictions import Confusion, rows_of_counts
+from fielding.client.drift.chi2 import excess_l1, gamma_p_values, p_values, pearson
+from fielding.client.drift.kinds import KINDS, Signs, kinds_of, label_counts, signs_of
+from fielding.client.drift.sample_tests import RIVER_TESTS, sample_test_named
 from fielding.client.fleet import Fleet
 from fielding.client.report import row_chunks
 from fielding.client.representation.label import shares_of
@@ -213,15 +221,232 @@ def natural_traces(folder: Path) -> None:
     print_table("Real traces: reports per client, L1 from the last report to the window now", ["test", *head], rows)
 
 
+LOOKS = {"darker": "x 0.8", "dim": "x 0.6", "mirrored": "flip", "turned": "quarter turn", "inverted": "1 - x"}
+SAMPLE_SIZES = ((20, 100), (40, 100), (100, 100))
+"""Fresh and reference samples of a client."""
+PLANTED = ("none", "label", *LOOKS, "swap", "cycle", "label + swap", "label + dim", "dim + swap")
+"""Kinds of drift: other label mix, looks, a client's two most frequent labels swapped, or its four in a cycle."""
+EXPECTED = {
+    "none": "none",
+    "label": "label",
+    **dict.fromkeys(LOOKS, "covariate"),
+    "swap": "concept",
+    "cycle": "concept",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Pool:
+    """Images by class as a frozen network sees them, for each look: features and predicted labels."""
+
+    rows_by_class: list[Counts]
+    seen: dict[str, tuple[Features, Counts]]
+
+
+def seen_pool(path: Path, seed: int) -> Pool:
+    """Return Fashion-MNIST at 14 x 14 through a network that was trained on 2,000 other images."""
+    from sklearn.neural_network import MLPClassifier
+
+    with np.load(path, allow_pickle=False) as source:
+        rows = stream(seed, "pool").permutation(len(source["y"]))[:12_000]
+        images, labels = source["x"][rows], source["y"][rows].astype(np.int64)
+    images = (images.reshape(-1, 14, 2, 14, 2).mean(axis=(2, 4)) / 255).astype(np.float32)
+    network = MLPClassifier((64,), max_iter=60, n_iter_no_change=60, tol=0.0, early_stopping=False, random_state=seed)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # that 60 passes do not converge is as it should be
+        network.fit(images[:2000].reshape(2000, -1), labels[:2000])
+    images, labels = images[2000:], labels[2000:]
+    looks = {
+        "plain": images,
+        "darker": images * np.float32(0.8),
+        "dim": images * np.float32(0.6),
+        "mirrored": images[:, :, ::-1],
+        "turned": np.rot90(images, axes=(1, 2)),
+        "inverted": 1 - images,
+    }
+    seen = {}
+    for name, look in looks.items():
+        hidden = np.maximum(look.reshape(len(look), -1) @ network.coefs_[0] + network.intercepts_[0], 0)
+        scores = hidden @ network.coefs_[1] + network.intercepts_[1]
+        seen[name] = hidden.astype(np.float32), scores.argmax(axis=1).astype(np.int64)
+    print(f"(the network is right on {(seen['plain'][1] == labels).mean():.2f} of the plain images)\n")
+    return Pool(rows_by_class=[np.flatnonzero(labels == label) for label in range(10)], seen=seen)
+
+
+def drawn(pool: Pool, mixes: Matrix, size: int, *, look: str, rng: np.random.Generator) -> Batch:
+    """Return so many samples of each client, labelled as in the source."""
+    labels = np.concatenate([rng.choice(10, size=size, p=mix) for mix in mixes])
+    starts = np.cumsum([0, *(rows.size for rows in pool.rows_by_class)])
+    places = starts[labels] + rng.integers(np.diff(starts)[labels])
+    rows = np.concatenate(pool.rows_by_class)[places]
+    features, predicted = (part[rows] for part in pool.seen[look])
+    errors = (predicted != labels).astype(np.float64)
+    sizes = np.full(len(mixes), size)
+    return Batch(sizes=sizes, n_classes=10, labels=labels, predicted=predicted, features=features, errors=errors)
+
+
+def planted(pool: Pool, drift: str, sizes: tuple[int, int, int], *, rng: np.random.Generator) -> tuple[Batch, Batch]:
+    """Return reference and fresh samples of clients that all drift in this way; sizes are clients, fresh, reference."""
+    n_clients, n, m = sizes
+    mixes, others = rng.dirichlet(np.full(10, 0.5), size=(2, n_clients))
+    look = next((look for look in LOOKS if look in drift), "plain")
+    reference = drawn(pool, mixes, m, look="plain", rng=rng)
+    fresh = drawn(pool, others if "label" in drift else mixes, n, look=look, rng=rng)
+    names = np.tile(np.arange(10), (n_clients, 1))
+    n_moved = 4 if "cycle" in drift else 2 if "swap" in drift else 1
+    top = np.argsort(-mixes, axis=1)[:, :n_moved]
+    np.put_along_axis(names, top, np.roll(top, 1, axis=1), axis=1)
+    labels = names[fresh.owners, fresh.labels]
+    return reference, replace(fresh, labels=labels, errors=(fresh.predicted != labels).astype(np.float64))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FisherRows:
+    """Confusion with the p-values of its rows combined by Fisher's rule, to compare with the sum of statistics."""
+
+    def p_values(self, reference: Batch, fresh: Batch) -> Vector:
+        """Return combined p-values."""
+        logs, n_rows = np.zeros((2, fresh.sizes.size))
+        for clients, table in rows_of_counts(reference, fresh, strata=[reference.labels, fresh.labels]):
+            told = table.variance > 0
+            surprise = -2 * np.log(gamma_p_values(table)[told])
+            logs += np.bincount(clients[told], weights=surprise, minlength=logs.size)
+            n_rows += np.bincount(clients[told], minlength=logs.size)
+        return np.asarray(np.where(n_rows > 0, chi2_table.sf(logs, np.maximum(2 * n_rows, 1)), 1.0))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Labels:
+    """chi2 on labels, as a test on samples."""
+
+    def p_values(self, reference: Batch, fresh: Batch) -> Vector:
+        """Return p-values of the label counts."""
+        return p_values(label_counts(fresh), label_counts(reference))
+
+
+SAMPLE_RIVALS: dict[str, SampleTest] = {
+    "chi2 on labels": Labels(),
+    "bbsd": sample_test_named("bbsd"),
+    "confusion": Confusion(),
+    "confusion, Fisher": FisherRows(),
+    "class-shift": sample_test_named("class-shift"),
+    "class-shift, 199 deals": sample_test_named("class-shift", {"deals": 199}),
+    "class-shift within predicted": sample_test_named("class-shift", {"within": "predicted"}),
+    "mmd": sample_test_named("mmd"),
+    "mmd, 199 deals": sample_test_named("mmd", {"deals": 199}),
+    "ks": sample_test_named("ks"),
+    "ks, seeded axes": sample_test_named("ks", {"basis": "seeded"}),
+    "error-rate": sample_test_named("error-rate"),
+}
+
+
+def sample_levels(pool: Pool, n_clients: int, seed: int) -> None:
+    """Print how often the tests with a closed form fire without drift."""
+    names = [name for name in SAMPLE_RIVALS if "deals" not in name]
+    answers: dict[str, list[Vector]] = {name: [] for name in names}
+    for at, (n, m) in enumerate(SAMPLE_SIZES):
+        pair = planted(pool, "none", (n_clients, n, m), rng=stream(seed, "sample-levels", at))
+        for name in names:
+            answers[name].append(SAMPLE_RIVALS[name].p_values(*pair))
+    rows = []
+    for name, parts in answers.items():
+        pooled = np.concatenate(parts)
+        by_size = [f"{(part <= ALPHA).mean():.4f}" for part in parts]
+        rows.append([name, *by_size, f"{(pooled <= 0.05).mean():.4f}", f"{(pooled <= 0.001).mean():.4f}"])
+    head = [*(f"0.01, {n}/{m}" for n, m in SAMPLE_SIZES), "0.05, all", "0.001, all"]
+    print_table(f"False alarms without drift, {n_clients} clients per size", ["test", *head], rows)
+
+
+def sample_power(pool: Pool, n_clients: int, seed: int) -> None:
+    """Print how often each test fires at 0.01, for each kind of drift."""
+    rows = [[name] for name in SAMPLE_RIVALS]
+    for at, drift in enumerate(PLANTED[:10]):
+        pair = planted(pool, drift, (n_clients, 40, 100), rng=stream(seed, "sample-power", at))
+        for row, sample_test in zip(rows, SAMPLE_RIVALS.values(), strict=True):
+            # Not below: 199 deals give p-values of 0.005, 0.01, 0.015 and so on.
+            row.append(f"{(sample_test.p_values(*pair) <= ALPHA).mean():.3f}")
+    title = f"Share found at 0.01, 40 fresh and 100 reference samples, {n_clients} clients"
+    print_table(title, ["test", *PLANTED[:10]], rows)
+
+
+def kinds_said(pool: Pool, n_clients: int, seed: int) -> None:
+    """Print what kinds are said for each kind that was planted, with features and by counts alone."""
+    for column, (n, m) in enumerate(SAMPLE_SIZES):
+        rows = []
+        for at, drift in enumerate(PLANTED):
+            pair = planted(pool, drift, (n_clients, n, m), rng=stream(seed, "kinds", at, column))
+            signs = signs_of(*pair)
+            bare = [replace(one, features=one.features[:, :0]) for one in pair]
+            by_counts = signs_of(bare[0], bare[1])
+            cells = [
+                [f"{(kinds == kind).mean():.2f}" for kind in range(len(KINDS))] for kinds in _said(signs, by_counts)
+            ]
+            rows.append([drift, EXPECTED.get(drift, "mixed"), *(" / ".join(pair) for pair in zip(*cells, strict=True))])
+        title = (
+            f"Kinds said at 0.01, {n} fresh, {m} reference samples, {n_clients} clients: with features / counts alone"
+        )
+        print_table(title, ["planted", "should be", *KINDS], rows)
+
+
+def _said(*signs: Signs) -> list[Counts]:
+    return [kinds_of(one, alpha=ALPHA).astype(np.int64) for one in signs]
+
+
+def error_power(n_clients: int, seed: int) -> None:
+    """Print how often tests on errors fire, for error rates before and after."""
+    rates = ((0.1, 0.1), (0.2, 0.2), (0.4, 0.4), (0.2, 0.4), (0.2, 0.6), (0.4, 0.1))
+    names = ["error-rate", *(RIVER_TESTS if find_spec("river") else ())]
+    rows = []
+    for name in names:
+        row, some = [name], 40 if name == "kswin" else n_clients
+        for at, (before, after) in enumerate(rates):
+            rng = stream(seed, "errors", at)
+            pair = errors_only(rng.random((some, 100)) < before), errors_only(rng.random((some, 40)) < after)
+            row.append(f"{(sample_test_named(name).p_values(*pair) < ALPHA).mean():.3f}")
+        rows.append(row)
+    head = [f"{before} to {after}" for before, after in rates]
+    print_table(
+        f"Share found by errors, 40 fresh and 100 reference samples, {n_clients} clients", ["test", *head], rows
+    )
+
+
+def errors_only(errors: np.ndarray) -> Batch:
+    """Return a batch with the errors of a client in each row, and nothing else."""
+    labels, nothing = np.zeros(errors.size, dtype=np.int64), np.zeros((errors.size, 0), dtype=np.float32)
+    sizes, flat = np.full(len(errors), errors.shape[1]), errors.ravel().astype(np.float64)
+    return Batch(sizes=sizes, n_classes=1, labels=labels, predicted=labels, features=nothing, errors=flat)
+
+
+def sample_tests(folder: Path, n_clients: int, seed: int) -> None:
+    """Print all that concerns tests on samples."""
+    error_power(n_clients * 2, seed)
+    if not (folder / "fashion_mnist.npz").is_file():
+        print(f"(no fashion_mnist.npz in {folder}; name its folder with FIELDING_DATA)")
+        return
+    pool = seen_pool(folder / "fashion_mnist.npz", seed)
+    sample_levels(pool, n_clients * 5, seed)
+    sample_power(pool, n_clients, seed)
+    kinds_said(pool, n_clients // 2, seed)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description="Measure the drift tests; prints Markdown tables.")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--pairs", type=int, default=40_000, help="pairs of samples per cell (power: a quarter)")
+    parser.add_argument("--clients", type=int, default=200, help="clients per cell of the tests on samples")
+    parser.add_argument("--only", choices=["labels", "samples"], help="measure only these tests")
     options = parser.parse_args()
+    folder = Path(os.environ.get("FIELDING_DATA") or "../shared/data")
+    if options.only != "labels":
+        # On one core: with two the small matrix products wait for each other.
+        with threadpool_limits(1):
+            sample_tests(folder, options.clients, options.seed)
+    if options.only == "samples":
+        return
     false_alarms(options.pairs, options.seed)
     power(options.pairs // 4, options.seed)
     streams(options.seed)
-    natural_traces(Path(os.environ.get("FIELDING_DATA") or "../shared/data"))
+    natural_traces(folder)
 
 
 if __name__ == "__main__":

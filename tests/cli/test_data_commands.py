@@ -4,7 +4,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from fielding.traces.trace import write_trace
 from tests.cli.invoke import assert_one_line_error, fielding
+from tests.simulation.dealt_traces import dealt_trace
 
 
 def write_csv(path: Path, *, n_days: int = 120) -> Path:
@@ -92,16 +94,20 @@ def test_info_for_people_names_its_numbers_and_answers_the_question(tmp_path: Pa
         assert words in told
     names = [line.split("  ")[1] for line in done.stdout.splitlines() if line.startswith("  ")]
     assert not {"drift", "delta"} & set(names)
-    assert done.stdout.splitlines()[-1].startswith("does it drift beyond sampling noise? yes: label shares move by")
+    verdict, advice = done.stdout.splitlines()[-2:]
+    assert verdict.startswith("does it drift beyond sampling noise? yes: label shares move by")
+    assert advice.startswith('what to use: label mixes differ: serving.correction = "prior" with method "global"')
 
 
 def test_info_says_why_there_is_nothing_to_tell(tmp_path: Path) -> None:
     done = fielding("data", "info", write_csv(tmp_path / "commits.csv"), *COLUMNS)
 
-    assert "- (nothing to compare; the last line says why)" in done.stdout
+    assert "- (nothing to compare; the verdict says why)" in done.stdout
     assert "length of an interval" in done.stdout
     assert "1 day\n" in done.stdout
-    assert done.stdout.splitlines()[-1].endswith("take a longer --interval")
+    verdict, advice = done.stdout.splitlines()[-2:]
+    assert verdict.endswith("take a longer --interval")
+    assert advice == 'what to use: too little to tell: method "global" is the safe choice'
 
 
 def test_info_takes_pools_lists_folders_and_known_data_sets(tmp_path: Path) -> None:
@@ -119,9 +125,33 @@ def test_info_takes_pools_lists_folders_and_known_data_sets(tmp_path: Path) -> N
         told[place] = json.loads(done.stdout)
     digits = fielding("data", "info", "digits", cwd=tmp_path)
 
+    for one in told.values():
+        assert one.pop("advice").startswith("samples without clients and times do not drift by themselves: choose a")
     assert told["pool.npz"] == {"pool": {**sizes, "shape": [4, 5]}}
     assert told["set"] == told["set/which.csv"] == {"pool": {**sizes, "shape": None}}
     assert "samples 1,797 classes 10 shape of a sample 8 x 8" in " ".join(digits.stdout.split())
+
+
+def test_info_tells_kinds_of_drift_apart_and_what_to_use(tmp_path: Path) -> None:
+    write_trace(dealt_trace("covariate", {"alpha": 0.5}), tmp_path / "looks.npz")
+
+    people = fielding("data", "info", tmp_path / "looks.npz", "--interval", "100s")
+    programs = fielding("data", "info", tmp_path / "looks.npz", "--interval", "100s", "--json", "--quiet")
+
+    assert people.returncode == 0, people.stderr
+    told = " ".join(people.stdout.split())
+    over_time, between = told.split("what changes from interval")[1].split("what differs between clients")
+    assert "label mix no: " in over_time
+    assert "inputs of a label yes: " in over_time
+    assert "label mix yes: " in between
+    assert "meaning of labels no: " in between
+    assert people.stdout.splitlines()[-1].startswith("what to use: inputs differ, which no correction mends")
+    described = json.loads(programs.stdout)
+    assert programs.stderr == ""
+    assert described["between_clients"]["inputs"]["excess"] > 3.0
+    assert described["over_time"]["labels"].keys() == {"difference", "excess", "n_pairs", "verdict"}
+    assert described["probe"]["accuracy"] > 0.8
+    assert f"what to use: {described['advice']}" == people.stdout.splitlines()[-1]
 
 
 def test_info_of_a_name_that_is_nothing_names_the_nearest(tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 import json
 import os
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import TypeAlias
 
@@ -13,9 +14,11 @@ from fielding import run
 from fielding._typing import Json
 from fielding.methods import METHODS, method_options
 from fielding.records.run_folder import EVENTS
+from fielding.simulation import assembly
 from fielding.simulation.conformance import CHECKS
 from fielding.simulation.conformance_stage import EMPTY, GONE, GUEST, LATE, LEAVER, N_ROUNDS, WAKING, stage_for
 from fielding.simulation.experiment import Result
+from fielding.simulation.plugins import parts_of
 from fielding.training.numpy_trainer import NumpyTrainer
 from fielding.training.trainer import LocalWork, Trained
 
@@ -76,6 +79,26 @@ def test_every_method_works_with_other_parts(
     stage = stage_for(name, {}, tmp_path).changed("selection", name=selection).changed("aggregation", name=aggregation)
 
     CHECKS[check](stage, tmp_path)
+
+
+SHARING = ("fielding", "ifca-1", "flexcfl-8", "feddrift-2")
+
+
+@pytest.mark.parametrize("check", ["resumable", "honest"])
+@pytest.mark.parametrize("case", SHARING)
+def test_clusters_may_share_the_body_of_their_models(
+    case: str, check: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    n_shared = 4 * 5 + 5  # of four inputs and five hidden units
+    monkeypatch.setattr(assembly, "parts_of", lambda *setup: replace(parts_of(*setup), n_shared=n_shared))
+    stage = stage_for(*CASES[case], tmp_path).changed("model", name="mlp", hidden=5)
+
+    CHECKS[check](stage, tmp_path)
+    models = run(stage.table, tmp_path / "run", own=stage.own, page=False).checkpoint.models
+
+    assert models.shape[0] > 1
+    assert (models[:, :n_shared] == models[0, :n_shared]).all()
+    assert np.unique(models[:, n_shared:], axis=0).shape[0] > 1
 
 
 @pytest.mark.parametrize("name", METHODS)

@@ -14,6 +14,7 @@ from tests.traces.scenarios.pools import concepts_of, image_pool, request_for, v
 
 ALWAYS_MOVING = {"label-buckets"}
 NEVER_MOVING = {"static"}
+SWAPPING = {"concept-swap", "mixed"}
 
 every_scenario = pytest.mark.parametrize("name", SCENARIOS)
 every_pool = pytest.mark.parametrize("kind", ["images", "colors", "vectors"])
@@ -155,7 +156,9 @@ with_share = pytest.mark.parametrize("name", [name for name in SCENARIOS if "sha
 @with_share
 @pytest.mark.parametrize("share", [0.1, 0.6])
 def test_the_share_of_clients_that_drift_is_near_the_knob(name: str, share: float) -> None:
-    options = {"share": share} | ({"at": 2} if name == "new-label" else {})
+    # Of a pair that changes by halves, one half: a concept of both changes more often.
+    others = {"new-label": {"at": 2}, "mixed": {"looks": 1}}
+    options = {"share": share} | others.get(name, {})
     states = concepts_of(deal(name, image_pool(), request_for(2000, 3, samples=1), seed=1, options=options))
 
     assert abs((states[2] != states[1]).mean() - share) < 0.04
@@ -185,6 +188,7 @@ def test_nothing_drifts_without_intensity(name: str) -> None:
         ("dirichlet", {}),
         ("dirichlet", {"intensity": 0.5, "concepts": 2}),
         ("label-buckets", {"alpha": 0, "buckets": 3}),
+        ("mixed", {"alpha": 0, "share": 0.5}),
         ("new-label", {"at": 2, "concepts": 2}),
         ("places", {}),
         ("places", {"looks": False}),
@@ -220,8 +224,12 @@ def test_one_client_one_interval_and_one_sample_are_enough(name: str) -> None:
 
 @every_scenario
 def test_one_class_is_dealt_or_refused_with_a_reason(name: str) -> None:
-    if name == "new-label":
-        with pytest.raises(InputError, match="labels is 1, but the pool has samples of 1"):
+    refusals = {
+        "new-label": "labels is 1, but the pool has samples of 1",
+        "mixed": "concepts is 2, but swaps of 1 labels give fewer",
+    }
+    if name in refusals:
+        with pytest.raises(InputError, match=refusals[name]):
             deal(name, vector_pool(n_classes=1), request_for(), seed=1)
     else:
         assert not deal(name, vector_pool(n_classes=1), request_for(), seed=1).y.any()
@@ -266,7 +274,7 @@ def test_the_pool_stays_as_it_was(name: str) -> None:
 def test_labels_mean_what_they_say_unless_they_are_swapped(name: str) -> None:
     schedule = deal(name, image_pool(), request_for(), seed=1)
 
-    assert (schedule.y == image_pool().y[schedule.sample]).all() != (name == "concept-swap")
+    assert (schedule.y == image_pool().y[schedule.sample]).all() != (name in SWAPPING)
 
 
 @every_scenario

@@ -1,4 +1,4 @@
-"""What local training can be asked for, of every trainer: rates, a pull, a contrast, and none of them.
+"""What local training can be asked for, of every trainer: rates, a pull, a contrast, offsets, and none of them.
 
 Three trainers train the same network of one hidden layer: in NumPy, in PyTorch by hand, in PyTorch by autograd.
 """
@@ -23,6 +23,7 @@ from tests.training.jobs import (
     samples,
     some_contrast,
     some_factors,
+    some_mixes,
     some_pull,
     with_all_asked,
     work_of,
@@ -53,13 +54,13 @@ def plain_work(*, sgd: Sgd = FULL_SGD, size: tuple[int, int, int] = (4, 5, 6)) -
     return work_of(trainer_of("numpy"), POOL, sgd=sgd, size=size)
 
 
-ASKS = ("rate_factors", "pull", "contrast", "all")
+ASKS = ("rate_factors", "pull", "contrast", "offsets", "all")
 
 
 def asked(work: LocalWork, ask: str) -> LocalWork:
     """Return work that asks for one thing, or for all."""
-    everything = with_all_asked(work, MLP.layout)
-    nothing = {name: None for name in ASKS[:3] if ask not in (name, "all")}
+    everything = with_all_asked(work, MLP.layout, n_classes=MLP.n_classes)
+    nothing = {name: None for name in ASKS[:4] if ask not in (name, "all")}
     return replace(everything, **nothing)  # type: ignore[arg-type]
 
 
@@ -102,6 +103,8 @@ def test_asking_for_nothing_new_is_plain_training(kind: str, sgd: Sgd) -> None:
         {"rate_factors": np.ones(work.start.size)},
         {"pull": replace(pull, strength=np.zeros(MLP.layout.size))},
         {"contrast": some_contrast(work, mu=0.0)},
+        {"offsets": np.zeros((work.start.size, MLP.n_classes), dtype=np.float32)},
+        {"mixes": some_mixes(work, MLP.n_classes)},
     ):
         found = parts_of(trainer.train(replace(work, **changes)))
         for one, other in zip(found, wanted, strict=True):
@@ -195,7 +198,8 @@ def test_training_edits_nothing_that_it_is_asked_with(kind: str) -> None:
     assert work.pull is not None
     assert work.contrast is not None
     given: list[np.ndarray] = [work.rate_factors, work.pull.anchors, work.pull.row, work.pull.strength]
-    given += [work.contrast.previous, work.contrast.has_previous]
+    assert work.offsets is not None
+    given += [work.contrast.previous, work.contrast.has_previous, work.offsets]
     before = [array.copy() for array in given]
     for array in given:
         array.setflags(write=False)

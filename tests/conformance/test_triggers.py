@@ -1,12 +1,13 @@
 """What every trigger, partitioner and way to inherit must do alike."""
 
 import pickle
-from dataclasses import asdict
+from dataclasses import asdict, replace
 
 import numpy as np
 import pytest
 
 from fielding.coordinator.clustering import PARTITIONERS, Clusterer
+from fielding.coordinator.movement import Resampled
 from fielding.coordinator.points import Points
 from fielding.coordinator.policy import Policy, policy_from, policy_record, trigger_named
 from fielding.coordinator.trigger import TRIGGERS, Movement, TriggerMemory
@@ -64,6 +65,23 @@ def test_a_trigger_survives_a_checkpoint_and_a_pickle_and_refuses_unknown_option
     assert pickle.loads(pickle.dumps(policy)) == policy
     with pytest.raises(OptionError, match="unknown option of trigger"):
         trigger_named(name, {"taus": 1})
+
+
+@pytest.mark.parametrize("name", [name for name in sorted(TRIGGERS) if hasattr(TRIGGERS[name], "noise_floor")])
+@pytest.mark.parametrize("reference", ["previous", "last-global"])
+def test_a_noise_floor_only_ever_raises_the_threshold(name: str, reference: str) -> None:
+    counts = np.full(30, 4, dtype=np.int32)
+    told = Resampled(stayed=np.ones(30, dtype=np.bool_), n_before=counts, n_after=counts)
+    for seed in range(10):
+        movement = replace(random_movement(seed), resampled=told, resampled_since_global=told)
+        plain, floored = (
+            trigger_named(name, {"reference": reference, "noise_floor": floor}).assess(movement, TriggerMemory())
+            for floor in (False, True)
+        )
+
+        assert floored.threshold > 0.0
+        assert floored.threshold >= plain.threshold
+        assert plain.fires or not floored.fires
 
 
 @every_partitioner

@@ -20,6 +20,9 @@ TRIGGERS: dict[str, tuple[str, dict[str, object]]] = {
     "creep": ("center-shift", {"reference": "last-global"}),
     "tau 0": ("center-shift", {"tau": 0.0}),
     "tau inf": ("center-shift", {"tau": float("inf")}),
+    "floor": ("center-shift", {"tau": 0.1, "noise_floor": True}),
+    "creep with floor": ("center-shift", {"tau": 0.0, "reference": "last-global", "noise_floor": True}),
+    "learned": ("learned-tau", {"tries": 1, "revisit": 5, "noise_floor": True}),
     "pairwise": ("pairwise", {}),
     "always": ("always", {}),
     "never": ("never", {}),
@@ -44,10 +47,12 @@ class CoordinatorMachine(RuleBasedStateMachine):
         rows = np.zeros((len(counts), self.width))
         rows[:, :3] = [np.array(count) / max(1, sum(count)) for count in counts.values()]
         before = None if self.first.clusters is None else self.first.clusters
-        ids = list(counts)
+        ids, n_samples = list(counts), np.array([sum(count) for count in counts.values()])
 
-        decision = self.first.update(ReportBatch(client_ids=ids, representations=rows))
-        mirrored = self.second.update(ReportBatch(client_ids=ids[::-1], representations=rows[::-1]))
+        decision = self.first.update(ReportBatch(client_ids=ids, representations=rows, n_samples=n_samples))
+        mirrored = self.second.update(
+            ReportBatch(client_ids=ids[::-1], representations=rows[::-1], n_samples=n_samples[::-1])
+        )
 
         assert_same_decision(decision, mirrored)
         self.check_trigger(decision)
@@ -55,7 +60,15 @@ class CoordinatorMachine(RuleBasedStateMachine):
         if before is not None and not decision.reclustered:
             assert decision.cluster_ids == before.ids
 
+    @rule(gain=st.floats(-1.0, 1.0))
+    def reward(self, gain: float) -> None:
+        self.first.reward(gain)
+        self.second.reward(gain)
+        assert self.first.memory == self.second.memory
+
     def check_trigger(self, decision: Decision) -> None:
+        if self.rule not in ("always", "pairwise") and decision.shift is not None and decision.threshold is not None:
+            assert decision.reclustered == (decision.shift > decision.threshold + 1e-9)
         if self.rule in ("tau inf", "never"):
             assert not decision.reclustered
         if self.rule == "tau 0" and decision.shift is not None:
@@ -73,7 +86,7 @@ class CoordinatorMachine(RuleBasedStateMachine):
         assert len(decision.moved) == 0
         assert_same_state(before, snapshot(self.first))
 
-    @rule(bad=st.sampled_from(["nan", "negative", "sum", "width", "twice", "type"]))
+    @rule(bad=st.sampled_from(["nan", "negative", "sum", "width", "twice", "type", "count"]))
     def a_bad_batch_changes_nothing(self, bad: str) -> None:
         if bad == "width" and not self.first.registry.label_widths:
             return  # before anybody reported, any width will do
@@ -147,7 +160,7 @@ def bad_batch(bad: str, width: int) -> ReportBatch:
         ids, row = ["c00", "c00"], np.vstack([row, row])
     elif bad == "type":
         ids, row = [3, "c00"], np.vstack([row, row])
-    return ReportBatch(client_ids=ids, representations=row)
+    return ReportBatch(client_ids=ids, representations=row, n_samples=np.array([-1]) if bad == "count" else None)
 
 
 def assert_same_decision(one: Decision, other: Decision) -> None:

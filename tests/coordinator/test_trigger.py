@@ -1,3 +1,5 @@
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -107,6 +109,23 @@ def test_delta_stays_between_its_step_and_the_diameter() -> None:
         memory = Pairwise(step=0.3).assess(movement(0.0, points=points), memory).memory
         assert memory.delta is not None
         assert 0.3 <= memory.delta <= 2.0
+
+
+def test_delta_of_vectors_goes_no_farther_than_their_clients_lie_apart() -> None:
+    far = replace(movement(0.0, points=[[0.0, 0.0], [30.0, 0.0], [30.0, 40.0]]), kind="vector")
+    memory, trigger, deltas = TriggerMemory(), Pairwise(step=10.0), []
+    for _ in range(5):
+        memory = trigger.assess(far, memory).memory
+        deltas.append(memory.delta)
+
+    # 70 apart in L1; at 70 nothing lies farther apart, so Delta falls again.
+    assert deltas == pytest.approx([10.0, 20.0, 40.0, 70.0, 60.0])
+
+
+def test_delta_of_vectors_comes_down_when_clients_come_together() -> None:
+    near = replace(movement(0.0, points=[[0.0, 0.0], [3.0, 0.0]]), kind="vector")
+
+    assert Pairwise(step=1.0).assess(near, TriggerMemory(delta=500.0)).memory.delta == pytest.approx(3.0)
 
 
 def test_always_and_never_are_what_they_say() -> None:

@@ -47,6 +47,16 @@ class NotingClients:
     def snapshot(self) -> Arrays:
         return {}
 
+    @property
+    def awaits_model(self) -> bool:
+        return False
+
+    def share(self, model: Models) -> None:
+        self.notes.append("share")
+
+    def serve(self, models: Models, row: Counts) -> None:
+        """Hear of the models; nothing to note."""
+
     def heterogeneity(self, membership: Membership) -> float | None:
         return None
 
@@ -100,7 +110,13 @@ class NotingClients:
         )
 
     def losses(
-        self, clients: Counts, models: Models, *, blocks: Sequence[Counts] | None = None, held: Mask | None = None
+        self,
+        clients: Counts,
+        models: Models,
+        *,
+        blocks: Sequence[Counts] | None = None,
+        held: Mask | None = None,
+        corrected: bool = False,
     ) -> Matrix:
         return np.zeros((clients.size, models.shape[0]))
 

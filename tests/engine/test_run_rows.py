@@ -8,7 +8,16 @@ import pytest
 from fielding._typing import Membership
 from fielding.coordinator.decision import Decision
 from fielding.engine.round import Done, Federation, run_round
-from fielding.engine.run_rows import Changes, changes_of, event_row, membership_row, round_row, stable_membership
+from fielding.engine.run_rows import (
+    Changes,
+    changes_of,
+    client_row,
+    event_row,
+    membership_row,
+    round_row,
+    stable_membership,
+)
+from fielding.federation.evaluation import ClientScores
 from tests.engine.stages import NotingMethod, noting_federation
 
 NOTHING_CHANGED = Changes(n_moved=0, has_other_clusters=False)
@@ -142,3 +151,34 @@ def test_memberships_are_written_down_only_when_they_change() -> None:
     assert membership_row(federation, None, 3) == {"round": 3, "changed": [["only", 0]]}
     assert membership_row(federation, now, 4) is None
     assert membership_row(federation, now + 1, 5) == {"round": 5, "changed": [["only", 0]]}
+
+
+# ---- what clients did to their models --------------------------------------------------------------------------
+
+
+def right(n_right: int, **also: ClientScores) -> ClientScores:
+    """Return the scores of one client with ten test samples."""
+    return ClientScores(
+        clients=np.array([0]), n_test=np.array([10]), correct=np.array([n_right]), loss=np.array([1.0]), also=also
+    )
+
+
+def test_corrected_and_tuned_scores_stand_beside_plain_ones() -> None:
+    federation, done = done_round()
+    scores = right(2, corrected=right(5), tuned=right(9))
+    elsewhere = {"newest": right(1, corrected=right(4))}
+
+    row = round_row(federation, replace(done, scores=scores, other_scores=elsewhere), NOTHING_CHANGED)
+
+    assert (row["accuracy"], row["corrected_accuracy"], row["tuned_accuracy"]) == (0.2, 0.5, 0.9)
+    assert (row["newest_accuracy"], row["corrected_newest_accuracy"]) == (0.1, 0.4)
+    assert (row["corrected_worst_decile"], row["corrected_test_loss"]) == (0.5, 1.0)
+    plain = round_row(federation, done, NOTHING_CHANGED)
+    assert not [name for name in plain if name.startswith(("corrected", "tuned"))]
+
+
+def test_every_client_has_its_count_of_right_ones() -> None:
+    federation, _ = done_round()
+
+    assert client_row(federation, right(2, corrected=right(5)), 0)["corrected"] == [5]
+    assert "corrected" not in client_row(federation, right(2), 0)

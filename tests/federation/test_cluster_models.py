@@ -323,3 +323,113 @@ def test_pace_that_was_written_down_goes_on_bit_for_bit(name: str, aggregator: s
     assert found[0] == found[1]
     types = [{one: rows.dtype for one, rows in which.arrays().items()} for which in (models, again)]
     assert types[0] == types[1]
+
+
+# ---- a shared body ---------------------------------------------------------------------------------------------
+
+
+def sharing(
+    n_clusters: int = 2, *, aggregator: str = "mean", weighted: bool = False, pace: Pace | None = None
+) -> ClusterModels:
+    """Return models of three numbers whose first two are shared."""
+    models = ClusterModels(INITIAL, aggregator_named(aggregator), weighted=weighted, pace=pace, n_shared=2)
+    models.mix(np.ones((n_clusters, 1)))
+    return models
+
+
+def bodies_are_equal(models: ClusterModels) -> bool:
+    kept = [models.models, *(rows for name, rows in models.arrays().items() if name.startswith("memory/"))]
+    return all((rows[:, :2] == rows[0, :2]).all() for rows in kept)
+
+
+@pytest.mark.parametrize("aggregator", ["mean", "fedyogi", "median", "norm-clipping"])
+@pytest.mark.parametrize("pace", [None, "adaptive", "master-fl"])
+def test_one_cluster_alone_shares_with_nobody_and_changes_no_bit(aggregator: str, pace: str | None) -> None:
+    options = {"weighted": True, "pace": None if pace is None else pace_named(pace, {}, seed=1)}
+    plain = ClusterModels(INITIAL, aggregator_named(aggregator), **options)  # type: ignore[arg-type]
+    shared = ClusterModels(INITIAL, aggregator_named(aggregator), **options, n_shared=2)  # type: ignore[arg-type]
+    sent = updates_of([0, 0, 0], [[0.1, 0.7, 1.3], [1 / 3, 2.0, 0.3], [5.0, 0.0, 0.1]], [3, 1, 7])
+
+    for interval in range(4):
+        for models in (plain, shared):
+            models.learn(replace(sent, interval=interval, round_index=interval))
+            models.mix(np.ones((1, 1)))
+
+    assert plain.arrays().keys() == shared.arrays().keys()
+    assert all((rows == shared.arrays()[name]).all() for name, rows in plain.arrays().items())
+
+
+def test_the_body_is_the_mean_over_all_answers_and_heads_are_those_of_their_clusters() -> None:
+    sent = updates_of([0, 0, 1], [[0.0, 3.0, 1.0], [2.0, 3.0, 3.0], [4.0, 9.0, 8.0]], [1, 1, 6])
+    plain, weighted = sharing(), sharing(weighted=True)
+
+    for models in (plain, weighted):
+        models.learn(sent)
+
+    assert plain.models.tolist() == [[2.0, 5.0, 2.0], [2.0, 5.0, 8.0]]
+    assert weighted.models.tolist() == [[3.25, 7.5, 2.0], [3.25, 7.5, 8.0]]
+
+
+@pytest.mark.parametrize("aggregator", ["mean", "fedyogi", "fedadam"])
+def test_who_was_not_trained_gets_the_body_and_its_memory_but_keeps_its_head(aggregator: str) -> None:
+    models, alone = sharing(3, aggregator=aggregator), two_clusters(aggregator_named(aggregator))
+    before = {name: rows.copy() for name, rows in models.arrays().items()}
+
+    models.learn(updates_of([1], [[5.0, 6.0, 7.0]]))
+    alone.learn(updates_of([1], [[5.0, 6.0, 7.0]]))
+
+    assert bodies_are_equal(models)
+    for name, rows in models.arrays().items():
+        assert (rows[1] == alone.arrays()[name][1]).all(), "one that learned is the mean of those that did"
+        assert (rows[[0, 2], 2] == before[name][[0, 2], 2]).all()
+
+
+def test_mixing_keeps_bodies_equal_to_the_bit() -> None:
+    models = sharing(3, aggregator="fedyogi")
+    models.learn(updates_of([0, 1, 2], [[0.1, 0.7, 1.0], [1 / 3, 0.2, 2.0], [0.6, 0.9, 3.0]]))
+    body = models.models[0, :2].copy()
+
+    models.mix(np.array([[1 / 3, 1 / 3, 1 / 3], [0.1, 0.2, 0.7], [0.0, 1.0, 0.0], [0.3, 0.3, 0.4]]))
+
+    assert bodies_are_equal(models)
+    assert (models.models[:, :2] == body).all()
+    assert len(set(models.models[:, 2].tolist())) == 4
+
+
+def test_models_that_a_method_sets_share_their_mean_body() -> None:
+    models, own = sharing(), np.array([[1.0, 0.0, 5.0], [3.0, 1.0, 6.0]], dtype=np.float32)
+
+    models.models = own
+
+    assert models.models.tolist() == [[2.0, 0.5, 5.0], [2.0, 0.5, 6.0]]
+    assert own.tolist() == [[1.0, 0.0, 5.0], [3.0, 1.0, 6.0]], "the method's own array stays as it was"
+
+
+def test_a_cluster_that_would_not_be_finite_has_no_say_in_the_body() -> None:
+    models = ClusterModels(INITIAL, Doubling(), n_shared=2)
+    models.mix(np.ones((2, 1)))
+
+    models.learn(updates_of([0, 1], [[3e38, 0.0, 0.0], [1.0, 4.0, 5.0]]))
+    assert models.models.tolist() == [[2.0, 8.0, 3.0], [2.0, 8.0, 10.0]]
+    models.learn(updates_of([0, 1], [[3e38, 0.0, 0.0], [3e38, 4.0, 5.0]]))
+    assert models.models.tolist() == [[2.0, 8.0, 3.0], [2.0, 8.0, 10.0]], "nobody learned"
+
+
+def test_a_restart_leaves_what_others_share_alone() -> None:
+    models = sharing(pace=Halving(restart_after=2))
+    taught(models, [0, 1])
+
+    taught(models, [0], value=6.0)
+
+    assert models.models.tolist() == [[6.0, 6.0, 3.0], [6.0, 6.0, 5.0]]
+
+
+def test_a_shared_body_that_was_written_down_goes_on_alike() -> None:
+    models, again = (sharing(aggregator="fedyogi") for _ in range(2))
+    models.learn(updates_of([0, 1], [[5.0, 1.0, 2.0], [0.3, 0.1, 0.7]]))
+    again.restore({one: rows.copy() for one, rows in models.arrays().items()})
+
+    for one in (models, again):
+        one.learn(updates_of([0], [[4.0, 4.0, 9.0]]))
+
+    assert all((rows == again.arrays()[name]).all() for name, rows in models.arrays().items())

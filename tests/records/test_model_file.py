@@ -8,6 +8,7 @@ from safetensors.numpy import load_file, save_file
 from fielding.errors import CheckpointError, FileFormatError, InputError
 from fielding.records.model_file import read_model, write_model
 from fielding.records.run_checkpoint import save_run
+from fielding.training.label_mix import LABEL_MIX
 from tests.records.test_run_checkpoint import LAYOUT, checkpoint
 
 MODEL = np.array([1.0, 2.0, 3.0], dtype=np.float32)
@@ -81,3 +82,26 @@ def test_a_file_that_is_not_there_is_told(tmp_path: Path) -> None:
     for name in ("none.safetensors", "none.ckpt"):
         with pytest.raises(CheckpointError, match=f"cannot read .*{name}: No such file"):
             read_model(tmp_path / name, LAYOUT)
+
+
+# ---- a model that carries a label mix --------------------------------------------------------------------------
+
+MIXED = replace(LAYOUT, names=(*LAYOUT.names, LABEL_MIX), shapes=(*LAYOUT.shapes, (2,)))
+WITH_MIX = np.array([1.0, 2.0, 3.0, 0.25, 0.75], dtype=np.float32)
+
+
+def test_a_file_holds_no_label_mix_and_whoever_needs_one_starts_from_equal_shares(tmp_path: Path) -> None:
+    write_model(WITH_MIX, MIXED, tmp_path / "m.safetensors")
+
+    assert sorted(load_file(tmp_path / "m.safetensors")) == ["bias", "weight"]
+    assert read_model(tmp_path / "m.safetensors", LAYOUT).tolist() == MODEL.tolist()
+    assert read_model(tmp_path / "m.safetensors", MIXED).tolist() == [1.0, 2.0, 3.0, 0.5, 0.5]
+
+
+def test_a_checkpoint_keeps_its_label_mix_for_whoever_needs_one(tmp_path: Path) -> None:
+    save_run(replace(checkpoint(), layout=MIXED, models=np.stack([WITH_MIX] * 2)), tmp_path / "mixed.ckpt")
+    save_run(checkpoint(), tmp_path / "plain.ckpt")
+
+    assert read_model(tmp_path / "mixed.ckpt", MIXED).tolist() == WITH_MIX.tolist()
+    assert read_model(tmp_path / "mixed.ckpt", LAYOUT).tolist() == MODEL.tolist()
+    assert read_model(tmp_path / "plain.ckpt", MIXED).tolist() == [1.0, 2.0, 3.0, 0.5, 0.5]

@@ -86,3 +86,18 @@ def test_a_run_without_tests_is_refused() -> None:
 
     with pytest.raises(InputError, match="no client was tested"):
         comparison({"fielding": [untested], "global": [untested]}, [1])
+
+
+def test_corrected_models_are_compared_where_both_have_them() -> None:
+    plain = run_of(0.5, 0.5)
+    corrected = [[{**row, "corrected_accuracy": value} for row in plain] for value in (0.75, 0.625)]
+
+    both = comparison({"ours": corrected[:1], "global": corrected[1:]}, [1])
+    one = comparison({"ours": corrected[:1], "global": [plain]}, [1])
+
+    assert both["paired"]["ours"]["final_accuracy_corrected"]["mean"] == 0.125  # type: ignore[call-overload, index]
+    assert "final_accuracy_corrected" not in one["paired"]["ours"]  # type: ignore[call-overload, index, operator]
+    tables = [{row[0]: row[1:] for row in comparison_table(found)} for found in (both, one)]
+    label = "corrected to clients' label mixes"
+    assert [table[label] for table in tables] == [["0.750", "0.625"], ["0.750", "-"]]
+    assert label not in {row[0] for row in comparison_table(comparison({"ours": [plain], "global": [plain]}, [1]))}

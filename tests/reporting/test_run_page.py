@@ -98,6 +98,19 @@ def test_a_run_of_one_round_shows_its_one_point(tmp_path: Path) -> None:
     assert "<b>0.500</b>" in body(run_page(folder))
 
 
+def test_corrected_models_have_a_card_and_a_curve_if_there_are_any(tmp_path: Path) -> None:
+    more: dict[str, Json] = {"corrected_accuracy": 0.8125, "corrected_worst_decile": 0.4375}
+    pages = [run_page(write_run(tmp_path / "plain", [round_line(0, **evaluated(0.5))]))]
+    pages += [run_page(write_run(tmp_path / "more", [round_line(0, **evaluated(0.5), **more)]))]
+
+    assert ["corrected accuracy" in body(page) for page in pages] == [False, True]
+    assert "0.812" in body(pages[1])
+    assert "worst tenth: 0.438" in body(pages[1])
+    names = [trace["name"] for trace in traces(accuracy_figure(read_run(tmp_path / "more")))]
+    assert "mean, corrected" in names
+    assert "mean, tuned" not in names
+
+
 def test_a_run_in_which_nobody_was_tested_says_so(tmp_path: Path) -> None:
     folder = write_run(tmp_path, [round_line(0, **evaluated(None)), round_line(1, train_loss=None)])
 

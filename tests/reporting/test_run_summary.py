@@ -105,3 +105,23 @@ def test_a_run_without_rounds_has_a_summary() -> None:
 
     assert summary["final_accuracy"] is None
     assert (summary["final_from_round"], summary["n_final_evaluations"]) == (None, 0)
+
+
+def test_what_clients_did_to_their_models_is_summed_up_beside_and_only_if_they_did() -> None:
+    plain = rounds([0.1, 0.5, 0.7])
+    rows = [
+        {**row, "corrected_accuracy": 0.8, "corrected_worst_decile": 0.4, "corrected_newest_accuracy": 0.6,
+         "tuned_accuracy": float(at)}
+        for at, row in enumerate(plain)
+    ]  # fmt: skip
+
+    summary, without = run_summary(rows, (), gap=1), run_summary(plain, (), gap=1)
+
+    more = {name: value for name, value in summary.items() if name not in without}
+    assert more == {
+        "final_accuracy_corrected": pytest.approx(0.8),
+        "worst_decile_corrected": pytest.approx(0.4),
+        "final_newest_accuracy_corrected": pytest.approx(0.6),
+        "final_accuracy_tuned": pytest.approx(2.0),
+    }
+    assert summary["final_accuracy"] == without["final_accuracy"]

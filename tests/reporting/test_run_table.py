@@ -40,3 +40,14 @@ def test_one_cluster_has_no_agreement_to_tell() -> None:
 
     assert table["clusters at the end"] == "1"
     assert "agreement with the true groups (ARI)" not in table
+
+
+def test_corrected_and_tuned_models_stand_beside_plain_ones() -> None:
+    row = round_line(0, **evaluated(0.5), corrected_accuracy=0.75, corrected_worst_decile=0.25, tuned_accuracy=0.625)
+
+    table = shown([row])
+
+    assert table["corrected to clients' label mixes"] == "0.75"
+    assert table["corrected, of the worst tenth"] == "0.25"
+    assert table["tuned on clients' own samples"] == "0.625"
+    assert not [name for name in shown([round_line(0, **evaluated(0.5))]) if "corrected" in name or "tuned" in name]

@@ -20,7 +20,7 @@ from fielding.traces.sliding import SlidingWindows
 from fielding.training.factory import ModelRequest, trainer_for
 from fielding.training.layout import Layout
 from fielding.training.rates import LearningRate
-from fielding.training.trainer import LocalWork, Trained, Trainer, TrainingPath
+from fielding.training.trainer import LocalWork, Scores, Trained, Trainer, TrainingPath
 
 N_FEATURES, N_CLASSES = 4, 4
 RULE = LocalRule(n_steps=3, batch_size=5, rate=LearningRate(initial=0.2))
@@ -50,6 +50,12 @@ class RecordingTrainer:
 
     def scores(self, model: Models, x: Features, y: Codes) -> tuple[npt.NDArray[np.float32], Mask]:
         return self.inner.scores(model, x, y)
+
+    def features(self, model: Models, x: Features) -> tuple[npt.NDArray[np.float32], Scores]:
+        return self.inner.features(model, x)
+
+    def gradient(self, model: Models, x: Features, y: Codes) -> Models:
+        return self.inner.gradient(model, x, y)
 
 
 def concept_windows(

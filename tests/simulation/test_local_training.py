@@ -4,6 +4,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 import numpy as np
+import numpy.typing as npt
 import pytest
 
 from fielding.errors import InputError
@@ -16,6 +17,7 @@ from fielding.simulation.workers import Workers
 from fielding.traces.histograms import WindowPlan
 from fielding.traces.sliding import SlidingWindows
 from fielding.training.factory import ModelRequest, trainer_for
+from fielding.training.label_mix import MixKeepingTrainer
 from fielding.training.rates import LearningRate
 from fielding.training.trainer import Trainer
 from tests.simulation.keeping import RecordingTrainer
@@ -287,3 +289,54 @@ def test_rehearsal_has_no_part_in_probes_nor_where_the_plan_names_samples(change
 
     assert local.at_hand(all_kept(plan), samples, ROUND) is samples
     assert np.broadcast_to(local.costs(plan, samples.sizes, ROUND).forward_samples, (2,)).tolist() == [0, 0]
+
+
+# ---- labels that training knows of -----------------------------------------------------------------------------
+
+
+def label_terms(
+    rule: LocalRule, plan: TrainingPlan, *, keeps_mixes: bool = False
+) -> tuple[npt.NDArray[np.float32] | None, npt.NDArray[np.float32] | None]:
+    """Return the offsets and mixes that a plan is worked on with."""
+    inner = MixKeepingTrainer(softmax(), 2, rate=0.5, is_balanced=False) if keeps_mixes else softmax()
+    trainer = RecordingTrainer(inner=inner)
+    local = local_training(rule, trainer=trainer)
+    models = np.zeros((1, trainer.layout.size), dtype=np.float32)
+    plan = replace(plan, models=models, start=np.zeros_like(plan.clients))
+    local.train(all_kept(plan), local.samples(now(), plan.clients, plan.blocks), ROUND)
+    return trainer.asked[0].offsets, trainer.asked[0].mixes
+
+
+def test_plain_training_knows_nothing_of_mixes() -> None:
+    assert label_terms(RULE, two_models([0, 1])) == (None, None)
+
+
+@pytest.mark.parametrize("is_probe", [False, True])
+def test_balanced_training_adds_the_smoothed_mix_inside_the_loss(is_probe: bool) -> None:
+    plan = replace(two_models([0, 1]), is_probe=is_probe)
+
+    offsets, mixes = label_terms(replace(RULE, balanced=True), plan)
+
+    # Client 0 has two a, client 1 four b; each class counts half a sample more.
+    assert offsets is not None
+    assert np.exp(offsets) == pytest.approx(np.array([[2.5 / 3, 0.5 / 3], [0.5 / 5, 4.5 / 5]]))
+    assert mixes is None, "nobody keeps track"
+
+
+def test_models_that_carry_a_mix_are_told_that_of_the_samples() -> None:
+    offsets, mixes = label_terms(RULE, two_models([1, 0, 1]), keeps_mixes=True)
+
+    assert offsets is None
+    assert mixes is not None
+    assert mixes.tolist() == [[0.0, 1.0], [1.0, 0.0], [0.0, 1.0]]
+
+
+def test_jobs_that_name_their_samples_have_the_mix_of_these() -> None:
+    plan = replace(two_models([2, 1]), blocks=[counts([0]), counts([0, 1])])
+
+    offsets, mixes = label_terms(replace(RULE, balanced=True), plan, keeps_mixes=True)
+
+    assert mixes is not None
+    assert mixes.tolist() == [[1.0, 0.0], [0.0, 1.0]], "the window of client 2 is empty by now"
+    assert offsets is not None
+    assert np.exp(offsets[0]) == pytest.approx([0.75, 0.25])

@@ -4,9 +4,9 @@ from typing import Any
 
 import pytest
 
-from fielding.engine.config import TraceSection
+from fielding.engine.config import Config, ServingSection, TraceSection
 from fielding.errors import OptionError
-from fielding.simulation.unused_keys import check_effects
+from fielding.simulation.unused_keys import check_effects, check_partners
 from fielding.traces.catalog import Source
 from tests.simulation.run_cases import small_pool, small_trace
 
@@ -53,3 +53,14 @@ def test_a_key_without_effect_is_named(name: str, keys: dict[str, Any], source: 
 @pytest.mark.parametrize(("keys", "source"), TAKEN)
 def test_keys_that_may_have_an_effect_are_taken(keys: dict[str, Any], source: Source | None) -> None:
     check_effects(TraceSection(**keys), source)
+
+
+@pytest.mark.parametrize(("name", "value"), [("smoothing", 5.0), ("mix_rate", 0.5)])
+def test_what_belongs_to_a_correction_is_refused_without_one(name: str, value: float) -> None:
+    changed: dict[str, Any] = {name: value}
+
+    with pytest.raises(OptionError, match=rf"serving\.{name} is {value}, but it has no effect: serving.correction"):
+        check_partners(Config(serving=ServingSection(**changed)))
+
+    check_partners(Config(serving=ServingSection(correction="prior", **changed)))
+    check_partners(Config(serving=ServingSection(fine_tune=3)))

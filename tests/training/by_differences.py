@@ -28,10 +28,12 @@ def features(dense: Dense, model: Double, x: Double) -> Double:
     return np.asarray(np.maximum(x @ weight.T + bias, 0.0)) if dense.n_hidden else x
 
 
-def mean_loss(dense: Dense, model: Double, x: Double, y: npt.NDArray[np.int32]) -> float:
-    """Return the mean cross-entropy."""
+def mean_loss(
+    dense: Dense, model: Double, x: Double, y: npt.NDArray[np.int32], *, offsets: Double | float = 0.0
+) -> float:
+    """Return the mean cross-entropy of scores with offsets."""
     *_, weight, bias = tensors(dense, model)
-    scores = features(dense, model, x) @ weight.T + bias
+    scores = features(dense, model, x) @ weight.T + bias + offsets
     chosen = scores[np.arange(y.size), y]
     return float((np.log(np.exp(scores).sum(axis=1)) - chosen).mean())
 
@@ -53,7 +55,8 @@ def total_loss(dense: Dense, work: LocalWork, row: int, model: Double, batch: tu
     """Return all that a participant's step descends on, but for its learning rate and momentum."""
     x, y = batch
     start = work.models[work.start[row]].astype(np.float64)
-    loss = mean_loss(dense, model, x, y)
+    offsets = 0.0 if work.offsets is None else work.offsets[row].astype(np.float64)
+    loss = mean_loss(dense, model, x, y, offsets=offsets)
     loss += work.sgd.weight_decay / 2 * np.square(model).sum() + work.sgd.prox / 2 * np.square(model - start).sum()
     if work.pull is not None:
         anchor = work.pull.anchors[work.pull.row[row]].astype(np.float64)

@@ -10,7 +10,7 @@ import numpy.typing as npt
 from fielding._typing import Codes, Counts, Features, Models, Vector
 from fielding.federation.clients import Pull
 from fielding.training.layout import Layout
-from fielding.training.trainer import Contrast, LocalWork, Sgd, Trained, Trainer
+from fielding.training.trainer import Contrast, LocalWork, Scores, Sgd, Trained, Trainer
 
 FULL_SGD = Sgd(learning_rate=0.05, momentum=0.9, weight_decay=0.01, prox=0.1)
 
@@ -71,9 +71,26 @@ def some_contrast(work: LocalWork, *, mu: float = 2.0, temperature: float = 0.5)
     return Contrast(mu=mu, temperature=temperature, previous=previous, has_previous=has_previous)
 
 
-def with_all_asked(work: LocalWork, layout: Layout) -> LocalWork:
+def some_offsets(work: LocalWork, n_classes: int) -> Scores:
+    """Return other offsets for each participant."""
+    return np.random.default_rng(9).normal(scale=2.0, size=(work.start.size, n_classes)).astype(np.float32)
+
+
+def some_mixes(work: LocalWork, n_classes: int) -> Scores:
+    """Return another label mix for each participant."""
+    return np.random.default_rng(10).dirichlet(np.ones(n_classes), size=work.start.size).astype(np.float32)
+
+
+def with_all_asked(work: LocalWork, layout: Layout, *, n_classes: int) -> LocalWork:
     """Return work that asks for all there is, and for something else from every participant."""
-    return replace(work, rate_factors=some_factors(work), pull=some_pull(work, layout), contrast=some_contrast(work))
+    return replace(
+        work,
+        rate_factors=some_factors(work),
+        pull=some_pull(work, layout),
+        contrast=some_contrast(work),
+        offsets=some_offsets(work, n_classes),
+        mixes=some_mixes(work, n_classes),
+    )
 
 
 def in_chunks(trainer: Trainer, work: LocalWork, *, chunk: int, n_workers: int) -> Models:

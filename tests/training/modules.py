@@ -165,6 +165,20 @@ def narrower_in_training(*, input_shape: tuple[int, ...], n_classes: int) -> nn.
     return Moody(input_shape[0], n_classes, "narrower")
 
 
+class Detached(nn.Linear):
+    """A layer whose scores cannot be traced back when it is tested."""
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        """Return scores."""
+        scores = super().forward(x)
+        return scores if self.training else scores.detach()
+
+
+def detached_when_tested(*, input_shape: tuple[int, ...], n_classes: int) -> nn.Module:
+    """Return a module that can be trained, and has no gradient otherwise."""
+    return nn.Sequential(nn.Flatten(), Detached(int(torch.Size(input_shape).numel()), n_classes))
+
+
 def of_indices(*, input_shape: tuple[int, ...], n_classes: int) -> nn.Module:
     """Return a network whose features are rows of a table; only whole numbers from 0 to 4 will do."""
 

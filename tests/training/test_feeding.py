@@ -72,16 +72,16 @@ def test_work_that_does_not_fit_is_refused(wrong: dict[str, np.ndarray], words: 
     work = replace(work_of(TRAINER, POOL), **wrong)  # type: ignore[arg-type]
 
     with pytest.raises(InputError, match=words):
-        checked_work(work, layout=TRAINER.layout)
+        checked_work(work, layout=TRAINER.layout, n_classes=2)
 
 
 LAYOUT = Layout(names=("weight", "mean"), shapes=((6,), (2,)), n_parameters=1)
 """Six parameters and two buffers: as long as the models of the trainer."""
-ALL_ASKED = with_all_asked(work_of(TRAINER, POOL), LAYOUT)
+ALL_ASKED = with_all_asked(work_of(TRAINER, POOL), LAYOUT, n_classes=2)
 
 
 def test_work_that_asks_for_all_there_is_passes() -> None:
-    checked_work(ALL_ASKED, layout=LAYOUT)
+    checked_work(ALL_ASKED, layout=LAYOUT, n_classes=2)
 
 
 @pytest.mark.parametrize(
@@ -95,7 +95,7 @@ def test_work_that_asks_for_all_there_is_passes() -> None:
 )
 def test_rate_factors_that_cannot_be_used_are_refused(factors: Vector, words: str) -> None:
     with pytest.raises(InputError, match=words):
-        checked_work(replace(ALL_ASKED, rate_factors=factors), layout=LAYOUT)
+        checked_work(replace(ALL_ASKED, rate_factors=factors), layout=LAYOUT, n_classes=2)
 
 
 @pytest.mark.parametrize(
@@ -117,7 +117,7 @@ def test_a_pull_that_does_not_fit_is_refused(wrong: dict[str, np.ndarray], words
     work = replace(ALL_ASKED, pull=replace(ALL_ASKED.pull, **wrong))
 
     with pytest.raises(InputError, match=words):
-        checked_work(work, layout=LAYOUT)
+        checked_work(work, layout=LAYOUT, n_classes=2)
 
 
 @pytest.mark.parametrize(
@@ -137,4 +137,21 @@ def test_a_contrast_that_does_not_fit_is_refused(wrong: dict[str, object], words
     work = replace(ALL_ASKED, contrast=replace(ALL_ASKED.contrast, **wrong))  # type: ignore[arg-type]
 
     with pytest.raises(InputError, match=words):
-        checked_work(work, layout=LAYOUT)
+        checked_work(work, layout=LAYOUT, n_classes=2)
+
+
+@pytest.mark.parametrize("name", ["offsets", "mixes"])
+@pytest.mark.parametrize(
+    ("numbers", "words"),
+    [
+        (np.zeros((3, 3)), r"have shape \(3, 3\); give one for each participant and class, \(3, 2\)"),
+        (np.zeros(2), r"have shape \(2,\)"),
+        (np.array([[0.0, 1.0], [0.0, -np.inf], [0.0, 1.0]]), "go from -inf to 1.0; give finite ones"),
+        (np.array([[0.0, 1.0], [0.0, np.nan], [0.0, 1.0]]), "go from nan to nan"),
+    ],
+)
+def test_numbers_by_class_that_do_not_fit_are_refused(name: str, numbers: np.ndarray, words: str) -> None:
+    work = replace(ALL_ASKED, **{name: numbers})  # type: ignore[arg-type]
+
+    with pytest.raises(InputError, match=f"{name} {words}"):
+        checked_work(work, layout=LAYOUT, n_classes=2)

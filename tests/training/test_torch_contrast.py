@@ -87,7 +87,7 @@ def test_reported_losses_are_without_the_term() -> None:
 @pytest.mark.parametrize("name", ["convolved", "noisy"])
 def test_two_threads_give_the_bits_of_one(name: str) -> None:
     trainer = trainer_of(name)
-    work = with_all_asked(work_of(trainer, POOL, size=(6, 3, 5)), trainer.layout)
+    work = with_all_asked(work_of(trainer, POOL, size=(6, 3, 5)), trainer.layout, n_classes=CLASSES)
 
     alone = in_chunks(trainer, work, chunk=1, n_workers=1)
 

@@ -12,7 +12,7 @@ from tests.training.jobs import samples, some_contrast, with_all_asked, work_of
 
 TRAINER = NumpyTrainer(Dense(n_inputs=3, n_hidden=2, n_classes=2))
 PLAIN = work_of(TRAINER, samples((3,), 2), size=(5, 2, 4))
-WORK = with_all_asked(PLAIN, TRAINER.layout)
+WORK = with_all_asked(PLAIN, TRAINER.layout, n_classes=2)
 
 
 def rows_of(work: LocalWork) -> list[np.ndarray]:
@@ -20,8 +20,11 @@ def rows_of(work: LocalWork) -> list[np.ndarray]:
     assert work.rate_factors is not None
     assert work.pull is not None
     assert work.contrast is not None
+    assert work.offsets is not None
+    assert work.mixes is not None
     contrast = work.contrast
-    return [work.start, work.draws, work.rate_factors, work.pull.row, contrast.previous, contrast.has_previous]
+    rows: list[np.ndarray] = [work.start, work.draws, work.rate_factors, work.pull.row, work.offsets, work.mixes]
+    return [*rows, contrast.previous, contrast.has_previous]
 
 
 def shared_of(work: LocalWork) -> list[object]:
@@ -46,7 +49,7 @@ def test_a_part_keeps_what_all_participants_share() -> None:
 def test_a_part_of_plain_work_is_plain() -> None:
     part = PLAIN.part(slice(0, 2))
 
-    assert (part.rate_factors, part.pull, part.contrast) == (None, None, None)
+    assert (part.rate_factors, part.pull, part.contrast, part.offsets, part.mixes) == (None,) * 5
 
 
 def test_a_new_kind_of_request_must_be_cut_too() -> None:

@@ -10,7 +10,14 @@ import typer
 from fielding.cli.console import say, say_json
 from fielding.cli.data_catalog import DataFolder, fetch, list_data
 from fielding.cli.description import say_description
-from fielding.cli.inspected import is_reports, known_samples, known_set, own_samples, read_trace_with_progress
+from fielding.cli.inspected import (
+    inspected_trace,
+    is_reports,
+    known_samples,
+    known_set,
+    own_samples,
+    read_trace_with_progress,
+)
 from fielding.cli.options import JsonOutput, KindOption, MetricOption, Quiet
 from fielding.client.drift import DRIFT_TESTS, drift_test_named
 from fielding.records.report_file import read_reports, write_reports
@@ -71,14 +78,16 @@ def info(
     as_json: JsonOutput = False,
     quiet: Quiet = False,
 ) -> None:
-    """Tell what a file, a folder of images or a known data set holds, and whether it drifts beyond sampling noise.
+    """Tell what a file, a folder of images or a known data set holds, which kinds of drift it has, and what to use.
 
     For a trace: rows, clients, classes, span; the L1 distance between a client's label shares of consecutive
     intervals and what sampling alone would give. Then, for its windowed histograms or for the reports in the file: the
-    largest step of one client (delta) and the largest distance within the clusters of the first step (Delta). For
-    samples without clients and times: how many, their shape, and how many of each class.
+    largest step of one client (delta) and the largest distance within the clusters of the first step (Delta). Then
+    whether label mixes, inputs of a label and meanings of labels change over time and differ between clients, and
+    what to use for that. For samples without clients and times: how many, their shape, and how many of each class.
     """
-    from fielding.engine.inspection import inspect_reports, inspect_trace
+    from fielding.engine.inspection import inspect_reports
+    from fielding.simulation.drift_advice import POOL_ADVICE
 
     entry = known_set(file)
     if entry is None and is_reports(file):
@@ -90,11 +99,11 @@ def info(
     else:
         samples = own_samples(file, columns, part, quiet=quiet)
     if isinstance(samples, PoolDescription):
-        say_description({"pool": asdict(samples)}, as_json=as_json)
+        say_description({"pool": asdict(samples), "advice": POOL_ADVICE}, as_json=as_json)
         return
     usual = (entry and entry.defaults) or NaturalDefaults()
     plan = WindowPlan(interval=interval or usual.interval, gap=1, window=window, align=align or usual.align)
-    say_description(asdict(inspect_trace(samples, plan, metric)), as_json=as_json)
+    say_description(inspected_trace(samples, plan, metric, quiet=quiet), as_json=as_json)
 
 
 @data_app.command("import")

@@ -17,7 +17,11 @@ TITLES = {
     "pool": "samples without clients and times: a scenario deals them",
     "reports": "reports (of a trace: one whenever the label shares in the window change)",
     "clusters": "clusters of the first reports",
+    "over_time": "what changes from interval to interval of a client?",
+    "between_clients": "what differs between clients in the same interval?",
+    "probe": "the small model through which inputs and meanings were looked at",
     "verdict": "does it drift beyond sampling noise?",
+    "advice": "what to use:",
 }
 WORDS = {
     "n_rows": "rows",
@@ -52,15 +56,22 @@ WORDS = {
     "n_clusters": "clusters",
     "delta_within": "largest distance within a cluster (the paper's Delta)",
     "is_exact": "measured on all pairs",
+    "labels": "label mix",
+    "inputs": "inputs of a label",
+    "meanings": "meaning of labels",
+    "n_trained": "samples it was trained on",
+    "n_compared": "samples that were compared",
+    "accuracy": "share of these that it gets right",
 }
 OWN_WORDS = {"reports": {"drift": "mean step, over clients"}}
 """Words for what has another meaning in one part than elsewhere."""
 
 ABSENT = {
-    "trace": "- (nothing to compare; the last line says why)",
+    "trace": "- (nothing to compare; the verdict says why)",
     "pool": "- (images are brought to one size when they are decoded)",
     "reports": "- (no client reports twice)",
     "clusters": "- (every client is a cluster of its own)",
+    "probe": "- (nothing to look at but labels)",
 }
 """Why there is nothing to tell."""
 
@@ -92,6 +103,8 @@ def _told(name: str, value: object) -> str:
         return time_span(value)
     if name == "samples_per_class" and isinstance(value, dict):
         return largest_counts(value)
+    if isinstance(value, dict) and "verdict" in value:
+        return str(value["verdict"])
     if isinstance(value, dict):
         return ", ".join(f"{inner} {number(one)}" for inner, one in value.items())
     if isinstance(value, tuple):

@@ -1,11 +1,13 @@
 """What `fielding data info` is pointed at: a file, a folder of images, or the name of a known data set."""
 
+from dataclasses import asdict
 from pathlib import Path
 
 from fielding.cli.console import counting, progress_bar
 from fielding.errors import unknown_name
 from fielding.traces.catalog import CATALOG, Entry, Narrowing, Opening, data_folder
 from fielding.traces.csv_table import open_table
+from fielding.traces.histograms import WindowPlan
 from fielding.traces.images import FILE, FoundImages, find_images, listed_images
 from fielding.traces.importers import Columns, import_pool, import_trace
 from fielding.traces.npz_file import array_names
@@ -68,6 +70,20 @@ def read_trace_with_progress(source: Path, columns: Columns, *, quiet: bool) -> 
     """Read a trace, showing the rows read so far."""
     with progress_bar(f"reading {source.name}", None, quiet=quiet) as advance:
         return import_trace(source, columns, on_rows=counting(advance))
+
+
+def inspected_trace(trace: Trace, plan: WindowPlan, metric: str, *, quiet: bool) -> dict[str, object]:
+    """Return all that can be told of a trace: its numbers, its kinds of drift, what to use, and the verdict."""
+    from fielding.engine.inspection import inspect_trace
+    from fielding.simulation.drift_kinds import drift_kinds
+
+    found = inspect_trace(trace, plan, metric)
+    with progress_bar("telling kinds of drift apart", None, quiet=quiet) as bar:
+        kinds = asdict(drift_kinds(trace, found.trace, on_pair=bar))
+    probe = {name: kinds.pop(name) for name in ("n_trained", "n_compared", "accuracy")}
+    verdict, advice = found.verdict, kinds.pop("advice")
+    told = {name: part for name, part in asdict(found).items() if name != "verdict"}
+    return {**told, **kinds, "probe": probe, "verdict": verdict, "advice": advice}
 
 
 def _told(found: FoundImages, narrowing: Narrowing) -> Trace | PoolDescription:

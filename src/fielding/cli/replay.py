@@ -103,15 +103,16 @@ def _is_given(context: typer.Context, name: str) -> bool:
 def run_options(folder: Path) -> dict[str, Any]:
     """Return the rules that the coordinator of a run followed, as the options of this command."""
     from fielding.engine.config_reader import read_config
-    from fielding.simulation.assembly import LABEL
+    from fielding.simulation.describing import describing_of, is_own_function
     from fielding.simulation.plugins import policy_of
 
     config = read_config(folder / CONFIG)
-    policy, section = policy_of(config, is_histogram=config.coordinator.representation == LABEL), config.coordinator
-    own = stored_manifest(folder).get("own")
-    is_own = isinstance(own, dict) and own.get("represent") is True
+    section, own = config.coordinator, stored_manifest(folder).get("own")
+    is_own = (isinstance(own, dict) and own.get("represent") is True) or is_own_function(section)
+    described = describing_of(section, is_own=is_own, seed=config.seed)
+    policy = policy_of(config, kind=described.kind, metric=described.metric)
     return {
-        "kind": "vector" if is_own else policy.kind,
+        "kind": policy.kind,
         "metric": policy.metric,
         "trigger": section.trigger,
         "tau": str(section.tau),

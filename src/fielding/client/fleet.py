@@ -27,11 +27,15 @@ class FleetReports:
         Shares of labels, float32, shape ``(n_reports, n_labels)``; zeros for a client that goes silent.
     n_samples
         How many samples each sums up, shape ``(n_reports,)``.
+    kinds
+        The kind of drift that each client saw, a position in :data:`~fielding.client.report.DRIFT_KINDS`; None if
+        nobody looked for it.
     """
 
     clients: Counts
     representations: npt.NDArray[np.float32]
     n_samples: Counts
+    kinds: npt.NDArray[np.int8] | None = None
 
     def __len__(self) -> int:
         return int(self.clients.size)

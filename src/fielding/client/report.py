@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 import numpy as np
+import numpy.typing as npt
 
 from fielding._typing import ClientId, Counts, Floats, Mask
 from fielding.distance import Kind
@@ -14,6 +15,8 @@ LONGEST_ID = 1024
 """Ids beyond this many characters are refused: they are mistakes or attacks."""
 SUM_TOLERANCE = 1e-3
 """How far the shares of a histogram may miss one: enough for shares that were rounded for a text file."""
+DRIFT_KINDS = ("none", "label", "covariate", "concept", "mixed", "unexplained")
+"""What a client may say of its drift; unexplained: the model that serves it errs more, and no test says why."""
 CHUNK = 8_192
 """Rows that are looked at in one go, so that checking a million reports needs no second copy of them."""
 
@@ -54,12 +57,15 @@ class ReportBatch:
         As in :class:`ClientReport`.
     n_samples
         How many samples each representation sums up, where clients say so.
+    kinds
+        The kind of drift that each client saw, a position in ``DRIFT_KINDS``, where clients say so.
     """
 
     client_ids: Sequence[ClientId]
     representations: Floats
     label_version: int | None = None
     n_samples: Counts | None = None
+    kinds: npt.NDArray[np.int8] | None = None
 
 
 def row_chunks(n_rows: int, size: int = CHUNK) -> Iterator[slice]:

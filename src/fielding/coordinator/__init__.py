@@ -4,7 +4,7 @@ from fielding.coordinator.clustering import Clusterer
 from fielding.coordinator.coordinator import Coordinator
 from fielding.coordinator.decision import Decision
 from fielding.coordinator.policy import Policy, trigger_named
-from fielding.coordinator.trigger import Always, CenterShift, Never, Pairwise
+from fielding.coordinator.trigger import Always, CenterShift, LearnedTau, Never, Pairwise
 
 __all__ = [
     "Always",
@@ -12,6 +12,7 @@ __all__ = [
     "Clusterer",
     "Coordinator",
     "Decision",
+    "LearnedTau",
     "Never",
     "Pairwise",
     "Policy",

@@ -90,6 +90,7 @@ def settle(registry: Registry, labels: Membership, ids: Sequence[int], *, metric
     nobody = np.full(absent.size, UNASSIGNED, dtype=np.int32)
     last_seen = Points(registry.representations, absent)
     registry.membership[absent] = nearest_clusters(last_seen, centers, metric=metric, current=nobody)
+    registry.samples.settle(registry.active_rows(), registry.membership)
     return Clusters(
         ids=tuple(ids[at] for at in by_id),
         centers=centers,

@@ -3,13 +3,13 @@
 from collections.abc import Sequence
 from dataclasses import replace
 from itertools import pairwise
-from typing import cast
 
 import numpy as np
 
-from fielding._typing import ClientId, Counts, Floats, Matrix, Membership
+from fielding._typing import ClientId, Codes, Counts, Floats, Matrix, Membership
 from fielding.client.report import ClientReport, ReportBatch, checked_batch
 from fielding.coordinator.assignment import nearest_clusters, recomputed_centers
+from fielding.coordinator.checks import as_row, check_same_type, checked_count, checked_counts, checked_step
 from fielding.coordinator.clustering import Clustering
 from fielding.coordinator.clusters import Clusters, in_order_of_first_member, live_clusters, occurring, settle
 from fielding.coordinator.decision import Decision
@@ -17,10 +17,11 @@ from fielding.coordinator.identity import inherited_ids
 from fielding.coordinator.points import Points
 from fielding.coordinator.policy import Policy
 from fielding.coordinator.registry import UNASSIGNED, Registry
+from fielding.coordinator.sample_columns import Told
 from fielding.coordinator.trigger import Movement, TriggerMemory, Verdict, center_spacing
 from fielding.coordinator.warm_start import head_counts, mixing_matrix
 from fielding.distance import Metric, metric_named
-from fielding.errors import ReportError, echo
+from fielding.errors import ReportError
 from fielding.rng import stream
 
 
@@ -33,6 +34,11 @@ class Coordinator:
     ----------
     policy
         The rules; the paper's by default.
+
+    Attributes
+    ----------
+    may_regroup
+        Whether a trigger that fires has an effect; a guard that knows better may forbid it for a while.
 
     Examples
     --------
@@ -53,7 +59,9 @@ class Coordinator:
         self.memory = TriggerMemory()
         self.n_events = 0
         self.next_id = 0
+        self.may_regroup = True
         self.inbox: dict[ClientId, Floats] = {}
+        self.inbox_counts: dict[ClientId, int] = {}
 
     # ---- what users ask ----------------------------------------------------------------------------------------
 
@@ -65,14 +73,16 @@ class Coordinator:
         batch = self._checked(
             ReportBatch(
                 client_ids=[report.client_id],
-                representations=_as_row(report.representation),
+                representations=as_row(report.representation),
                 label_version=report.label_version,
             )
         )
-        _check_same_type(next(iter(self.inbox), batch.client_ids[0]), batch.client_ids[0])
-        _check_count(report.n_samples)
+        client_id = batch.client_ids[0]
+        check_same_type(next(iter(self.inbox), client_id), client_id)
+        n_samples = checked_count(report.n_samples)
         self.registry.fix_width(batch.representations.shape[1])
-        self.inbox[batch.client_ids[0]] = batch.representations[0].astype(np.float32)
+        self.inbox[client_id] = batch.representations[0].astype(np.float32)
+        self.inbox_counts[client_id] = n_samples
 
     def decide(self, step: int | None = None) -> Decision:
         """Act on the inbox and empty it; with no report nothing changes."""
@@ -82,8 +92,9 @@ class Coordinator:
         ids = list(self.inbox)
         width = self.registry.label_widths[-1]
         rows = np.stack([np.pad(row, (0, width - row.size)) for row in self.inbox.values()])
-        decision = self._act(ReportBatch(client_ids=ids, representations=rows), number)
-        self.inbox = {}
+        counts = checked_counts([self.inbox_counts.get(client_id, 0) for client_id in ids], len(ids))
+        decision = self._act(ReportBatch(client_ids=ids, representations=rows, n_samples=counts), number)
+        self.inbox, self.inbox_counts = {}, {}
         return decision
 
     def update(self, batch: ReportBatch, step: int | None = None) -> Decision:
@@ -105,6 +116,15 @@ class Coordinator:
             raise ReportError(f"{len(self.inbox)} received reports wait; call decide() before update()")
         checked, number = self._checked(batch), self._step(step)
         return self._act(checked, number) if len(checked.client_ids) else self._quiet(number)
+
+    def reward(self, gain: float) -> None:
+        """Tell what the last event brought, in accuracy or minus in loss; triggers that do not learn pass it over.
+
+        Call it at most once between two events, before the next one; only comparisons between events matter.
+        """
+        rewarded = getattr(self.policy.trigger, "rewarded", None)
+        if callable(rewarded):
+            self.memory = rewarded(self.memory, gain)
 
     def cluster_of(self, client_id: ClientId) -> int | None:
         """Return the stable id of a client's cluster, None if it never had data."""
@@ -139,13 +159,10 @@ class Coordinator:
         width = self.registry.expected_width(batch.label_version)
         checked = checked_batch(batch, kind=self.policy.kind, width=width)
         self.registry.check_id_type(checked.client_ids)
-        return checked
+        return replace(checked, n_samples=checked_counts(batch.n_samples, len(checked.client_ids)))
 
     def _step(self, step: int | None) -> int:
-        number = self.n_events if step is None else step
-        if not isinstance(number, (int, np.integer)) or isinstance(number, bool) or not -(2**63) <= number < 2**63:
-            raise ReportError(f"step is {echo(step)}; give a whole number of 64 bits")
-        return int(number)
+        return checked_step(self.n_events if step is None else step)
 
     def _quiet(self, step: int) -> Decision:
         """Return the decision that changes nothing."""
@@ -158,8 +175,8 @@ class Coordinator:
     def _act(self, batch: ReportBatch, step: int) -> Decision:
         """Record the reports, move clients, and re-cluster if the trigger says so."""
         rows = self.registry.rows_for(batch.client_ids)
-        was_active = self.registry.active[rows]
-        speaks = self.registry.record(rows, batch.representations, step=step)
+        was_active, n_before = self.registry.active[rows], self.registry.samples.of(rows)
+        speaks = self.registry.record(rows, batch.representations, step=step, n_samples=batch.n_samples)
         decision = Decision(
             step=step,
             reported=_sorted(batch.client_ids),
@@ -167,7 +184,8 @@ class Coordinator:
             mixing=np.eye(len(self.clusters.ids) if self.clusters else 1),
         )
         if self.clusters is not None:
-            decision = self._adjust(decision, self.clusters, np.sort(rows[speaks]), silent=rows[~speaks])
+            told = Told(rows, speaks, was_active=was_active, n_before=n_before)
+            decision = self._adjust(decision, self.clusters, told)
         elif speaks.any():
             decision = self._start(decision, np.sort(rows[speaks]))
         self.n_events += 1
@@ -188,14 +206,14 @@ class Coordinator:
             mixing=np.ones((len(ids), 1)),
         )
 
-    def _adjust(self, decision: Decision, before: Clusters, speaking: Counts, *, silent: Counts) -> Decision:
+    def _adjust(self, decision: Decision, before: Clusters, told: Told) -> Decision:
         """Move the clients that spoke with the centers frozen, then see whether that is enough."""
-        membership = self.registry.membership
+        membership, speaking = self.registry.membership, told.speaking
         old = membership[speaking]
         drifted = Points(self.registry.representations, speaking)
         new = nearest_clusters(drifted, before.centers, metric=self.metric, current=old)
         membership[speaking] = new
-        touched = occurring(old) | occurring(new) | occurring(membership[silent])
+        touched = occurring(old) | occurring(new) | occurring(membership[told.silent])
         centers = recomputed_centers(self.registry, before.centers, sorted(touched))
         self.clusters = replace(before, centers=centers, live=live_clusters(self.registry, len(before.ids)))
         decision = replace(
@@ -205,14 +223,15 @@ class Coordinator:
         )
         if not speaking.size:  # going silent alone never triggers
             return decision
-        verdict, theta = self._verdict(before, self.clusters)
+        verdict, theta = self._verdict(before, self.clusters, told.of_those(old == new))
         self.memory = verdict.memory
         decision = replace(decision, shift=verdict.shift, theta=theta, threshold=verdict.threshold)
-        return self._recluster(decision, self.clusters) if verdict.fires else decision
+        return self._recluster(decision, self.clusters) if verdict.fires and self.may_regroup else decision
 
-    def _verdict(self, before: Clusters, now: Clusters) -> tuple[Verdict, float]:
+    def _verdict(self, before: Clusters, now: Clusters, stayed: tuple[Counts, Codes]) -> tuple[Verdict, float]:
         """Ask the trigger; also return theta."""
-        rows = self.registry.active_rows()
+        rows, samples = self.registry.active_rows(), self.registry.samples
+        has_floor = bool(getattr(self.policy.trigger, "noise_floor", False))
         theta = self._theta(now)
         movement = Movement(
             before=before.centers,
@@ -224,6 +243,8 @@ class Coordinator:
             membership=self.registry.membership[rows],
             metric=self.metric,
             kind=self.policy.kind,
+            resampled=samples.since_previous(rows, *stayed) if has_floor else None,
+            resampled_since_global=samples.since_global(rows, self.registry.membership) if has_floor else None,
         )
         return self.policy.trigger.assess(movement, self.memory), theta
 
@@ -264,25 +285,3 @@ def _sorted(client_ids: Sequence[ClientId]) -> Sequence[ClientId]:
     """Return the ids in rising order; themselves if they are, since a million need no copy."""
     in_order = all(one < other for one, other in pairwise(client_ids))  # type: ignore[operator]
     return client_ids if in_order else sorted(client_ids)
-
-
-def _as_row(representation: Floats) -> Floats:
-    """Return a representation as a matrix of one row, for the check that batches pass."""
-    try:
-        shape = np.shape(representation)
-    except ValueError:
-        shape = ()
-    if len(shape) != 1:
-        raise ReportError(f"a representation has shape {shape}; it must be (n_features,)")
-    return cast(Floats, np.asarray(representation)[np.newaxis])
-
-
-def _check_same_type(known: ClientId, new: ClientId) -> None:
-    """Raise if the ids of the first reports of a federation differ in type."""
-    if type(known) is not type(new):
-        raise ReportError(f"client ids {echo(known)} and {echo(new)} differ in type; use one type")
-
-
-def _check_count(n_samples: object) -> None:
-    if not isinstance(n_samples, (int, np.integer)) or isinstance(n_samples, bool) or n_samples < 0:
-        raise ReportError(f"n_samples is {echo(n_samples)}; give a whole number from 0")

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from fielding._typing import ClientId, Matrix
+from fielding._typing import ClientId, Json, Matrix
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -35,6 +35,8 @@ class Decision:
         Clusters with active members.
     silhouettes
         Mean silhouette per number of clusters that was tried.
+    notes
+        What whoever acts on the decision saw or did beside it, for the log.
     mixing
         Share of each old model in each new one, shape ``(n_clusters, n_before)``, rows sum to 1; the identity if
         nothing was re-clustered. Before the first clusters there is one initial model.
@@ -53,4 +55,5 @@ class Decision:
     cluster_ids: tuple[int, ...] = ()
     n_live: int = 0
     silhouettes: dict[int, float] = field(default_factory=dict)
+    notes: dict[str, Json] = field(default_factory=dict)
     mixing: Matrix

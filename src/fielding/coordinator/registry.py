@@ -10,12 +10,13 @@ from fielding.client.report import checked_id, row_chunks, silent_rows
 from fielding.coordinator.column import Column
 from fielding.coordinator.id_index import UNKNOWN, IdIndex
 from fielding.coordinator.points import Points
+from fielding.coordinator.sample_columns import SampleColumns
 from fielding.errors import ReportError, echo
 
 UNASSIGNED = -1
 """The cluster of a client that never had data."""
 COLUMNS = ("representations", "membership", "active", "last_step")
-"""The columns that a checkpoint holds."""
+"""The columns that every checkpoint holds."""
 _GROWTH = 1.25
 _FIRST_CAPACITY = 64
 
@@ -34,6 +35,7 @@ class Registry:
         self._membership = Column(np.zeros(0, dtype=np.int32), fill=UNASSIGNED)
         self._active = Column(np.zeros(0, dtype=np.bool_))
         self._last_step = Column(np.zeros(0, dtype=np.int64), fill=-1)
+        self._samples = SampleColumns(0)
 
     @classmethod
     def from_columns(
@@ -53,6 +55,7 @@ class Registry:
         registry._membership = Column(columns["membership"].astype(np.int32, copy=False), fill=UNASSIGNED)
         registry._active = Column(columns["active"].astype(np.bool_, copy=False))
         registry._last_step = Column(columns["last_step"].astype(np.int64, copy=False), fill=-1)
+        registry._samples = SampleColumns.restored(columns, len(client_ids))
         return registry
 
     def __len__(self) -> int:
@@ -85,6 +88,11 @@ class Registry:
     def last_step(self) -> Counts:
         """The step of every client's last report."""
         return self._last_step.values[: len(self)]
+
+    @property
+    def samples(self) -> SampleColumns:
+        """How many samples stand behind representations, for whoever asks what in them is noise."""
+        return self._samples
 
     @property
     def label_widths(self) -> tuple[int, ...]:
@@ -146,10 +154,11 @@ class Registry:
             rows = self._index.rows(client_ids)
         return rows
 
-    def record(self, rows: Counts, representations: Floats, *, step: int) -> Mask:
+    def record(self, rows: Counts, representations: Floats, *, step: int, n_samples: Counts | None = None) -> Mask:
         """Write down what the clients in these rows reported; return which of them spoke (were not silent).
 
-        A silent client keeps its last representation and its cluster, but is no longer active.
+        A silent client keeps its last representation and its cluster, but is no longer active. Without ``n_samples``
+        nobody knows how many samples stand behind a representation.
         """
         self.fix_width(int(representations.shape[1]))
         speaks = ~silent_rows(representations)
@@ -160,6 +169,7 @@ class Registry:
             self.representations[heard, width:] = 0.0
         self.active[rows] = speaks
         self.last_step[rows] = step
+        self._samples.record(rows[speaks], 0 if n_samples is None else n_samples[speaks])
         return speaks
 
     def active_rows(self) -> Counts:
@@ -182,3 +192,4 @@ class Registry:
         capacity = max(_FIRST_CAPACITY, int(n_rows * _GROWTH) if len(self) else n_rows)
         for column in (self._representations, self._membership, self._active, self._last_step):
             column.grow(capacity)
+        self._samples.grow(capacity)

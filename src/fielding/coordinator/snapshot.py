@@ -9,6 +9,7 @@ import numpy.typing as npt
 
 from fielding._typing import ClientId, Floats, Json
 from fielding.client.report import checked_id
+from fielding.coordinator.checks import checked_count
 from fielding.coordinator.clusters import Clusters
 from fielding.coordinator.coordinator import Coordinator
 from fielding.coordinator.policy import policy_from, policy_record
@@ -45,13 +46,17 @@ def snapshot(coordinator: Coordinator) -> Snapshot:
         "n_events": coordinator.n_events,
         "next_id": coordinator.next_id,
         "cluster_ids": list(clusters.ids) if clusters else None,
-        "inbox": [[client_id, row.tolist()] for client_id, row in coordinator.inbox.items()],
+        "inbox": [
+            [client_id, row.tolist(), coordinator.inbox_counts.get(client_id, 0)]
+            for client_id, row in coordinator.inbox.items()
+        ],
     }
     arrays: dict[str, npt.NDArray[np.generic]] = {
         "representations": registry.representations,
         "membership": registry.membership,
         "active": registry.active,
         "last_step": registry.last_step,
+        **registry.samples.arrays(len(registry)),
         **_packed_ids(registry.client_ids),
     }
     if clusters:
@@ -77,7 +82,9 @@ def _restored(values: Mapping[str, Json], arrays: Arrays) -> Coordinator:
     )
     coordinator.memory = TriggerMemory(**memory)  # type: ignore[arg-type]
     coordinator.n_events, coordinator.next_id = int(str(values["n_events"])), int(str(values["next_id"]))
-    coordinator.inbox = dict(_received(_listed(pair)) for pair in _listed(values["inbox"]))
+    for received in _listed(values["inbox"]):
+        client_id, row, n_samples = _received(_listed(received))
+        coordinator.inbox[client_id], coordinator.inbox_counts[client_id] = row, n_samples
     if values["cluster_ids"] is not None:
         coordinator.clusters = Clusters(
             ids=tuple(_whole(values["cluster_ids"])),
@@ -98,9 +105,9 @@ def _whole(value: Json) -> list[int]:
     return [int(str(number)) for number in _listed(value)]
 
 
-def _received(pair: list[Json]) -> tuple[ClientId, Floats]:
-    client_id, row = pair
-    return checked_id(client_id), np.array(_listed(row), dtype=np.float32)
+def _received(report: list[Json]) -> tuple[ClientId, Floats, int]:
+    client_id, row, *count = report  # earlier versions kept no number of samples
+    return checked_id(client_id), np.array(_listed(row), dtype=np.float32), checked_count(count[0] if count else 0)
 
 
 def _packed_ids(client_ids: Sequence[ClientId]) -> dict[str, npt.NDArray[np.generic]]:

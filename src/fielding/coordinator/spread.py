@@ -41,6 +41,29 @@ def holds_pair_beyond(delta: float, points: Points, membership: Membership, *, c
     return False
 
 
+def widest_apart(points: Points, *, metric: Metric) -> float:
+    """Return about how far two of the clients lie apart at most: at least half of it where detours are longer.
+
+    From the client farthest from the mean of all to the one farthest from that client; 0 for none.
+
+    Examples
+    --------
+    >>> from fielding.distance import metric_named
+    >>> widest_apart(Points(np.array([[0.0], [1.0], [7.0]])), metric=metric_named("l2"))
+    7.0
+    """
+    if not len(points):
+        return 0.0
+    total = np.sum([rows.sum(axis=0) for _, rows in points.chunks()], axis=0)
+    end = int(np.argmax(_distances(points, (total / len(points))[np.newaxis], metric)))
+    return float(_distances(points, points.take(np.array([end])), metric).max())
+
+
+def _distances(points: Points, place: Matrix, metric: Metric) -> Vector:
+    """Return the distance of every client from one place."""
+    return np.concatenate([metric.between(rows, place)[:, 0] for _, rows in points.chunks()])
+
+
 def _radii(points: Points, membership: Membership, centers: Matrix, metric: Metric) -> Vector:
     """Return the distance of every client to the center of its cluster."""
     radii = np.empty(len(points), dtype=np.float64)

@@ -1,88 +1,48 @@
 """Stage 6: whether the clusters moved so far that all clients should be grouped anew."""
 
-from dataclasses import dataclass
-from typing import ClassVar, Literal, Protocol
+from dataclasses import dataclass, replace
+from typing import ClassVar, Protocol
 
 import numpy as np
 
-from fielding._typing import Mask, Matrix, Membership
+from fielding._typing import Matrix
+from fielding.coordinator.center_shift import CenterShift
 from fielding.coordinator.heterogeneity import mean_pairwise_distance
+from fielding.coordinator.learned_tau import LearnedTau
+from fielding.coordinator.movement import Movement, TriggerMemory, Verdict, largest_shift, shift_since_previous
 from fielding.coordinator.points import Points
-from fielding.coordinator.spread import holds_pair_beyond
-from fielding.distance import TIE, Kind, Metric
+from fielding.coordinator.spread import holds_pair_beyond, widest_apart
+from fielding.distance import Metric
 from fielding.errors import OptionError, echo
 
-
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Movement:
-    """What one event of reports did to the clusters, after clients moved and centers were computed anew.
-
-    Parameters
-    ----------
-    before, after
-        The centers at the end of the previous event and now, shape ``(n_clusters, n_features)``.
-    since_global
-        The centers right after the last global clustering, same shape.
-    stayed_live
-        Which clusters have active members now and had some before this event.
-    theta
-        Mean distance between the centers of live clusters; for a lone one, between its clients (A6).
-    points, membership
-        The active clients and the cluster of each.
-    metric, kind
-        How distances are measured, and what a representation is.
-    """
-
-    before: Matrix
-    after: Matrix
-    since_global: Matrix
-    stayed_live: Mask
-    theta: float
-    points: Points
-    membership: Membership
-    metric: Metric
-    kind: Kind
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TriggerMemory:
-    """What a trigger carries from one event to the next: the adaptive bound, and whether it fired last time."""
-
-    delta: float | None = None
-    fired: bool = False
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Verdict:
-    """Whether to re-cluster, and the two numbers that decided it."""
-
-    fires: bool
-    shift: float
-    threshold: float
-    memory: TriggerMemory
+__all__ = [
+    "TRIGGERS",
+    "Always",
+    "CenterShift",
+    "LearnedTau",
+    "Movement",
+    "Never",
+    "Pairwise",
+    "Trigger",
+    "TriggerMemory",
+    "Verdict",
+    "center_spacing",
+    "largest_shift",
+]
 
 
 class Trigger(Protocol):
-    """Decides whether moved clusters justify grouping all clients anew."""
+    """Decides whether moved clusters justify grouping all clients anew.
+
+    One with a verb ``rewarded(memory, gain) -> memory`` learns from what events brought; one with an attribute
+    ``noise_floor`` that is true is told which shift is noise.
+    """
 
     name: ClassVar[str]
 
     def assess(self, movement: Movement, memory: TriggerMemory) -> Verdict:
         """Return the verdict on one event; equal input gives an equal verdict."""
         ...
-
-
-def largest_shift(old: Matrix, new: Matrix, which: Mask, *, metric: Metric) -> float:
-    """Return how far the center that moved most has moved, over some of the clusters; 0 for none.
-
-    Examples
-    --------
-    >>> from fielding.distance import metric_named
-    >>> largest_shift(np.eye(2), np.eye(2)[::-1], np.array([True, False]), metric=metric_named("l1"))
-    2.0
-    """
-    moves = [float(metric.between(old[k : k + 1], new[k : k + 1])[0, 0]) for k in np.flatnonzero(which)]
-    return max(moves, default=0.0)
 
 
 def center_spacing(centers: Matrix, points: Points, *, metric: Metric, rng: np.random.Generator) -> float:
@@ -94,47 +54,18 @@ def center_spacing(centers: Matrix, points: Points, *, metric: Metric, rng: np.r
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class CenterShift:
-    """Fires when some center moved by more than ``tau`` times theta (the paper's rule, strict).
-
-    Parameters
-    ----------
-    tau
-        Factor of theta; 0 re-clusters at every real movement, infinity never.
-    reference
-        ``"previous"`` measures the shift since the previous event, ``"last-global"`` since the last global
-        clustering, so that a slow creep adds up (A3).
-    """
-
-    name: ClassVar[str] = "center-shift"
-    tau: float = 1.0 / 3.0
-    reference: Literal["previous", "last-global"] = "previous"
-
-    def __post_init__(self) -> None:
-        if not isinstance(self.tau, (int, float)) or not self.tau >= 0.0:
-            raise OptionError(f"tau is {echo(self.tau)}; give a number from 0 to infinity")
-        if self.reference not in ("previous", "last-global"):
-            raise OptionError(f"reference is {echo(self.reference)}; use 'previous' or 'last-global'")
-
-    def assess(self, movement: Movement, memory: TriggerMemory) -> Verdict:
-        """Compare the largest shift with the threshold."""
-        shift = _shift(movement, movement.before if self.reference == "previous" else movement.since_global)
-        threshold = np.inf if np.isinf(self.tau) else self.tau * movement.theta
-        fires = shift > threshold + TIE
-        return Verdict(fires=fires, shift=shift, threshold=float(threshold), memory=memory)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Pairwise:
     """Fires when a cluster holds two clients farther apart than Delta, which adapts (the paper's appendix).
 
     Delta starts at ``step``. After two firings in a row it doubles, up to the diameter of the metric; otherwise it
-    falls by ``step``, down to ``step``. (The paper prints a minimum where only a maximum makes sense: A1.)
+    falls by ``step``, down to ``step``. (The paper prints a minimum where only a maximum makes sense: A1.) Vectors can
+    lie any distance apart: there Delta goes up to that of two clients at opposite ends of this event.
 
     Parameters
     ----------
     step
-        The paper's c: where Delta starts and the least it can be.
+        The paper's c: where Delta starts and the least it can be, in the unit of the metric. The default suits
+        histograms under L1; for vectors give about a twentieth of the distance between clients far apart.
     """
 
     name: ClassVar[str] = "pairwise"
@@ -150,10 +81,10 @@ class Pairwise:
         fires = holds_pair_beyond(
             delta, movement.points, movement.membership, centers=movement.after, metric=movement.metric
         )
-        highest = max(self.step, movement.metric.diameter(movement.kind))
+        highest = max(self.step, _diameter(movement))
         after = 2.0 * delta if fires and memory.fired else delta - self.step
-        adapted = TriggerMemory(delta=min(highest, max(self.step, after)), fired=fires)
-        return Verdict(fires=fires, shift=_shift(movement, movement.before), threshold=delta, memory=adapted)
+        adapted = replace(memory, delta=min(highest, max(self.step, after)), fired=fires)
+        return Verdict(fires=fires, shift=shift_since_previous(movement), threshold=delta, memory=adapted)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -164,7 +95,7 @@ class Always:
 
     def assess(self, movement: Movement, memory: TriggerMemory) -> Verdict:
         """Say yes."""
-        return Verdict(fires=True, shift=_shift(movement, movement.before), threshold=0.0, memory=memory)
+        return Verdict(fires=True, shift=shift_since_previous(movement), threshold=0.0, memory=memory)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -175,13 +106,15 @@ class Never:
 
     def assess(self, movement: Movement, memory: TriggerMemory) -> Verdict:
         """Say no."""
-        return Verdict(fires=False, shift=_shift(movement, movement.before), threshold=np.inf, memory=memory)
+        return Verdict(fires=False, shift=shift_since_previous(movement), threshold=np.inf, memory=memory)
 
 
-def _shift(movement: Movement, reference: Matrix) -> float:
-    return largest_shift(reference, movement.after, movement.stayed_live, metric=movement.metric)
+def _diameter(movement: Movement) -> float:
+    """Return how far two clients can lie apart; where the metric sets no bound, how far they do."""
+    bound = movement.metric.diameter(movement.kind)
+    return bound if np.isfinite(bound) else widest_apart(movement.points, metric=movement.metric)
 
 
-TRIGGERS: dict[str, type[CenterShift | Pairwise | Always | Never]] = {
-    kind.name: kind for kind in (CenterShift, Pairwise, Always, Never)
+TRIGGERS: dict[str, type[CenterShift | LearnedTau | Pairwise | Always | Never]] = {
+    kind.name: kind for kind in (CenterShift, LearnedTau, Pairwise, Always, Never)
 }

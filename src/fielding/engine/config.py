@@ -4,6 +4,7 @@ from dataclasses import dataclass, field
 
 from fielding._typing import Json
 from fielding.client.drift import DRIFT_TESTS
+from fielding.client.drift.sample_tests import SAMPLE_TESTS
 from fielding.coordinator.clustering import PARTITIONERS
 from fielding.coordinator.trigger import TRIGGERS
 from fielding.coordinator.warm_start import INHERIT
@@ -11,10 +12,14 @@ from fielding.distance import METRICS
 from fielding.engine.presets import PRESETS
 from fielding.engine.settings import key
 from fielding.federation.aggregation import AGGREGATORS
+from fielding.federation.correction import CORRECTIONS
 from fielding.federation.pace import PACES
 from fielding.federation.selection import SELECTORS
 from fielding.methods import METHODS
 from fielding.training.factory import TRAINERS
+
+DETECTORS = (*DRIFT_TESTS, *SAMPLE_TESTS)
+"""Drift tests on reports, and those on samples as the shared model sees them."""
 
 OPTION_SECTIONS = {
     "trace": "scenario",
@@ -54,6 +59,11 @@ class TraceSection:
     standardize: bool = key(False, "features minus mean over spread, as the training samples at the start have them")
     image_size: int = key(32, "folders of images: height and width that all are brought to", low=1, high=4096)
     shared: int = key(0, "samples that all clients have, beside their own, at any time", low=0)
+    held_out: int | None = key(
+        None,
+        "samples of each class that no client gets, for a shared model; 200 by default where one is trained, else none",
+        low=0,
+    )
     liars: float = key(0.0, "share of clients that lie in their reports", low=0.0, high=1.0)
     lie: str = key("permute", "how they lie (docs/attacks.md)")
     spoil: str = key("none", "what liars do to the models that they send: none, sign-flip, scale, nan")
@@ -88,6 +98,10 @@ class TrainingSection:
     moon: float = key(0.0, "MOON: weight of the contrastive part of the loss; 0 for none", low=0.0)
     moon_temperature: float = key(0.5, "MOON: how sharply likeness is judged", above=0.0)
     rehearsal: bool = key(False, "CDA-FedAvg: clients that noticed drift also train on samples they kept from before")
+    balanced: bool = key(
+        False,
+        "add the logarithm of a client's label mix to its scores inside the loss, so that models do not learn mixes",
+    )
     weighted: bool = key(False, "whether a participant counts by its number of samples")
     strict_budget: bool = key(False, "leave a small cluster's unused slots empty instead of giving them to others")
 
@@ -110,13 +124,27 @@ class CoordinatorSection:
     """What clients report, and what the coordinator makes of it."""
 
     representation: str = key(
-        "label", "label (histogram of the window), or a function of one's own: my_module:describe"
+        "label", "what stands for a window (docs/representations.md), or a function of one's own: my_module:describe"
     )
-    metric: str = key("l1", "distance between representations", choices=lambda: METRICS)
-    detector: str = key("chi2", "when a client reports", choices=lambda: DRIFT_TESTS)
+    shared_model: str = key(
+        "pool", "the frozen model behind representations: pool (trained on trace.held_out), global, or a model file"
+    )
+    shared_epochs: int = key(30, "pool: passes over them", low=1, high=100_000)
+    shared_rounds: int = key(5, "global: rounds after which the mean of all models is frozen and sent out", low=1)
+    metric: str | None = key(
+        None, "distance between representations; by default the one that suits them", choices=lambda: METRICS
+    )
+    detector: str | None = key(
+        None, "when a client reports; by default by the test that suits the representation", choices=lambda: DETECTORS
+    )
     trigger: str = key("center-shift", "when to group everyone anew", choices=lambda: TRIGGERS)
-    tau: float | str = key(1 / 3, "center-shift: factor of the mean distance between centers; a number, 1/3 or inf")
+    tau: float | str = key(
+        1 / 3, "center-shift: factor of the mean distance between centers; a number, 1/3, inf or learned"
+    )
     reference: str = key("previous", "center-shift: measured since", choices=lambda: ("previous", "last-global"))
+    noise_floor: bool = key(
+        False, "center-shift: a shift that sampling alone can explain never counts; needs the number of samples"
+    )
     delta_step: float = key(0.1, "pairwise: where the bound on distances within a cluster starts", above=0.0)
     partitioner: str = key("kmeans", "how to group", choices=lambda: PARTITIONERS)
     k_max: int = key(10, "most clusters; never more than a quarter of the participants", low=1)
@@ -140,6 +168,7 @@ class AggregationSection:
     """How models become one."""
 
     name: str = key("mean", "how the models of participants become one", choices=lambda: AGGREGATORS)
+    shared_body: bool = key(False, "all clusters share all but the last layer of their models")
     options: dict[str, Json] = field(default_factory=dict)
 
 
@@ -149,6 +178,22 @@ class PaceSection:
 
     name: str = key("steady", "what decides on a factor on the learning rate of each cluster", choices=lambda: PACES)
     options: dict[str, Json] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServingSection:
+    """What clients do to the model that serves them."""
+
+    correction: str = key(
+        "none",
+        "shift scores from the label mix that a model was trained on to the client's: by its labels, or by predictions",
+        choices=lambda: CORRECTIONS,
+    )
+    smoothing: float | str = key(
+        "calibrated", "samples that the model's mix counts for beside the client's own; a number, or calibrated"
+    )
+    mix_rate: float = key(0.2, "how fast the mix that a model was trained on follows its rounds", above=0.0, high=1.0)
+    fine_tune: int = key(0, "local steps of a client on the model that serves it, for a second score", low=0)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -196,6 +241,7 @@ class Config:
     selection: SelectionSection = field(default_factory=SelectionSection)
     aggregation: AggregationSection = field(default_factory=AggregationSection)
     pace: PaceSection = field(default_factory=PaceSection)
+    serving: ServingSection = field(default_factory=ServingSection)
     clock: ClockSection = field(default_factory=ClockSection)
     evaluation: EvaluationSection = field(default_factory=EvaluationSection)
     checkpoint: CheckpointSection = field(default_factory=CheckpointSection)

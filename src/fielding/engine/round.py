@@ -49,6 +49,19 @@ class Driver(Clients, Protocol):
         """Let data arrive, and return what clients have to tell."""
         ...
 
+    @property
+    def awaits_model(self) -> bool:
+        """Whether clients wait for a shared model, by which they describe their data from the next round on."""
+        ...
+
+    def share(self, model: Models) -> None:
+        """Freeze a model and send it to everybody."""
+        ...
+
+    def serve(self, models: Models, row: Counts) -> None:
+        """Let clients know the models that serve them: of these, the row of each."""
+        ...
+
     def collect(self, clients: Counts) -> ReportBatch:
         """Return what participants of a round send with their models; nothing unless the method hears only those."""
         ...
@@ -188,6 +201,7 @@ def run_round(federation: Federation, round_index: int, waiting: ReportBatch | N
         _hear(federation, told)
         acting, decision = told, watch.timed("adapt", lambda: _adapted(method, told, clients))
     scores, other_scores = watch.timed("evaluate", lambda: _evaluated(federation, round_index))  # 12
+    hand_out(federation)
     return Done(
         round_index=round_index,
         reports=acting,
@@ -199,6 +213,14 @@ def run_round(federation: Federation, round_index: int, waiting: ReportBatch | N
         other_scores=other_scores,
         seconds=watch.seconds,
     )  # 13 is the runner's: what happened is written down
+
+
+def hand_out(federation: Federation) -> None:
+    """Let clients have the models that serve them after a round, and the shared model if it is time for it."""
+    clients, method = federation.clients, federation.method
+    clients.serve(*serving(method))
+    if clients.awaits_model:
+        clients.share(mean_by_members(method.models, method.membership()))
 
 
 def _in_turn(sent: ReportBatch, waiting: ReportBatch | None) -> tuple[ReportBatch, ReportBatch | None]:

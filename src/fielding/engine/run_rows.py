@@ -5,6 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from fielding._typing import Json, Membership
+from fielding.client.report import DRIFT_KINDS
 from fielding.coordinator.decision import Decision
 from fielding.engine.round import Done, Federation
 from fielding.federation.agreement import adjusted_rand_index
@@ -50,6 +51,7 @@ def round_row(federation: Federation, done: Done, changed: Changes) -> dict[str,
         **(_agreement(federation) if done.scores else {}),
         **({"measured_heterogeneity": _heterogeneity(federation)} if done.scores else {}),
         **{f"{name}_accuracy": scores.summary()["accuracy"] for name, scores in done.other_scores.items()},
+        **_served_otherwise(done),
     }
 
 
@@ -62,6 +64,17 @@ def changes_of(method: Method, before: Membership | None, ids: tuple[int, ...] |
     lasting = sorted(set(ids) & set(now_ids))
     has_moved = (before != now) & np.isin(before, lasting) & np.isin(now, lasting)
     return Changes(n_moved=int(has_moved.sum()), has_other_clusters=set(ids) != set(now_ids))
+
+
+def _served_otherwise(done: Done) -> dict[str, Json]:
+    """Return how clients fare if more is done to their models, ``corrected`` or ``tuned``; nothing if nothing is."""
+    found: dict[str, Json] = {}
+    for name, scores in (done.scores.also if done.scores else {}).items():
+        summary = scores.summary()
+        found |= {f"{name}_{figure}": summary[figure] for figure in ("accuracy", "worst_decile", "test_loss")}
+    for where, others in done.other_scores.items():
+        found |= {f"{name}_{where}_accuracy": one.summary()["accuracy"] for name, one in others.also.items()}
+    return found
 
 
 def _named_failures(federation: Federation, done: Done) -> dict[str, Json]:
@@ -88,7 +101,7 @@ def _agreement(federation: Federation) -> dict[str, Json]:
 def event_row(method: Method, done: Done) -> dict[str, Json] | None:
     """Return the line of ``events.jsonl``; None if nobody reported, or nobody listens."""
     decision = done.decision
-    if decision is None or not decision.reported:
+    if decision is None or not (decision.reported or decision.notes):
         return None
     return {
         "round": done.round_index,
@@ -101,8 +114,19 @@ def event_row(method: Method, done: Done) -> dict[str, Json] | None:
         "cluster_ids": list(decision.cluster_ids),
         "mean_client_distance": heterogeneity(method),
         "silhouettes": {str(k): score for k, score in decision.silhouettes.items()},
+        **_kinds(done),
+        **decision.notes,
         **_who(decision),
     }
+
+
+def _kinds(done: Done) -> dict[str, Json]:
+    """Return how many clients saw which kind of drift, if they looked for it."""
+    kinds = done.reports.kinds
+    if kinds is None or not kinds.any():
+        return {}
+    counts = np.bincount(kinds, minlength=len(DRIFT_KINDS)).tolist()
+    return {"kinds": {name: count for name, count in zip(DRIFT_KINDS, counts, strict=True) if count}}
 
 
 def _who(decision: Decision) -> dict[str, Json]:
@@ -121,6 +145,7 @@ def client_row(federation: Federation, scores: ClientScores, round_index: int) -
         "n_test": scores.n_test.tolist(),
         "correct": scores.correct.tolist(),
         "loss": [round(loss, 6) if np.isfinite(loss) else None for loss in scores.loss.tolist()],
+        **{name: one.correct.tolist() for name, one in scores.also.items()},
     }
 
 

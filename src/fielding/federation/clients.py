@@ -197,7 +197,13 @@ class Clients(Protocol):
         ...
 
     def losses(
-        self, clients: Counts, models: Models, *, blocks: Sequence[Counts] | None = None, held: Mask | None = None
+        self,
+        clients: Counts,
+        models: Models,
+        *,
+        blocks: Sequence[Counts] | None = None,
+        held: Mask | None = None,
+        corrected: bool = False,
     ) -> Matrix:
         """Return the mean loss of models on clients' training samples, shape ``(n_clients, n_models)``.
 
@@ -211,6 +217,9 @@ class Clients(Protocol):
             Per client, the intervals whose samples count; None for the window.
         held
             Who was sent all of the models earlier in this round, same shape as ``clients``; None for nobody.
+        corrected
+            Whether models count as they would serve each client: corrected to the label mix of its window, if that
+            is what clients do.
         """
         ...
 

@@ -9,7 +9,7 @@ from fielding._typing import Counts, Floats, Matrix, Models, Vector
 from fielding.federation.admission import is_finite
 from fielding.federation.aggregation import Aggregator, Uploads
 from fielding.federation.clients import Updates
-from fielding.federation.models import mixed_models
+from fielding.federation.models import mean_model, mixed_models
 from fielding.federation.pace import Pace, PaceStep, Steady
 from fielding.federation.pace.pace import mixed_memory
 
@@ -31,6 +31,9 @@ class ClusterModels:
         Whether a participant counts by its number of samples.
     pace
         How fast participants train; always as the run says by default.
+    n_shared
+        How many numbers at the beginning of a model all clusters share: the body of the network, where each keeps a
+        last layer of its own. They are equal in all models at any time.
 
     Attributes
     ----------
@@ -39,10 +42,16 @@ class ClusterModels:
     """
 
     def __init__(
-        self, initial: Models, aggregator: Aggregator, *, weighted: bool = False, pace: Pace | None = None
+        self,
+        initial: Models,
+        aggregator: Aggregator,
+        *,
+        weighted: bool = False,
+        pace: Pace | None = None,
+        n_shared: int = 0,
     ) -> None:
-        self.models: Models = initial[np.newaxis].astype(np.float32)
-        self._initial = self.models[0]
+        self._models: Models = initial[np.newaxis].astype(np.float32)
+        self._initial, self._n_shared = self.models[0], n_shared
         self._aggregator, self._weighted = aggregator, weighted
         self._memory = {name: np.full_like(self.models, first) for name, first in aggregator.memory.items()}
         self._pace: Pace = pace or Steady()
@@ -55,10 +64,23 @@ class ClusterModels:
                 _INTERVAL: np.full((1, 1), -1.0)
             }
 
+    @property
+    def models(self) -> Models:
+        """One row per cluster, float32."""
+        return self._models
+
+    @models.setter
+    def models(self, models: Models) -> None:
+        """Take the models that a method made; what clusters share becomes the mean of all of them."""
+        self._models = models
+        if self._n_shared and models.shape[0] > 1:
+            self._models = models.copy()
+            self._models[:, : self._n_shared] = mean_model(models[:, : self._n_shared])
+
     def mix(self, mixing: Matrix) -> None:
         """Start new clusters from shares of the old ones; what the server remembers is shared out alike (A18)."""
-        self.models = mixed_models(self.models, mixing)
-        self._memory = {name: mixed_models(rows, mixing) for name, rows in self._memory.items()}
+        self._models = self._mixed(self._models, mixing)
+        self._memory = {name: self._mixed(rows, mixing) for name, rows in self._memory.items()}
         self._tempo = mixed_memory(self._tempo, mixing)
         self.on_mix(mixing)
 
@@ -71,9 +93,11 @@ class ClusterModels:
     def learn(self, updates: Updates) -> None:
         """Combine what came back, cluster by cluster, each answer in the cluster whose model it was trained from.
 
-        A model that nobody trained stays as it was, and so does one that would not be finite afterwards.
+        A model that nobody trained stays as it was, and so does one that would not be finite afterwards; but what
+        clusters share becomes, for all, the mean of those that learned, by their answers (or samples).
         """
         models, memory = self.models.copy(), {name: rows.copy() for name, rows in self._memory.items()}
+        learned: list[int] = []
         for row in np.unique(updates.start).tolist():
             before = {name: rows[row] for name, rows in self._memory.items()}
             uploads = self._uploads(updates, _answers_from(updates.start, row))
@@ -83,7 +107,12 @@ class ClusterModels:
                 models[row] = model
                 for name, remembered in after.items():
                     memory[name][row] = remembered
-        before_round, self.models, self._memory = self.models, models, memory
+                learned.append(row)
+        if self._n_shared and learned:
+            weights = self._answer_weights(updates, learned)
+            for rows in (models, *memory.values()):
+                rows[:, : self._n_shared] = mean_model(rows[learned, : self._n_shared], weights)
+        before_round, self._models, self._memory = self.models, models, memory
         if self._tempo:
             for row in np.unique(updates.start).tolist():
                 self._keep_pace(row, before_round[row], updates)
@@ -105,7 +134,20 @@ class ClusterModels:
             tempo[name][row] = state
         self._tempo = tempo
         if self._pace.restarts(self._tempo_of(row)):
-            self.models[row] = self._initial
+            # What others share is not this cluster's to reset, unless there are no others.
+            own = self._n_shared if self.models.shape[0] > 1 else 0
+            self.models[row, own:] = self._initial[own:]
+
+    def _mixed(self, rows: Models, mixing: Matrix) -> Models:
+        """Return mixed rows; what is equal in all stays so to the bit, though shares may not sum to 1 exactly."""
+        mixed = mixed_models(rows, mixing)
+        mixed[:, : self._n_shared] = rows[0, : self._n_shared]
+        return mixed
+
+    def _answer_weights(self, updates: Updates, rows: list[int]) -> Vector:
+        """Return what each cluster counts: its answers, or their samples."""
+        counts = updates.n_samples if self._weighted else np.ones(updates.start.size)
+        return np.bincount(updates.start, weights=counts, minlength=max(rows) + 1)[rows].astype(np.float64)
 
     def _tempo_of(self, row: int) -> dict[str, Floats]:
         return {name: rows[row] for name, rows in self._tempo.items() if name != _INTERVAL}
@@ -130,7 +172,7 @@ class ClusterModels:
 
     def restore(self, arrays: Mapping[str, npt.NDArray[np.generic]]) -> None:
         """Go on from what :meth:`arrays` gave."""
-        self.models = arrays["models"].astype(np.float32)
+        self._models = arrays["models"].astype(np.float32)
         self._memory = {name: arrays[f"{_MEMORY}{name}"].astype(np.float32) for name in self._memory}
         for name, rows in self._tempo.items():
             stored = arrays[f"{_PACE}{name}"]

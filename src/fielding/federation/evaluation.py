@@ -1,6 +1,7 @@
 """Stage 12: how well clients are served, per client and overall."""
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -21,12 +22,16 @@ class ClientScores:
         How many of them were classified rightly.
     loss
         Mean loss over them.
+    also
+        How the same clients fare on the same samples if more is done to the model that serves them, by name:
+        ``"corrected"`` to their own label mix, ``"tuned"`` on their own samples. Empty unless that was asked for.
     """
 
     clients: Counts
     n_test: Counts
     correct: Counts
     loss: Vector
+    also: Mapping[str, "ClientScores"] = field(default_factory=dict)
 
     @property
     def accuracy(self) -> Vector:

@@ -1,22 +1,28 @@
 """Fielding: one model per cluster, clusters that follow the drift (METHODS.md section 1)."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 import numpy as np
 
 from fielding._typing import Counts, Json, Membership, Models
 from fielding.client.report import ReportBatch
+from fielding.coordinator.clusters import Clusters
 from fielding.coordinator.coordinator import Coordinator
 from fielding.coordinator.decision import Decision
 from fielding.coordinator.heterogeneity import mean_client_distance
 from fielding.coordinator.registry import UNASSIGNED
+from fielding.coordinator.regrouping import merge_clusters
 from fielding.coordinator.snapshot import Snapshot, restored, snapshot
 from fielding.federation.clients import Clients, TrainingPlan, Updates
 from fielding.federation.cluster_models import Arrays
+from fielding.methods.event_rewards import EventRewards
+from fielding.methods.guard import Guard, place_by_loss
 from fielding.methods.method import MethodSetting, client_index, plan_by_cluster, positions_of
+from fielding.methods.reuse import Regrouping, Retired, reach, with_reuse
 from fielding.rng import stream
 
-_PREFIX = "coordinator/"
+_PREFIX, _RETIRED = "coordinator/", "retired/"
 
 
 class Fielding:
@@ -26,14 +32,23 @@ class Fielding:
     ----------
     setting
         What it is made of.
+    reuse
+        How many models of clusters that disappeared are kept, to be offered again when their distribution comes back;
+        0 for none.
+    guard
+        Whether clusters are kept only where clients' held-out loss says that they pay; as the run says by default.
     """
 
-    def __init__(self, setting: MethodSetting) -> None:
+    def __init__(self, setting: MethodSetting, *, reuse: int = 0, guard: bool | None = None) -> None:
         self._cluster_models = setting.parts.cluster_models(setting.initial)
         self.coordinator = Coordinator(setting.policy)
         self._index = client_index(setting.client_ids)
         self._position_of_row: Counts = np.empty(0, dtype=np.int64)
         self._parts = setting.parts
+        self._rewards = EventRewards()
+        self._retired = Retired(reuse)
+        is_guarded = setting.is_guarded if guard is None else guard
+        self._guard = Guard() if is_guarded else None
 
     @property
     def models(self) -> Models:
@@ -41,17 +56,70 @@ class Fielding:
         return self._cluster_models.models
 
     def adapt(self, reports: ReportBatch, clients: Clients) -> Decision | None:
-        """Let the coordinator decide, and start new clusters from the models of their members."""
+        """Let the coordinator decide, start new clusters from the models of their members, and let a guard look."""
+        if self._guard is not None:
+            self.coordinator.may_regroup = self._guard.allows_others(clients)
+        decision = self._decided(reports, clients)
+        return decision if self._guard is None else self._guarded(self._guard, decision, reports, clients)
+
+    def _decided(self, reports: ReportBatch, clients: Clients) -> Decision:
+        """Return what the coordinator makes of reports, after it was done."""
         if not len(reports.client_ids):
             return self.coordinator.decide(step=clients.round_index)
+        if (gain := self._rewards.close()) is not None:
+            self.coordinator.reward(gain)  # of the event before this one, for triggers that learn
+        before = self.coordinator.clusters
         decision = self.coordinator.update(reports, step=clients.round_index)
         if decision.started or decision.reclustered:
+            models = self._cluster_models.models
             self._cluster_models.mix(decision.mixing)
+            if before is not None and self._retired.slots:
+                self._reuse(before, models, decision, clients)
         return decision
 
+    def _guarded(self, guard: Guard, decision: Decision, reports: ReportBatch, clients: Clients) -> Decision:
+        """Return a decision after clusters that do not pay were merged, and clients that nothing explains were placed."""
+        if self.coordinator.clusters is None:
+            return decision
+        if decision.started or decision.reclustered:
+            guard.forget(self.models.shape[0])
+            return decision
+        moved = place_by_loss(self.coordinator, self.models, reports, clients)
+        opinion, into = guard.look(self.models, self.membership(), clients)
+        notes = {} if opinion is None else {"guard": opinion.record()}
+        if into is not None:
+            self._cluster_models.mix(merge_clusters(self.coordinator, into))
+            guard.forget(self.models.shape[0], has_merged=True)
+            notes["merged"] = into.tolist()
+        return replace(
+            decision,
+            moved=[*decision.moved, *(one for one in moved if one not in decision.moved)],
+            cluster_ids=self.cluster_ids(),
+            n_live=int(self.coordinator.clusters.live.sum()),
+            notes={**decision.notes, **notes},
+        )
+
+    def _reuse(self, before: Clusters, models: Models, decision: Decision, clients: Clients) -> None:
+        """Let models of clusters that disappeared serve clusters that are like them, and keep those that now end."""
+        now = self.coordinator.clusters
+        if now is None:
+            return
+        past = Regrouping(
+            before=before,
+            models=models,
+            centers=now.centers,
+            mixing=decision.mixing,
+            metric=self.coordinator.metric,
+            within=reach(before, decision.theta or 0.0, metric=self.coordinator.metric),
+        )
+        mixed = self._cluster_models.models
+        self._cluster_models.models = with_reuse(mixed, past, self._retired, self.membership(), clients)
+
     def plan(self, clients: Clients) -> TrainingPlan:
-        """Choose participants in every cluster."""
-        return self.plan_for(self.membership(), clients)
+        """Choose participants in every cluster; before the first reports all clients train the one model."""
+        membership = self.membership()
+        is_waiting = self.coordinator.clusters is None
+        return self.plan_for(np.zeros_like(membership) if is_waiting else membership, clients)
 
     def plan_for(self, membership: Membership, clients: Clients) -> TrainingPlan:
         """Choose participants as if these were the clusters."""
@@ -60,6 +128,7 @@ class Fielding:
     def learn(self, updates: Updates) -> None:
         """Combine what came back, cluster by cluster."""
         self._cluster_models.learn(updates)
+        self._rewards.learn(updates)
 
     def membership(self) -> Membership:
         """Return the cluster of each client, -1 for those that never had data."""
@@ -91,15 +160,27 @@ class Fielding:
     def snapshot(self) -> tuple[dict[str, Json], Arrays]:
         """Return the coordinator and the models."""
         state = snapshot(self.coordinator)
-        return {"coordinator": state.values}, {
+        retired = self._retired.arrays() if len(self._retired) else {}
+        return {"coordinator": state.values, "rewards": self._rewards.record()}, {
             **self._cluster_models.arrays(),
             **{f"{_PREFIX}{name}": array for name, array in state.arrays.items()},
+            **{f"{_RETIRED}{name}": array for name, array in retired.items()},
+            **({} if self._guard is None else self._guard.arrays()),
         }
 
     def restore(self, values: Mapping[str, Json], arrays: Arrays) -> None:
         """Go on from a snapshot."""
         inner = values.get("coordinator")
-        own = {name.removeprefix(_PREFIX): array for name, array in arrays.items() if name.startswith(_PREFIX)}
+        own = _under(_PREFIX, arrays)
         self.coordinator = restored(Snapshot(values=inner if isinstance(inner, dict) else {}, arrays=own))
+        self._retired.restore(_under(_RETIRED, arrays))
+        self._rewards = EventRewards.from_record(values, "rewards")
         self._cluster_models.restore(arrays)
+        if self._guard is not None:
+            self._guard.restore(arrays)
         self._position_of_row = np.empty(0, dtype=np.int64)
+
+
+def _under(prefix: str, arrays: Arrays) -> Arrays:
+    """Return the arrays of a part, by the names that it gave them."""
+    return {name.removeprefix(prefix): array for name, array in arrays.items() if name.startswith(prefix)}

@@ -39,6 +39,8 @@ class Parts:
         Whether slots that a small cluster cannot fill stay empty.
     n_steps
         Local steps of a participant, unless the selection says otherwise.
+    n_shared
+        How many numbers at the beginning of a model all clusters share; see :class:`ClusterModels`.
     """
 
     participants: int
@@ -48,10 +50,11 @@ class Parts:
     weighted: bool = False
     strict_budget: bool = False
     n_steps: int = 1
+    n_shared: int = 0
 
     def cluster_models(self, initial: Models) -> ClusterModels:
         """Return the models of a method that has no clusters yet."""
-        models = ClusterModels(initial, self.aggregator, weighted=self.weighted, pace=self.pace)
+        models = ClusterModels(initial, self.aggregator, weighted=self.weighted, pace=self.pace, n_shared=self.n_shared)
         models.on_mix = self.selection.inherit
         return models
 
@@ -80,6 +83,8 @@ class MethodSetting:
         Returns the true concept of each client in a round; None if nobody knows. For ceilings, not for methods.
     n_visible
         How many intervals of data a window shows.
+    is_guarded
+        Whether clusters are kept only where they pay, unless the method's options say otherwise.
     """
 
     initial: Models
@@ -92,6 +97,7 @@ class MethodSetting:
     draw_model: Callable[[int], Models] | None = None
     truth: Callable[[int], Codes | None] | None = None
     n_visible: int = 1
+    is_guarded: bool = False
 
 
 class Method(Protocol):

@@ -71,7 +71,11 @@ def first_reports(reports: ReportBatch, coordinator: Coordinator) -> ReportBatch
     if not new:
         return NO_REPORTS
     return replace(
-        reports, client_ids=[reports.client_ids[at] for at in new], representations=reports.representations[new]
+        reports,
+        client_ids=[reports.client_ids[at] for at in new],
+        representations=reports.representations[new],
+        n_samples=None if reports.n_samples is None else reports.n_samples[new],
+        kinds=None if reports.kinds is None else reports.kinds[new],
     )
 
 

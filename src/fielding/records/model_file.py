@@ -1,27 +1,31 @@
 """Models as safetensors files with the names of a state dict, and models to start from."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
+import numpy.typing as npt
 
 from fielding._typing import Models
 from fielding.atomic import replaced_file
 from fielding.errors import CheckpointError, FileFormatError, InputError
 from fielding.records.run_checkpoint import load_run
 from fielding.records.run_folder import newest_checkpoint
+from fielding.training.label_mix import LABEL_MIX
 from fielding.training.layout import Layout
 
 SUFFIX = ".safetensors"
 
 
 def write_model(model: Models, layout: Layout, path: Path) -> None:
-    """Write a model as named tensors, whole or not at all."""
+    """Write a model as named tensors, whole or not at all; without the label mix that it may carry for serving."""
     from safetensors.numpy import save
 
     if path.suffix != SUFFIX:
         raise InputError(f"{path.name} is no name for a model; end it with {SUFFIX}")
     # safetensors writes views such as x.T without a word in the wrong order.
     tensors = {name: np.ascontiguousarray(tensor) for name, tensor in layout.tensors(model).items()}
+    tensors.pop(LABEL_MIX, None)
     with replaced_file(path) as file:
         file.write(save(tensors))
 
@@ -29,7 +33,8 @@ def write_model(model: Models, layout: Layout, path: Path) -> None:
 def read_model(path: Path, layout: Layout) -> Models:
     """Return the model to start from in a checkpoint, a run's folder or a safetensors file.
 
-    Of a run with several clusters it is the mean of their models, by the number of their clients.
+    Of a run with several clusters it is the mean of their models, by the number of their clients. If the layout has a
+    label mix and the model there has none, it is even; if it is the other way round, it is left out.
 
     Raises
     ------
@@ -39,12 +44,26 @@ def read_model(path: Path, layout: Layout) -> Models:
     if path.suffix == SUFFIX:
         return _read_tensors(path, layout)
     checkpoint = load_run(newest_checkpoint(path) if path.is_dir() else path)
-    if checkpoint.layout != layout:
+    if _without_mix(checkpoint.layout) != _without_mix(layout):
         raise InputError(
             f"{path} holds a model of {checkpoint.layout.size} numbers in {len(checkpoint.layout.names)} tensors, but "
             f"this config makes one of {layout.size} in {len(layout.names)}; use the same model and classes"
         )
-    return checkpoint.mean_model()
+    return layout.flat(_with_mix_of(layout, checkpoint.layout.tensors(checkpoint.mean_model())))
+
+
+def _without_mix(layout: Layout) -> Layout:
+    """Return what the numbers of a model mean without the label mix, which is a buffer."""
+    kept = [pair for pair in zip(layout.names, layout.shapes, strict=True) if pair[0] != LABEL_MIX]
+    return replace(layout, names=tuple(name for name, _ in kept), shapes=tuple(shape for _, shape in kept))
+
+
+def _with_mix_of(layout: Layout, tensors: dict[str, npt.NDArray[np.float32]]) -> dict[str, npt.NDArray[np.float32]]:
+    """Return tensors with a label mix if a layout has one, an even one if need be, and without if it has none."""
+    if LABEL_MIX not in layout.names:
+        return {name: tensor for name, tensor in tensors.items() if name != LABEL_MIX}
+    shape = layout.shapes[layout.names.index(LABEL_MIX)]
+    return {LABEL_MIX: np.full(shape, 1.0 / shape[0], dtype=np.float32), **tensors}
 
 
 def _read_tensors(path: Path, layout: Layout) -> Models:
@@ -58,7 +77,8 @@ def _read_tensors(path: Path, layout: Layout) -> Models:
     except (SafetensorError, KeyError, ValueError, TypeError) as error:
         raise FileFormatError(f"{path} is no safetensors file: {error}") from error
     try:
-        model = layout.flat({name: tensor.astype(np.float32) for name, tensor in tensors.items()})
+        exact = {name: tensor.astype(np.float32) for name, tensor in tensors.items()}
+        model = layout.flat(_with_mix_of(layout, exact))
     except InputError as error:
         raise InputError(f"{path}: {error}") from None
     if not np.isfinite(model).all():

@@ -21,6 +21,13 @@ MEANS = (
 """Figures of a run that are averaged over seeds."""
 PAIRED = ("final_accuracy", "worst_decile")
 """Figures whose differences to the baseline are told."""
+OTHERWISE = {
+    "final_accuracy_corrected": "corrected to clients' label mixes",
+    "worst_decile_corrected": "corrected, of the worst tenth",
+    "final_accuracy_tuned": "tuned on clients' own samples",
+    "worst_decile_tuned": "tuned, of the worst tenth",
+}
+"""Figures that runs have only if clients correct or tune their models, and what they are called."""
 
 
 def comparison(runs: Mapping[str, Sequence[Rounds]], seeds: Sequence[int]) -> dict[str, Json]:
@@ -37,8 +44,9 @@ def comparison(runs: Mapping[str, Sequence[Rounds]], seeds: Sequence[int]) -> di
     -------
     ``seeds``; ``final_from_round`` and ``n_final_evaluations``, what final figures are means over; ``target_accuracy``,
     the final accuracy of the global model on each seed; ``methods``, by name, each figure with ``mean``, ``ci95`` and
-    ``per_seed``; and ``paired``, by name, differences to the global model seed by seed. A target that a seed never
-    reaches is None in ``per_seed``, and the mean is over the ``n_reached`` others.
+    ``per_seed``, also those of ``OTHERWISE`` that all of its runs have; and ``paired``, by name, differences to the
+    global model seed by seed. A target that a seed never reaches is None in ``per_seed``, and the mean is over the
+    ``n_reached`` others.
 
     Raises
     ------
@@ -54,7 +62,8 @@ def comparison(runs: Mapping[str, Sequence[Rounds]], seeds: Sequence[int]) -> di
     paired: dict[str, Json] = {
         name: {
             figure: paired_difference(_values(mine, figure), _values(totals[BASELINE], figure)).record()
-            for figure in PAIRED
+            for figure in (*PAIRED, *OTHERWISE)
+            if figure in PAIRED or _have([*mine, *totals[BASELINE]], figure)
         }
         for name, mine in totals.items()
         if name != BASELINE
@@ -87,6 +96,11 @@ def comparison_table(summary: Row) -> list[list[str]]:
     rows: list[tuple[str, Callable[[Row], str]]] = [
         ("final accuracy", lambda one: estimate_of(one["final_accuracy"]).words()),
         ("of the worst tenth of clients", lambda one: estimate_of(one["worst_decile"]).words()),
+        *[
+            (label, lambda one, name=name: estimate_of(one[name]).words() if name in one else "-")
+            for name, label in OTHERWISE.items()
+            if any(name in one for one in methods.values())
+        ],
         (
             "rounds until it stays above the global model's final accuracy",
             lambda one: _target_words(one["rounds_to_target"], 1.0, 0),
@@ -145,11 +159,11 @@ def _target_words(record: Json, unit: float, places: int) -> str:
 
 
 def _means(totals: Sequence[Row]) -> dict[str, Json]:
-    return {
-        name: estimate(_values(totals, name)).record()
-        for name in MEANS
-        if all(isinstance(one[name], (int, float)) for one in totals)
-    }
+    return {name: estimate(_values(totals, name)).record() for name in (*MEANS, *OTHERWISE) if _have(totals, name)}
+
+
+def _have(totals: Sequence[Row], name: str) -> bool:
+    return all(isinstance(one.get(name), (int, float)) for one in totals)
 
 
 def _to_target(runs: Sequence[Rounds], targets: Sequence[float]) -> dict[str, Json]:

@@ -20,6 +20,8 @@ _CURVES = (
     ("mean over clients", "accuracy", 0),
     ("worst tenth of the clients", "worst_decile", 1),
     ("on the interval to come", "prequential_accuracy", 2),
+    ("mean, corrected", "corrected_accuracy", 3),
+    ("mean, tuned", "tuned_accuracy", 4),
 )
 
 

@@ -24,6 +24,9 @@ from fielding.reporting.run_summary import evaluations, final_words, run_summary
 from fielding.reporting.run_table import n_drift_reports
 from fielding.reporting.words import as_time, digits, megabytes, plain
 
+_OTHERWISE = tuple((how, f"final_accuracy_{how}", f"worst_decile_{how}") for how in ("corrected", "tuned"))
+"""What clients may do to the models that serve them, and the final figures that tell how they fare then."""
+
 
 def run_page(folder: Path) -> str:
     """Return the HTML page of a run: self-contained, whatever the run was like.
@@ -96,6 +99,11 @@ def _accuracy_cards(summary: Row) -> list[Card]:
         return [Card(name="final accuracy", value="none", note="no client had test samples")]
     return [
         Card(name="final accuracy", value=digits(summary["final_accuracy"]), note="mean over clients"),
+        *[
+            Card(name=f"{how} accuracy", value=digits(summary[name]), note=f"worst tenth: {digits(summary[worst])}")
+            for how, name, worst in _OTHERWISE
+            if summary.get(name) is not None
+        ],
         Card(name="worst decile", value=digits(summary["worst_decile"]), note="the worst tenth of the clients"),
     ]
 

@@ -128,7 +128,8 @@ def run_summary(rounds: Sequence[Row], events: Iterable[Row], *, gap: int) -> di
     Returns
     -------
     Among others ``final_from_round`` and ``n_final_evaluations``, what the final figures are means over (None and 0 if
-    nobody was tested); ``n_trained``, trainings that came back in time, and ``n_failed``, those of them that gave no
+    nobody was tested); final figures that end in ``_corrected`` and ``_tuned`` if clients correct or tune their models;
+    ``n_trained``, trainings that came back in time, and ``n_failed``, those of them that gave no
     finite model; ``n_reports``, and ``n_first_reports``, those of them by which a client joined
     (None where there is no coordinator that knows).
     """
@@ -146,6 +147,7 @@ def run_summary(rounds: Sequence[Row], events: Iterable[Row], *, gap: int) -> di
         "worst_decile": final_mean(rounds, "worst_decile"),
         "final_newest_accuracy": final_mean(rounds, "newest_accuracy"),
         "final_prequential_accuracy": final_mean(rounds, "prequential_accuracy"),
+        **_served_otherwise(rounds),
         "final_ari": final_mean(rounds, "ari"),
         "dip": largest_dip(rounds, gap),
         "n_trained": _total(rounds, "n_participants") + n_failed,
@@ -161,6 +163,17 @@ def run_summary(rounds: Sequence[Row], events: Iterable[Row], *, gap: int) -> di
         "bytes_up": _total(rounds, "bytes_up"),
         "client_seconds": _total(rounds, "client_seconds"),
     }
+
+
+def _served_otherwise(rounds: Sequence[Row]) -> dict[str, Json]:
+    """Return the final figures of models that clients corrected or tuned; nothing if they did not."""
+    names = ("final_accuracy", "worst_decile", "final_newest_accuracy", "final_prequential_accuracy")
+    found = {
+        f"{name}_{how}": final_mean(rounds, f"{how}_{name.removeprefix('final_')}")
+        for how in ("corrected", "tuned")
+        for name in names
+    }
+    return {name: value for name, value in found.items() if value is not None}
 
 
 def n_joined(event: Row) -> int:

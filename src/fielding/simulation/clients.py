@@ -14,20 +14,25 @@ from fielding.federation.evaluation import ClientScores
 from fielding.federation.ledger import Costs, Ledger
 from fielding.methods.kinds import Hears
 from fielding.rng import Hashes, client_key, hashed
-from fielding.simulation.answers import Circumstances, updates_of
+from fielding.simulation.answers import updates_of
 from fielding.simulation.clock import Clock, invited_count, seconds_of
+from fielding.simulation.fine_tuning import FineTuning
 from fielding.simulation.local_training import LocalTraining, Moment
 from fielding.simulation.mailbox import Letters, Mailbox
 from fielding.simulation.measuring import Measuring
 from fielding.simulation.observers import Observer
+from fielding.simulation.prequential import ServedModels
 from fielding.simulation.questions import Question
 from fielding.simulation.sending import sent
+from fielding.simulation.serving import Correcting, Serving
 from fielding.simulation.settings import Hardware, LocalRule
 from fielding.simulation.settling import Tasks, settled_plan
+from fielding.simulation.sharing import Sharing
 from fielding.simulation.spoiling import Spoiling
-from fielding.simulation.task_costs import BYTES_PER_NUMBER, finish_times, without
+from fielding.simulation.task_costs import finish_times, without
 from fielding.simulation.workers import Workers
 from fielding.traces.sliding import Ranges, SlidingWindows
+from fielding.training.label_mix import plain_model
 from fielding.training.trainer import Trainer
 
 IDLE_S = 60.0
@@ -51,6 +56,10 @@ class SimulatedClients:
         What they run on.
     hears, spoiling
         Whose reports the method hears, and who spoils the models that it sends.
+    sharing
+        How a shared model reaches the observer; None: it needs none.
+    serving
+        What clients do to the model that serves them; None: nothing.
     seed, n_workers
         Seed of all draws, and how many threads may train; the latter changes nothing but the time it takes.
     """
@@ -64,7 +73,9 @@ class SimulatedClients:
         rule: LocalRule,
         hardware: Hardware,
         hears: Hears = "drifted",
+        sharing: Sharing | None = None,
         spoiling: Spoiling | None = None,
+        serving: Serving | None = None,
         seed: int,
         n_workers: int = 1,
     ) -> None:
@@ -74,13 +85,19 @@ class SimulatedClients:
         self._clock = Clock()
         self._mailbox, self.hears = Mailbox(observer, hears), hears
         self._letters: Letters | None = None
-        self._spoiling = spoiling
+        self._spoiling, self._serving = spoiling, serving or Serving()
         self._rule, self._hardware, self._seed = rule, hardware, seed
         self._workers = Workers(trainer, n_workers)
         self._keys = np.array([client_key(one) for one in windows.schedule.client_ids], dtype=np.uint64)
         self._local = LocalTraining(windows, self._workers, rule, seed=seed, keys=self._keys)
-        self._measuring = Measuring(windows, self._local.score, seed=seed)
+        self._correcting = Correcting(windows, self._workers, self._serving) if self._serving.is_corrected else None
+        own_rule = replace(rule, n_steps=self._serving.fine_tune)
+        tuning = FineTuning(windows, self._workers, own_rule, seed=seed, keys=self._keys) if own_rule.n_steps else None
+        self._measuring = Measuring(windows, self._local.score, seed=seed, correcting=self._correcting, tuning=tuning)
         self._moment = Moment(round_index=-1, training=windows.training(0))
+        self._served = ServedModels(windows, self._local.score, self._correcting)
+        self._sharing = sharing or Sharing(None, rounds=0)
+        self._sharing.listen(lambda rows: self._served.errors(rows, self._moment.training))
 
     @property
     def client_ids(self) -> tuple[ClientId, ...]:
@@ -134,18 +151,30 @@ class SimulatedClients:
         return self._batch(self._mailbox.collected(clients, self.round_index))
 
     def charge_reports(self) -> None:
-        """Charge the reports that came last to whoever sent them; the round waits for the slowest."""
+        """Charge the reports that came last, and looking at samples for them; the round waits for the slowest."""
         letters, self._letters = self._letters, None
-        if letters is not None and letters.clients.size:
-            n_bytes = BYTES_PER_NUMBER * letters.representations.shape[1]
-            costs = Costs(up_bytes=n_bytes, forward_samples=letters.n_passes)
-            seconds = seconds_of(self._hardware.devices, letters.clients, costs)
-            self._charge("report", letters.clients, costs, seconds)
+        if letters is not None and (letters.clients.size or letters.looked.clients.size):
+            clients, costs = letters.costs()
+            seconds = seconds_of(self._hardware.devices, clients, costs)
+            self._charge("report", clients, costs, seconds)
             self._clock.advance(float(seconds.max()))
+
+    @property
+    def awaits_model(self) -> bool:
+        """Whether clients wait for a shared model that is due."""
+        return self._sharing.is_time(self.round_index + 1)
+
+    def share(self, model: Models) -> None:
+        """Send a model to everybody; they are charged for it when they look at samples with it."""
+        self._sharing.share(plain_model(model, self.trainer.layout, len(self.windows.pool.classes)))
+
+    def serve(self, models: Models, row: Counts) -> None:
+        """Let clients know the models that serve them."""
+        self._served.serve(models, row)
 
     def snapshot(self) -> dict[str, npt.NDArray[np.generic]]:
         """Return what cannot be found out by going through the data again."""
-        return {**self._mailbox.arrays(), **self._local.arrays()}
+        return {**self._mailbox.arrays(), **self._local.arrays(), **self._sharing.arrays()}
 
     def return_to(
         self,
@@ -155,29 +184,16 @@ class SimulatedClients:
         ledger: Ledger,
         arrays: Mapping[str, npt.NDArray[np.generic]],
     ) -> ReportBatch:
-        """Come back to the end of a round that was done before, without training again.
-
-        Parameters
-        ----------
-        round_index
-            The last round that is done.
-        times
-            Simulated time at the start of each round up to it, and at its end.
-        ledger
-            What was charged by then.
-        arrays
-            What :meth:`snapshot` gave.
-
-        Returns
-        -------
-        The reports that were sent in that round before training.
-        """
+        """Come back to the end of a round without training again; see :class:`~fielding.engine.round.Driver`."""
+        self._sharing.restore(arrays)
         for done in range(round_index + 1):
             self._clock = Clock(times[done])
+            self._sharing.share_again(done)
             told = self.begin(done)
             self.collect(self._mailbox.sent_in(done, dict(arrays)))
         self._clock, self.ledger, self._letters = Clock(times[round_index + 1]), ledger, None
         self._local.restore(arrays)
+        self._sharing.share_again(round_index + 1)
         return told
 
     # ---- what the door offers ----------------------------------------------------------------------------------
@@ -192,11 +208,7 @@ class SimulatedClients:
 
     def fresh(self) -> Mask:
         """Return who can be reached and received training samples in this round, shape ``(n_clients,)``."""
-        stop = self.interval + 1
-        first = self.windows.n_complete(self.round_index - 1) if self.round_index else stop - 1
-        everyone = np.arange(self.windows.n_clients)
-        blocks = [np.arange(first, stop)] * everyone.size
-        return (self.windows.training_blocks(everyone, blocks).sizes > 0) & self._is_online(everyone)
+        return self._local.has_new(self._moment) & self._is_online(np.arange(self.windows.n_clients))
 
     def askable(self) -> Mask:
         """Return who has data and can be reached now, shape ``(n_clients,)``."""
@@ -221,36 +233,51 @@ class SimulatedClients:
         at_hand = self._local.at_hand(settled, samples, self.round_index)
         trained = self._local.train(settled, at_hand, self.round_index)
         trained = sent(trained, settled, self.draws("send", plan.clients[settled.kept]), self._spoiling)
-        circumstances = Circumstances(
-            n_parameters=self.trainer.layout.parameter_size,
-            learning_rate=self._rule.rate.at(self.round_index),
-            round_index=self.round_index,
-            interval=self.interval,
-        )
+        circumstances = self._local.circumstances(self.round_index, self.interval)
         updates = updates_of(settled, trained, at_hand.sizes, circumstances)
         return self._local.with_start_loss(updates, plan, samples)
 
     def losses(
-        self, clients: Counts, models: Models, *, blocks: Sequence[Counts] | None = None, held: Mask | None = None
+        self,
+        clients: Counts,
+        models: Models,
+        *,
+        blocks: Sequence[Counts] | None = None,
+        held: Mask | None = None,
+        corrected: bool = False,
     ) -> Matrix:
         """Return the mean loss of models on clients' training samples; NaN for who has none or cannot be reached."""
-        return self._probed(Question(clients=clients, blocks=blocks, models=models, held=held), self._local.losses)
+        question = Question(clients=clients, blocks=blocks, models=models, held=held)
+        correcting, training = self._correcting if corrected else None, self._moment.training
+        if correcting is None:
+            return self._probed(question, lambda samples, _asked: self._local.losses(samples, models))
+        if blocks is not None:  # the mix is that of the window, which is not what they are asked about
+            question = replace(question, more_passes=self._serving.looked_at(training.sizes[clients]))
+        return self._probed(
+            question, lambda samples, asked: correcting.losses(samples, models, clients=asked, training=training)
+        )
 
     def accuracies(
         self, clients: Counts, models: Models, *, blocks: Sequence[Counts] | None = None, held: Mask | None = None
     ) -> Matrix:
         """Return the share of clients' training samples that models get right; otherwise as :meth:`losses`."""
-        return self._probed(Question(clients=clients, blocks=blocks, models=models, held=held), self._local.accuracies)
+        question = Question(clients=clients, blocks=blocks, models=models, held=held)
+        return self._probed(question, lambda samples, _asked: self._local.accuracies(samples, models))
 
     def block_sizes(self, clients: Counts, blocks: Sequence[Counts]) -> Counts:
         """Return how many training samples clients have of some intervals; 0 for whoever cannot be reached."""
         question = Question(clients=clients, blocks=blocks)
-        sizes = self._probed(question, lambda samples, _models: samples.sizes[:, np.newaxis].astype(np.float64))
+        sizes = self._probed(question, lambda samples, _asked: samples.sizes[:, np.newaxis].astype(np.float64))
         return np.nan_to_num(sizes[:, 0]).astype(np.int64)
 
     def scores(self, models: Models, row: Counts) -> ClientScores:
-        """Measure each client's model on the test samples of its window."""
-        return self._measuring.served(models, row, self._moment)
+        """Measure each client's model on the test samples of its window; what clients do to serve it is charged."""
+        found = self._measuring.served(models, row, self._moment)
+        if self._serving.has_own_work:  # nobody waits for it
+            everyone, sizes = np.arange(self.windows.n_clients), self._moment.training.sizes
+            costs = self._serving.own_costs(sizes, found.clients, batch_size=self._rule.batch_size)
+            self._charge("probe", everyone, costs, seconds_of(self._hardware.devices, everyone, costs))
+        return found
 
     def other_scores(self, models: Models, row: Counts) -> dict[str, ClientScores]:
         """Measure each client's model on the newest samples, and on those that come next if they are new."""
@@ -272,13 +299,9 @@ class SimulatedClients:
     def _batch(self, letters: Letters) -> ReportBatch:
         """Return reports as the method gets them, and remember who is to be charged for them."""
         self._letters = letters
-        return ReportBatch(
-            client_ids=[self.client_ids[client] for client in letters.clients.tolist()],
-            representations=letters.representations,
-            n_samples=letters.n_samples,
-        )
+        return letters.batch(self.client_ids)
 
-    def _probed(self, question: Question, measure: Callable[[Ranges, Models], Matrix]) -> Matrix:
+    def _probed(self, question: Question, measure: Callable[[Ranges, Counts], Matrix]) -> Matrix:
         """Let clients measure something on their samples, and charge them for it."""
         samples = self._local.samples(self._moment, question.clients, question.blocks)
         reached = np.flatnonzero(self._is_online(question.clients) & (samples.sizes > 0))
@@ -287,7 +310,7 @@ class SimulatedClients:
         self._charge("probe", asked, costs, seconds)
         self._clock.advance(float(finish_times(asked, seconds).max(initial=0.0)))
         found = np.full((question.clients.size, question.n_answers), np.nan)
-        found[reached] = measure(samples.some(reached), question.models)
+        found[reached] = measure(samples.some(reached), asked)
         return found
 
     def _charge(self, category: str, clients: Counts, costs: Costs, seconds: Vector) -> None:

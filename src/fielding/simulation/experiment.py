@@ -31,6 +31,7 @@ from fielding.simulation.assembly import Own, Simulation, assembled, initial_mod
 from fielding.simulation.provenance import FREE, run_manifest, version_notes
 from fielding.simulation.unused_keys import check_effects, check_partners
 from fielding.simulation.watching import TRAINING, Watching
+from fielding.training.label_mix import LABEL_MIX
 from fielding.training.layout import Layout
 from fielding.training.trainer import TrainingPath, path_from
 
@@ -72,10 +73,14 @@ class Result:
         return self.checkpoint.cluster_of(client_id)
 
     def model_of(self, client_id: ClientId) -> dict[str, npt.NDArray[np.float32]]:
-        """Return the model that serves a client, as named tensors; those of torch models fit its state dict."""
+        """Return the model that serves a client, as named tensors; those of torch models fit its state dict.
+
+        The label mix that a model carries for a serving correction is left out.
+        """
         cluster = self.cluster_of(client_id)
         flat: Models = self.checkpoint.mean_model() if cluster is None else self.checkpoint.model_of_cluster(cluster)
-        return {name: tensor.copy() for name, tensor in self.layout.tensors(flat).items()}
+        tensors = self.layout.tensors(flat).items()
+        return {name: tensor.copy() for name, tensor in tensors if name != LABEL_MIX}
 
     def column(self, name: str) -> tuple[list[int], list[float]]:
         """Return a figure over the rounds that have it: the rounds, and its values.

@@ -10,9 +10,10 @@ import numpy.typing as npt
 from fielding._typing import Counts, Mask, Matrix, Models
 from fielding.errors import InputError
 from fielding.federation.clients import TrainingPlan, Updates
+from fielding.federation.correction import balancing_offsets
 from fielding.federation.ledger import Costs
 from fielding.rng import Hashes
-from fielding.simulation.answers import Settled
+from fielding.simulation.answers import Circumstances, Settled
 from fielding.simulation.batches import drawn_batches
 from fielding.simulation.keepsakes import Keepsakes
 from fielding.simulation.rehearsal import Rehearsal
@@ -21,7 +22,8 @@ from fielding.simulation.settings import LocalRule
 from fielding.simulation.task_costs import job_costs, window_passes
 from fielding.simulation.workers import Workers
 from fielding.traces.sliding import Ranges, SlidingWindows
-from fielding.training.trainer import Contrast, LocalWork, Trained
+from fielding.training.label_mix import LABEL_MIX
+from fielding.training.trainer import Contrast, LocalWork, Scores, Trained
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -69,6 +71,7 @@ class LocalTraining:
         self._seed, self._keys = seed, keys
         self.keepsakes = Keepsakes() if rule.moon > 0.0 else None
         self.rehearsal = Rehearsal(windows, seed=seed, keys=keys) if rule.rehearsal else None
+        self._keeps_mixes = LABEL_MIX in workers.layout.names
         self.worked_s = 0.0
 
     def arrays(self) -> dict[str, npt.NDArray[np.generic]]:
@@ -90,6 +93,13 @@ class LocalTraining:
         if any(block.size and not 0 <= block.min() <= block.max() <= newest for block in blocks):
             raise InputError(f"a job names an interval that has not come; the newest is {newest}")
         return self._windows.training_blocks(clients, blocks)
+
+    def has_new(self, moment: Moment) -> Mask:
+        """Return who received training samples in a round, shape ``(n_clients,)``; at first in the newest interval."""
+        windows, stop = self._windows, self._windows.n_complete(moment.round_index)
+        first = windows.n_complete(moment.round_index - 1) if moment.round_index else stop - 1
+        blocks = [np.arange(first, stop)] * windows.n_clients
+        return windows.training_blocks(np.arange(windows.n_clients), blocks).sizes > 0
 
     def steps(self, plan: TrainingPlan) -> Counts:
         """Return the local steps of each job of a plan."""
@@ -194,6 +204,7 @@ class LocalTraining:
             moment=(self._seed, round_index),
             shape=(n_steps, self._rule.batch_size),
         )
+        offsets, mixes = self._label_terms(samples, done)
         return LocalWork(
             models=plan.models,
             start=settled.start[done],
@@ -203,7 +214,17 @@ class LocalTraining:
             rate_factors=rates,
             pull=None if plan.pull is None else plan.pull.of(done),
             contrast=None if plan.is_probe else self._contrast(plan, plan.clients[done]),
+            offsets=offsets,
+            mixes=mixes,
         )
+
+    def _label_terms(self, samples: Ranges, jobs: Counts) -> tuple[Scores | None, Scores | None]:
+        """Return what the labels of jobs' samples change: scores inside the loss, and the mix that a model carries."""
+        if not (self._rule.balanced or self._keeps_mixes):
+            return None, None
+        mixes = self._windows.histograms(samples, jobs)
+        offsets = balancing_offsets(mixes, samples.sizes[jobs]) if self._rule.balanced else None
+        return offsets, mixes.astype(np.float32) if self._keeps_mixes else None
 
     def _contrast(self, plan: TrainingPlan, clients: Counts) -> Contrast | None:
         """Return the contrast with what clients trained last."""
@@ -224,6 +245,15 @@ class LocalTraining:
     def accuracies(self, samples: Ranges, models: Models) -> Matrix:
         """Return the share of each job's samples that each model gets right; otherwise as :meth:`losses`."""
         return self._measured(samples, models, column=1)
+
+    def circumstances(self, round_index: int, interval: int) -> Circumstances:
+        """Return what all answers of a round share; ``interval``: the newest of data."""
+        return Circumstances(
+            n_parameters=self._workers.layout.parameter_size,
+            learning_rate=self._rule.rate.at(round_index),
+            round_index=round_index,
+            interval=interval,
+        )
 
     def with_start_loss(self, updates: Updates, plan: TrainingPlan, samples: Ranges) -> Updates:
         """Return answers to a plan with how well the models they started from served each job's samples, if it asks."""

@@ -10,7 +10,7 @@ from fielding._typing import ClientId, Counts, Mask
 from fielding.client.fleet import FleetReports
 from fielding.errors import OptionError, echo, unknown_name
 from fielding.rng import Hashes, client_key, hashed
-from fielding.simulation.observers import Observer
+from fielding.simulation.observers import Looked, Observer
 from fielding.traces.sliding import SlidingWindows
 
 LIES = {
@@ -115,9 +115,9 @@ class LyingObserver:
         self._posed_as = np.full(windows.n_clients, -1, dtype=np.int64)
 
     @property
-    def passes(self) -> int:
-        """Forward passes that a report costs its client per sample of the window; a lie costs as much as the truth."""
-        return self._inner.passes
+    def looked(self) -> Looked:
+        """What it took clients to look at what arrived; a lie costs as much as the truth."""
+        return self._inner.looked
 
     @property
     def liars(self) -> Mask:

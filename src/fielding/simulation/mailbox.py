@@ -1,16 +1,19 @@
 """What clients have to tell, until it is sent: whose reports travel when, and what they weigh."""
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 from typing import TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
-from fielding._typing import Counts, Mask
+from fielding._typing import ClientId, Counts, Mask
 from fielding.client.fleet import FleetReports
+from fielding.client.report import ReportBatch
+from fielding.federation.ledger import Costs
 from fielding.methods.kinds import Hears
-from fielding.simulation.observers import NOTHING, Observer
+from fielding.simulation.observers import NOTHING, Looked, Observer
+from fielding.simulation.task_costs import BYTES_PER_NUMBER
 
 IsOnline: TypeAlias = Callable[[Counts], Mask]
 """Says who of some clients can be reached now."""
@@ -30,14 +33,36 @@ class Letters:
         What they say, shape ``(n_reports, n_features)``; of flags 1 for a client with data and 0 for one without.
     n_samples
         How many samples each sums up.
-    n_passes
-        Forward passes that each report cost its client.
+    looked
+        What it took clients to look at what arrived, whether or not they report.
+    kinds
+        The kind of drift that each saw, where clients look for it.
     """
 
     clients: Counts
     representations: npt.NDArray[np.float32]
     n_samples: Counts
-    n_passes: Counts
+    looked: Looked = field(default_factory=Looked)
+    kinds: npt.NDArray[np.int8] | None = None
+
+    def batch(self, client_ids: Sequence[ClientId]) -> ReportBatch:
+        """Return the reports as the method gets them, by the ids of all clients."""
+        return ReportBatch(
+            client_ids=[client_ids[client] for client in self.clients.tolist()],
+            representations=self.representations,
+            n_samples=self.n_samples,
+            kinds=self.kinds,
+        )
+
+    def costs(self) -> tuple[Counts, Costs]:
+        """Return who has to be charged, rising, and for what: sending reports, and looking at samples for them."""
+        clients = np.union1d(self.clients, self.looked.clients)
+        down, up, forward, backward = np.zeros((4, clients.size), dtype=np.int64)
+        up[np.isin(clients, self.clients)] = BYTES_PER_NUMBER * self.representations.shape[1]
+        looked = np.isin(clients, self.looked.clients)
+        down[looked] = BYTES_PER_NUMBER * self.looked.received
+        forward[looked], backward[looked] = self.looked.forward, self.looked.backward
+        return clients, Costs(down_bytes=down, up_bytes=up, forward_samples=forward, train_samples=backward)
 
 
 class Mailbox:
@@ -57,6 +82,7 @@ class Mailbox:
         self._pending = NOTHING
         self._sent: list[Counts] = []
         self._heard: Counts = NOTHING.clients
+        self._has_started = False
 
     def opened(self, round_index: int, is_online: IsOnline) -> Letters:
         """Let clients look at what arrived, and return what is sent before the round."""
@@ -70,11 +96,12 @@ class Mailbox:
         if self._hears == "first":  # clients know that nobody listens any more
             is_new = ~np.isin(reports.clients, self._heard)
             self._heard = np.union1d(self._heard, reports.clients)
-            return self._letters(_some(reports, is_new))
-        if self._hears != "participants" or round_index == 0:
-            return self._letters(reports)
+            return self._letters(_some(reports, is_new), self._observer.looked if is_new.any() else None)
+        is_start, self._has_started = not self._has_started and len(reports) > 0, self._has_started or len(reports) > 0
+        if self._hears != "participants" or is_start:
+            return self._letters(reports, self._observer.looked)
         self._pending, self._unsent = reports, np.sort(np.concatenate([self._unsent, reports.clients]))
-        return self._letters(NOTHING)
+        return self._letters(NOTHING, self._observer.looked)
 
     def collected(self, clients: Counts, round_index: int) -> Letters:
         """Return what participants send with their models; the others keep theirs until they take part."""
@@ -98,8 +125,7 @@ class Mailbox:
         rounds, clients = (arrays.get(name, np.empty(0, dtype=np.int64)) for name in _SENT)
         return np.asarray(clients[rounds == round_index], dtype=np.int64)
 
-    def _letters(self, reports: FleetReports) -> Letters:
-        passes = 0 if self._observer is None else self._observer.passes
+    def _letters(self, reports: FleetReports, looked: Looked | None = None) -> Letters:
         representations = reports.representations
         if self._hears == "flags":
             representations = (reports.n_samples > 0).astype(np.float32)[:, np.newaxis]
@@ -107,7 +133,8 @@ class Mailbox:
             clients=reports.clients,
             representations=representations,
             n_samples=reports.n_samples,
-            n_passes=passes * reports.n_samples,
+            looked=looked or Looked(),
+            kinds=reports.kinds,
         )
 
 
@@ -119,4 +146,5 @@ def _some(reports: FleetReports, kept: Mask) -> FleetReports:
         clients=reports.clients[kept],
         representations=reports.representations[kept],
         n_samples=reports.n_samples[kept],
+        kinds=None if reports.kinds is None else reports.kinds[kept],
     )

@@ -1,13 +1,10 @@
 """The plug-ins that a config names, made with their options; a mistake is told with its section."""
 
-from inspect import signature
-
 from fielding._typing import Json
-from fielding.client.drift import DRIFT_TESTS, DriftTest, drift_test_named
 from fielding.coordinator.clustering import Clusterer
 from fielding.coordinator.policy import Policy, trigger_named
-from fielding.engine.config import Config, CoordinatorSection
-from fielding.engine.config_reader import config_keys, unknown_key
+from fielding.distance import Kind
+from fielding.engine.config import Config
 from fielding.engine.factors import parse_factor
 from fielding.errors import OptionError
 from fielding.federation.aggregation import Aggregator, aggregator_named
@@ -19,6 +16,8 @@ from fielding.simulation.lying import Lie, drawn_liars
 from fielding.simulation.spoiling import Spoiling
 from fielding.traces.schedule import Schedule
 
+LEARNED = "learned"
+"""In place of a number for tau: it is found out."""
 PARTICIPANTS_PER_CLUSTER = 4
 """Fewer would make a cluster's model the work of one or two clients (METHODS.md A7)."""
 
@@ -94,32 +93,21 @@ def aggregator_of(config: Config) -> Aggregator:
         raise OptionError(f"aggregation: {error}") from None
 
 
-def detector_of(section: CoordinatorSection) -> DriftTest:
-    """Return the drift test of a section; an option that it does not have is named with the nearest key."""
-    known = {name for family in DRIFT_TESTS.values() for name in signature(family).parameters}
-    for option in section.options:
-        if option not in known:
-            keys = [path for path, _, _ in config_keys() if path.startswith("coordinator.")]
-            raise unknown_key(f"coordinator.{option}", [*keys, *(f"coordinator.{name}" for name in known)])
-    try:
-        return drift_test_named(section.detector, section.options)  # type: ignore[arg-type]
-    except OptionError as error:
-        raise OptionError(f"coordinator: {error}") from None
-
-
-def policy_of(config: Config, *, is_histogram: bool) -> Policy:
-    """Return the rules of the coordinator; reports are histograms or other vectors."""
+def policy_of(config: Config, *, kind: Kind, metric: str) -> Policy:
+    """Return the rules of the coordinator, for reports of a kind."""
     section = config.coordinator
+    is_learned = section.tau == LEARNED and section.trigger == "center-shift"
+    shift: dict[str, Json] = {"reference": section.reference, "noise_floor": section.noise_floor}
     options: dict[str, dict[str, Json]] = {
-        "center-shift": {"tau": _tau(section.tau), "reference": section.reference},
+        "center-shift": shift if is_learned else {**shift, "tau": _tau(section.tau)},
         "pairwise": {"step": section.delta_step},
     }
     k_max = max(1, min(section.k_max, config.training.participants // PARTICIPANTS_PER_CLUSTER))
     try:
         return Policy(
-            kind="histogram" if is_histogram else "vector",
-            metric=section.metric,
-            trigger=trigger_named(section.trigger, options.get(section.trigger)),
+            kind=kind,
+            metric=metric,
+            trigger=trigger_named("learned-tau" if is_learned else section.trigger, options.get(section.trigger)),
             clusterer=Clusterer(
                 partitioner=section.partitioner,
                 k_max=k_max,

@@ -28,12 +28,16 @@ class Question:
         What it is about, float32, shape ``(n_models, n_numbers)``.
     held
         Who has these models already, same shape as ``clients``; None for nobody.
+    more_passes
+        Samples that each client puts through a model beside those it is asked about, for each model, same shape; None
+        for none.
     """
 
     clients: Counts
     blocks: Sequence[Counts] | None
     models: Models = field(default_factory=_no_models)
     held: Mask | None = None
+    more_passes: Counts | None = None
 
     @property
     def n_answers(self) -> int:
@@ -61,8 +65,9 @@ class Question:
         is_sent = is_first(self.clients[reached])
         if self.held is not None:
             is_sent = is_sent * ~self.held[reached]
+        seen = sizes if self.more_passes is None else sizes + self.more_passes
         return Costs(
             down_bytes=BYTES_PER_NUMBER * self.models.size * is_sent,
             up_bytes=BYTES_PER_NUMBER * self.n_answers,
-            forward_samples=sizes[reached] * self.models.shape[0],
+            forward_samples=seen[reached] * self.models.shape[0],
         )

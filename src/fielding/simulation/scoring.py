@@ -1,19 +1,27 @@
 """Stage 12 in the simulator: the test samples of one cluster run through its model together, not client by client."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from itertools import pairwise
 from typing import TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
-from fielding._typing import Counts, Mask, Models
+from fielding._typing import Codes, Counts, Mask, Models
 from fielding.federation.evaluation import ClientScores
 from fielding.simulation.segments import segment_means, segment_sums
 from fielding.traces.sliding import Ranges
+from fielding.training.trainer import Scores
 
-Score: TypeAlias = Callable[[Models, Counts], tuple[npt.NDArray[np.float32], Mask]]
+Judged: TypeAlias = tuple[npt.NDArray[np.float32], Mask]
+"""Loss and correctness of some samples."""
+Score: TypeAlias = Callable[[Models, Counts], Judged]
 """Returns loss and correctness of schedule rows under a model."""
+Judge: TypeAlias = Callable[[Models, Counts], Sequence[Judged]]
+"""Returns loss and correctness of schedule rows under a model in each of several ways, always in the same order."""
+
+NO_SAMPLES: Judged = (np.empty(0, dtype=np.float32), np.empty(0, dtype=np.bool_))
+"""What is said of no samples."""
 
 
 def scored_clients(models: Models, row: Counts, *, ranges: Ranges, tested: Counts, score: Score) -> ClientScores:
@@ -32,19 +40,59 @@ def scored_clients(models: Models, row: Counts, *, ranges: Ranges, tested: Count
     score
         Scores the samples of one model.
     """
+    found = scored_ways(models, row, ranges=ranges, tested=tested, judge=lambda *asked: (score(*asked),))
+    return found[0]
+
+
+def scored_ways(
+    models: Models, row: Counts, *, ranges: Ranges, tested: Counts, judge: Judge
+) -> tuple[ClientScores, ...]:
+    """Score clients on the samples of their windows in several ways at once; otherwise as :func:`scored_clients`.
+
+    Parameters
+    ----------
+    models, row, ranges, tested
+        Whose samples are scored by what.
+    judge
+        Scores the samples of one model in each way.
+
+    Returns
+    -------
+    One per way.
+    """
     order = tested[np.argsort(row[tested], kind="stable")]
     entries, sizes = ranges.of(order)
     ends = np.cumsum(np.bincount(row[order], weights=sizes, minlength=models.shape[0])).astype(np.int64)
     pieces = [
-        score(model, entries[start:end])
+        judge(model, entries[start:end])
         for model, (start, end) in zip(models, pairwise([0, *ends.tolist()]), strict=True)
     ]
-    losses = np.concatenate([np.empty(0, dtype=np.float32), *(piece[0] for piece in pieces)])
-    right = np.concatenate([np.empty(0, dtype=np.bool_), *(piece[1] for piece in pieces)])
     back = np.argsort(order, kind="stable")
-    return ClientScores(
-        clients=order[back],
-        n_test=sizes[back],
-        correct=segment_sums(right, sizes)[back],
-        loss=segment_means(losses, sizes)[back],
-    )
+    found = []
+    for parts in zip(*pieces, strict=True):
+        losses, right = (np.concatenate([NO_SAMPLES[at], *(part[at] for part in parts)]) for at in (0, 1))
+        found.append(
+            ClientScores(
+                clients=order[back],
+                n_test=sizes[back],
+                correct=segment_sums(right, sizes)[back],
+                loss=segment_means(losses, sizes)[back],
+            )
+        )
+    return tuple(found)
+
+
+def judged(scores: Scores, labels: Codes) -> Judged:
+    """Return loss and correctness of samples by the scores of their classes; ties: the lowest class.
+
+    Examples
+    --------
+    >>> losses, right = judged(np.array([[0.0, 0.0], [0.0, 3.0]], dtype=np.float32), np.array([1, 1], dtype=np.int32))
+    >>> losses.round(3).tolist(), right.tolist()
+    ([0.6930000185966492, 0.04899999871850014], [False, True])
+    """
+    with np.errstate(invalid="ignore", over="ignore"):  # of a model that diverged
+        exact = scores.astype(np.float64)
+        exact -= exact.max(axis=1, keepdims=True, initial=-np.inf)
+        losses = np.log(np.exp(exact).sum(axis=1)) - exact[np.arange(labels.size), labels]
+    return losses.astype(np.float32), np.asarray(scores.argmax(axis=1) == labels)

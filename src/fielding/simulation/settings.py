@@ -26,6 +26,9 @@ class LocalRule:
     rehearsal
         CDA-FedAvg: whether clients watch for drift, and train on samples from before it, too; see
         :class:`~fielding.simulation.rehearsal.Rehearsal`.
+    balanced
+        Whether the logarithm of a participant's label mix is added to the scores inside its loss, so that the model
+        learns what does not depend on the mix (FedLC).
     """
 
     n_steps: int
@@ -37,6 +40,7 @@ class LocalRule:
     moon: float = 0.0
     moon_temperature: float = 0.5
     rehearsal: bool = False
+    balanced: bool = False
 
     def sgd(self, round_index: int) -> Sgd:
         """Return the rule of a step in a round."""

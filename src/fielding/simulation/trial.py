@@ -2,9 +2,11 @@
 
 import numpy as np
 
+from fielding._typing import Features
 from fielding.errors import FieldingError, OptionError
 from fielding.simulation.settings import LocalRule
 from fielding.traces.sliding import SlidingWindows
+from fielding.training.label_mix import LABEL_MIX
 from fielding.training.trainer import Contrast, LocalWork, Trainer
 
 
@@ -12,16 +14,19 @@ def try_step(trainer: Trainer, windows: SlidingWindows, rule: LocalRule) -> None
     """Take one step with the samples of one client.
 
     Only modules that are trained one by one are tried, and models that MOON may not fit: a step of others cannot fail.
+    Models that carry a label mix also have to give the scores of a sample.
 
     Raises
     ------
     OptionError
         If the module fails, in one line.
     """
-    if trainer.path.name != "sequential" and not rule.moon:
-        return
     ranges = windows.training(0)
     rows, _ = ranges.of(np.flatnonzero(ranges.sizes)[:1])
+    if LABEL_MIX in trainer.layout.names:
+        _try_scores(trainer, windows.gather(rows[:1])[0])
+    if trainer.path.name != "sequential" and not rule.moon:
+        return
     work = LocalWork(
         models=trainer.initial_model(0)[np.newaxis],
         start=np.zeros(1, dtype=np.int64),
@@ -39,6 +44,13 @@ def try_step(trainer: Trainer, windows: SlidingWindows, rule: LocalRule) -> None
     except Exception as error:  # whatever the user's module does
         words = " ".join(f"{type(error).__name__}: {error}".split())
         raise OptionError(f"model: a step on training.batch_size = {rule.batch_size} samples fails: {words}") from error
+
+
+def _try_scores(trainer: Trainer, x: Features) -> None:
+    try:
+        trainer.features(trainer.initial_model(0), x)
+    except FieldingError as error:
+        raise OptionError(f"serving.correction: {error}") from None
 
 
 def _contrast(trainer: Trainer, rule: LocalRule) -> Contrast:

@@ -53,6 +53,12 @@ def check_partners(config: Config) -> None:
         raise OptionError(
             f"training.moon_temperature is {temperature:g}, but it has no effect: training.moon is 0; leave it out"
         )
+    for name in ("smoothing", "mix_rate"):
+        value = getattr(config.serving, name)
+        if config.serving.correction == "none" and value != getattr(Config().serving, name):
+            raise OptionError(
+                f"serving.{name} is {echo(value)}, but it has no effect: serving.correction is none; leave it out"
+            )
 
 
 def _without_effect(section: TraceSection, source: Source | None) -> dict[str, tuple[str, ...]]:

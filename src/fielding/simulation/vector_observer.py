@@ -6,11 +6,12 @@ from typing import TypeAlias
 import numpy as np
 
 from fielding._typing import Counts, Features, Floats, Mask
-from fielding.client.drift import Always, AnyChange, DriftTest, Never, Periodic, Threshold
+from fielding.client.drift import DriftTest
 from fielding.client.fleet import FleetReports
 from fielding.distance import Metric
-from fielding.errors import InputError, OptionError, echo
-from fielding.simulation.observers import NOTHING
+from fielding.errors import InputError, echo
+from fielding.simulation.judges import check_vector_test, vectors_drifted
+from fielding.simulation.observers import NOTHING, Looked
 from fielding.traces.sliding import SlidingWindows
 
 Represent: TypeAlias = Callable[[Features, Counts, int], Floats]
@@ -32,14 +33,8 @@ class VectorObserver:
         The distance that a threshold is measured in.
     """
 
-    passes = 1  # a function of the user's own is taken to look at every sample once
-
     def __init__(self, windows: SlidingWindows, represent: Represent, *, drift_test: DriftTest, metric: Metric) -> None:
-        if not isinstance(drift_test, (Always, AnyChange, Never, Periodic, Threshold)):
-            raise OptionError(
-                f"{type(drift_test).__name__} compares label counts, which a representation of one's own has not; "
-                "take any-change, threshold, periodic, always or never"
-            )
+        check_vector_test(drift_test)
         self._windows, self._represent = windows, represent
         self._drift_test, self._metric = drift_test, metric
         self._reported: Floats | None = None
@@ -47,9 +42,11 @@ class VectorObserver:
         self._was_active = np.zeros(windows.n_clients, dtype=np.bool_)
         self._owes = np.zeros(windows.n_clients, dtype=np.bool_)
         self._visible = (0, 0)
+        self.looked = Looked()
 
     def observe(self, round_index: int) -> FleetReports:
         """Describe the windows that changed and compare them with what was reported."""
+        self.looked = Looked()
         visible = self._windows.visible(round_index)
         touched = self._owes.copy()
         if visible != self._visible:
@@ -61,6 +58,8 @@ class VectorObserver:
         if not clients.size:
             return NOTHING
         vectors, sizes = self._described(clients, round_index)
+        # A function of the user's own is taken to look at every sample once.
+        self.looked = Looked(clients=clients, forward=sizes, backward=np.zeros_like(sizes))
         due = self._is_due(clients, vectors, has=sizes > 0, round_index=round_index)
         return self._sent(clients[due], vectors[due], sizes[due], round_index)
 
@@ -119,20 +118,8 @@ class VectorObserver:
         due = self._owes[clients] | (has != self._was_active[clients])
         if self._reported is not None:
             age = round_index - self._reported_round[clients]
-            due |= has & self._drifted(vectors, self._reported[clients], age)
+            due |= has & vectors_drifted(self._drift_test, vectors, self._reported[clients], age, self._metric)
         return np.asarray(due)
-
-    def _drifted(self, now: Floats, before: Floats, age: Counts) -> Mask:
-        """Apply the drift test to vectors."""
-        test = self._drift_test
-        if isinstance(test, AnyChange):
-            return np.asarray((now != before).any(axis=1))
-        if isinstance(test, Threshold):
-            far = [self._metric.between(one[None], other[None])[0, 0] for one, other in zip(now, before, strict=True)]
-            return np.array(far) > test.eps
-        if isinstance(test, Periodic):
-            return np.asarray(age >= test.rounds)
-        return np.full(age.size, isinstance(test, Always))
 
     def _sent(self, clients: Counts, vectors: Floats, sizes: Counts, round_index: int) -> FleetReports:
         """Remember what is reported and return it."""

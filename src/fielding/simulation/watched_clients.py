@@ -94,11 +94,17 @@ class WatchedClients:
         return _without_answers(plan, updates) if self._is_silent else updates
 
     def losses(
-        self, clients: Counts, models: Models, *, blocks: Sequence[Counts] | None = None, held: Mask | None = None
+        self,
+        clients: Counts,
+        models: Models,
+        *,
+        blocks: Sequence[Counts] | None = None,
+        held: Mask | None = None,
+        corrected: bool = False,
     ) -> Matrix:
         """Ask clients how well models serve them."""
         with self._reading(self._those(clients)):
-            found = self._clients.losses(clients, models, blocks=blocks, held=held)
+            found = self._clients.losses(clients, models, blocks=blocks, held=held, corrected=corrected)
         return self._answered(clients, models, found, held)
 
     def accuracies(

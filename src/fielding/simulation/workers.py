@@ -7,8 +7,9 @@ from typing import TypeAlias, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from fielding._typing import Counts, Mask, Models
-from fielding.training.trainer import Gather, LocalWork, Trained, Trainer
+from fielding._typing import Codes, Counts, Mask, Models
+from fielding.training.layout import Layout
+from fielding.training.trainer import Gather, LocalWork, Scores, Trained, Trainer, TrainingPath
 
 Piece = TypeVar("Piece")
 Answer = TypeVar("Answer")
@@ -17,6 +18,10 @@ OnTrained: TypeAlias = Callable[[int, int], None]
 
 SMALL_MODEL = 20_000
 """Numbers of a stacked model below which a second thread does not pay (7,000: slower on a busy machine)."""
+
+
+def _nobody(_done: int, _total: int) -> None:
+    """Tell nobody how many have trained."""
 
 
 class Workers:
@@ -39,24 +44,34 @@ class Workers:
 
     def __init__(self, trainer: Trainer, n_workers: int) -> None:
         self._trainer = trainer
-        self.on_trained: OnTrained = lambda _done, _total: None
+        self.on_trained: OnTrained = _nobody
         # Steps of small stacked models are so short that threads would spend them on waiting for the interpreter.
         is_small = trainer.path.name == "stacked" and trainer.layout.size < SMALL_MODEL
         is_parallel = n_workers > 1 and trainer.path.n_threads == 1 and not is_small
         self._threads = ThreadPoolExecutor(n_workers, thread_name_prefix="fielding") if is_parallel else None
+
+    @property
+    def layout(self) -> Layout:
+        """What the numbers of a model mean."""
+        return self._trainer.layout
+
+    @property
+    def path(self) -> TrainingPath:
+        """How the trainer works."""
+        return self._trainer.path
 
     def close(self) -> None:
         """Let the threads go."""
         if self._threads is not None:
             self._threads.shutdown(cancel_futures=True)
 
-    def train(self, work: LocalWork) -> Trained:
-        """Do the local steps of all participants, ``path.chunk`` of them per call."""
-        chunk = self._trainer.path.chunk
+    def train(self, work: LocalWork, *, is_told: bool = True) -> Trained:
+        """Do the local steps of all participants, ``path.chunk`` of them per call; who watches may be told."""
+        chunk, on_trained = self._trainer.path.chunk, self.on_trained if is_told else _nobody
         pieces = [work.part(slice(at, at + chunk)) for at in range(0, work.start.size, chunk)]
         if len(pieces) == 1:
             done = self._trainer.train(pieces[0])
-            self.on_trained(work.start.size, work.start.size)
+            on_trained(work.start.size, work.start.size)
             return done
         # Every call puts its rows where they belong, so that the models are never there twice.
         models = np.empty((work.start.size, work.models.shape[1]), dtype=np.float32)
@@ -67,7 +82,7 @@ class Workers:
             models[rows], losses[0, rows], losses[1, rows] = one.models, one.loss, one.square_loss
 
         for n_pieces, _ in enumerate(self._map(train, range(len(pieces))), start=1):
-            self.on_trained(min(n_pieces * chunk, work.start.size), work.start.size)
+            on_trained(min(n_pieces * chunk, work.start.size), work.start.size)
         return Trained(models=models, loss=losses[0], square_loss=losses[1])
 
     def scores(self, model: Models, rows: Counts, gather: Gather) -> tuple[npt.NDArray[np.float32], Mask]:
@@ -81,6 +96,24 @@ class Workers:
         done = list(self._map(score, [rows[at : at + chunk] for at in range(0, rows.size, chunk)]))
         losses, right = [one[0] for one in done], [one[1] for one in done]
         return np.concatenate([np.empty(0, np.float32), *losses]), np.concatenate([np.empty(0, np.bool_), *right])
+
+    def class_scores(self, model: Models, rows: Counts, gather: Gather) -> tuple[Scores, Codes]:
+        """Return the scores of classes, shape ``(n_rows, n_classes)``, and labels of schedule rows, one at least."""
+
+        def score(piece: Counts) -> tuple[Scores, Codes]:
+            x, y = gather(piece)
+            return self._trainer.features(model, x)[1], y
+
+        chunk = self._trainer.path.eval_chunk
+        done = list(self._map(score, [rows[at : at + chunk] for at in range(0, rows.size, chunk)]))
+        return np.concatenate([one[0] for one in done]), np.concatenate([one[1] for one in done])
+
+    def features(self, model: Models, rows: Counts, gather: Gather) -> tuple[npt.NDArray[np.float32], Scores]:
+        """Return what goes into the last layer, and the scores of classes, of schedule rows, one at least."""
+        chunk = self._trainer.path.eval_chunk
+        pieces = [rows[at : at + chunk] for at in range(0, rows.size, chunk)]
+        done = list(self._map(lambda piece: self._trainer.features(model, gather(piece)[0]), pieces))
+        return np.concatenate([one[0] for one in done]), np.concatenate([one[1] for one in done])
 
     def _map(self, call: Callable[[Piece], Answer], pieces: Sequence[Piece]) -> Iterator[Answer]:
         """Yield the answers in the order of the pieces, each as soon as it and those before it are there."""

@@ -76,13 +76,13 @@ def measure_drift(trace: Trace, window_of: Counts, *, min_samples: int = MIN_SAM
     return Drift(
         drift=float(drift.sum()),
         noise=float(noise.sum()),
-        excess=_standard_errors(drift - noise),
+        excess=standard_errors(drift - noise),
         n_pairs=n_pairs,
         n_clients=int(who.size),
     )
 
 
-def _standard_errors(parts: Vector) -> float:
+def standard_errors(parts: Vector) -> float:
     """Return how many standard errors a sum lies above 0 if its parts are independent and 0 on average.
 
     Nothing is assumed of their spread, so that a few parts never prove much. Neighboring pairs share a window, which

@@ -9,14 +9,14 @@ from fielding._typing import Codes, Features, Models, Vector
 from fielding.errors import InputError, OptionError, echo
 from fielding.federation.clients import Pull
 from fielding.training.layout import Layout
-from fielding.training.trainer import Contrast, LocalWork, Trained
+from fielding.training.trainer import Contrast, LocalWork, Scores, Trained
 
 MOST_NUMBERS = 1 << 22
 """Features held at a time, in numbers: 16 MB."""
 
 
-def checked_work(work: LocalWork, *, layout: Layout) -> None:
-    """Raise unless the parts of local work fit each other and models of a layout."""
+def checked_work(work: LocalWork, *, layout: Layout, n_classes: int) -> None:
+    """Raise unless the parts of local work fit each other and models of a layout and of so many classes."""
     if work.models.ndim != 2 or work.models.shape[1] != layout.size:
         raise InputError(f"models have shape {work.models.shape}; they must be rows of {layout.size} numbers")
     if work.draws.ndim != 3 or not work.draws.size:
@@ -30,6 +30,17 @@ def checked_work(work: LocalWork, *, layout: Layout) -> None:
         _check_pull(work.pull, n_participants, layout)
     if work.contrast is not None:
         _check_contrast(work.contrast, n_participants, layout)
+    _check_by_class("offsets", work.offsets, (n_participants, n_classes))
+    _check_by_class("mixes", work.mixes, (n_participants, n_classes))
+
+
+def _check_by_class(name: str, numbers: Scores | None, shape: tuple[int, int]) -> None:
+    if numbers is None:
+        return
+    if numbers.shape != shape:
+        raise InputError(f"{name} have shape {numbers.shape}; give one for each participant and class, {shape}")
+    if not np.isfinite(numbers).all():
+        raise InputError(f"{name} go from {numbers.min()} to {numbers.max()}; give finite ones")
 
 
 def _check_factors(factors: Vector, n_participants: int) -> None:

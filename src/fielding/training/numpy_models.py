@@ -34,12 +34,39 @@ class StackedNetwork(Protocol):
 
 
 def stacked_network(
-    dense: Dense, *, n_participants: int, batch_size: int, contrast: StackedContrast | None = None
+    dense: Dense,
+    *,
+    n_participants: int,
+    batch_size: int,
+    contrast: StackedContrast | None = None,
+    offsets: Array | None = None,
 ) -> StackedNetwork:
-    """Return room for some participants; the weights are yet to be written. Contrast takes hidden units."""
+    """Return room for some participants; the weights are yet to be written.
+
+    Contrast takes hidden units. Offsets, shape ``(n_participants, n_classes)``, are added to the scores.
+    """
     if not dense.n_hidden:
-        return StackedSoftmax(dense, n_participants=n_participants, batch_size=batch_size)
-    return StackedMlp(dense, n_participants=n_participants, batch_size=batch_size, contrast=contrast)
+        return StackedSoftmax(dense, n_participants=n_participants, batch_size=batch_size, offsets=offsets)
+    return StackedMlp(dense, n_participants=n_participants, batch_size=batch_size, contrast=contrast, offsets=offsets)
+
+
+def summed_gradient(dense: Dense, model: Models, x: Features, y: Codes) -> Models:
+    """Return the gradient of the summed losses of samples under one model, in the order of the layout.
+
+    Parameters
+    ----------
+    dense
+        The model.
+    model
+        Shape ``(n_numbers,)``.
+    x, y
+        Features, shape ``(n_samples, n_inputs)``, and labels.
+    """
+    network = stacked_network(dense, n_participants=1, batch_size=y.size)
+    network.weights[:] = to_work_order(dense, model[None])
+    losses = np.empty((1, y.size), dtype=np.float32)
+    network.backpropagate(x[None], y[None], scale=np.ones((), dtype=np.float32), losses=losses)
+    return from_work_order(dense, network.gradient).reshape(-1)
 
 
 def to_work_order(dense: Dense, models: Models) -> Models:
@@ -74,10 +101,10 @@ def _with_hidden_turned(models: Models, *, rows: int, columns: int) -> Models:
 class StackedSoftmax:
     """Softmax regression of several participants."""
 
-    def __init__(self, dense: Dense, *, n_participants: int, batch_size: int) -> None:
+    def __init__(self, dense: Dense, *, n_participants: int, batch_size: int, offsets: Array | None = None) -> None:
         self.weights = np.empty((n_participants, dense.layout.size), dtype=np.float32)
         self.gradient = np.empty_like(self.weights)
-        self._layer = _Scores(dense, (self.weights, self.gradient), batch_size=batch_size)
+        self._layer = _Scores(dense, (self.weights, self.gradient), batch_size=batch_size, offsets=offsets)
 
     def backpropagate(self, x: Features, y: Codes, *, scale: Array, losses: Array) -> None:
         """Write the scaled gradient and the losses of a mini-batch each."""
@@ -88,7 +115,13 @@ class StackedMlp:
     """One-hidden-layer networks of several participants; hidden weights have one row per input."""
 
     def __init__(
-        self, dense: Dense, *, n_participants: int, batch_size: int, contrast: StackedContrast | None = None
+        self,
+        dense: Dense,
+        *,
+        n_participants: int,
+        batch_size: int,
+        contrast: StackedContrast | None = None,
+        offsets: Array | None = None,
     ) -> None:
         self._contrast = contrast
         self.weights = np.empty((n_participants, dense.layout.size), dtype=np.float32)
@@ -99,7 +132,7 @@ class StackedMlp:
         self._back = np.empty_like(self._active)
         self._is_active = np.empty(self._active.shape, dtype=np.bool_)
         self._ones = np.ones((n_participants, 1, batch_size), dtype=np.float32)
-        self._layer = _Scores(dense, (self.weights, self.gradient), batch_size=batch_size)
+        self._layer = _Scores(dense, (self.weights, self.gradient), batch_size=batch_size, offsets=offsets)
 
     def backpropagate(self, x: Features, y: Codes, *, scale: Array, losses: Array) -> None:
         """Write the scaled gradient and the losses of a mini-batch each."""
@@ -125,9 +158,12 @@ def _hidden_views(dense: Dense, rows: Array) -> tuple[Array, Array]:
 
 
 class _Scores:
-    """The last layer: scores of the classes, their cross-entropy, and its gradient."""
+    """The last layer: scores of the classes, with what is added to them, their cross-entropy, and its gradient."""
 
-    def __init__(self, dense: Dense, rows: tuple[Array, Array], *, batch_size: int) -> None:
+    def __init__(
+        self, dense: Dense, rows: tuple[Array, Array], *, batch_size: int, offsets: Array | None = None
+    ) -> None:
+        self._offsets = None if offsets is None else np.asarray(offsets, dtype=np.float32)[:, None]
         width = dense.n_hidden or dense.n_inputs
         (self.weight, self._bias), (self._weight_gradient, self._bias_gradient) = (
             _score_views(block, width=width, n_classes=dense.n_classes) for block in rows
@@ -143,6 +179,8 @@ class _Scores:
         scores = self._scores
         np.matmul(x, self.weight.transpose(0, 2, 1), out=scores)
         scores += self._bias
+        if self._offsets is not None:
+            scores += self._offsets
         self._cross_entropy(y, scale=scale, losses=losses)
         np.matmul(scores.transpose(0, 2, 1), x, out=self._weight_gradient)
         # A product with ones sums over the batch four times faster than np.sum over a middle axis.
@@ -151,7 +189,7 @@ class _Scores:
 
     def _cross_entropy(self, labels: Codes, *, scale: Array, losses: Array) -> None:
         """Replace the scores by their scaled gradient; one row per class, as NumPy is slow on many short rows."""
-        by_class, scores = self._by_class, self._scores.reshape(self._places.size, -1)
+        by_class, scores = self._by_class, self._scores.reshape(self._places.size, self._scores.shape[2])
         np.copyto(by_class, scores.T)
         by_class -= by_class.max(axis=0)
         right = by_class[labels, self._places]

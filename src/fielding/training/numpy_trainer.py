@@ -9,8 +9,16 @@ from fielding.training.dense import Dense
 from fielding.training.feeding import checked_work, mini_batches, trained
 from fielding.training.layout import Layout
 from fielding.training.numpy_contrast import StackedContrast, hidden_contrast
-from fielding.training.numpy_models import Array, from_work_order, pull_in_work_order, stacked_network, to_work_order
-from fielding.training.trainer import LocalWork, Sgd, Trained, TrainingPath
+from fielding.training.numpy_models import (
+    Array,
+    StackedNetwork,
+    from_work_order,
+    pull_in_work_order,
+    stacked_network,
+    summed_gradient,
+    to_work_order,
+)
+from fielding.training.trainer import LocalWork, Scores, Sgd, Trained, TrainingPath
 
 _STACK_NUMBERS = 400_000
 """Weights of a chunk, in numbers: more of them fall out of the cache between two steps."""
@@ -68,11 +76,9 @@ class NumpyTrainer:
 
     def train(self, work: LocalWork) -> Trained:
         """Do the local steps of some participants, all together."""
-        checked_work(work, layout=self.layout)
+        checked_work(work, layout=self.layout, n_classes=self._dense.n_classes)
         n_participants, n_steps, batch_size = work.draws.shape
-        contrast = self._contrast(work)
-        network = stacked_network(self._dense, n_participants=n_participants, batch_size=batch_size, contrast=contrast)
-        network.weights[:] = to_work_order(self._dense, work.models[work.start])
+        network = self._network(work)
         losses = np.empty((n_steps, n_participants, batch_size), dtype=np.float32)
         rate = _rates(work)
         descent = _Descent(work.sgd, network.weights, rate=rate, pull=self._pull(work))
@@ -88,21 +94,49 @@ class NumpyTrainer:
 
     def scores(self, model: Models, x: Features, y: Codes) -> tuple[npt.NDArray[np.float32], Mask]:
         """Return the loss of each sample, shape ``(n_samples,)``, and whether its most likely class is right."""
-        tensors = list(self.layout.tensors(model).values())
         with ONE_BLAS_THREAD, np.errstate(over="ignore", invalid="ignore"):
-            active = x.reshape(x.shape[0], -1)
-            if self._dense.n_hidden:
-                active = active @ tensors[0].T
-                active += tensors[1]
-                np.maximum(active, 0.0, out=active)
-            scores = active @ tensors[-2].T
-            scores += tensors[-1]
+            _, scores = self._passed(model, x)
             is_right = np.asarray(scores.argmax(axis=1) == y)
             by_class = np.ascontiguousarray(scores.T)  # NumPy is slow on many short rows
             by_class -= by_class.max(axis=0)
             right = by_class[y, np.arange(y.size)]
             losses = np.log(np.exp(by_class, out=by_class).sum(axis=0)) - right
         return losses, is_right
+
+    def features(self, model: Models, x: Features) -> tuple[Array, Scores]:
+        """Return the hidden activations, without a hidden layer the flattened samples, and the scores of classes."""
+        with ONE_BLAS_THREAD, np.errstate(over="ignore", invalid="ignore"):
+            return self._passed(model, x)
+
+    def gradient(self, model: Models, x: Features, y: Codes) -> Models:
+        """Return the gradient of the summed loss by the parameters, shape ``(n_parameters,)``."""
+        with ONE_BLAS_THREAD, np.errstate(over="ignore", invalid="ignore"):
+            return summed_gradient(self._dense, model, x.reshape(y.size, self._dense.n_inputs), y)
+
+    def _passed(self, model: Models, x: Features) -> tuple[Array, Scores]:
+        """Return what goes into the last layer, shape ``(n_samples, width)``, and what comes out of it."""
+        tensors = list(self.layout.tensors(model).values())
+        active = x.reshape(x.shape[0], self._dense.n_inputs)
+        if self._dense.n_hidden:
+            active = active @ tensors[0].T
+            active += tensors[1]
+            np.maximum(active, 0.0, out=active)
+        scores = active @ tensors[-2].T
+        scores += tensors[-1]
+        return active, scores
+
+    def _network(self, work: LocalWork) -> StackedNetwork:
+        """Return the networks of the participants, with the weights that they start from."""
+        n_participants, _, batch_size = work.draws.shape
+        network = stacked_network(
+            self._dense,
+            n_participants=n_participants,
+            batch_size=batch_size,
+            contrast=self._contrast(work),
+            offsets=work.offsets,
+        )
+        network.weights[:] = to_work_order(self._dense, work.models[work.start])
+        return network
 
     def _contrast(self, work: LocalWork) -> StackedContrast | None:
         contrast = hidden_contrast(self._dense, work)

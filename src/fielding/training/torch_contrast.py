@@ -76,9 +76,6 @@ class StackedTorchContrast:
         return push.mul_(share * inverse * (self._strength / x.shape[1]))
 
 
-_ADVICE = "let the module end in a torch.nn.Linear on trained features, or leave contrast out"
-
-
 class FeatureTap:
     """Remembers, within its block, what goes into the last ``torch.nn.Linear`` of a module that runs.
 
@@ -90,11 +87,15 @@ class FeatureTap:
         Is listened to.
     name
         What users call it.
+    wanted_by
+        What the features are for, as messages say it.
     """
 
-    def __init__(self, module: nn.Module, *, name: str) -> None:
+    def __init__(self, module: nn.Module, *, name: str, wanted_by: str = "contrast") -> None:
         self._module = module
         self._name = name
+        self._wanted_by = wanted_by
+        self._advice = f"let the module end in a torch.nn.Linear on trained features, or leave {wanted_by} out"
         self._hooks: list[torch.utils.hooks.RemovableHandle] = []
         self._input: torch.Tensor | None = None
 
@@ -121,16 +122,18 @@ class FeatureTap:
         """
         found, self._input = self._input, None
         if found is None:
-            raise OptionError(f"contrast needs a torch.nn.Linear and model {self._name} has none; {_ADVICE}")
+            raise OptionError(
+                f"{self._wanted_by} needs a torch.nn.Linear and model {self._name} has none; {self._advice}"
+            )
         if found.ndim < 2 or found.shape[0] != n_samples:
             raise OptionError(
-                f"contrast needs features per sample and the last torch.nn.Linear of model {self._name} gets "
-                f"{tuple(found.shape)} for {n_samples} samples; {_ADVICE}"
+                f"{self._wanted_by} needs features per sample and the last torch.nn.Linear of model {self._name} gets "
+                f"{tuple(found.shape)} for {n_samples} samples; {self._advice}"
             )
         if torch.is_grad_enabled() and not found.requires_grad:
             raise OptionError(
-                f"contrast needs features that are trained and nothing before the last torch.nn.Linear of model "
-                f"{self._name} is; {_ADVICE}"
+                f"{self._wanted_by} needs features that are trained and nothing before the last torch.nn.Linear of "
+                f"model {self._name} is; {self._advice}"
             )
         return found.flatten(1)
 

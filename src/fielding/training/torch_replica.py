@@ -41,12 +41,14 @@ class Replica:
         self.parameters = numbers[: layout.parameter_size]
         self.gradient = torch.zeros_like(self.parameters)
         self._views: list[torch.Tensor] = []
+        self._slopes: list[torch.Tensor] = []
         start = 0
         for place, (tensor, size) in enumerate(zip(tensors_of(self.module).values(), layout.sizes, strict=True)):
             view = _view(numbers[start : start + size], tensor.shape)
             tensor.data = view
             if place < layout.n_parameters:
                 tensor.grad = _view(self.gradient[start : start + size], tensor.shape)
+                self._slopes.append(tensor.grad)
             self._views.append(view)
             start += size
         moved = {view.data_ptr() for view in self._views}
@@ -76,9 +78,17 @@ class Replica:
 
     def model(self) -> Models:
         """Return the numbers of the module as a new flat vector."""
-        with torch.no_grad():
-            vector = torch.cat([view.reshape(-1) for view in self._views])
-        return np.asarray(vector.cpu().numpy())
+        return _flat(self._views)
+
+    def gradient_of_model(self) -> Models:
+        """Return the gradients as a new vector in the order of the layout, shape ``(layout.parameter_size,)``."""
+        return _flat(self._slopes)
+
+
+def _flat(views: list[torch.Tensor]) -> Models:
+    with torch.no_grad():
+        vector = torch.cat([view.reshape(-1) for view in views])
+    return np.asarray(vector.cpu().numpy())
 
 
 def _view(numbers: torch.Tensor, shape: torch.Size) -> torch.Tensor:

@@ -17,7 +17,7 @@ from fielding.training.numpy_models import from_work_order, pull_in_work_order, 
 from fielding.training.torch_contrast import StackedTorchContrast
 from fielding.training.torch_descent import Descent
 from fielding.training.torch_threads import TORCH_THREADS
-from fielding.training.trainer import LocalWork, Trained, TrainingPath
+from fielding.training.trainer import LocalWork, Scores, Trained, TrainingPath
 
 
 class StackedTorchTrainer:
@@ -45,12 +45,12 @@ class StackedTorchTrainer:
 
     def train(self, work: LocalWork) -> Trained:
         """Do the local steps of some participants, all together."""
-        checked_work(work, layout=self.layout)
+        checked_work(work, layout=self.layout, n_classes=self._dense.n_classes)
         n_participants, n_steps, batch_size = work.draws.shape
         with TORCH_THREADS.limited_to(self.path.n_threads), torch.inference_mode():
             start = to_work_order(self._dense, work.models[work.start])
             weights = torch.tensor(start, device=self._device)
-            network = _Network(self._dense, weights, contrast=self._contrast(work))
+            network = _Network(self._dense, weights, contrast=self._contrast(work), offsets=self._offsets(work))
             descent = Descent(work.sgd, weights, rates=self._rates(work), pull=self._pull(work))
             losses = torch.empty((n_steps, n_participants, batch_size), device=self._device)
             for step, (x, y) in enumerate(mini_batches(work, sample_size=self._dense.n_inputs)):
@@ -63,16 +63,45 @@ class StackedTorchTrainer:
 
     def scores(self, model: Models, x: Features, y: Codes) -> tuple[npt.NDArray[np.float32], Mask]:
         """Return the loss of each sample, shape ``(n_samples,)``, and whether its most likely class is right."""
-        tensors = [torch.tensor(part, device=self._device) for part in self.layout.tensors(model).values()]
         with TORCH_THREADS.limited_to(self.path.n_threads), torch.inference_mode():
-            active = torch.tensor(x, device=self._device).reshape(x.shape[0], -1)
-            if self._dense.n_hidden:
-                active = torch.nn.functional.linear(active, tensors[0], tensors[1]).relu_()
-            scores = torch.nn.functional.linear(active, tensors[-2], tensors[-1])
+            _, scores = self._passed(model, x)
             labels = torch.tensor(y, dtype=torch.int64, device=self._device)
             losses = torch.nn.functional.cross_entropy(scores, labels, reduction="none")
             is_right = scores.cpu().numpy().argmax(axis=1) == y
             return losses.cpu().numpy(), np.asarray(is_right)
+
+    def features(self, model: Models, x: Features) -> tuple[npt.NDArray[np.float32], Scores]:
+        """Return the hidden activations, without a hidden layer the flattened samples, and the scores of classes."""
+        with TORCH_THREADS.limited_to(self.path.n_threads), torch.inference_mode():
+            active, scores = self._passed(model, x)
+            return active.cpu().numpy(), scores.cpu().numpy()
+
+    def gradient(self, model: Models, x: Features, y: Codes) -> Models:
+        """Return the gradient of the summed loss by the parameters, shape ``(n_parameters,)``."""
+        if not y.size:
+            return np.zeros(self.layout.size, dtype=np.float32)
+        with TORCH_THREADS.limited_to(self.path.n_threads), torch.inference_mode():
+            weights = torch.tensor(to_work_order(self._dense, model[None]), device=self._device)
+            network = _Network(self._dense, weights)
+            features = torch.tensor(x, device=self._device).reshape(1, y.size, -1)
+            network.backpropagate(features, torch.tensor(y[None], dtype=torch.int64, device=self._device))
+            # Gradients come out as those of the mean.
+            found = network.gradient.mul_(float(y.size)).cpu().numpy()
+        return from_work_order(self._dense, found).reshape(-1)
+
+    def _passed(self, model: Models, x: Features) -> tuple[torch.Tensor, torch.Tensor]:
+        """Return what goes into the last layer, shape ``(n_samples, width)``, and what comes out of it."""
+        tensors = [torch.tensor(part, device=self._device) for part in self.layout.tensors(model).values()]
+        active = torch.tensor(x, device=self._device).reshape(x.shape[0], self._dense.n_inputs)
+        if self._dense.n_hidden:
+            active = torch.nn.functional.linear(active, tensors[0], tensors[1]).relu_()
+        return active, torch.nn.functional.linear(active, tensors[-2], tensors[-1])
+
+    def _offsets(self, work: LocalWork) -> torch.Tensor | None:
+        """Return what is added to the scores, shape ``(n_participants, 1, n_classes)``."""
+        if work.offsets is None:
+            return None
+        return torch.tensor(work.offsets[:, None], dtype=torch.float32, device=self._device)
 
     def _contrast(self, work: LocalWork) -> StackedTorchContrast | None:
         contrast = hidden_contrast(self._dense, work)
@@ -95,8 +124,16 @@ class StackedTorchTrainer:
 class _Network:
     """Weights of some participants, shape ``(n_participants, n_numbers)``, hidden weights with a row per input."""
 
-    def __init__(self, dense: Dense, weights: torch.Tensor, *, contrast: StackedTorchContrast | None) -> None:
+    def __init__(
+        self,
+        dense: Dense,
+        weights: torch.Tensor,
+        *,
+        contrast: StackedTorchContrast | None = None,
+        offsets: torch.Tensor | None = None,
+    ) -> None:
         self._contrast = contrast
+        self._offsets = offsets
         self.gradient = torch.empty_like(weights)
         self._has_hidden = dense.n_hidden > 0
         self._weights = _views(dense, weights)
@@ -106,7 +143,8 @@ class _Network:
         """Write the gradients of the mean losses; return the losses, shape ``(n_participants, batch_size)``."""
         bias, weight = self._weights[-1], self._weights[-2]
         active = torch.baddbmm(self._weights[1], x, self._weights[0]).relu_() if self._has_hidden else x
-        losses, back = _cross_entropy(torch.baddbmm(bias, active, weight.mT), y)
+        scores = torch.baddbmm(bias, active, weight.mT)
+        losses, back = _cross_entropy(scores if self._offsets is None else scores.add_(self._offsets), y)
         # Copied, not written with out=: that takes twice the time on views.
         self._gradients[-2].copy_(torch.bmm(back.mT, active))
         torch.sum(back, 1, keepdim=True, out=self._gradients[-1])

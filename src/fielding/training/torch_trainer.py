@@ -22,13 +22,14 @@ from fielding.training.torch_descent import Descent
 from fielding.training.torch_module import Blueprint, layout_of, tensors_of
 from fielding.training.torch_replica import Replica, Replicas
 from fielding.training.torch_threads import TORCH_THREADS
-from fielding.training.trainer import LocalWork, Trained, TrainingPath
+from fielding.training.trainer import LocalWork, Scores, Trained, TrainingPath
 
 ALONE_FROM = 20_000_000
 """Models of at least so many numbers are trained one at a time: two would need twice the memory."""
 MOST_THREADS = 2
 _EVAL_NUMBERS = 100_000
 _SMALLEST_EVAL_CHUNK, _LARGEST_EVAL_CHUNK = 8, 128
+_REPRESENTATION = "a representation on a shared model"
 _GENERATOR = Lock()
 """Held by whoever draws: PyTorch has one generator for all threads and trainers."""
 
@@ -100,7 +101,7 @@ class TorchTrainer:
 
     def train(self, work: LocalWork) -> Trained:
         """Do the local steps of some participants, one after the other."""
-        checked_work(work, layout=self._layout)
+        checked_work(work, layout=self._layout, n_classes=self._blueprint.n_classes)
         n_participants, n_steps, batch_size = work.draws.shape
         models = np.empty((n_participants, self._layout.size), dtype=np.float32)
         losses = np.empty((n_steps, n_participants, batch_size), dtype=np.float32)
@@ -114,14 +115,45 @@ class TorchTrainer:
 
     def scores(self, model: Models, x: Features, y: Codes) -> tuple[npt.NDArray[np.float32], Mask]:
         """Return the loss of each sample, shape ``(n_samples,)``, and whether its most likely class is right."""
+        with self._tested(model, y.tobytes()) as replica, torch.inference_mode():
+            scores = replica.module(self._input(x))
+            losses = functional.cross_entropy(scores, self._labels(y), reduction="none")
+            is_right = scores.cpu().numpy().argmax(axis=1) == y
+            return losses.cpu().numpy(), np.asarray(is_right)
+
+    def features(self, model: Models, x: Features) -> tuple[npt.NDArray[np.float32], Scores]:
+        """Return what goes into the last ``torch.nn.Linear`` that runs, flattened, and the scores of the classes.
+
+        Raises
+        ------
+        OptionError
+            If the module has no such layer, or it does not get a row or more per sample.
+        """
+        with self._tested(model, x.tobytes() if self._is_random else b"") as replica, torch.inference_mode():
+            with FeatureTap(replica.module, name=self._blueprint.name, wanted_by=_REPRESENTATION) as tap:
+                scores = replica.module(self._input(x))
+                found = tap.features(x.shape[0])
+            return found.cpu().numpy(), scores.cpu().numpy()
+
+    def gradient(self, model: Models, x: Features, y: Codes) -> Models:
+        """Return the gradient of the summed loss by the parameters, shape ``(n_parameters,)``, as when tested."""
+        with self._tested(model, y.tobytes()) as replica, torch.enable_grad():
+            scores = replica.module(self._input(x))
+            if not scores.requires_grad:
+                raise OptionError(
+                    f"model {self._blueprint.name} returns scores without gradients when tested; do not detach them"
+                )
+            functional.cross_entropy(scores, self._labels(y), reduction="sum").backward()  # type: ignore[no-untyped-call]
+            return replica.gradient_of_model()
+
+    @contextmanager
+    def _tested(self, model: Models, content: bytes) -> Iterator[Replica]:
+        """Lend a replica of a model as it is tested; random layers are seeded by the content."""
         with TORCH_THREADS.limited_to(self._path.n_threads), self._replicas.borrowed() as replica:
             replica.load(model)
             replica.module.eval()
-            with self._repeatable(y.tobytes()), torch.inference_mode():
-                scores = replica.module(self._input(x))
-                losses = functional.cross_entropy(scores, self._labels(y), reduction="none")
-                is_right = scores.cpu().numpy().argmax(axis=1) == y
-                return losses.cpu().numpy(), np.asarray(is_right)
+            with self._repeatable(content):
+                yield replica
 
     def _descend(self, replica: Replica, work: LocalWork) -> npt.NDArray[np.float32]:
         """Train one participant; return its losses, shape ``(n_steps, batch_size)``."""
@@ -129,11 +161,12 @@ class TorchTrainer:
         with self._contrasted(replica, work) as contrast:
             replica.load(work.models[work.start[0]])
             replica.module.train()
-            descent = self._descent(replica, work)
+            descent, offsets = self._descent(replica, work), self._offsets(work)
             for step, (x, y) in enumerate(self._batches(work)):
                 with torch.enable_grad():
                     scores, labels = self._forward(replica, x[0]), self._labels(y[0])
-                    step_losses = functional.cross_entropy(scores, labels, reduction="none")
+                    shifted = scores if offsets is None else scores + offsets
+                    step_losses = functional.cross_entropy(shifted, labels, reduction="none")
                     loss = step_losses.mean() if contrast is None else contrast.loss(step_losses, step=step)
                     loss.backward()  # type: ignore[no-untyped-call]
                 with torch.no_grad():
@@ -144,6 +177,12 @@ class TorchTrainer:
 
     def _batches(self, work: LocalWork) -> Iterator[tuple[Features, Codes]]:
         return mini_batches(work, sample_size=int(np.prod(self._blueprint.input_shape, dtype=np.int64)))
+
+    def _offsets(self, work: LocalWork) -> torch.Tensor | None:
+        """Return what is added to the scores of one participant's samples, shape ``(n_classes,)``."""
+        if work.offsets is None:
+            return None
+        return torch.tensor(work.offsets[0], dtype=torch.float32, device=self._device)
 
     def _descent(self, replica: Replica, work: LocalWork) -> Descent:
         """Return the steps of one participant, from the weights that are loaded."""

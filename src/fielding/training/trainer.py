@@ -14,6 +14,9 @@ from fielding.training.layout import Layout
 Gather: TypeAlias = Callable[[Counts], tuple[Features, Codes]]
 """Returns features ``(n, ...)`` and labels ``(n,)`` of schedule entries given by position, ``(n,)``. Thread-safe."""
 
+Scores: TypeAlias = npt.NDArray[np.float32]
+"""A number per row and class, shape ``(n, n_classes)``."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sgd:
@@ -90,6 +93,13 @@ class LocalWork:
         A pull toward other models, on top of FedProx; None: there is none.
     contrast
         A contrastive part of the loss; None: there is none. Reported losses are without it.
+    offsets
+        What is added to the scores of the classes inside the loss of each participant's samples, float32, shape
+        ``(n_participants, n_classes)``: the logarithm of its label mix, for balanced training. Finite. Reported losses
+        are with them: what training lowers. None: nothing.
+    mixes
+        The share of each label among each participant's samples, same shape; None if nobody keeps track. Finite. A
+        trainer that keeps no track looks at them no further.
 
     Examples
     --------
@@ -110,6 +120,8 @@ class LocalWork:
     rate_factors: Vector | None = None
     pull: Pull | None = None
     contrast: Contrast | None = None
+    offsets: Scores | None = None
+    mixes: Scores | None = None
 
     def part(self, rows: slice) -> "LocalWork":
         """Return the work of some of the participants; arrays are views."""
@@ -120,6 +132,8 @@ class LocalWork:
             rate_factors=None if self.rate_factors is None else self.rate_factors[rows],
             pull=None if self.pull is None else self.pull.of(rows),
             contrast=None if self.contrast is None else self.contrast.part(rows),
+            offsets=None if self.offsets is None else self.offsets[rows],
+            mixes=None if self.mixes is None else self.mixes[rows],
         )
 
 
@@ -132,7 +146,8 @@ class Trained:
     models
         float32, shape ``(n_participants, n_numbers)``.
     loss
-        Mean loss over all samples trained on, each under the weights before its step, shape ``(n_participants,)``.
+        Mean loss over all samples trained on, each under the weights before its step, shape ``(n_participants,)``; with
+        the offsets of the work, without its contrast.
     square_loss
         Mean of the squared losses of the same samples.
     """
@@ -201,4 +216,20 @@ class Trainer(Protocol):
 
     def scores(self, model: Models, x: Features, y: Codes) -> tuple[npt.NDArray[np.float32], Mask]:
         """Return the loss of each sample under a model, and whether its most likely class is right (ties: lowest)."""
+        ...
+
+    def features(self, model: Models, x: Features) -> tuple[npt.NDArray[np.float32], Scores]:
+        """Return what goes into the last layer, shape ``(n_samples, n_features)``, and the scores of the classes.
+
+        One forward pass, as when tested; scores are before softmax. Without a hidden layer features are the samples,
+        flattened. Give at most ``path.eval_chunk`` samples per call.
+        """
+        ...
+
+    def gradient(self, model: Models, x: Features, y: Codes) -> Models:
+        """Return the gradient of the summed loss by the parameters, as when tested.
+
+        float32, shape ``(layout.parameter_size,)``, in the order of the layout. The gradient of several calls together
+        is their sum; give at most ``path.eval_chunk`` samples per call, all with labels.
+        """
         ...

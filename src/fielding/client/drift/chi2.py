@@ -68,6 +68,54 @@ def pearson(first: Counts, second: Counts) -> Pearson:
     )
 
 
+def told_pearson(first: Counts, second: Counts) -> Pearson:
+    """Return the statistic and its moments for any pairs of label counts, zeros where nothing can be told.
+
+    Zeros add nothing, so that the statistics of several independent pairs may be summed, and their moments with them.
+
+    Parameters
+    ----------
+    first, second
+        Label counts of the two samples, shape ``(n_pairs, n_labels)``.
+
+    Examples
+    --------
+    >>> told_pearson(np.array([[4, 0], [0, 0]]), np.array([[0, 4], [0, 4]])).statistic.tolist()
+    [8.0, 0.0]
+    """
+    sizes = np.stack([first.sum(axis=1), second.sum(axis=1)])
+    usable = np.flatnonzero((sizes.min(axis=0) > 0) & (sizes.sum(axis=0) > 3))
+    pair = pearson(first[usable], second[usable])
+    statistic, mean, variance = np.zeros((3, first.shape[0]))
+    statistic[usable], mean[usable], variance[usable] = pair.statistic, pair.mean, pair.variance
+    return Pearson(statistic=statistic, mean=mean, variance=variance)
+
+
+def gamma_p_values(pair: Pearson) -> Vector:
+    """Return how probable so large a statistic is under a gamma distribution with its mean and variance.
+
+    Returns
+    -------
+    Shape ``(n_pairs,)``; 1 where mean or variance is not positive: nothing can be told there.
+
+    Examples
+    --------
+    >>> one = np.ones(1)
+    >>> gamma_p_values(Pearson(statistic=2 * one, mean=one, variance=one)).round(4).tolist()
+    [0.1353]
+    """
+    answers = np.ones(pair.statistic.shape)
+    regular = (pair.mean > 0) & (pair.variance > 0)
+    if not regular.any():
+        return answers
+    # Here and not above: scipy costs more than all of Fielding to import.
+    from scipy.special import gammaincc
+
+    mean, variance = pair.mean[regular], pair.variance[regular]
+    answers[regular] = gammaincc(mean**2 / variance, pair.statistic[regular] / (variance / mean))
+    return answers
+
+
 def p_values(first: Counts, second: Counts) -> Vector:
     """Return how probable so large a difference is if both samples came from one source.
 
@@ -85,20 +133,7 @@ def p_values(first: Counts, second: Counts) -> Vector:
     >>> p_values(np.array([[10, 0], [5, 5]]), np.array([[10, 10], [10, 10]])).round(4).tolist()
     [0.0061, 1.0]
     """
-    sizes = np.stack([first.sum(axis=1), second.sum(axis=1)])
-    usable = np.flatnonzero((sizes.min(axis=0) > 0) & (sizes.sum(axis=0) > 3))
-    answers = np.ones(first.shape[0])
-    if usable.size == 0:
-        return answers
-    # Here and not above: scipy costs more than all of Fielding to import.
-    from scipy.special import gammaincc
-
-    pair = pearson(first[usable], second[usable])
-    regular = (pair.mean > 0) & (pair.variance > 0)
-    shape = pair.mean[regular] ** 2 / pair.variance[regular]
-    scale = pair.variance[regular] / pair.mean[regular]
-    answers[usable[regular]] = gammaincc(shape, pair.statistic[regular] / scale)
-    return answers
+    return gamma_p_values(told_pearson(first, second))
 
 
 def expected_l1(first: Counts, second: Counts) -> Vector:

@@ -11,6 +11,7 @@ from fielding.coordinator.clustering.choose_k import choose_k, count_distinct
 from fielding.coordinator.clustering.kcenter import KCenter
 from fielding.coordinator.clustering.kmeans import KMeans
 from fielding.coordinator.clustering.labels import without_gaps
+from fielding.coordinator.clustering.null_draws import beats_null
 from fielding.coordinator.clustering.partitioner import Extender, Partitioner
 from fielding.coordinator.clustering.passes import settled
 from fielding.coordinator.clustering.silhouette import mean_silhouettes
@@ -72,6 +73,10 @@ class Clusterer:
         The current number of clusters stays unless the best K scores more than this above it.
     warm_start
         Whether the current centers are one more start of k-means for their own number.
+    null_draws
+        There is one cluster unless the best silhouette beats the best of each of so many draws without structure:
+        every feature dealt anew to the clients. 19 find clusters that are not there once in twenty times; 0 asks for
+        none. Needs two features or more.
     """
 
     partitioner: str | Partitioner = "kmeans"
@@ -81,6 +86,7 @@ class Clusterer:
     min_silhouette: float = -1.0
     hysteresis: float = 0.0
     warm_start: bool = False
+    null_draws: int = 0
 
     def __post_init__(self) -> None:
         if isinstance(self.partitioner, str):
@@ -91,6 +97,7 @@ class Clusterer:
         _check_whole("k_min", self.k_min, at_least=2)
         _check_whole("k_max", self.k_max, at_least=1)
         _check_whole("n_init", self.n_init, at_least=1)
+        _check_whole("null_draws", self.null_draws, at_least=0)
         if 1 < self.k_max < self.k_min:
             raise OptionError(f"k_max is {self.k_max} but k_min is {self.k_min}; raise k_max, or use 1 for one cluster")
         _check_range("min_silhouette", self.min_silhouette, -1.0, 1.0)
@@ -139,15 +146,22 @@ class Clusterer:
         rows = _sample_rows(len(points), MOST_EXACT_OF.get(metric.name, MOST_EXACT), rng)
         sample = points.all() if rows is None else points.take(rows)
         start = current if self.warm_start else None
-        proposed = partitioner.partitions(sample, ks, metric=metric, rng=rng, start=start)
-        partitions = [without_gaps(proposed[k]) for k in ks]
-        silhouettes = dict(zip(ks, mean_silhouettes(sample, partitions, metric=metric), strict=True))
+
+        def tried(rows: Matrix, first: Matrix | None) -> tuple[list[Membership], list[float]]:
+            proposed = partitioner.partitions(rows, ks, metric=metric, rng=rng, start=first)
+            found = [without_gaps(proposed[k]) for k in ks]
+            return found, list(mean_silhouettes(rows, found, metric=metric))
+
+        partitions, scores = tried(sample, start)
+        silhouettes = dict(zip(ks, scores, strict=True))
         chosen = choose_k(
             silhouettes,
             min_silhouette=self.min_silhouette,
             hysteresis=self.hysteresis,
             current=None if current is None else len(current),
         )
+        if not beats_null(scores, sample, lambda rows: tried(rows, None)[1], rng=rng, n_draws=self.null_draws):
+            chosen = 1
         if chosen == 1:
             return _one_cluster(points, silhouettes)
         labels = partitions[ks.index(chosen)]

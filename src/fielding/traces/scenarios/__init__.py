@@ -15,6 +15,7 @@ from fielding.traces.scenarios.concept_swap import ConceptSwap
 from fielding.traces.scenarios.covariate import Covariate
 from fielding.traces.scenarios.dirichlet import Dirichlet, Recurring
 from fielding.traces.scenarios.label_buckets import LabelBuckets
+from fielding.traces.scenarios.mixed import Mixed
 from fielding.traces.scenarios.new_label import NewLabel
 from fielding.traces.scenarios.places import Places
 from fielding.traces.scenarios.scenario import DealRequest, Scenario
@@ -28,6 +29,7 @@ __all__ = [
     "DealRequest",
     "Dirichlet",
     "LabelBuckets",
+    "Mixed",
     "NewLabel",
     "Places",
     "Recurring",
@@ -43,6 +45,7 @@ SCENARIOS: dict[str, type[Scenario]] = {
     "covariate": Covariate,
     "dirichlet": Dirichlet,
     "label-buckets": LabelBuckets,
+    "mixed": Mixed,
     "new-label": NewLabel,
     "places": Places,
     "recurring": Recurring,

@@ -29,6 +29,17 @@ def units(seed: int, purpose: str, *indices: int | Hashes) -> Units:
     return np.asarray((hashed(seed, f"scenario {purpose}", *indices) >> np.uint64(11)) * 2.0**-53)
 
 
+def branch_seed(seed: int, purpose: str) -> int:
+    """Return a seed for what is to be drawn a second time in one scenario, independently of the first.
+
+    Examples
+    --------
+    >>> branch_seed(1, "looks") == branch_seed(1, "looks"), branch_seed(1, "looks") == branch_seed(1, "meanings")
+    (True, False)
+    """
+    return int(hashed(seed, f"scenario {purpose}")[0])
+
+
 def wholes(n_values: int, drawn: Units) -> Counts:
     """Return the whole numbers from 0 to ``n_values - 1`` that the drawn numbers stand for."""
     return (drawn * n_values).astype(np.int64)
@@ -127,8 +138,44 @@ def client_mixes(pool: Pool, request: DealRequest, *, alpha: float, seed: int) -
     return _dirichlet_rows(streams, alpha, labels=present_labels(pool), pool=pool)
 
 
+def redrawn_mixes(pool: Pool, request: DealRequest, *, alpha: float, share: float, seed: int) -> tuple[Matrix, Counts]:
+    """Return label mixes of clients that draw a new one now and then, and whose is which.
+
+    Parameters
+    ----------
+    pool, request, alpha, seed
+        As in :func:`client_mixes`, which are the mixes that clients begin with.
+    share
+        The chance of a client to draw another mix at an event.
+
+    Returns
+    -------
+    The mixes, shape ``(n_mixes, n_labels)``, and which of them each client has in each interval, shape
+    ``(n_intervals, n_clients)``.
+    """
+    first, shape = client_mixes(pool, request, alpha=alpha, seed=seed), (request.n_intervals, request.n_clients)
+    if alpha == 0:
+        return first, np.zeros(shape, dtype=np.int64)
+    events = range(request.n_first, request.n_intervals)
+    drawn = [np.flatnonzero(drifters(request, seed, share=share, event=event)) for event in events]
+    keys = client_keys(request)
+    streams = [
+        stream(seed, "scenario own mix", int(key), event)
+        for event, clients in zip(events, drawn, strict=True)
+        for key in keys[clients]
+    ]
+    mix_of = np.tile(np.arange(request.n_clients), (request.n_intervals, 1))
+    n_mixes = request.n_clients
+    for event, clients in zip(events, drawn, strict=True):
+        mix_of[event:, clients] = n_mixes + np.arange(clients.size)
+        n_mixes += clients.size
+    later = _dirichlet_rows(streams, alpha, labels=present_labels(pool), pool=pool)
+    return np.concatenate([first, later]), mix_of
+
+
 def _dirichlet_rows(streams: list[np.random.Generator], alpha: float, *, labels: Counts, pool: Pool) -> Matrix:
     """Return one mix per stream; drawing among the labels allowed is dealing out the shares of the others."""
     mixes = np.zeros((len(streams), len(pool.classes)))
-    mixes[:, labels] = [rng.dirichlet(np.full(labels.size, float(alpha))) for rng in streams]
+    for row, rng in enumerate(streams):
+        mixes[row, labels] = rng.dirichlet(np.full(labels.size, float(alpha)))
     return mixes

@@ -1,0 +1,125 @@
+"""Which kind of drift it is: of the label mix, of the looks of inputs, of what they are called, or of several."""
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from fielding._typing import Counts, Vector
+from fielding.client.drift.batch import Batch
+from fielding.client.drift.by_embedding import Mmd
+from fielding.client.drift.by_predictions import Bbsd, Confusion
+from fielding.client.drift.chi2 import p_values
+from fielding.client.drift.class_shift import ClassShift
+from fielding.client.drift.options import check_number
+
+KINDS = ("none", "label", "covariate", "concept", "mixed")
+"""The kinds of drift; what :func:`kinds_of` returns are positions in this list."""
+NONE, LABEL, COVARIATE, CONCEPT, MIXED = range(len(KINDS))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Signs:
+    """The p-values that tell kinds of drift apart, each of shape ``(n_clients,)``; 1 where nothing can be told.
+
+    Parameters
+    ----------
+    label
+        Of a change of the label mix.
+    inputs
+        Of a change of what the shared model sees, the label not regarded.
+    conditional
+        Of a change of what it sees given the label.
+    looks
+        Of a change of what it sees given what it takes the sample for. Inputs that are only called otherwise do not
+        move it, and a new label mix hardly does, as far as the model is right. Ones without features.
+    """
+
+    label: Vector
+    inputs: Vector
+    conditional: Vector
+    looks: Vector
+
+
+def signs_of(reference: Batch, fresh: Batch) -> Signs:
+    """Return the p-values of the tests that the measurements in docs/drift-tests.md recommend.
+
+    Parameters
+    ----------
+    reference, fresh
+        As for every :class:`~fielding.client.drift.batch.SampleTest`; without features the counts of predictions speak
+        alone, without labels the inputs.
+    """
+    return Signs(
+        label=p_values(label_counts(fresh), label_counts(reference)),
+        inputs=either(Bbsd().p_values(reference, fresh), Mmd().p_values(reference, fresh)),
+        conditional=either(Confusion().p_values(reference, fresh), ClassShift().p_values(reference, fresh)),
+        looks=ClassShift(within="predicted").p_values(reference, fresh),
+    )
+
+
+def kinds_of(signs: Signs, *, alpha: float = 0.01) -> npt.NDArray[np.int8]:
+    """Return the kind of drift of each client.
+
+    * The label mix alone moved: *label*.
+    * What a label looks like moved (conditional), inputs did not: *concept*, also where the label mix moved with it, as
+      it does when two labels of different shares change places.
+    * It moved, and so did the looks of what the model takes for one class, or inputs under an unmoved label mix:
+      *covariate*. So is a move of inputs that neither labels nor conditionals explain.
+    * Label mix, inputs and conditional all moved: *mixed*.
+    * Without labels: *covariate* if looks moved, *label* if only the mix of inputs did.
+
+    Parameters
+    ----------
+    alpha
+        Level of each of the four tests.
+
+    Returns
+    -------
+    Positions in ``KINDS``, shape ``(n_clients,)``.
+
+    Examples
+    --------
+    >>> signs = Signs(
+    ...     label=np.array([0.5, 0.0, 0.5, 0.5]),
+    ...     inputs=np.array([0.5, 0.0, 0.0, 0.5]),
+    ...     conditional=np.array([0.5, 0.5, 0.0, 0.0]),
+    ...     looks=np.array([0.5, 0.5, 0.0, 0.5]),
+    ... )
+    >>> [KINDS[kind] for kind in kinds_of(signs)]
+    ['none', 'label', 'covariate', 'concept']
+    """
+    check_number("alpha", alpha, low=0.0, high=1.0)
+    label, inputs, conditional = signs.label < alpha, signs.inputs < alpha, signs.conditional < alpha
+    looks = signs.looks < alpha
+    is_labelled = (signs.label < 1.0) | (signs.conditional < 1.0)
+    # The first that holds wins.
+    rules = (
+        (conditional & label & inputs, MIXED),
+        (conditional & (looks | (inputs & ~label)), COVARIATE),
+        (conditional, CONCEPT),
+        (label, LABEL),
+        (looks | (inputs & is_labelled), COVARIATE),
+        (inputs, LABEL),
+    )
+    chosen = np.select([rule for rule, _ in rules], [kind for _, kind in rules], default=NONE)
+    return np.asarray(chosen, dtype=np.int8)
+
+
+def either(first: Vector, second: Vector) -> Vector:
+    """Return p-values of "one of both moved": twice the smaller one, at most 1 (Bonferroni).
+
+    Examples
+    --------
+    >>> either(np.array([0.01, 1.0]), np.array([0.5, 1.0])).tolist()
+    [0.02, 1.0]
+    """
+    return np.asarray(np.minimum(1.0, 2.0 * np.minimum(first, second)))
+
+
+def label_counts(batch: Batch) -> Counts:
+    """Return how often each client has each label, shape ``(n_clients, n_classes)``; unknown ones are left out."""
+    known = batch.labels >= 0
+    n_clients = batch.sizes.size
+    cells = batch.owners[known] * batch.n_classes + batch.labels[known]
+    return np.bincount(cells, minlength=n_clients * batch.n_classes).reshape(n_clients, batch.n_classes)

@@ -1,0 +1,164 @@
+"""Where a window would pull the shared model: the mean gradient of the loss, by a backward pass or in closed form."""
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from fielding._options import check_flag
+from fielding._typing import Counts, Floats, Matrix, Vector
+from fielding.client.representation.options import MOST_DIMS, check_whole
+from fielding.client.representation.projection import shortened
+from fielding.client.representation.representation import Effort, Seen
+from fielding.client.representation.sums import as_reported, labelled, means_of, one_hot, outer_blocks, softmax
+from fielding.distance import Kind, unit_rows
+from fielding.errors import InputError, unknown_name
+
+LAYERS = ("last", "full")
+"""Which parameters a gradient is taken by."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Gradient:
+    """Mean gradient of the loss on the shared model (the paper's for concept drift); costs a backward pass.
+
+    Parameters
+    ----------
+    layer
+        By the parameters of the last layer, or of the full model.
+    normalize
+        Whether only its direction counts.
+    dims
+        Projected to so many numbers if it has more; 0 for never. A full model of millions of parameters is hashed into
+        so many buckets.
+    seed
+        Of the projection.
+
+    Examples
+    --------
+    >>> scores = np.zeros((2, 1), dtype=np.float32)
+    >>> seen = Seen(
+    ...     labels=np.array([0, 0]), features=scores, scores=scores, sizes=np.array([2]),
+    ...     gradients=lambda: np.array([[9.0, 3.0, 4.0]]), n_head=2,
+    ... )
+    >>> tallies = Gradient().tally(seen)
+    >>> Gradient().vectors(tallies, tallies[0]).round(3).tolist()
+    [[0.6000000238418579, 0.800000011920929, 1.0]]
+    """
+
+    metric: ClassVar[str] = "l2"
+    kind: ClassVar[Kind] = "vector"
+    effort: ClassVar[Effort] = "backward"
+    needs_labels: ClassVar[bool] = True
+
+    layer: str = "last"
+    normalize: bool = True
+    dims: int = 256
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        if self.layer not in LAYERS:
+            raise unknown_name("layer", self.layer, LAYERS)
+        _check(self.normalize, self.dims, self.seed)
+
+    def tally(self, seen: Seen) -> Matrix:
+        """Return the number of samples with a label and the sum of their gradients, projected."""
+        counts = np.bincount(seen.owners[seen.labels >= 0], minlength=seen.sizes.size)
+        sums = seen.gradients()
+        if self.layer == "last":
+            if not 0 < seen.n_head <= sums.shape[1]:
+                raise InputError(
+                    f"the shared model has a last layer of {seen.n_head} parameters among {sums.shape[1]}; "
+                    "take layer = 'full'"
+                )
+            sums = sums[:, -seen.n_head :]
+        return _counted(counts, shortened(sums, self.dims, self.seed))
+
+    def vectors(self, tallies: Matrix, reference: Vector) -> Floats:  # noqa: ARG002 - every representation is called alike
+        """Return gradients and a 1."""
+        return _mean_gradients(tallies, normalize=self.normalize)
+
+    def scale(self, reference: Vector) -> float:
+        """Return the largest distance of directions, or the length of the gradient of all."""
+        return _gradient_scale(reference, normalize=self.normalize)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HeadGradient:
+    """Mean gradient by the last layer from a forward pass alone: softmax error times feature.
+
+    The same numbers as ``gradient`` with ``layer = "last"``, for a cross-entropy loss and a last layer with biases.
+
+    Parameters
+    ----------
+    normalize, dims, seed
+        As of :class:`Gradient`.
+
+    Examples
+    --------
+    >>> seen = Seen(
+    ...     labels=np.array([0]), features=np.array([[3.0]], "f4"), scores=np.zeros((1, 2), "f4"), sizes=np.array([1])
+    ... )
+    >>> HeadGradient(normalize=False).tally(seen).tolist()  # one sample; weights of both classes, biases of both
+    [[1.0, -1.5, 1.5, -0.5, 0.5]]
+    """
+
+    metric: ClassVar[str] = "l2"
+    kind: ClassVar[Kind] = "vector"
+    effort: ClassVar[Effort] = "forward"
+    needs_labels: ClassVar[bool] = True
+
+    normalize: bool = True
+    dims: int = 256
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        _check(self.normalize, self.dims, self.seed)
+
+    def tally(self, seen: Seen) -> Matrix:
+        """Return the number of samples with a label and the sum of their gradients, projected."""
+        known = labelled(seen)
+        n_features, length = known.features.shape[1], known.n_classes * (known.features.shape[1] + 1)
+        inputs = np.hstack([known.features, np.ones((known.labels.size, 1), dtype=np.float32)])
+        sums = np.zeros((known.sizes.size, min(length, self.dims) if self.dims else length))
+        for clients, products in outer_blocks(softmax_errors(known), inputs, known.sizes):
+            # Weights of all classes first, then the biases, as parameters lie in the model.
+            weights = products[:, :, :n_features].reshape(clients.size, known.n_classes * n_features)
+            sums[clients] = shortened(np.hstack([weights, products[:, :, n_features]]), self.dims, self.seed)
+        return _counted(known.sizes, sums)
+
+    def vectors(self, tallies: Matrix, reference: Vector) -> Floats:  # noqa: ARG002
+        """Return gradients and a 1."""
+        return _mean_gradients(tallies, normalize=self.normalize)
+
+    def scale(self, reference: Vector) -> float:
+        """Return the largest distance of directions, or the length of the gradient of all."""
+        return _gradient_scale(reference, normalize=self.normalize)
+
+
+def softmax_errors(known: Seen) -> Matrix:
+    """Return the probabilities of the classes less the true ones, shape ``(n_samples, n_classes)``."""
+    return np.asarray(softmax(known.scores) - one_hot(known.labels, known.n_classes))
+
+
+def _check(normalize: object, dims: object, seed: object) -> None:
+    check_flag("normalize", normalize)
+    check_whole("dims", dims, low=0, high=MOST_DIMS)
+    check_whole("seed", seed, low=0)
+
+
+def _counted(counts: Counts, sums: Matrix) -> Matrix:
+    sums = np.where(counts[:, np.newaxis] > 0, sums, 0.0)
+    return np.hstack([counts[:, np.newaxis].astype(np.float64), sums])
+
+
+def _mean_gradients(tallies: Matrix, *, normalize: bool) -> Floats:
+    means = means_of(tallies[:, 1:], tallies[:, :1])
+    return as_reported(unit_rows(means) if normalize else means, tallies[:, 0] > 0)
+
+
+def _gradient_scale(reference: Vector, *, normalize: bool) -> float:
+    if normalize:
+        return 2.0
+    length = float(np.linalg.norm(reference[1:])) / max(1.0, reference[0])
+    return length if length > 0.0 else 1.0

@@ -1,0 +1,128 @@
+"""Every representation by name, and the names of combinations."""
+
+import inspect
+from collections.abc import Mapping
+from typing import TypeAlias
+
+from fielding._options import check_options, options_of
+from fielding._typing import Json
+from fielding.client.representation.class_directions import ClassDirections
+from fielding.client.representation.class_means import ClassMeans
+from fielding.client.representation.combination import Combination, Part
+from fielding.client.representation.confusion import Confusion, Predictions, SoftConfusion
+from fielding.client.representation.embedding import Embedding, ResidualEmbedding
+from fielding.client.representation.gradient import Gradient, HeadGradient
+from fielding.client.representation.label_shares import LabelShares, RootLabelShares, SmoothedLabelShares
+from fielding.client.representation.loss import Loss
+from fielding.client.representation.representation import Representation
+from fielding.errors import OptionError, echo, unknown_name
+
+REPRESENTATIONS: dict[str, type[Representation]] = {
+    "label": LabelShares,
+    "label-smoothed": SmoothedLabelShares,
+    "label-sqrt": RootLabelShares,
+    "embedding": Embedding,
+    "residual-embedding": ResidualEmbedding,
+    "class-means": ClassMeans,
+    "confusion": Confusion,
+    "soft-confusion": SoftConfusion,
+    "predictions": Predictions,
+    "gradient": Gradient,
+    "head-gradient": HeadGradient,
+    "class-directions": ClassDirections,
+    "loss": Loss,
+}
+"""Every representation, by the name that configs and commands use."""
+
+_Terms: TypeAlias = list[tuple[str, float]]
+
+
+def representation_named(text: str, options: Mapping[str, Json] | None = None) -> Representation:
+    """Return a representation by name, or a combination of several.
+
+    Parameters
+    ----------
+    text
+        A key of ``REPRESENTATIONS``, or several joined by ``+``, each perhaps with a weight: ``embedding+2*confusion``.
+    options
+        Values of its options; what is missing keeps its default. In a combination every part takes those that it has.
+
+    Raises
+    ------
+    OptionError
+        If a name, an option or a value is not known.
+
+    Examples
+    --------
+    >>> representation_named("confusion", {"shrink": 1.0})
+    Confusion(shrink=1.0)
+    >>> [part.weight for part in representation_named("embedding + 2*confusion").parts]
+    [1.0, 2.0]
+    >>> representation_named("confussion")
+    Traceback (most recent call last):
+    ...
+    fielding.errors.OptionError: unknown representation 'confussion'; did you mean 'confusion'? Known: ...
+    """
+    terms, values = _terms(text), dict(options or {})
+    check_options(f"representation {text!r}", values, representation_options(text))
+    parts = tuple(Part(representation=_made(name, values), weight=weight) for name, weight in terms)
+    # Alone, a weight would change every distance alike and no comparison of two.
+    return parts[0].representation if len(parts) == 1 else Combination(parts=parts)
+
+
+def representation_options(text: str) -> dict[str, Json]:
+    """Return the options of a representation with their defaults; those of a combination are its parts'.
+
+    Examples
+    --------
+    >>> representation_options("label+class-means")
+    {'dims': 16, 'shrink': 2.0, 'seed': 0}
+    """
+    known: dict[str, Json] = {}
+    for name, _ in _terms(text):
+        # The first part's default stands: the value matters only to those who print it.
+        known = options_of(REPRESENTATIONS[name]) | known
+    return known
+
+
+def representation_summary(name: str) -> str:
+    """Return one line that says what a representation is.
+
+    Examples
+    --------
+    >>> representation_summary("label")
+    "Share of each label in the window (the paper's)."
+    """
+    if name not in REPRESENTATIONS:
+        raise unknown_name("representation", name, REPRESENTATIONS)
+    return (inspect.getdoc(REPRESENTATIONS[name]) or "").partition("\n")[0]
+
+
+def _made(name: str, values: Mapping[str, Json]) -> Representation:
+    family = REPRESENTATIONS[name]
+    return family(**{option: value for option, value in values.items() if option in options_of(family)})
+
+
+def _terms(text: object) -> _Terms:
+    """Return names and weights of a text such as ``embedding+2*confusion``."""
+    if not isinstance(text, str):
+        raise unknown_name("representation", text, REPRESENTATIONS)
+    terms = [_term(term.strip()) for term in text.split("+")]
+    names = [name for name, _ in terms]
+    for name in names:
+        if names.count(name) > 1:
+            raise OptionError(f"representation {echo(text)} names {name!r} twice; give it once, with a weight")
+    return terms
+
+
+def _term(term: str) -> tuple[str, float]:
+    weight, star, name = term.rpartition("*")
+    name = name.strip()
+    if name not in REPRESENTATIONS:
+        raise unknown_name("representation", name, REPRESENTATIONS)
+    if not star:
+        return name, 1.0
+    try:
+        return name, float(weight)
+    except ValueError:
+        raise OptionError(f"weight of {name!r} is {echo(weight)}; write for example 2*{name}") from None

@@ -1,0 +1,164 @@
+"""How clients describe their windows and when they report, as a config says."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from fielding._options import options_of
+from fielding._typing import Json
+from fielding.client.drift import DRIFT_TESTS, DriftTest, drift_test_named
+from fielding.client.drift.sample_tests import SAMPLE_TESTS, sample_test_named
+from fielding.client.representation.registry import REPRESENTATIONS, representation_named, representation_options
+from fielding.client.representation.representation import Representation
+from fielding.distance import Kind, metric_named
+from fielding.engine.config import CoordinatorSection
+from fielding.engine.config_reader import config_keys, unknown_key
+from fielding.errors import OptionError
+from fielding.simulation.judges import ByKind, BySamples, ByVector, Judge
+
+LABEL = "label"
+AUTO = "auto"
+AUTO_REPRESENTATION = "soft-confusion+class-means"
+"""What ``auto`` clusters by: both see looks and meanings and not the label mix, which is left to the correction."""
+BY_KIND = "by-kind"
+"""The test of ``auto``: it tells label, covariate and concept drift apart."""
+OF_ERRORS = ("adwin", "error-rate", "hddm", "kswin", "page-hinkley")
+"""Tests that look at how served models err."""
+NATURAL_TESTS = {
+    "label": "chi2",
+    "label-smoothed": "chi2",
+    "label-sqrt": "chi2",
+    "predictions": "bbsd",
+    "confusion": "confusion",
+    "soft-confusion": "confusion",
+    "embedding": "ks",
+}
+"""The test that suits a representation; class-shift for the others, which all see inputs given the label."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Describing:
+    """What clients report, and when.
+
+    Parameters
+    ----------
+    representation
+        What stands for a window; None for a function of the user's own.
+    metric
+        Name of the distance between representations.
+    detector
+        Name of the drift test.
+    options
+        Of the drift test.
+    """
+
+    representation: Representation | None
+    metric: str
+    detector: str
+    options: Mapping[str, Json]
+
+    @property
+    def kind(self) -> Kind:
+        """What reports are."""
+        return "vector" if self.representation is None else self.representation.kind
+
+    @property
+    def is_label(self) -> bool:
+        """Whether counts of labels are all that clients need: for what they say and for when they say it."""
+        is_counted = self.representation is not None and self.representation.effort == "none"
+        return is_counted and self.detector in DRIFT_TESTS
+
+    @property
+    def needs_model(self) -> bool:
+        """Whether clients see their samples with a shared model."""
+        sees = self.representation is not None and self.representation.effort != "none"
+        return sees or self.detector in set(SAMPLE_TESTS) - set(OF_ERRORS) or self.detector == BY_KIND
+
+    def drift_test(self) -> DriftTest:
+        """Return the test on what is reported."""
+        return drift_test_named(self.detector, self.options)  # type: ignore[arg-type]
+
+    def judge(self) -> Judge:
+        """Return the test on what clients see."""
+        if self.detector == BY_KIND:
+            return ByKind(**self.options)  # type: ignore[arg-type]
+        if self.detector in DRIFT_TESTS:
+            return ByVector(drift_test=self.drift_test(), metric=metric_named(self.metric))
+        own = options_of(SAMPLE_TESTS[self.detector])
+        rule = {name: value for name, value in self.options.items() if name not in own}
+        test = sample_test_named(self.detector, {name: self.options[name] for name in self.options if name in own})
+        return BySamples(test=test, needs_errors=self.detector in OF_ERRORS, **rule)  # type: ignore[arg-type]
+
+
+def describing_of(section: CoordinatorSection, *, is_own: bool, seed: int) -> Describing:
+    """Return how clients describe their windows.
+
+    Parameters
+    ----------
+    section
+        Of a config.
+    is_own
+        Whether a function of the user's own describes them.
+    seed
+        Of projections, unless the section has one.
+
+    Raises
+    ------
+    OptionError
+        If a name or an option is unknown, or test and representation do not fit.
+    """
+    text = AUTO_REPRESENTATION if section.representation == AUTO else section.representation
+    of_vector = {} if is_own else representation_options(text)
+    detector = section.detector or _natural_test(section.representation, is_own=is_own)
+    of_test = _test_options(detector)
+    _check_known(section, {**of_vector, **of_test}, detector)
+    given = {name: value for name, value in section.options.items() if name in of_vector}
+    if "seed" in of_vector:
+        given.setdefault("seed", seed)
+    try:
+        representation = None if is_own else representation_named(text, given)
+        described = Describing(
+            representation=representation,
+            metric=section.metric or ("l1" if representation is None else representation.metric),
+            detector=detector,
+            options={name: value for name, value in section.options.items() if name in of_test},
+        )
+        described.drift_test() if described.is_label else described.judge()  # a mistake is told now
+    except OptionError as error:
+        raise OptionError(f"coordinator: {error}") from None
+    return described
+
+
+def is_own_function(section: CoordinatorSection) -> bool:
+    """Return whether a representation is a function of the user's own, as ``my_module:describe``."""
+    return ":" in section.representation
+
+
+def _natural_test(name: str, *, is_own: bool) -> str:
+    if is_own:
+        return "chi2"
+    return BY_KIND if name == AUTO else NATURAL_TESTS.get(name, "class-shift")
+
+
+def _test_options(detector: str) -> dict[str, Json]:
+    """Return the options of a drift test; those on samples share a few."""
+    if detector == BY_KIND:
+        return options_of(ByKind)
+    if detector in DRIFT_TESTS:
+        return options_of(DRIFT_TESTS[detector])
+    shared = options_of(BySamples, hidden=("test", "needs_errors"))
+    return {**shared, **options_of(SAMPLE_TESTS[detector])}
+
+
+def _check_known(section: CoordinatorSection, known: Mapping[str, Json], detector: str) -> None:
+    """Raise if an option belongs to nothing, or to another test or representation than the chosen ones."""
+    anywhere = {name for test in (*DRIFT_TESTS, *SAMPLE_TESTS, BY_KIND) for name in _test_options(test)}
+    anywhere |= {name for text in REPRESENTATIONS for name in representation_options(text)}
+    for option in section.options:
+        if option not in anywhere:
+            keys = [path for path, _, _ in config_keys() if path.startswith("coordinator.")]
+            raise unknown_key(f"coordinator.{option}", [*keys, *(f"coordinator.{name}" for name in anywhere)])
+        if option not in known:
+            raise OptionError(
+                f"coordinator.{option} has no effect on representation {section.representation!r} "
+                f"with drift test {detector!r}; leave it out"
+            )

@@ -1,0 +1,203 @@
+"""Stage 3 for any representation: who of some clients has drifted since its last report, and in what way."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from fielding._typing import Counts, Floats, Mask
+from fielding.client.drift import Always, AnyChange, DriftTest, Never, Periodic, Threshold
+from fielding.client.drift.batch import Batch, SampleTest
+from fielding.client.drift.by_errors import ErrorRate
+from fielding.client.drift.by_predictions import Confusion
+from fielding.client.drift.kinds import NONE, kinds_of, signs_of
+from fielding.client.report import DRIFT_KINDS
+from fielding.distance import Metric
+from fielding.errors import OptionError
+
+Kinds = npt.NDArray[np.int8]
+UNEXPLAINED = DRIFT_KINDS.index("unexplained")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Comparison:
+    """What some clients know of themselves now and at their last report; all of them have samples now and had then.
+
+    Parameters
+    ----------
+    now, before
+        Their representations, shape ``(n_clients, n_numbers)``.
+    age
+        Rounds since the last report, shape ``(n_clients,)``.
+    n_now, n_fresh, n_before
+        Samples that are visible, those of them that came since then, and samples of the report, same shape.
+    reference, fresh
+        Return the samples of the report, and those that came since, of some of the clients.
+    newest, earlier
+        Likewise of the last arrival, and of what came between the report and that.
+    """
+
+    now: Floats
+    before: Floats
+    age: Counts
+    n_now: Counts
+    n_fresh: Counts
+    n_before: Counts
+    reference: Callable[[Counts], Batch]
+    fresh: Callable[[Counts], Batch]
+    newest: Callable[[Counts], Batch]
+    earlier: Callable[[Counts], Batch]
+
+
+class Judge(Protocol):
+    """Says who drifted."""
+
+    @property
+    def is_timed(self) -> bool:
+        """Whether the answer depends on the clock, so that clients without new samples are asked, too."""
+        ...
+
+    @property
+    def needs_errors(self) -> bool:
+        """Whether the errors of the served models are looked at."""
+        ...
+
+    def judged(self, comparison: Comparison) -> tuple[Mask, Kinds]:
+        """Return who has something to report, and the kind of drift, shape ``(n_clients,)`` each; 0 for none."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ByVector:
+    """Compares representations as they are: any change, a threshold, or the clock alone.
+
+    Parameters
+    ----------
+    drift_test
+        Any that needs no label counts.
+    metric
+        The distance that a threshold is measured in.
+    """
+
+    drift_test: DriftTest
+    metric: Metric
+
+    needs_errors = False
+
+    def __post_init__(self) -> None:
+        check_vector_test(self.drift_test)
+
+    @property
+    def is_timed(self) -> bool:
+        """Whether the test goes by the clock."""
+        return self.drift_test.is_timed
+
+    def judged(self, comparison: Comparison) -> tuple[Mask, Kinds]:
+        """Return who drifted; of what kind, nobody can tell."""
+        drifted = vectors_drifted(self.drift_test, comparison.now, comparison.before, comparison.age, self.metric)
+        return drifted, np.zeros(drifted.size, dtype=np.int8)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BySamples:
+    """Compares samples since the last report with those of the report, by a calibrated test.
+
+    Parameters
+    ----------
+    test
+        Gives p-values.
+    alpha
+        False alarms per test.
+    least
+        Fewer fresh samples are not tested.
+    growth
+        A window that grew by this factor is reported again, drift or not: what was said of few samples is worth little
+        (docs/decisions/0008).
+    """
+
+    test: SampleTest
+    alpha: float = 0.001
+    least: int = 10
+    growth: float = 2.0
+    needs_errors: bool = False
+
+    is_timed = False
+
+    def judged(self, comparison: Comparison) -> tuple[Mask, Kinds]:
+        """Return who drifted."""
+        drifted = has_grown(comparison, self.growth)
+        asked = np.flatnonzero((comparison.n_fresh >= self.least) & ~drifted)
+        if asked.size:
+            surprise = self.test.p_values(comparison.reference(asked), comparison.fresh(asked))
+            drifted[asked] = surprise < self.alpha
+        return drifted, np.zeros(drifted.size, dtype=np.int8)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ByKind:
+    """Lets a client report what no correction can mend: looks or meanings that changed, or errors nobody explains.
+
+    A change of the label mix alone stays with the client, which corrects its model for it.
+
+    Parameters
+    ----------
+    alpha
+        False alarms per test.
+    least, growth
+        As of :class:`BySamples`.
+    """
+
+    alpha: float = 0.001
+    least: int = 10
+    growth: float = 2.0
+
+    is_timed = False
+    needs_errors = True
+
+    def judged(self, comparison: Comparison) -> tuple[Mask, Kinds]:
+        """Return who drifted, and how."""
+        drifted = has_grown(comparison, self.growth)
+        kinds = np.full(drifted.size, NONE, dtype=np.int8)
+        asked = np.flatnonzero((comparison.n_fresh >= self.least) & ~drifted)
+        if not asked.size:
+            return drifted, kinds
+        surprise = Confusion().p_values(comparison.reference(asked), comparison.fresh(asked))
+        found = asked[surprise < self.alpha]
+        drifted[found] = True
+        if found.size:  # the other tests deal samples anew many times: only for those who report anyway
+            signs = signs_of(comparison.reference(found), comparison.fresh(found))
+            kinds[found] = kinds_of(signs)
+        rest = asked[surprise >= self.alpha]
+        if rest.size:
+            worse = ErrorRate().p_values(comparison.earlier(rest), comparison.newest(rest)) < self.alpha
+            drifted[rest[worse]] = True
+            kinds[rest[worse]] = UNEXPLAINED
+        return drifted, kinds
+
+
+def has_grown(comparison: Comparison, growth: float) -> Mask:
+    """Return whose window holds so many times more samples than at the last report."""
+    return np.asarray(comparison.n_now >= growth * comparison.n_before)
+
+
+def check_vector_test(drift_test: DriftTest) -> None:
+    """Raise if a test compares label counts, which vectors do not have."""
+    if not isinstance(drift_test, (Always, AnyChange, Never, Periodic, Threshold)):
+        raise OptionError(
+            f"{type(drift_test).__name__} compares label counts, which this representation has not; "
+            "take any-change, threshold, periodic, always or never"
+        )
+
+
+def vectors_drifted(test: DriftTest, now: Floats, before: Floats, age: Counts, metric: Metric) -> Mask:
+    """Apply a drift test that needs no counts to representations."""
+    if isinstance(test, AnyChange):
+        return np.asarray((now != before).any(axis=1))
+    if isinstance(test, Threshold):
+        far = [metric.between(one[None], other[None])[0, 0] for one, other in zip(now, before, strict=True)]
+        return np.array(far) > test.eps
+    if isinstance(test, Periodic):
+        return np.asarray(age >= test.rounds)
+    return np.full(age.size, isinstance(test, Always))

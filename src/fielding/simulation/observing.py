@@ -1,0 +1,131 @@
+"""Who watches the clients of a simulation, put together as a config says."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import cast
+
+from fielding._imported import imported_function
+from fielding._typing import Models
+from fielding.client.drift import DriftTest
+from fielding.distance import metric_named
+from fielding.engine.config import Config
+from fielding.errors import InputError, OptionError
+from fielding.records.model_file import read_model
+from fielding.simulation.describing import LABEL, Describing
+from fielding.simulation.holding_out import HeldOut, held_out
+from fielding.simulation.observers import LabelObserver, Observer
+from fielding.simulation.shared_model import Lessons, pool_model
+from fielding.simulation.sight import Sight
+from fielding.simulation.sources import Dealt
+from fielding.simulation.tally_observer import TallyObserver
+from fielding.simulation.vector_observer import Represent, VectorObserver
+from fielding.traces.sliding import SlidingWindows
+from fielding.training.trainer import Sgd, Trainer
+
+POOL, GLOBAL = "pool", "global"
+HELD_OUT = 200
+"""Samples of each class that are held out where a shared model is trained on them, unless the config says."""
+MOMENTUM = 0.9
+"""Of the steps of the shared model."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Watched:
+    """What there is to watch.
+
+    Parameters
+    ----------
+    windows
+        What clients see when.
+    trainer
+        Of models without a label mix.
+    held
+        The server's own samples; None if there are none.
+    """
+
+    windows: SlidingWindows
+    trainer: Trainer
+    held: HeldOut | None
+
+
+def without_held_out(config: Config, dealt: Dealt, *, needs_pool: bool) -> tuple[Dealt, HeldOut | None]:
+    """Take the server's own samples away from the clients, as many as the config says or the shared model needs."""
+    per_class = config.trace.held_out
+    if per_class is None:
+        per_class = HELD_OUT if needs_pool else 0
+    if per_class:
+        return held_out(dealt, per_class, seed=config.seed)
+    if needs_pool:
+        raise OptionError(
+            "trace.held_out is 0, but the shared model is trained on held-out samples; "
+            'raise it, or set coordinator.shared_model = "global" or to a model file'
+        )
+    return dealt, None
+
+
+def observer_of(
+    config: Config, describing: Describing, watched: Watched, represent: Represent | None, drift_test: DriftTest | None
+) -> Observer:
+    """Return who watches the clients.
+
+    Parameters
+    ----------
+    config
+        The config.
+    describing
+        What clients report, and when.
+    watched
+        The clients.
+    represent
+        A function of the user's own, that describes a window.
+    drift_test
+        The method's own test on label counts; None: that of the config.
+    """
+    if drift_test is not None:
+        return LabelObserver(watched.windows, drift_test)
+    if describing.representation is None:
+        return _own_observer(config, describing, watched.windows, represent)
+    if describing.is_label:
+        is_plain = config.coordinator.representation == LABEL
+        test = describing.drift_test()
+        return LabelObserver(watched.windows, test, None if is_plain else describing.representation)
+    sight = Sight(watched.windows, watched.trainer if describing.needs_model else None)
+    observer = TallyObserver(watched.windows, describing.representation, judge=describing.judge(), sight=sight)
+    if describing.needs_model and config.coordinator.shared_model != GLOBAL:
+        observer.share(_shared_model(config, watched))
+    return observer
+
+
+def _shared_model(config: Config, watched: Watched) -> Models:
+    """Return the model that all clients see their samples with, from the start."""
+    section, trainer = config.coordinator, watched.trainer
+    if section.shared_model != POOL or watched.held is None:
+        try:
+            return read_model(Path(section.shared_model).expanduser(), trainer.layout)
+        except InputError as error:
+            raise OptionError(f"coordinator.shared_model: {error}") from None
+    batch_size = config.training.batch_size
+    n_steps = -(-section.shared_epochs * watched.held.samples.size // batch_size)
+    lessons = Lessons(
+        sgd=Sgd(learning_rate=config.training.learning_rate, momentum=MOMENTUM),
+        n_steps=n_steps,
+        batch_size=batch_size,
+        seed=config.seed,
+    )
+    return pool_model(trainer, watched.windows.pool, watched.held, lessons)
+
+
+def _own_observer(
+    config: Config, describing: Describing, windows: SlidingWindows, represent: Represent | None
+) -> VectorObserver:
+    """Return who describes windows by a function of the user's own."""
+    if represent is None:
+        name = config.coordinator.representation
+        represent = cast(Represent, imported_function(name, key="coordinator.representation", known=(LABEL,)))
+    try:
+        test, metric = describing.drift_test(), metric_named(describing.metric)
+        observer = VectorObserver(windows, represent, drift_test=test, metric=metric)
+    except OptionError as error:
+        raise OptionError(f"coordinator.detector: {error}") from None
+    observer.try_out()
+    return observer

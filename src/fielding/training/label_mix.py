@@ -1,0 +1,167 @@
+"""The label mix that a model was trained on, carried by the model itself as its last buffer."""
+
+from dataclasses import replace
+from typing import TypeVar
+
+import numpy as np
+import numpy.typing as npt
+
+from fielding._typing import Codes, Features, Mask, Matrix, Models, Vector
+from fielding.errors import OptionError, echo
+from fielding.federation.clients import Pull
+from fielding.training.feeding import checked_work
+from fielding.training.layout import Layout
+from fielding.training.trainer import Contrast, LocalWork, Scores, Trained, Trainer, TrainingPath
+
+LABEL_MIX = "label_mix"
+"""Name of the buffer."""
+LEAST_SHARE = 1e-6
+"""The smallest share that a class is said to have: its logarithm stays finite."""
+
+Numbers = TypeVar("Numbers", npt.NDArray[np.float32], npt.NDArray[np.float64])
+
+
+def label_mix_of(models: Models, n_classes: int) -> Matrix:
+    """Return the label mixes that models carry, as shares that sum to 1.
+
+    Parameters
+    ----------
+    models
+        Models with the buffer at their end, shape ``(..., n_numbers)``; whatever numbers it holds.
+    n_classes
+        Length of the buffer.
+
+    Returns
+    -------
+    float64, shape ``(..., n_classes)``. No share is below ``LEAST_SHARE`` but for rounding; negative numbers count as
+    0, and a buffer without any number above 0, or with one that is not finite, as the uniform mix.
+
+    Examples
+    --------
+    >>> models = np.array([[7.0, 1.0, 3.0], [7.0, np.nan, 3.0]], dtype=np.float32)
+    >>> label_mix_of(models, 2).tolist()
+    [[0.25, 0.75], [0.5, 0.5]]
+    """
+    tail = models[..., models.shape[-1] - n_classes :].astype(np.float64)
+    is_usable = np.isfinite(tail).all(axis=-1, keepdims=True)
+    shares = np.maximum(np.where(is_usable, tail, 0.0), 0.0)
+    totals = shares.sum(axis=-1, keepdims=True)
+    even = np.full_like(shares, 1.0 / n_classes)
+    shares = np.maximum(np.divide(shares, totals, out=even, where=totals > 0.0), LEAST_SHARE)
+    return np.asarray(shares / shares.sum(axis=-1, keepdims=True))
+
+
+def without_mix(models: Numbers, n_classes: int) -> Numbers:
+    """Return models without the buffer at their end: a view, shape ``(..., n_numbers - n_classes)``."""
+    return models[..., : models.shape[-1] - n_classes]
+
+
+class MixKeepingTrainer:
+    """Trains with another trainer, and keeps track of the label mix that each model was trained on.
+
+    Models have a buffer more, ``"label_mix"``, which starts even. Training moves it to ``(1 - rate) * old + rate *
+    mix``, where ``mix`` is the participant's own; all else that happens to buffers, such as averages, happens to it.
+
+    Parameters
+    ----------
+    inner
+        Does the work; sees no buffer.
+    n_classes
+        Classes.
+    rate
+        How far a round of training takes the mix, from 0 to 1.
+    is_balanced
+        Whether training takes the mix off the scores, so that models learn as from an even mix: then the buffer moves
+        toward that.
+
+    Examples
+    --------
+    >>> from fielding.training.dense import Dense
+    >>> from fielding.training.numpy_trainer import NumpyTrainer
+    >>> inner = NumpyTrainer(Dense(n_inputs=1, n_hidden=0, n_classes=2))
+    >>> trainer = MixKeepingTrainer(inner, 2, rate=0.5, is_balanced=False)
+    >>> trainer.layout.names, trainer.initial_model(1)[-2:].tolist()
+    (('weight', 'bias', 'label_mix'), [0.5, 0.5])
+    """
+
+    def __init__(self, inner: Trainer, n_classes: int, *, rate: float, is_balanced: bool) -> None:
+        if isinstance(rate, bool) or not isinstance(rate, (int, float)) or not 0.0 <= rate <= 1.0:
+            raise OptionError(f"mix_rate is {echo(rate)}; give a number from 0 to 1")
+        if LABEL_MIX in inner.layout.names:
+            raise OptionError(f"the model has a tensor {LABEL_MIX!r}, where the label mix is kept; name it otherwise")
+        self._inner = inner
+        self._n_classes = n_classes
+        self._rate = rate
+        self._is_balanced = is_balanced
+        self.layout: Layout = replace(
+            inner.layout, names=(*inner.layout.names, LABEL_MIX), shapes=(*inner.layout.shapes, (n_classes,))
+        )
+
+    @property
+    def path(self) -> TrainingPath:
+        """How the inner trainer works."""
+        return self._inner.path
+
+    def initial_model(self, seed: int) -> Models:
+        """Return the first model of the inner trainer with an even mix."""
+        even = np.full(self._n_classes, 1.0 / self._n_classes, dtype=np.float32)
+        return np.concatenate([self._inner.initial_model(seed), even])
+
+    def train(self, work: LocalWork) -> Trained:
+        """Do the local steps of some participants, and move their mixes; without ``work.mixes`` those stay.
+
+        So does the mix of a participant whose own is all zeros: it knows no labels.
+        """
+        checked_work(work, layout=self.layout, n_classes=self._n_classes)
+        done = self._inner.train(self._stripped(work))
+        return replace(done, models=np.concatenate([done.models, self._moved(work)], axis=1))
+
+    def scores(self, model: Models, x: Features, y: Codes) -> tuple[npt.NDArray[np.float32], Mask]:
+        """Return the loss of each sample, shape ``(n_samples,)``, and whether its most likely class is right."""
+        return self._inner.scores(self._bare(model), x, y)
+
+    def features(self, model: Models, x: Features) -> tuple[npt.NDArray[np.float32], Scores]:
+        """Return what goes into the last layer, and the scores of the classes."""
+        return self._inner.features(self._bare(model), x)
+
+    def gradient(self, model: Models, x: Features, y: Codes) -> Models:
+        """Return the gradient of the summed loss by the parameters, shape ``(n_parameters,)``; the mix is none."""
+        return self._inner.gradient(self._bare(model), x, y)
+
+    def _bare(self, models: Models) -> Models:
+        return without_mix(models, self._n_classes)
+
+    def _stripped(self, work: LocalWork) -> LocalWork:
+        """Return the work as the inner trainer knows it."""
+        return replace(
+            work,
+            models=self._bare(work.models),
+            pull=None if work.pull is None else self._stripped_pull(work.pull),
+            contrast=None if work.contrast is None else self._stripped_contrast(work.contrast),
+            mixes=None,
+        )
+
+    def _stripped_pull(self, pull: Pull) -> Pull:
+        strength: Vector = without_mix(pull.strength, self._n_classes)
+        return replace(pull, anchors=self._bare(pull.anchors), strength=strength)
+
+    def _stripped_contrast(self, contrast: Contrast) -> Contrast:
+        return replace(contrast, previous=self._bare(contrast.previous))
+
+    def _moved(self, work: LocalWork) -> Scores:
+        """Return the buffers after training, shape ``(n_participants, n_classes)``."""
+        starts = work.models[work.start, self._inner.layout.size :]
+        if work.mixes is None:
+            return starts
+        own = np.maximum(work.mixes.astype(np.float64), 0.0)
+        totals = own.sum(axis=1, keepdims=True)
+        even = np.full_like(own, 1.0 / self._n_classes)
+        target = even if self._is_balanced else np.divide(own, totals, out=even, where=totals > 0.0)
+        # From shares, not from the numbers as they came: whatever somebody may have sent weighs no more than a mix.
+        moved = (1.0 - self._rate) * label_mix_of(starts, self._n_classes) + self._rate * target
+        return np.where(totals > 0.0, moved, starts).astype(np.float32)
+
+
+def plain_model(model: Models, layout: Layout, n_classes: int) -> Models:
+    """Return a model of a layout without its label mix, if it carries one."""
+    return without_mix(model, n_classes) if LABEL_MIX in layout.names else model

@@ -1,0 +1,131 @@
+"""Whole runs whose clients correct or tune the models that serve them: every method can, and nothing else changes."""
+
+import os
+import re
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from safetensors.numpy import load_file
+
+from fielding._typing import Json
+from fielding.errors import OptionError
+from fielding.methods import METHODS
+from fielding.records.model_file import write_model
+from fielding.simulation.assembly import Own
+from fielding.simulation.experiment import Result, Start, run
+from tests.simulation.run_cases import N_ROUNDS, Table, left_behind, small_pool, stop_and_resume, table
+
+SERVINGS: dict[str, dict[str, Json]] = {
+    "prior": {"correction": "prior"},
+    "predicted": {"correction": "predicted", "smoothing": 5.0},
+    "tuned": {"fine_tune": 2},
+    "both": {"correction": "prior", "fine_tune": 2, "mix_rate": 0.5},
+}
+FIGURES = ("accuracy", "worst_decile", "test_loss", "ari", "train_loss", "n_moved", "n_clusters", "n_participants")
+N_CLASSES = 4
+LOGS = Path(__file__).resolve().parents[2] / "docs" / "logs.md"
+
+
+@pytest.fixture(autouse=True)
+def _no_waiting_for_the_disk(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "fsync", lambda _file: None)
+
+
+def result_of(config: Table, **more: Any) -> Result:
+    return run(config, own=Own(samples=small_pool()), page=False, **more)
+
+
+@pytest.mark.parametrize("name", SERVINGS)
+@pytest.mark.parametrize("method", ["fielding", "global"])
+def test_serving_changes_nothing_but_what_it_adds(method: str, name: str) -> None:
+    plain = result_of(table(method={"name": method}))
+    more = result_of(table(method={"name": method}, serving=SERVINGS[name]))
+
+    for before, after in zip(plain.rounds, more.rounds, strict=True):
+        # Clients that were tuned or looked at are busier; models that carry a mix are larger and travel longer.
+        same = {figure: value for figure, value in before.items() if figure in FIGURES}
+        assert {figure: after[figure] for figure in same} == pytest.approx(same, rel=1e-5)
+    added = {figure for row in more.rounds for figure in row} - {figure for row in plain.rounds for figure in row}
+    ways = (["corrected"] if "correction" in SERVINGS[name] else []) + (
+        ["tuned"] if "fine_tune" in SERVINGS[name] else []
+    )
+    assert {f"{way}_{figure}" for way in ways for figure in ("accuracy", "worst_decile", "test_loss")} <= added
+    assert {figure.split("_")[0] for figure in added} == set(ways)
+
+
+def test_a_mix_travels_with_every_model_and_is_charged() -> None:
+    plain, mixed = (result_of(table(serving=serving)) for serving in ({}, SERVINGS["prior"]))
+
+    for before, after in zip(plain.rounds, mixed.rounds, strict=True):
+        assert int(str(after["bytes_down"])) - int(str(before["bytes_down"])) == 4 * N_CLASSES * int(
+            str(after["n_asked"])
+        )
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_every_method_carries_the_mix(method: str) -> None:
+    if method == "oracle":
+        trace: dict[str, Json] = {"scenario": "concept-swap"}
+    else:
+        trace = {}
+
+    result = result_of(table(method={"name": method}, trace=trace, serving=SERVINGS["prior"]))
+
+    tested = [row for row in result.rounds if "accuracy" in row]
+    assert all(isinstance(row["corrected_accuracy"], float) for row in tested)
+    mixes = result.checkpoint.models[:, -N_CLASSES:]
+    assert mixes.sum(axis=1) == pytest.approx(np.ones(len(mixes)), abs=0.01)
+    assert mixes.min() >= 0.0
+    assert result.summary is not None
+    assert isinstance(result.summary["final_accuracy_corrected"], float)
+
+
+@pytest.mark.parametrize("name", SERVINGS)
+def test_a_run_stopped_after_every_round_ends_as_one_never_stopped(tmp_path: Path, name: str) -> None:
+    config, own = table(serving=SERVINGS[name]), Own(samples=small_pool())
+    run(config, tmp_path / "whole", own=own, page=False)
+
+    stop_and_resume(config, tmp_path / "cut", list(range(1, N_ROUNDS)), own)
+
+    assert left_behind(tmp_path / "cut") == left_behind(tmp_path / "whole")
+
+
+def test_balanced_training_is_another_training_and_carries_equal_shares() -> None:
+    plain = result_of(table(serving=SERVINGS["prior"]))
+    balanced = result_of(table(serving=SERVINGS["prior"], training={"balanced": True}))
+
+    assert plain.checkpoint.models.tobytes() != balanced.checkpoint.models.tobytes()
+    assert balanced.checkpoint.models[:, -N_CLASSES:] == pytest.approx(0.25, abs=1e-5)
+
+
+def test_models_leave_a_run_without_the_mix_and_start_others_with_or_without(tmp_path: Path) -> None:
+    mixed, file = result_of(table(serving=SERVINGS["prior"])), tmp_path / "m.safetensors"
+
+    write_model(mixed.checkpoint.mean_model(), mixed.layout, file)
+
+    assert "label_mix" in mixed.layout.names
+    assert "label_mix" not in mixed.model_of(0)
+    assert "label_mix" not in load_file(file)
+    for serving in ({}, SERVINGS["prior"]):
+        result_of(table(rounds=1, serving=serving), start=Start(init_from=file))
+
+
+def test_a_smoothing_that_cannot_be_is_refused_by_its_key() -> None:
+    with pytest.raises(OptionError, match="serving: smoothing is 'much'; give calibrated"):
+        result_of(table(serving={"correction": "prior", "smoothing": "much"}))
+
+
+def test_all_that_serving_writes_down_is_listed(tmp_path: Path) -> None:
+    result = run(table(serving=SERVINGS["both"]), tmp_path / "r", own=Own(samples=small_pool()), page=False)
+    plain = run(table(), tmp_path / "p", own=Own(samples=small_pool()), page=False)
+
+    rows = LOGS.read_text().partition("| more with `serving` |")[2].partition("\n\n")[0].splitlines()[2:]
+    listed = {name for row in rows for name in re.findall(r"`([a-z_]+)`", row.split("|")[1])}
+    assert result.summary is not None
+    assert plain.summary is not None
+    written = {name for row in result.rounds for name in row} - {name for row in plain.rounds for name in row}
+    written |= set(result.summary) - set(plain.summary)
+    natural_only = {"corrected_prequential_accuracy", "final_prequential_accuracy_corrected"}
+    assert written == listed - natural_only - {"corrected", "tuned"}
