@@ -5,7 +5,7 @@ from types import ModuleType
 
 from fielding.errors import OptionError
 
-EXTRAS = {"torch": "torch"}
+EXTRAS = {"drift": "river", "torch": "torch"}
 """The package that each extra of this distribution brings."""
 
 

@@ -117,6 +117,7 @@ class NotingClients:
         blocks: Sequence[Counts] | None = None,
         held: Mask | None = None,
         corrected: bool = False,
+        aside: bool = False,
     ) -> Matrix:
         return np.zeros((clients.size, models.shape[0]))
 

@@ -15,6 +15,7 @@ from fielding.methods.method import Method, MethodSetting, Parts
 from fielding.simulation.availability import AlwaysAvailable, Availability
 from fielding.simulation.clients import SimulatedClients
 from fielding.simulation.devices import Devices
+from fielding.simulation.observers import Looked
 from fielding.simulation.settings import Hardware, LocalRule
 from fielding.traces.histograms import WindowPlan
 from fielding.traces.pool import Pool
@@ -62,7 +63,7 @@ def plane_windows(
 class Scripted:
     """Clients that report in the rounds that a script names; in the first round all do."""
 
-    passes = 0
+    looked = Looked()
 
     def __init__(self, n_clients: int, script: Mapping[int, Sequence[int]]) -> None:
         self._script = {0: range(n_clients), **script}

@@ -1,20 +1,26 @@
 """Changes of clusters decided by somebody who saw more than representations: merging them, and placing clients."""
 
-from collections.abc import Sequence
+import math
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 
 import numpy as np
 
-from fielding._typing import ClientId, Counts, Matrix
-from fielding.coordinator.assignment import recomputed_centers
+from fielding._typing import ClientId, Counts, Matrix, Membership
+from fielding.coordinator.assignment import nearest_clusters, recomputed_centers
 from fielding.coordinator.clusters import Clusters, live_clusters
 from fielding.coordinator.coordinator import Coordinator
+from fielding.coordinator.points import Points
 from fielding.coordinator.registry import UNASSIGNED
+from fielding.coordinator.trigger import Always, Never
 from fielding.errors import InputError, echo
 
 
 def merge_clusters(coordinator: Coordinator, into: Counts) -> Matrix:
     """Merge clusters, and return the share of each old model in each that is left.
+
+    For triggers and noise floors this counts as a global clustering: centers are compared with those of now.
 
     Parameters
     ----------
@@ -39,10 +45,9 @@ def merge_clusters(coordinator: Coordinator, into: Counts) -> Matrix:
     """
     clusters = _clusters(coordinator)
     left = np.unique(into)
-    if into.shape != (len(clusters.ids),) or not (into[left] == left).all():
-        raise InputError(
-            f"into is {echo(into.tolist())}; name one that is left for each of {len(clusters.ids)} clusters"
-        )
+    n_clusters = len(clusters.ids)
+    if into.shape != (n_clusters,) or left[0] < 0 or left[-1] >= n_clusters or not (into[left] == left).all():
+        raise InputError(f"into is {echo(into.tolist())}; name one that is left for each of {n_clusters} clusters")
     registry = coordinator.registry
     sizes = np.bincount(registry.membership[registry.active_rows()], minlength=into.size).astype(np.float64)
     place = np.searchsorted(left, into)
@@ -52,11 +57,13 @@ def merge_clusters(coordinator: Coordinator, into: Counts) -> Matrix:
     mixing[place, np.arange(into.size)] = sizes
     empty = mixing.sum(axis=1) == 0.0
     mixing[empty, left[empty]] = 1.0
+    centers = recomputed_centers(registry, clusters.centers[left], range(left.size))
+    registry.samples.settle(registry.active_rows(), registry.membership)
     coordinator.clusters = Clusters(
         ids=tuple(clusters.ids[at] for at in left.tolist()),
-        centers=recomputed_centers(registry, clusters.centers[left], range(left.size)),
+        centers=centers,
         live=live_clusters(registry, left.size),
-        since_global=recomputed_centers(registry, clusters.since_global[left], range(left.size)),
+        since_global=centers,
     )
     return np.asarray(mixing / mixing.sum(axis=1, keepdims=True))
 
@@ -79,6 +86,60 @@ def place_clients(coordinator: Coordinator, client_ids: Sequence[ClientId], clus
     registry.membership[rows] = clusters
     centers = recomputed_centers(registry, before.centers, sorted(touched))
     coordinator.clusters = replace(before, centers=centers, live=live_clusters(registry, len(before.ids)))
+
+
+def moved_membership(
+    coordinator: Coordinator, before: Clusters, membership: Membership, reported: Sequence[ClientId]
+) -> Membership:
+    """Return where all clients stood when those that reported had moved, before all were grouped anew.
+
+    Parameters
+    ----------
+    coordinator
+        It has grouped them anew since; not changed.
+    before
+        The clusters before the reports came.
+    membership
+        That of ``before``, in the order of the registry; clients that came later have none.
+    reported
+        Who reported; silent ones stay where they were.
+
+    Returns
+    -------
+    A position in ``before`` for each client of the registry, -1 for none.
+    """
+    registry = coordinator.registry
+    stood = np.full(len(registry), UNASSIGNED, dtype=np.int32)
+    stood[: membership.size] = membership
+    rows = np.sort(registry.rows_for(reported))
+    speaking = rows[registry.active[rows]]
+    drifted = Points(registry.representations, speaking)
+    stood[speaking] = nearest_clusters(drifted, before.centers, metric=coordinator.metric, current=stood[speaking])
+    return stood
+
+
+@contextmanager
+def regrouping_ruled(coordinator: Coordinator, *, allowed: bool, wanted: bool = False) -> Iterator[None]:
+    """Say for the events of a block whether clients may, or even should, be grouped anew.
+
+    Parameters
+    ----------
+    coordinator
+        Decides as usual afterwards.
+    allowed
+        Whether a trigger that fires has an effect.
+    wanted
+        Whether the next reports fire whatever the trigger says, unless it is one that never does.
+    """
+    policy, before = coordinator.policy, coordinator.may_regroup
+    coordinator.may_regroup = allowed
+    is_never = isinstance(policy.trigger, Never) or math.isinf(getattr(policy.trigger, "tau", 0.0))
+    if wanted and not is_never:
+        coordinator.policy = replace(policy, trigger=Always())
+    try:
+        yield
+    finally:
+        coordinator.policy, coordinator.may_regroup = policy, before
 
 
 def _clusters(coordinator: Coordinator) -> Clusters:

@@ -18,6 +18,7 @@ from fielding.federation.selection import SELECTORS
 from fielding.methods import METHODS
 from fielding.training.factory import TRAINERS
 
+K_CHOICES = ("silhouette", "finest")
 DETECTORS = (*DRIFT_TESTS, *SAMPLE_TESTS)
 """Drift tests on reports, and those on samples as the shared model sees them."""
 
@@ -63,6 +64,9 @@ class TraceSection:
         None,
         "samples of each class that no client gets, for a shared model; 200 by default where one is trained, else none",
         low=0,
+    )
+    kept_aside: float = key(
+        0.0, "share of its training samples that a client judges models by instead of training on them", low=0, high=0.5
     )
     liars: float = key(0.0, "share of clients that lie in their reports", low=0.0, high=1.0)
     lie: str = key("permute", "how they lie (docs/attacks.md)")
@@ -147,7 +151,9 @@ class CoordinatorSection:
     )
     delta_step: float = key(0.1, "pairwise: where the bound on distances within a cluster starts", above=0.0)
     partitioner: str = key("kmeans", "how to group", choices=lambda: PARTITIONERS)
-    k_max: int = key(10, "most clusters; never more than a quarter of the participants", low=1)
+    k_max: int = key(10, "most clusters", low=1)
+    k_choice: str = key("silhouette", "how many clusters: by silhouette, or finest: k_max", choices=lambda: K_CHOICES)
+    participants_per_cluster: int = key(4, "there are no more clusters than so many participants each allow", low=1)
     hysteresis: float = key(0.0, "keep the number of clusters unless the silhouette gains more", low=0.0)
     warm_start: bool = key(False, "start k-means from the current centers, too")
     inherit: str = key("average", "what a new cluster's model is made of", choices=lambda: INHERIT)

@@ -12,7 +12,7 @@ from typing import Any, TypeVar, get_type_hints
 from fielding._typing import Json
 from fielding.client.drift import DRIFT_TESTS
 from fielding.engine.config import OPTION_SECTIONS, Config
-from fielding.engine.presets import PRESETS
+from fielding.engine.presets import defaults_of
 from fielding.engine.settings import checked, rule_of
 from fielding.errors import LONGEST_ECHO, FileFormatError, InputError, OptionError, echo
 from fielding.federation.aggregation import AGGREGATORS
@@ -100,11 +100,9 @@ def config_from(table: Mapping[str, Any]) -> Config:
     """
     _check_keys(table)
     merged = dict(table)
-    preset = table.get("preset")
-    if isinstance(preset, str) and preset in PRESETS:
-        for section, defaults in PRESETS[preset].items():
-            own = merged.get(section, {})
-            merged[section] = {**defaults, **own} if isinstance(own, dict) else own
+    for section, defaults in defaults_of(table).items():
+        own = merged.get(section, {})
+        merged[section] = {**defaults, **own} if isinstance(own, dict) else own
     return _section(Config, merged, "")
 
 

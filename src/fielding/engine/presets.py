@@ -1,5 +1,7 @@
 """Sets of other defaults; what a config says itself counts more."""
 
+from collections.abc import Mapping
+
 from fielding._typing import Json
 
 PRESETS: dict[str, dict[str, dict[str, Json]]] = {
@@ -36,3 +38,28 @@ PRESETS: dict[str, dict[str, dict[str, Json]]] = {
     },
 }
 """By name: defaults per section."""
+
+AUTO: dict[str, dict[str, Json]] = {
+    "trace": {"kept_aside": 0.1},
+    "serving": {"correction": "prior"},
+    "aggregation": {"shared_body": True},
+    "coordinator": {"detector": None, "metric": None, "k_choice": "finest", "participants_per_cluster": 1},
+}
+"""What goes with ``coordinator.representation = "auto"``: label mixes are left to the correction, clusters may be many
+since they share the body of their models, and clients keep samples aside to judge them by (docs/auto.md)."""
+
+
+def defaults_of(table: Mapping[str, object]) -> dict[str, dict[str, Json]]:
+    """Return what keys that a table lacks default to, per section, where that is not Fielding's own default.
+
+    Examples
+    --------
+    >>> defaults_of({"coordinator": {"representation": "auto"}})["serving"]
+    {'correction': 'prior'}
+    """
+    preset, section = table.get("preset"), table.get("coordinator")
+    found = {name: dict(keys) for name, keys in PRESETS.get(preset, {}).items()} if isinstance(preset, str) else {}
+    if isinstance(section, Mapping) and section.get("representation") == "auto":
+        for name, keys in AUTO.items():
+            found[name] = {**found.get(name, {}), **keys}
+    return found

@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from fielding._typing import Json, Membership
 from fielding.client.report import NO_REPORTS, ReportBatch
-from fielding.engine.round import Done, Federation, run_round, timing_record
+from fielding.engine.round import Done, Federation, hand_out, run_round, timing_record
 from fielding.engine.run_rows import changes_of, client_row, event_row, membership_row, round_row, stable_membership
 from fielding.errors import CheckpointError
 from fielding.federation.ledger import Ledger
@@ -101,6 +101,7 @@ class Runner:
             ledger=Ledger.restored(_under(LEDGER, checkpoint.arrays)),
             arrays=_under(DRIVER, checkpoint.arrays),
         )
+        hand_out(self.federation)
         self._waiting = _waiting_after(rows, sent) if self.federation.is_delayed else None
         self._before, self._ids = stable_membership(self.federation.method), cluster_ids(self.federation.method)
         self._next_round, self._last_row = checkpoint.round_index + 1, rows[-1]

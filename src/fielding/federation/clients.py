@@ -204,6 +204,7 @@ class Clients(Protocol):
         blocks: Sequence[Counts] | None = None,
         held: Mask | None = None,
         corrected: bool = False,
+        aside: bool = False,
     ) -> Matrix:
         """Return the mean loss of models on clients' training samples, shape ``(n_clients, n_models)``.
 
@@ -217,6 +218,8 @@ class Clients(Protocol):
             Per client, the intervals whose samples count; None for the window.
         held
             Who was sent all of the models earlier in this round, same shape as ``clients``; None for nobody.
+        aside
+            Whether the samples of the window count that clients keep aside, instead of those that they train on.
         corrected
             Whether models count as they would serve each client: corrected to the label mix of its window, if that
             is what clients do.

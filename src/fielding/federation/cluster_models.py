@@ -127,6 +127,7 @@ class ClusterModels:
             # Data that arrived are a time step, whether or not the method hears of drift; those of the start are none.
             has_new_data=updates.interval > seen >= 0.0,
             round_index=updates.round_index,
+            n_parameters=updates.n_parameters,
         )
         after = self._pace.observe(step, self._tempo_of(row)) | {_INTERVAL: np.array([float(updates.interval)])}
         tempo = {name: rows.copy() for name, rows in self._tempo.items()}

@@ -12,12 +12,12 @@ from fielding.coordinator.coordinator import Coordinator
 from fielding.coordinator.decision import Decision
 from fielding.coordinator.heterogeneity import mean_client_distance
 from fielding.coordinator.registry import UNASSIGNED
-from fielding.coordinator.regrouping import merge_clusters
+from fielding.coordinator.regrouping import merge_clusters, moved_membership, regrouping_ruled
 from fielding.coordinator.snapshot import Snapshot, restored, snapshot
 from fielding.federation.clients import Clients, TrainingPlan, Updates
 from fielding.federation.cluster_models import Arrays
 from fielding.methods.event_rewards import EventRewards
-from fielding.methods.guard import Guard, place_by_loss
+from fielding.methods.guard import KEPT, Guard, Opinion, place_by_loss
 from fielding.methods.method import MethodSetting, client_index, plan_by_cluster, positions_of
 from fielding.methods.reuse import Regrouping, Retired, reach, with_reuse
 from fielding.rng import stream
@@ -57,10 +57,7 @@ class Fielding:
 
     def adapt(self, reports: ReportBatch, clients: Clients) -> Decision | None:
         """Let the coordinator decide, start new clusters from the models of their members, and let a guard look."""
-        if self._guard is not None:
-            self.coordinator.may_regroup = self._guard.allows_others(clients)
-        decision = self._decided(reports, clients)
-        return decision if self._guard is None else self._guarded(self._guard, decision, reports, clients)
+        return self._decided(reports, clients) if self._guard is None else self._guarded(self._guard, reports, clients)
 
     def _decided(self, reports: ReportBatch, clients: Clients) -> Decision:
         """Return what the coordinator makes of reports, after it was done."""
@@ -77,27 +74,39 @@ class Fielding:
                 self._reuse(before, models, decision, clients)
         return decision
 
-    def _guarded(self, guard: Guard, decision: Decision, reports: ReportBatch, clients: Clients) -> Decision:
-        """Return a decision after clusters that do not pay were merged, and clients that nothing explains were placed."""
-        if self.coordinator.clusters is None:
-            return decision
-        if decision.started or decision.reclustered:
+    def _guarded(self, guard: Guard, reports: ReportBatch, clients: Clients) -> Decision:
+        """Return a decision after clients that nothing explains were placed, and clusters that do not pay merged."""
+        guard.begin(clients)
+        coordinator, models = self.coordinator, self.models
+        before, stood = coordinator.clusters, coordinator.registry.membership.copy()
+        with regrouping_ruled(coordinator, allowed=guard.allows_others, wanted=guard.wants_others):
+            decision = self._decided(reports, clients)
+        if before is None:
             guard.forget(self.models.shape[0])
             return decision
-        moved = place_by_loss(self.coordinator, self.models, reports, clients)
-        opinion, into = guard.look(self.models, self.membership(), clients)
-        notes = {} if opinion is None else {"guard": opinion.record()}
-        if into is not None:
-            self._cluster_models.mix(merge_clusters(self.coordinator, into))
-            guard.forget(self.models.shape[0], has_merged=True)
-            notes["merged"] = into.tolist()
-        return replace(
-            decision,
-            moved=[*decision.moved, *(one for one in moved if one not in decision.moved)],
-            cluster_ids=self.cluster_ids(),
-            n_live=int(self.coordinator.clusters.live.sum()),
-            notes={**decision.notes, **notes},
-        )
+        if decision.reclustered:
+            # Clusters that are made anew at every arrival would never be judged: judge those there were.
+            stood = moved_membership(coordinator, before, stood, decision.reported)
+            opinion, into = guard.look(models, self._active(stood), clients)
+            guard.forget(self.models.shape[0], kept=KEPT)
+            into = None if into is None or into.min() < into.max() else np.zeros(self.models.shape[0], dtype=np.int64)
+            return self._merged(guard, _noted(decision, opinion), into)
+        moved = place_by_loss(coordinator, self.models, reports, clients)
+        opinion, into = guard.look(self.models, self._active(coordinator.registry.membership), clients)
+        others = set(decision.moved)
+        decision = replace(decision, moved=[*decision.moved, *(one for one in moved if one not in others)])
+        return self._merged(guard, _noted(decision, opinion), into)
+
+    def _merged(self, guard: Guard, decision: Decision, into: Counts | None) -> Decision:
+        """Return a decision after clusters were merged, if a guard said so, and clients perhaps placed."""
+        mixing, notes = decision.mixing, decision.notes
+        if into is not None and into.size > 1:
+            merging = merge_clusters(self.coordinator, into)
+            self._cluster_models.mix(merging)
+            guard.merged(self.models.shape[0])
+            mixing, notes = merging @ mixing, {**notes, "merged": into.tolist()}
+        n_live = int(self.coordinator.clusters.live.sum()) if self.coordinator.clusters else 0
+        return replace(decision, cluster_ids=self.cluster_ids(), n_live=n_live, mixing=mixing, notes=notes)
 
     def _reuse(self, before: Clusters, models: Models, decision: Decision, clients: Clients) -> None:
         """Let models of clusters that disappeared serve clusters that are like them, and keep those that now end."""
@@ -132,13 +141,21 @@ class Fielding:
 
     def membership(self) -> Membership:
         """Return the cluster of each client, -1 for those that never had data."""
+        return self._by_position(self.coordinator.registry.membership)
+
+    def _active(self, membership: Membership) -> Membership:
+        """Return the cluster of each client that is active, -1 for all others, from one in the registry's order."""
+        return self._by_position(np.where(self.coordinator.registry.active, membership, UNASSIGNED))
+
+    def _by_position(self, by_row: Membership) -> Membership:
+        """Return a membership in the order of clients, from one in the order of the registry."""
         registry = self.coordinator.registry
         known = self._position_of_row.size
         if known < len(registry):
             new = positions_of(registry.client_ids[known:], self._index)
             self._position_of_row = np.concatenate([self._position_of_row, new])
         membership = np.full(len(self._index), UNASSIGNED, dtype=np.int32)
-        membership[self._position_of_row] = registry.membership
+        membership[self._position_of_row] = by_row
         return membership
 
     def cluster_ids(self) -> tuple[int, ...]:
@@ -179,6 +196,11 @@ class Fielding:
         if self._guard is not None:
             self._guard.restore(arrays)
         self._position_of_row = np.empty(0, dtype=np.int64)
+
+
+def _noted(decision: Decision, opinion: Opinion | None) -> Decision:
+    """Return a decision that tells what judges said, if they were asked."""
+    return decision if opinion is None else replace(decision, notes={**decision.notes, "guard": opinion.record()})
 
 
 def _under(prefix: str, arrays: Arrays) -> Arrays:

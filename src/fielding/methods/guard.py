@@ -2,6 +2,7 @@
 
 One cluster is always a candidate: the mean of all models. Samples that just arrived are held out, since nobody has
 trained on them yet; every judge downloads the candidates and runs these samples through them, and is charged for it.
+``docs/methods/guard.md`` tells when whom is asked, and what that comes to.
 """
 
 from collections.abc import Sequence
@@ -9,7 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from fielding._typing import ClientId, Counts, Json, Matrix, Membership, Models
+from fielding._typing import ClientId, Counts, Json, Mask, Matrix, Membership, Models
 from fielding.client.report import DRIFT_KINDS, ReportBatch
 from fielding.coordinator.coordinator import Coordinator
 from fielding.coordinator.regrouping import place_clients
@@ -17,15 +18,22 @@ from fielding.federation.clients import Clients
 from fielding.federation.cluster_models import Arrays
 from fielding.federation.models import mean_by_members
 from fielding.methods.method import client_index, positions_of
+from fielding.methods.probing import drawn
 
-JUDGES = 20
-"""Clients that are asked at a time."""
+MOST_JUDGES, FEWEST_JUDGES, JUDGING_SHARE = 10, 5, 0.1
+"""A tenth of the clients with a cluster judge at a time, but no more and no fewer than this."""
 LEAST_JUDGED = 10
-"""Fewer verdicts than this decide nothing."""
-SURE = 2.0
-"""Standard errors by which clusters must be ahead before they are left alone for longer."""
+"""Fewer verdicts than this, over all times, merge nothing."""
+LEAST_OF_PAIR = 3
+"""Nor do fewer of either of two clusters merge them."""
 LONGEST_WAIT = 8
-"""Arrivals of data after which clients are asked again at the latest."""
+"""Arrivals of data that are passed over at most between two times that clients are asked."""
+FIRST_REST = 2
+"""Arrivals of data after a merge until clients may be grouped anew; twice as many after the next, up to the longest."""
+KEPT = 0.5
+"""What verdicts on the clusters before a re-clustering still count for the question whether clusters pay."""
+LARGEST_LOSS = 100.0
+"""Losses above this, and those that are no number, count as this much: one broken model must not outweigh all else."""
 UNEXPLAINED = DRIFT_KINDS.index("unexplained")
 _EVIDENCE = ("n", "total", "squares", "n_cross", "cross")
 
@@ -41,7 +49,7 @@ class Opinion:
     error
         Its standard error; infinite for a single judge.
     n_judged
-        Verdicts that it is made of.
+        Verdicts that it is made of; older ones may count less.
     """
 
     gain: float
@@ -57,101 +65,116 @@ class Opinion:
 class Guard:
     """Collects what clients' losses say of clusters that stay the same, and decides which to merge.
 
-    Parameters
-    ----------
-    n_judges
-        Clients that are asked at an arrival.
+    Data arrive in some rounds. It asks at the first arrival after the clusters were made, then passes over 1, 2, 4 and
+    at last always 8 arrivals before it asks again, whatever was said.
     """
 
-    def __init__(self, n_judges: int = JUDGES) -> None:
-        self._n_judges = n_judges
+    def __init__(self) -> None:
+        self._interval, self._has_arrived = -1, False
         self._wait, self._pause = 0, 1
-        self._rest, self._next_rest = 0, 1
+        self._rest, self._next_rest = 0, FIRST_REST
+        self._has_one = False
         self._evidence: dict[str, Matrix] = {}
         self.forget(1)
 
-    def forget(self, n_clusters: int, *, has_merged: bool = False) -> None:
+    def begin(self, clients: Clients) -> None:
+        """Note whether data arrived; call it first in a round. A second call of the round sees no arrival."""
+        is_new = clients.interval > self._interval
+        self._has_arrived = is_new and bool(clients.fresh().any())
+        if self._has_arrived:
+            self._interval = clients.interval
+            self._rest = max(0, self._rest - 1)
+
+    def forget(self, n_clusters: int, *, kept: float = 0.0) -> None:
         """Begin anew: the clusters are others.
 
         Parameters
         ----------
         n_clusters
             How many there are.
-        has_merged
-            Whether that is the guard's doing: then nobody is grouped anew for a while, longer every time.
+        kept
+            What earlier verdicts still count for the question whether clusters pay at all.
         """
-        self._wait, self._pause = 0, 1
-        if has_merged:
-            self._rest, self._next_rest = self._next_rest, min(LONGEST_WAIT, 2 * self._next_rest)
-        one, pairs = np.zeros((1, 1)), np.zeros((n_clusters, n_clusters))
-        self._evidence = dict(zip(_EVIDENCE, (one, one.copy(), one.copy(), pairs, pairs.copy()), strict=True))
+        self._wait, self._pause, self._has_one = 0, 1, False
+        overall = [kept * self._evidence.get(name, np.zeros((1, 1))) for name in _EVIDENCE[:3]]
+        pairs = [np.zeros((n_clusters, n_clusters)) for _ in _EVIDENCE[3:]]
+        self._evidence = dict(zip(_EVIDENCE, (*overall, *pairs), strict=True))
 
-    def allows_others(self, clients: Clients) -> bool:
-        """Return whether clients may be grouped anew in this round; an arrival of data brings that nearer."""
-        if self._rest and clients.fresh().any():
-            self._rest -= 1
+    def merged(self, n_clusters: int) -> None:
+        """Begin anew with clusters that were merged; nobody is grouped anew for a while, longer every time."""
+        self.forget(n_clusters)
+        self._rest, self._next_rest = self._next_rest, min(LONGEST_WAIT, 2 * self._next_rest)
+        self._has_one = n_clusters == 1
+
+    @property
+    def allows_others(self) -> bool:
+        """Whether clients may be grouped anew in this round."""
         return not self._rest
+
+    @property
+    def wants_others(self) -> bool:
+        """Whether it is time to try clusters again after all were merged: a lone center never moves far by itself."""
+        return self._has_one and not self._rest
 
     def look(self, models: Models, membership: Membership, clients: Clients) -> tuple[Opinion | None, Counts | None]:
         """Ask clients how the clusters do, if it is time to, and say which to merge.
+
+        Parameters
+        ----------
+        models
+            One row per cluster.
+        membership
+            The cluster of each active client, -1 for all others; the candidate for all is the mean by these.
+        clients
+            The door.
 
         Returns
         -------
         What is known; and which cluster takes in the members of each, as positions, None to leave all as it is.
         """
-        alive = np.unique(membership[membership >= 0])
-        if alive.size < 2 or not self._judges(membership, clients).size:
+        if not self._has_arrived or np.unique(membership[membership >= 0]).size < 2:
+            return None, None
+        judges = self._judges(membership, clients)
+        if not judges.size:
             return None, None
         self._wait -= 1
         if self._wait >= 0:
             return None, None
-        opinion = self._ask(models, membership, clients)
+        self._ask(judges, models, membership, clients)
+        opinion = self._opinion()
         return opinion, self._verdict(opinion, membership)
-
-    def _ask(self, models: Models, membership: Membership, clients: Clients) -> Opinion | None:
-        """Ask some clients how the clusters do; None while too little is known."""
-        judges = self._judges(membership, clients)
-        candidates = np.concatenate([models, mean_by_members(models, membership)[np.newaxis]])
-        newest = np.array([clients.interval])
-        losses = clients.losses(judges, candidates, blocks=[newest] * judges.size, corrected=True)
-        answered = np.isfinite(losses).all(axis=1)
-        self._add(losses[answered], membership[judges[answered]].astype(np.int64))
-        return self._opinion()
-
-    def _verdict(self, opinion: Opinion | None, membership: Membership) -> Counts | None:
-        """Return which cluster takes in the members of each, as positions; None to leave all as it is."""
-        if opinion is None or opinion.n_judged < LEAST_JUDGED:
-            return None
-        n_clusters = self._evidence["cross"].shape[0]
-        if opinion.gain <= 0.0:
-            return np.full(n_clusters, np.bincount(membership[membership >= 0], minlength=n_clusters).argmax())
-        if opinion.gain > SURE * opinion.error:
-            self._wait, self._pause = self._pause, min(LONGEST_WAIT, 2 * self._pause)
-        return self._pairs()
 
     def arrays(self) -> Arrays:
         """Return what is known, for a checkpoint."""
-        waits = np.array([self._wait, self._pause, self._rest, self._next_rest], dtype=np.int64)
+        numbers = (self._wait, self._pause, self._rest, self._next_rest, self._interval, int(self._has_one))
+        waits = np.array(numbers, dtype=np.int64)
         return {"guard/waits": waits, **{f"guard/{name}": values for name, values in self._evidence.items()}}
 
     def restore(self, arrays: Arrays) -> None:
         """Go on from what :meth:`arrays` gave."""
-        self._evidence = {name: np.asarray(arrays[f"guard/{name}"], dtype=np.float64) for name in _EVIDENCE}
-        waits = np.asarray(arrays["guard/waits"]).tolist()
-        self._wait, self._pause, self._rest, self._next_rest = (int(number) for number in waits)
+        self._evidence = {name: np.array(arrays[f"guard/{name}"], dtype=np.float64) for name in _EVIDENCE}
+        *waits, has_one = (int(number) for number in np.asarray(arrays["guard/waits"]).tolist())
+        self._wait, self._pause, self._rest, self._next_rest, self._interval = waits
+        self._has_arrived, self._has_one = False, bool(has_one)
 
     def _judges(self, membership: Membership, clients: Clients) -> Counts:
-        """Return some of the clients that have a cluster and new samples."""
-        able = np.flatnonzero(clients.fresh() & (membership >= 0))
-        return np.sort(able[np.argsort(clients.draws("guard", able), kind="stable")[: self._n_judges]])
+        """Return some of the clients that have a cluster and new samples, rising."""
+        has_cluster = membership >= 0
+        n_judges = int(min(MOST_JUDGES, max(FEWEST_JUDGES, JUDGING_SHARE * has_cluster.sum())))
+        return drawn(clients, clients.fresh() & has_cluster, n_judges, purpose="guard")
+
+    def _ask(self, judges: Counts, models: Models, membership: Membership, clients: Clients) -> None:
+        """Ask judges how the clusters do, and wait longer for the next time; without an answer nothing happened."""
+        candidates = np.concatenate([models, mean_by_members(models, membership)[np.newaxis]])
+        losses, answered = _held_out(judges, candidates, clients)
+        if answered.any():
+            self._add(losses[answered], membership[judges[answered]].astype(np.int64))
+            self._wait, self._pause = self._pause, min(LONGEST_WAIT, 2 * self._pause)
 
     def _add(self, losses: Matrix, own: Counts) -> None:
         """Add what judges said; the last column is the one model for all."""
         n_clusters = losses.shape[1] - 1
-        if self._evidence["cross"].shape[0] != n_clusters:
-            self.forget(n_clusters)
-        at = np.arange(own.size)
-        gains = losses[:, -1] - losses[at, own]
+        gains = losses[:, -1] - losses[np.arange(own.size), own]
         self._evidence["n"] += gains.size
         self._evidence["total"] += gains.sum()
         self._evidence["squares"] += np.square(gains).sum()
@@ -170,19 +193,30 @@ class Guard:
         error = np.sqrt(spread / (count - 1) / count) if count > 1 else np.inf
         return Opinion(gain=mean, error=float(error), n_judged=int(count))
 
-    def _pairs(self) -> Counts | None:
-        """Return which clusters to merge because either's clients are served as well by the other's model."""
+    def _verdict(self, opinion: Opinion | None, membership: Membership) -> Counts | None:
+        """Return which cluster takes in the members of each: all into the largest, one pair, or None."""
+        if opinion is None or opinion.n_judged < LEAST_JUDGED:
+            return None
+        if opinion.gain > 0.0:
+            return self._pair()
+        n_clusters = self._evidence["cross"].shape[0]
+        return np.full(n_clusters, np.bincount(membership[membership >= 0], minlength=n_clusters).argmax())
+
+    def _pair(self) -> Counts | None:
+        """Return the merger of the two clusters whose clients are served as well by each other's model, if any are.
+
+        Of several pairs the one that gains most; ``cross[i, j]`` is what judges of i lose with the model of j, in sum,
+        and row i of ``n_cross`` how many these are.
+        """
         cross, count = self._evidence["cross"], self._evidence["n_cross"]
-        both = cross + cross.T
-        judged = np.minimum(count, count.T) * 2 >= LEAST_JUDGED / 2
-        n_pairs = count + count.T
-        costs = np.divide(both, n_pairs, out=np.full_like(both, np.inf), where=judged & (n_pairs > 0))
-        np.fill_diagonal(costs, np.inf)
-        first, second = np.unravel_index(np.argmin(costs), costs.shape)
+        is_judged = np.minimum(count, count.T) >= LEAST_OF_PAIR
+        np.fill_diagonal(is_judged, val=False)
+        costs = np.divide(cross + cross.T, count + count.T, out=np.full_like(cross, np.inf), where=is_judged)
+        first, second = np.unravel_index(np.argmin(costs), costs.shape)  # the upper one of two equals
         if costs[first, second] > 0.0:
             return None
         into = np.arange(cross.shape[0])
-        into[max(first, second)] = min(first, second)
+        into[second] = first
         return into
 
 
@@ -204,20 +238,27 @@ def place_by_loss(
 
     Returns
     -------
-    Who changed its cluster.
+    Who changed its cluster; whoever is served no worse by its own stays.
     """
     if reports.kinds is None or models.shape[0] < 2:
         return []
     lost = [reports.client_ids[at] for at in np.flatnonzero(reports.kinds == UNEXPLAINED).tolist()]
     if not lost:
         return []
-    who = positions_of(lost, client_index(clients.client_ids))
-    losses = clients.losses(who, models, blocks=[np.array([clients.interval])] * who.size, corrected=True)
-    answered = np.flatnonzero(np.isfinite(losses).all(axis=1))
-    rows = coordinator.registry.rows_for([lost[at] for at in answered.tolist()])
-    best = losses[answered].argmin(axis=1)
-    changes = best != coordinator.registry.membership[rows]
-    moved = [lost[at] for at in answered[changes].tolist()]
+    losses, answered = _held_out(positions_of(lost, client_index(clients.client_ids)), models, clients)
+    current = coordinator.registry.membership[coordinator.registry.rows_for(lost)]
+    # Who has no cluster yet takes any.
+    own = np.where(current >= 0, losses[np.arange(len(lost)), current], np.inf)
+    moves = np.flatnonzero(answered & (losses.min(axis=1) < own))
+    moved = [lost[at] for at in moves.tolist()]
     if moved:
-        place_clients(coordinator, moved, best[changes])
+        place_clients(coordinator, moved, losses[moves].argmin(axis=1))
     return moved
+
+
+def _held_out(who: Counts, models: Models, clients: Clients) -> tuple[Matrix, Mask]:
+    """Return the losses of models on samples that just came, at most :data:`LARGEST_LOSS`, and who answered."""
+    newest = np.array([clients.interval])
+    losses = clients.losses(who, models, blocks=[newest] * who.size, corrected=True)
+    bounded = np.minimum(np.nan_to_num(losses, nan=LARGEST_LOSS, posinf=LARGEST_LOSS), LARGEST_LOSS)
+    return bounded, np.asarray(~np.isnan(losses).all(axis=1))

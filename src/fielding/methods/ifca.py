@@ -171,13 +171,13 @@ class Ifca:
         return nobody
 
     def _drawn(self, attempt: int) -> Models:
-        """Return first models: of the first attempt one is that of the run; shared backbones are its own, too."""
+        """Return first models: of the first attempt one is that of the run; shared bodies are its own, too."""
         setting = self._setting
         if setting.draw_model is None:
             raise OptionError(f"k is {self._k} but only one first model is at hand; give 1, or a way to draw models")
         numbers = stream(setting.seed, "ifca models", attempt).integers(2**31, size=self._k).tolist()
         drawn = np.stack([setting.draw_model(number) for number in numbers]).astype(np.float32)
-        if self._init == "shared-backbone":
+        if self._init == "shared-backbone" or setting.parts.n_shared:  # a mean of random bodies would be no body
             models = np.repeat(setting.initial[np.newaxis].astype(np.float32), self._k, axis=0)
             head = slice(setting.n_parameters - setting.n_head, setting.n_parameters)
             models[:, head] = drawn[:, head]

@@ -127,7 +127,9 @@ def _assembled(config: Config, own: Own, n_workers: int, path: TrainingPath | No
     plain = trainer_of(config, own, dealt, path)
     trainer = with_mix(config, plain, len(dealt.pool.classes))
     # What all clients share comes again and again: they would be tested on what they trained on.
-    windows = SlidingWindows(dealt.pool, dealt.schedule, dealt.plan, looks_ahead=not config.trace.shared)
+    windows = SlidingWindows(
+        dealt.pool, dealt.schedule, dealt.plan, looks_ahead=not config.trace.shared, kept_aside=config.trace.kept_aside
+    )
     if not windows.training(0).sizes.any():
         raise InputError("no client has a sample to train on at the start; give more samples, or a longer window")
     rule = local_rule(config)

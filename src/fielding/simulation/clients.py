@@ -22,6 +22,7 @@ from fielding.simulation.mailbox import Letters, Mailbox
 from fielding.simulation.measuring import Measuring
 from fielding.simulation.observers import Observer
 from fielding.simulation.prequential import ServedModels
+from fielding.simulation.probing import Probing
 from fielding.simulation.questions import Question
 from fielding.simulation.sending import sent
 from fielding.simulation.serving import Correcting, Serving
@@ -31,7 +32,7 @@ from fielding.simulation.sharing import Sharing
 from fielding.simulation.spoiling import Spoiling
 from fielding.simulation.task_costs import finish_times, without
 from fielding.simulation.workers import Workers
-from fielding.traces.sliding import Ranges, SlidingWindows
+from fielding.traces.sliding import SlidingWindows
 from fielding.training.label_mix import plain_model
 from fielding.training.trainer import Trainer
 
@@ -94,6 +95,14 @@ class SimulatedClients:
         own_rule = replace(rule, n_steps=self._serving.fine_tune)
         tuning = FineTuning(windows, self._workers, own_rule, seed=seed, keys=self._keys) if own_rule.n_steps else None
         self._measuring = Measuring(windows, self._local.score, seed=seed, correcting=self._correcting, tuning=tuning)
+        self._probing = Probing(
+            windows=windows,
+            local=self._local,
+            correcting=self._correcting,
+            serving=self._serving,
+            is_online=self._is_online,
+            pay=self._pay,
+        )
         self._moment = Moment(round_index=-1, training=windows.training(0))
         self._served = ServedModels(windows, self._local.score, self._correcting)
         self._sharing = sharing or Sharing(None, rounds=0)
@@ -245,30 +254,22 @@ class SimulatedClients:
         blocks: Sequence[Counts] | None = None,
         held: Mask | None = None,
         corrected: bool = False,
+        aside: bool = False,
     ) -> Matrix:
         """Return the mean loss of models on clients' training samples; NaN for who has none or cannot be reached."""
-        question = Question(clients=clients, blocks=blocks, models=models, held=held)
-        correcting, training = self._correcting if corrected else None, self._moment.training
-        if correcting is None:
-            return self._probed(question, lambda samples, _asked: self._local.losses(samples, models))
-        if blocks is not None:  # the mix is that of the window, which is not what they are asked about
-            question = replace(question, more_passes=self._serving.looked_at(training.sizes[clients]))
-        return self._probed(
-            question, lambda samples, asked: correcting.losses(samples, models, clients=asked, training=training)
-        )
+        question = Question(clients=clients, blocks=blocks, models=models, held=held, aside=aside)
+        return self._probing.losses(question, self._moment, corrected=corrected)
 
     def accuracies(
         self, clients: Counts, models: Models, *, blocks: Sequence[Counts] | None = None, held: Mask | None = None
     ) -> Matrix:
         """Return the share of clients' training samples that models get right; otherwise as :meth:`losses`."""
         question = Question(clients=clients, blocks=blocks, models=models, held=held)
-        return self._probed(question, lambda samples, _asked: self._local.accuracies(samples, models))
+        return self._probing.accuracies(question, self._moment)
 
     def block_sizes(self, clients: Counts, blocks: Sequence[Counts]) -> Counts:
         """Return how many training samples clients have of some intervals; 0 for whoever cannot be reached."""
-        question = Question(clients=clients, blocks=blocks)
-        sizes = self._probed(question, lambda samples, _asked: samples.sizes[:, np.newaxis].astype(np.float64))
-        return np.nan_to_num(sizes[:, 0]).astype(np.int64)
+        return self._probing.sizes(Question(clients=clients, blocks=blocks), self._moment)
 
     def scores(self, models: Models, row: Counts) -> ClientScores:
         """Measure each client's model on the test samples of its window; what clients do to serve it is charged."""
@@ -301,17 +302,11 @@ class SimulatedClients:
         self._letters = letters
         return letters.batch(self.client_ids)
 
-    def _probed(self, question: Question, measure: Callable[[Ranges, Counts], Matrix]) -> Matrix:
-        """Let clients measure something on their samples, and charge them for it."""
-        samples = self._local.samples(self._moment, question.clients, question.blocks)
-        reached = np.flatnonzero(self._is_online(question.clients) & (samples.sizes > 0))
-        asked, costs = question.clients[reached], question.costs(reached, samples.sizes)
-        seconds = seconds_of(self._hardware.devices, asked, costs)
-        self._charge("probe", asked, costs, seconds)
-        self._clock.advance(float(finish_times(asked, seconds).max(initial=0.0)))
-        found = np.full((question.clients.size, question.n_answers), np.nan)
-        found[reached] = measure(samples.some(reached), asked)
-        return found
+    def _pay(self, clients: Counts, costs: Costs) -> None:
+        """Charge clients for answers; the round waits for the last of them."""
+        seconds = seconds_of(self._hardware.devices, clients, costs)
+        self._charge("probe", clients, costs, seconds)
+        self._clock.advance(float(finish_times(clients, seconds).max(initial=0.0)))
 
     def _charge(self, category: str, clients: Counts, costs: Costs, seconds: Vector) -> None:
         """Charge tasks to clients, and remember what this round cost."""

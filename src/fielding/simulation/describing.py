@@ -17,8 +17,8 @@ from fielding.simulation.judges import ByKind, BySamples, ByVector, Judge
 
 LABEL = "label"
 AUTO = "auto"
-AUTO_REPRESENTATION = "soft-confusion+class-means"
-"""What ``auto`` clusters by: both see looks and meanings and not the label mix, which is left to the correction."""
+AUTO_REPRESENTATION = "soft-confusion"
+"""What ``auto`` clusters by: it sees looks and meanings, but not the label mix, which is left to the correction."""
 BY_KIND = "by-kind"
 """The test of ``auto``: it tells label, covariate and concept drift apart."""
 OF_ERRORS = ("adwin", "error-rate", "hddm", "kswin", "page-hinkley")

@@ -12,7 +12,8 @@ from fielding.client.drift import Always, AnyChange, DriftTest, Never, Periodic,
 from fielding.client.drift.batch import Batch, SampleTest
 from fielding.client.drift.by_errors import ErrorRate
 from fielding.client.drift.by_predictions import Confusion
-from fielding.client.drift.kinds import NONE, kinds_of, signs_of
+from fielding.client.drift.class_shift import ClassShift
+from fielding.client.drift.kinds import NONE, either, kinds_of, signs_of
 from fielding.client.report import DRIFT_KINDS
 from fielding.distance import Metric
 from fielding.errors import OptionError
@@ -144,12 +145,12 @@ class ByKind:
     Parameters
     ----------
     alpha
-        False alarms per test.
+        False alarms per test of what a label looks like; a fifth of it for errors without a reason.
     least, growth
         As of :class:`BySamples`.
     """
 
-    alpha: float = 0.001
+    alpha: float = 0.005
     least: int = 10
     growth: float = 2.0
 
@@ -163,15 +164,16 @@ class ByKind:
         asked = np.flatnonzero((comparison.n_fresh >= self.least) & ~drifted)
         if not asked.size:
             return drifted, kinds
-        surprise = Confusion().p_values(comparison.reference(asked), comparison.fresh(asked))
+        then, now = comparison.reference(asked), comparison.fresh(asked)
+        surprise = either(Confusion().p_values(then, now), ClassShift().p_values(then, now))
         found = asked[surprise < self.alpha]
         drifted[found] = True
-        if found.size:  # the other tests deal samples anew many times: only for those who report anyway
+        if found.size:  # the other tests take longer: only for those who report anyway
             signs = signs_of(comparison.reference(found), comparison.fresh(found))
             kinds[found] = kinds_of(signs)
         rest = asked[surprise >= self.alpha]
         if rest.size:
-            worse = ErrorRate().p_values(comparison.earlier(rest), comparison.newest(rest)) < self.alpha
+            worse = ErrorRate().p_values(comparison.earlier(rest), comparison.newest(rest)) < self.alpha / 5.0
             drifted[rest[worse]] = True
             kinds[rest[worse]] = UNEXPLAINED
         return drifted, kinds

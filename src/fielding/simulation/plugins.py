@@ -18,8 +18,6 @@ from fielding.traces.schedule import Schedule
 
 LEARNED = "learned"
 """In place of a number for tau: it is found out."""
-PARTICIPANTS_PER_CLUSTER = 4
-"""Fewer would make a cluster's model the work of one or two clients (METHODS.md A7)."""
 
 
 def parts_of(config: Config, n_clients: int, policy: Policy) -> Parts:
@@ -102,7 +100,8 @@ def policy_of(config: Config, *, kind: Kind, metric: str) -> Policy:
         "center-shift": shift if is_learned else {**shift, "tau": _tau(section.tau)},
         "pairwise": {"step": section.delta_step},
     }
-    k_max = max(1, min(section.k_max, config.training.participants // PARTICIPANTS_PER_CLUSTER))
+    # Fewer participants each would make a cluster's model the work of one or two clients (METHODS.md A7).
+    k_max = max(1, min(section.k_max, config.training.participants // section.participants_per_cluster))
     try:
         return Policy(
             kind=kind,
@@ -110,6 +109,7 @@ def policy_of(config: Config, *, kind: Kind, metric: str) -> Policy:
             trigger=trigger_named("learned-tau" if is_learned else section.trigger, options.get(section.trigger)),
             clusterer=Clusterer(
                 partitioner=section.partitioner,
+                k_min=max(2, k_max) if section.k_choice == "finest" else 2,
                 k_max=k_max,
                 hysteresis=section.hysteresis,
                 warm_start=section.warm_start,

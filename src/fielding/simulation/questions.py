@@ -28,6 +28,8 @@ class Question:
         What it is about, float32, shape ``(n_models, n_numbers)``.
     held
         Who has these models already, same shape as ``clients``; None for nobody.
+    aside
+        Whether it is about the samples of the window that clients keep aside.
     more_passes
         Samples that each client puts through a model beside those it is asked about, for each model, same shape; None
         for none.
@@ -37,6 +39,7 @@ class Question:
     blocks: Sequence[Counts] | None
     models: Models = field(default_factory=_no_models)
     held: Mask | None = None
+    aside: bool = False
     more_passes: Counts | None = None
 
     @property

@@ -101,10 +101,11 @@ class WatchedClients:
         blocks: Sequence[Counts] | None = None,
         held: Mask | None = None,
         corrected: bool = False,
+        aside: bool = False,
     ) -> Matrix:
         """Ask clients how well models serve them."""
         with self._reading(self._those(clients)):
-            found = self._clients.losses(clients, models, blocks=blocks, held=held, corrected=corrected)
+            found = self._clients.losses(clients, models, blocks=blocks, held=held, corrected=corrected, aside=aside)
         return self._answered(clients, models, found, held)
 
     def accuracies(

@@ -119,6 +119,11 @@ class Pool:
         draws = hashed(0, "test", np.arange(len(self), dtype=np.uint64))
         return np.asarray(draws < np.uint64(int(TEST_SHARE * 2**64)))
 
+    def is_aside(self, share: float) -> Mask:
+        """Return which training samples are kept aside, shape ``(n_samples,)``: a share of them, the same each time."""
+        draws = hashed(0, "aside", np.arange(len(self), dtype=np.uint64))
+        return np.asarray((draws < np.uint64(int(share * 2**64))) & ~self.is_test())
+
 
 def _check_finite(x: Array) -> None:
     """Raise if a feature is not finite, looking at a memory map piece by piece."""

@@ -66,6 +66,8 @@ class SlidingWindows:
         How intervals map to rounds.
     looks_ahead
         Whether samples that come next are new to their clients, so that models may be tested on them.
+    kept_aside
+        Share of training samples that clients do not train on, but judge models by; the same samples in every run.
 
     Examples
     --------
@@ -77,10 +79,14 @@ class SlidingWindows:
     [(0, 2), (0, 2), (1, 3)]
     """
 
-    def __init__(self, pool: Pool, schedule: Schedule, plan: WindowPlan, *, looks_ahead: bool = True) -> None:
+    def __init__(
+        self, pool: Pool, schedule: Schedule, plan: WindowPlan, *, looks_ahead: bool = True, kept_aside: float = 0.0
+    ) -> None:
         self.pool, self.schedule, self.plan, self.looks_ahead = pool, schedule, plan, looks_ahead
         is_test = pool.is_test()[schedule.sample]
-        self._train, self._test = (_Index(schedule, keep) for keep in (~is_test, is_test))
+        is_aside = pool.is_aside(kept_aside)[schedule.sample]
+        kinds = (~is_test & ~is_aside, is_test, is_aside)
+        self._train, self._test, self._aside = (_Index(schedule, keep) for keep in kinds)
         self._all = _Index(schedule, np.ones(is_test.size, dtype=np.bool_))
 
     @property
@@ -128,6 +134,10 @@ class SlidingWindows:
     def testing(self, round_index: int) -> Ranges:
         """Return what each client is tested on in a round: the test samples of its window."""
         return self._test.ranges(*self.visible(round_index))
+
+    def aside(self, round_index: int) -> Ranges:
+        """Return what each client keeps aside in a round to judge models by: training samples that it does not use."""
+        return self._aside.ranges(*self.visible(round_index))
 
     def newest(self, round_index: int) -> Ranges:
         """Return the test samples of the newest interval."""

@@ -112,6 +112,8 @@ def change_lengths(model: Models, uploads: Models) -> Vector:
 class MultiKrum:
     """Takes the mean of the uploads that lie nearest to their neighbors (Blanchard et al., NeurIPS 2017).
 
+    Distances are those of parameters: buffers (statistics of layers, label mixes) differ as honest clients' data do.
+
     Parameters
     ----------
     liars
@@ -133,7 +135,7 @@ class MultiKrum:
         memory: Mapping[str, Models],
     ) -> tuple[Models, dict[str, Models]]:
         """Return the mean of the uploads that are kept."""
-        kept = self._kept(uploads.models)
+        kept = self._kept(uploads.models[:, : uploads.n_parameters])
         return mean_model(uploads.models[kept]), {}
 
     def _kept(self, models: Models) -> Counts:

@@ -23,7 +23,7 @@ class AdaptiveRate:
     """Sets the learning rate by how the variance of a cluster's weights changes from round to round.
 
     With the weights w after a round, all three averages exponential and corrected for their start:
-    ``mean`` of w (beta1), ``variance`` of the squared deviation of w from the mean before, averaged over all numbers
+    ``mean`` of w (beta1), ``variance`` of the squared deviation of w from the mean before, averaged over all parameters
     (beta2), ``ratio`` of the variance to the one before (beta3, 1 in the first round);
     ``factor = min(1, ratio / t)``. The state holds the averages after their correction, with the weights of what they
     have seen, ``1 - beta^n``.
@@ -85,7 +85,8 @@ class AdaptiveRate:
         weights = step.after.astype(np.float64)
         mean = (step.before if is_first and self.start == "model" else memory["mean"]).astype(np.float64)
         variance_before, ratio_before = float(memory["variance"][0]), float(memory["ratio"][0])
-        variance = (1.0 - new[1]) * variance_before + new[1] * float(np.mean((weights - mean) ** 2))
+        deviation = (weights - mean)[: step.n_parameters]
+        variance = (1.0 - new[1]) * variance_before + new[1] * float(np.mean(deviation**2))
         now = 1.0 if is_first else _ratio(variance, variance_before)
         return {
             "mean": np.asarray((1.0 - new[0]) * mean + new[0] * weights, dtype=np.float32),

@@ -30,6 +30,8 @@ class PaceStep:
         Whether data have arrived since the cluster trained last; those of the start are not new.
     round_index
         Of the federation, not negative.
+    n_parameters
+        How many numbers, at the beginning, are parameters; the others are buffers. None for all.
     """
 
     before: Models
@@ -37,6 +39,7 @@ class PaceStep:
     loss: float
     has_new_data: bool
     round_index: int
+    n_parameters: int | None = None
 
 
 class Pace(Protocol):
