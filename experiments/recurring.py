@@ -1,4 +1,4 @@
-"""Distributions that come back: how fast is accuracy back with re-use of retired models, and how fast without?
+"""Let distributions come back, and see how fast accuracy does, with re-use of retired models and without.
 
     python -m experiments.recurring [GROUND ...] [--seeds 5] [--jobs 2] [--out runs/recurring]
 
@@ -18,7 +18,9 @@ from pathlib import Path
 from experiments.peers.comparing import markdown
 from experiments.peers.grounds import Table, merged
 from experiments.swinging import PERIOD, swinging_file
-from experiments.threshold import LOCAL, MLP_64, percent, swept
+from experiments.threshold.cases import LOCAL, MLP_64
+from experiments.threshold.running import swept
+from experiments.threshold.verdicts import percent
 from fielding._typing import Json
 from fielding.engine.config import Config
 from fielding.engine.config_reader import config_from

@@ -1,8 +1,8 @@
 """A trace in which all clients swing between day and night: the label mixes of one disappear while the other is there.
 
-In the scenario ``recurring`` every mix is somebody's at any time. Here whole clusters come and go, as re-use of models is
-meant for. Every client has one of two mixes by day and, independently, one of two others by night; the first interval
-is day, then night and day take turns of ``PERIOD`` intervals.
+In the scenario ``recurring`` every mix is somebody's at any time. Here whole clusters come and go, which is what re-use
+of models is for. Every client has one of two mixes by day and, independently, one of two others by night; the first
+interval is day, then night and day take turns of ``PERIOD`` intervals.
 """
 
 from pathlib import Path
@@ -15,6 +15,8 @@ from fielding.atomic import replaced_file
 from fielding.rng import stream
 from fielding.traces.catalog import Opening, open_source
 from fielding.traces.pool import Pool
+
+Arrays = dict[str, npt.NDArray[np.generic]]
 
 PERIOD = 2
 """Intervals that a night or a day lasts."""
@@ -37,7 +39,7 @@ def is_night(interval: Counts) -> npt.NDArray[np.bool_]:
     return np.asarray(((interval - 1) // PERIOD + 1) % 2 == 1)
 
 
-def swinging_trace(pool: Pool, shape: tuple[int, int, int], *, seed: int, turned: bool) -> dict[str, npt.NDArray]:  # type: ignore[type-arg]
+def swinging_trace(pool: Pool, shape: tuple[int, int, int], *, seed: int, turned: bool) -> Arrays:
     """Return the arrays of a natural trace.
 
     Parameters
@@ -107,5 +109,5 @@ def swinging_file(folder: Path, shape: tuple[int, int, int], *, seed: int, turne
             raise TypeError("fashion_mnist is no pool")
         folder.mkdir(parents=True, exist_ok=True)
         with replaced_file(path) as file:
-            np.savez(file, **swinging_trace(pool, shape, seed=seed, turned=turned))
+            np.savez(file, **swinging_trace(pool, shape, seed=seed, turned=turned))  # type: ignore[arg-type]
     return path

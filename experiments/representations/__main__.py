@@ -28,7 +28,9 @@ def main() -> None:
     if options.command == "ari":
         _tell(finding.tables(collected(finding.work, finding.tasks(seeds), out, n_jobs=options.jobs), seeds))
     elif options.command == "stages":
-        _tell(stages.tables(collected(stages.work, stages.tasks(seeds), out, n_jobs=options.jobs), seeds))
+        found = collected(stages.work, stages.tasks(seeds), out, n_jobs=options.jobs)
+        _tell(stages.tables(found, seeds))
+        print("", *(stages.paper_finding(found, ground, seeds) for ground in stages.GROUNDS), sep="\n")
     elif options.command == "concept":
         done = sweep(concept.runs(seeds), out, n_jobs=options.jobs, on_done=_note)
         for scene in concept.SCENES:

@@ -152,15 +152,25 @@ def change(found: Mapping[str, Table], ground: str, seeds: Sequence[int], where:
 def verdict(one: Estimate) -> str:
     """Return whether a change in percent is for the better (less unlike), for the worse, or neither for sure.
 
-    Examples
-    --------
-    >>> verdict(estimate([-5.0, -5.5])), verdict(estimate([-5.0, 5.5])), verdict(estimate([5.0, 5.5]))
-    ('better', 'level', 'worse')
+    A single seed tells neither.
     """
-    width = one.half_width or 0.0
-    if one.mean + width < 0.0:
-        return "better"
-    return "worse" if one.mean - width > 0.0 else "level"
+    if one.half_width is None or abs(one.mean) <= one.half_width:
+        return "level"
+    return "better" if one.mean < 0.0 else "worse"
+
+
+def paper_finding(found: Mapping[str, Table], ground: str, seeds: Sequence[int], stages: Sequence[int] = STAGES) -> str:
+    """Return in a line whether clusters by gradients are no better than none early in training, as the paper finds."""
+    row = f"{WAYS[0]}; given"
+    useless = [stage for stage in stages if verdict(change(found, ground, seeds, (stage, row, "labels"))) != "better"]
+    if useless:
+        rounds = ", ".join(map(str, useless))
+        return (
+            f"{ground}: the paper's finding shows; by gradients, clusters are no better than none after round {rounds}."
+        )
+    return (
+        f"{ground}: the paper's finding does not show; by gradients, too, clusters are better than none at every stage."
+    )
 
 
 def tables(

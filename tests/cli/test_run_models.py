@@ -98,6 +98,16 @@ def test_options_count_more_than_the_rules_of_a_run(fielding: Command) -> None:
     assert json.loads(fielding.out)["n_steps"] > 0
 
 
+@pytest.mark.parametrize("rule", ["k_choice=finest", "noise_floor=true", "tau=learned"])
+def test_runs_whose_rules_need_more_than_reports_are_not_replayed(fielding: Command, rule: str) -> None:
+    assert fielding(*RUN, "--set", f"coordinator.{rule}") == 0
+
+    refusal = fielding.refuses("replay", "out", "--out", "again")
+
+    assert rule.partition("=")[0] in refusal
+    assert not Path("again").exists()
+
+
 def test_a_replay_is_not_written_into_a_run(fielding: Command) -> None:
     assert fielding(*RUN) == 0
 

@@ -3,7 +3,6 @@
 import json
 import os
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 from typing import TypeAlias
 
@@ -14,11 +13,9 @@ from fielding import run
 from fielding._typing import Json
 from fielding.methods import METHODS, method_options
 from fielding.records.run_folder import EVENTS
-from fielding.simulation import assembly
 from fielding.simulation.conformance import CHECKS
 from fielding.simulation.conformance_stage import EMPTY, GONE, GUEST, LATE, LEAVER, N_ROUNDS, WAKING, stage_for
 from fielding.simulation.experiment import Result
-from fielding.simulation.plugins import parts_of
 from fielding.training.numpy_trainer import NumpyTrainer
 from fielding.training.trainer import LocalWork, Trained
 
@@ -36,6 +33,7 @@ BUSY: tuple[tuple[str, Options], ...] = (
     ("flexcfl", {"k": 3, "pretrain_steps": 2, "cache_anchor": True, "detector": "original", "newcomers": "all"}),
     ("cfl", {"start_after": 1, "eps1": 1000.0, "eps2": 1e-6, "gamma_max": 0.0}),
     ("cfl", {"start_after": 1, "eps1": 1000.0, "eps2": 1e-6, "gamma_max": 0.0, "participation": "sampled"}),
+    ("fielding", {"guard": True, "reuse": 3}),
 )
 """Variants, and options with which methods do in eight rounds what they are there for."""
 CASES: dict[str, tuple[str, Options]] = {name: (name, {}) for name in METHODS} | {
@@ -86,12 +84,10 @@ SHARING = ("fielding", "ifca-1", "flexcfl-8", "feddrift-2")
 
 @pytest.mark.parametrize("check", ["resumable", "honest"])
 @pytest.mark.parametrize("case", SHARING)
-def test_clusters_may_share_the_body_of_their_models(
-    case: str, check: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_clusters_may_share_the_body_of_their_models(case: str, check: str, tmp_path: Path) -> None:
     n_shared = 4 * 5 + 5  # of four inputs and five hidden units
-    monkeypatch.setattr(assembly, "parts_of", lambda *setup: replace(parts_of(*setup), n_shared=n_shared))
     stage = stage_for(*CASES[case], tmp_path).changed("model", name="mlp", hidden=5)
+    stage = stage.changed("aggregation", shared_body=True)
 
     CHECKS[check](stage, tmp_path)
     models = run(stage.table, tmp_path / "run", own=stage.own, page=False).checkpoint.models
@@ -128,6 +124,16 @@ def test_the_stage_is_worth_it(tmp_path: Path) -> None:
     ]
     silenced = [client for row in _events(tmp_path) for client in _listed(row["silenced"])]
     assert silenced == [LEAVER]
+
+
+def test_the_guard_asks_on_the_stage_and_says_so(tmp_path: Path) -> None:
+    case = next(case for case, (_, options) in CASES.items() if options.get("guard"))
+    result = staged_run(case, tmp_path)
+
+    opinions = [row["guard"] for row in _events(tmp_path) if "guard" in row]
+    assert opinions
+    assert result.checkpoint.arrays["ledger/probe.up_bytes"].sum() > 0
+    assert result.checkpoint.arrays["method/guard/waits"].size > 0
 
 
 @pytest.mark.parametrize("case", CASES)

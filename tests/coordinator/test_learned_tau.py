@@ -168,3 +168,27 @@ def test_the_other_options_are_checked_too() -> None:
         LearnedTau(revisit=True)
     with pytest.raises(OptionError, match="reference is"):
         LearnedTau(reference="yesterday")  # type: ignore[arg-type]
+
+
+def test_rewards_that_are_noise_leave_the_decision_to_the_papers_factor() -> None:
+    contested, left = movement(0.03), 0  # a twentieth of theta: only tau = 0 fires
+    for world in range(200):
+        rng, memory, trigger = np.random.default_rng(world), TriggerMemory(), LearnedTau(tries=3)
+        for _ in range(19):
+            verdict = trigger.assess(contested, memory)
+            memory = trigger.rewarded(verdict.memory, float(rng.normal()))
+        left += trigger.arms[trigger.chosen(memory)] == 0.0
+
+    assert left < 30
+
+
+def test_a_gain_well_beyond_the_noise_is_found() -> None:
+    contested, found = movement(0.03), 0
+    for world in range(50):
+        rng, memory, trigger = np.random.default_rng(world), TriggerMemory(), LearnedTau()
+        for _ in range(40):
+            verdict = trigger.assess(contested, memory)
+            memory = trigger.rewarded(verdict.memory, 3.0 * verdict.fires + 0.3 * float(rng.normal()))
+        found += trigger.arms[trigger.chosen(memory)] == 0.0
+
+    assert found > 40

@@ -5,23 +5,28 @@
 
 import re
 import sys
+from collections.abc import Mapping
 from dataclasses import fields, is_dataclass
-from inspect import signature
 from pathlib import Path
 from typing import get_type_hints
 
 import pytest
 
+from fielding._options import options_of
 from fielding._typing import Json
 from fielding.client.drift import DRIFT_TESTS
+from fielding.client.drift.judges import ByKind, BySamples
+from fielding.client.drift.sample_tests import SAMPLE_TESTS
+from fielding.client.representation.registry import REPRESENTATIONS, representation_options
 from fielding.engine.config import Config
 from fielding.engine.config_reader import config_from, config_keys
-from fielding.engine.presets import PRESETS
+from fielding.engine.presets import AUTO, PRESETS
 from fielding.engine.settings import allowed
 from fielding.federation.aggregation import AGGREGATORS, aggregator_options
 from fielding.federation.pace import PACES, pace_options
 from fielding.federation.selection import SELECTORS, selector_options
 from fielding.methods import METHODS, method_options
+from fielding.simulation.describing import BY_KIND
 from fielding.traces.scenarios import SCENARIOS, scenario_options
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "config.md"
@@ -65,8 +70,19 @@ def option_table(families: dict[str, dict[str, Json]]) -> str:
 
 
 def preset_table() -> str:
-    rows = [row(("preset", "sets")), "|---|---|"]
-    for name, sections in PRESETS.items():
+    return sets_table("preset", PRESETS)
+
+
+def auto_table() -> str:
+    """Return what goes with a representation; what has no default of its own is left out."""
+    given = {at: {key: value for key, value in keys.items() if value is not None} for at, keys in AUTO.items()}
+    return sets_table("representation", {"auto": given})
+
+
+def sets_table(what: str, families: Mapping[str, Mapping[str, Mapping[str, Json]]]) -> str:
+    """Return the table of names that bring other defaults along."""
+    rows = [row((what, "sets")), "|---|---|"]
+    for name, sections in families.items():
         told = [f"`{at}.{key}` {shown(value)}" for at, keys in sections.items() for key, value in keys.items()]
         rows.append(row((f"`{name}`", ", ".join(told))))
     return "\n".join(rows)
@@ -81,13 +97,14 @@ def tables() -> dict[str, str]:
             found[f"[{one.name}]"] = key_table(section, f"{one.name}.")
     found["presets"] = preset_table()
     found["scenarios"] = option_table({name: scenario_options(name) for name in SCENARIOS})
-    tests = {
-        name: {key: one.default for key, one in signature(kind).parameters.items()}
-        for name, kind in DRIFT_TESTS.items()
-    }
+    of_rule = options_of(BySamples, hidden=("test", "needs_errors"))
+    seen = {name: {**of_rule, **options_of(kind)} for name, kind in SAMPLE_TESTS.items()}
     return found | {
+        "auto": auto_table(),
+        "representations": option_table({name: representation_options(name) for name in REPRESENTATIONS}),
         "methods": option_table({name: method_options(kind) for name, kind in METHODS.items()}),
-        "drift tests": option_table(tests),
+        "drift tests": option_table({name: options_of(kind) for name, kind in DRIFT_TESTS.items()}),
+        "drift tests on samples": option_table({**seen, BY_KIND: options_of(ByKind)}),
         "selectors": option_table({name: selector_options(name) for name in SELECTORS}),
         "aggregators": option_table({name: aggregator_options(name) for name in AGGREGATORS}),
         "paces": option_table({name: pace_options(name) for name in PACES}),

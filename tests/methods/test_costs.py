@@ -177,7 +177,9 @@ def mean_features(x: Floats, y: Counts, n_classes: int) -> Floats:
     return np.append(x.mean(axis=0), 1.0)
 
 
-def test_fielding_by_features_adds_a_vector_and_a_pass_over_the_window(tmp_path: Path, calls: list[Asked]) -> None:
+def test_fielding_by_features_and_the_clock_adds_a_vector_and_a_pass_over_the_window(
+    tmp_path: Path, calls: list[Asked]
+) -> None:
     coordinator: Table = {"detector": "periodic", "rounds": 6, "metric": "l2"}
     sections: Table = {"coordinator": coordinator, "training": {"participants": N}}
     result = costly_run(tmp_path, {"name": "fielding"}, sections, represent=mean_features)
@@ -186,6 +188,19 @@ def test_fielding_by_features_adds_a_vector_and_a_pass_over_the_window(tmp_path:
     n_passes = sum(int(calls[at].n_samples.sum()) for at in (0, 6))
     assert [row["n_reports"] for row in result.rounds] == [N if at in (0, 6) else 0 for at in range(R)]
     check(result, {"model": base(R * N), "report": Cost(up=2 * N * 4 * (FEATURES + 1), forward=n_passes)})
+
+
+def test_who_compares_vectors_looks_at_every_window_whether_it_reports_or_not(
+    tmp_path: Path, calls: list[Asked]
+) -> None:
+    coordinator: Table = {"detector": "threshold", "eps": 2.0, "metric": "l2"}
+    sections: Table = {"coordinator": coordinator, "training": {"participants": N}}
+    result = costly_run(tmp_path, {"name": "fielding"}, sections, represent=mean_features)
+
+    n_passes = sum(int(calls[at].n_samples.sum()) for at in (0, 3, 6, 9))
+    n_drifted = summed(result, "n_reports")
+    assert N < n_drifted < 4 * N
+    check(result, {"model": base(R * N), "report": Cost(up=n_drifted * 4 * (FEATURES + 1), forward=n_passes)})
 
 
 # ---- more with every model -------------------------------------------------------------------------------------

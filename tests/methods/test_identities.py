@@ -51,7 +51,7 @@ import numpy as np
 import pytest
 
 from fielding import run
-from fielding._typing import Counts, Floats, Json
+from fielding._typing import ClientId, Counts, Floats, Json
 from fielding.client.report import ReportBatch
 from fielding.federation.clients import TrainingPlan, Updates
 from fielding.federation.selection import SELECTORS
@@ -295,13 +295,13 @@ def test_the_order_in_which_reports_come_changes_nothing(
     name: str, selection: str, options: Table, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     in_order = small_run(name, options, selection={"name": selection})
-    batch = SimulatedClients._batch
+    batch = Letters.batch
 
-    def turned_around(self: SimulatedClients, letters: Letters) -> ReportBatch:
-        reports = batch(self, letters)
+    def turned_around(self: Letters, client_ids: Sequence[ClientId]) -> ReportBatch:
+        reports = batch(self, client_ids)
         return ReportBatch(client_ids=reports.client_ids[::-1], representations=reports.representations[::-1])
 
-    monkeypatch.setattr(SimulatedClients, "_batch", turned_around)
+    monkeypatch.setattr(Letters, "batch", turned_around)
     turned = small_run(name, options, selection={"name": selection})
 
     assert summed(turned, "n_reports") > 0

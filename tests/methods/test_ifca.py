@@ -321,3 +321,15 @@ def test_options_out_of_range_are_named(options: dict[str, Any]) -> None:
     name = next(iter(options))
     with pytest.raises(OptionError, match=name):
         ifca_of(clients, **options)
+
+
+@pytest.mark.parametrize("init", ["restart", "random", "shared-backbone"])
+def test_with_a_shared_body_only_heads_are_drawn(init: str) -> None:
+    clients = plane_clients(plane_windows(GROUPS))
+    plain = setting_of(clients)
+    setting = replace(plain, n_head=2, parts=replace(plain.parts, n_shared=4))
+
+    models = Ifca(setting, k=3, init=init).models
+
+    assert (models[:, :4] == setting.initial[:4]).all(), "a mean of random bodies would be no body"
+    assert np.unique(models[:, 4:], axis=0).shape[0] == 3

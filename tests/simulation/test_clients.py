@@ -4,8 +4,9 @@ import numpy as np
 import pytest
 
 from fielding.errors import InputError
+from fielding.simulation.accounts import IDLE_S
 from fielding.simulation.availability import IntervalAvailability, Intervals
-from fielding.simulation.clients import IDLE_S, SimulatedClients
+from fielding.simulation.clients import SimulatedClients
 from tests.simulation.small import N_CLASSES, one_group, small_clients, small_windows
 
 MODEL_BYTES = 4 * 15

@@ -1,5 +1,6 @@
 """docs/logs.md lists every field that runs write down, and no other."""
 
+import json
 import re
 from pathlib import Path
 from typing import Any
@@ -11,11 +12,12 @@ from fielding.simulation.experiment import run
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "logs.md"
 NATURAL_ONLY = {"prequential_accuracy"}
 SOMETIMES = {"failed"}
+RARE = {"guard", "merged"}
 
 
-def listed(heading: str) -> set[str]:
+def listed(heading: str, what: str = "field of") -> set[str]:
     """Return the fields in the table with a heading."""
-    table = PAGE.read_text().partition(f"| field of `{heading}` |")[2].partition("\n\n")[0]
+    table = PAGE.read_text().partition(f"| {what} `{heading}` |")[2].partition("\n\n")[0]
     return {name for row in table.splitlines()[2:] for name in re.findall(r"`([a-z_]+)`", row.split("|")[1])}
 
 
@@ -28,6 +30,28 @@ def test_fields_of_rounds_are_listed(small: Any) -> None:
     written = {name for row in small.rounds for name in row}
 
     assert written == listed("rounds.jsonl") - NATURAL_ONLY - SOMETIMES
+
+
+def test_fields_of_events_are_listed(tmp_path: Path) -> None:
+    trace = {"clients": 12, "gap": 2, "window": 4, "scenario": "concept-swap", "held_out": 20}
+    config = {"rounds": 16, "trace": trace, "training": {"participants": 6}, "coordinator": {"representation": "auto"}}
+    run(config, tmp_path / "run", page=False)
+
+    lines = (tmp_path / "run" / "events.jsonl").read_text().splitlines()
+    written = {name for line in lines for name in json.loads(line)}
+    assert written | RARE == listed("events.jsonl")
+    assert "kinds" in written
+
+
+def test_fields_of_corrected_and_tuned_models_are_listed() -> None:
+    trace = {"clients": 8, "gap": 2, "window": 4}
+    small = {"rounds": 6, "trace": trace, "training": {"participants": 4}}
+    result = run({**small, "serving": {"correction": "prior", "fine_tune": 1}})
+
+    more = {name for row in result.rounds for name in row} - listed("rounds.jsonl")
+    more |= set(result.summary or ()) - listed("summary.json")
+    known = {name for name in listed("serving", what="more with") if "prequential" not in name}
+    assert more == known - {"corrected", "tuned"}
 
 
 def test_fields_of_the_summary_are_listed(small: Any) -> None:

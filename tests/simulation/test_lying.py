@@ -16,7 +16,7 @@ from fielding.coordinator import Coordinator
 from fielding.distance import metric_named
 from fielding.errors import OptionError
 from fielding.simulation.lying import LIES, Lie, LyingObserver, drawn_liars
-from fielding.simulation.observers import NOTHING, LabelObserver
+from fielding.simulation.observers import NOTHING, LabelObserver, Looked
 from fielding.simulation.vector_observer import VectorObserver
 from fielding.traces.histograms import WindowPlan
 from fielding.traces.sliding import SlidingWindows
@@ -53,7 +53,7 @@ class Planned:
     """An observer whose reports are written down beforehand: per round the row of each client that reports."""
 
     rounds: Sequence[dict[int, list[float]]]
-    passes: int = 0
+    looked: Looked = field(default_factory=Looked)
     held: list[list[int]] = field(default_factory=list)
 
     def observe(self, round_index: int) -> FleetReports:
@@ -203,12 +203,12 @@ def test_without_liars_the_reports_are_those_of_the_inner_observer() -> None:
 
 
 def test_reports_that_could_not_be_sent_are_handed_back_and_cost_what_the_truth_costs() -> None:
-    inner = Planned([{}], passes=7)
+    inner = Planned([{}], looked=Looked.at(np.array([0, 7]), "forward"))
     observer = LyingObserver(inner, fresh_windows(), lie=Lie(), seed=1)
     observer.hold(np.array([3, 4]))
 
     assert inner.held == [[3, 4]]
-    assert observer.passes == 7
+    assert observer.looked is inner.looked
 
 
 # ---- the lies one by one ---------------------------------------------------------------------------------------

@@ -9,7 +9,7 @@ from fielding._typing import Counts, Mask
 from fielding.client.fleet import FleetReports
 from fielding.methods.kinds import Hears
 from fielding.simulation.mailbox import Letters, Mailbox
-from fielding.simulation.observers import NOTHING
+from fielding.simulation.observers import NOTHING, Looked
 
 N_LABELS = 2
 
@@ -17,8 +17,8 @@ N_LABELS = 2
 class Script:
     """Clients that have something to tell in rounds that are written down; what could not be sent comes again."""
 
-    def __init__(self, rounds: Mapping[int, list[int]], passes: int = 0) -> None:
-        self._rounds, self.passes = rounds, passes
+    def __init__(self, rounds: Mapping[int, list[int]], looked: Looked | None = None) -> None:
+        self._rounds, self.looked = rounds, looked or Looked()
         self._held: Counts = NOTHING.clients
 
     def hold(self, clients: Counts) -> None:
@@ -76,12 +76,46 @@ def test_drifted_clients_report_at_once_and_who_is_away_when_it_is_back() -> Non
     assert [who(one) for one in sent] == [[0], [1], [0], [2], []]
 
 
-def test_letters_weigh_what_the_observer_says() -> None:
-    letters = Mailbox(Script({0: [1, 3]}, passes=2), "drifted").opened(0, everyone)
+def test_letters_weigh_what_they_say() -> None:
+    letters = Mailbox(Script({0: [1, 3]}), "drifted").opened(0, everyone)
+
+    clients, costs = letters.costs()
 
     assert letters.n_samples.tolist() == [10, 30]
-    assert letters.n_passes.tolist() == [20, 60]
     assert letters.representations.tolist() == [[1.0, 0.0], [1.0, 0.0]]
+    assert clients.tolist() == [1, 3]
+    assert np.asarray(costs.up_bytes).tolist() == [8, 8]
+    for nothing in (costs.down_bytes, costs.forward_samples, costs.train_samples):
+        assert not np.asarray(nothing).any()
+
+
+def looked_at() -> Looked:
+    return Looked(clients=np.array([0, 3]), forward=np.array([5, 2]), backward=np.array([1, 0]), received=11)
+
+
+def test_who_looked_at_samples_pays_for_it_whether_it_reports_or_not() -> None:
+    clients, costs = Mailbox(Script({0: [1, 3]}, looked_at()), "drifted").opened(0, without(1)).costs()
+
+    assert clients.tolist() == [0, 3]
+    assert np.asarray(costs.up_bytes).tolist() == [0, 8]
+    assert np.asarray(costs.down_bytes).tolist() == [44, 44]
+    assert np.asarray(costs.forward_samples).tolist() == [5, 2]
+    assert np.asarray(costs.train_samples).tolist() == [1, 0]
+
+
+def test_nobody_looks_where_only_first_reports_are_heard_and_all_have_sent_theirs() -> None:
+    mailbox = Mailbox(Script({0: [0, 1], 1: [1]}, looked_at()), "first")
+
+    assert mailbox.opened(0, everyone).costs()[0].tolist() == [0, 1, 3]
+    assert mailbox.opened(1, everyone).costs()[0].tolist() == []
+
+
+def test_looks_are_charged_once_where_reports_travel_with_models() -> None:
+    mailbox = Mailbox(Script({0: [0, 1], 1: [1]}, looked_at()), "participants")
+    mailbox.opened(0, everyone)
+
+    assert mailbox.opened(1, everyone).costs()[0].tolist() == [0, 3], "client 1 keeps its report"
+    assert mailbox.collected(np.array([1]), 1).costs()[0].tolist() == [1]
 
 
 def test_flags_say_no_more_than_whether_there_are_data() -> None:
@@ -118,8 +152,20 @@ def test_participants_report_with_their_models_but_everyone_at_the_start() -> No
     assert after == [[], [1], [], [0, 2]], "who does not take part keeps its report"
 
 
+def test_the_start_is_when_there_is_something_to_report_at_all() -> None:
+    mailbox = Mailbox(Script({2: [0, 1], 3: [0, 1]}), "participants")
+
+    before, after = [], []
+    for round_index in range(4):
+        before.append(who(mailbox.opened(round_index, everyone)))
+        after.append(who(mailbox.collected(np.array([0]), round_index)))
+
+    assert before == [[], [], [0, 1], []]
+    assert after == [[], [], [], [0]]
+
+
 def test_who_is_away_cannot_report_with_its_model() -> None:
-    mailbox = Mailbox(Script({1: [0, 1]}), "participants")
+    mailbox = Mailbox(Script({0: [3], 1: [0, 1]}), "participants")
     mailbox.opened(0, everyone)
     mailbox.collected(np.array([]), 0)
 
@@ -132,7 +178,7 @@ def test_who_is_away_cannot_report_with_its_model() -> None:
 
 
 def test_a_checkpoint_knows_who_sent_a_report_with_its_model_and_when() -> None:
-    mailbox = Mailbox(Script({1: [0, 1], 2: [0, 2]}), "participants")
+    mailbox = Mailbox(Script({0: [3], 1: [0, 1], 2: [0, 2]}), "participants")
     for round_index, participants in ((0, [0]), (1, [1]), (2, [0, 2])):
         mailbox.opened(round_index, everyone)
         mailbox.collected(np.array(participants), round_index)

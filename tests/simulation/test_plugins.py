@@ -10,6 +10,8 @@ import pytest
 from fielding._typing import Json
 from fielding.client.drift import Threshold
 from fielding.coordinator.policy import Policy
+from fielding.coordinator.trigger import LearnedTau
+from fielding.distance import Kind
 from fielding.engine.config import Config
 from fielding.engine.config_reader import config_from
 from fielding.errors import OptionError
@@ -17,10 +19,10 @@ from fielding.federation.aggregation import TrimmedMean
 from fielding.federation.pace import Restarts
 from fielding.methods import METHODS
 from fielding.reporting.run_table import run_table
+from fielding.simulation.describing import Describing, describing_of
 from fielding.simulation.experiment import run
 from fielding.simulation.plugins import (
     aggregator_of,
-    detector_of,
     kind_of,
     lie_of,
     pace_of,
@@ -55,6 +57,14 @@ def test_parts_are_what_the_config_says() -> None:
     assert parts.selection.looks_at_members
 
 
+def described(config: Config) -> Describing:
+    return describing_of(config.coordinator, is_own=False, seed=config.seed)
+
+
+def labels_policy(config: Config) -> Policy:
+    return policy_of(config, kind="histogram", metric="l1")
+
+
 WRONG: list[tuple[str, dict[str, Json], Callable[[Config], object]]] = [
     ("aggregation: share is 0.7", {"aggregation": {"name": "trimmed-mean", "share": 0.7}}, aggregator_of),
     ("pace: longest is 3", {"pace": {"name": "master-fl", "longest": 3}}, pace_of),
@@ -74,9 +84,9 @@ WRONG: list[tuple[str, dict[str, Json], Callable[[Config], object]]] = [
     (
         "coordinator: ",
         {"coordinator": {"detector": "threshold", "eps": -1.0}},
-        lambda one: detector_of(one.coordinator),
+        described,
     ),
-    ("coordinator.tau: ", {"coordinator": {"tau": "a third"}}, lambda config: policy_of(config, is_histogram=True)),
+    ("coordinator.tau: ", {"coordinator": {"tau": "a third"}}, labels_policy),
 ]
 
 
@@ -93,13 +103,13 @@ def test_a_mistake_is_told_with_its_section_in_one_line(
 
 def test_an_option_that_no_drift_test_has_is_named_with_the_nearest_key() -> None:
     with pytest.raises(OptionError, match=r"coordinator\.epz.*coordinator\.eps"):
-        detector_of(config_of(coordinator={"detector": "threshold", "epz": 0.1}).coordinator)
+        described(config_of(coordinator={"detector": "threshold", "epz": 0.1}))
 
 
 def test_a_drift_test_is_made_with_its_options() -> None:
-    section = config_of(coordinator={"detector": "threshold", "eps": 0.25}).coordinator
+    config = config_of(coordinator={"detector": "threshold", "eps": 0.25})
 
-    assert detector_of(section) == Threshold(eps=0.25)
+    assert described(config).drift_test() == Threshold(eps=0.25)
 
 
 def test_nobody_lies_unless_there_are_liars() -> None:
@@ -127,21 +137,36 @@ def test_a_method_is_known_by_its_name() -> None:
 def test_there_are_four_participants_for_each_cluster(participants: int, k_max: int, wanted: int) -> None:
     config = config_of(training={"participants": participants}, coordinator={"k_max": k_max})
 
-    assert policy_of(config, is_histogram=True).clusterer.k_max == wanted
+    assert labels_policy(config).clusterer.k_max == wanted
 
 
-@pytest.mark.parametrize(("is_histogram", "kind"), [(True, "histogram"), (False, "vector")])
-def test_a_policy_knows_what_reports_are(is_histogram: bool, kind: str) -> None:
-    config = config_of(coordinator={"metric": "l2"}, seed=4)
-
-    policy = policy_of(config, is_histogram=is_histogram)
+@pytest.mark.parametrize("kind", ["histogram", "vector"])
+def test_a_policy_knows_what_reports_are(kind: Kind) -> None:
+    policy = policy_of(config_of(seed=4), kind=kind, metric="l2")
 
     assert (policy.kind, policy.metric, policy.seed) == (kind, "l2", 4)
 
 
+@pytest.mark.parametrize(("choice", "k_min"), [("silhouette", 2), ("finest", 6)])
+def test_the_finest_number_of_clusters_is_the_largest(choice: str, k_min: int) -> None:
+    config = config_of(training={"participants": 12}, coordinator={"k_choice": choice, "participants_per_cluster": 2})
+
+    clusterer = labels_policy(config).clusterer
+
+    assert (clusterer.k_min, clusterer.k_max) == (k_min, 6)
+
+
+def test_tau_may_be_learned_but_of_center_shifts_alone() -> None:
+    learned = labels_policy(config_of(coordinator={"tau": "learned"}))
+
+    assert isinstance(learned.trigger, LearnedTau)
+    with pytest.raises(OptionError, match=r"coordinator\.tau"):
+        labels_policy(config_of(coordinator={"tau": "learned", "trigger": "pairwise"}))
+
+
 @pytest.mark.parametrize(("tau", "value"), [("1/3", 1 / 3), (0.25, 0.25), ("inf", np.inf)])
 def test_tau_may_be_a_fraction_in_words(tau: Json, value: float) -> None:
-    policy = policy_of(config_of(coordinator={"tau": tau}), is_histogram=True)
+    policy = labels_policy(config_of(coordinator={"tau": tau}))
 
     assert getattr(policy.trigger, "tau") == pytest.approx(value)  # noqa: B009 - of this trigger alone
 

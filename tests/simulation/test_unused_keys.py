@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 
 from fielding.engine.config import Config, ServingSection, TraceSection
+from fielding.engine.config_reader import config_from
 from fielding.errors import OptionError
 from fielding.simulation.unused_keys import check_effects, check_partners
 from fielding.traces.catalog import Source
@@ -64,3 +65,57 @@ def test_what_belongs_to_a_correction_is_refused_without_one(name: str, value: f
 
     check_partners(Config(serving=ServingSection(correction="prior", **changed)))
     check_partners(Config(serving=ServingSection(fine_tune=3)))
+
+
+LONELY: list[tuple[str, dict[str, dict[str, Any]]]] = [
+    ("training.moon_temperature is 0.7, but it has no effect: training.moon", {"training": {"moon_temperature": 0.7}}),
+    (
+        "coordinator.shared_model is 'global', but .* no shared model is needed",
+        {"coordinator": {"shared_model": "global"}},
+    ),
+    ("coordinator.shared_epochs is 9, but .* no shared model is needed", {"coordinator": {"shared_epochs": 9}}),
+    ("coordinator.shared_rounds is 9, but .* no shared model is needed", {"coordinator": {"shared_rounds": 9}}),
+    (
+        "coordinator.shared_epochs is 9, but .* the shared model is global",
+        {"coordinator": {"representation": "embedding", "shared_model": "global", "shared_epochs": 9}},
+    ),
+    (
+        "coordinator.shared_rounds is 9, but .* the shared model is pool, not global",
+        {"coordinator": {"representation": "embedding", "shared_rounds": 9}},
+    ),
+    (
+        "aggregation.shared_body is True, but .* without a body",
+        {"model": {"name": "softmax"}, "aggregation": {"shared_body": True}},
+    ),
+]
+PAIRED: list[dict[str, dict[str, Any]]] = [
+    {},
+    {"training": {"moon": 1.0, "moon_temperature": 0.7}},
+    {"coordinator": {"representation": "embedding", "shared_model": "mine.safetensors"}},
+    {"coordinator": {"representation": "label", "detector": "ks", "shared_epochs": 9}},
+    {"coordinator": {"representation": "auto", "shared_model": "global", "shared_rounds": 9}},
+    {"coordinator": {"representation": "auto"}, "model": {"name": "softmax"}},
+    {"method": {"name": "local"}, "aggregation": {"shared_body": True}},
+    {"method": {"name": "global"}, "coordinator": {"representation": "embedding", "shared_epochs": 9}},
+    {"model": {"name": "softmax", "factory": "mine:build"}, "aggregation": {"shared_body": True}},
+    {"trace": {"held_out": 50, "kept_aside": 0.1}},
+]
+
+
+@pytest.mark.parametrize(("message", "table"), LONELY)
+def test_a_key_without_what_it_belongs_to_is_named(message: str, table: dict[str, Any]) -> None:
+    with pytest.raises(OptionError, match=f"^{message}.*; leave it out$"):
+        check_partners(config_from(table))
+
+
+@pytest.mark.parametrize("table", PAIRED)
+def test_keys_that_another_method_or_the_data_may_need_are_taken(table: dict[str, Any]) -> None:
+    check_partners(config_from(table))
+
+
+def test_a_function_of_the_callers_own_needs_no_shared_model() -> None:
+    config = config_from({"coordinator": {"representation": "embedding", "detector": "any-change", "shared_epochs": 9}})
+
+    check_partners(config)
+    with pytest.raises(OptionError, match=r"coordinator\.shared_epochs is 9, but it has no effect"):
+        check_partners(config, has_own=True)

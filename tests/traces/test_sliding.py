@@ -59,6 +59,24 @@ def test_windows_are_what_a_naive_recount_finds(made: tuple[Pool, Schedule, Wind
         assert test.tolist() == [row for row in expected if is_test[row]]
 
 
+@given(dealt(), st.integers(0, 40), st.sampled_from([0.0, 0.3, 0.8]))
+def test_samples_kept_aside_are_neither_trained_on_nor_tested(
+    made: tuple[Pool, Schedule, WindowPlan], round_index: int, share: float
+) -> None:
+    pool, schedule, plan = made
+    whole, parted = (SlidingWindows(pool, schedule, plan, kept_aside=one) for one in (0.0, share))
+    is_aside = pool.is_aside(share)[schedule.sample]
+
+    for client in range(schedule.n_clients):
+        one = np.array([client])
+        before, _ = whole.training(round_index).of(one)
+        aside, _ = parted.aside(round_index).of(one)
+        assert aside.tolist() == [row for row in before.tolist() if is_aside[row]]
+        assert parted.training(round_index).of(one)[0].tolist() == [row for row in before if not is_aside[row]]
+        assert parted.testing(round_index).of(one)[0].tolist() == whole.testing(round_index).of(one)[0].tolist()
+        assert not whole.aside(round_index).of(one)[0].size
+
+
 @given(dealt(), st.integers(0, 40))
 def test_a_fleet_fed_interval_by_interval_counts_what_the_windows_show(
     made: tuple[Pool, Schedule, WindowPlan], round_index: int

@@ -26,8 +26,10 @@ from fielding.cli.options import (
 )
 from fielding.cli.stopping import stop_on_signal
 from fielding.coordinator.policy import Policy
+from fielding.coordinator.trigger import LearnedTau
 from fielding.distance import Kind
 from fielding.engine.replay import Origin, run_replay
+from fielding.errors import OptionError
 from fielding.records.digest import file_digest, stream_digest
 from fielding.records.replay_row import ReplayRow
 from fielding.records.report_file import read_reports
@@ -109,8 +111,17 @@ def run_options(folder: Path) -> dict[str, Any]:
     config = read_config(folder / CONFIG)
     section, own = config.coordinator, stored_manifest(folder).get("own")
     is_own = (isinstance(own, dict) and own.get("represent") is True) or is_own_function(section)
+    for name, known in (("k_choice", "silhouette"), ("noise_floor", False)):
+        if (value := getattr(section, name)) != known:
+            raise OptionError(
+                f"{folder} ran with coordinator.{name} = {value!r}; only runs with {known!r} can be replayed"
+            )
     described = describing_of(section, is_own=is_own, seed=config.seed)
     policy = policy_of(config, kind=described.kind, metric=described.metric)
+    if isinstance(policy.trigger, LearnedTau):
+        raise OptionError(
+            f"{folder} learned tau from how training went; only runs with a tau that is given can be replayed"
+        )
     return {
         "kind": policy.kind,
         "metric": policy.metric,

@@ -14,7 +14,9 @@ from fielding.coordinator.movement import Movement, TriggerMemory, Verdict
 from fielding.errors import InputError, OptionError, echo
 
 PAPER = 1.0 / 3.0
-"""Of arms that do equally well, as all do before the first reward, the nearest to the paper's factor decides."""
+"""As long as no other arm does clearly better, the nearest to the paper's factor decides."""
+CLEARLY = 2.0
+"""Standard errors by which a mean reward has to be higher to be clearly better."""
 KEPT = 0.5
 """What earlier rewards still count when all arms are tried again: the world may have changed."""
 BASELINE_RATE = 0.3
@@ -26,8 +28,9 @@ class LearnedTau:
     """Center shift with a factor that is learned from what events brought.
 
     At every event one arm decides: first the one that was tried least (ties: the first), until each was tried ``tries``
-    times; then the one with the best mean reward (ties: the nearest to the paper's 1/3), until after ``revisit`` events
-    all are tried again.
+    times; then the one nearest to the paper's 1/3, unless the mean reward of another is clearly higher; and after
+    ``revisit`` events all are tried again. Clearly, because rewards are noisy: what few participants say of few rounds
+    varies several times as much as what a decision changes, and the best of some means of two rewards is the luckiest.
 
     What an event brings depends on what was decided, not on the arm that decided it. So its reward goes to every arm
     that would have decided alike, and counts as a try of all of them. An event at which all arms agree tells nothing
@@ -80,16 +83,20 @@ class LearnedTau:
 
         Examples
         --------
-        >>> trigger = LearnedTau(arms=(0.0, 0.5), tries=1)
-        >>> trigger.chosen(TriggerMemory(fresh=(1, 0), weights=(1.0, 0.0), sums=(0.3, 0.0)))
+        >>> trigger = LearnedTau(arms=(0.0, 0.5), tries=2)
+        >>> trigger.chosen(TriggerMemory(fresh=(2, 1)))
         1
-        >>> trigger.chosen(TriggerMemory(fresh=(1, 1), weights=(1.0, 1.0), sums=(0.3, 0.1)))
+        >>> steady = TriggerMemory(fresh=(2, 2), weights=(2.0, 2.0), sums=(0.6, 0.2), squares=(0.18, 0.02))
+        >>> trigger.chosen(steady)  # 0.3 and 0.3 against 0.1 and 0.1
         0
+        >>> trigger.chosen(replace(steady, squares=(0.36, 0.04)))  # 0.6 and 0.0 against 0.2 and 0.0
+        1
         """
         if not memory.fresh or min(memory.fresh) < self.tries:
             return int(np.argmin(memory.fresh)) if memory.fresh else 0
-        nearest_first = np.argsort([abs(arm - PAPER) for arm in self.arms], kind="stable")
-        return int(nearest_first[np.argmax(_means(memory)[nearest_first])])
+        means, paper = _means(memory), int(np.argmin([abs(arm - PAPER) for arm in self.arms]))
+        best = int(np.argmax(means))
+        return best if _is_clearly_better(memory, best, paper) else paper
 
     def rewarded(self, memory: TriggerMemory, gain: float) -> TriggerMemory:
         """Return the memory after the last event turned out to bring so much; a second reward for it is passed over."""
@@ -99,14 +106,16 @@ class LearnedTau:
             return memory
         usual = float(gain) if memory.baseline is None else memory.baseline
         excess = float(gain) - usual
-        weights, sums = list(memory.weights), list(memory.sums)
+        weights, sums, squares = (list(values) for values in (memory.weights, memory.sums, memory.squares))
         for arm in memory.credited:
             weights[arm] += 1.0
             sums[arm] += excess
+            squares[arm] += excess**2
         return replace(
             memory,
             weights=tuple(weights),
             sums=tuple(sums),
+            squares=tuple(squares),
             credited=(),
             baseline=usual + BASELINE_RATE * excess,
         )
@@ -114,9 +123,9 @@ class LearnedTau:
     def _opened(self, memory: TriggerMemory) -> TriggerMemory:
         """Return the memory with a place for every arm, and with a new exploration if it is time for one."""
         n_arms = len(self.arms)
-        if len(memory.fresh) != n_arms:
+        if len(memory.fresh) != n_arms or len(memory.squares) != n_arms:
             nothing = (0.0,) * n_arms
-            return replace(memory, fresh=(0,) * n_arms, weights=nothing, sums=nothing, credited=())
+            return replace(memory, fresh=(0,) * n_arms, weights=nothing, sums=nothing, squares=nothing, credited=())
         if memory.n_assessed % self.revisit or not memory.n_assessed:
             return memory
         return replace(
@@ -124,6 +133,7 @@ class LearnedTau:
             fresh=(0,) * n_arms,
             weights=tuple(KEPT * weight for weight in memory.weights),
             sums=tuple(KEPT * total for total in memory.sums),
+            squares=tuple(KEPT * total for total in memory.squares),
         )
 
 
@@ -149,3 +159,17 @@ def _means(memory: TriggerMemory) -> Vector:
     return np.array(
         [total / weight if weight else -math.inf for total, weight in zip(memory.sums, memory.weights, strict=True)]
     )
+
+
+def _is_clearly_better(memory: TriggerMemory, arm: int, other: int) -> bool:
+    """Return whether the mean reward of an arm is higher than another's by more than the noise of rewards explains."""
+    weights, means = np.array(memory.weights), _means(memory)
+    if not weights[other] or means[arm] <= means[other]:
+        return False
+    shown = weights > 0.0
+    n_free = weights.sum() - shown.sum()  # rewards beyond one for each mean; old ones count less
+    if n_free <= 0.0:
+        return False
+    spread = max(0.0, float((np.array(memory.squares)[shown] - weights[shown] * means[shown] ** 2).sum())) / n_free
+    error = math.sqrt(spread * (1.0 / weights[arm] + 1.0 / weights[other]))
+    return bool(means[arm] - means[other] > CLEARLY * error)

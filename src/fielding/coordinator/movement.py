@@ -75,8 +75,9 @@ class TriggerMemory:
         Learned tau: events so far.
     fresh
         Learned tau: how often each arm was tried in the exploration in hand.
-    weights, sums
-        Learned tau: how many rewards each arm was credited with, old ones counting less, and their sum.
+    weights, sums, squares
+        Learned tau: how many rewards each arm was credited with, old ones counting less, their sum, and the sum of
+        their squares.
     credited
         Learned tau: the arms that the reward of the last event goes to.
     baseline
@@ -89,11 +90,12 @@ class TriggerMemory:
     fresh: tuple[int, ...] = ()
     weights: tuple[float, ...] = ()
     sums: tuple[float, ...] = ()
+    squares: tuple[float, ...] = ()
     credited: tuple[int, ...] = ()
     baseline: float | None = None
 
     def __post_init__(self) -> None:
-        for name in ("fresh", "weights", "sums", "credited"):  # JSON gives lists back
+        for name in ("fresh", "weights", "sums", "squares", "credited"):  # JSON gives lists back
             object.__setattr__(self, name, tuple(getattr(self, name)))
 
 

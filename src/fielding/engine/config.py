@@ -4,6 +4,7 @@ from dataclasses import dataclass, field
 
 from fielding._typing import Json
 from fielding.client.drift import DRIFT_TESTS
+from fielding.client.drift.judges import BY_KIND
 from fielding.client.drift.sample_tests import SAMPLE_TESTS
 from fielding.coordinator.clustering import PARTITIONERS
 from fielding.coordinator.trigger import TRIGGERS
@@ -19,7 +20,7 @@ from fielding.methods import METHODS
 from fielding.training.factory import TRAINERS
 
 K_CHOICES = ("silhouette", "finest")
-DETECTORS = (*DRIFT_TESTS, *SAMPLE_TESTS)
+DETECTORS = (*DRIFT_TESTS, *SAMPLE_TESTS, BY_KIND)
 """Drift tests on reports, and those on samples as the shared model sees them."""
 
 OPTION_SECTIONS = {

@@ -11,6 +11,9 @@ from typing import Any, TypeVar, get_type_hints
 
 from fielding._typing import Json
 from fielding.client.drift import DRIFT_TESTS
+from fielding.client.drift.judges import BY_KIND, ByKind
+from fielding.client.drift.sample_tests import SAMPLE_TESTS
+from fielding.client.representation.registry import REPRESENTATIONS
 from fielding.engine.config import OPTION_SECTIONS, Config
 from fielding.engine.presets import defaults_of
 from fielding.engine.settings import checked, rule_of
@@ -26,7 +29,12 @@ OPTIONS = "options"
 PARTS: dict[str, Mapping[str, Callable[..., object]]] = {
     "trace": SCENARIOS,
     "method": {name: kind.build for name, kind in METHODS.items()},
-    "coordinator": DRIFT_TESTS,
+    "coordinator": {
+        **DRIFT_TESTS,
+        **{f"samples, {name}": test for name, test in SAMPLE_TESTS.items()},
+        **{f"of {name}": described for name, described in REPRESENTATIONS.items()},
+        BY_KIND: ByKind,
+    },
     "selection": SELECTORS,
     "aggregation": AGGREGATORS,
     "pace": PACES,

@@ -1,108 +1,23 @@
 """One round, stages 1 to 13 as a list of calls. READ FIRST: everything else is detail."""
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Protocol, TypeVar
+from typing import TypeVar
 
 import numpy as np
-import numpy.typing as npt
 
-from fielding._typing import Codes, Counts, Json, Membership, Models
+from fielding._typing import Counts, Json, Models
 from fielding.client.report import NO_REPORTS, ReportBatch
 from fielding.coordinator.decision import Decision
+from fielding.engine.driver import Driver
 from fielding.federation.clients import Clients, TrainingPlan, Updates
-from fielding.federation.cluster_models import Arrays
 from fielding.federation.evaluation import ClientScores
-from fielding.federation.ledger import Ledger
 from fielding.federation.models import mean_by_members
 from fielding.federation.selection import Feedback, Selection, Uniform
 from fielding.methods.method import Adapts, Method, Places
 
 Answer = TypeVar("Answer")
-
-
-class Driver(Clients, Protocol):
-    """What a driver adds to the door: rounds begin, time passes, and costs add up."""
-
-    @property
-    def ledger(self) -> Ledger:
-        """What was charged so far."""
-        ...
-
-    @property
-    def round_costs(self) -> Mapping[str, float]:
-        """What this round cost so far: ``bytes_down``, ``bytes_up``, ``client_seconds``."""
-        ...
-
-    @property
-    def worked_s(self) -> float:
-        """Wall-clock seconds that local steps took in this round."""
-        ...
-
-    @property
-    def now_s(self) -> float:
-        """Simulated seconds since the start."""
-        ...
-
-    def begin(self, round_index: int) -> ReportBatch:
-        """Let data arrive, and return what clients have to tell."""
-        ...
-
-    @property
-    def awaits_model(self) -> bool:
-        """Whether clients wait for a shared model, by which they describe their data from the next round on."""
-        ...
-
-    def share(self, model: Models) -> None:
-        """Freeze a model and send it to everybody."""
-        ...
-
-    def serve(self, models: Models, row: Counts) -> None:
-        """Let clients know the models that serve them: of these, the row of each."""
-        ...
-
-    def collect(self, clients: Counts) -> ReportBatch:
-        """Return what participants of a round send with their models; nothing unless the method hears only those."""
-        ...
-
-    def charge_reports(self) -> None:
-        """Charge the reports that came last to whoever sent them."""
-        ...
-
-    def snapshot(self) -> Arrays:
-        """Return what the driver has to find again to come back to this round, beside clock and ledger."""
-        ...
-
-    def return_to(
-        self,
-        round_index: int,
-        times: Sequence[float],
-        *,
-        ledger: Ledger,
-        arrays: Mapping[str, npt.NDArray[np.generic]],
-    ) -> ReportBatch:
-        """Come back to the end of a round that was done before, and return the reports sent in it before training.
-
-        ``times`` holds the simulated time at the start of each round up to it, and at its end; ``arrays`` is what
-        :meth:`snapshot` gave.
-        """
-        ...
-
-    def heterogeneity(self, membership: Membership) -> float | None:
-        """Return how different the data of clients of the same cluster are; a measurement of ours."""
-        ...
-
-    def concepts(self) -> Codes | None:
-        """Return the true concept of each client now, for scoring, or None if nobody knows."""
-        ...
-
-    def other_scores(self, models: Models, row: Counts) -> Mapping[str, ClientScores]:
-        """Measure each client's model on other samples than those of its window, where that tells more; by name.
-
-        ``"newest"``: on what came last; ``"prequential"``: on what comes next.
-        """
-        ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

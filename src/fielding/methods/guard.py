@@ -1,7 +1,8 @@
 """A guard over clusters: they are kept where clients' own held-out loss says that they pay, and merged where not.
 
-One cluster is always a candidate: the mean of all models. Samples that just arrived are held out, since nobody has
-trained on them yet; every judge downloads the candidates and runs these samples through them, and is charged for it.
+One cluster is always a candidate: the mean of all models. Judges run the samples of their windows that they keep aside
+(``trace.kept_aside``) through all candidates; if nobody keeps any, those that just arrived, which nobody has trained on
+yet. Every judge downloads the candidates, and is charged for all of it.
 ``docs/methods/guard.md`` tells when whom is asked, and what that comes to.
 """
 
@@ -24,14 +25,20 @@ MOST_JUDGES, FEWEST_JUDGES, JUDGING_SHARE = 10, 5, 0.1
 """A tenth of the clients with a cluster judge at a time, but no more and no fewer than this."""
 LEAST_JUDGED = 10
 """Fewer verdicts than this, over all times, merge nothing."""
+LEAST_GAIN = 0.02
+"""Clusters that cannot gain this much loss are merged: many models want more participants than one."""
+SURE = 1.0
+"""Standard errors that are added to a gain before it is called too small: a few verdicts err."""
 LEAST_OF_PAIR = 3
 """Nor do fewer of either of two clusters merge them."""
 LONGEST_WAIT = 8
 """Arrivals of data that are passed over at most between two times that clients are asked."""
-FIRST_REST = 2
+FIRST_REST, LONGEST_REST = 8, 64
 """Arrivals of data after a merge until clients may be grouped anew; twice as many after the next, up to the longest."""
-KEPT = 0.5
+KEPT = 0.75
 """What verdicts on the clusters before a re-clustering still count for the question whether clusters pay."""
+LARGEST_GAIN = 0.5
+"""What one judge's verdict counts at most, in loss, either way: a few samples far off must not outweigh all others."""
 LARGEST_LOSS = 100.0
 """Losses above this, and those that are no number, count as this much: one broken model must not outweigh all else."""
 UNEXPLAINED = DRIFT_KINDS.index("unexplained")
@@ -45,7 +52,8 @@ class Opinion:
     Parameters
     ----------
     gain
-        Mean held-out loss that clusters spare their clients, against one model for all.
+        Mean held-out loss that clusters spare their clients, against one model for all; that of one client counts at
+        most :data:`LARGEST_GAIN`, either way.
     error
         Its standard error; infinite for a single judge.
     n_judged
@@ -103,7 +111,7 @@ class Guard:
     def merged(self, n_clusters: int) -> None:
         """Begin anew with clusters that were merged; nobody is grouped anew for a while, longer every time."""
         self.forget(n_clusters)
-        self._rest, self._next_rest = self._next_rest, min(LONGEST_WAIT, 2 * self._next_rest)
+        self._rest, self._next_rest = self._next_rest, min(LONGEST_REST, 2 * self._next_rest)
         self._has_one = n_clusters == 1
 
     @property
@@ -166,7 +174,9 @@ class Guard:
     def _ask(self, judges: Counts, models: Models, membership: Membership, clients: Clients) -> None:
         """Ask judges how the clusters do, and wait longer for the next time; without an answer nothing happened."""
         candidates = np.concatenate([models, mean_by_members(models, membership)[np.newaxis]])
-        losses, answered = _held_out(judges, candidates, clients)
+        losses, answered = _bounded(clients.losses(judges, candidates, corrected=True, aside=True))
+        if not answered.any():  # nobody keeps samples aside
+            losses, answered = _newest(judges, candidates, clients)
         if answered.any():
             self._add(losses[answered], membership[judges[answered]].astype(np.int64))
             self._wait, self._pause = self._pause, min(LONGEST_WAIT, 2 * self._pause)
@@ -174,13 +184,15 @@ class Guard:
     def _add(self, losses: Matrix, own: Counts) -> None:
         """Add what judges said; the last column is the one model for all."""
         n_clusters = losses.shape[1] - 1
-        gains = losses[:, -1] - losses[np.arange(own.size), own]
+        gains = np.clip(losses[:, -1] - losses[np.arange(own.size), own], -LARGEST_GAIN, LARGEST_GAIN)
         self._evidence["n"] += gains.size
         self._evidence["total"] += gains.sum()
         self._evidence["squares"] += np.square(gains).sum()
         for cluster in range(n_clusters):
             members = own == cluster
-            penalty = losses[members, :-1] - losses[members, cluster][:, np.newaxis]
+            with_each = losses[members, :-1]
+            penalty = np.clip(with_each - with_each[:, [cluster]], -LARGEST_GAIN, LARGEST_GAIN)
+            penalty[with_each >= LARGEST_LOSS] = np.inf  # what is broken for one breaks what it is merged with
             self._evidence["cross"][cluster] += penalty.sum(axis=0)
             self._evidence["n_cross"][cluster] += members.sum()
 
@@ -197,7 +209,7 @@ class Guard:
         """Return which cluster takes in the members of each: all into the largest, one pair, or None."""
         if opinion is None or opinion.n_judged < LEAST_JUDGED:
             return None
-        if opinion.gain > 0.0:
+        if opinion.gain + SURE * opinion.error >= LEAST_GAIN:
             return self._pair()
         n_clusters = self._evidence["cross"].shape[0]
         return np.full(n_clusters, np.bincount(membership[membership >= 0], minlength=n_clusters).argmax())
@@ -238,14 +250,16 @@ def place_by_loss(
 
     Returns
     -------
-    Who changed its cluster; whoever is served no worse by its own stays.
+    Who changed its cluster, in the order of the door; whoever is served no worse by its own stays.
     """
     if reports.kinds is None or models.shape[0] < 2:
         return []
     lost = [reports.client_ids[at] for at in np.flatnonzero(reports.kinds == UNEXPLAINED).tolist()]
     if not lost:
         return []
-    losses, answered = _held_out(positions_of(lost, client_index(clients.client_ids)), models, clients)
+    who = np.sort(positions_of(lost, client_index(clients.client_ids)))  # the order of reports has no meaning
+    lost = [clients.client_ids[at] for at in who.tolist()]
+    losses, answered = _newest(who, models, clients)
     current = coordinator.registry.membership[coordinator.registry.rows_for(lost)]
     # Who has no cluster yet takes any.
     own = np.where(current >= 0, losses[np.arange(len(lost)), current], np.inf)
@@ -256,9 +270,12 @@ def place_by_loss(
     return moved
 
 
-def _held_out(who: Counts, models: Models, clients: Clients) -> tuple[Matrix, Mask]:
-    """Return the losses of models on samples that just came, at most :data:`LARGEST_LOSS`, and who answered."""
-    newest = np.array([clients.interval])
-    losses = clients.losses(who, models, blocks=[newest] * who.size, corrected=True)
+def _newest(who: Counts, models: Models, clients: Clients) -> tuple[Matrix, Mask]:
+    """Return the losses of models on samples that just came, and who answered."""
+    return _bounded(clients.losses(who, models, blocks=[np.array([clients.interval])] * who.size, corrected=True))
+
+
+def _bounded(losses: Matrix) -> tuple[Matrix, Mask]:
+    """Return losses of at most :data:`LARGEST_LOSS`, and who answered."""
     bounded = np.minimum(np.nan_to_num(losses, nan=LARGEST_LOSS, posinf=LARGEST_LOSS), LARGEST_LOSS)
     return bounded, np.asarray(~np.isnan(losses).all(axis=1))

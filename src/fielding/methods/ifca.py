@@ -65,6 +65,10 @@ class Ifca:
         self._init, self._reassess = one_of("init", init, INITS), one_of("reassess", reassess, REASSESS)
         self._min_share = number("min_share", min_share, most=1.0 / self._k) or least_share(self._k)
         self._tries, n_warm = whole("tries", tries), whole("warm_up", warm_up, least=0)
+        if self._init == "shared-backbone" and self._k > 1 and not setting.n_head:
+            raise OptionError(
+                "init is 'shared-backbone', but the last layer of this model is not known; give 'restart' or 'random'"
+            )
         self._warm_up = n_warm if self._init == "shared-backbone" and self._k > 1 else 0
         self._is_started = self._k == 1 or self._init != "restart"
         self._n_learned = 0

@@ -28,22 +28,22 @@ Invites: TypeAlias = Callable[[Membership], Membership]
 
 def moves(setting: MethodSetting) -> Fielding:
     """Return Fielding whose clients move one by one and are never grouped anew ("Move Individuals")."""
-    return Fielding(_triggered(setting, Never()))
+    return Fielding(_triggered(setting, Never()), guard=False)
 
 
 def always(setting: MethodSetting) -> Fielding:
     """Return Fielding that groups everyone anew at every event with a report ("Global Recluster")."""
-    return Fielding(_triggered(setting, Always()))
+    return Fielding(_triggered(setting, Always()), guard=False)
 
 
 def static(setting: MethodSetting) -> "Variant":
     """Return Fielding whose clusters stay what they were at the start; who comes later joins the nearest, once."""
-    return Variant(Fielding(_triggered(setting, Never())), listens=first_reports)
+    return Variant(Fielding(_triggered(setting, Never()), guard=False), listens=first_reports)
 
 
 def selected(setting: MethodSetting) -> "Variant":
     """Return Fielding for clients that report with the models that they trained, and never else."""
-    return Variant(Fielding(setting), invites=with_newcomers)
+    return Variant(Fielding(setting, guard=False), invites=with_newcomers)
 
 
 def _triggered(setting: MethodSetting, trigger: Trigger) -> MethodSetting:

@@ -6,38 +6,36 @@ from dataclasses import replace
 import numpy as np
 import numpy.typing as npt
 
-from fielding._typing import ClientId, Codes, Counts, Mask, Matrix, Membership, Models, Vector
+from fielding._typing import ClientId, Codes, Counts, Mask, Matrix, Membership, Models
 from fielding.client.report import ReportBatch
 from fielding.errors import InputError
 from fielding.federation.clients import TrainingPlan, Updates
 from fielding.federation.evaluation import ClientScores
-from fielding.federation.ledger import Costs, Ledger
+from fielding.federation.ledger import Ledger
 from fielding.methods.kinds import Hears
 from fielding.rng import Hashes, client_key, hashed
+from fielding.simulation.accounts import IDLE_S, Accounts
 from fielding.simulation.answers import updates_of
-from fielding.simulation.clock import Clock, invited_count, seconds_of
+from fielding.simulation.clock import invited_count
 from fielding.simulation.fine_tuning import FineTuning
 from fielding.simulation.local_training import LocalTraining, Moment
 from fielding.simulation.mailbox import Letters, Mailbox
 from fielding.simulation.measuring import Measuring
 from fielding.simulation.observers import Observer
-from fielding.simulation.prequential import ServedModels
 from fielding.simulation.probing import Probing
 from fielding.simulation.questions import Question
 from fielding.simulation.sending import sent
+from fielding.simulation.served_models import ServedModels
 from fielding.simulation.serving import Correcting, Serving
 from fielding.simulation.settings import Hardware, LocalRule
 from fielding.simulation.settling import Tasks, settled_plan
 from fielding.simulation.sharing import Sharing
 from fielding.simulation.spoiling import Spoiling
-from fielding.simulation.task_costs import finish_times, without
+from fielding.simulation.task_costs import without
 from fielding.simulation.workers import Workers
 from fielding.traces.sliding import SlidingWindows
 from fielding.training.label_mix import plain_model
 from fielding.training.trainer import Trainer
-
-IDLE_S = 60.0
-"""Simulated seconds that a round waits in which nobody can be asked."""
 
 
 class SimulatedClients:
@@ -81,9 +79,7 @@ class SimulatedClients:
         n_workers: int = 1,
     ) -> None:
         self.windows, self.trainer = windows, trainer
-        self.ledger = Ledger(windows.n_clients)
-        self.round_costs: dict[str, float] = {}
-        self._clock = Clock()
+        self._accounts = Accounts(windows.n_clients, hardware)
         self._mailbox, self.hears = Mailbox(observer, hears), hears
         self._letters: Letters | None = None
         self._spoiling, self._serving = spoiling, serving or Serving()
@@ -100,8 +96,8 @@ class SimulatedClients:
             local=self._local,
             correcting=self._correcting,
             serving=self._serving,
-            is_online=self._is_online,
-            pay=self._pay,
+            is_online=self._accounts.is_online,
+            pay=self._accounts.answer,
         )
         self._moment = Moment(round_index=-1, training=windows.training(0))
         self._served = ServedModels(windows, self._local.score, self._correcting)
@@ -124,7 +120,17 @@ class SimulatedClients:
     @property
     def now_s(self) -> float:
         """Simulated seconds since the start."""
-        return self._clock.now_s
+        return self._accounts.now_s
+
+    @property
+    def ledger(self) -> Ledger:
+        """What was charged so far."""
+        return self._accounts.ledger
+
+    @property
+    def round_costs(self) -> Mapping[str, float]:
+        """What this round cost so far."""
+        return self._accounts.round_costs
 
     @property
     def round_index(self) -> int:
@@ -152,21 +158,20 @@ class SimulatedClients:
             raise InputError(f"round {round_index} cannot follow round {self.round_index}; go round by round")
         self._moment = Moment(round_index=round_index, training=self.windows.training(round_index))
         self._local.worked_s = 0.0
-        self.round_costs = dict.fromkeys(("bytes_down", "bytes_up", "client_seconds"), 0)
-        return self._batch(self._mailbox.opened(round_index, self._is_online))
+        self._accounts.begin()
+        self._letters = self._mailbox.opened(round_index, self._accounts.is_online)
+        return self._letters.batch(self.client_ids)
 
     def collect(self, clients: Counts) -> ReportBatch:
         """Return what clients send with the models that they trained."""
-        return self._batch(self._mailbox.collected(clients, self.round_index))
+        self._letters = self._mailbox.collected(clients, self.round_index)
+        return self._letters.batch(self.client_ids)
 
     def charge_reports(self) -> None:
         """Charge the reports that came last, and looking at samples for them; the round waits for the slowest."""
         letters, self._letters = self._letters, None
         if letters is not None and (letters.clients.size or letters.looked.clients.size):
-            clients, costs = letters.costs()
-            seconds = seconds_of(self._hardware.devices, clients, costs)
-            self._charge("report", clients, costs, seconds)
-            self._clock.advance(float(seconds.max()))
+            self._accounts.wait(float(self._accounts.charge("report", *letters.costs()).max()))
 
     @property
     def awaits_model(self) -> bool:
@@ -193,14 +198,15 @@ class SimulatedClients:
         ledger: Ledger,
         arrays: Mapping[str, npt.NDArray[np.generic]],
     ) -> ReportBatch:
-        """Come back to the end of a round without training again; see :class:`~fielding.engine.round.Driver`."""
+        """Come back to the end of a round without training again; see :class:`~fielding.engine.driver.Driver`."""
         self._sharing.restore(arrays)
         for done in range(round_index + 1):
-            self._clock = Clock(times[done])
+            self._accounts.return_to(times[done])
             self._sharing.share_again(done)
             told = self.begin(done)
             self.collect(self._mailbox.sent_in(done, dict(arrays)))
-        self._clock, self.ledger, self._letters = Clock(times[round_index + 1]), ledger, None
+        self._accounts.return_to(times[round_index + 1], ledger)
+        self._letters = None
         self._local.restore(arrays)
         self._sharing.share_again(round_index + 1)
         return told
@@ -217,11 +223,11 @@ class SimulatedClients:
 
     def fresh(self) -> Mask:
         """Return who can be reached and received training samples in this round, shape ``(n_clients,)``."""
-        return self._local.has_new(self._moment) & self._is_online(np.arange(self.windows.n_clients))
+        return self._local.has_new(self._moment) & self._accounts.is_online(np.arange(self.windows.n_clients))
 
     def askable(self) -> Mask:
         """Return who has data and can be reached now, shape ``(n_clients,)``."""
-        return self.has_data() & self._is_online(np.arange(self.windows.n_clients))
+        return self.has_data() & self._accounts.is_online(np.arange(self.windows.n_clients))
 
     def invitations(self, wanted: int, available: int) -> int:
         """Return how many to ask so that enough answer in time."""
@@ -232,12 +238,12 @@ class SimulatedClients:
         samples = self._local.samples(self._moment, plan.clients, plan.blocks)
         refused = samples.sizes == 0
         costs = without(self._local.costs(plan, samples.sizes, self.round_index), refused)
-        seconds = seconds_of(self._hardware.devices, plan.clients, costs)
-        tasks = Tasks(costs=costs, seconds=seconds, refused=refused)
+        tasks = Tasks(costs=costs, seconds=self._accounts.seconds(plan.clients, costs), refused=refused)
         settled = settled_plan(plan, tasks, hardware=self._hardware, now_s=self.now_s)
-        self._charge("probe" if plan.is_probe else "model", plan.clients, settled.outcome.spent(costs), seconds)
+        spent, category = settled.outcome.spent(costs), "probe" if plan.is_probe else "model"
+        self._accounts.charge(category, plan.clients, spent, seconds=tasks.seconds)
         # Without tasks no time would pass, and whoever is offline now would be so for ever.
-        self._clock.advance(settled.outcome.duration_s if (~refused).any() or plan.is_probe else IDLE_S)
+        self._accounts.wait(settled.outcome.duration_s if (~refused).any() or plan.is_probe else IDLE_S)
         settled = replace(settled, start=self._local.chosen(plan, settled.kept, samples))
         at_hand = self._local.at_hand(settled, samples, self.round_index)
         trained = self._local.train(settled, at_hand, self.round_index)
@@ -246,7 +252,7 @@ class SimulatedClients:
         updates = updates_of(settled, trained, at_hand.sizes, circumstances)
         return self._local.with_start_loss(updates, plan, samples)
 
-    def losses(
+    def losses(  # noqa: PLR0913 - one question, asked in several ways
         self,
         clients: Counts,
         models: Models,
@@ -277,7 +283,7 @@ class SimulatedClients:
         if self._serving.has_own_work:  # nobody waits for it
             everyone, sizes = np.arange(self.windows.n_clients), self._moment.training.sizes
             costs = self._serving.own_costs(sizes, found.clients, batch_size=self._rule.batch_size)
-            self._charge("probe", everyone, costs, seconds_of(self._hardware.devices, everyone, costs))
+            self._accounts.charge("probe", everyone, costs)
         return found
 
     def other_scores(self, models: Models, row: Counts) -> dict[str, ClientScores]:
@@ -291,26 +297,3 @@ class SimulatedClients:
     def heterogeneity(self, membership: Membership) -> float | None:
         """Return the mean L1 distance of label histograms within clusters."""
         return self._measuring.heterogeneity(membership, self._moment)
-
-    # ---- how it is done ----------------------------------------------------------------------------------------
-
-    def _is_online(self, clients: Counts) -> Mask:
-        return self._hardware.availability.available(clients, self.now_s)
-
-    def _batch(self, letters: Letters) -> ReportBatch:
-        """Return reports as the method gets them, and remember who is to be charged for them."""
-        self._letters = letters
-        return letters.batch(self.client_ids)
-
-    def _pay(self, clients: Counts, costs: Costs) -> None:
-        """Charge clients for answers; the round waits for the last of them."""
-        seconds = seconds_of(self._hardware.devices, clients, costs)
-        self._charge("probe", clients, costs, seconds)
-        self._clock.advance(float(finish_times(clients, seconds).max(initial=0.0)))
-
-    def _charge(self, category: str, clients: Counts, costs: Costs, seconds: Vector) -> None:
-        """Charge tasks to clients, and remember what this round cost."""
-        self.ledger.charge(category, clients, down_bytes=costs.down_bytes, up_bytes=costs.up_bytes, seconds=seconds)
-        amounts = (costs.down_bytes, costs.up_bytes, seconds)
-        for name, amount in zip(self.round_costs, amounts, strict=True):
-            self.round_costs[name] += np.broadcast_to(amount, clients.shape).sum().item()

@@ -13,7 +13,8 @@ from typing import TypeAlias, cast
 import numpy as np
 
 from fielding._typing import Json
-from fielding.engine.round import Done, Driver, Federation, run_round
+from fielding.engine.driver import Driver
+from fielding.engine.round import Done, Federation, run_round
 from fielding.engine.run_rows import changes_of, round_row
 from fielding.federation.admission import finite_rows
 from fielding.methods.method import Method, cluster_ids

@@ -1,28 +1,26 @@
 """How clients describe their windows and when they report, as a config says."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 
+from fielding._extras import require
 from fielding._options import options_of
 from fielding._typing import Json
 from fielding.client.drift import DRIFT_TESTS, DriftTest, drift_test_named
-from fielding.client.drift.sample_tests import SAMPLE_TESTS, sample_test_named
+from fielding.client.drift.judges import BY_KIND, ByKind, BySamples, ByVector, Judge, check_vector_test
+from fielding.client.drift.sample_tests import OF_ERRORS, RIVER_TESTS, SAMPLE_TESTS, sample_test_named
 from fielding.client.representation.registry import REPRESENTATIONS, representation_named, representation_options
 from fielding.client.representation.representation import Representation
 from fielding.distance import Kind, metric_named
 from fielding.engine.config import CoordinatorSection
 from fielding.engine.config_reader import config_keys, unknown_key
 from fielding.errors import OptionError
-from fielding.simulation.judges import ByKind, BySamples, ByVector, Judge
 
 LABEL = "label"
 AUTO = "auto"
 AUTO_REPRESENTATION = "soft-confusion"
 """What ``auto`` clusters by: it sees looks and meanings, but not the label mix, which is left to the correction."""
-BY_KIND = "by-kind"
-"""The test of ``auto``: it tells label, covariate and concept drift apart."""
-OF_ERRORS = ("adwin", "error-rate", "hddm", "kswin", "page-hinkley")
-"""Tests that look at how served models err."""
 NATURAL_TESTS = {
     "label": "chi2",
     "label-smoothed": "chi2",
@@ -107,25 +105,45 @@ def describing_of(section: CoordinatorSection, *, is_own: bool, seed: int) -> De
         If a name or an option is unknown, or test and representation do not fit.
     """
     text = AUTO_REPRESENTATION if section.representation == AUTO else section.representation
-    of_vector = {} if is_own else representation_options(text)
+    with _told_of("coordinator.representation"):
+        of_vector = {} if is_own else representation_options(text)
     detector = section.detector or _natural_test(section.representation, is_own=is_own)
     of_test = _test_options(detector)
     _check_known(section, {**of_vector, **of_test}, detector)
     given = {name: value for name, value in section.options.items() if name in of_vector}
     if "seed" in of_vector:
         given.setdefault("seed", seed)
-    try:
+    with _told_of("coordinator"):
         representation = None if is_own else representation_named(text, given)
-        described = Describing(
-            representation=representation,
-            metric=section.metric or ("l1" if representation is None else representation.metric),
-            detector=detector,
-            options={name: value for name, value in section.options.items() if name in of_test},
-        )
-        described.drift_test() if described.is_label else described.judge()  # a mistake is told now
-    except OptionError as error:
-        raise OptionError(f"coordinator: {error}") from None
+    described = Describing(
+        representation=representation,
+        metric=section.metric or ("l1" if representation is None else representation.metric),
+        detector=detector,
+        options={name: value for name, value in section.options.items() if name in of_test},
+    )
+    _check_test(described)
     return described
+
+
+def _check_test(described: Describing) -> None:
+    """Raise if an option of the drift test has no sense, or it cannot judge what is reported."""
+    is_plain = described.detector in DRIFT_TESTS
+    with _told_of("coordinator"):
+        described.drift_test() if is_plain else described.judge()
+    with _told_of("coordinator.detector"):
+        if {described.detector, described.options.get("errors")} & {*RIVER_TESTS}:
+            require("drift")  # or its lack would be told when the first client is in doubt
+        if is_plain and not described.is_label:
+            check_vector_test(described.drift_test())
+
+
+@contextmanager
+def _told_of(key: str) -> Iterator[None]:
+    """Say where in the config a mistake is."""
+    try:
+        yield
+    except OptionError as error:
+        raise OptionError(f"{key}: {error}") from None
 
 
 def is_own_function(section: CoordinatorSection) -> bool:

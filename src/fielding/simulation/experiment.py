@@ -13,7 +13,8 @@ import numpy.typing as npt
 from fielding._typing import ClientId, Json, Models
 from fielding.engine.config import Config
 from fielding.engine.config_reader import config_from, config_table, config_text, read_config
-from fielding.engine.round import Driver, Federation
+from fielding.engine.driver import Driver
+from fielding.engine.round import Federation
 from fielding.engine.runner import Rules, Runner, Watch
 from fielding.errors import InputError, echo, unknown_name
 from fielding.methods.method import Method
@@ -151,7 +152,7 @@ def run(  # noqa: PLR0913 - all but the config have a default
     watching = watch if isinstance(watch, Watching) else Watching(after_round=watch)
     experiment = _Experiment(config=settled, own=own or Own(), start=start or Start(), watching=watching)
     check_effects(settled.trace, experiment.own.samples)
-    check_partners(settled)
+    check_partners(settled, has_own=experiment.own.represent is not None)
     if out is not None:
         return _run_into(Path(out), experiment, page=page)
     if experiment.start.resume:

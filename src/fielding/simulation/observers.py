@@ -28,13 +28,14 @@ class Looked:
     forward, backward
         Samples that each put through a model, and those that went back through it, too, same shape.
     received
-        Numbers that each was sent for it, once: the shared model, and what windows are compared with.
+        Numbers that each was sent for it, once: the shared model, and what windows are compared with; same shape, or
+        one number for all.
     """
 
     clients: Counts = field(default_factory=_nobody)
     forward: Counts = field(default_factory=_nobody)
     backward: Counts = field(default_factory=_nobody)
-    received: int = 0
+    received: Counts | int = 0
 
     @classmethod
     def at(cls, n_samples: Counts, effort: Effort) -> "Looked":

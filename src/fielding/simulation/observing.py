@@ -9,7 +9,7 @@ from fielding._typing import Models
 from fielding.client.drift import DriftTest
 from fielding.distance import metric_named
 from fielding.engine.config import Config
-from fielding.errors import InputError, OptionError
+from fielding.errors import CheckpointError, InputError, OptionError
 from fielding.records.model_file import read_model
 from fielding.simulation.describing import LABEL, Describing
 from fielding.simulation.holding_out import HeldOut, held_out
@@ -102,7 +102,7 @@ def _shared_model(config: Config, watched: Watched) -> Models:
     if section.shared_model != POOL or watched.held is None:
         try:
             return read_model(Path(section.shared_model).expanduser(), trainer.layout)
-        except InputError as error:
+        except (InputError, CheckpointError) as error:
             raise OptionError(f"coordinator.shared_model: {error}") from None
     batch_size = config.training.batch_size
     n_steps = -(-section.shared_epochs * watched.held.samples.size // batch_size)

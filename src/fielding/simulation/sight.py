@@ -7,6 +7,7 @@ from fielding._typing import Counts, Matrix, Models
 from fielding.client.representation.representation import Seen
 from fielding.simulation.workers import Workers
 from fielding.traces.sliding import SlidingWindows
+from fielding.training.head import head_size
 from fielding.training.trainer import Scores, Trainer
 
 Columns = npt.NDArray[np.float32]
@@ -37,9 +38,14 @@ class Sight:
         self._scores: Scores = np.empty((0, len(windows.pool.classes)), dtype=np.float32)
 
     @property
+    def needs_model(self) -> bool:
+        """Whether samples go through a shared model at all."""
+        return self._trainer is not None
+
+    @property
     def is_open(self) -> bool:
         """Whether there is all that is needed to see."""
-        return self._trainer is None or self.model is not None
+        return not self.needs_model or self.model is not None
 
     def show(self, rows: Counts) -> tuple[Counts, Counts]:
         """Look at what is new among the schedule rows that are visible from now on, and forget what is not.
@@ -56,9 +62,10 @@ class Sight:
         is_kept = np.isin(self._rows, rows, assume_unique=True)
         new = rows[~np.isin(rows, self._rows, assume_unique=True)]
         features, scores = self._looked_at(new)
+        if not self._rows.size:
+            self._features = features[:0]  # how many there are shows with the first samples
         order = np.argsort(np.concatenate([self._rows[is_kept], new]))
-        width = features.shape[1]
-        self._features = np.concatenate([self._features[is_kept].reshape(-1, width), features])[order]
+        self._features = np.concatenate([self._features[is_kept], features])[order]
         self._scores = np.concatenate([self._scores[is_kept], scores])[order]
         gone, self._rows = self._rows[~is_kept], rows
         return gone, new
@@ -66,19 +73,14 @@ class Sight:
     def of(self, rows: Counts, sizes: Counts) -> Seen:
         """Return visible samples as representations want them; those of a client stand together, ``sizes`` each."""
         at = np.searchsorted(self._rows, rows)
-        trainer = self._trainer
-        if trainer is None:
-            n_head = 0
-        else:
-            layout = trainer.layout
-            n_head = sum(layout.sizes[max(0, layout.n_parameters - 2) : layout.n_parameters])
+        trainer, n_classes = self._trainer, self._scores.shape[1]
         return Seen(
             labels=self._windows.schedule.y[rows].astype(np.int64),
             features=self._features[at],
             scores=self._scores[at],
             sizes=sizes,
             gradients=lambda: self._gradients(rows, sizes),
-            n_head=n_head,
+            n_head=0 if trainer is None else head_size(trainer.layout, n_classes),
         )
 
     def _looked_at(self, rows: Counts) -> tuple[Columns, Scores]:

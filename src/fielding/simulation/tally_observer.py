@@ -7,9 +7,9 @@ import numpy as np
 import numpy.typing as npt
 
 from fielding._typing import Counts, Mask, Models, Vector
+from fielding.client.drift.judges import Comparison, Judge
 from fielding.client.fleet import FleetReports
 from fielding.client.representation.representation import Representation
-from fielding.simulation.judges import Comparison, Judge
 from fielding.simulation.observers import NOTHING, Looked
 from fielding.simulation.sight import Sight
 from fielding.simulation.windows_seen import LastReports, WindowsSeen
@@ -26,8 +26,8 @@ class TallyObserver:
     """Clients report what a representation makes of their training window.
 
     What they report is relative to the sums over all clients at the start, which the coordinator sends back once. A
-    client that drifted reports once more when the last samples from before have left its window: until then it
-    describes a mixture, which no test would find unlike what comes after.
+    client that drifted reports once more when the last samples from before have left its window, if the judge is slow:
+    until then it describes a mixture, which a test on samples would not find unlike what comes after.
 
     Parameters
     ----------
@@ -53,6 +53,7 @@ class TallyObserver:
         self._last = LastReports(windows.n_clients)
         self._owes = np.zeros(windows.n_clients, dtype=np.bool_)
         self._turned_over = np.full(windows.n_clients, NEVER, dtype=np.int64)
+        self._is_equipped = np.zeros(windows.n_clients, dtype=np.bool_)
         self._visible = (0, 0)
         n_noted = windows.schedule.y.size if judge.needs_errors else 0
         self._errors = np.full(n_noted, np.nan, dtype=np.float32)
@@ -88,9 +89,7 @@ class TallyObserver:
         due = np.flatnonzero(is_due)
         self._last.keep(now, due, round_index=round_index, until=visible[1])
         self._owes[clients[due]] = False
-        self._turned_over[clients[due]] = NEVER
-        if self._windows.plan.n_visible > 1:
-            self._turned_over[clients[has_drifted]] = visible[1] - 1
+        self._await_turnover(now, due, clients[has_drifted])
         return FleetReports(
             clients=clients[due], representations=now.vectors[due], n_samples=now.sizes[due], kinds=kinds[due]
         )
@@ -117,7 +116,8 @@ class TallyObserver:
             self._errors[unknown] = self.served_errors(unknown)
         owner, n_clients = self._windows.schedule.client, self._windows.n_clients
         n_new = np.bincount(owner[new], minlength=n_clients)
-        self.looked = Looked.at(n_new, self._representation.effort)
+        effort = self._representation.effort
+        self.looked = Looked.at(n_new, "forward" if effort == "none" and self._sight.needs_model else effort)
         changed = (n_new > 0) | (np.bincount(owner[gone], minlength=n_clients) > 0)
         return np.asarray(changed | self._last.is_active) if self._judge.is_timed else np.asarray(changed)
 
@@ -128,8 +128,7 @@ class TallyObserver:
         tallies = self._representation.tally(seen)
         if self._reference is None:
             self._reference = tallies.sum(axis=0)
-            if self._n_to_send:
-                self.looked = replace(self.looked, received=self._n_to_send + self._reference.size)
+        self._equip(self._reference.size)
         return WindowsSeen(
             clients=clients,
             intervals=self._windows.schedule.interval[rows].astype(np.int64),
@@ -138,8 +137,23 @@ class TallyObserver:
             vectors=self._representation.vectors(tallies, self._reference).astype(np.float32),
         )
 
+    def _equip(self, n_compared: int) -> None:
+        """Note what clients that look at samples for the first time are sent: the model, and as many numbers more."""
+        looking = self.looked.clients
+        n_sent = np.where(self._is_equipped[looking], 0, self._n_to_send + n_compared)
+        self.looked = replace(self.looked, received=n_sent)
+        self._is_equipped[looking] = True
+
+    def _await_turnover(self, now: WindowsSeen, due: Counts, drifted: Counts) -> None:
+        """Note when clients that drifted have to report once more, and who of those that report has nothing to add."""
+        first, stop = self._visible
+        who = now.clients[due]
+        self._turned_over[who[(self._turned_over[who] <= first) | (now.sizes[due] == 0)]] = NEVER
+        if self._windows.plan.n_visible > 1 and self._judge.is_slow:
+            self._turned_over[drifted] = stop - 1
+
     def _due(self, now: WindowsSeen, round_index: int) -> tuple[Mask, Mask, npt.NDArray[np.int8]]:
-        """Return who reports, since it appears, disappears, owes it or drifted; who drifted; and how, if that is known."""
+        """Return who reports, since it appears, disappears, owes it or drifted; who drifted; and how, if known."""
         has, was_active = now.sizes > 0, self._last.is_active[now.clients]
         kinds = np.zeros(has.size, dtype=np.int8)
         due = np.asarray(self._owes[now.clients] | (has != was_active))

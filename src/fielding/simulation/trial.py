@@ -2,10 +2,14 @@
 
 import numpy as np
 
-from fielding._typing import Features
+from fielding._typing import Counts, Features
+from fielding.client.representation.combination import Combination
+from fielding.client.representation.gradient import Gradient
+from fielding.client.representation.representation import Representation
 from fielding.errors import FieldingError, OptionError
 from fielding.simulation.settings import LocalRule
 from fielding.traces.sliding import SlidingWindows
+from fielding.training.head import NO_HEAD, head_size
 from fielding.training.label_mix import LABEL_MIX
 from fielding.training.trainer import Contrast, LocalWork, Trainer
 
@@ -21,10 +25,9 @@ def try_step(trainer: Trainer, windows: SlidingWindows, rule: LocalRule) -> None
     OptionError
         If the module fails, in one line.
     """
-    ranges = windows.training(0)
-    rows, _ = ranges.of(np.flatnonzero(ranges.sizes)[:1])
+    rows = _rows(windows)
     if LABEL_MIX in trainer.layout.names:
-        _try_scores(trainer, windows.gather(rows[:1])[0])
+        _try_scores(trainer, windows.gather(rows[:1])[0], key="serving.correction")
     if trainer.path.name != "sequential" and not rule.moon:
         return
     work = LocalWork(
@@ -46,11 +49,43 @@ def try_step(trainer: Trainer, windows: SlidingWindows, rule: LocalRule) -> None
         raise OptionError(f"model: a step on training.batch_size = {rule.batch_size} samples fails: {words}") from error
 
 
-def _try_scores(trainer: Trainer, x: Features) -> None:
+def try_look(trainer: Trainer, windows: SlidingWindows, representation: Representation | None) -> None:
+    """Look at a sample with a model, as clients will that describe their windows with a shared one.
+
+    Parameters
+    ----------
+    trainer
+        Of models without a label mix.
+    windows
+        The samples.
+    representation
+        What stands for a window; None for a function of the user's own.
+
+    Raises
+    ------
+    OptionError
+        If the model shows no features, or a last layer is wanted that it does not have.
+    """
+    _try_scores(trainer, windows.gather(_rows(windows)[:1])[0], key="coordinator.representation")
+    parts = [part.representation for part in representation.parts] if isinstance(representation, Combination) else []
+    is_by_head = any(isinstance(one, Gradient) and one.layer == "last" for one in (representation, *parts))
+    if is_by_head and not head_size(trainer.layout, len(windows.pool.classes)):
+        raise OptionError(
+            f'coordinator.layer is "last", but {NO_HEAD}; let the module declare it last, or set layer = "full"'
+        )
+
+
+def _rows(windows: SlidingWindows) -> Counts:
+    """Return the training samples of one client."""
+    ranges = windows.training(0)
+    return ranges.of(np.flatnonzero(ranges.sizes)[:1])[0]
+
+
+def _try_scores(trainer: Trainer, x: Features, *, key: str) -> None:
     try:
         trainer.features(trainer.initial_model(0), x)
     except FieldingError as error:
-        raise OptionError(f"serving.correction: {error}") from None
+        raise OptionError(f"{key}: {error}") from None
 
 
 def _contrast(trainer: Trainer, rule: LocalRule) -> Contrast:

@@ -5,12 +5,15 @@ from pathlib import Path
 
 from fielding.engine.config import Config, TraceSection
 from fielding.errors import OptionError, echo
+from fielding.simulation.describing import AUTO, describing_of, is_own_function
+from fielding.simulation.observing import GLOBAL, POOL
 from fielding.simulation.sources import NATURAL
 from fielding.traces.catalog import Source, entry_named
 from fielding.traces.pool import Pool
 
 TIME_KEYS = ("interval", "align", "last")
 COLUMN_KEYS = ("client", "time", "label", "text", "features")
+SHARED_KEYS = ("coordinator.shared_model", "coordinator.shared_epochs", "coordinator.shared_rounds")
 
 
 def check_effects(section: TraceSection, source: Source | None = None) -> None:
@@ -37,28 +40,51 @@ def check_effects(section: TraceSection, source: Source | None = None) -> None:
                 raise OptionError(f"trace.{one.name} is {echo(value)}, but it has no effect: {why}; leave it out")
 
 
-def check_partners(config: Config) -> None:
+def check_partners(config: Config, *, has_own: bool = False) -> None:
     """Raise if a key outside the trace section was changed, but what it belongs to is switched off.
 
     Only keys that no method could use are refused. Parts that one method leaves alone (the coordinator's keys with a
     global model, a selection with local models) are not: one config serves many methods (docs/decisions/0019).
+
+    Parameters
+    ----------
+    config
+        The config.
+    has_own
+        Whether the caller brings a function along that describes windows.
 
     Raises
     ------
     OptionError
         The message names the key, its value and why it has no effect.
     """
-    temperature = config.training.moon_temperature
-    if not config.training.moon and temperature != Config().training.moon_temperature:
-        raise OptionError(
-            f"training.moon_temperature is {temperature:g}, but it has no effect: training.moon is 0; leave it out"
-        )
-    for name in ("smoothing", "mix_rate"):
-        value = getattr(config.serving, name)
-        if config.serving.correction == "none" and value != getattr(Config().serving, name):
-            raise OptionError(
-                f"serving.{name} is {echo(value)}, but it has no effect: serving.correction is none; leave it out"
-            )
+    for why, paths in _partnerless(config, has_own=has_own).items():
+        for path in paths:
+            section, _, name = path.partition(".")
+            value = getattr(getattr(config, section), name)
+            if value != getattr(getattr(Config(), section), name):
+                raise OptionError(f"{path} is {echo(value)}, but it has no effect: {why}; leave it out")
+
+
+def _partnerless(config: Config, *, has_own: bool) -> dict[str, tuple[str, ...]]:
+    """Return keys without what they belong to, by the reason."""
+    found: dict[str, tuple[str, ...]] = {}
+    if not config.training.moon:
+        found["training.moon is 0"] = ("training.moon_temperature",)
+    if config.serving.correction == "none":
+        found["serving.correction is none"] = ("serving.smoothing", "serving.mix_rate")
+    section = config.coordinator
+    describing = describing_of(section, is_own=has_own or is_own_function(section), seed=config.seed)
+    if not describing.needs_model:
+        found["no shared model is needed to describe windows, nor to test for drift"] = SHARED_KEYS
+    if section.shared_model != POOL:
+        found[f"the shared model is {section.shared_model}, not trained on a pool"] = ("coordinator.shared_epochs",)
+    if section.shared_model != GLOBAL:
+        found[f"the shared model is {section.shared_model}, not global"] = ("coordinator.shared_rounds",)
+    # With auto it is not the user who asked for it.
+    if config.model.factory is None and config.model.name == "softmax" and section.representation != AUTO:
+        found["model softmax is a last layer without a body"] = ("aggregation.shared_body",)
+    return found
 
 
 def _without_effect(section: TraceSection, source: Source | None) -> dict[str, tuple[str, ...]]:

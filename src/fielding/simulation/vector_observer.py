@@ -6,11 +6,11 @@ from typing import TypeAlias
 import numpy as np
 
 from fielding._typing import Counts, Features, Floats, Mask
-from fielding.client.drift import DriftTest
+from fielding.client.drift import AnyChange, DriftTest, Threshold
+from fielding.client.drift.judges import check_vector_test, vectors_drifted
 from fielding.client.fleet import FleetReports
 from fielding.distance import Metric
 from fielding.errors import InputError, echo
-from fielding.simulation.judges import check_vector_test, vectors_drifted
 from fielding.simulation.observers import NOTHING, Looked
 from fielding.traces.sliding import SlidingWindows
 
@@ -58,9 +58,12 @@ class VectorObserver:
         if not clients.size:
             return NOTHING
         vectors, sizes = self._described(clients, round_index)
-        # A function of the user's own is taken to look at every sample once.
-        self.looked = Looked(clients=clients, forward=sizes, backward=np.zeros_like(sizes))
         due = self._is_due(clients, vectors, has=sizes > 0, round_index=round_index)
+        # A function of the user's own is taken to look at every sample once; by the clock alone only who reports looks.
+        looks = np.full_like(due, isinstance(self._drift_test, (AnyChange, Threshold))) | due
+        self.looked = Looked(
+            clients=clients[looks], forward=sizes[looks], backward=np.zeros(int(looks.sum()), dtype=np.int64)
+        )
         return self._sent(clients[due], vectors[due], sizes[due], round_index)
 
     def hold(self, clients: Counts) -> None:

@@ -93,7 +93,7 @@ class WatchedClients:
         _check_accounted(plan, updates)
         return _without_answers(plan, updates) if self._is_silent else updates
 
-    def losses(
+    def losses(  # noqa: PLR0913 - one question, asked in several ways
         self,
         clients: Counts,
         models: Models,

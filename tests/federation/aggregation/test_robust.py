@@ -41,3 +41,12 @@ def test_a_liar_that_claims_all_samples_leads_nobody_astray(name: str) -> None:
     models[2] = 1e6
 
     assert np.allclose(combined(name, models, [1.0, 1.0, 1e9, 1.0, 1.0, 1.0]), 1.0, atol=0.05)
+
+
+def test_buffers_do_not_make_an_honest_upload_a_liar() -> None:
+    models = np.array([[1.0, 0.0], [1.1, 90.0], [0.9, -90.0], [1.0, 50.0], [5.0, 0.0]], dtype=np.float32)
+    uploads = Uploads(models=models, weights=None, n_parameters=1, learning_rate=0.1)
+
+    combined_model, _ = aggregator_named("multi-krum", {"liars": 0.2}).combine(models[0], uploads, {})
+
+    assert combined_model.tolist() == pytest.approx([1.0, 12.5]), "without the last; buffers are those of who is kept"

@@ -1,3 +1,4 @@
+from dataclasses import replace
 from itertools import pairwise
 
 import numpy as np
@@ -42,6 +43,21 @@ def settling(n_rounds: int, *, jump_at: int | None = None) -> list[np.ndarray]:
             point = 3.0 * point
         weights.append(weights[-1] + 0.3 * (point - weights[-1]))
     return weights
+
+
+def test_buffers_say_nothing_of_how_weights_settle() -> None:
+    pace, plain = AdaptiveRate(), AdaptiveRate()
+    weights = settling(6)
+    memory, expected = pace.memory(6), plain.memory(4)
+    for before, after in pairwise(weights):
+        noise = np.random.default_rng(int(1e6 * after.sum())).normal(scale=50.0, size=2)
+        wide = step_of(np.append(before, [0.0, 0.0]), np.append(after, noise))
+        memory = pace.observe(replace(wide, n_parameters=4), memory)
+        expected = plain.observe(step_of(before, after), expected)
+
+        assert pace.factor(memory) == plain.factor(expected)
+        assert memory["mean"][:4].tolist() == expected["mean"].tolist()
+    assert memory["mean"].shape == (6,), "it mixes like the models"
 
 
 @given(

@@ -34,6 +34,10 @@ RIVER_TESTS = ("adwin", "hddm", "kswin", "page-hinkley")
 """Those that need the extra ``drift``."""
 
 
+OF_ERRORS = ("error-rate", *RIVER_TESTS)
+"""Those that look at how served models err; they need no shared model."""
+
+
 def sample_test_named(name: str, options: Mapping[str, Json] | None = None) -> SampleTest:
     """Return the sample test of this name.
 

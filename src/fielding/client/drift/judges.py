@@ -1,7 +1,8 @@
 """Stage 3 for any representation: who of some clients has drifted since its last report, and in what way."""
 
+import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Protocol
 
 import numpy as np
@@ -10,16 +11,21 @@ import numpy.typing as npt
 from fielding._typing import Counts, Floats, Mask
 from fielding.client.drift import Always, AnyChange, DriftTest, Never, Periodic, Threshold
 from fielding.client.drift.batch import Batch, SampleTest
-from fielding.client.drift.by_errors import ErrorRate
 from fielding.client.drift.by_predictions import Confusion
 from fielding.client.drift.class_shift import ClassShift
 from fielding.client.drift.kinds import NONE, either, kinds_of, signs_of
+from fielding.client.drift.options import check_number, check_whole
+from fielding.client.drift.sample_tests import OF_ERRORS, sample_test_named
 from fielding.client.report import DRIFT_KINDS
 from fielding.distance import Metric
-from fielding.errors import OptionError
+from fielding.errors import OptionError, unknown_name
 
 Kinds = npt.NDArray[np.int8]
+BY_KIND = "by-kind"
+"""The name of the test of ``auto``, which tells label, covariate and concept drift apart."""
 UNEXPLAINED = DRIFT_KINDS.index("unexplained")
+KINDS_ALPHA = 0.01
+"""Level of the tests that tell kinds apart, unless drift itself is told at a higher one."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -65,6 +71,11 @@ class Judge(Protocol):
         """Whether the errors of the served models are looked at."""
         ...
 
+    @property
+    def is_slow(self) -> bool:
+        """Whether a window that still holds samples from before a drift may be taken for what comes after it."""
+        ...
+
     def judged(self, comparison: Comparison) -> tuple[Mask, Kinds]:
         """Return who has something to report, and the kind of drift, shape ``(n_clients,)`` each; 0 for none."""
         ...
@@ -86,6 +97,7 @@ class ByVector:
     metric: Metric
 
     needs_errors = False
+    is_slow = False
 
     def __post_init__(self) -> None:
         check_vector_test(self.drift_test)
@@ -105,6 +117,9 @@ class ByVector:
 class BySamples:
     """Compares samples since the last report with those of the report, by a calibrated test.
 
+    Errors of served models are compared among the samples since the report: the newest arrival with those before it.
+    What came with the first window was never judged, and a report often changes the model.
+
     Parameters
     ----------
     test
@@ -116,6 +131,8 @@ class BySamples:
     growth
         A window that grew by this factor is reported again, drift or not: what was said of few samples is worth little
         (docs/decisions/0008).
+    needs_errors
+        Whether the test looks at how served models err.
     """
 
     test: SampleTest
@@ -125,14 +142,18 @@ class BySamples:
     needs_errors: bool = False
 
     is_timed = False
+    is_slow = True
+
+    def __post_init__(self) -> None:
+        _check_rule(self.alpha, self.least, self.growth)
 
     def judged(self, comparison: Comparison) -> tuple[Mask, Kinds]:
         """Return who drifted."""
         drifted = has_grown(comparison, self.growth)
         asked = np.flatnonzero((comparison.n_fresh >= self.least) & ~drifted)
         if asked.size:
-            surprise = self.test.p_values(comparison.reference(asked), comparison.fresh(asked))
-            drifted[asked] = surprise < self.alpha
+            pair = served_pair if self.needs_errors else seen_pair
+            drifted[asked] = self.test.p_values(*pair(comparison, asked)) < self.alpha
         return drifted, np.zeros(drifted.size, dtype=np.int8)
 
 
@@ -148,14 +169,23 @@ class ByKind:
         False alarms per test of what a label looks like; a fifth of it for errors without a reason.
     least, growth
         As of :class:`BySamples`.
+    errors
+        The test on the errors of the served model: error-rate, or one of river's.
     """
 
     alpha: float = 0.005
     least: int = 10
     growth: float = 2.0
+    errors: str = "error-rate"
 
     is_timed = False
+    is_slow = True
     needs_errors = True
+
+    def __post_init__(self) -> None:
+        _check_rule(self.alpha, self.least, self.growth)
+        if self.errors not in OF_ERRORS:
+            raise unknown_name("test of errors", self.errors, OF_ERRORS)
 
     def judged(self, comparison: Comparison) -> tuple[Mask, Kinds]:
         """Return who drifted, and how."""
@@ -164,16 +194,15 @@ class ByKind:
         asked = np.flatnonzero((comparison.n_fresh >= self.least) & ~drifted)
         if not asked.size:
             return drifted, kinds
-        then, now = comparison.reference(asked), comparison.fresh(asked)
+        then, now = seen_pair(comparison, asked)
         surprise = either(Confusion().p_values(then, now), ClassShift().p_values(then, now))
         found = asked[surprise < self.alpha]
         drifted[found] = True
         if found.size:  # the other tests take longer: only for those who report anyway
-            signs = signs_of(comparison.reference(found), comparison.fresh(found))
-            kinds[found] = kinds_of(signs)
+            kinds[found] = kinds_of(signs_of(*seen_pair(comparison, found)), alpha=max(self.alpha, KINDS_ALPHA))
         rest = asked[surprise >= self.alpha]
         if rest.size:
-            worse = ErrorRate().p_values(comparison.earlier(rest), comparison.newest(rest)) < self.alpha / 5.0
+            worse = sample_test_named(self.errors).p_values(*served_pair(comparison, rest)) < self.alpha / 5.0
             drifted[rest[worse]] = True
             kinds[rest[worse]] = UNEXPLAINED
         return drifted, kinds
@@ -182,6 +211,28 @@ class ByKind:
 def has_grown(comparison: Comparison, growth: float) -> Mask:
     """Return whose window holds so many times more samples than at the last report."""
     return np.asarray(comparison.n_now >= growth * comparison.n_before)
+
+
+def seen_pair(comparison: Comparison, some: Counts) -> tuple[Batch, Batch]:
+    """Return the samples of the last report of some of the clients, and those since."""
+    return comparison.reference(some), comparison.fresh(some)
+
+
+def served_pair(comparison: Comparison, some: Counts) -> tuple[Batch, Batch]:
+    """Return the samples since the last report but the newest arrival, and that; what nobody judged is unknown."""
+    return _judged(comparison.earlier(some)), _judged(comparison.newest(some))
+
+
+def _judged(batch: Batch) -> Batch:
+    """Return a batch that says of samples whose errors nobody knows that their label is unknown."""
+    is_unknown = np.isnan(batch.errors)
+    return replace(batch, labels=np.where(is_unknown, -1, batch.labels), errors=np.where(is_unknown, 0.0, batch.errors))
+
+
+def _check_rule(alpha: float, least: int, growth: float) -> None:
+    check_number("alpha", alpha, low=0.0, high=1.0)
+    check_whole("least", least)
+    check_number("growth", growth, low=1.0, high=math.inf)
 
 
 def check_vector_test(drift_test: DriftTest) -> None:

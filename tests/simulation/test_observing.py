@@ -1,0 +1,180 @@
+"""Who watches the clients of a config, and with which model."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from fielding._typing import Counts, Floats, Json
+from fielding.client.drift import Always, Never
+from fielding.client.representation.registry import representation_named
+from fielding.engine.config import Config
+from fielding.engine.config_reader import config_from
+from fielding.errors import OptionError
+from fielding.records.model_file import write_model
+from fielding.simulation.describing import describing_of, is_own_function
+from fielding.simulation.observers import LabelObserver, Observer
+from fielding.simulation.observing import HELD_OUT, Watched, observer_of, without_held_out
+from fielding.simulation.sources import Dealt, dealt_samples
+from fielding.simulation.tally_observer import TallyObserver
+from fielding.simulation.vector_observer import VectorObserver
+from fielding.traces.sliding import SlidingWindows
+from fielding.training.factory import ModelRequest, trainer_for
+from fielding.training.trainer import Trainer
+from tests.simulation.run_cases import small_pool, table
+
+
+def config_of(coordinator: dict[str, Json] | None = None, **trace: Json) -> Config:
+    return config_from(table(trace=trace, coordinator={"detector": None, **(coordinator or {})}))
+
+
+def dealt_by(config: Config) -> Dealt:
+    return dealt_samples(config.trace, rounds=config.rounds, seed=config.seed, source=small_pool())
+
+
+def mlp(hidden: int = 8) -> Trainer:
+    return trainer_for(ModelRequest(name="mlp", hidden=hidden, input_shape=(4,), n_classes=4, trainer="numpy"))
+
+
+def watched_by(config: Config) -> Watched:
+    dealt, held = without_held_out(config, dealt_by(config), needs_pool=config.coordinator.shared_model == "pool")
+    return Watched(windows=SlidingWindows(dealt.pool, dealt.schedule, dealt.plan), trainer=mlp(), held=held)
+
+
+def observer_for(config: Config) -> Observer:
+    section = config.coordinator
+    describing = describing_of(section, is_own=is_own_function(section), seed=config.seed)
+    return observer_of(config, describing, watched_by(config), None, None)
+
+
+def describe(x: Floats, y: Counts, n_classes: int) -> Floats:
+    """Return a representation that says nothing."""
+    return np.ones(2)
+
+
+# ---- samples of the server's own --------------------------------------------------------------------------------
+
+
+def n_held(config: Config, *, needs_pool: bool) -> int:
+    """Return how many samples of a class the server has at most."""
+    _, held = without_held_out(config, dealt_by(config), needs_pool=needs_pool)
+    return 0 if held is None else int(np.bincount(held.labels).max())
+
+
+def test_samples_are_held_out_where_a_model_is_trained_on_them_or_the_config_says() -> None:
+    pool = small_pool()
+    most = int((np.bincount(pool.y[~pool.is_test()]) // 4).max())
+    assert most < HELD_OUT
+
+    assert n_held(config_of(), needs_pool=True) == most
+    assert n_held(config_of(), needs_pool=False) == 0
+    assert [n_held(config_of(held_out=3), needs_pool=needs) for needs in (False, True)] == [3, 3]
+    assert n_held(config_of(held_out=0), needs_pool=False) == 0
+
+
+def test_a_model_cannot_be_trained_on_nothing() -> None:
+    with pytest.raises(OptionError, match=r'^trace\.held_out is 0, but .* coordinator\.shared_model = "global" or'):
+        n_held(config_of(held_out=0), needs_pool=True)
+
+
+# ---- who watches ------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("coordinator", "family"),
+    [
+        ({}, LabelObserver),
+        ({"representation": "label-sqrt"}, LabelObserver),
+        ({"detector": "error-rate"}, TallyObserver),
+        ({"detector": "confusion"}, TallyObserver),
+        ({"representation": "embedding", "detector": "any-change"}, TallyObserver),
+        ({"representation": "auto"}, TallyObserver),
+        ({"representation": f"{__name__}:describe", "detector": "any-change"}, VectorObserver),
+    ],
+    ids=str,
+)
+def test_labels_are_counted_and_all_else_is_looked_at(coordinator: dict[str, Json], family: type) -> None:
+    assert type(observer_for(config_of(coordinator))) is family
+
+
+def test_smoothed_shares_are_told_as_such() -> None:
+    plain, smooth = (
+        observer_for(config_of({"representation": name})).observe(0) for name in ("label", "label-smoothed")
+    )
+
+    counts = (plain.representations * plain.n_samples[:, np.newaxis]).round().astype(np.float64)
+    expected = representation_named("label-smoothed").vectors(counts, counts.sum(axis=0))
+    assert np.allclose(smooth.representations, expected, atol=1e-6)
+    assert (plain.representations == 0.0).any()
+    assert (smooth.representations > 0.0).all()
+
+
+def test_a_method_with_a_test_of_its_own_counts_labels() -> None:
+    config = config_of({"representation": "embedding"})
+    describing = describing_of(config.coordinator, is_own=False, seed=1)
+    found = [observer_of(config, describing, watched_by(config), None, test) for test in (Never(), Always())]
+
+    assert all(isinstance(observer, LabelObserver) for observer in found)
+    for observer in found:
+        observer.observe(0)
+    assert [len(observer.observe(3)) for observer in found] == [0, 12]
+
+
+def test_errors_alone_need_no_model() -> None:
+    observer = observer_for(config_of({"detector": "error-rate"}))
+
+    assert isinstance(observer, TallyObserver)
+    assert not observer.awaits_model
+    assert len(observer.observe(0)) == 12
+    assert not observer.looked.clients.size
+
+
+# ---- with which model -------------------------------------------------------------------------------------------
+
+
+def seeing(**coordinator: Json) -> TallyObserver:
+    observer = observer_for(config_of({"representation": "embedding", **coordinator}))
+    assert isinstance(observer, TallyObserver)
+    return observer
+
+
+def test_a_model_of_the_pool_is_there_at_once_and_that_of_the_clients_is_awaited() -> None:
+    assert not seeing(shared_model="pool").awaits_model
+    assert seeing(shared_model="global").awaits_model
+
+
+def test_more_passes_make_another_model() -> None:
+    first, again, longer = (seeing(shared_epochs=epochs).observe(0).representations.tobytes() for epochs in (1, 1, 3))
+
+    assert first == again
+    assert first != longer
+
+
+@pytest.mark.parametrize("has_blanks", [False, True])
+def test_a_model_is_read_from_a_file(tmp_path: Path, has_blanks: bool) -> None:
+    path = tmp_path / ("my model.safetensors" if has_blanks else "model.safetensors")
+    write_model(mlp().initial_model(9), mlp().layout, path)
+    other = tmp_path / "other.safetensors"
+    write_model(mlp().initial_model(10), mlp().layout, other)
+
+    first, again, others = (seeing(shared_model=str(one)).observe(0) for one in (path, path, other))
+
+    assert first.representations.tobytes() == again.representations.tobytes()
+    assert first.representations.tobytes() != others.representations.tobytes()
+
+
+def test_a_file_that_cannot_be_used_is_told_in_one_line_with_the_key(tmp_path: Path) -> None:
+    wide, missing = tmp_path / "wide.safetensors", tmp_path / "missing.safetensors"
+    write_model(mlp(hidden=9).initial_model(1), mlp(hidden=9).layout, wide)
+    broken = tmp_path / "broken.safetensors"
+    broken.write_bytes(b"no tensors")
+
+    for path, words in ((wide, "wide.safetensors"), (missing, "cannot read"), (broken, "is no safetensors file")):
+        with pytest.raises(OptionError, match=f"^coordinator.shared_model: .*{words}") as caught:
+            seeing(shared_model=str(path))
+        assert "\n" not in str(caught.value)
+
+
+def test_a_word_that_is_neither_source_nor_file_is_told_with_the_key() -> None:
+    with pytest.raises(OptionError, match=r"^coordinator\.shared_model: .*globl"):
+        seeing(shared_model="globl")
