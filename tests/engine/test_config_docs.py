@@ -15,7 +15,7 @@ import pytest
 from fielding._options import options_of
 from fielding._typing import Json
 from fielding.client.drift import DRIFT_TESTS
-from fielding.client.drift.judges import ByKind, BySamples
+from fielding.client.drift.judges import BY_KIND, ByKind, BySamples
 from fielding.client.drift.sample_tests import SAMPLE_TESTS
 from fielding.client.representation.registry import REPRESENTATIONS, representation_options
 from fielding.engine.config import Config
@@ -26,7 +26,6 @@ from fielding.federation.aggregation import AGGREGATORS, aggregator_options
 from fielding.federation.pace import PACES, pace_options
 from fielding.federation.selection import SELECTORS, selector_options
 from fielding.methods import METHODS, method_options
-from fielding.simulation.describing import BY_KIND
 from fielding.traces.scenarios import SCENARIOS, scenario_options
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "config.md"

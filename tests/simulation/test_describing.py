@@ -6,7 +6,7 @@ from fielding._extras import EXTRAS
 from fielding._typing import Json
 from fielding.client.drift import DRIFT_TESTS, Chi2, Threshold
 from fielding.client.drift.by_embedding import Mmd
-from fielding.client.drift.judges import ByKind, BySamples, ByVector
+from fielding.client.drift.judges import BY_KIND, ByKind, BySamples, ByVector
 from fielding.client.drift.sample_tests import OF_ERRORS, RIVER_TESTS, SAMPLE_TESTS
 from fielding.client.representation.combination import Combination
 from fielding.client.representation.confusion import SoftConfusion
@@ -18,7 +18,6 @@ from fielding.distance import metric_named
 from fielding.engine.config import CoordinatorSection
 from fielding.errors import OptionError
 from fielding.simulation.describing import (
-    BY_KIND,
     NATURAL_TESTS,
     Describing,
     describing_of,

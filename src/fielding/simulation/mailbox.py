@@ -95,8 +95,9 @@ class Mailbox:
         reports = _some(reports, online)
         if self._hears == "first":  # clients know that nobody listens any more
             is_new = ~np.isin(reports.clients, self._heard)
+            looked = self._observer.looked.without(self._heard) if is_new.any() else None
             self._heard = np.union1d(self._heard, reports.clients)
-            return self._letters(_some(reports, is_new), self._observer.looked if is_new.any() else None)
+            return self._letters(_some(reports, is_new), looked)
         is_start, self._has_started = not self._has_started and len(reports) > 0, self._has_started or len(reports) > 0
         if self._hears != "participants" or is_start:
             return self._letters(reports, self._observer.looked)

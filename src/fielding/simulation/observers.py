@@ -37,6 +37,14 @@ class Looked:
     backward: Counts = field(default_factory=_nobody)
     received: Counts | int = 0
 
+    def without(self, clients: Counts) -> "Looked":
+        """Return what it took all but some clients."""
+        kept = ~np.isin(self.clients, clients)
+        received = self.received[kept] if isinstance(self.received, np.ndarray) else self.received
+        return Looked(
+            clients=self.clients[kept], forward=self.forward[kept], backward=self.backward[kept], received=received
+        )
+
     @classmethod
     def at(cls, n_samples: Counts, effort: Effort) -> "Looked":
         """Return what it takes all clients to look at so many samples each.
