@@ -41,9 +41,10 @@ PARTS: dict[str, Table] = {
     },
     "auto, no guard": {"coordinator": {"representation": "auto"}, "method": {"name": "fielding", "guard": False}},
     "auto, shared model from the global one": {"coordinator": {"representation": "auto", "shared_model": "global"}},
+    "auto, Flash at the server": {"coordinator": {"representation": "auto"}, "aggregation": {"name": "flash"}},
     "auto, every change is reported": {"coordinator": {"representation": "auto", "detector": "any-change"}},
 }
-"""``auto`` with nothing else set, then with one part switched off at a time; the raw accuracy is without correction."""
+"""``auto`` with nothing else set, then with one part changed at a time; the raw accuracy is without correction."""
 ROWS: dict[str, Table] = {**RIVALS, **REFERENCES, **PARTS}
 
 
