@@ -9,6 +9,7 @@ from fielding.client.report import ReportBatch
 from fielding.coordinator.center_shift import CenterShift
 from fielding.coordinator.clustering import Clusterer
 from fielding.coordinator.coordinator import Coordinator
+from fielding.coordinator.learned_tau import LearnedTau
 from fielding.coordinator.policy import Policy
 from fielding.coordinator.registry import UNASSIGNED
 from fielding.coordinator.regrouping import merge_clusters, moved_membership, place_clients, regrouping_ruled
@@ -219,3 +220,16 @@ def test_the_rules_come_back_after_an_error() -> None:
 
     assert coordinator.policy is policy
     assert coordinator.may_regroup
+
+
+def test_a_firing_that_is_not_allowed_credits_no_arm() -> None:
+    shares = np.array([[0.9, 0.1], [0.8, 0.2], [0.1, 0.9], [0.2, 0.8]])
+    coordinator = Coordinator(Policy(trigger=LearnedTau(arms=(0.0, 100.0)), seed=1))
+    coordinator.update(ReportBatch(client_ids=[0, 1, 2, 3], representations=shares))
+    moved = ReportBatch(client_ids=[0], representations=np.array([[0.6, 0.4]]))
+
+    with regrouping_ruled(coordinator, allowed=False):
+        decision = coordinator.update(moved)
+
+    assert not decision.reclustered
+    assert coordinator.memory.credited == ()

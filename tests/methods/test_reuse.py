@@ -177,7 +177,7 @@ def test_a_snapshot_holds_the_retired_models() -> None:
     assert (first.models == resumed.models).all()
 
 
-def judged(losses_of: Matrix, n_members: int = 2) -> tuple[Models, list[int]]:
+def judged(losses_of: Matrix, n_members: int = 2, n_shared: int = 0) -> tuple[Models, list[int]]:
     """Return the models of a new cluster whose members have these losses, and whom it asked."""
     asked: list[int] = []
 
@@ -190,14 +190,15 @@ def judged(losses_of: Matrix, n_members: int = 2) -> tuple[Models, list[int]]:
         def draws(self, _purpose: str, who: object) -> object:
             return np.asarray(who, dtype=np.uint64)
 
-        def losses(self, who: Matrix, _models: Models) -> Matrix:
+        def losses(self, who: Matrix, _models: Models, *, corrected: bool) -> Matrix:
+            assert corrected, "as clients are served"
             asked.extend(int(client) for client in who)
             return losses_of[: len(who)]
 
     retired = Retired(2)
     retired.retire(regrouping(clusters([A, B]), [A, C]), np.array([1]), 3)
     mixed = np.array([[7.0]], dtype=np.float32)
-    back = regrouping(clusters([A, C]), [B])
+    back = replace(regrouping(clusters([A, C]), [B]), n_shared=n_shared)
     models = with_reuse(mixed, back, retired, np.zeros(8, dtype=np.int32), Judges())  # type: ignore[arg-type]
     assert mixed.tolist() == [[7.0]], "not written to"
     return models, asked
@@ -211,6 +212,10 @@ def test_members_judge_and_only_a_lower_loss_wins() -> None:
     models, asked = judged(np.zeros((0, 2)), n_members=0)
     assert models.tolist() == [[7.0]]
     assert asked == []
+
+
+def test_a_retired_model_lends_nothing_of_what_all_clusters_share() -> None:
+    assert judged(np.array([[1.0, 0.5], [1.0, 0.6]]), n_shared=1)[0].tolist() == [[7.0]]
 
 
 def test_no_more_than_five_members_are_asked() -> None:

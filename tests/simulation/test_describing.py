@@ -47,7 +47,7 @@ def test_auto_sees_meanings_and_tells_kinds_apart() -> None:
 def test_every_representation_has_a_test_and_a_metric_that_suit_it(name: str) -> None:
     natural = described(name)
 
-    assert natural.detector == NATURAL_TESTS.get(name, "class-shift")
+    assert natural.detector == NATURAL_TESTS.get(name, "joint")
     assert natural.representation is not None
     assert natural.metric == natural.representation.metric
     assert natural.kind == natural.representation.kind
@@ -66,7 +66,7 @@ def test_a_combination_takes_the_options_of_its_parts() -> None:
     first, second = found.representation.parts
     assert first.representation == RootLabelShares()
     assert second.representation == ResidualEmbedding(dims=8, seed=5)
-    assert (second.weight, found.metric, found.detector) == (2.0, "l1", "class-shift")
+    assert (second.weight, found.metric, found.detector) == (2.0, "l1", "joint")
 
 
 def test_projections_are_drawn_by_the_seed_of_the_run_unless_they_have_their_own() -> None:

@@ -41,7 +41,7 @@ def test_shifts_that_few_pairs_have_matter_though_the_mean_is_low() -> None:
     ("labels", "inputs", "meanings", "words"),
     [
         (YES, NO, NO, 'only label mixes differ: serving.correction = "prior" with method "global"'),
-        (YES, NO, OPEN, "only label mixes differ"),
+        (YES, NO, OPEN, "label mixes differ: serving.correction"),
         (NO, YES, NO, 'inputs differ, which no correction mends: method "fielding"'),
         (NO, NO, YES, 'meanings of labels differ, which no correction mends: method "fielding"'),
         (NO, YES, YES, 'inputs and meanings of labels differ, which no correction mends: method "fielding"'),

@@ -178,3 +178,15 @@ def test_a_file_that_cannot_be_used_is_told_in_one_line_with_the_key(tmp_path: P
 def test_a_word_that_is_neither_source_nor_file_is_told_with_the_key() -> None:
     with pytest.raises(OptionError, match=r"^coordinator\.shared_model: .*globl"):
         seeing(shared_model="globl")
+
+
+def test_a_shared_model_that_does_not_converge_is_told_in_a_line() -> None:
+    with pytest.raises(OptionError, match="coordinator.shared_model: training it at training.learning_rate = 1e"):
+        config = config_from(
+            table(
+                trace={},
+                coordinator={"representation": "confusion", "detector": None},
+                training={"learning_rate": 1e30},
+            )
+        )
+        observer_for(config)

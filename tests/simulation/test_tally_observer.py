@@ -281,3 +281,16 @@ def test_a_swap_of_meanings_is_told_with_its_kind() -> None:
     assert reports.clients.tolist() == [1]
     assert reports.kinds is not None
     assert reports.kinds.tolist() == [3], "concept"
+
+
+def test_a_report_that_is_held_back_still_says_what_kind_of_drift_it_was() -> None:
+    windows = windows_of({0: [(1,), (1,), (1,), (1,)]}, n_visible=1)
+    observer = observer_of(windows, judge=Told(turns=[0]))
+    observer.observe(0)
+    first = observer.observe(1)
+    observer.hold(first.clients)
+    again = observer.observe(2)
+
+    assert first.kinds is not None
+    assert again.kinds is not None
+    assert first.kinds.tolist() == again.kinds.tolist() == [3]

@@ -224,7 +224,9 @@ class Coordinator:
         if not speaking.size:  # going silent alone never triggers
             return decision
         verdict, theta = self._verdict(before, self.clusters, told.of_those(old == new))
-        self.memory = verdict.memory
+        is_vetoed = verdict.fires and not self.may_regroup
+        # What follows is then nobody's doing who would have fired.
+        self.memory = replace(verdict.memory, credited=(), fired=False) if is_vetoed else verdict.memory
         decision = replace(decision, shift=verdict.shift, theta=theta, threshold=verdict.threshold)
         return self._recluster(decision, self.clusters) if verdict.fires and self.may_regroup else decision
 

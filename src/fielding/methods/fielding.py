@@ -57,14 +57,14 @@ class Fielding:
 
     def adapt(self, reports: ReportBatch, clients: Clients) -> Decision | None:
         """Let the coordinator decide, start new clusters from the models of their members, and let a guard look."""
+        if len(reports.client_ids) and (gain := self._rewards.close()) is not None:
+            self.coordinator.reward(gain)  # of the event before this one, for triggers that learn
         return self._decided(reports, clients) if self._guard is None else self._guarded(self._guard, reports, clients)
 
     def _decided(self, reports: ReportBatch, clients: Clients) -> Decision:
         """Return what the coordinator makes of reports, after it was done."""
         if not len(reports.client_ids):
             return self.coordinator.decide(step=clients.round_index)
-        if (gain := self._rewards.close()) is not None:
-            self.coordinator.reward(gain)  # of the event before this one, for triggers that learn
         before = self.coordinator.clusters
         decision = self.coordinator.update(reports, step=clients.round_index)
         if decision.started or decision.reclustered:
@@ -120,6 +120,7 @@ class Fielding:
             mixing=decision.mixing,
             metric=self.coordinator.metric,
             within=reach(before, decision.theta or 0.0, metric=self.coordinator.metric),
+            n_shared=self._parts.n_shared,
         )
         mixed = self._cluster_models.models
         self._cluster_models.models = with_reuse(mixed, past, self._retired, self.membership(), clients)

@@ -37,6 +37,8 @@ class Regrouping:
         The distance between centers.
     within
         Centers closer than this belong to the same distribution, see :func:`reach`.
+    n_shared
+        How many numbers of all models, the first ones, clusters share: an old model lends its other numbers alone.
     """
 
     before: Clusters
@@ -45,6 +47,7 @@ class Regrouping:
     mixing: Matrix
     metric: Metric
     within: float
+    n_shared: int = 0
 
     def disappeared(self) -> Counts:
         """Return the old clusters, live or dormant, to which no new center is close: their distribution is gone."""
@@ -194,7 +197,9 @@ def with_reuse(mixed: Models, past: Regrouping, retired: Retired, membership: Me
     models = mixed
     slots = retired.offers(past)
     for row in np.flatnonzero(slots != NONE).tolist():
-        candidates = np.stack([mixed[row], retired.model(int(slots[row]))])
+        old = retired.model(int(slots[row])).copy()
+        old[: past.n_shared] = mixed[row, : past.n_shared]  # what clusters share goes on as it is
+        candidates = np.stack([mixed[row], old])
         if _is_better(candidates, (membership == row) & clients.askable(), clients):
             models = models.copy() if models is mixed else models
             models[row] = candidates[1]
@@ -208,7 +213,7 @@ def _is_better(candidates: Models, members: Mask, clients: Clients) -> bool:
     judges = drawn(clients, members, N_JUDGES, purpose="reuse")
     if not judges.size:
         return False
-    losses = clients.losses(judges, candidates)
+    losses = clients.losses(judges, candidates, corrected=True)
     answered = np.isfinite(losses).all(axis=1)
     mixture, old = losses[answered].mean(axis=0) if answered.any() else (0.0, 0.0)
     return bool(old < mixture)

@@ -29,8 +29,10 @@ NATURAL_TESTS = {
     "confusion": "confusion",
     "soft-confusion": "confusion",
     "embedding": "ks",
+    "residual-embedding": "class-shift",
+    "class-means": "class-shift",
 }
-"""The test that suits a representation; class-shift for the others, which all see inputs given the label."""
+"""The test that suits a representation; joint for the others, and for combinations: they see labels and inputs."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -154,7 +156,7 @@ def is_own_function(section: CoordinatorSection) -> bool:
 def _natural_test(name: str, *, is_own: bool) -> str:
     if is_own:
         return "chi2"
-    return BY_KIND if name == AUTO else NATURAL_TESTS.get(name, "class-shift")
+    return BY_KIND if name == AUTO else NATURAL_TESTS.get(name, "joint")
 
 
 def _test_options(detector: str) -> dict[str, Json]:

@@ -52,6 +52,11 @@ class Finding:
         """Whether nobody can tell."""
         return self.verdict.startswith("cannot")
 
+    @property
+    def is_unclear(self) -> bool:
+        """Whether nobody can tell, or not for sure."""
+        return self.is_open or self.verdict.startswith("perhaps")
+
 
 def finding(kind: Kind, difference: float | None, excess: float | None, n_pairs: int) -> Finding:
     """Return what a measured difference means.
@@ -98,6 +103,10 @@ def advice(*places: Mapping[str, Finding], has_features: bool) -> str:
     if beyond:
         return _clusters(beyond, with_labels=labels)
     correction = 'serving.correction = "prior" with method "global", or "fielding" where clusters pay'
+    is_unclear = any(place[kind].is_unclear for place in places for kind in KINDS[1:])
+    if has_features and is_unclear and not all(place["labels"].is_open for place in places):
+        what = f"label mixes differ: {correction}" if labels else 'method "global" is the safe choice'
+        return f'{what}. Inputs or meanings may differ, which is not clear: try representation "auto" beside it'
     if labels and has_features:
         return f"only label mixes differ: {correction}"
     if labels:

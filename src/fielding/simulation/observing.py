@@ -10,6 +10,7 @@ from fielding.client.drift import DriftTest
 from fielding.distance import metric_named
 from fielding.engine.config import Config
 from fielding.errors import CheckpointError, InputError, OptionError
+from fielding.federation.admission import is_finite
 from fielding.records.model_file import read_model
 from fielding.simulation.describing import LABEL, Describing
 from fielding.simulation.holding_out import HeldOut, held_out
@@ -112,7 +113,13 @@ def _shared_model(config: Config, watched: Watched) -> Models:
         batch_size=batch_size,
         seed=config.seed,
     )
-    return pool_model(trainer, watched.windows.pool, watched.held, lessons)
+    model = pool_model(trainer, watched.windows.pool, watched.held, lessons)
+    if not is_finite(model):
+        raise OptionError(
+            f"coordinator.shared_model: training it at training.learning_rate = {config.training.learning_rate:g} with "
+            f"momentum {MOMENTUM:g} does not converge; lower the rate, or give a model file"
+        )
+    return model
 
 
 def _own_observer(

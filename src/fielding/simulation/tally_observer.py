@@ -52,6 +52,7 @@ class TallyObserver:
         self._reference: Vector | None = None
         self._last = LastReports(windows.n_clients)
         self._owes = np.zeros(windows.n_clients, dtype=np.bool_)
+        self._kinds = np.zeros(windows.n_clients, dtype=np.int8)
         self._turned_over = np.full(windows.n_clients, NEVER, dtype=np.int64)
         self._is_equipped = np.zeros(windows.n_clients, dtype=np.bool_)
         self._visible = (0, 0)
@@ -78,7 +79,9 @@ class TallyObserver:
         touched, visible = self._owes.copy(), self._windows.visible(round_index)
         if visible != self._visible:
             touched |= self._arrived(round_index)
-            self._owes |= self._turned_over <= visible[0]
+            has_turned_over = self._turned_over <= visible[0]
+            self._kinds[has_turned_over & ~self._owes] = 0
+            self._owes |= has_turned_over
             touched |= self._owes
             self._visible = visible
         clients = np.flatnonzero(touched)
@@ -88,7 +91,7 @@ class TallyObserver:
         is_due, has_drifted, kinds = self._due(now, round_index)
         due = np.flatnonzero(is_due)
         self._last.keep(now, due, round_index=round_index, until=visible[1])
-        self._owes[clients[due]] = False
+        self._owes[clients[due]], self._kinds[clients[due]] = False, kinds[due]
         self._await_turnover(now, due, clients[has_drifted])
         return FleetReports(
             clients=clients[due], representations=now.vectors[due], n_samples=now.sizes[due], kinds=kinds[due]
@@ -155,7 +158,8 @@ class TallyObserver:
     def _due(self, now: WindowsSeen, round_index: int) -> tuple[Mask, Mask, npt.NDArray[np.int8]]:
         """Return who reports, since it appears, disappears, owes it or drifted; who drifted; and how, if known."""
         has, was_active = now.sizes > 0, self._last.is_active[now.clients]
-        kinds = np.zeros(has.size, dtype=np.int8)
+        # Who could not report then still says what it saw.
+        kinds = np.where(self._owes[now.clients], self._kinds[now.clients], 0).astype(np.int8)
         due = np.asarray(self._owes[now.clients] | (has != was_active))
         drifted = np.zeros(has.size, dtype=np.bool_)
         doubted = np.flatnonzero(has & was_active & ~due)

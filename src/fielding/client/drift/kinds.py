@@ -41,6 +41,19 @@ class Signs:
     looks: Vector
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Joint:
+    """Drift is a change of labels or of what they look like: of the label mix, or of mean features within classes.
+
+    For representations that see both; :func:`either` of the two tests.
+    """
+
+    def p_values(self, reference: Batch, fresh: Batch) -> Vector:
+        """Return how probable so large a change of either is, shape ``(n_clients,)``."""
+        within = ClassShift().p_values(reference, fresh)
+        return either(p_values(label_counts(fresh), label_counts(reference)), within)
+
+
 def signs_of(reference: Batch, fresh: Batch) -> Signs:
     """Return the p-values of the tests that the measurements in docs/drift-tests.md recommend.
 

@@ -14,6 +14,7 @@ from fielding.client.drift.by_errors import ErrorRate
 from fielding.client.drift.by_predictions import Bbsd, Confusion
 from fielding.client.drift.by_river import Adwin, Hddm, Kswin, PageHinkley
 from fielding.client.drift.class_shift import ClassShift
+from fielding.client.drift.kinds import Joint
 from fielding.errors import unknown_name
 
 SAMPLE_TESTS: dict[str, Callable[..., SampleTest]] = {
@@ -23,6 +24,7 @@ SAMPLE_TESTS: dict[str, Callable[..., SampleTest]] = {
     "confusion": Confusion,
     "error-rate": ErrorRate,
     "hddm": Hddm,
+    "joint": Joint,
     "ks": Ks,
     "kswin": Kswin,
     "mmd": Mmd,
