@@ -181,12 +181,8 @@ def test_a_word_that_is_neither_source_nor_file_is_told_with_the_key() -> None:
 
 
 def test_a_shared_model_that_does_not_converge_is_told_in_a_line() -> None:
-    with pytest.raises(OptionError, match="coordinator.shared_model: training it at training.learning_rate = 1e"):
-        config = config_from(
-            table(
-                trace={},
-                coordinator={"representation": "confusion", "detector": None},
-                training={"learning_rate": 1e30},
-            )
-        )
+    section: dict[str, Json] = {"representation": "confusion", "detector": None}
+    config = config_from(table(trace={}, coordinator=section, training={"learning_rate": 1e30}))
+
+    with pytest.raises(OptionError, match=r"coordinator\.shared_model: training it at training\.learning_rate = 1e"):
         observer_for(config)
