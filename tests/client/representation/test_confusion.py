@@ -1,6 +1,9 @@
+from dataclasses import replace
+
 import numpy as np
 
 from fielding.client.representation import Confusion, Predictions, Seen
+from fielding.client.representation.confusion import SoftConfusion
 
 
 def seen_of(labels: list[int], predicted: list[int], sizes: list[int]) -> Seen:
@@ -50,3 +53,13 @@ def test_absent_label_stands_as_for_everybody_and_an_unheard_of_one_anywhere() -
     assert Confusion(shrink=0.0).vectors(np.array([[2.0, 0.0, 0.0, 0.0]]), np.zeros(4)).tolist() == [
         [0.5, 0, 0.25, 0.25]
     ]
+
+
+def test_soft_confusion_sums_probabilities_and_with_a_sure_model_is_confusion() -> None:
+    none = np.zeros((1, 2), dtype=np.float32)
+    doubtful = Seen(labels=np.array([0]), features=none, scores=none, sizes=np.array([1]))
+    sure = seen_of([0, 0, 1], [0, 1, 1], [3])
+    certain = replace(sure, scores=1000.0 * sure.scores)
+
+    assert SoftConfusion().tally(doubtful).tolist() == [[0.5, 0.5, 0.0, 0.0]]
+    assert SoftConfusion().tally(certain).tolist() == Confusion().tally(sure).tolist()

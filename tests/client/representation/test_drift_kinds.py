@@ -21,6 +21,7 @@ SEES = {
     "residual-embedding": (False, True, False),
     "class-means": (False, True, True),
     "confusion": (False, True, True),
+    "soft-confusion": (False, True, True),
     "predictions": (True, True, False),
     "gradient": (True, True, True),
     "head-gradient": (True, True, True),
@@ -28,7 +29,9 @@ SEES = {
     "loss": (True, True, True),
 }
 # Small windows are trusted less, and how small they are by class changes with the mix.
-UNSHRUNK: dict[str, dict[str, float]] = {name: {"shrink": 0.0} for name in ("class-means", "confusion", "loss")}
+UNSHRUNK: dict[str, dict[str, float]] = {
+    name: {"shrink": 0.0} for name in ("class-means", "confusion", "soft-confusion", "loss")
+}
 
 
 def inputs_of(labels: Counts) -> npt.NDArray[np.float32]:
@@ -86,7 +89,7 @@ def test_it_moves_with_what_it_sees_and_with_nothing_else(name: str) -> None:
         assert move > 0.02 if sees else move < 1e-6
 
 
-@pytest.mark.parametrize("name", ["residual-embedding", "class-means", "confusion"])
+@pytest.mark.parametrize("name", ["residual-embedding", "class-means", "confusion", "soft-confusion"])
 def test_what_a_displaced_client_shows_does_not_depend_on_its_label_mix(name: str) -> None:
     own = representation_named(name, UNSHRUNK.get(name))
     shift = np.array([0.0, 1.5, 0.5, 0.0, 0.0], dtype=np.float32)
@@ -95,7 +98,7 @@ def test_what_a_displaced_client_shows_does_not_depend_on_its_label_mix(name: st
     assert distance(own, even, skewed) < 1e-6
 
 
-@pytest.mark.parametrize("name", ["class-means", "confusion"])
+@pytest.mark.parametrize("name", ["class-means", "confusion", "soft-confusion"])
 def test_shrinking_lets_little_of_the_label_mix_in(name: str) -> None:
     own = representation_named(name)
 
