@@ -172,3 +172,8 @@ def test_mistakes_are_told_in_one_line_that_says_where(given: dict[str, Json], w
     with pytest.raises(OptionError, match=f"^{words}") as caught:
         described(**given)  # type: ignore[arg-type]
     assert "\n" not in str(caught.value)
+
+
+def test_a_misspelled_auto_is_recognised() -> None:
+    with pytest.raises(OptionError, match="did you mean 'auto'"):
+        described("autos")

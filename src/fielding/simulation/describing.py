@@ -15,7 +15,7 @@ from fielding.client.representation.representation import Representation
 from fielding.distance import Kind, metric_named
 from fielding.engine.config import CoordinatorSection
 from fielding.engine.config_reader import config_keys, unknown_key
-from fielding.errors import OptionError
+from fielding.errors import OptionError, unknown_name
 
 LABEL = "label"
 AUTO = "auto"
@@ -108,6 +108,8 @@ def describing_of(section: CoordinatorSection, *, is_own: bool, seed: int) -> De
     """
     text = AUTO_REPRESENTATION if section.representation == AUTO else section.representation
     with _told_of("coordinator.representation"):
+        if not is_own and "+" not in text and text.rpartition("*")[2].strip() not in REPRESENTATIONS:
+            raise unknown_name("representation", text, (AUTO, *REPRESENTATIONS))
         of_vector = {} if is_own else representation_options(text)
     detector = section.detector or _natural_test(section.representation, is_own=is_own)
     of_test = _test_options(detector)
