@@ -2,6 +2,11 @@
 
 from importlib.util import find_spec
 
-NEED_TORCH = ["src/fielding/training/torch_*.py", "src/fielding/bench/plain_loop.py", "tests/training/modules.py"]
+NEED_TORCH = [
+    "src/fielding/training/torch_*.py",
+    "src/fielding/bench/plain_loop.py",
+    "tests/training/modules.py",
+    "tests/training/trainers.py",
+]
 
 collect_ignore_glob = [] if find_spec("torch") else NEED_TORCH
