@@ -1,11 +1,11 @@
 import numpy as np
 
-from fielding.client.report import ReportBatch
+from fielding.client.report import UNEXPLAINED, ReportBatch
 from fielding.coordinator.clustering import Clusterer
 from fielding.coordinator.coordinator import Coordinator
 from fielding.coordinator.policy import Policy
 from fielding.coordinator.trigger import Never
-from fielding.methods.guard import UNEXPLAINED, place_by_loss
+from fielding.methods.guard import place_by_loss
 from tests.methods.judging import Tastes, models_of
 
 

@@ -17,6 +17,7 @@ SUM_TOLERANCE = 1e-3
 """How far the shares of a histogram may miss one: enough for shares that were rounded for a text file."""
 DRIFT_KINDS = ("none", "label", "covariate", "concept", "mixed", "unexplained")
 """What a client may say of its drift; unexplained: the model that serves it errs more, and no test says why."""
+UNEXPLAINED = DRIFT_KINDS.index("unexplained")
 CHUNK = 8_192
 """Rows that are looked at in one go, so that checking a million reports needs no second copy of them."""
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from fielding._typing import ClientId, Counts, Json, Mask, Matrix, Membership, Models
-from fielding.client.report import DRIFT_KINDS, ReportBatch
+from fielding.client.report import UNEXPLAINED, ReportBatch
 from fielding.coordinator.coordinator import Coordinator
 from fielding.coordinator.regrouping import place_clients
 from fielding.federation.clients import Clients
@@ -41,7 +41,6 @@ LARGEST_GAIN = 0.5
 """What one judge's verdict counts at most, in loss, either way: a few samples far off must not outweigh all others."""
 LARGEST_LOSS = 100.0
 """Losses above this, and those that are no number, count as this much: one broken model must not outweigh all else."""
-UNEXPLAINED = DRIFT_KINDS.index("unexplained")
 _EVIDENCE = ("n", "total", "squares", "n_cross", "cross")
 
 

@@ -11,8 +11,8 @@ from fielding.client.drift import Always, AnyChange, Chi2, FlexcflOriginal, Neve
 from fielding.client.drift.batch import Batch
 from fielding.client.drift.by_errors import ErrorRate
 from fielding.client.drift.by_predictions import Confusion
-from fielding.client.drift.judges import UNEXPLAINED, ByKind, BySamples, Comparison, served_pair
-from fielding.client.report import DRIFT_KINDS
+from fielding.client.drift.judges import ByKind, BySamples, Comparison, served_pair
+from fielding.client.report import DRIFT_KINDS, UNEXPLAINED
 from fielding.errors import OptionError
 from fielding.simulation.windows_seen import joined, split
 from tests.client.drift.batches import Drift, batch, simulated

@@ -16,14 +16,13 @@ from fielding.client.drift.class_shift import ClassShift
 from fielding.client.drift.kinds import NONE, either, kinds_of, signs_of
 from fielding.client.drift.options import check_number, check_whole
 from fielding.client.drift.sample_tests import OF_ERRORS, sample_test_named
-from fielding.client.report import DRIFT_KINDS
+from fielding.client.report import UNEXPLAINED
 from fielding.distance import Metric
 from fielding.errors import OptionError, unknown_name
 
 Kinds = npt.NDArray[np.int8]
 BY_KIND = "by-kind"
 """The name of the test of ``auto``, which tells label, covariate and concept drift apart."""
-UNEXPLAINED = DRIFT_KINDS.index("unexplained")
 KINDS_ALPHA = 0.01
 """Level of the tests that tell kinds apart, unless drift itself is told at a higher one."""
 

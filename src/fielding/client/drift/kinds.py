@@ -12,8 +12,9 @@ from fielding.client.drift.by_predictions import Bbsd, Confusion
 from fielding.client.drift.chi2 import p_values
 from fielding.client.drift.class_shift import ClassShift
 from fielding.client.drift.options import check_number
+from fielding.client.report import DRIFT_KINDS, UNEXPLAINED
 
-KINDS = ("none", "label", "covariate", "concept", "mixed")
+KINDS = DRIFT_KINDS[:UNEXPLAINED]
 """The kinds of drift; what :func:`kinds_of` returns are positions in this list."""
 NONE, LABEL, COVARIATE, CONCEPT, MIXED = range(len(KINDS))
 
