@@ -17,9 +17,9 @@ from pathlib import Path
 
 from experiments.peers.comparing import markdown
 from experiments.peers.grounds import Table, merged
+from experiments.sweeping import swept
 from experiments.swinging import PERIOD, swinging_file
 from experiments.threshold.cases import LOCAL, MLP_64
-from experiments.threshold.running import swept
 from experiments.threshold.verdicts import percent
 from fielding._typing import Json
 from fielding.engine.config import Config

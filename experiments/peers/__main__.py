@@ -9,15 +9,13 @@ Data come from FIELDING_DATA. Every command goes on where it was stopped; runs a
 
 import argparse
 import sys
-import time
 from pathlib import Path
 
 from experiments.peers.comparing import comparison_runs, markdown, partner_runs, table
 from experiments.peers.grounds import GROUNDS, Ground
 from experiments.peers.rows import PARTNERS, rows_on
 from experiments.peers.tuning import candidates, choose, read_choice, write_choice
-from fielding.engine.config import Config
-from fielding.simulation.sweep import Finished, sweep
+from experiments.sweeping import swept
 
 
 def main() -> None:
@@ -26,7 +24,7 @@ def main() -> None:
     out = Path(options.out) / f"{options.command}-{ground.name}"
     seeds = list(range(1, options.seeds + 1))
     if options.command == "tune":
-        done = _swept(candidates(ground, Path(options.out)), out, options.jobs)
+        done = swept(candidates(ground, Path(options.out)), out, options.jobs)
         print(f"wrote {write_choice(ground, choose(ground, done))}")
         return
     chosen = read_choice(ground)
@@ -34,10 +32,10 @@ def main() -> None:
         rows = [
             name for name in rows_on(ground) if options.rows is None or name in ("global", *options.rows.split(";"))
         ]
-        done = _swept(comparison_runs(ground, Path(options.out), chosen, seeds, rows), out, options.jobs)
+        done = swept(comparison_runs(ground, Path(options.out), chosen, seeds, rows), out, options.jobs)
         _tell(ground, markdown(table(rows, seeds, done, out)))
     else:
-        done = _swept(partner_runs(ground, Path(options.out), chosen, seeds), out, options.jobs)
+        done = swept(partner_runs(ground, Path(options.out), chosen, seeds), out, options.jobs)
         for method in ("global", "fielding"):
             rows = [f"{method} + {partner}" for partner in PARTNERS]
             _tell(ground, markdown(table(rows, seeds, done, out, baselines=[f"global + {one}" for one in PARTNERS])))
@@ -53,20 +51,6 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--seeds", type=int, default=5, help="how many seeds, from 1 (5)")
     parser.add_argument("--jobs", type=int, default=2, help="runs at a time (2)")
     return parser.parse_args()
-
-
-def _swept(configs: dict[str, Config], out: Path, n_jobs: int) -> dict[str, Finished]:
-    """Do the runs, telling about each on the way."""
-    begun, n_done = time.monotonic(), 0
-
-    def tell(one: Finished) -> None:
-        nonlocal n_done
-        n_done += 1
-        what = one.error or f"{float(str((one.summary or {}).get('final_accuracy') or 0)):.4f}"
-        minutes = (time.monotonic() - begun) / 60
-        print(f"{n_done}/{len(configs)} {one.name}: {what} ({minutes:.1f} min)", file=sys.stderr, flush=True)
-
-    return sweep(configs, out, n_jobs=n_jobs, on_done=tell)
 
 
 def _tell(ground: Ground, text: str) -> None:

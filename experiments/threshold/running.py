@@ -1,13 +1,12 @@
 """Runs in the order of their thresholds, so that one that never re-clustered is not done twice."""
 
-import sys
-import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from experiments.sweeping import swept
 from experiments.threshold.cases import FIXED, FLOORS, ROWS, Case
 from fielding.engine.config import Config
-from fielding.simulation.sweep import Finished, sweep
+from fielding.simulation.sweep import Finished
 
 
 def run_all(chosen: Sequence[Case], seeds: Sequence[int], out: Path, n_jobs: int) -> dict[str, Finished]:
@@ -50,17 +49,3 @@ def calm_below(case: Case, chosen: Sequence[Case], done: Mapping[str, Finished],
         if one is not None and one.summary is not None and one.summary.get("reclusterings") == 0:
             return one
     return None
-
-
-def swept(configs: Mapping[str, Config], out: Path, n_jobs: int) -> dict[str, Finished]:
-    """Do the runs, telling about each on the way."""
-    begun, n_done = time.monotonic(), 0
-
-    def note(one: Finished) -> None:
-        nonlocal n_done
-        n_done += 1
-        what = one.error or f"{float(str((one.summary or {}).get('final_accuracy') or 0)):.4f}"
-        minutes = (time.monotonic() - begun) / 60
-        print(f"{n_done}/{len(configs)} {one.name}: {what} ({minutes:.1f} min)", file=sys.stderr, flush=True)
-
-    return sweep(configs, out, n_jobs=n_jobs, on_done=note)
