@@ -37,6 +37,23 @@ demo: $(CORE)  ## train four methods on drifting digits: a table here and a page
 figures: $(CORE)  ## draw intra-cluster heterogeneity over time on real traces (needs the data folder)
 	@$(ONE_THREAD) $(BIN)/python experiments/heterogeneity.py </dev/null
 
+EXPERIMENTS := $(basename $(notdir $(wildcard experiments/reproduce/*.toml)))
+.PHONY: experiments
+experiments: $(CORE)  ## list the figures and tables of the paper that can be run again on stand-ins for its data
+	@$(BIN)/python -m experiments.reproduce --list </dev/null
+
+.PHONY: $(EXPERIMENTS:%=experiment-%)
+$(EXPERIMENTS:%=experiment-%): experiment-%: $(CORE)  # one of them; ARGS=--quick needs no data, ARGS="--jobs 2" is faster
+	@$(ONE_THREAD) $(BIN)/python -m experiments.reproduce $* $(ARGS) </dev/null
+
+.PHONY: experiment-theorem
+experiment-theorem: $(CORE)  ## measure the regret of the paper's algorithm beside its theorem, on quadratics that meet the assumptions
+	@$(ONE_THREAD) $(BIN)/python -m experiments.theorem $(ARGS) </dev/null
+
+.PHONY: experiment-all
+experiment-all: $(CORE)  ## run all of them, most important first; make experiment-NAME runs one; ARGS=--quick, ARGS="--jobs 2"
+	@$(ONE_THREAD) $(BIN)/python -m experiments.reproduce all $(ARGS) </dev/null
+
 .PHONY: bench
 bench: $(FULL)  ## measure coordinator and simulator beside their peers; prints tables and JSON
 	@$(BIN)/fielding bench coordinator </dev/null
@@ -71,7 +88,7 @@ clean:  ## remove .venv, caches and builds; results of runs stay
 .PHONY: help
 help:  ## show this list
 	@awk 'BEGIN { FS = ":.*## " } /^##@ / { printf "\n%s\n", substr($$0, 5) } \
-		/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' Makefile
+		/^[a-z-]+:.*## / { printf "  make %-18s %s\n", $$1, $$2 }' Makefile
 	@printf '\nPYTHON=python3.12 chooses the interpreter that .venv is made with (3.11 or newer).\n'
 
 # ---------------------------------------------------------------------------- set-up

@@ -27,7 +27,7 @@ from fielding.coordinator import Coordinator, Policy, trigger_named
 from fielding.coordinator.heterogeneity import mean_client_distance
 from fielding.coordinator.registry import Registry
 from fielding.reporting.figures import Line, lines_figure
-from fielding.reporting.page import Card, Section, page_html
+from fielding.reporting.page import Card, Page, Section, page_html
 from fielding.rng import stream
 from fielding.traces.histograms import WindowPlan, label_reports
 from fielding.traces.importers import Columns, import_trace
@@ -285,16 +285,16 @@ def write(out: Path, chosen: list[Setting], results: dict[str, list[Run]]) -> No
     record = {name: [asdict(run) for run in runs] for name, runs in results.items()}
     (out / "heterogeneity.json").write_text(json.dumps(record))
     parts = [section for setting in chosen for section in sections(setting, results[setting.name])]
-    page = page_html(
-        "Do clusters stay alike while data drift?",
-        "The first figure of the Fielding paper on stand-ins for its data: commits to zephyr by author, recorded "
+    page = Page(
+        title="Do clusters stay alike while data drift?",
+        lead="The first figure of the Fielding paper on stand-ins for its data: commits to zephyr by author, recorded "
         "crimes by area. Lower is better.",
         cards=[
             Card(name=setting.name, value=fall(results[setting.name]), note="Fielding (paper)") for setting in chosen
         ],
         sections=parts,
     )
-    (out / "heterogeneity.html").write_text(page)
+    (out / "heterogeneity.html").write_text(page_html(page))
     for setting in chosen:
         print(f"\n### {setting.title}\n")
         rows = table(results[setting.name])

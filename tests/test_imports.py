@@ -8,7 +8,7 @@ import pytest
 
 import fielding
 
-HEAVY = ("matplotlib", "plotly", "pydantic", "rich", "scipy", "sklearn", "torch", "typer")
+HEAVY = ("matplotlib", "mlflow", "plotly", "pydantic", "rich", "scipy", "sklearn", "starlette", "tensorboard", "torch", "typer")
 
 # Runs in a new process: this one has long loaded everything.
 PROBE = """

@@ -124,7 +124,8 @@ def test_is_expected_to_fail():
 def run_pytest(folder: Path, **environment: str) -> str:
     """Run the tests of a folder under this project's conftest in a new process and return what is printed."""
     shutil.copy(ROOT / "tests" / "conftest.py", folder / "conftest.py")
-    command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "-p", "no:xdist", "-rfE", "--doctest-modules"]
+    command = [sys.executable, "-m", "pytest", "-rfE", "--doctest-modules"]
+    command += [part for name in ("anyio", "cacheprovider", "xdist") for part in ("-p", f"no:{name}")]
     clean = {name: value for name, value in os.environ.items() if not name.startswith(("PYTEST", "FIELDING"))}
     done = subprocess.run(
         [*command, f"--rootdir={folder}", str(folder)],

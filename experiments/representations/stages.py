@@ -174,15 +174,18 @@ def paper_finding(found: Mapping[str, Table], ground: str, seeds: Sequence[int],
 
 
 def tables(
-    found: Mapping[str, Table], seeds: Sequence[int], stages: Sequence[int] = STAGES
+    found: Mapping[str, Table],
+    seeds: Sequence[int],
+    stages: Sequence[int] = STAGES,
+    grounds: Sequence[str] | None = None,
 ) -> dict[str, list[list[str]]]:
-    """Return a table of cells per ground, rule and figure, by its title: stages down, ways across."""
+    """Return a table of cells per ground (all by default), rule and figure, by its title: stages down, ways across."""
     return {
         f"{ground}, {words}, {measured}": [
             ["after round", "unclustered", *WAYS],
             *(_line(found, ground, seeds, (stage, rule, figure)) for stage in stages),
         ]
-        for ground in GROUNDS
+        for ground in (GROUNDS if grounds is None else grounds)
         for rule, words in RULES.items()
         for figure, measured in FIGURES.items()
     }

@@ -5,7 +5,14 @@ from types import ModuleType
 
 from fielding.errors import OptionError
 
-EXTRAS = {"drift": "river", "torch": "torch"}
+EXTRAS = {
+    "drift": "river",
+    "export": "kaleido",
+    "mlflow": "mlflow",
+    "tensorboard": "tensorboard",
+    "torch": "torch",
+    "watch": "starlette",
+}
 """The package that each extra of this distribution brings."""
 
 

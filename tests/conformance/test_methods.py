@@ -21,6 +21,7 @@ from fielding.training.trainer import LocalWork, Trained
 
 Options: TypeAlias = dict[str, Json]
 BUSY: tuple[tuple[str, Options], ...] = (
+    ("clustered-sgd", {"k": 2, "delta": 0.2}),
     ("ifca", {"k": 2, "init": "shared-backbone", "warm_up": 2, "reassess": "evaluated"}),
     ("ifca", {"k": 3, "init": "random", "reassess": "drifted"}),
     ("feddrift", {"delta": 0.01}),

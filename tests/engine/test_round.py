@@ -1,6 +1,8 @@
 """A round: the order of its stages, when reports act, and when clients are tested."""
 
+import time
 from dataclasses import replace
+from itertools import count
 from typing import cast
 
 import numpy as np
@@ -92,7 +94,24 @@ def test_every_stage_is_timed() -> None:
     record = timing_record(rounds_of(noting_federation([]), 1)[0])
 
     assert record["round"] == 0
-    assert {"observe", "adapt", "select", "train", "learn", "evaluate"} <= record.keys()
+    assert {"observe", "adapt", "select", "train", "learn", "evaluate", "whole"} <= record.keys()
+    assert "peak_bytes" in record
+
+
+def test_a_stage_that_comes_twice_is_timed_as_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Telling(NotingClients):
+        """Participants send something with their models, so that the method decides a second time."""
+
+        def collect(self, clients: Counts) -> ReportBatch:  # noqa: ARG002 - it has to take them
+            return self.begin(self.round_index)
+
+    ticks = count()
+    monkeypatch.setattr(time, "perf_counter", lambda: float(next(ticks)))
+
+    seconds = run_round(replace(noting_federation([]), clients=Telling([])), 0).seconds
+
+    # Each look at the clock is one second after the last: seven stages take one each, the whole all sixteen looks.
+    assert (seconds["observe"], seconds["adapt"], seconds["learn"], seconds["whole"]) == (1.0, 2.0, 1.0, 15.0)
 
 
 class Clustered(NotingMethod):

@@ -5,20 +5,21 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from fielding._typing import Membership
+from fielding._typing import Codes, Membership
 from fielding.coordinator.decision import Decision
 from fielding.engine.round import Done, Federation, run_round
 from fielding.engine.run_rows import (
     Changes,
     changes_of,
     client_row,
+    concept_row,
     event_row,
     membership_row,
     round_row,
     stable_membership,
 )
 from fielding.federation.evaluation import ClientScores
-from tests.engine.stages import NotingMethod, noting_federation
+from tests.engine.stages import NotingClients, NotingMethod, noting_federation
 
 NOTHING_CHANGED = Changes(n_moved=0, has_other_clusters=False)
 
@@ -151,6 +152,58 @@ def test_memberships_are_written_down_only_when_they_change() -> None:
     assert membership_row(federation, None, 3) == {"round": 3, "changed": [["only", 0]]}
     assert membership_row(federation, now, 4) is None
     assert membership_row(federation, now + 1, 5) == {"round": 5, "changed": [["only", 0]]}
+
+
+class Knowing(NotingClients):
+    """Clients whose true concepts are known, and who note by which clusters their heterogeneity was asked for."""
+
+    def __init__(self, concepts: list[int]) -> None:
+        super().__init__([])
+        self.now = np.array(concepts, dtype=np.int32)
+        self.asked: list[list[int]] = []
+
+    @property
+    def client_ids(self) -> tuple[str, ...]:
+        return tuple("abcd"[: self.now.size])
+
+    def concepts(self) -> Codes | None:
+        return self.now
+
+    def heterogeneity(self, membership: Membership) -> float | None:
+        self.asked.append(membership.tolist())
+        return 1 / 3 if len(set(membership.tolist()) - {-1}) > 1 else 0.5
+
+
+def test_concepts_are_written_down_only_when_they_change() -> None:
+    federation = replace(noting_federation([]), clients=Knowing([4, -1, 2]))
+
+    assert concept_row(federation, None, 0) == {"round": 0, "changed": [["a", 4], ["b", -1], ["c", 2]]}
+    assert concept_row(federation, np.array([4, -1, 2], dtype=np.int32), 1) is None
+    assert concept_row(federation, np.array([4, 0, 2], dtype=np.int32), 2) == {"round": 2, "changed": [["b", -1]]}
+
+
+def test_where_nobody_knows_the_concepts_nothing_is_written_down() -> None:
+    assert concept_row(noting_federation([]), None, 0) is None
+
+
+@pytest.mark.parametrize(
+    ("membership", "asked", "found"),
+    [
+        ([0, 2, -1, 1], [[0, 2, -1, 1], [0, 0, -1, 0]], (0.333333, 0.5)),
+        ([1, 1, -1, 1], [[1, 1, -1, 1]], (0.5, 0.5)),
+    ],
+    ids=["several clusters", "one cluster"],
+)
+def test_heterogeneity_is_also_measured_as_if_all_were_in_one_cluster(
+    membership: list[int], asked: list[list[int]], found: tuple[float, float]
+) -> None:
+    clients = Knowing([0, 0, 0, 0])
+    federation = replace(noting_federation([]), clients=clients, method=Grouped(membership, (5, 6, 7)))
+
+    row = round_row(federation, replace(done_round()[1], scores=right(2)), NOTHING_CHANGED)
+
+    assert (row["measured_heterogeneity"], row["unclustered_heterogeneity"]) == found
+    assert clients.asked == asked
 
 
 # ---- what clients did to their models --------------------------------------------------------------------------

@@ -6,15 +6,16 @@ from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 
+import numpy as np
 import pytest
 
-from fielding._typing import Json
+from fielding._typing import Codes, Json
 from fielding.client.report import NO_REPORTS, ReportBatch
 from fielding.engine.round import Done, Federation, run_round
 from fielding.engine.runner import Rules, Runner, Watch
 from fielding.errors import CheckpointError
 from fielding.records.run_checkpoint import RunCheckpoint
-from fielding.records.run_folder import ROUNDS, RunFolder
+from fielding.records.run_folder import CONCEPTS, ROUNDS, RunFolder
 from fielding.training.layout import Layout
 from tests.engine.stages import ROUND_S, NotingClients, noting_federation
 
@@ -186,6 +187,42 @@ def test_a_resumed_run_goes_on_after_its_checkpoint_with_the_reports_that_waited
     assert again[0] == "begin 6", "the round that was done last is only looked at"
     assert notes[1] + again[1:] == notes[0]
     assert federation.method.models.tolist() == [[12.0, 12.0]]
+
+
+class SwappingClients(NotingClients):
+    """One client whose concept is another one every third round."""
+
+    def concepts(self) -> Codes | None:
+        return np.array([self.round_index // 3], dtype=np.int32)
+
+
+def concepts_at(folder: RunFolder) -> list[tuple[Json, Json]]:
+    return [(line["round"], line["changed"]) for line in folder.logs.lines(CONCEPTS)]
+
+
+@pytest.mark.parametrize("n_done", range(1, 8))
+def test_concepts_are_written_down_alike_wherever_a_run_was_stopped(folder: RunFolder, n_done: int) -> None:
+    rules = Rules(n_rounds=8)
+    folder.begin("")
+    runner_of(folder, swapping_federation(), rules).run(watch_until(n_done - 1))
+
+    resumed(folder, swapping_federation(), rules).run()
+
+    assert concepts_at(folder) == [(0, [["only", 0]]), (3, [["only", 1]]), (6, [["only", 2]])]
+
+
+def test_a_log_of_concepts_that_begins_late_begins_with_all_of_them(folder: RunFolder) -> None:
+    rules = Rules(n_rounds=8)
+    folder.begin("")
+    runner_of(folder, noting_federation([], n_rounds=8), rules).run(watch_until(4))
+
+    resumed(folder, swapping_federation(), rules).run()
+
+    assert concepts_at(folder) == [(5, [["only", 1]]), (6, [["only", 2]])]
+
+
+def swapping_federation() -> Federation:
+    return replace(noting_federation([], n_rounds=8), clients=SwappingClients([]))
 
 
 class LateClients(NotingClients):

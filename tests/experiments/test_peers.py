@@ -25,7 +25,8 @@ def finished(name: str, accuracy: float) -> Finished:
 
 
 def test_every_method_has_a_row_and_nobody_gets_more_runs_for_tuning_than_others() -> None:
-    assert {str(row.settings["method"]["name"]) for row in ROWS.values()} == set(METHODS)  # type: ignore[index, call-overload]
+    rivals = set(METHODS) - {"clustered-sgd"}  # of the theory, which docs/results/theorem.md measures
+    assert {str(row.settings["method"]["name"]) for row in ROWS.values()} == rivals  # type: ignore[index, call-overload]
     assert {len(row.knobs) for row in ROWS.values()} == {0, BUDGET}
     assert all(row.like is None or ROWS[row.like].knobs for row in ROWS.values())
 

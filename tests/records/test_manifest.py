@@ -20,6 +20,16 @@ def test_what_is_equal_may_go_on(tmp_path: Path) -> None:
     check(tmp_path, {**STORED, "version": "2"})
 
 
+def test_what_may_differ_may_be_missing_on_either_side(tmp_path: Path) -> None:
+    write_json(tmp_path / "manifest.json", STORED)
+    without = {key: value for key, value in STORED.items() if key != "version"}
+
+    check_manifest(tmp_path / "manifest.json", without, what="run", ignored=("version",))
+    check_manifest(tmp_path / "manifest.json", {**STORED, "more": 1}, what="run", ignored=("more",))
+    with pytest.raises(InputError, match="is not of a run"):
+        check_manifest(tmp_path / "manifest.json", {**STORED, "more": 1}, what="run", ignored=("version",))
+
+
 @pytest.mark.parametrize(
     ("now", "words"),
     [

@@ -12,7 +12,8 @@ import pytest
 from fielding import ReportBatch
 from fielding._typing import Json
 from fielding.errors import CheckpointError, InputError, OutputError
-from fielding.records.run_folder import EVENTS, LOGS, ROUNDS, RunFolder, newest_checkpoint, run_reports
+from fielding.records.run_checkpoint import save_run
+from fielding.records.run_folder import CONCEPTS, EVENTS, LOGS, ROUNDS, RunFolder, newest_checkpoint, run_reports
 from tests.records.test_run_checkpoint import checkpoint
 
 MANIFEST: dict[str, Json] = {"fielding": "1", "machine": {}, "seed": 1}
@@ -73,6 +74,25 @@ def test_what_came_after_the_checkpoint_is_cut_off(folder: RunFolder) -> None:
     assert names(again, "reports") == ["00000000.npz", "00000001.npz", "00000002.npz"]
     assert names(again, "checkpoints") == ["00000001.ckpt", "00000002.ckpt"]
     assert not (again.path / "summary.json").exists()
+    again.close()
+
+
+def test_a_log_that_an_older_version_did_not_write_begins_with_the_resume(folder: RunFolder) -> None:
+    folder.begin("")
+    do_rounds(folder, 0, 2)
+    sizes = {name: size for name, size in folder.logs.sizes().items() if name != CONCEPTS}
+    save_run(replace(checkpoint(), round_index=1, progress=sizes), newest_checkpoint(folder.path))
+    (folder.path / CONCEPTS).unlink()
+    folder.close()
+
+    again = RunFolder(folder.path, {**MANIFEST, "classes": ["cat", "dog"]})
+    found = again.resume()
+
+    assert found is not None
+    assert found.round_index == 1
+    assert (again.path / CONCEPTS).read_bytes() == b""
+    do_rounds(again, 2, 3)
+    assert newest_checkpoint(again.path).name == "00000002.ckpt"
     again.close()
 
 

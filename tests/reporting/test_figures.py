@@ -1,35 +1,78 @@
-import numpy as np
+import base64
+import math
 
-from fielding.reporting.figures import MOST_MARKS, Line, Raster, lines_figure, marked, raster_figure
+import numpy as np
+import plotly.graph_objects as go
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as hnp
+
+from fielding.reporting.figures import (
+    MOST_MARKS,
+    Line,
+    as_text,
+    bars_figure,
+    lines_figure,
+    marked,
+    packed,
+    stack_figure,
+    with_layout,
+)
+
+LINE = Line(name="ours", x=[0.0, 1.0], y=[5.0, None], group="fielding")
 
 
 def test_a_band_goes_there_along_its_top_and_back_along_its_bottom() -> None:
     line = Line(name="ours", x=[0.0, 1.0], y=[5.0, 6.0], band=(np.array([4.0, 5.0]), np.array([6.0, 7.0])))
 
-    band, curve = lines_figure([line], x_title="x", y_title="y").data
+    band, curve = lines_figure([line], x_title="x", y_title="y")["data"]
 
-    assert band.x.tolist() == [0.0, 1.0, 1.0, 0.0]
-    assert band.y.tolist() == [6.0, 7.0, 5.0, 4.0]
-    assert band.legendgroup == curve.legendgroup
+    assert band["x"] == [0.0, 1.0, 1.0, 0.0]
+    assert band["y"] == [6.0, 7.0, 5.0, 4.0]
+    assert band["legendgroup"] == curve["legendgroup"]
 
 
 def test_marks_add_up_and_too_many_are_left_out() -> None:
-    figure = lines_figure([Line(name="ours", x=[0.0, 1.0], y=[5.0, 6.0])], x_title="x", y_title="y", events=[1.0])
+    figure = lines_figure([LINE], x_title="x", y_title="y", events=[1.0])
 
-    assert [mark.x0 for mark in marked(figure, [2.0, 3.0]).layout.shapes] == [1.0, 2.0, 3.0]
-    assert len(marked(figure, [0.0] * (MOST_MARKS + 1)).layout.shapes) == 3
+    assert [mark["x0"] for mark in marked(figure, [2.0, 3.0])["layout"]["shapes"]] == [1.0, 2.0, 3.0]
+    assert len(marked(figure, [0.0] * (MOST_MARKS + 1))["layout"]["shapes"]) == 1
 
 
-def test_a_raster_leaves_empty_what_is_nothing_and_names_the_rest() -> None:
-    cells = np.array([[0, 1], [-1, 1]], dtype=np.int32)
-    raster = Raster(title="cluster", edges=np.array([0.0, 2.0, 5.0]), cells=cells, names=["red", "green"])
+@pytest.mark.parametrize("figure", [lines_figure, stack_figure, bars_figure])
+def test_the_library_knows_every_attribute_and_traces_know_their_group(figure) -> None:  # type: ignore[no-untyped-def]
+    made = figure([LINE], x_title="x", y_title="y")
 
-    heat = raster_figure([raster], x_title="round", y_title="clients").data[0]
+    go.Figure(made)
+    assert made["data"][0]["meta"] == {"group": "fielding"}
 
-    assert heat.x.tolist() == [0.0, 2.0, 5.0]
-    np.testing.assert_array_equal(heat.z, [[0.0, 1.0], [np.nan, 1.0]])
-    assert heat.text.tolist() == [
-        ["red, rounds 0 to 1", "green, rounds 2 to 4"],
-        ["nothing, rounds 0 to 1", "green, rounds 2 to 4"],
-    ]
-    assert [share for share, _ in heat.colorscale] == [0.0, 0.5, 0.5, 1.0]
+
+def test_a_layout_is_changed_without_losing_what_is_not_named() -> None:
+    before = lines_figure([LINE], x_title="x", y_title="y")
+
+    after = with_layout(before, yaxis={"range": [0, 1]}, height=100)["layout"]
+
+    assert after["yaxis"]["title"] == {"text": "y"}
+    assert after["yaxis"]["range"] == [0, 1]
+    assert "range" not in before["layout"]["yaxis"]
+
+
+@given(hnp.arrays(np.float64, st.integers(0, 60), elements=st.floats(-1e9, 1e9) | st.just(math.nan)))
+def test_packed_numbers_are_told_apart_as_well_as_a_screen_can(values: np.ndarray) -> None:
+    found = packed(values)
+    if isinstance(found, dict):
+        numbers = np.frombuffer(base64.b64decode(found["bdata"]), dtype=f"<{found['dtype']}").astype(float)
+    else:
+        numbers = np.array([np.nan if one is None else one for one in found], dtype=float)
+
+    np.testing.assert_allclose(numbers, values, rtol=1e-6, atol=1e-30)
+
+
+@given(st.text())
+def test_no_text_is_mark_up_after_it_was_made_text(words: str) -> None:
+    found = as_text(words)
+
+    assert "<" not in found
+    assert ">" not in found
+    assert found.replace("&lt;", "<").replace("&gt;", ">").replace("&amp;", "&") == words

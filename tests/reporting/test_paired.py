@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from fielding.errors import InputError
-from fielding.reporting.paired import estimate, paired_difference, t_interval
+from fielding.reporting.paired import estimate, estimate_of, holm, paired_difference, paired_p, seed_record, t_interval
 
 VALUES = st.lists(st.floats(-10.0, 10.0), min_size=2, max_size=12)
 
@@ -46,3 +46,50 @@ def test_no_seed_and_unequal_seeds_are_refused() -> None:
         estimate([])
     with pytest.raises(InputError, match="2 values cannot be paired with 1"):
         paired_difference([0.1, 0.2], [0.1])
+
+
+@given(VALUES)
+def test_p_values_are_those_of_scipy(values: list[float]) -> None:
+    found = paired_p(values)
+
+    if np.std(values) < 1e-9:
+        assert found is not None  # without spread scipy divides by zero
+    else:
+        assert found == pytest.approx(stats.ttest_1samp(values, 0.0).pvalue)
+
+
+def test_differences_without_spread_are_certain_and_one_alone_says_nothing() -> None:
+    assert paired_p([0.5, 0.5, 0.5]) == 0.0
+    assert paired_p([0.0, 0.0]) == 1.0
+    assert paired_p([0.5]) is None
+    assert paired_p([]) is None
+
+
+def test_holms_adjustment_has_the_known_values() -> None:
+    # The example of R's p.adjust(c(0.01, 0.02, 0.03, 0.04, 0.05), "holm").
+    assert holm([0.01, 0.02, 0.03, 0.04, 0.05]) == pytest.approx([0.05, 0.08, 0.09, 0.09, 0.09])
+    assert holm([0.04, 0.001, 0.6, 0.03]) == pytest.approx([0.09, 0.004, 0.6, 0.09])
+    assert holm([0.9, 0.8]) == [1.0, 1.0]
+    assert holm([]) == []
+
+
+def test_questions_without_an_answer_do_not_count() -> None:
+    assert holm([None, 0.02, None]) == [None, 0.02, None]
+
+
+@given(st.lists(st.floats(0.0, 1.0), min_size=1, max_size=8))
+def test_adjusted_values_are_no_smaller_and_keep_their_order(p_values: list[float]) -> None:
+    found = [value for value in holm(p_values) if value is not None]
+
+    assert all(after >= before for before, after in zip(p_values, found, strict=True))
+    order = np.argsort(p_values, kind="stable")
+    assert (np.diff(np.array(found)[order]) >= 0).all()
+    assert max(found) <= 1.0
+
+
+def test_seeds_without_a_value_do_not_count() -> None:
+    record = seed_record([0.5, None, 0.7])
+
+    assert record == estimate([0.5, 0.7]).record() | {"per_seed": [0.5, None, 0.7]}
+    assert estimate_of(record) == estimate([0.5, 0.7])
+    assert estimate_of(None) is estimate_of({}) is estimate_of(seed_record([])) is None

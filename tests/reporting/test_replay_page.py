@@ -1,4 +1,3 @@
-import json
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -9,6 +8,7 @@ from fielding.engine.replay import replay, replay_summary
 from fielding.records.replay_folder import ReplayFolder
 from fielding.reporting.replay_figures import sizes_figure
 from fielding.reporting.replay_page import replay_page
+from tests.reporting.run_logs import DRAWN
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -34,7 +34,7 @@ def rows(tmp_path: "Path") -> list[dict[str, "Json"]]:
 
 
 def test_the_stack_of_clusters_adds_up_to_the_active_clients(rows: list[dict[str, "Json"]]) -> None:
-    stack = json.loads(sizes_figure(rows).to_json())["data"]
+    stack = sizes_figure(rows)["data"]
 
     for at, row in enumerate(rows):
         assert sum(layer["y"][at] for layer in stack) == row["n_active"]
@@ -43,10 +43,11 @@ def test_the_stack_of_clusters_adds_up_to_the_active_clients(rows: list[dict[str
 def test_the_last_step_of_the_stack_is_as_wide_as_the_one_before(rows: list[dict[str, "Json"]]) -> None:
     spread = [{**row, "step": 3 * int(str(row["step"]))} for row in rows]
 
-    assert sizes_figure(spread).data[0].x == (0, 3, 6, 9, 12, 15)
-    assert sizes_figure(spread).data[0].y[-1] == sizes_figure(spread).data[0].y[-2]
-    assert sizes_figure(rows[:1]).data[0].x == (0, 1)
-    assert len(sizes_figure([]).data) == 0
+    layer = sizes_figure(spread)["data"][0]
+    assert layer["x"] == [0, 3, 6, 9, 12, 15]
+    assert layer["y"][-1] == layer["y"][-2]
+    assert sizes_figure(rows[:1])["data"][0]["x"] == [0, 1]
+    assert sizes_figure([])["data"] == []
 
 
 @pytest.mark.browser
@@ -59,8 +60,9 @@ def test_the_page_draws_all_four_figures_without_a_network(
     (tmp_path / "page.html").write_text(html)
 
     page.goto((tmp_path / "page.html").as_uri())
-    page.wait_for_function("document.querySelectorAll('.js-plotly-plot .main-svg').length >= 4")
+    page.evaluate("window.fielding.drawAll()")
 
+    assert page.locator(DRAWN).count() == 4
     assert page.locator("section").count() == 5
     assert "a <b>file</b>.npz" in page.locator("p").first.inner_text()
     assert "20 to join, the others when data drifted" in page.locator(".card").nth(1).inner_text()

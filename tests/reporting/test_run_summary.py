@@ -45,6 +45,16 @@ def test_the_summary_tells_what_the_final_figures_are_means_over() -> None:
     assert final_words(summary) == "mean over the 2 evaluations since round 4"
 
 
+def test_heterogeneity_with_and_without_clusters_is_a_mean_over_the_final_evaluations() -> None:
+    rows = rounds([0.1, 0.2, 0.3, 0.4])
+    for row, measured, unclustered in zip(rows, (1.0, 1.0, 0.25, 0.75), (1.5, 1.5, 1.0, 2.0), strict=True):
+        row.update(measured_heterogeneity=measured, unclustered_heterogeneity=unclustered)
+
+    summary = run_summary(rows, (), gap=1)
+
+    assert (summary["measured_heterogeneity"], summary["unclustered_heterogeneity"]) == (0.5, 1.5)
+
+
 def test_failed_trainings_are_counted_among_all() -> None:
     rows = [{**row, "n_participants": 3, "n_failed": at} for at, row in enumerate(rounds([0.1, 0.2, 0.3]))]
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from fielding._typing import Json, Membership
 from fielding.client.report import id_order
-from fielding.records.run_folder import CLIENTS, EVENTS, MEMBERSHIPS, REPORTS, ROUNDS
+from fielding.records.run_folder import CLIENTS, CONCEPTS, EVENTS, MEMBERSHIPS, REPORTS, ROUNDS
 from fielding.simulation.assembly import Own
 from fielding.simulation.experiment import Result, Start, run
 from fielding.traces.histograms import WindowPlan
@@ -19,7 +19,7 @@ from fielding.traces.sliding import SlidingWindows
 from fielding.traces.trace import Trace
 
 N_ROUNDS = 12
-REPEATABLE = (ROUNDS, EVENTS, MEMBERSHIPS, CLIENTS, "summary.json", "manifest.json")
+REPEATABLE = (ROUNDS, EVENTS, MEMBERSHIPS, CONCEPTS, CLIENTS, "summary.json", "manifest.json")
 Table = dict[str, Json]
 
 

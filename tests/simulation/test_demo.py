@@ -5,10 +5,11 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from fielding._version import __version__
+from fielding.engine.config_reader import config_from
 from fielding.errors import InputError
-from fielding.simulation.demo import METHODS, SETTINGS, Progress, demo_config, run_demo, truth_of
-from fielding.simulation.experiment import run
+from fielding.simulation.compare import carried_out
+from fielding.simulation.demo import CAVEAT, METHODS, SETTINGS, planned_demo, written_demo_page
+from fielding.simulation.sweep import Following
 from tests.reporting.run_logs import DRAWN
 
 if TYPE_CHECKING:
@@ -28,17 +29,18 @@ SMALL: dict[str, "Json"] = {
 @pytest.fixture(scope="module")
 def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("demo") / "out"
-    assert run_demo(folder, 2, settings=SMALL) is not None
+    assert carried_out(planned_demo(folder, 2, SMALL), n_jobs=2, page=False).is_ended
+    written_demo_page(folder)
     return folder
 
 
 def logs(folder: Path) -> dict[str, bytes]:
-    paths = [*folder.glob("*/rounds.jsonl"), *folder.glob("*/memberships.jsonl"), folder / "summary.json"]
+    paths = [*folder.glob("*/rounds.jsonl"), *folder.glob("*/memberships.jsonl")]
     return {str(path.relative_to(folder)): path.read_bytes() for path in paths}
 
 
 def test_the_numbers_of_the_demo_are_those_that_its_docs_tell() -> None:
-    config = demo_config("fielding", 1)
+    config = config_from({**SETTINGS, "seed": 1, "method": {"name": "fielding"}})
 
     assert (config.preset, config.rounds, config.training.participants) == ("paper", 200, 20)
     assert (config.trace.clients, config.trace.gap, config.trace.window, config.trace.samples) == (100, 20, 20, 100)
@@ -52,13 +54,12 @@ def test_every_method_runs_on_every_seed_and_is_held_against_the_global_model(wh
     for method in METHODS:
         finals = [json.loads((whole / f"{method}-{seed}" / "summary.json").read_text()) for seed in (1, 2)]
         assert summary["methods"][method]["final_accuracy"]["per_seed"] == [one["final_accuracy"] for one in finals]
-    assert set(summary["paired"]) == {"fielding", "moves", "static"}
+    assert summary["reference"] == "global"
     theirs = summary["methods"]["global"]["final_accuracy"]["per_seed"]
-    for method, figures in summary["paired"].items():
+    for method in ("fielding", "moves", "static"):
         ours = summary["methods"][method]["final_accuracy"]["per_seed"]
-        assert figures["final_accuracy"]["per_seed"] == [one - other for one, other in zip(ours, theirs, strict=True)]
-    assert summary["final_from_round"] == finals[0]["final_from_round"] == 5
-    assert {path.parent.name for path in whole.glob("*/report.html")} == {f"{method}-1" for method in METHODS}
+        expected = [one - other for one, other in zip(ours, theirs, strict=True)]
+        assert summary["paired"][method]["final_accuracy"]["per_seed"] == expected
 
 
 def test_each_method_lacks_what_the_one_before_it_has(whole: Path) -> None:
@@ -75,101 +76,50 @@ def test_each_method_lacks_what_the_one_before_it_has(whole: Path) -> None:
     assert counts["global"] == {"moves": 0, "reclusterings": 0, "n_reports": 0}
 
 
-@pytest.mark.parametrize("after", [8, 43])
-def test_a_stopped_demo_goes_on_and_ends_as_if_never_stopped(whole: Path, tmp_path: Path, after: int) -> None:
-    seen: list[Progress] = []
+def test_a_stopped_demo_goes_on_and_ends_as_if_never_stopped(whole: Path, tmp_path: Path) -> None:
+    done: list[str] = []
+    following = Following(on_done=lambda one: done.append(one.name), is_stopped=lambda: len(done) >= 2)
 
-    def stop_after(progress: Progress) -> bool:
-        seen.append(progress)
-        return len(seen) < after
-
-    assert run_demo(tmp_path, 2, watch=stop_after, settings=SMALL) is None
+    assert not carried_out(planned_demo(tmp_path, 2, SMALL), n_jobs=1, following=following, page=False).is_ended
     assert not (tmp_path / "summary.json").exists()
-    assert seen[-1].n_rounds == after
 
-    assert run_demo(tmp_path, 2, settings=SMALL) is not None
+    assert carried_out(planned_demo(tmp_path, 2, SMALL), n_jobs=2, page=False).is_ended
     assert logs(tmp_path) == logs(whole)
-
-
-def test_fewer_seeds_take_what_is_there(whole: Path, tmp_path: Path) -> None:
-    folder = shutil.copytree(whole, tmp_path / "out")
-    trained: list[Progress] = []
-
-    def note(progress: Progress) -> bool:
-        trained.append(progress)
-        return True
-
-    summary = run_demo(folder, 1, watch=note, settings=SMALL)
-
-    assert summary is not None
-    assert summary["seeds"] == [1]
-    assert trained == []
 
 
 def test_a_demo_with_other_numbers_is_not_mixed_in(whole: Path) -> None:
     before = logs(whole)
 
-    with pytest.raises(InputError, match=r"another demo \(demo.rounds was 8, now it is 9\); name another folder"):
-        run_demo(whole, 2, settings={**SMALL, "rounds": 9})
+    with pytest.raises(InputError, match=r"rounds"):
+        planned_demo(whole, 2, {**SMALL, "rounds": 9})
 
     assert logs(whole) == before
 
 
-def test_a_demo_of_two_methods_is_told_from_this_one_and_left_alone(tmp_path: Path) -> None:
-    before = json.dumps({"fielding": __version__, "demo": SMALL})  # as demos of two methods wrote it
-    (tmp_path / "manifest.json").write_text(before)
-
-    with pytest.raises(InputError, match=r"methods was \['fielding', 'global'\], now it is .*; name another folder"):
-        run_demo(tmp_path, 1, settings=SMALL)
-
-    assert (tmp_path / "manifest.json").read_text() == before
-    assert not list(tmp_path.glob("*-1"))
-
-
-def test_a_demo_of_another_version_is_not_mixed_in(whole: Path, tmp_path: Path) -> None:
-    manifest = json.loads((whole / "manifest.json").read_text())
-    (tmp_path / "manifest.json").write_text(json.dumps({**manifest, "fielding": "0.0.0"}))
-
-    with pytest.raises(InputError, match=r"another demo \(fielding was '0.0.0', now it is"):
-        run_demo(tmp_path, 1, settings=SMALL)
-
-
-@pytest.mark.parametrize("content", ["{}", "[1]", "not json", '{"demo": 3}', '{"seed": 1, "config": {}}'])
-def test_the_manifest_of_something_else_is_refused(tmp_path: Path, content: str) -> None:
-    (tmp_path / "manifest.json").write_text(content)
-
-    with pytest.raises(InputError, match="holds something else than this demo; name another folder with --out"):
-        run_demo(tmp_path, 1, settings=SMALL)
-
-
-@pytest.mark.parametrize("name", ["summary.json", "report.html", "fielding-1", "static-3"])
-def test_files_of_others_are_left_alone(tmp_path: Path, name: str) -> None:
+@pytest.mark.parametrize("name", ["manifest.json", "summary.json", "report.html", "fielding-1"])
+def test_a_folder_with_something_else_is_refused_and_left_alone(tmp_path: Path, name: str) -> None:
     (tmp_path / name).write_text("mine")
 
-    with pytest.raises(InputError, match=f"{name} that no demo wrote"):
-        run_demo(tmp_path, 1, settings=SMALL)
+    with pytest.raises(InputError, match=str(tmp_path)):
+        planned_demo(tmp_path, 1, SMALL)
 
-    assert (tmp_path / name).read_text() == "mine"
-    assert not (tmp_path / "manifest.json").exists()
-
-
-def test_the_truth_is_what_the_runs_are_scored_with(tmp_path: Path) -> None:
-    config = demo_config("fielding", 1, SMALL)
-
-    truth = truth_of(config)
-
-    assert truth.rounds == [0, 4]
-    assert truth.places.shape == (2, 12)
-    assert (truth.places[0] != truth.places[1]).any()
-    result = run(config, page=False)
-    assert list(truth.client_ids) == list(result.checkpoint.client_ids)
+    assert [path.name for path in tmp_path.iterdir()] == [name]
 
 
 def test_no_seed_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="at least 1"):
-        run_demo(tmp_path / "out", 0)
+    with pytest.raises(InputError, match="number of seeds is 0"):
+        planned_demo(tmp_path / "out", 0)
 
     assert not (tmp_path / "out").exists()
+
+
+def test_a_page_can_be_written_again_from_the_folder_alone(whole: Path, tmp_path: Path) -> None:
+    folder = shutil.copytree(whole, tmp_path / "out")
+    (folder / "report.html").unlink()
+
+    written_demo_page(folder)
+
+    assert (folder / "report.html").read_bytes() == (whole / "report.html").read_bytes()
 
 
 @pytest.mark.browser
@@ -178,12 +128,14 @@ def test_the_page_draws_its_figures_without_a_network(page: "Page", whole: Path,
     page.emulate_media(color_scheme=scheme)  # type: ignore[arg-type]
     page.set_viewport_size({"width": 400, "height": 900})
     page.goto((whole / "report.html").as_uri())
-    page.locator(DRAWN).nth(4).wait_for(state="attached")
+    page.wait_for_selector("h1")
+    page.evaluate("window.fielding.drawAll()")
 
     assert page.title() == "Do clusters pay off while clients move?"
-    assert page.locator(".js-plotly-plot").count() == page.locator(DRAWN).count() == 5
+    assert page.locator(".js-plotly-plot:visible").count() == page.locator(f"{DRAWN}:visible").count() >= 14
     said = page.locator("body").inner_text()
-    assert [f"{method} - global" in said for method in METHODS] == [True, True, True, False]
-    assert [f"{method}: final accuracy" in said for method in METHODS] == [True] * 4
-    assert "Final: mean over the 2 evaluations since round 5. Above: not below the global model's final" in said
+    assert CAVEAT[:60] in said
+    assert "Every 20 rounds three clients in ten move." in said
+    assert "This cannot be drawn" not in said
+    assert page.locator(".card").count() >= 4
     assert page.evaluate("document.documentElement.scrollWidth") <= 400

@@ -54,5 +54,13 @@ def test_fields_of_corrected_and_tuned_models_are_listed() -> None:
     assert more == known - {"corrected", "tuned"}
 
 
+@pytest.mark.parametrize("name", ["memberships.jsonl", "concepts.jsonl", "timings.jsonl"])
+def test_fields_of_other_logs_are_listed(name: str, tmp_path: Path) -> None:
+    run({"rounds": 3, "trace": {"clients": 8, "gap": 2, "window": 4}}, tmp_path / "run", page=False)
+
+    lines = (tmp_path / "run" / name).read_text().splitlines()
+    assert {field for line in lines for field in json.loads(line)} == listed(name)
+
+
 def test_fields_of_the_summary_are_listed(small: Any) -> None:
     assert set(small.summary) == listed("summary.json")

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from fielding._typing import Codes, Counts, Features, Floats, Json
-from fielding.records.run_folder import EVENTS, ROUNDS
+from fielding.records.run_folder import CONCEPTS, EVENTS, ROUNDS
 from fielding.simulation.assembly import Own
 from fielding.simulation.experiment import Result, run
 from fielding.simulation.sources import ordered
@@ -117,8 +117,9 @@ def test_the_cases_are_worth_comparing(tmp_path: Path, name: str) -> None:
     config, own = case(name, tmp_path)
     result = run(config, tmp_path / "whole", own=own, page=False)
 
-    lines = {log: (tmp_path / "whole" / log).read_text().splitlines() for log in (ROUNDS, EVENTS)}
+    lines = {log: (tmp_path / "whole" / log).read_text().splitlines() for log in (ROUNDS, EVENTS, CONCEPTS)}
     assert len(lines[ROUNDS]) == N_ROUNDS
+    assert len(lines[CONCEPTS]) > 1 or (name == "natural" and not lines[CONCEPTS])
     assert name == "global" or len(lines[EVENTS]) > 1
     assert name == "global" or len(result.checkpoint.cluster_ids) > 1
     if "away" in name or "availability" in name:

@@ -1,5 +1,6 @@
 """Runs that are hard to resume: nobody is there at first, liars change their mind, clients fall silent and return."""
 
+import json
 import os
 from pathlib import Path
 
@@ -7,8 +8,8 @@ import pytest
 
 from fielding._typing import Json
 from fielding.simulation.assembly import Own
-from fielding.simulation.experiment import Result, run
-from tests.simulation.run_cases import N_ROUNDS, Table, left_behind, small_pool, stop_and_resume, table
+from fielding.simulation.experiment import Result, Start, run
+from tests.simulation.run_cases import N_ROUNDS, Table, left_behind, small_pool, stop_and_resume, stopped_after, table
 
 N_CLIENTS = 12
 
@@ -76,6 +77,19 @@ def test_liars_that_change_their_mind_and_spoil_models_go_on_alike(tmp_path: Pat
     assert sum(n_reports_of(honest)) == N_CLIENTS
     assert bool(named_as_failed(whole)) == (spoil == "nan")
     assert whole.checkpoint.models.tobytes() != honest.checkpoint.models.tobytes()
+
+
+def test_a_run_whose_manifest_does_not_name_the_classes_goes_on(tmp_path: Path) -> None:
+    own, folder = Own(samples=small_pool()), tmp_path / "run"
+    run(table(), folder, own=own, watch=stopped_after(5), page=False)
+    manifest = json.loads((folder / "manifest.json").read_text())
+    assert manifest.pop("classes") == ["a", "b", "c", "d"]
+    (folder / "manifest.json").write_text(json.dumps(manifest))
+
+    resumed = run(table(), folder, own=own, start=Start(resume=True), page=False)
+
+    assert len(resumed.rounds) == N_ROUNDS
+    assert resumed.summary is not None
 
 
 def n_reports_of(result: Result) -> list[int]:

@@ -6,7 +6,7 @@ from fielding.engine.config import Config
 from fielding.engine.config_reader import config_from
 from fielding.errors import InputError
 from fielding.records.run_folder import ROUNDS
-from fielding.simulation.sweep import Finished, sweep
+from fielding.simulation.sweep import Finished, Following, sweep, swept
 
 
 def config_of(seed: int, **method: str) -> Config:
@@ -72,6 +72,31 @@ def test_a_run_that_fails_is_named_and_does_not_stop_the_others(tmp_path: Path) 
     assert found["good"].summary is not None
 
 
+def test_a_bug_in_a_run_does_not_stop_the_others(tmp_path: Path) -> None:
+    found = sweep({"bad": config_of(1, name="tests.simulation.breaking:Buggy"), "good": config_of(1)}, tmp_path)
+
+    assert str(found["bad"].error).startswith("ZeroDivisionError: integer division or modulo by zero (breaking.py, ")
+    assert "self._n_rounds //= 0" in str(found["bad"].traceback)
+    assert found["good"].summary is not None
+
+
+def test_what_is_whole_is_told_first_and_begins_no_process(tmp_path: Path) -> None:
+    sweep({"a": config_of(1)}, tmp_path)
+    told: list[str] = []
+
+    found = swept(
+        {"a": config_of(1)},
+        tmp_path,
+        n_jobs=2,
+        following=Following(on_step=lambda step: told.append(step.phase), on_done=lambda one: told.append(one.name)),
+    )
+
+    assert told == ["a"]
+    assert list(found) == ["a"]
+
+
 def test_no_run_at_a_time_is_refused(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="at least 1"):
         sweep({}, tmp_path, n_jobs=0)
+    with pytest.raises(InputError, match="at least 1"):
+        swept({}, tmp_path, n_jobs=0)

@@ -19,6 +19,7 @@ from fielding.client.report import ClientReport, ReportBatch
 from fielding.coordinator.coordinator import Coordinator
 from fielding.coordinator.policy import Policy
 from fielding.coordinator.trigger import Always, Never
+from fielding.engine.peak_memory import peak_bytes
 from fielding.errors import FieldingError
 from fielding.rng import stream
 
@@ -68,7 +69,7 @@ def scaling_row(n_clients: int, n_labels: int, metric: str) -> ScalingRow:
     adjust_s = _seconds(lambda: coordinator.update(batch))
     coordinator.policy = Policy(metric=metric, trigger=Always(), seed=1)
     recluster_s = _seconds(lambda: coordinator.update(batch))
-    ratio = (_peak_bytes() - before) / batch.representations.nbytes
+    ratio = ((peak_bytes() or 0) - before) / batch.representations.nbytes
     coordinator.policy = Policy(metric=metric, trigger=Never(), seed=1)
     one = ReportBatch(client_ids=[0], representations=batch.representations[:1])
     one_event_ms = 1e3 * min(_seconds(lambda: coordinator.update(one)) for _ in range(3))
@@ -118,18 +119,7 @@ def _resident_bytes() -> int:
     try:
         return int(Path("/proc/self/statm").read_text().split()[1]) * resource.getpagesize()
     except OSError:
-        return _peak_bytes()
-
-
-def _peak_bytes() -> int:
-    """Return the most memory held so far; Linux's getrusage would count what the parent process held."""
-    try:
-        status = Path("/proc/self/status").read_text()
-        return next(int(line.split()[1]) * 1024 for line in status.splitlines() if line.startswith("VmHWM"))
-    except (OSError, StopIteration):
-        pass
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    return peak if sys.platform == "darwin" else peak * 1024
+        return peak_bytes() or 0
 
 
 if __name__ == "__main__":

@@ -7,13 +7,16 @@ import typer
 
 from fielding._version import __version__
 from fielding.cli.bench import bench_app
+from fielding.cli.compare import compare
 from fielding.cli.console import complain, tell
 from fielding.cli.data import data_app
 from fielding.cli.demo import demo
 from fielding.cli.methods import methods
 from fielding.cli.replay import replay
+from fielding.cli.report import report
 from fielding.cli.run import run
 from fielding.cli.show import show
+from fielding.cli.watch import watch
 from fielding.errors import FieldingError, InputError
 
 app = typer.Typer(
@@ -27,6 +30,9 @@ app = typer.Typer(
 )
 app.command()(demo)
 app.command()(run)
+app.command()(compare)
+app.command()(report)
+app.command()(watch)
 app.command()(replay)
 app.command()(show)
 app.command()(methods)

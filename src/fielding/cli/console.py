@@ -12,6 +12,8 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn
 from rich.table import Table
 
 Advance = Callable[[int], None]
+WIDTH_ELSEWHERE = 160
+"""Characters of a line where there is no terminal."""
 LINE_EVERY_S = 10.0
 """Seconds between two lines about the progress, where there is no terminal."""
 
@@ -51,7 +53,9 @@ def say_table(title: str, rows: Sequence[Sequence[str]]) -> None:
     for row in rows[1:]:
         table.add_row(*row)
     console = Console()
-    console.print(table, markup=False, width=None if console.is_terminal else 120)
+    # A file or a pipe has no width of its own.
+    console = console if console.is_terminal else Console(width=WIDTH_ELSEWHERE)
+    console.print(table, markup=False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -40,6 +40,15 @@ Overrides = Annotated[
     list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Change a key of the config; may be repeated.")
 ]
 
+Tracks = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--track",
+        metavar="NAME[=WHERE]",
+        help="Show the run in tensorboard[=FOLDER] or mlflow[=URI] as well; may be repeated.",
+    ),
+]
+
 
 def run(
     config: Annotated[Path, typer.Argument(help="The config, a TOML file; docs/config.md lists all keys.")],
@@ -56,6 +65,7 @@ def run(
             "--init-from", help="Begin with the (mean) model of a checkpoint, a run's folder or a .safetensors."
         ),
     ] = None,
+    track: Tracks = None,
     page: Annotated[bool, typer.Option("--page/--no-page", help="Write report.html (5 MB).")] = True,
     as_json: JsonOutput = False,
     quiet: Quiet = False,
@@ -64,9 +74,9 @@ def run(
 
     CONFIG is a TOML file; docs/config.md lists all keys.
 
-    Writes config.toml (every key), manifest.json, rounds.jsonl, events.jsonl, memberships.jsonl, clients.jsonl,
-    timings.jsonl, reports/ (for `fielding replay`), checkpoints/, summary.json and report.html. Ctrl-C ends the round
-    and keeps everything; --resume goes on.
+    Writes config.toml (every key), manifest.json, rounds.jsonl, events.jsonl, memberships.jsonl, concepts.jsonl,
+    clients.jsonl, timings.jsonl, reports/ (for `fielding replay`), checkpoints/, summary.json and report.html. Ctrl-C
+    ends the round and keeps everything; --resume goes on.
     """
     from fielding.engine.config_reader import read_config
     from fielding.simulation.experiment import Start
@@ -74,7 +84,9 @@ def run(
     sys.path.insert(0, str(Path.cwd()))  # for functions of the user's own, named in the config
     settled = read_config(config, changes or ())
     folder = out or Path("runs") / f"{config.stem}-{settled.method.name}-{settled.seed}"
-    order = Order(config=config, folder=folder, changes=tuple(changes or ()), init_from=init_from)
+    order = Order(
+        config=config, folder=folder, changes=tuple(changes or ()), init_from=init_from, track=tuple(track or ())
+    )
     begun = time.monotonic()
     result = watched_run(settled, order, start=Start(resume=resume, init_from=init_from), page=page, quiet=quiet)
     for note in result.notes:
@@ -92,21 +104,24 @@ class Order:
     folder: Path
     changes: tuple[str, ...] = ()
     init_from: Path | None = None
+    track: tuple[str, ...] = ()
 
 
 def watched_run(settled: "Config", order: Order, *, start: "Start", page: bool, quiet: bool) -> "Result":
     """Run with a progress bar and return the result; exit with 130 or 143 if stopped, saying how to go on."""
     from fielding.engine.config_reader import located
     from fielding.simulation.experiment import run as run_experiment
+    from fielding.tracking import tracked, trackers_from
 
-    is_stepping = False
+    trackers, is_stepping = trackers_from(order.track), False
     with (
         stop_on_signal("round", is_stepping=False) as stop,
         progress_bar("preparing", settled.rounds, quiet=quiet) as bar,
     ):
         watching = watcher(bar, stop, settled.rounds)
         try:
-            result = run_experiment(settled, order.folder, start=start, watch=watching, page=page)
+            with tracked(order.folder, trackers, watch=watching, note=note_down) as told:
+                result = run_experiment(settled, order.folder, start=start, watch=told, page=page)
         except OptionError as error:
             raise located(error, order.config, order.changes) from None
         except InputError as error:
@@ -149,7 +164,8 @@ def resume_command(order: Order) -> str:
     """
     words = ["fielding", "run", str(order.config), "--out", str(order.folder), "--resume"]
     words += [word for change in order.changes for word in ("--set", change)]
-    return shlex.join(words + ([] if order.init_from is None else ["--init-from", str(order.init_from)]))
+    words += [] if order.init_from is None else ["--init-from", str(order.init_from)]
+    return shlex.join(words + [word for tracker in order.track for word in ("--track", tracker)])
 
 
 def watcher(bar: Bar, stop: StopRequest, n_rounds: int) -> "Watching":

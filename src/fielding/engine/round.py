@@ -11,6 +11,7 @@ from fielding._typing import Counts, Json, Models
 from fielding.client.report import NO_REPORTS, ReportBatch
 from fielding.coordinator.decision import Decision
 from fielding.engine.driver import Driver
+from fielding.engine.peak_memory import peak_bytes
 from fielding.federation.clients import Clients, TrainingPlan, Updates
 from fielding.federation.evaluation import ClientScores
 from fielding.federation.models import mean_by_members
@@ -74,7 +75,7 @@ class Done:
     scores, other_scores
         How well clients are served, by their windows and by other samples; None if this round was not evaluated.
     seconds
-        Wall-clock time of each stage.
+        Wall-clock time of each stage, and of the ``whole`` round.
     """
 
     round_index: int
@@ -126,7 +127,7 @@ def run_round(federation: Federation, round_index: int, waiting: ReportBatch | N
         updates=updates,
         scores=scores,
         other_scores=other_scores,
-        seconds=watch.seconds,
+        seconds=watch.stopped(),
     )  # 13 is the runner's: what happened is written down
 
 
@@ -203,19 +204,24 @@ def serving(method: Method) -> tuple[Models, Counts]:
 
 
 class _StopWatch:
-    """Notes how long each stage took."""
+    """Notes how long each stage took, and all of them together."""
 
     def __init__(self) -> None:
         self.seconds: dict[str, float] = {}
+        self._begun = time.perf_counter()
 
     def timed(self, stage: str, call: Callable[[], Answer]) -> Answer:
-        """Do the work of a stage and note its wall-clock time."""
+        """Do the work of a stage and note its wall-clock time; a stage that comes twice is noted as one."""
         begun = time.perf_counter()
         answer = call()
-        self.seconds[stage] = round(time.perf_counter() - begun, 6)
+        self.seconds[stage] = round(self.seconds.get(stage, 0.0) + time.perf_counter() - begun, 6)
         return answer
+
+    def stopped(self) -> dict[str, float]:
+        """Return the wall-clock time of each stage and, as ``whole``, since the start."""
+        return {**self.seconds, "whole": round(time.perf_counter() - self._begun, 6)}
 
 
 def timing_record(done: Done) -> dict[str, Json]:
-    """Return the line of ``timings.jsonl``."""
-    return {"round": done.round_index, **done.seconds}
+    """Return the line of ``timings.jsonl``: all that differs between equal runs."""
+    return {"round": done.round_index, **done.seconds, "peak_bytes": peak_bytes()}

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from fielding._typing import Json, Membership
+from fielding._typing import Codes, Json, Membership
 from fielding.client.report import DRIFT_KINDS
 from fielding.coordinator.decision import Decision
 from fielding.engine.round import Done, Federation
@@ -49,7 +49,7 @@ def round_row(federation: Federation, done: Done, changed: Changes) -> dict[str,
         **federation.clients.round_costs,
         **(done.scores.summary() if done.scores else {}),
         **(_agreement(federation) if done.scores else {}),
-        **({"measured_heterogeneity": _heterogeneity(federation)} if done.scores else {}),
+        **(_heterogeneity(federation) if done.scores else {}),
         **{f"{name}_accuracy": scores.summary()["accuracy"] for name, scores in done.other_scores.items()},
         **_served_otherwise(done),
     }
@@ -83,8 +83,20 @@ def _named_failures(federation: Federation, done: Done) -> dict[str, Json]:
     return {"failed": [federation.clients.client_ids[client] for client in failed]} if failed else {}
 
 
-def _heterogeneity(federation: Federation) -> float | None:
-    measured = federation.clients.heterogeneity(federation.method.membership())
+def _heterogeneity(federation: Federation) -> dict[str, Json]:
+    """Return how unlike clients of the same cluster are, and how unlike they would be if all were in one."""
+    membership = federation.method.membership()
+    measured = _measured(federation, membership)
+    together = np.minimum(membership, 0)  # whoever has no cluster stays without one
+    has_several = np.unique(membership[membership >= 0]).size > 1
+    return {
+        "measured_heterogeneity": measured,
+        "unclustered_heterogeneity": _measured(federation, together) if has_several else measured,
+    }
+
+
+def _measured(federation: Federation, membership: Membership) -> float | None:
+    measured = federation.clients.heterogeneity(membership)
     return None if measured is None else round(measured, 6)
 
 
@@ -157,7 +169,19 @@ def stable_membership(method: Method) -> Membership:
 
 def membership_row(federation: Federation, before: Membership | None, round_index: int) -> dict[str, Json] | None:
     """Return the line of ``memberships.jsonl``: who changed its cluster; None if nobody did."""
-    now = stable_membership(federation.method)
+    return _change_row(federation, before, stable_membership(federation.method), round_index)
+
+
+def concept_row(federation: Federation, before: Codes | None, round_index: int) -> dict[str, Json] | None:
+    """Return the line of ``concepts.jsonl``: whose true concept changed; None if nobody's did, or nobody knows."""
+    now = federation.clients.concepts()
+    return None if now is None else _change_row(federation, before, now, round_index)
+
+
+def _change_row(
+    federation: Federation, before: Membership | Codes | None, now: Membership | Codes, round_index: int
+) -> dict[str, Json] | None:
+    """Return who is somewhere else now; None if nobody is. Without a before, all are new."""
     if before is not None and (before == now).all():
         return None
     changed: list[Json] = [list(pair) for pair in changes(before, now, federation.clients.client_ids)]

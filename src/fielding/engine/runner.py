@@ -8,15 +8,23 @@ from typing import TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from fielding._typing import Json, Membership
+from fielding._typing import Codes, Json, Membership
 from fielding.client.report import NO_REPORTS, ReportBatch
 from fielding.engine.round import Done, Federation, hand_out, run_round, timing_record
-from fielding.engine.run_rows import changes_of, client_row, event_row, membership_row, round_row, stable_membership
+from fielding.engine.run_rows import (
+    changes_of,
+    client_row,
+    concept_row,
+    event_row,
+    membership_row,
+    round_row,
+    stable_membership,
+)
 from fielding.errors import CheckpointError
 from fielding.federation.ledger import Ledger
 from fielding.methods.method import cluster_ids
 from fielding.records.run_checkpoint import DRIVER, LEDGER, METHOD, SELECTION, RunCheckpoint
-from fielding.records.run_folder import CLIENTS, EVENTS, MEMBERSHIPS, ROUNDS, TIMINGS, RunFolder
+from fielding.records.run_folder import CLIENTS, CONCEPTS, EVENTS, MEMBERSHIPS, ROUNDS, TIMINGS, RunFolder
 from fielding.reporting.run_summary import run_summary
 from fielding.training.layout import Layout
 
@@ -75,6 +83,7 @@ class Runner:
         self._next_round = 0
         self._waiting: ReportBatch | None = None
         self._before: Membership | None = None
+        self._concepts: Codes | None = None
         self._ids: tuple[int, ...] | None = None
         self._last_row: Mapping[str, Json] | None = None
         self._committed_at, self._commit_took = time.monotonic(), 0.0
@@ -104,6 +113,9 @@ class Runner:
         hand_out(self.federation)
         self._waiting = _waiting_after(rows, sent) if self.federation.is_delayed else None
         self._before, self._ids = stable_membership(self.federation.method), cluster_ids(self.federation.method)
+        # A log without a line was begun by a resume: the next round writes down the concepts of all.
+        has_concepts = next(self._folder.logs.lines(CONCEPTS), None) is not None
+        self._concepts = self.federation.clients.concepts() if has_concepts else None
         self._next_round, self._last_row = checkpoint.round_index + 1, rows[-1]
 
     def run(self, watch: Watch = lambda _row: True) -> dict[str, Json] | None:
@@ -164,6 +176,7 @@ class Runner:
             ROUNDS: row,
             EVENTS: event_row(federation.method, done),
             MEMBERSHIPS: membership_row(federation, self._before, done.round_index),
+            CONCEPTS: concept_row(federation, self._concepts, done.round_index),
             CLIENTS: client_row(federation, done.scores, done.round_index) if done.scores else None,
             TIMINGS: timing_record(done),
         }
@@ -172,6 +185,7 @@ class Runner:
                 folder.logs.append(name, line)
         if lines[MEMBERSHIPS] is not None:
             self._before = stable_membership(federation.method)
+        self._concepts = federation.clients.concepts()
         self._ids = cluster_ids(federation.method)
         self._waiting, self._uncommitted = done.waiting, True
         return row

@@ -3,6 +3,7 @@
 from fielding.client.drift import Never
 from fielding.methods.auxo import Auxo
 from fielding.methods.cfl import CFL
+from fielding.methods.clustered_sgd import ClusteredSGD
 from fielding.methods.fedac import FedAC
 from fielding.methods.feddrift_kinds import feddrift, feddrift_eager, feddrift_hears
 from fielding.methods.fielding import Fielding
@@ -51,6 +52,12 @@ METHODS: dict[str, MethodKind] = {
         sends="a representation of the window with the model, of drifted participants",
         hears="participants",
         build=selected,
+    ),
+    "clustered-sgd": MethodKind(
+        summary="the convergence theorem's method: k-center when two of a cluster are too far apart, single steps",
+        sends="a representation of the window, when it drifted",
+        hears="drifted",
+        build=ClusteredSGD,
     ),
     "local": MethodKind(
         summary="every client trains a model of its own, all in every round: the floor",

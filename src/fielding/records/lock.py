@@ -1,11 +1,15 @@
 """One writer per folder; the operating system frees the lock when its holder dies, however it dies."""
 
+import contextlib
+import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import IO
 
 from fielding.errors import InputError, OutputError
 
 NAME = ".lock"
+_TRIES, _PAUSE_S = 5, 0.05
 
 
 def locked_folder(path: Path) -> IO[bytes]:
@@ -21,13 +25,36 @@ def locked_folder(path: Path) -> IO[bytes]:
         file = (path / NAME).open("ab")
     except OSError as error:
         raise OutputError(f"cannot write into {path}: {error.strerror or error}") from error
+    take = _locker(shared=False)
+    for at in range(_TRIES):  # somebody may just be asking whether it is locked
+        if take is None or take(file):
+            return file
+        time.sleep(_PAUSE_S if at + 1 < _TRIES else 0.0)
+    file.close()
+    raise InputError(f"another process is writing into {path}; wait for it or name another folder") from None
+
+
+def is_locked(path: Path) -> bool:
+    """Return whether a process is writing into a folder; False where the system cannot tell."""
+    take = _locker(shared=True)
+    with contextlib.suppress(OSError), (path / NAME).open("rb") as file:
+        return take is not None and not take(file)
+    return False
+
+
+def _locker(*, shared: bool) -> Callable[[IO[bytes]], bool] | None:
+    """Return what takes the lock of a file and tells whether it could; None on systems without locks."""
     try:
         import fcntl
-    except ImportError:  # systems without it: one user, one process
-        return file
-    try:
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError:
-        file.close()
-        raise InputError(f"another process is writing into {path}; wait for it or name another folder") from None
-    return file
+    except ImportError:  # one user, one process
+        return None
+    how = (fcntl.LOCK_SH if shared else fcntl.LOCK_EX) | fcntl.LOCK_NB
+
+    def take(file: IO[bytes]) -> bool:
+        try:
+            fcntl.flock(file, how)
+        except OSError:
+            return False
+        return True
+
+    return take

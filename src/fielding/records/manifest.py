@@ -27,13 +27,13 @@ def check_manifest(path: Path, manifest: Mapping[str, Json], *, what: str, ignor
     what
         What it should be the manifest of, for the message.
     ignored
-        Keys that may differ.
+        Keys that may differ, or be missing: manifests of older versions lack the newer ones.
     """
     try:
         stored = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
         raise InputError(f"{path} cannot be read ({error}); name another folder") from error
-    if not isinstance(stored, dict) or stored.keys() != manifest.keys():
+    if not isinstance(stored, dict) or (stored.keys() ^ manifest.keys()) - set(ignored):
         raise InputError(f"{path} is not of a {what}; name another folder")
     for key in manifest:  # in their order: the config before the data that follow from it
         differing = "" if key in ignored else difference(stored[key], manifest[key], key)

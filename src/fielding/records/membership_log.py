@@ -1,16 +1,18 @@
-"""Who is in which cluster, written down as changes, and as one table when it is asked for."""
+"""Who is in which cluster, or has which concept, written down as changes, and as one table when it is asked for."""
 
 from collections.abc import Mapping, Sequence
 from typing import IO
 
 import numpy as np
 
-from fielding._typing import ClientId, Json, Membership
+from fielding._typing import ClientId, Codes, Json, Membership
 from fielding.coordinator.registry import UNASSIGNED
 
 
-def changes(before: Membership | None, now: Membership, client_ids: Sequence[ClientId]) -> list[list[ClientId]]:
-    """Return ``[client, cluster]`` for every client that is new or changed its cluster.
+def changes(
+    before: Membership | Codes | None, now: Membership | Codes, client_ids: Sequence[ClientId]
+) -> list[list[ClientId]]:
+    """Return ``[client, cluster]`` for every client that is new or changed its cluster; concepts are told likewise.
 
     Examples
     --------

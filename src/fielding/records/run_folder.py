@@ -22,14 +22,17 @@ from fielding.traces.reports import ReportStream, gathered
 
 CONFIG = "config.toml"
 MANIFEST = "manifest.json"
-ROUNDS, EVENTS, MEMBERSHIPS, CLIENTS, TIMINGS = (
+ROUNDS, EVENTS, MEMBERSHIPS, CONCEPTS, CLIENTS, TIMINGS = (
     "rounds.jsonl",
     "events.jsonl",
     "memberships.jsonl",
+    "concepts.jsonl",
     "clients.jsonl",
     "timings.jsonl",
 )
-LOGS = (ROUNDS, EVENTS, MEMBERSHIPS, CLIENTS, TIMINGS)
+LOGS = (ROUNDS, EVENTS, MEMBERSHIPS, CONCEPTS, CLIENTS, TIMINGS)
+MAY_DIFFER = ("fielding", "machine", "classes")
+"""Keys of the manifest that a resume does not compare; the digest of the data covers the classes."""
 SUMMARY, PAGE = "summary.json", "report.html"
 CHECKPOINTS, REPORTS = "checkpoints", "reports"
 _KEPT = 2
@@ -83,14 +86,14 @@ class RunFolder:
 
     def resume(self) -> RunCheckpoint | None:
         """Return the last committed round and cut off what came after it; None if there was none."""
-        check_manifest(self.path / MANIFEST, self._manifest, what="run", ignored=("fielding", "machine"))
+        check_manifest(self.path / MANIFEST, self._manifest, what="run", ignored=MAY_DIFFER)
         self._make_folders()
         self._sweep()
         found = self._newest()
         if found is None:
             self.logs.begin()
         else:
-            self.logs.cut(found.progress)
+            self.logs.cut(self._begun_by(found.progress))
         last = -1 if found is None else found.round_index
         # Checkpoints after the newest whole one are damaged: left there, they would count as one of the last two.
         for later in (*self._numbered(REPORTS, ".npz"), *self._numbered(CHECKPOINTS, ".ckpt")):
@@ -121,6 +124,14 @@ class RunFolder:
         """Write ``report.html``."""
         with replaced_file(self.path / PAGE) as file:
             file.write(html.encode(errors="replace"))
+
+    def _begun_by(self, sizes: Mapping[str, Json]) -> Mapping[str, Json]:
+        """Return how long the logs were; one that an older version did not write is begun now, empty."""
+        if CONCEPTS in sizes:
+            return sizes
+        with replaced_file(self.path / CONCEPTS):
+            pass
+        return {**sizes, CONCEPTS: 0}
 
     def _make_folders(self) -> None:
         try:

@@ -1,190 +1,210 @@
-"""Methods that ran on the same seeds, side by side: means, intervals, paired differences."""
+"""Methods that ran on the same seeds, side by side: means with intervals, paired differences, who is best."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from math import isfinite
 from typing import TypeAlias
 
 from fielding._typing import Json
-from fielding.errors import InputError
-from fielding.reporting.paired import Estimate, estimate, paired_difference
-from fielding.reporting.run_summary import first_crossing, reached, run_summary
-from fielding.reporting.words import digits, megabytes
+from fielding.reporting.gathering import BASELINE, Gathered, Group
+from fielding.reporting.marking import best
+from fielding.reporting.paired import holm, paired_p, seed_record
+from fielding.reporting.run_metrics import TIMINGS, run_metrics
+from fielding.reporting.run_record import FAILED, RunRecord
+from fielding.reporting.speedup import speedup
+from fielding.reporting.targets import dynamic_regret, times_to_target
 
-Row: TypeAlias = Mapping[str, Json]
-Rounds: TypeAlias = Sequence[Row]
-"""The lines of one ``rounds.jsonl``."""
+Figures: TypeAlias = Mapping[str, Json]
+"""The figures of one run."""
+Seed: TypeAlias = int | None
+Runs: TypeAlias = Mapping[str, Mapping[Seed, Figures]]
+"""Figures by method and seed, of finished runs."""
 
-BASELINE = "global"
-MEANS = (
-    "final_accuracy", "worst_decile", "final_ari", "time_s", "bytes_down", "bytes_up", "client_seconds", "n_reports",
-    "moves", "reclusterings", "n_clusters_last",
+ORACLE = "oracle"
+"""The method that knows the truth: regret is what others lose against it, and it never counts as the best."""
+ALWAYS = (
+    "final_accuracy", "final_accuracy_corrected", "worst_decile", "time_to_target_s", "speedup", "dip", "bytes_up",
+    "bytes_down", "client_seconds", "moves", "reclusterings", "heterogeneity",
 )  # fmt: skip
-"""Figures of a run that are averaged over seeds."""
-PAIRED = ("final_accuracy", "worst_decile")
-"""Figures whose differences to the baseline are told."""
-OTHERWISE = {
-    "final_accuracy_corrected": "corrected to clients' label mixes",
-    "worst_decile_corrected": "corrected, of the worst tenth",
-    "final_accuracy_tuned": "tuned on clients' own samples",
-    "worst_decile_tuned": "tuned, of the worst tenth",
-}
-"""Figures that runs have only if clients correct or tune their models, and what they are called."""
+"""Figures that every method has in ``summary.json``, first and in this order; null where they are not known."""
+PAIRED = (
+    "final_accuracy", "worst_decile", "final_accuracy_corrected", "worst_decile_corrected", "final_accuracy_tuned",
+    "worst_decile_tuned", "final_accuracy_weighted", "final_newest_accuracy", "final_prequential_accuracy",
+)  # fmt: skip
+"""Figures whose differences to the reference are tested, and whose best methods are told."""
 
 
-def comparison(runs: Mapping[str, Sequence[Rounds]], seeds: Sequence[int]) -> dict[str, Json]:
-    """Return all figures of some methods; one of them is ``global``, the others are held against it.
+def comparison(gathered: Gathered) -> dict[str, Json]:
+    """Return the content of a comparison's ``summary.json``.
 
-    Parameters
-    ----------
-    runs
-        By method: the rounds of its run on each seed.
-    seeds
-        The seeds, in that order.
+    Only finished runs count. A variant may lack seeds: means are over those it has, differences over those that both
+    methods have.
 
     Returns
     -------
-    ``seeds``; ``final_from_round`` and ``n_final_evaluations``, what final figures are means over; ``target_accuracy``,
-    the final accuracy of the global model on each seed; ``methods``, by name, each figure with ``mean``, ``ci95`` and
-    ``per_seed``, also those of ``OTHERWISE`` that all of its runs have; and ``paired``, by name, differences to the
-    global model seed by seed. A target that a seed never reaches is None in ``per_seed``, and the mean is over the
-    ``n_reached`` others.
-
-    Raises
-    ------
-    InputError
-        If a run has no evaluation.
+    ``seeds``, ``reference``
+        The seeds, rising, which is the order of all ``per_seed``; the name of the method that others are held against.
+    ``target_of``, ``target_accuracy``
+        Whose final accuracy is the target, and that accuracy: the method ``global`` if there is one, else the
+        reference. On each seed it is that of the same seed.
+    ``methods``
+        By name: ``n_seeds``, its finished runs, and each figure as ``mean``, ``ci95`` and ``per_seed`` (null where a
+        seed has none). ``speedup`` is against ``target_of``.
+    ``timings``
+        Likewise those figures that depend on the machine; nothing else differs between equal comparisons.
+    ``paired``
+        By name and figure of ``PAIRED``: the difference to the reference, with the p-value ``p`` of the paired t-test,
+        ``p_holm``, adjusted for the number of methods, and ``n_seeds``.
+    ``best``
+        By figure of ``PAIRED``: :func:`~fielding.reporting.marking.best`, the oracle left out.
+    ``failed``, ``unfinished``
+        Runs that do not count: ``method``, ``seed``, and the ``error`` or the ``state``.
     """
-    totals = {name: [run_summary(rounds, (), gap=1) for rounds in mine] for name, mine in runs.items()}
-    finals = {name: _values(mine, "final_accuracy") for name, mine in totals.items()}
-    targets = finals[BASELINE]
-    methods: dict[str, Json] = {
-        name: {**_means(totals[name]), **_to_target(mine, targets)} for name, mine in runs.items()
-    }
-    paired: dict[str, Json] = {
-        name: {
-            figure: paired_difference(_values(mine, figure), _values(totals[BASELINE], figure)).record()
-            for figure in (*PAIRED, *OTHERWISE)
-            if figure in PAIRED or _have([*mine, *totals[BASELINE]], figure)
-        }
-        for name, mine in totals.items()
-        if name != BASELINE
-    }
+    seeds = _seeds(gathered)
+    records = {group.name: _by_seed(group) for group in gathered.groups}
+    for one in gathered.awaited:
+        records.setdefault(one.group, {})
+    reference = gathered.reference or _reference(list(records))
+    target_of = BASELINE if records.get(BASELINE) else reference
+    runs: Runs = {name: _figures(mine) for name, mine in records.items()}
+    targets = {seed: _number(one.get("final_accuracy")) for seed, one in runs.get(target_of or "", {}).items()}
+    runs = _with_relative_figures(records, runs, targets)
+    methods, timings = _tables(runs, seeds)
+    _add_speedups(methods, target_of)
     return {
-        "seeds": list(seeds),
-        **{name: totals[BASELINE][0][name] for name in ("final_from_round", "n_final_evaluations")},
-        "target_accuracy": estimate(targets).record(),
-        "methods": methods,
-        "paired": paired,
+        "seeds": list[Json](seeds),
+        "reference": reference,
+        "target_of": target_of,
+        "target_accuracy": seed_record([targets.get(seed) for seed in seeds]),
+        "methods": dict[str, Json](methods),
+        "timings": dict[str, Json](timings),
+        "paired": _paired(runs, seeds, reference),
+        "best": _best(runs, seeds),
+        **_left_out(gathered),
     }
 
 
-def estimate_of(record: Json) -> Estimate:
-    """Return the estimate that a record of ``summary.json`` is of.
-
-    Examples
-    --------
-    >>> estimate_of(estimate([0.5, 0.7]).record()).words()
-    '0.600 ± 1.271'
-    """
-    values = record["per_seed"] if isinstance(record, dict) else None
-    return estimate([float(str(one)) for one in values] if isinstance(values, list) else [])
+def _seeds(gathered: Gathered) -> list[Seed]:
+    found: set[Seed] = {run.seed for _, run in gathered.runs} | {one.seed for one in gathered.awaited}
+    return sorted(found, key=lambda seed: (seed is None, seed))
 
 
-def comparison_table(summary: Row) -> list[list[str]]:
-    """Return the figures for people: a row for each, a column for each method, heads first."""
-    found = summary["methods"]
-    methods = {name: one for name, one in found.items() if isinstance(one, dict)} if isinstance(found, dict) else {}
-    rows: list[tuple[str, Callable[[Row], str]]] = [
-        ("final accuracy", lambda one: estimate_of(one["final_accuracy"]).words()),
-        ("of the worst tenth of clients", lambda one: estimate_of(one["worst_decile"]).words()),
-        *[
-            (label, lambda one, name=name: estimate_of(one[name]).words() if name in one else "-")
-            for name, label in OTHERWISE.items()
-            if any(name in one for one in methods.values())
-        ],
-        (
-            "rounds until it stays above the global model's final accuracy",
-            lambda one: _target_words(one["rounds_to_target"], 1.0, 0),
-        ),
-        ("rounds until it is first above it", lambda one: _target_words(one["rounds_to_first_crossing"], 1.0, 0)),
-        ("simulated hours until it stays above it", lambda one: _target_words(one["time_to_target_s"], 3600.0, 2)),
-        (
-            "simulated hours until it is first above it",
-            lambda one: _target_words(one["time_to_first_crossing_s"], 3600.0, 2),
-        ),
-        ("sent to clients", lambda one: megabytes(estimate_of(one["bytes_down"]).mean)),
-        ("sent by clients", lambda one: megabytes(estimate_of(one["bytes_up"]).mean)),
-        ("moves one by one", lambda one: _count_words(one, "moves")),
-        ("re-clusterings of all", lambda one: _count_words(one, "reclusterings")),
-    ]
-    return [["", *methods], *[[label, *(cell(one) for one in methods.values())] for label, cell in rows]]
+def _reference(names: Sequence[str]) -> str | None:
+    """Return what others are held against where nothing else is known: also if only one of them has run so far."""
+    if len(names) < 2:
+        return None
+    return BASELINE if BASELINE in names else names[0]
 
 
-def difference_words(summary: Row, method: str) -> str:
-    """Return in one line how much better or worse than the global model a method is, and how sure that is."""
-    paired = summary["paired"]
-    figures = paired.get(method) if isinstance(paired, dict) else None
-    gain = estimate_of(figures["final_accuracy"] if isinstance(figures, dict) else None)
-    if gain.half_width is None:
-        return f"{method} - {BASELINE}: {gain.mean:+.4f} in final accuracy (one seed: no interval)"
-    low, high = gain.mean - gain.half_width, gain.mean + gain.half_width
-    verdict = "better" if low > 0 else "worse" if high < 0 else "no clear difference"
-    return (
-        f"{method} - {BASELINE}: {gain.mean:+.4f} in final accuracy, 95 % interval {low:+.4f} to {high:+.4f} "
-        f"({len(gain.per_seed)} seeds, paired): {verdict}"
-    )
+def _by_seed(group: Group) -> dict[Seed, RunRecord]:
+    """Return the finished runs; of two of the same seed, which are equal, the first."""
+    return {run.seed: run for run in reversed(group.finished)}
 
 
-def target_words(summary: Row) -> str:
-    """Return in one line what the rows about a target mean."""
-    target = estimate_of(summary["target_accuracy"])
-    return (
-        f"Above: not below the global model's final accuracy on the same seed ({target.mean:.3f} on average); means "
-        "are over the seeds that got there, whose number is told unless all did."
-    )
+def _figures(records: Mapping[Seed, RunRecord]) -> dict[Seed, Figures]:
+    return {seed: run_metrics(run) for seed, run in records.items()}
 
 
-def _count_words(figures: Row, name: str) -> str:
-    """Return how often something was done to clusters, a dash for a method that has none."""
-    has_none = estimate_of(figures["n_clusters_last"]).mean == 1 and estimate_of(figures["n_reports"]).mean == 0
-    return "-" if has_none else digits(estimate_of(figures[name]).mean, 0)
-
-
-def _target_words(record: Json, unit: float, places: int) -> str:
-    """Return the mean over the seeds that reached the target, and how many those are unless all did."""
-    if not isinstance(record, dict) or not isinstance(mean := record["mean"], (int, float)):
-        return "never"
-    n_seeds = len(record["per_seed"]) if isinstance(record["per_seed"], list) else 0
-    found = digits(mean / unit, places)
-    return found if record["n_reached"] == n_seeds else f"{found} ({record['n_reached']} of {n_seeds})"
-
-
-def _means(totals: Sequence[Row]) -> dict[str, Json]:
-    return {name: estimate(_values(totals, name)).record() for name in (*MEANS, *OTHERWISE) if _have(totals, name)}
-
-
-def _have(totals: Sequence[Row], name: str) -> bool:
-    return all(isinstance(one.get(name), (int, float)) for one in totals)
-
-
-def _to_target(runs: Sequence[Rounds], targets: Sequence[float]) -> dict[str, Json]:
-    """Return after how many rounds and simulated seconds each run was at its target: to stay, and first."""
-    found: dict[str, Json] = {}
-    for name, crossing in (("target", reached), ("first_crossing", first_crossing)):
-        rows = [crossing(rounds, target) for rounds, target in zip(runs, targets, strict=True)]
-        n_rounds = [None if row is None else float(str(row["round"])) + 1 for row in rows]
-        seconds = [None if row is None else float(str(row["time_s"])) for row in rows]
-        found |= {f"rounds_to_{name}": _reached_record(n_rounds), f"time_to_{name}_s": _reached_record(seconds)}
+def _with_relative_figures(
+    records: Mapping[str, Mapping[Seed, RunRecord]], runs: Runs, targets: Mapping[Seed, float | None]
+) -> Runs:
+    """Return the figures of all runs with the time to the target and the regret against the oracle of their seed."""
+    oracle = records.get(ORACLE, {})
+    found: dict[str, dict[Seed, Figures]] = {name: {} for name in runs}
+    for name, mine in runs.items():
+        for seed, figures in mine.items():
+            rounds = records[name][seed].rounds
+            regret = dynamic_regret(rounds, oracle[seed].rounds) if seed in oracle else None
+            times = times_to_target(rounds, targets.get(seed))
+            found[name][seed] = {**figures, **times, "dynamic_regret": regret}
     return found
 
 
-def _reached_record(values: Sequence[float | None]) -> dict[str, Json]:
-    known = [value for value in values if value is not None]
-    found = estimate(known).record() if known else {"mean": None, "ci95": None}
-    return {**found, "per_seed": list(values), "n_reached": len(known)}
+def _tables(runs: Runs, seeds: Sequence[Seed]) -> tuple[dict[str, dict[str, Json]], dict[str, dict[str, Json]]]:
+    """Return figures of methods over seeds: those that follow from the seeds, and those of the machine."""
+    known = {name for mine in runs.values() for figures in mine.values() for name in _numeric(figures)}
+    ordered = [*ALWAYS, *sorted(known - {*ALWAYS, *TIMINGS})]
+    methods: dict[str, dict[str, Json]] = {
+        method: {"n_seeds": len(mine), **{name: seed_record(_values(mine, name, seeds)) for name in ordered}}
+        for method, mine in runs.items()
+    }
+    timings: dict[str, dict[str, Json]] = {
+        method: {name: seed_record(_values(mine, name, seeds)) for name in TIMINGS} for method, mine in runs.items()
+    }
+    return methods, timings
 
 
-def _values(totals: Sequence[Row], name: str) -> list[float]:
-    values = [value for one in totals if isinstance(value := one[name], (int, float))]
-    if len(values) != len(totals):
-        raise InputError(f"a run has no {name}: no client was tested in it; give clients test samples")
-    return [float(value) for value in values]
+def _add_speedups(methods: dict[str, dict[str, Json]], target_of: str | None) -> None:
+    times = {name: _per_seed(figures["time_to_target_s"]) for name, figures in methods.items()}
+    theirs = times.get(target_of or "")
+    for name, figures in methods.items():
+        figures["speedup"] = speedup(theirs or [None] * len(times[name]), times[name])
+
+
+def _paired(runs: Runs, seeds: Sequence[Seed], reference: str | None) -> dict[str, Json]:
+    """Return the differences of all methods to the reference."""
+    found: dict[str, dict[str, Json]] = {name: {} for name in runs if name != reference}
+    if reference is None or reference not in runs:
+        return {}
+    for figure in PAIRED:
+        theirs = _values(runs[reference], figure, seeds)
+        gains = {name: _differences(_values(runs[name], figure, seeds), theirs) for name in found}
+        if figure not in PAIRED[:2] and not any(value is not None for gain in gains.values() for value in gain):
+            continue
+        known = {name: [value for value in gain if value is not None] for name, gain in gains.items()}
+        p_values = [paired_p(gain) for gain in known.values()]
+        for name, p, p_holm in zip(gains, p_values, holm(p_values), strict=True):
+            record = seed_record(gains[name])
+            found[name][figure] = {**record, "p": p, "p_holm": p_holm, "n_seeds": len(known[name])}
+    return dict[str, Json](found)
+
+
+def _best(runs: Runs, seeds: Sequence[Seed]) -> dict[str, Json]:
+    rivals = {name: mine for name, mine in runs.items() if name != ORACLE}
+    found: dict[str, Json] = {}
+    for figure in PAIRED:
+        values = {name: _values(mine, figure, seeds) for name, mine in rivals.items()}
+        known = {name: mine for name, mine in values.items() if any(one is not None for one in mine)}
+        if known:
+            found[figure] = best(known)
+    return found
+
+
+def _left_out(gathered: Gathered) -> dict[str, Json]:
+    """Return the runs that do not count: those that failed, and those that are not done."""
+    failed: list[Json] = []
+    unfinished: list[Json] = []
+    for group, run in gathered.runs:
+        if run in group.finished:
+            continue
+        if run.state == FAILED:
+            failed.append({"method": group.name, "seed": run.seed, "error": "; ".join(run.problems[:1])})
+        else:
+            unfinished.append({"method": group.name, "seed": run.seed, "state": run.state})
+    for one in gathered.awaited:
+        if one.state == FAILED:
+            failed.append({"method": one.group, "seed": one.seed, "error": one.problem})
+        else:
+            unfinished.append({"method": one.group, "seed": one.seed, "state": one.state})
+    return {"failed": failed, "unfinished": unfinished}
+
+
+def _differences(ours: Sequence[float | None], theirs: Sequence[float | None]) -> list[float | None]:
+    pairs = zip(ours, theirs, strict=True)
+    return [None if one is None or other is None else one - other for one, other in pairs]
+
+
+def _values(mine: Mapping[Seed, Figures], name: str, seeds: Sequence[Seed]) -> list[float | None]:
+    return [_number(mine[seed].get(name)) if seed in mine else None for seed in seeds]
+
+
+def _per_seed(record: Json) -> list[float | None]:
+    values = record.get("per_seed") if isinstance(record, dict) else None
+    return [_number(value) for value in values] if isinstance(values, list) else []
+
+
+def _numeric(figures: Figures) -> list[str]:
+    return [name for name, value in figures.items() if value is None or isinstance(value, (int, float))]
+
+
+def _number(value: Json) -> float | None:
+    return float(value) if isinstance(value, (int, float)) and isfinite(value) else None

@@ -1,8 +1,8 @@
-"""Figures from numbers: the only module that knows plotly. Colours are told apart by colour-blind eyes too."""
+"""Figures from numbers, as plotly's browser library draws them. Colours are told apart by colour-blind eyes too."""
 
-from collections.abc import Sequence
+import base64
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -14,10 +14,15 @@ PALETTE = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00", "#7
 DASHES = ("solid", "dash", "dot", "dashdot", "longdash", "longdashdot")
 EVENT_COLOR = "#D55E00"
 ARRIVAL_COLOR = "#8A8F98"
+GRAY = 6
+"""The style of what is there for comparison only."""
 MOST_MARKS = 300
 """More vertical lines would be a gray wall, and slow to draw."""
 _BAND_OPACITY = 0.18
+_FEWEST_PACKED = 24
 
+Figure: TypeAlias = dict[str, Any]
+"""``data`` and ``layout``, as plotly's browser library takes them."""
 Values: TypeAlias = Sequence[float] | Vector
 Gaps: TypeAlias = Sequence[float | None] | Vector
 """Values of which some are missing: None or NaN."""
@@ -32,7 +37,7 @@ class Line:
     name
         For the legend.
     x, y
-        Its points.
+        Its points; the ``x`` of bars may be words.
     style
         Colour and dash by number.
     is_main
@@ -43,16 +48,19 @@ class Line:
         Draw the points with this symbol instead of a line.
     band
         Lower and upper end of a band around it.
+    group
+        The group of runs that it is of; the page switches it on and off by that.
     """
 
     name: str
-    x: Values
+    x: Values | Sequence[str]
     y: Gaps
     style: int = 0
     is_main: bool = False
     is_step: bool = False
     symbol: str = ""
     band: tuple[Vector, Vector] | None = None
+    group: str | None = None
 
     @property
     def color(self) -> str:
@@ -60,140 +68,141 @@ class Line:
         return PALETTE[self.style % len(PALETTE)]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Raster:
-    """Colours over rows and spans of time.
-
-    Parameters
-    ----------
-    title
-        What it shows.
-    edges
-        Where the spans begin, and where the last one ends, shape ``(n_spans + 1,)``.
-    cells
-        What each row is in each span: an index into ``names``, -1 for nothing, shape ``(n_rows, n_spans)``.
-    names
-        What the indices mean; their colours are those of the palette, in this order.
-    """
-
-    title: str
-    edges: Vector
-    cells: npt.NDArray[np.int32]
-    names: Sequence[str]
-
-
 def lines_figure(
     lines: Sequence[Line], *, x_title: str, y_title: str, events: Sequence[float] = (), from_zero: bool = True
-) -> Any:
+) -> Figure:
     """Return curves over a common axis, with a dashed vertical line at each event."""
-    import plotly.graph_objects as go
-
-    figure = _blank(x_title, y_title)
-    if not from_zero:
-        figure.update_layout(yaxis={"rangemode": "normal"}, height=440)
+    traces: list[dict[str, Any]] = []
     for line in lines:
         if line.band is not None:
-            figure.add_trace(_band(line, *line.band))
-        dash = "solid" if line.is_main else DASHES[line.style % len(DASHES)]
-        look = {"color": line.color, "width": 3 if line.is_main else 1.5, "dash": dash}
-        # A line through a single point is invisible.
-        mode = "markers" if line.symbol or len(line.x) == 1 else "lines"
-        figure.add_trace(
-            go.Scatter(
-                x=line.x, y=line.y, name=line.name, legendgroup=line.name, mode=mode,
-                line={**look, "shape": "hv" if line.is_step else "linear"},
-                marker={"symbol": line.symbol or "circle", "color": line.color, "size": 10 if line.is_main else 6},
-                cliponaxis=not line.is_step,  # steps may run along the edge
-            )
-        )  # fmt: skip
+            traces.append(_band(line, *line.band))
+        traces.append(_curve(line))
+    figure = blank_figure(traces, x_title=x_title, y_title=y_title)
+    if not from_zero:
+        figure["layout"]["yaxis"]["rangemode"] = "normal"
+        figure["layout"]["height"] = 440
     return marked(figure, events)
 
 
-def stack_figure(layers: Sequence[Line], *, x_title: str, y_title: str, events: Sequence[float] = ()) -> Any:
+def stack_figure(layers: Sequence[Line], *, x_title: str, y_title: str, events: Sequence[float] = ()) -> Figure:
     """Return layers upon each other; each keeps its height until its next point."""
-    import plotly.graph_objects as go
-
-    figure = _blank(x_title, y_title)
-    for layer in layers:
-        look = {"color": layer.color, "width": 0.5, "shape": "hv"}
-        figure.add_trace(
-            go.Scatter(
-                x=layer.x, y=layer.y, name=layer.name, stackgroup="all", mode="lines", line=look, fillcolor=layer.color
-            )
-        )
-    return marked(figure, events)
+    traces = [
+        {
+            **_named(layer), "type": "scatter", "x": packed(layer.x), "y": packed(layer.y), "stackgroup": "all",
+            "mode": "lines", "line": {"color": layer.color, "width": 0.5, "shape": "hv"}, "fillcolor": layer.color,
+        }
+        for layer in layers
+    ]  # fmt: skip
+    return marked(blank_figure(traces, x_title=x_title, y_title=y_title), events)
 
 
-def bars_figure(bars: Sequence[Line], *, x_title: str, y_title: str) -> Any:
-    """Return bars from zero, the later rows in front of the earlier ones."""
-    import plotly.graph_objects as go
-
-    figure = _blank(x_title, y_title)
-    for row in bars:
-        figure.add_trace(go.Bar(x=row.x, y=row.y, name=row.name, marker={"color": row.color, "line": {"width": 0}}))
-    figure.update_layout(barmode="overlay")
+def bars_figure(bars: Sequence[Line], *, x_title: str, y_title: str, mode: str = "overlay") -> Figure:
+    """Return bars from zero; ``mode`` says how those of one place stand: ``overlay``, ``stack`` or ``group``."""
+    traces = [
+        {
+            **_named(row), "type": "bar", "x": packed(row.x), "y": packed(row.y),
+            "marker": {"color": row.color, "line": {"width": 0}},
+        }
+        for row in bars
+    ]  # fmt: skip
+    figure = blank_figure(traces, x_title=x_title, y_title=y_title)
+    figure["layout"]["barmode"] = mode
     return figure
 
 
-def raster_figure(rasters: Sequence[Raster], *, x_title: str, y_title: str) -> Any:
-    """Return rasters below each other over one axis, so that equal rows can be compared on a phone too."""
-    import plotly.graph_objects as go
-    from plotly.subplots import make_subplots
-
-    figure = make_subplots(
-        rows=len(rasters),
-        cols=1,
-        shared_xaxes=True,
-        vertical_spacing=0.09,
-        subplot_titles=[one.title for one in rasters],
-    )
-    figure.update_layout(_blank("", "").layout)
-    for row, raster in enumerate(rasters, start=1):
-        figure.add_trace(_heatmap(raster), row=row, col=1)
-        figure.update_yaxes(
-            title=y_title, showticklabels=False, showgrid=False, zeroline=False, autorange="reversed", row=row, col=1
-        )
-        figure.update_xaxes(showgrid=False, zeroline=False, row=row, col=1)
-    for at, name in enumerate(rasters[0].names):
-        marker = {"color": PALETTE[at % len(PALETTE)], "size": 10, "symbol": "square"}
-        figure.add_trace(go.Scatter(x=[None], y=[None], name=name, mode="markers", marker=marker), row=1, col=1)
-    figure.update_xaxes(title=x_title, row=len(rasters), col=1)
-    figure.update_layout(hovermode="closest", height=270 * len(rasters) + 100, margin={"t": 70})
-    figure.update_layout(legend={"y": 1.06})
-    return figure
+def blank_figure(traces: Sequence[Mapping[str, Any]], *, x_title: str, y_title: str) -> Figure:
+    """Return a figure with the look of all figures; titles hold the units."""
+    axis = {"gridcolor": "rgba(128,128,128,0.25)", "zerolinecolor": "rgba(128,128,128,0.4)", "automargin": True}
+    return {
+        "data": list(traces),
+        "layout": {
+            "xaxis": {"title": {"text": as_text(x_title)}, **axis},
+            "yaxis": {"title": {"text": as_text(y_title)}, "rangemode": "tozero", **axis},
+            "paper_bgcolor": "rgba(0,0,0,0)",
+            "plot_bgcolor": "rgba(0,0,0,0)",
+            "font": {"family": "system-ui, sans-serif", "size": 13, "color": "#555"},
+            "margin": {"l": 50, "r": 15, "t": 35, "b": 45},
+            "legend": {"orientation": "h", "y": 1.02, "yanchor": "bottom", "x": 0},
+            "hovermode": "x unified",
+            "hoverlabel": {"namelength": -1},
+            "modebar": {"bgcolor": "rgba(0,0,0,0)"},
+            "height": 340,
+        },
+    }
 
 
-def marked(figure: Any, places: Sequence[float], *, color: str = EVENT_COLOR) -> Any:
-    """Return a figure with a dashed vertical line at each place; with none if there are too many to tell apart.
-
-    As shapes in one go: adding them singly is quadratic.
-    """
-    if len(places) <= MOST_MARKS:
-        marks = [
-            {
-                "type": "line", "x0": at, "x1": at, "y0": 0, "y1": 1, "yref": "paper", "layer": "below",
-                "line": {"color": color, "width": 1, "dash": "5px,4px"}, "opacity": 0.6,
-            }
-            for at in places
-        ]  # fmt: skip
-        figure.update_layout(shapes=[*(figure.layout.shapes or ()), *marks])
-    return figure
+def marked(figure: Figure, places: Sequence[float], *, color: str = EVENT_COLOR) -> Figure:
+    """Return a figure with a dashed vertical line at each place; with none if there are too many to tell apart."""
+    if not places or len(places) > MOST_MARKS:
+        return figure
+    marks = [
+        {
+            "type": "line", "x0": at, "x1": at, "y0": 0, "y1": 1, "yref": "paper", "layer": "below",
+            "line": {"color": color, "width": 1, "dash": "5px,4px"}, "opacity": 0.6,
+        }
+        for at in places
+    ]  # fmt: skip
+    return with_shapes(figure, marks)
 
 
-def zoomed(figure: Any, low: float, high: float) -> Any:
+def with_shapes(figure: Figure, shapes: Sequence[Mapping[str, Any]]) -> Figure:
+    """Return a figure with more shapes."""
+    layout = figure["layout"]
+    return {**figure, "layout": {**layout, "shapes": [*layout.get("shapes", ()), *shapes]}}
+
+
+def with_layout(figure: Figure, **changes: Any) -> Figure:
+    """Return a figure with another layout; tables in it (axes, legend) are merged, not replaced."""
+    layout = dict(figure["layout"])
+    for name, value in changes.items():
+        before = layout.get(name)
+        layout[name] = {**before, **value} if isinstance(before, dict) and isinstance(value, dict) else value
+    return {**figure, "layout": layout}
+
+
+def zoomed(figure: Figure, low: float, high: float) -> Figure:
     """Return a figure whose vertical axis shows a range; a double click in the browser shows everything."""
-    figure.update_layout(yaxis={"range": [low, high], "rangemode": "normal"}, height=440)
-    return figure
+    return with_layout(figure, yaxis={"range": [low, high], "rangemode": "normal"}, height=440)
 
 
-def figure_html(figure: Any, div_id: str) -> str:
-    """Return the HTML of a figure without the library, which a page holds once."""
-    # Plotly offers to upload a chart unless it is told not to: the data of a page must not leave by a wrong click.
-    settings = {
-        "displaylogo": False, "responsive": True, "showSendToCloud": False, "plotlyServerURL": "",
-        "modeBarButtonsToRemove": ["select2d", "lasso2d"],
-    }  # fmt: skip
-    return str(figure.to_html(full_html=False, include_plotlyjs=False, div_id=div_id, config=settings))
+def packed(values: Values | Gaps | Sequence[str] | npt.NDArray[Any]) -> Any:
+    """Return numbers as the browser library reads them, many of them as bytes: a quarter of the length of digits.
+
+    Examples
+    --------
+    >>> packed([1.0, float("nan")]), packed(np.arange(100.0))["dtype"], packed(["a", "b"])
+    ([1.0, None], 'i2', ['a', 'b'])
+    """
+    if len(values) and isinstance(values[0], str):
+        return [as_text(str(one)) for one in values]
+    column = np.array([np.nan if one is None else one for one in values], dtype=np.float64)
+    if column.size < _FEWEST_PACKED:
+        return [None if np.isnan(one) else one for one in column.tolist()]
+    kind = _narrowest(column)
+    return {"dtype": kind, "bdata": base64.b64encode(column.astype(f"<{kind}").tobytes()).decode()}
+
+
+def as_text(words: str) -> str:
+    """Return words that the browser library shows as they are: it would take tags in them for mark-up.
+
+    Examples
+    --------
+    >>> as_text("<b>bold</b> & co")
+    '&lt;b&gt;bold&lt;/b&gt; &amp; co'
+    """
+    return words.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+
+
+def shade(color: str, opacity: float) -> str:
+    """Return a colour of the palette that lets through what is behind it.
+
+    Examples
+    --------
+    >>> shade("#0072B2", 0.5)
+    'rgba(0,114,178,0.5)'
+    """
+    red, green, blue = (int(color[at : at + 2], 16) for at in (1, 3, 5))
+    return f"rgba({red},{green},{blue},{opacity})"
 
 
 def library_script() -> str:
@@ -203,53 +212,42 @@ def library_script() -> str:
     return str(get_plotlyjs())
 
 
-def _blank(x_title: str, y_title: str) -> Any:
-    import plotly.graph_objects as go
-
-    axis = {"gridcolor": "rgba(128,128,128,0.25)", "zerolinecolor": "rgba(128,128,128,0.4)", "automargin": True}
-    return go.Figure(
-        layout={
-            "xaxis": {"title": x_title, **axis},
-            "yaxis": {"title": y_title, "rangemode": "tozero", **axis},
-            "paper_bgcolor": "rgba(0,0,0,0)",
-            "plot_bgcolor": "rgba(0,0,0,0)",
-            "font": {"family": "system-ui, sans-serif", "size": 13, "color": "#555"},
-            "margin": {"l": 50, "r": 15, "t": 35, "b": 45},
-            "legend": {"orientation": "h", "y": 1.02, "yanchor": "bottom", "x": 0},
-            "hovermode": "x unified",
-            "modebar": {"bgcolor": "rgba(0,0,0,0)"},
-            "height": 340,
-        }
-    )
+def _named(line: Line) -> dict[str, Any]:
+    named: dict[str, Any] = {"name": as_text(line.name), "legendgroup": as_text(line.name)}
+    return named if line.group is None else {**named, "meta": {"group": line.group}}
 
 
-def _band(line: Line, low: Vector, high: Vector) -> Any:
+def _curve(line: Line) -> dict[str, Any]:
+    dash = "solid" if line.is_main else DASHES[line.style % len(DASHES)]
+    # A line through a single point is invisible.
+    mode = "markers" if line.symbol or len(line.x) == 1 else "lines"
+    return {
+        **_named(line), "type": "scatter", "x": packed(line.x), "y": packed(line.y), "mode": mode,
+        "line": {
+            "color": line.color, "width": 3 if line.is_main else 1.5, "dash": dash,
+            "shape": "hv" if line.is_step else "linear",
+        },
+        "marker": {"symbol": line.symbol or "circle", "color": line.color, "size": 10 if line.is_main else 6},
+        "cliponaxis": not line.is_step,  # steps may run along the edge
+    }  # fmt: skip
+
+
+def _band(line: Line, low: Vector, high: Vector) -> dict[str, Any]:
     """Return the band around a line as one closed shape, which the line's place in the legend switches too."""
-    import plotly.graph_objects as go
-
     forth = np.asarray(line.x, dtype=np.float64)
-    red, green, blue = (int(line.color[at : at + 2], 16) for at in (1, 3, 5))
-    return go.Scatter(
-        x=np.concatenate([forth, forth[::-1]]),
-        y=np.concatenate([high, low[::-1]]),
-        fill="toself", fillcolor=f"rgba({red},{green},{blue},{_BAND_OPACITY})", line={"width": 0}, mode="lines",
-        name=line.name, legendgroup=line.name, showlegend=False, hoverinfo="skip",
-    )  # fmt: skip
+    return {
+        **_named(line), "type": "scatter",
+        "x": packed(np.concatenate([forth, forth[::-1]])), "y": packed(np.concatenate([high, low[::-1]])),
+        "fill": "toself", "fillcolor": shade(line.color, _BAND_OPACITY), "line": {"width": 0}, "mode": "lines",
+        "showlegend": False, "hoverinfo": "skip",
+    }  # fmt: skip
 
 
-def _heatmap(raster: Raster) -> Any:
-    """Return cells coloured by what they are; -1 stays empty."""
-    import plotly.graph_objects as go
-
-    n_names = max(1, len(raster.names))
-    steps = [(at + side) / n_names for at in range(n_names) for side in (0, 1)]
-    colors = [PALETTE[at % len(PALETTE)] for at in range(n_names) for _ in (0, 1)]
-    spans = [f", rounds {start:g} to {stop - 1:g}" for start, stop in pairwise(raster.edges.tolist())]
-    words = np.char.add(
-        np.array([*raster.names, "nothing"], dtype=np.str_)[raster.cells], np.array(spans, dtype=np.str_)
-    )
-    return go.Heatmap(
-        x=raster.edges, z=np.where(raster.cells < 0, np.nan, raster.cells.astype(np.float64)), text=words,
-        zmin=-0.5, zmax=n_names - 0.5, colorscale=[list(pair) for pair in zip(steps, colors, strict=True)],
-        showscale=False, hovertemplate="%{text}<extra></extra>", xgap=0, ygap=0,
-    )  # fmt: skip
+def _narrowest(column: Vector) -> str:
+    """Return the shortest type that tells these numbers apart on a screen."""
+    if np.isnan(column).any():
+        return "f4"
+    highest = float(np.abs(column).max())
+    if (column == np.round(column)).all() and highest < 2**31:
+        return "i2" if highest < 2**15 else "i4"
+    return "f4" if highest < 1e6 else "f8"

@@ -1,109 +1,254 @@
-"""One self-contained HTML page: cards, figures, tables; readable on a phone, in light and dark, without a network."""
+"""One HTML page: cards, figures, tables, switches; readable on a phone, in light and dark, without a network.
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+Python says what is to be seen, as one JSON record; ``assets/page.js`` draws it. The same record, sent again and again,
+makes the page live (``fielding watch``).
+"""
+
+import base64
+import hashlib
+import json
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cache
 from html import escape
+from importlib.resources import files
+from itertools import count
 from typing import Any
 
-from fielding.reporting.figures import figure_html, library_script
+from fielding._typing import Json
+from fielding.reporting.figures import Figure, library_script
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Card:
-    """A number that matters, with its name and a word of explanation; a warning is one to look at first."""
+    """A number that matters, with its name and a word of explanation.
+
+    Parameters
+    ----------
+    name, value, note
+        What it is, the number, and a word about it.
+    is_warning
+        Whether it is to be looked at first.
+    group
+        The group of runs that it is of, if the page switches it with that.
+    color
+        Of a stripe at its side, as ``#rrggbb``; none if empty.
+    """
 
     name: str
     value: str
     note: str = ""
     is_warning: bool = False
+    group: str | None = None
+    color: str = ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Frame:
+    """A moment that a slider below a figure can show.
+
+    Parameters
+    ----------
+    label
+        When it is, as in "round 40".
+    traces
+        What replaces parts of each trace of the figure, in their order.
+    """
+
+    label: str
+    traces: Sequence[Mapping[str, Any]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Section:
-    """A heading, a paragraph and a figure or a table (first row: column heads)."""
+    """A heading, a paragraph, and a figure, cards or a table.
+
+    Parameters
+    ----------
+    title, text
+        What it shows, and how to read it.
+    figure
+        As :mod:`fielding.reporting.figures` makes them.
+    frames
+        Moments of the figure, for a slider; the last one is shown first.
+    table
+        Rows of text; the first row holds the column heads.
+    row_groups
+        The group of each row of the table after the first, if the page switches rows with it.
+    cards
+        Cards in it.
+    missing
+        Why there is nothing to be seen, if there is nothing.
+    group
+        The group that it shows the inside of; only the sections of one group are shown at a time.
+    key
+        What tells it from other sections of the page; made of title and group if empty.
+    """
 
     title: str
     text: str = ""
-    figure: Any = None
+    figure: Figure | None = None
+    frames: Sequence[Frame] = ()
     table: Sequence[Sequence[str]] = ()
+    row_groups: Sequence[str | None] = ()
+    cards: Sequence[Card] = ()
+    missing: str = ""
+    group: str | None = None
+    key: str = ""
 
 
-_STYLE = """
-:root { color-scheme: light dark; --ink: #1b1f24; --soft: #57606a; --line: #d0d7de; --paper: #fff; --card: #f6f8fa;
-  --alarm: #b35900; --shade: rgba(0, 0, 0, .22); }
-@media (prefers-color-scheme: dark) {
-  :root { --ink: #e6edf3; --soft: #9aa5b1; --line: #30363d; --paper: #0d1117; --card: #161b22;
-    --alarm: #f0a04b; --shade: rgba(255, 255, 255, .28); }
-}
-* { box-sizing: border-box; }
-body { margin: 0 auto; max-width: 1080px; padding: 1.5rem 1rem 3rem; background: var(--paper); color: var(--ink);
-  font: 16px/1.5 system-ui, sans-serif; overflow-wrap: anywhere; }
-h1 { font-size: 1.6rem; margin: 0 0 .25rem; } h2 { font-size: 1.15rem; margin: 2rem 0 .25rem; }
-p { margin: .25rem 0 .75rem; color: var(--soft); max-width: 75ch; }
-.cards { display: grid; grid-template-columns: repeat(auto-fit, minmax(140px, 1fr)); gap: .75rem; margin: 1.25rem 0; }
-.card { background: var(--card); border: 1px solid var(--line); border-radius: 8px; padding: .7rem .9rem; }
-.card b { display: block; font-size: 1.45rem; font-variant-numeric: tabular-nums; }
-.card span { color: var(--soft); font-size: .85rem; display: block; }
-.warning { border: 2px solid var(--alarm); grid-column: 1 / -1; } .warning b { color: var(--alarm); }
-.scroll { overflow-x: auto; background:
-  linear-gradient(to right, var(--paper) 50%, transparent) left / 48px 100% no-repeat local,
-  linear-gradient(to left, var(--paper) 50%, transparent) right / 48px 100% no-repeat local,
-  linear-gradient(to right, var(--shade), transparent) left / 14px 100% no-repeat scroll,
-  linear-gradient(to left, var(--shade), transparent) right / 14px 100% no-repeat scroll; }
-table { border-collapse: collapse; font-size: .9rem; font-variant-numeric: tabular-nums; }
-th, td { text-align: left; padding: .3rem .9rem .3rem 0; border-bottom: 1px solid var(--line); white-space: nowrap; }
-td:first-child { white-space: normal; min-width: 7.5rem; }
-th { color: var(--soft); font-weight: 600; vertical-align: bottom; }
-@media (max-width: 600px) {
-  th, td { white-space: normal; overflow-wrap: break-word; padding-right: .7rem; }
-}
-footer { margin-top: 2.5rem; color: var(--soft); font-size: .85rem; }
-"""
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Page:
+    """All that a page shows.
 
-_FOLLOW_COLOR_SCHEME = """
-const dark = matchMedia("(prefers-color-scheme: dark)");
-function paint() {
-  const ink = dark.matches ? "#c9d1d9" : "#444c56", card = dark.matches ? "#161b22" : "#ffffff";
-  const look = {"font.color": ink, "hoverlabel.bgcolor": card, "hoverlabel.font.color": ink};
-  for (const plot of document.querySelectorAll(".js-plotly-plot")) Plotly.relayout(plot, look);
-}
-dark.addEventListener("change", paint); paint();
-"""
+    Parameters
+    ----------
+    title, lead
+        Heading and first paragraph.
+    cards, sections
+        Its content.
+    groups
+        Groups of runs by name, each with its colour: each gets a switch that acts on all figures.
+    notes
+        What is missing or damaged.
+    footer
+        The last line.
+    """
+
+    title: str
+    lead: str
+    cards: Sequence[Card] = ()
+    sections: Sequence[Section] = ()
+    groups: Mapping[str, str] | None = None
+    notes: Sequence[str] = ()
+    footer: str = ""
 
 
-def page_html(title: str, lead: str, *, cards: Sequence[Card], sections: Sequence[Section], footer: str = "") -> str:
-    """Return the page; every text is escaped, so ids and labels from data cannot inject anything."""
-    body = "".join(_section_html(section, at) for at, section in enumerate(sections))
+def page_html(page: Page) -> str:
+    """Return the page as one file that asks no network for anything.
+
+    Texts reach the page as texts, never as mark-up, so ids and labels from data cannot inject anything; scripts
+    other than ours are refused by its content security policy.
+    """
+    # Of JSON in HTML only "<" can be taken for something else.
+    record = json.dumps(page_record(page), allow_nan=False, separators=(",", ":")).replace("<", "\\u003c")
+    scripts = [library_script(), asset("page.js")]
+    policy = f"default-src 'none'; script-src {' '.join(map(_hash, scripts))}; {_POLICY}"
     return (
-        "<!doctype html>\n"
-        '<html lang="en"><head><meta charset="utf-8">'
-        '<meta name="viewport" content="width=device-width, initial-scale=1">'
-        "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; script-src 'unsafe-inline'; "
-        "style-src 'unsafe-inline'; img-src data: blob:; form-action 'none'; base-uri 'none'\">"
-        '<link rel="icon" href="data:,">'
-        f"<title>{escape(title)}</title><style>{_STYLE}</style><script>{library_script()}</script></head>\n"
-        f"<body><h1>{escape(title)}</h1><p>{escape(lead)}</p>"
-        f'<div class="cards">{"".join(map(_card_html, cards))}</div>{body}'
-        f"<footer>{escape(footer)}</footer><script>{_FOLLOW_COLOR_SCHEME}</script></body></html>\n"
+        f'{_HEAD}<meta http-equiv="Content-Security-Policy" content="{policy}">'
+        f"<title>{escape(page.title)}</title><style>{asset('page.css')}</style></head>\n"
+        f'{_BODY}<script type="application/json" id="record">{record}</script>\n'
+        f"{''.join(f'<script>{script}</script>' for script in scripts)}</body></html>\n"
     )
 
 
-def _card_html(card: Card) -> str:
-    kind = "card warning" if card.is_warning else "card"
-    return (
-        f'<div class="{kind}"><span>{escape(card.name)}</span><b>{escape(card.value)}</b>'
-        f"<span>{escape(card.note)}</span></div>"
-    )
+def live_html(title: str, scripts: Sequence[str], styles: Sequence[str]) -> str:
+    """Return the page without its content, which scripts ask for; they and the styles are files beside it."""
+    links = "".join(f'<link rel="stylesheet" href="{escape(one)}">' for one in styles)
+    tags = "".join(f'<script src="{escape(one)}"></script>' for one in scripts)
+    return f"{_HEAD}<title>{escape(title)}</title>{links}</head>\n{_BODY}{tags}</body></html>\n"
 
 
-def _section_html(section: Section, at: int) -> str:
-    text = f"<p>{escape(section.text)}</p>" if section.text else ""
-    figure = figure_html(section.figure, f"figure-{at}") if section.figure is not None else ""
-    table = _table_html(section.table) if section.table else ""
-    return f"<section><h2>{escape(section.title)}</h2>{text}{figure}{table}</section>\n"
+LIVE_POLICY = (
+    "default-src 'none'; script-src 'self'; connect-src 'self'; style-src 'self' 'unsafe-inline'; "
+    "img-src data: blob:; frame-ancestors 'none'; form-action 'self'; base-uri 'none'"
+)
+"""The content security policy of a live page; plotly sets styles within its drawings."""
+_POLICY = "style-src 'unsafe-inline'; img-src data: blob:; form-action 'none'; base-uri 'none'"
+_HEAD = (
+    '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
+    '<meta name="viewport" content="width=device-width, initial-scale=1">'
+    '<meta name="color-scheme" content="light dark"><link rel="icon" href="data:,">'
+)
+_BODY = '<body><main id="page"><noscript>The figures of this page are drawn by its own script.</noscript></main>'
 
 
-def _table_html(rows: Sequence[Sequence[str]]) -> str:
-    head = "".join(f"<th>{escape(cell)}</th>" for cell in rows[0])
-    body = "".join(f"<tr>{''.join(f'<td>{escape(cell)}</td>' for cell in row)}</tr>" for row in rows[1:])
-    return f'<div class="scroll"><table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>'
+_OWN_IDS = ("page", "head", "switches", "sections", "foot", "inside", "client", "client-ids", "record")
+"""Ids of parts of the page, which no section may have."""
+
+
+@cache
+def asset(name: str) -> str:
+    """Return the text of a file that pages are made with."""
+    return files("fielding.reporting").joinpath("assets", name).read_text(encoding="utf-8")
+
+
+def page_record(page: Page) -> dict[str, Json]:
+    """Return all that a page shows as JSON; each section has a digest that tells whether it changed."""
+    return {
+        "title": page.title,
+        "lead": page.lead,
+        "footer": page.footer,
+        "notes": list(page.notes),
+        "groups": [{"name": name, "color": color} for name, color in (page.groups or {}).items()],
+        "cards": [_card_record(card) for card in page.cards],
+        "sections": [section_record(section) for section in distinct(page.sections)],
+    }
+
+
+def section_record(section: Section) -> dict[str, Json]:
+    """Return a section as JSON."""
+    record: dict[str, Json] = {
+        "key": _key(section),
+        "title": section.title,
+        "text": section.text,
+        "group": section.group,
+        "figure": section.figure,
+        "frames": [{"label": frame.label, "traces": [dict(one) for one in frame.traces]} for frame in section.frames],
+        "table": [list(row) for row in section.table],
+        "rowGroups": list(section.row_groups),
+        "cards": [_card_record(card) for card in section.cards],
+        "missing": section.missing,
+    }
+    return {**record, "digest": hashlib.blake2b(json.dumps(record).encode(), digest_size=8).hexdigest()}
+
+
+def distinct(sections: Sequence[Section]) -> list[Section]:
+    """Return sections each with a key of its own: names of groups that differ in signs alone would share one.
+
+    Examples
+    --------
+    >>> [one.key for one in distinct([Section(title="Map", group=group) for group in ("tau=1/6", "tau=1.6", None)])]
+    ['map-tau-1-6', 'map-tau-1-6-2', 'map']
+    """
+    used = set(_OWN_IDS)
+    found: list[Section] = []
+    for section in sections:
+        stem = _key(section)
+        key = next(one for n in count(1) if (one := stem if n == 1 else f"{stem}-{n}") not in used)
+        used.add(key)
+        found.append(replace(section, key=key))
+    return found
+
+
+def _key(section: Section) -> str:
+    # Keys become names of files, which may not be too long.
+    return section.key or _slug(f"{section.title} {section.group or ''}")[:80] or "section"
+
+
+def _card_record(card: Card) -> dict[str, Json]:
+    return {
+        "name": card.name,
+        "value": card.value,
+        "note": card.note,
+        "warning": card.is_warning,
+        "group": card.group,
+        "color": card.color if re.fullmatch("#[0-9A-Fa-f]{6}", card.color) else "",
+    }
+
+
+def _slug(words: str) -> str:
+    r"""Return words as an id.
+
+    Examples
+    --------
+    >>> _slug("Accuracy over rounds, <b>fielding</b>")
+    'accuracy-over-rounds-b-fielding-b'
+    """
+    return re.sub("[^a-z0-9]+", "-", words.lower()).strip("-")
+
+
+def _hash(script: str) -> str:
+    """Return what a content security policy calls a script by."""
+    return f"'sha256-{base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()}'"

@@ -1,4 +1,4 @@
-"""Means over seeds with 95 % intervals, and differences between methods that ran on the same seeds."""
+"""Means over seeds with 95 % intervals, and differences between methods that ran on the same seeds, with tests."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -87,6 +87,75 @@ def paired_difference(ours: Sequence[float], theirs: Sequence[float]) -> Estimat
     if len(ours) != len(theirs):
         raise InputError(f"{len(ours)} values cannot be paired with {len(theirs)}; run all methods on the same seeds")
     return estimate([one - other for one, other in zip(ours, theirs, strict=True)])
+
+
+def estimate_of(record: Json) -> Estimate | None:
+    """Return the estimate that a record of ``summary.json`` is of; None if no seed has a value.
+
+    Examples
+    --------
+    >>> estimate_of(estimate([0.5, 0.7]).record()).words(), estimate_of(seed_record([None, None]))
+    ('0.600 ± 1.271', None)
+    """
+    values = record.get("per_seed") if isinstance(record, dict) else None
+    known = [float(one) for one in values if isinstance(one, (int, float))] if isinstance(values, list) else []
+    return estimate(known) if known else None
+
+
+def seed_record(values: Sequence[float | None]) -> dict[str, Json]:
+    """Return mean, interval and values for ``summary.json``; seeds without a value are None and do not count.
+
+    Examples
+    --------
+    >>> seed_record([0.5, None])
+    {'mean': 0.5, 'ci95': None, 'per_seed': [0.5, None]}
+    >>> seed_record([None])
+    {'mean': None, 'ci95': None, 'per_seed': [None]}
+    """
+    known = [value for value in values if value is not None]
+    found = estimate(known).record() if known else {"mean": None, "ci95": None}
+    return {**found, "per_seed": list(values)}
+
+
+def paired_p(differences: Sequence[float]) -> float | None:
+    """Return the two-sided p-value of the paired t-test: how likely so large a mean is if there is no difference.
+
+    Differences that are all equal have no spread to judge by: 1 if they are zero, else 0. None for fewer than two.
+
+    Examples
+    --------
+    >>> round(paired_p([0.1, 0.2, 0.3]), 4), paired_p([0.1])
+    (0.0742, None)
+    """
+    values = np.asarray(differences, dtype=np.float64)
+    if values.size < 2:
+        return None
+    mean, error = float(values.mean()), float(values.std(ddof=1) / np.sqrt(values.size))
+    if not error:
+        return 0.0 if mean else 1.0
+    from scipy.special import stdtr
+
+    return float(2 * stdtr(values.size - 1, -abs(mean / error)))
+
+
+def holm(p_values: Sequence[float | None]) -> list[float | None]:
+    """Return p-values adjusted for having asked so many questions at once (Holm, 1979), in the same order.
+
+    The smallest counts as often as there are questions, the next once less, and none less than a smaller one before it.
+    Questions without an answer (None) do not count.
+
+    Examples
+    --------
+    >>> holm([0.01, None, 0.04, 0.03])
+    [0.03, None, 0.06, 0.06]
+    """
+    order = sorted((value, at) for at, value in enumerate(p_values) if value is not None)
+    adjusted: list[float | None] = [None] * len(p_values)
+    largest = 0.0
+    for rank, (value, at) in enumerate(order):
+        largest = max(largest, min(1.0, value * (len(order) - rank)))
+        adjusted[at] = largest
+    return adjusted
 
 
 def t_interval(values: npt.NDArray[np.float64]) -> tuple[Vector, Vector]:

@@ -4,12 +4,12 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from fielding._typing import Json
-from fielding.reporting.figures import Line, bars_figure, lines_figure, stack_figure
+from fielding.reporting.figures import Figure, Line, bars_figure, lines_figure, stack_figure
 
 Row = Mapping[str, Json]
 
 
-def distance_figure(rows: Sequence[Row]) -> Any:
+def distance_figure(rows: Sequence[Row]) -> Figure:
     """Return how alike the members of clusters are, against no clustering."""
     steps = _column(rows, "step")
     return lines_figure(
@@ -23,7 +23,7 @@ def distance_figure(rows: Sequence[Row]) -> Any:
     )
 
 
-def shift_figure(rows: Sequence[Row], *, step: str = "step", fired: str = "reclustered") -> Any:
+def shift_figure(rows: Sequence[Row], *, step: str = "step", fired: str = "reclustered") -> Figure:
     """Return how far the centers moved, the shift that would be too much, and where all were grouped anew.
 
     Parameters
@@ -53,7 +53,7 @@ def shift_figure(rows: Sequence[Row], *, step: str = "step", fired: str = "reclu
     )
 
 
-def sizes_figure(rows: Sequence[Row]) -> Any:
+def sizes_figure(rows: Sequence[Row]) -> Figure:
     """Return the active clients of each cluster over time, as a stack; the last step is as wide as the one before."""
     steps = _column(rows, "step")
     width = steps[-1] - steps[-2] if len(steps) > 1 else 1
@@ -72,7 +72,7 @@ def sizes_figure(rows: Sequence[Row]) -> Any:
     return stack_figure(layers, x_title="step", y_title="active clients", events=_fired(rows))
 
 
-def traffic_figure(rows: Sequence[Row]) -> Any:
+def traffic_figure(rows: Sequence[Row]) -> Figure:
     """Return how many clients reported and how many moved at each step."""
     steps = _column(rows, "step")
     bars = [

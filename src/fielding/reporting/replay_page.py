@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 
 from fielding._typing import Json
-from fielding.reporting.page import Card, Section, page_html
+from fielding.reporting.page import Card, Page, Section, page_html
 from fielding.reporting.replay_figures import distance_figure, shift_figure, sizes_figure, traffic_figure
 from fielding.reporting.run_summary import n_joined
 from fielding.reporting.words import plain
@@ -23,14 +23,15 @@ def replay_page(rows: Sequence[Row], summary: Row, manifest: Row) -> str:
     manifest
         The content of ``manifest.json``.
     """
-    return page_html(
-        "What the coordinator did",
-        f"Replay of {manifest.get('source', 'reports')}: drifted clients move to the nearest cluster; only when a "
+    page = Page(
+        title="What the coordinator did",
+        lead=f"Replay of {manifest.get('source', 'reports')}: drifted clients move to the nearest cluster; only when a "
         "center moved too far are all clients grouped anew.",
         cards=_cards(summary, n_first=sum(map(n_joined, rows))),
         sections=_sections(rows, manifest),
         footer=f"Fielding {manifest.get('fielding', '')}",
     )
+    return page_html(page)
 
 
 def _cards(summary: Row, *, n_first: int) -> list[Card]:

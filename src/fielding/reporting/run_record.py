@@ -1,56 +1,74 @@
-"""What a page needs to know of a run, from its folder alone."""
+"""A run as its folder tells it, be it finished, running, stopped or damaged: what is missing is told, never raised."""
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TypeAlias
 
-import numpy as np
-
-from fielding._typing import ClientId, Json, Vector
-from fielding.errors import CheckpointError, InputError
+from fielding._typing import Json
+from fielding.distance import Kind
+from fielding.errors import CheckpointError, FieldingError, InputError
 from fielding.federation.ledger import Ledger
-from fielding.records.logs import read_lines
+from fielding.records.lock import is_locked
+from fielding.records.plan import read_failure
 from fielding.records.run_checkpoint import LEDGER, load_run
-from fielding.records.run_folder import CLIENTS, EVENTS, MANIFEST, MEMBERSHIPS, ROUNDS, newest_checkpoint
-from fielding.reporting.run_summary import n_joined
+from fielding.records.run_folder import (
+    CLIENTS,
+    CONCEPTS,
+    EVENTS,
+    MANIFEST,
+    MEMBERSHIPS,
+    REPORTS,
+    ROUNDS,
+    SUMMARY,
+    TIMINGS,
+    newest_checkpoint,
+    run_reports,
+)
+from fielding.reporting.client_tests import ClientTests, client_tests
+from fielding.reporting.log_reader import LogReader, Row
+from fielding.reporting.run_lines import Changes, changes_line, event_line, last_line, round_line
+from fielding.traces.reports import ReportStream
 
-Row: TypeAlias = Mapping[str, Json]
-Sizes: TypeAlias = tuple[int, dict[int, int]]
-"""A round, and how many clients each cluster has from then on."""
-
-EVENT_KEYS = ("round", "shift", "threshold", "fired", "mean_client_distance")
-"""What is kept of an event: the ids in it would fill the memory."""
-_BLOCK = 1 << 16
+FINISHED, RUNNING, STOPPED, FAILED = "finished", "running", "stopped", "failed"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class RunRecord:
-    """A run as its logs tell it.
+    """A run.
 
     Parameters
     ----------
+    folder
+        Where it is.
     manifest
         The content of ``manifest.json``.
     rounds
-        The lines of ``rounds.jsonl``.
+        The lines of ``rounds.jsonl``, each with a whole number ``round`` and a number ``time_s``.
     events
-        The lines of ``events.jsonl``, without ids; ``n_joined`` tells how many clients joined.
-    sizes
-        The sizes of all clusters after each change of ``memberships.jsonl``.
-    clients
-        The last line of ``clients.jsonl``; None if nobody was ever tested.
-    costs
-        Totals of the ledger by kind of use; None if there is no checkpoint to take them from.
+        The lines of ``events.jsonl``; instead of ids they hold ``n_reported``, ``n_moved``, ``n_joined``,
+        ``n_silenced`` and, as ``who_moved``, the first few ids.
+    state
+        ``finished``, ``running``, ``stopped`` or ``failed``.
+    problems
+        What of it is missing or damaged, and why it failed.
+    reader
+        Reads the logs that are not always needed.
     """
 
+    folder: Path
     manifest: Row
     rounds: Sequence[Row]
     events: Sequence[Row]
-    sizes: Sequence[Sizes]
-    clients: Row | None
-    costs: Row | None
+    state: str
+    problems: tuple[str, ...]
+    reader: LogReader
+
+    @property
+    def seed(self) -> int | None:
+        """Its seed."""
+        seed = self.manifest.get("seed")
+        return seed if isinstance(seed, int) else None
 
     @property
     def config(self) -> Row:
@@ -58,124 +76,174 @@ class RunRecord:
         config = self.manifest.get("config")
         return config if isinstance(config, dict) else {}
 
+    @property
+    def n_expected(self) -> int:
+        """How many rounds it was to have; 0 if that is not known."""
+        rounds = self.config.get("rounds")
+        return rounds if isinstance(rounds, int) else 0
+
+    @property
+    def classes(self) -> list[str]:
+        """The names of the labels; none if the manifest does not tell."""
+        classes = self.manifest.get("classes")
+        return [str(one) for one in classes] if isinstance(classes, list) else []
+
     def setting(self, section: str, name: str) -> Json:
         """Return a value of the config, None if it is not set."""
         values = self.config.get(section)
         return values.get(name) if isinstance(values, dict) else None
 
     @property
+    def gap(self) -> int:
+        """Rounds between arrivals of data."""
+        gap = self.setting("trace", "gap")
+        return gap if isinstance(gap, int) and gap > 0 else 1
+
+    @property
     def arrivals(self) -> list[float]:
         """The rounds after the first in which samples arrived."""
-        gap, window = self.setting("trace", "gap"), self.setting("trace", "window")
-        if not isinstance(gap, int) or not isinstance(window, int) or gap < 1:
+        window = self.setting("trace", "window")
+        if not isinstance(window, int):
             return []
-        return [float(at) for at in range(1, len(self.rounds)) if (window + at) % gap == 0]
+        return [float(at) for at in range(1, len(self.rounds)) if (window + at) % self.gap == 0]
 
     @property
     def is_clustered(self) -> bool:
         """Whether clients were grouped at all."""
         return bool(self.events) or any(row.get("n_clusters") != 1 for row in self.rounds)
 
+    def memberships(self) -> list[Changes]:
+        """Return who was in which cluster from which round on, as changes."""
+        return self.reader.lines(self.folder / MEMBERSHIPS, changes_line).rows
 
-def read_run(folder: Path) -> RunRecord:
-    """Read the folder of a run.
+    def concepts(self) -> list[Changes]:
+        """Return which true concept each client had from which round on, as changes; nothing if nobody knows."""
+        return self.reader.lines(self.folder / CONCEPTS, changes_line).rows
+
+    def tests(self) -> list[ClientTests]:
+        """Return how each client fared in each evaluation."""
+        return self.reader.lines(self.folder / CLIENTS, client_tests).rows
+
+    def last_test(self) -> ClientTests | None:
+        """Return how each client fared in the last evaluation, without reading the others."""
+        try:
+            line = last_line(self.folder / CLIENTS)
+            return None if line is None else client_tests(line)
+        except (InputError, ValueError, KeyError, TypeError):
+            found = self.tests()
+            return found[-1] if found else None
+
+    def timings(self) -> list[Row]:
+        """Return the lines of ``timings.jsonl``."""
+        return self.reader.lines(self.folder / TIMINGS).rows
+
+    def costs(self) -> Row | None:
+        """Return what was charged by kind of use; None if there is no checkpoint to take it from.
+
+        The logs hold only the sums over all kinds.
+        """
+        try:
+            arrays = load_run(newest_checkpoint(self.folder)).arrays
+            parts = {name.removeprefix(LEDGER): array for name, array in arrays.items() if name.startswith(LEDGER)}
+            return Ledger.restored(parts).totals()
+        except (InputError, CheckpointError, OSError):
+            return None
+
+    def reports(self) -> ReportStream | None:
+        """Return what clients reported; None if they reported nothing, or it cannot be read."""
+        try:
+            state = tuple(sorted(path.name for path in (self.folder / REPORTS).iterdir()))
+        except OSError:
+            return None
+        return self.reader.kept(self.folder / REPORTS, state, self._read_reports)
+
+    def _read_reports(self) -> ReportStream | None:
+        kinds: tuple[Kind, ...] = ("histogram", "vector")
+        for kind in kinds:
+            try:
+                return run_reports(self.folder, kind)
+            except (FieldingError, OSError):
+                continue
+        return None
+
+    def summary(self) -> Row:
+        """Return the content of ``summary.json``; nothing if there is none."""
+        return read_record(self.folder / SUMMARY)
+
+
+def read_run(folder: Path, reader: LogReader | None = None) -> RunRecord:
+    """Read the folder of a run, as much as there is of it.
+
+    Parameters
+    ----------
+    folder
+        Of the run.
+    reader
+        One that may have read some of it before.
 
     Raises
     ------
     InputError
-        If a file is missing or damaged.
+        If it is not the folder of a run.
     """
+    reader = reader or LogReader()
+    manifest, problem = _manifest(folder)
+    rounds, events = reader.lines(folder / ROUNDS, round_line), reader.lines(folder / EVENTS, event_line)
+    failure = read_failure(folder)
+    problems = [one for one in (failure or "", problem, rounds.problem, events.problem) if one]
+    for name in (MEMBERSHIPS, CLIENTS):
+        if not (folder / name).exists():
+            problems.append(f"{name} is missing")
     return RunRecord(
-        manifest=read_manifest(folder),
-        rounds=list(read_lines(folder / ROUNDS)),
-        events=[
-            {**{name: event.get(name) for name in EVENT_KEYS}, "n_joined": n_joined(event)}
-            for event in read_lines(folder / EVENTS)
-        ],
-        sizes=list(cluster_sizes(folder)),
-        clients=last_line(folder / CLIENTS),
-        costs=_ledger_totals(folder),
+        folder=folder,
+        manifest=manifest,
+        rounds=rounds.rows,
+        events=events.rows,
+        state=_state(folder, has_failed=failure is not None),
+        problems=tuple(problems),
+        reader=reader,
     )
 
 
-def column(rows: Sequence[Row], name: str) -> Vector:
-    """Return a figure of each line, NaN where there is none.
-
-    Examples
-    --------
-    >>> column([{"ari": 0.5}, {"ari": None}, {}], "ari").tolist()
-    [0.5, nan, nan]
-    """
-    values = [row.get(name) for row in rows]
-    return np.array([float(value) if isinstance(value, (int, float)) else np.nan for value in values], dtype=np.float64)
-
-
-def client_accuracy(line: Row) -> Vector:
-    """Return the accuracy of each client of a line of ``clients.jsonl``.
-
-    Examples
-    --------
-    >>> client_accuracy({"n_test": [4, 2], "correct": [1, 2]}).tolist()
-    [0.25, 1.0]
-    """
-    n_test, correct = (np.array(line[name], dtype=np.float64) for name in ("n_test", "correct"))
-    return np.asarray(np.divide(correct, n_test, out=np.full(n_test.shape, np.nan), where=n_test > 0))
-
-
-def membership_changes(folder: Path) -> Iterator[tuple[int, list[tuple[ClientId, int]]]]:
-    """Yield the rounds in which clients changed their cluster, and who is in which from then on."""
-    for line in read_lines(folder / MEMBERSHIPS):
-        changed = line.get("changed")
-        pairs = [pair for pair in changed if isinstance(pair, list)] if isinstance(changed, list) else []
-        moves: list[tuple[ClientId, int]] = [
-            (client if isinstance(client, int) else str(client), int(str(cluster))) for client, cluster in pairs
-        ]
-        yield int(str(line["round"])), moves
-
-
-def cluster_sizes(folder: Path) -> Iterator[Sizes]:
-    """Yield the sizes of all clusters after each change; clients that are in none are not counted."""
-    sizes: dict[int, int] = {}
-    where: dict[ClientId, int] = {}
-    for at, changed in membership_changes(folder):
-        for client, cluster in changed:
-            if client in where:
-                sizes[where[client]] -= 1
-            where[client] = cluster
-            sizes[cluster] = sizes.get(cluster, 0) + 1
-        yield at, {cluster: size for cluster, size in sizes.items() if size and cluster >= 0}
-
-
-def last_line(path: Path) -> Row | None:
-    """Return the last whole line of a log without reading the others, of which there may be gigabytes."""
-    try:
-        with path.open("rb") as file:
-            tail, position = b"", file.seek(0, 2)
-            while position and tail[: tail.rfind(b"\n") + 1].count(b"\n") < 2:
-                step = min(max(_BLOCK, len(tail)), position)
-                position = file.seek(position - step)
-                tail = file.read(step) + tail
-        lines = tail[: tail.rfind(b"\n") + 1].splitlines()
-        line = json.loads(lines[-1]) if lines else None
-    except (OSError, ValueError) as error:
-        raise InputError(f"cannot read {path}: {error}") from error
-    return line if isinstance(line, dict) else None
-
-
 def read_manifest(folder: Path) -> Row:
-    """Return what a run depends on: versions, seed, config, trainer."""
+    """Return what a run depends on: versions, seed, config, trainer.
+
+    Raises
+    ------
+    InputError
+        If it is not the folder of a run.
+    """
     try:
         manifest = json.loads((folder / MANIFEST).read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
         raise InputError(f"{folder} is not the folder of a run: cannot read {MANIFEST}: {error}") from error
-    return manifest if isinstance(manifest, dict) else {}
+    if not isinstance(manifest, dict) or not isinstance(manifest.get("config"), dict):
+        raise InputError(f"{folder} is not the folder of a run: its {MANIFEST} has no config")
+    return manifest
 
 
-def _ledger_totals(folder: Path) -> Row | None:
-    """Return what was charged by kind of use; the logs hold only the sums over all kinds."""
+def _manifest(folder: Path) -> tuple[Row, str]:
+    """Return the manifest of a run, or nothing and what is wrong with it if there are rounds without one."""
     try:
-        arrays = load_run(newest_checkpoint(folder)).arrays
-        parts = {name.removeprefix(LEDGER): array for name, array in arrays.items() if name.startswith(LEDGER)}
-        return Ledger.restored(parts).totals()
-    except (InputError, CheckpointError):
-        return None
+        return read_manifest(folder), ""
+    except InputError:
+        if not (folder / ROUNDS).exists():
+            raise
+        return {}, f"{MANIFEST} cannot be read: config and versions are not known"
+
+
+def read_record(path: Path) -> Row:
+    """Return the content of a JSON file; nothing if it cannot be read."""
+    try:
+        found = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+def _state(folder: Path, *, has_failed: bool) -> str:
+    if (folder / SUMMARY).exists():
+        return FINISHED
+    if is_locked(folder):
+        return RUNNING
+    return FAILED if has_failed else STOPPED

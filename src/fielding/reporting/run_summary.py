@@ -159,6 +159,7 @@ def run_summary(rounds: Sequence[Row], events: Iterable[Row], *, gap: int) -> di
         "n_clusters_last": rounds[-1]["n_clusters"] if rounds else 0,
         "heterogeneity": sum(distances) / len(distances) if distances else None,
         "measured_heterogeneity": final_mean(rounds, "measured_heterogeneity"),
+        "unclustered_heterogeneity": final_mean(rounds, "unclustered_heterogeneity"),
         "bytes_down": _total(rounds, "bytes_down"),
         "bytes_up": _total(rounds, "bytes_up"),
         "client_seconds": _total(rounds, "client_seconds"),

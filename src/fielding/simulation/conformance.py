@@ -19,7 +19,7 @@ from fielding.engine.run_rows import changes_of, round_row
 from fielding.federation.admission import finite_rows
 from fielding.methods.method import Method, cluster_ids
 from fielding.records.container import read_contents
-from fielding.records.run_folder import CLIENTS, EVENTS, MEMBERSHIPS, ROUNDS
+from fielding.records.run_folder import CLIENTS, CONCEPTS, EVENTS, MEMBERSHIPS, ROUNDS
 from fielding.simulation.assembly import Simulation, initial_model
 from fielding.simulation.availability import read_availability
 from fielding.simulation.conformance_stage import N_ROUNDS, Stage, stage_for
@@ -29,7 +29,7 @@ from fielding.training.trainer import LocalWork, Trained
 
 __all__ = ["CHECKS", "ConformanceError", "check_method"]
 
-LOGS = (ROUNDS, EVENTS, MEMBERSHIPS, CLIENTS, "summary.json")
+LOGS = (ROUNDS, EVENTS, MEMBERSHIPS, CONCEPTS, CLIENTS, "summary.json")
 WIDE = 9000
 """Hidden units of a model so large that two workers share the work."""
 BROKEN = {2: np.nan, 5: np.inf}

@@ -27,7 +27,7 @@ from fielding.records.run_folder import (
     claimed_folder,
     stored_manifest,
 )
-from fielding.reporting.run_page import run_page
+from fielding.reporting.report_page import report_page
 from fielding.simulation.assembly import Own, Simulation, assembled, initial_model
 from fielding.simulation.provenance import FREE, run_manifest, version_notes
 from fielding.simulation.unused_keys import check_effects, check_partners
@@ -189,7 +189,7 @@ def _run_into(out: Path, experiment: _Experiment, *, page: bool) -> Result:
                 summary = runner.run(watching)
                 if summary is not None:
                     if page:
-                        folder.write_page(run_page(out))
+                        folder.write_page(report_page([out]))
                     folder.write_summary(summary)
                 rounds = list(folder.logs.lines(ROUNDS))
                 checkpoint = runner.checkpoint()

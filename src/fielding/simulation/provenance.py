@@ -24,7 +24,7 @@ _HASHED_BYTES = 1 << 28
 
 
 def run_manifest(config: Config, own: Own, simulation: Simulation, initial: Models) -> dict[str, Json]:
-    """Return what the results of a run depend on."""
+    """Return what the results of a run depend on, and what its classes are called."""
     is_torch = own.model is not None or config.model.factory is not None or config.training.trainer == "torch"
     packages = ("numpy", "torch") if is_torch else ("numpy",)
     table = {name: value for name, value in config_table(config).items() if name not in FREE}
@@ -32,6 +32,7 @@ def run_manifest(config: Config, own: Own, simulation: Simulation, initial: Mode
     return {
         "fielding": __version__,
         "machine": _machine(packages),
+        "classes": list(simulation.dealt.pool.classes),
         "seed": config.seed,
         "config": table,
         "own": dict(given),

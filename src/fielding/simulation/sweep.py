@@ -1,39 +1,22 @@
 """Many runs, some at a time, each in a process of its own; what is done already is not done again."""
 
 import json
-import multiprocessing
-import signal
-from collections.abc import Callable, Iterator, Mapping
-from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
-from dataclasses import dataclass
+import os
+import traceback
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from fielding._typing import Json
 from fielding.engine.config import Config
-from fielding.engine.config_reader import config_from, config_table
+from fielding.engine.config_reader import config_table
 from fielding.errors import FieldingError, InputError
 from fielding.records.run_folder import SUMMARY, check_same_config
 from fielding.simulation.experiment import Start, run
 from fielding.simulation.provenance import FREE
+from fielding.simulation.run_process import bug_words
+from fielding.simulation.run_processes import Finished, Following, Job, Step, run_in_processes
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Finished:
-    """A run of a sweep that came to its end.
-
-    Parameters
-    ----------
-    name
-        Of the run, and of its folder.
-    summary
-        Its figures; None if it failed.
-    error
-        Why it failed, in a line.
-    """
-
-    name: str
-    summary: Mapping[str, Json] | None
-    error: str | None = None
+__all__ = ["Finished", "Following", "Step", "n_cores", "sweep", "swept"]
 
 
 def sweep(
@@ -52,7 +35,7 @@ def sweep(
     out
         Where to. A run that is whole there is not done again, one that was stopped goes on.
     n_jobs
-        How many runs at a time; each trains on one thread if there are several.
+        How many runs at a time, each in a process of its own; 1 does them in this process, one after the other.
     on_done
         Told of every run that is done, as soon as it is.
 
@@ -66,62 +49,81 @@ def sweep(
     InputError
         If ``n_jobs`` is less than 1.
     """
+    if n_jobs > 1:
+        return swept(configs, out, n_jobs=n_jobs, following=Following(on_done=on_done))
+    found = _told_whole(configs, out, n_jobs, on_done)
+    for name, config in configs.items():
+        if name not in found:
+            found[name] = _run_here(name, config, out)
+            on_done(found[name])
+    return {name: found[name] for name in configs}
+
+
+def swept(
+    configs: Mapping[str, Config], out: Path, *, n_jobs: int, following: Following | None = None
+) -> dict[str, Finished]:
+    """Do some runs as :func:`sweep` does, always in processes of their own, so that even a killed one fails alone.
+
+    A script that calls this must do so below ``if __name__ == "__main__":``, as the new processes load it.
+
+    Parameters
+    ----------
+    configs, out, n_jobs
+        As for :func:`sweep`. Runs share the cores evenly, unless a config says how many ``workers`` it wants.
+    following
+        Who is told how the runs come along, and asked whether to go on.
+
+    Returns
+    -------
+    What became of each run, in the order given; those that were stopped on the way, or not begun, are left out.
+
+    Raises
+    ------
+    InputError
+        If ``n_jobs`` is less than 1.
+    """
+    told = following or Following()
+    found = _told_whole(configs, out, n_jobs, told.on_done)
+    todo = {name: config_table(config) for name, config in configs.items() if name not in found}
+    n_workers = max(1, n_cores() // max(1, min(n_jobs, len(todo))))
+    jobs = (Job(name=name, table={"workers": n_workers, **one}, folder=out / name) for name, one in todo.items())
+    found |= run_in_processes(jobs, n_jobs=n_jobs, following=told)
+    return {name: found[name] for name in configs if name in found}
+
+
+def n_cores() -> int:
+    """Return how many cores this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def _told_whole(
+    configs: Mapping[str, Config], out: Path, n_jobs: int, on_done: Callable[[Finished], None]
+) -> dict[str, Finished]:
+    """Return the runs that need not be done, each told of."""
     if n_jobs < 1:
         raise InputError(f"the number of runs at a time is {n_jobs}; give at least 1")
-    tables = {name: config_table(config) for name, config in configs.items()}
-    found: dict[str, Finished] = {}
-    todo = dict(tables)
-    for name in tables:
-        if (summary := _summary_of(out / name)) is not None:
-            found[name] = _checked(name, summary, tables[name], out)
-            on_done(found[name])
-            del todo[name]
-    for one in _here(todo, out) if n_jobs == 1 else _elsewhere(todo, out, n_jobs):
-        found[one.name] = one
+    found = {name: one for name, config in configs.items() if (one := _whole(name, config, out)) is not None}
+    for one in found.values():
         on_done(one)
-    return {name: found[name] for name in tables}
+    return found
 
 
-def _here(todo: Mapping[str, Mapping[str, Json]], out: Path) -> Iterator[Finished]:
-    for name, table in todo.items():
-        yield _run_one(name, table, out, None)
-
-
-def _elsewhere(todo: Mapping[str, Mapping[str, Json]], out: Path, n_jobs: int) -> Iterator[Finished]:
-    """Yield runs as they are done in other processes; if this one is interrupted, theirs end with it."""
-    # Spawned, not forked: a fork of a process with threads may hang.
-    context = multiprocessing.get_context("spawn")
-    pool = ProcessPoolExecutor(n_jobs, mp_context=context, initializer=_ignore_interrupts)
+def _run_here(name: str, config: Config, out: Path) -> Finished:
     try:
-        left: set[Future[Finished]] = {pool.submit(_run_one, name, table, out, 1) for name, table in todo.items()}
-        while left:
-            done, left = wait(left, return_when=FIRST_COMPLETED)
-            yield from (one.result() for one in done)
-    except BaseException:
-        for process in list((pool._processes or {}).values()):
-            process.terminate()  # the run is resumable: nothing that is committed is lost
-        pool.shutdown(wait=False, cancel_futures=True)
-        raise
-    pool.shutdown()
-
-
-def _ignore_interrupts() -> None:
-    """Leave Ctrl-C to the parent, which ends its children in order."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-
-
-def _run_one(name: str, table: Mapping[str, Json], out: Path, n_workers: int | None) -> Finished:
-    own = dict(table) if n_workers is None else {**table, "workers": n_workers}
-    try:
-        result = run(config_from(own), out / name, start=Start(resume=True), page=False)
+        result = run(config, out / name, start=Start(resume=True), page=False)
     except FieldingError as error:
         return Finished(name=name, summary=None, error=str(error))
+    except Exception as error:  # a bug, perhaps in a method of the user's own
+        return Finished(name=name, summary=None, error=bug_words(error), traceback=traceback.format_exc())
     return Finished(name=name, summary=result.summary)
 
 
-def _checked(name: str, summary: Mapping[str, Json], table: Mapping[str, Json], out: Path) -> Finished:
-    """Return a run that is whole, or that it is another one than was asked for."""
-    settled = {key: value for key, value in table.items() if key not in FREE}
+def _whole(name: str, config: Config, out: Path) -> Finished | None:
+    """Return a run that is whole, or that it is another one than was asked for; None if it is still to be done."""
+    summary = _summary_of(out / name)
+    if summary is None:
+        return None
+    settled = {key: value for key, value in config_table(config).items() if key not in FREE}
     try:
         check_same_config(out / name, settled, resume=False)
     except FieldingError as error:
@@ -132,7 +134,7 @@ def _checked(name: str, summary: Mapping[str, Json], table: Mapping[str, Json], 
 def _summary_of(folder: Path) -> dict[str, Json] | None:
     """Return the figures of a run that is whole; None if it is not."""
     try:
-        found = json.loads((folder / SUMMARY).read_text())
+        found = json.loads((folder / SUMMARY).read_text(encoding="utf-8"))
     except (OSError, ValueError):
         return None
     return found if isinstance(found, dict) else None

@@ -1,0 +1,122 @@
+"""The figures and tables of the paper on stand-ins for its data.
+
+    python -m experiments.reproduce --list                what there is, most important first
+    python -m experiments.reproduce NAME... [--quick]     run, or go on; prints tables and writes a page
+    python -m experiments.reproduce all --jobs 2          everything, in the order of the list
+
+Data come from FIELDING_DATA; --quick needs none and shows only that everything works. What is done in --out is not done
+again. Pages are in docs/results/reproduce; the quick form writes none unless --page names one.
+"""
+
+import argparse
+import json
+import sys
+import time
+from pathlib import Path
+
+from experiments.reproduce import overhead, staged
+from experiments.reproduce.figures import results_of
+from experiments.reproduce.page import PAGES, index_part, measured_part, section, write_page
+from experiments.reproduce.reading import Experiment, names, read
+from experiments.reproduce.running import Way, check_data, run_all
+from experiments.reproduce.tables import claim_table, course_table, measured_table, variant_table
+from fielding.errors import FieldingError
+from fielding.records.manifest import write_json
+
+MEASURES = {"stages": staged.measure, "overhead": overhead.measure}
+MINUTES, CLAIMS = "minutes.json", "claims"
+"""How long an experiment took, beside its runs; the paper's numbers and ours of every experiment."""
+INDEX_TITLE = "The paper's figures and tables on stand-ins"
+
+
+def main() -> int:
+    options = _options()
+    if options.list or not options.names:
+        for name in names():
+            one = read(name)
+            print(f"{name:<16} {one.of_paper}: {one.title}")
+        return 0
+    way = Way(out=options.out, is_quick=options.quick, n_jobs=options.jobs)
+    failed = []
+    for name in names() if options.names == ["all"] else options.names:
+        try:
+            tell(read(name), way, options.page)
+        except FieldingError as error:
+            print(f"error: {error}", file=sys.stderr)
+            failed.append(name)
+    if failed:
+        print(f"error: not done: {', '.join(failed)}", file=sys.stderr)
+    return 1 if failed else 0
+
+
+def tell(experiment: Experiment, way: Way, page: Path | None) -> None:
+    """Run an experiment, or what is left of it, print its tables, and write its page and the list of all."""
+    part = reproduced(experiment, way)
+    print(f"\n# {experiment.title}\n\n{part}", flush=True)
+    if page is not None:
+        write_page(experiment.title, part, page)
+    elif not way.is_quick:
+        write_page(experiment.title, part, PAGES / f"{experiment.name}.md")
+        everything = [read(name) for name in names()]
+        write_page(INDEX_TITLE, index_part(_claims(way.out), everything), PAGES / "index.md")
+
+
+def _options() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="python -m experiments.reproduce", description=__doc__)
+    parser.formatter_class = argparse.RawDescriptionHelpFormatter
+    parser.add_argument("names", nargs="*", metavar="NAME", help="of experiments, or all")
+    parser.add_argument("--list", action="store_true", help="list the experiments")
+    parser.add_argument("--quick", action="store_true", help="a few rounds of embedded digits, one seed")
+    parser.add_argument("--jobs", type=int, default=1, help="runs at a time (1)")
+    parser.add_argument("--out", type=Path, default=Path("runs/reproduce"), help="folder for runs (runs/reproduce)")
+    parser.add_argument("--page", type=Path, help="page to write instead of docs/results/reproduce/NAME.md")
+    return parser.parse_args()
+
+
+def reproduced(experiment: Experiment, way: Way) -> str:
+    """Run an experiment, or what is left of it, and return the measured part of its page."""
+    begun = time.monotonic()
+    if experiment.measure is None:
+        plan = run_all(experiment, way)
+        results = results_of(way.folder_of(experiment), plan, list(experiment.variants))
+        beside = claim_table(experiment, results)
+        sections = [section("All rows", variant_table(experiment, results))]
+        if courses := course_table(experiment, results):
+            sections.append(section("Over the rounds", courses))
+    else:
+        if not way.is_quick:
+            check_data(experiment)
+        found, more = MEASURES[experiment.measure](
+            way.seeds_of(experiment), way.folder_of(experiment), is_quick=way.is_quick, n_jobs=way.n_jobs
+        )
+        beside, sections = measured_table(experiment, found), list(more)
+    sections.insert(0, section("The paper's numbers and ours", beside))
+    minutes = _minutes(experiment, way, (time.monotonic() - begun) / 60)
+    (way.out / CLAIMS).mkdir(exist_ok=True)
+    write_json(way.out / CLAIMS / f"{experiment.name}.json", {"rows": [list(row) for row in beside[1:]]})
+    return measured_part(experiment, sections, minutes=minutes, n_seeds=len(way.seeds_of(experiment)))
+
+
+def _claims(out: Path) -> dict[str, list[list[str]]]:
+    """Return the cells of all claims that were measured, by experiment."""
+    return {path.stem: json.loads(path.read_text())["rows"] for path in sorted((out / CLAIMS).glob("*.json"))}
+
+
+def _minutes(experiment: Experiment, way: Way, more: float) -> float:
+    """Return how long an experiment took in all, also before it was stopped; kept beside its runs."""
+    path = way.folder_of(experiment) / MINUTES
+    try:
+        before = float(json.loads(path.read_text())["minutes"])
+    except (OSError, ValueError, KeyError, TypeError):
+        before = 0.0
+    path.parent.mkdir(parents=True, exist_ok=True)
+    write_json(path, {"minutes": round(before + more, 2)})
+    return before + more
+
+
+if __name__ == "__main__":
+    try:
+        sys.exit(main())
+    except KeyboardInterrupt:
+        print("stopped; the same command goes on where it was", file=sys.stderr)
+        sys.exit(130)

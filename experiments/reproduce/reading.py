@@ -1,0 +1,209 @@
+"""Experiments as their TOML files describe them: a stand-in, what is compared on it, what the paper says."""
+
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, TypeAlias
+
+from fielding._typing import Json
+from fielding.errors import InputError, unknown_name
+
+HERE = Path(__file__).parent
+STANDINS = HERE / "standins"
+Table: TypeAlias = dict[str, Json]
+
+ORDER = (
+    "fmow", "cityscapes", "waymo", "open-images", "differences", "clusters", "tau", "static-data", "feddrift",
+    "selection", "aggregation", "malicious", "heterogeneity", "representations", "concept-drift", "pairwise",
+    "jensen-shannon", "gradient-table", "overhead",
+)  # fmt: skip
+"""All experiments, most important first: what is run until time is up."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StandIn:
+    """What stands for a data set of the paper.
+
+    Parameters
+    ----------
+    name, title, stands_for
+        What it is called, and for what it stands.
+    why
+        Why it may, and what differs.
+    needs
+        Files of the data folder.
+    builder
+        What makes the file of the trace, if no known data set is it.
+    config, quick
+        What all runs share, in full and in the quick form, which needs no data.
+    """
+
+    name: str
+    title: str
+    stands_for: str
+    why: str
+    config: Table
+    quick: Table
+    needs: tuple[str, ...] = ()
+    builder: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Claim:
+    """Something that the paper says, and which of our figures stands beside it.
+
+    Parameters
+    ----------
+    says, source
+        What, and where.
+    value
+        The number; two for a range.
+    unit
+        Of it.
+    ours
+        Which of our figures: ``figure``, ``of``, ``against``, or ``measured``.
+    relation
+        ``"above"`` or ``"below"`` if the paper says no more than that; else ``"equal"``.
+    """
+
+    says: str
+    source: str
+    value: tuple[float, ...]
+    unit: str
+    ours: Mapping[str, Json]
+    relation: str = "equal"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Experiment:
+    """One figure or table of the paper.
+
+    Parameters
+    ----------
+    name, title, of_paper
+        What it is called, and which figure or table it is.
+    standin
+        The data; None where none are needed.
+    variants
+        By name, the settings by dotted key.
+    reference
+        The variant that others are held against, unless ``against`` names another one.
+    seeds
+        How many, from 1.
+    config, quick
+        Settings by dotted key over those of the stand-in.
+    runs_of
+        The experiment whose runs these are; its own if None.
+    measure
+        What measures it, where it is no comparison of runs.
+    curves
+        Pairs of variants whose difference over the rounds is told.
+    course
+        A figure whose course over the rounds is told for every variant.
+    columns
+        Of the table, instead of the usual ones.
+    note
+        More words.
+    claims
+        What the paper says.
+    """
+
+    name: str
+    title: str
+    of_paper: str
+    standin: StandIn | None
+    variants: Mapping[str, Table]
+    reference: str
+    seeds: int
+    claims: tuple[Claim, ...]
+    config: Table = field(default_factory=dict)
+    quick: Table = field(default_factory=dict)
+    against: Mapping[str, str] = field(default_factory=dict)
+    runs_of: str | None = None
+    measure: str | None = None
+    curves: tuple[tuple[str, str], ...] = ()
+    course: str | None = None
+    columns: tuple[str, ...] = ()
+    note: str = ""
+
+    def held_against(self, variant: str) -> str:
+        """Return the variant that a variant is held against."""
+        return self.against.get(variant, self.reference)
+
+
+def names() -> list[str]:
+    """Return all experiments, most important first."""
+    return list(ORDER)
+
+
+def read(name: str) -> Experiment:
+    """Return an experiment by its name; an unknown one raises with the nearest.
+
+    Raises
+    ------
+    InputError
+        If its file is no TOML or lacks something.
+    """
+    if name not in ORDER:
+        raise unknown_name("experiment", name, dict.fromkeys(ORDER))
+    table = _table(HERE / f"{name}.toml")
+    runs_of = table.get("runs_of")
+    runs = _table(HERE / f"{runs_of}.toml") if runs_of else table
+    quick = table.get("quick", {})
+    try:
+        return Experiment(
+            name=name,
+            title=table["title"],
+            of_paper=table["of_paper"],
+            standin=standin(table["standin"]) if "standin" in table else None,
+            variants=runs.get("variants", {}),
+            reference=table.get("reference", ""),
+            seeds=runs["seeds"],
+            claims=tuple(_claim(one) for one in table["paper"]),
+            config=runs.get("set", {}),
+            quick=quick.get("set", table.get("set", {})),
+            against=table.get("against", {}),
+            runs_of=runs_of,
+            measure=table.get("measure"),
+            curves=tuple((one, other) for one, other in table.get("curves", [])),
+            course=table.get("course"),
+            columns=tuple(table.get("columns", [])),
+            note=table.get("note", "").strip(),
+        )
+    except (KeyError, TypeError, ValueError) as error:
+        raise InputError(f"{name}.toml: {error!r}") from error
+
+
+def standin(name: str) -> StandIn:
+    """Return a stand-in by its name."""
+    table = _table(STANDINS / f"{name}.toml")
+    return StandIn(
+        name=name,
+        title=table["title"],
+        stands_for=table["stands_for"],
+        why=table["why"].strip(),
+        config=table["config"],
+        quick=table["quick"],
+        needs=tuple(table.get("needs", [])),
+        builder=table.get("builder"),
+    )
+
+
+def _claim(table: Mapping[str, Any]) -> Claim:
+    value = table["value"]
+    return Claim(
+        says=table["says"],
+        source=table["source"],
+        value=tuple(float(one) for one in value) if isinstance(value, list) else (float(value),),
+        unit=table["unit"],
+        ours=table["ours"],
+        relation=table.get("relation", "equal"),
+    )
+
+
+def _table(path: Path) -> dict[str, Any]:
+    try:
+        return tomllib.loads(path.read_text(encoding="utf-8"))
+    except (OSError, tomllib.TOMLDecodeError) as error:
+        raise InputError(f"{path.name} cannot be read: {error}") from error

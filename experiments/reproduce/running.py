@@ -1,0 +1,123 @@
+"""The runs of an experiment: a comparison of its variants, in the folder of its name."""
+
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from experiments.reproduce.reading import Experiment, Table
+from experiments.reproduce.street import street_file
+from fielding.errors import InputError
+from fielding.records.plan import Plan, write_plan
+from fielding.simulation.compare import carried_out
+from fielding.simulation.comparison_plan import Comparison, planned
+from fielding.simulation.sweep import Finished, Following, sweep
+from fielding.simulation.variants import with_settings
+from fielding.traces.catalog import data_folder
+
+BUILDERS: dict[str, Callable[[Path, Path], Path]] = {"street": street_file}
+"""What makes traces that are no known data set: from the data folder, into a folder."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Way:
+    """How experiments are run.
+
+    Parameters
+    ----------
+    out
+        Folder for all of them.
+    is_quick
+        Whether the quick form is run, which shows that it works and nothing else.
+    n_jobs
+        Runs at a time; 1 runs in this process.
+    """
+
+    out: Path
+    is_quick: bool = False
+    n_jobs: int = 1
+
+    def folder_of(self, experiment: Experiment) -> Path:
+        """Return where the runs of an experiment are."""
+        return self.out / f"{experiment.runs_of or experiment.name}{'-quick' if self.is_quick else ''}"
+
+    def seeds_of(self, experiment: Experiment) -> list[int]:
+        """Return the seeds of an experiment."""
+        return [1] if self.is_quick else list(range(1, experiment.seeds + 1))
+
+
+def base_config(experiment: Experiment, way: Way) -> Table:
+    """Return what all runs of an experiment share; traces that must be made are made.
+
+    Raises
+    ------
+    InputError
+        If the data folder lacks a file.
+    """
+    standin = experiment.standin
+    if standin is None:
+        raise InputError(f"{experiment.name} has no stand-in, so there is nothing to run")
+    if way.is_quick:
+        return with_settings(standin.quick, experiment.quick)
+    check_data(experiment)
+    config = with_settings(standin.config, experiment.config)
+    if standin.builder is None:
+        return config
+    return with_settings(config, {"trace.file": str(BUILDERS[standin.builder](data_folder(None), way.out / "traces"))})
+
+
+def check_data(experiment: Experiment) -> None:
+    """Raise if a file of the data folder that an experiment needs is not there."""
+    folder, needs = data_folder(None), experiment.standin.needs if experiment.standin else ()
+    missing = ", ".join(name for name in needs if not (folder / name).exists())
+    if missing:
+        raise InputError(f"{folder} has no {missing}; name the data folder with FIELDING_DATA, or use --quick")
+
+
+def comparison_of(experiment: Experiment, way: Way) -> Comparison:
+    """Return the runs of an experiment, checked, and nothing run."""
+    return planned(
+        base_config(experiment, way),
+        experiment.variants,
+        seeds=way.seeds_of(experiment),
+        out=way.folder_of(experiment),
+        reference=experiment.reference,
+    )
+
+
+def run_all(experiment: Experiment, way: Way) -> Plan:
+    """Do all runs of an experiment, or what is left of them, with a line about each.
+
+    Raises
+    ------
+    InputError
+        If a run failed; all others are done then.
+    """
+    comparison = comparison_of(experiment, way)
+    note = _notes(experiment.name, len(comparison.configs))
+    if way.n_jobs == 1:
+        comparison.folder.mkdir(parents=True, exist_ok=True)
+        write_plan(comparison.folder, comparison.plan)
+        finished = sweep(comparison.configs, comparison.folder, on_done=note)
+        failures = {name: one.error for name, one in finished.items() if one.error is not None}
+    else:
+        compared = carried_out(comparison, n_jobs=way.n_jobs, following=Following(on_done=note))
+        failures = dict(compared.failures)
+    if failures:
+        name, error = next(iter(failures.items()))
+        raise InputError(f"{experiment.name}: {len(failures)} runs failed, {name} among them: {error}")
+    return comparison.plan
+
+
+def _notes(name: str, n_runs: int) -> Callable[[Finished], None]:
+    begun, n_done = time.monotonic(), 0
+
+    def note(one: Finished) -> None:
+        nonlocal n_done
+        n_done += 1
+        what = one.error or f"{float(str((one.summary or {}).get('final_accuracy') or 0)):.4f}"
+        minutes = (time.monotonic() - begun) / 60
+        print(f"{name} {n_done}/{n_runs} {one.name}: {what} ({minutes:.1f} min)", file=sys.stderr, flush=True)
+
+    return note

@@ -1,0 +1,143 @@
+"""The tables of an experiment: its variants, their course over the rounds, and the paper's numbers beside ours."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+
+from experiments.reproduce.claims import HEAD, compared_row, measured_row
+from experiments.reproduce.figures import (
+    N_PARTS,
+    Figure,
+    Results,
+    course,
+    difference_course,
+    figure_of,
+    gain,
+    level,
+)
+from experiments.reproduce.reading import Experiment
+from fielding.reporting.paired import estimate
+from fielding.reporting.targets import times_to_target
+
+Cells = list[list[str]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Column:
+    """A column of the table of variants: its head, and the cell of a variant beside another."""
+
+    head: str
+    cell: Callable[[Results, str, str], str]
+
+
+def _mean(name: str, unit: float, places: int) -> Callable[[Results, str, str], str]:
+    def cell(results: Results, of: str, _against: str) -> str:
+        values = [value for value in results.values(of, name) if value is not None]
+        return f"{sum(values) / len(values) / unit:.{places}f}" if values else "-"
+
+    return cell
+
+
+def _accuracy(results: Results, of: str, against: str) -> str:
+    return plus_minus(level(results, of, against))
+
+
+def _corrected(results: Results, of: str, against: str) -> str:
+    if None in results.values(of, "final_accuracy_corrected"):
+        return "-"
+    return plus_minus(level(results, of, against, corrected=True))
+
+
+def _gain(results: Results, of: str, against: str) -> str:
+    if of == against:
+        return "reference"
+    return plus_minus(gain(results, of, against), sign="+")
+
+
+def _hours(results: Results, of: str, against: str) -> str:
+    """Return the simulated hours until a variant stays above the final accuracy of what it is held against."""
+    targets = results.known(against, "final_accuracy")
+    times = [
+        times_to_target(run.rounds, target)["time_to_target_s"]
+        for run, target in zip(results.runs[of], targets, strict=True)
+    ]
+    known = [seconds for seconds in times if seconds is not None]
+    if not known:
+        return "never"
+    mean = f"{sum(known) / len(known) / 3600:.1f}"
+    return mean if len(known) == len(times) else f"{mean} ({len(known)} of {len(times)})"
+
+
+def _heterogeneity(results: Results, of: str, _against: str) -> str:
+    values = results.values(of, "measured_heterogeneity")
+    known = [value for value in values if value is not None]
+    return plus_minus(figure_of(estimate(known)), places=2) if known else "-"
+
+
+COLUMNS: dict[str, Column] = {
+    "accuracy": Column(head="final accuracy, %", cell=_accuracy),
+    "gain": Column(head="against its reference, points", cell=_gain),
+    "corrected": Column(head="corrected, %", cell=_corrected),
+    "worst": Column(head="worst tenth, %", cell=_mean("worst_decile", 0.01, 1)),
+    "hours": Column(head="hours to target", cell=_hours),
+    "dip": Column(head="dip, points", cell=_mean("dip", 0.01, 1)),
+    "down": Column(head="MB down", cell=_mean("bytes_down", 1e6, 0)),
+    "up": Column(head="MB up", cell=_mean("bytes_up", 1e6, 0)),
+    "moves": Column(head="moves", cell=_mean("moves", 1.0, 0)),
+    "reclusterings": Column(head="re-clusterings", cell=_mean("reclusterings", 1.0, 1)),
+    "clusters": Column(head="K at the end", cell=_mean("n_clusters_last", 1.0, 1)),
+    "heterogeneity": Column(head="within-cluster L1", cell=_heterogeneity),
+}
+"""What a table of variants may have, in the usual order."""
+
+
+def plus_minus(one: Figure, *, sign: str = "", places: int = 1) -> str:
+    """Return a figure with the half width of its interval.
+
+    Examples
+    --------
+    >>> plus_minus(Figure(mean=1.0, low=0.5, high=1.5), sign="+")
+    '+1.0 ± 0.5'
+    """
+    mean = f"{one.mean:{sign}.{places}f}"
+    return mean if one.low is None or one.high is None else f"{mean} ± {(one.high - one.low) / 2:.{places}f}"
+
+
+def variant_table(experiment: Experiment, results: Results) -> Cells:
+    """Return the table of variants, heads first."""
+    columns = [COLUMNS[name] for name in experiment.columns or COLUMNS]
+    return [
+        ["", *(column.head for column in columns)],
+        *(
+            [name, *(column.cell(results, name, experiment.held_against(name)) for column in columns)]
+            for name in results.runs
+        ),
+    ]
+
+
+def course_table(experiment: Experiment, results: Results) -> Cells:
+    """Return the courses over the rounds that an experiment asks for, heads first; nothing if it asks for none."""
+    n_rounds = len(next(iter(results.runs.values()))[0].rounds)
+    edges = [round(n_rounds * part / N_PARTS) for part in range(N_PARTS + 1)]
+    head = ["rounds", *(f"{low + 1} to {high}" for low, high in pairwise(edges))]
+    rows = [
+        [f"{of} minus {against}, points", *_cells(difference_course(results, of, against), sign="+")]
+        for of, against in experiment.curves
+    ]
+    if experiment.course is not None:
+        rows += [[name, *_cells(course(results, name, experiment.course), places=2)] for name in results.runs]
+    return [head, *rows] if rows else []
+
+
+def _cells(parts: Sequence[Figure | None], *, sign: str = "", places: int = 1) -> list[str]:
+    return ["-" if one is None else plus_minus(one, sign=sign, places=places) for one in parts]
+
+
+def claim_table(experiment: Experiment, results: Results) -> Cells:
+    """Return the paper's numbers beside ours, heads first."""
+    return [list(HEAD), *(compared_row(claim, experiment, results) for claim in experiment.claims)]
+
+
+def measured_table(experiment: Experiment, found: Mapping[str, Figure]) -> Cells:
+    """Return the paper's numbers beside what was measured, heads first."""
+    return [list(HEAD), *(measured_row(claim, found) for claim in experiment.claims)]

@@ -1,0 +1,79 @@
+"""Trackers by their names."""
+
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from pathlib import Path
+
+from fielding.errors import OptionError, unknown_name
+from fielding.simulation.watching import Watching
+from fielding.tracking.mlflow import Mlflow
+from fielding.tracking.tensorboard import TensorBoard
+from fielding.tracking.tracked import tracked
+from fielding.tracking.tracker import Tracker
+
+TRACKERS: dict[str, Callable[[str | None], Tracker]] = {"mlflow": Mlflow, "tensorboard": TensorBoard}
+"""Every tracker, made from where it writes to: None for its own choice."""
+
+
+def tracker_named(name: str, target: str | None = None) -> Tracker:
+    """Return a tracker.
+
+    Parameters
+    ----------
+    name
+        Its name in ``TRACKERS``.
+    target
+        Where it writes to: a folder, a database, a server; None for its own choice.
+
+    Raises
+    ------
+    OptionError
+        If there is none of this name, if its package is not installed, or if it cannot write to such a target.
+
+    Examples
+    --------
+    >>> tracker_named("tensorbored")
+    Traceback (most recent call last):
+    fielding.errors.OptionError: unknown tracker 'tensorbored'; did you mean 'tensorboard'? Known: mlflow, tensorboard
+    """
+    if name not in TRACKERS:
+        raise unknown_name("tracker", name, TRACKERS)
+    return TRACKERS[name](target)
+
+
+def trackers_from(options: Sequence[str]) -> list[Tracker]:
+    """Return trackers by what users typed, each ``NAME`` or ``NAME=TARGET``.
+
+    The texts are all that another process needs to track its runs in the same places.
+    """
+    return [_tracker_from(option) for option in options]
+
+
+@dataclass(frozen=True, slots=True)
+class TrackedBy:
+    """Tracks any run by what users typed; unlike trackers themselves it can be sent to another process.
+
+    Parameters
+    ----------
+    options
+        As for :func:`trackers_from`.
+
+    Examples
+    --------
+    >>> TrackedBy(("tensorboard=tb",))
+    TrackedBy(options=('tensorboard=tb',))
+    """
+
+    options: tuple[str, ...] = ()
+
+    def __call__(self, folder: Path, watch: Watching) -> AbstractContextManager[Watching]:
+        """Return :func:`~fielding.tracking.tracked.tracked` of a run; what fails is a warning."""
+        return tracked(folder, trackers_from(self.options), watch=watch)
+
+
+def _tracker_from(option: str) -> Tracker:
+    name, equals, target = option.partition("=")
+    if equals and not target:
+        raise OptionError(f"--track {option} names no place; write {name}=PLACE, or {name} alone for its own choice")
+    return tracker_named(name, target or None)

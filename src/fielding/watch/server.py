@@ -1,0 +1,91 @@
+"""Serves the live page, on this machine alone unless a token is given."""
+
+import socket
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from fielding._extras import require
+from fielding.errors import OptionError, OutputError, echo
+from fielding.watch.guard import is_loopback
+from fielding.watch.watched import Watched
+
+DEFAULT_PORT = 8707
+FEWEST_TOKEN_CHARACTERS = 16
+
+
+def serve(
+    folders: Sequence[Path],
+    *,
+    host: str = "127.0.0.1",
+    port: int = DEFAULT_PORT,
+    token: str | None = None,
+    on_ready: Callable[[str], None] = lambda _address: None,
+) -> None:
+    """Serve the live page until a signal comes.
+
+    Parameters
+    ----------
+    folders
+        Of runs or comparisons; they may not be there yet.
+    host, port
+        Where to listen; port 0 takes any that is free.
+    token
+        What a browser must know; needed if others than this machine can reach the host.
+    on_ready
+        Told the address of the page as soon as it can be opened.
+
+    Raises
+    ------
+    OptionError
+        If other machines could see the page without a token, or the package that serves is missing.
+    OutputError
+        If nobody can listen there.
+    """
+    check_exposure(host, token)
+    require("watch")
+    import uvicorn
+
+    from fielding.watch.application import application
+
+    app = application(Watched(folders), token=token)
+    with listening(host, port) as listener:
+        config = uvicorn.Config(
+            app, ws="none", lifespan="off", log_level="warning", access_log=False, server_header=False,
+            proxy_headers=False, timeout_graceful_shutdown=2,
+        )  # fmt: skip
+        shown = f"[{host}]" if ":" in host else host
+        on_ready(f"http://{shown}:{listener.getsockname()[1]}/")
+        uvicorn.Server(config).run(sockets=[listener])
+
+
+def check_exposure(host: str, token: str | None) -> None:
+    """Raise if other machines could see the page without knowing a token worth the name.
+
+    Examples
+    --------
+    >>> check_exposure("127.0.0.1", None)
+    >>> try:
+    ...     check_exposure("0.0.0.0", None)
+    ... except OptionError as error:
+    ...     print(error)
+    0.0.0.0 can be reached by other machines; give a --token that a browser must know, or listen on 127.0.0.1
+    """
+    if token is not None and len(token) < FEWEST_TOKEN_CHARACTERS:
+        raise OptionError(f"the token has {len(token)} characters; give at least {FEWEST_TOKEN_CHARACTERS}")
+    if token is None and not is_loopback(host):
+        raise OptionError(
+            f"{host or 'every address'} can be reached by other machines; give a --token that a browser must know, "
+            "or listen on 127.0.0.1"
+        )
+
+
+def listening(host: str, port: int) -> socket.socket:
+    """Return a socket that listens, before the server is built: a port that is taken is told at once."""
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    try:
+        return socket.create_server((host, port), family=family)
+    except (OSError, OverflowError, ValueError) as error:  # a name with a null byte is a ValueError
+        reason = getattr(error, "strerror", None) or error
+        raise OutputError(
+            f"cannot listen on {echo(host)}, port {port}: {reason}; name another --port, or 0 for any that is free"
+        ) from error

@@ -1,0 +1,198 @@
+"""What a live page shows now: the folders are read again when something in them changed, and not too often."""
+
+import gzip
+import hashlib
+import json
+import os
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from fielding._typing import ClientId, Json
+from fielding.errors import FieldingError, InputError, echo
+from fielding.records.lock import NAME as LOCK
+from fielding.records.lock import is_locked
+from fielding.reporting.charts.client_story import client_ids, client_story
+from fielding.reporting.gathering import Gathered, gathered
+from fielding.reporting.log_reader import LogReader
+from fielding.reporting.page import Page, page_record, section_record
+from fielding.reporting.report_page import report_of
+from fielding.reporting.run_record import RunRecord
+
+LEAST_S = 1.0
+"""Seconds between two readings at least."""
+MOST_WORK = 0.2
+"""Largest share of the time that reading takes."""
+_DEPTH = 3
+"""Levels of folders whose files tell of changes: a comparison, its runs, their reports."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Shown:
+    """What the page shows.
+
+    Parameters
+    ----------
+    pressed
+        JSON, by gzip: ``page``, as a page is made of, ``runs``, the names of the runs whose clients can be opened, and
+        ``inside``, by group the name of the run whose clusters are shown.
+    tag
+        What tells it from what was shown before.
+    """
+
+    pressed: bytes
+    tag: str
+
+    @property
+    def content(self) -> dict[str, Json]:
+        """The JSON."""
+        return dict(json.loads(gzip.decompress(self.pressed)))
+
+
+class Watched:
+    """Some folders that runs may still write into; safe to use from several threads.
+
+    Parameters
+    ----------
+    folders
+        Of runs or of comparisons; they may not be there yet.
+    clock
+        Tells the seconds.
+    """
+
+    def __init__(self, folders: Sequence[Path], clock: Callable[[], float] = time.monotonic) -> None:
+        self._folders, self._clock = tuple(folders), clock
+        self._reader, self._lock = LogReader(), threading.Lock()
+        self._shown: Shown | None = None
+        self._gathered: Gathered | None = None
+        self._has_begun = False
+        self._seen, self._next_s = "", -1.0
+
+    def shown(self) -> Shown:
+        """Return what the page shows now, or what it showed before if somebody is reading the folders just now."""
+        known = self._shown
+        if known is not None and (self._clock() < self._next_s or self._lock.locked()):
+            return known
+        with self._lock:
+            if self._shown is None or self._clock() >= self._next_s:
+                self._shown = self._looked()
+            return self._shown
+
+    def clients(self, run: str) -> list[str]:
+        """Return the ids of the clients of a run as texts.
+
+        Raises
+        ------
+        InputError
+            If there is no such run.
+        """
+        with self._lock:
+            return [str(one) for one in client_ids(self._run(run))]
+
+    def story(self, run: str, client: str) -> list[dict[str, Json]]:
+        """Return the sections about one client of a run, which is named by the text of its id.
+
+        Raises
+        ------
+        InputError
+            If there is no such run or client.
+        """
+        with self._lock:
+            record = self._run(run)
+            known: dict[str, ClientId] = {str(one): one for one in client_ids(record)}
+            return [section_record(one) for one in client_story(record, known.get(client, client))]
+
+    def _looked(self) -> Shown:
+        """Return what is to be seen now, and note when to look again."""
+        begun, shown = self._clock(), self._shown
+        seen = _signature(self._folders)
+        if shown is None or seen != self._seen:
+            self._seen = seen
+            page = self._page()
+            content: Json = {"page": page_record(page), **_openable(self._gathered)}
+            body = json.dumps(content, allow_nan=False, separators=(",", ":")).encode()
+            tag = hashlib.blake2b(body, digest_size=12).hexdigest()
+            shown = Shown(pressed=gzip.compress(body, 4, mtime=0), tag=tag)
+        took = self._clock() - begun
+        self._next_s = begun + took + max(LEAST_S, took / MOST_WORK)
+        return shown
+
+    def _page(self) -> Page:
+        try:
+            found = gathered(self._folders, self._reader)
+            page = report_of(found)
+        except FieldingError as error:
+            return self._blank(str(error))
+        except Exception as error:
+            # A file in the middle of being written must not end what others are watching; the next look may be whole.
+            return self._blank(f"this cannot be read: {type(error).__name__}: {error}")
+        self._gathered, self._has_begun = found, True
+        return page
+
+    def _blank(self, problem: str) -> Page:
+        """Return the page for folders without a run that can be shown."""
+        self._gathered, self._reader = None, LogReader()
+        where = ", ".join(map(str, self._folders))
+        if self._has_begun:
+            return Page(
+                title="The run is gone", lead=f"There was a run in {where}; there is none now.", notes=[problem]
+            )
+        lead = f"Nothing to show in {where} yet; this page fills as soon as a run begins there."
+        return Page(title="Waiting for a run", lead=lead, notes=[problem])
+
+    def _run(self, name: str) -> RunRecord:
+        found = dict(named_runs(self._gathered)) if self._gathered is not None else {}
+        if name not in found:
+            raise InputError(f"there is no run {echo(name)}; choose one of the page")
+        return found[name]
+
+
+def _openable(runs: Gathered | None) -> dict[str, Json]:
+    """Return the names of the runs whose clients can be opened, and of the one that each group shows the inside of."""
+    names = [] if runs is None else [(name, run) for name, run in named_runs(runs)]
+    groups = () if runs is None else runs.groups
+    inside = {
+        group.name: name for group in groups for name, run in names if group.is_clustered and run is group.runs[0]
+    }
+    return {"runs": [name for name, _ in names], "inside": dict(inside)}
+
+
+def named_runs(runs: Gathered) -> Iterator[tuple[str, RunRecord]]:
+    """Yield every run with a name of its own: of its group and seed, and of its folder where that is not enough."""
+    names = [f"{group.name}, seed {run.seed}" if run.seed is not None else group.name for group, run in runs.runs]
+    counts, used = Counter(names), Counter[str]()
+    for name, (_, run) in zip(names, runs.runs, strict=True):
+        own = name if counts[name] == 1 else f"{name}, {run.folder.name}"
+        used[own] += 1
+        yield own if used[own] == 1 else f"{own} ({used[own]})", run
+
+
+def _signature(folders: Sequence[Path]) -> str:
+    """Return what changes whenever a file of a run changes, or the process that writes into a folder ends."""
+    digest = hashlib.blake2b(digest_size=12)
+    for folder in folders:
+        for path, known in _files(folder, _DEPTH):
+            state = is_locked(Path(path).parent) if Path(path).name == LOCK else ""
+            digest.update(f"{path} {known.st_size} {known.st_mtime_ns} {state}\n".encode(errors="replace"))
+    return digest.hexdigest()
+
+
+def _files(folder: Path | str, depth: int) -> Iterator[tuple[str, os.stat_result]]:
+    """Yield the files in a folder and in those within it, by name."""
+    try:
+        with os.scandir(folder) as found:
+            entries = sorted(found, key=lambda entry: entry.name)
+    except OSError:
+        return
+    for entry in entries:
+        try:
+            if entry.is_dir():
+                if depth > 1:
+                    yield from _files(entry.path, depth - 1)
+            else:
+                yield entry.path, entry.stat()
+        except OSError:
+            continue

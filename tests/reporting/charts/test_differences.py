@@ -1,0 +1,51 @@
+from pathlib import Path
+
+import numpy as np
+
+from fielding.reporting.charts.differences import differences
+from tests.reporting.charts.group_runs import accuracies, drawn, groups_of, numbers, traces
+
+
+def test_differences_are_paired_by_seed_and_round(tmp_path: Path) -> None:
+    ours = [accuracies([0.5, None, 0.9]), accuracies([0.7, 0.8, 0.9])]
+    theirs = [accuracies([0.4, 0.5, 0.5]), accuracies([0.4, 0.5])]
+
+    (section,) = differences(groups_of(tmp_path, {"ours": ours, "global": theirs}, reference="global"))
+
+    band, line = traces(section, "ours")
+    assert numbers(line["x"]) == [0.0, 1.0, 2.0]
+    np.testing.assert_allclose(numbers(line["y"]), [0.2, 0.3, 0.4])  # of both seeds, of the second, of the first
+    np.testing.assert_allclose(numbers(band["y"])[:3], [0.2 + 12.7062 * 0.1, 0.3, 0.4], rtol=1e-5)
+    assert [shape["y0"] for shape in drawn(section)["layout"]["shapes"] if shape.get("xref")] == [0.0]
+    assert section.title == "Accuracy against global"
+
+
+def test_the_two_differences_of_the_paper_are_drawn_where_there_are_such_groups(tmp_path: Path) -> None:
+    runs = {
+        "global": [accuracies([0.1])], "fielding": [accuracies([0.75])], "always": [accuracies([0.5])],
+        "selected": [accuracies([0.25])],
+    }  # fmt: skip
+
+    _, ours, heard = differences(groups_of(tmp_path, runs))
+
+    assert ours.title == "Accuracy of fielding minus always"
+    assert numbers(traces(ours, "fielding - always")[0]["y"]) == [0.25]
+    assert heard.title == "Accuracy of always minus selected"
+    assert numbers(traces(heard, "always - selected")[0]["y"]) == [0.25]
+    assert "one seed" in ours.text
+
+
+def test_the_same_difference_is_not_drawn_twice(tmp_path: Path) -> None:
+    runs = {"always": [accuracies([0.5])], "fielding": [accuracies([0.75])]}
+
+    assert len(differences(groups_of(tmp_path, runs, reference="always"))) == 1
+
+
+def test_groups_without_a_common_seed_or_round_cannot_be_compared(tmp_path: Path) -> None:
+    (section,) = differences(groups_of(tmp_path, {"a": [accuracies([0.5, None])], "b": [accuracies([None, 0.5])]}))
+
+    assert "No other group" in section.missing
+
+
+def test_one_group_differs_from_nobody(tmp_path: Path) -> None:
+    assert differences(groups_of(tmp_path, {"a": [accuracies([0.5])]})) == []

@@ -1,0 +1,74 @@
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+from fielding._typing import Json
+from fielding.reporting.charts.settings import settings
+from fielding.reporting.gathering import Gathered, Group
+from fielding.reporting.run_record import RunRecord
+from tests.reporting.charts.group_runs import accuracies, groups_of, one_run
+
+
+def test_what_groups_share_stands_apart_from_what_they_differ_in(tmp_path: Path) -> None:
+    groups = []
+    for tau, name in ((0.25, "low"), (0.5, "high")):
+        runs = [
+            one_run(tmp_path / f"{name}{seed}", [], seed=seed, coordinator={"tau": tau, "warm_start": True})
+            for seed in (1, 2)
+        ]
+        groups.append(Group(name=name, runs=tuple(runs)))
+
+    differing, shared, versions = settings(Gathered(title="", groups=tuple(groups), reference="low"))
+
+    assert [list(row) for row in differing.table] == [["group", "coordinator.tau"], ["low", "0.25"], ["high", "0.5"]]
+    assert list(differing.row_groups) == ["low", "high"]
+    keys = {row[0]: row[1] for row in shared.table}
+    assert keys["coordinator.warm_start"] == "true"
+    assert keys["trace.gap"] == "2"
+    assert not {"coordinator.tau", "seed"} & set(keys)
+    assert "Seeds: 1, 2." in shared.text
+    assert ["Fielding", "0.1", "all runs"] in [list(row) for row in versions.table]
+
+
+def test_a_single_run_has_settings_that_nothing_differs_from(tmp_path: Path) -> None:
+    found = settings(groups_of(tmp_path, {"ours": [accuracies([0.5])]}))
+
+    assert [section.title for section in found] == ["Settings", "Versions"]
+
+
+def test_values_that_differ_within_a_group_are_all_told(tmp_path: Path) -> None:
+    runs = tuple(one_run(tmp_path / str(at), [], seed=at, rounds=at) for at in (3, 4))
+
+    shared, _ = settings(Gathered(title="", groups=(Group(name="ours", runs=runs),), reference=None))
+
+    assert ["rounds", "3 / 4"] in [list(row) for row in shared.table]
+
+
+def test_versions_that_differ_are_told_by_seed_or_by_folder(tmp_path: Path) -> None:
+    gathered = groups_of(tmp_path, {"a": [[], []], "b": [[], []]})
+
+    found = _with_manifests(
+        gathered, lambda run: {"data_blake2b": f"digest {run.seed}", "n_numbers": int(run.folder.name[0])}
+    )
+
+    rows = [list(row) for row in settings(found)[-1].table]
+    assert ["digest of the data", "digest 2", "seed 2"] in rows
+    assert ["numbers of a model", "1", "1-1, 1-2"] in rows
+
+
+def test_a_run_without_a_manifest_has_no_settings(tmp_path: Path) -> None:
+    gathered = groups_of(tmp_path, {"a": [accuracies([0.5])]})
+    bare = tuple(replace(run, manifest={}) for _, run in gathered.runs)
+
+    (section,) = settings(replace(gathered, groups=(Group(name="a", runs=bare),)))
+
+    assert section.missing
+
+
+def _with_manifests(gathered: Gathered, more: Callable[[RunRecord], dict[str, Json]]) -> Gathered:
+    """Return runs whose manifests tell more."""
+    groups = [
+        replace(group, runs=tuple(replace(run, manifest={**run.manifest, **more(run)}) for run in group.runs))
+        for group in gathered.groups
+    ]
+    return replace(gathered, groups=tuple(groups))

@@ -1,0 +1,31 @@
+from pathlib import Path
+
+from fielding.reporting.charts.states import states
+from fielding.reporting.gathering import Awaited, Gathered, Group
+from tests.reporting.charts.group_runs import accuracies, one_run
+
+
+def test_every_run_has_a_row_also_those_that_are_awaited(tmp_path: Path) -> None:
+    done = one_run(tmp_path / "a", accuracies([0.5, 0.625]))
+    stopped = one_run(tmp_path / "b", accuracies([None]), is_finished=False)
+    (tmp_path / "b" / "clients.jsonl").unlink()
+    gathered = Gathered(
+        title="",
+        groups=(Group(name="ours", runs=(done,)), Group(name="theirs", runs=(stopped,))),
+        reference="ours",
+        awaited=(Awaited(group="ours", seed=2, state="failed", problem="out of memory"),),
+    )
+
+    section = states(gathered)
+
+    assert [list(row) for row in section.table[1:]] == [
+        ["ours", "1", "finished", "2\xa0of\xa09", "0.625", "-"],
+        ["ours", "2", "failed", "-", "-", "out of memory"],
+        ["theirs", "1", "stopped", "1\xa0of\xa09", "-", "-"],
+    ]
+    assert list(section.row_groups) == ["ours", "ours", "theirs"]
+    assert section.text == "3 runs: 1 finished, 1 failed, 1 stopped."
+
+
+def test_without_runs_the_table_is_missing() -> None:
+    assert states(Gathered(title="", groups=(), reference=None)).missing

@@ -1,0 +1,214 @@
+import csv
+import io
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from fielding.reporting.comparison import comparison
+from fielding.reporting.comparison_tables import (
+    comparison_table,
+    escaped_latex,
+    escaped_markdown,
+    latex_table,
+    markdown_table,
+    means_csv,
+    runs_csv,
+    table_words,
+    written_tables,
+)
+from fielding.reporting.gathering import gathered
+from tests.reporting.run_folders import compared
+
+LEVELS = {"fielding": (0.7, 0.81, 0.75), "ifca": (0.71, 0.8, 0.73), "global": (0.5, 0.6, 0.55)}
+
+
+def summary_of(folder: Path, levels: Mapping[str, Sequence[float]]) -> Any:
+    curves = {name: {seed: [0.1, one, one, one] for seed, one in enumerate(mine, 1)} for name, mine in levels.items()}
+    return json.loads(json.dumps(comparison(gathered([compared(folder, curves)]))))
+
+
+@pytest.fixture
+def summary(tmp_path: Path) -> Any:
+    return summary_of(tmp_path / "runs", LEVELS)
+
+
+def renamed(summary: Any, before: str, after: str) -> Any:
+    """Return a summary in which a method has another name."""
+    return json.loads(json.dumps(summary).replace(json.dumps(before), json.dumps(after)))
+
+
+def by_head(table: list[list[str]]) -> dict[str, list[str]]:
+    return {head: list(cells) for head, *cells in zip(*table, strict=True)}
+
+
+def rows_of(text: str) -> list[dict[str, str]]:
+    return list(csv.DictReader(io.StringIO(text)))
+
+
+def test_the_terminal_shows_a_row_for_each_method(summary: Any) -> None:
+    table = by_head(comparison_table(summary))
+
+    assert table["method"] == ["fielding", "global", "ifca"]
+    assert table["final accuracy"] == ["0.753 ± 0.137*", "0.550 ± 0.124", "0.747 ± 0.117*"]
+    assert table["minus global"][0] == "+0.203 ± 0.014"
+    assert table["minus global"][1] == table["p"][1] == "-"
+    assert table["minutes to target"] == ["2.00", "2.00", "2.00"]
+    assert table["speed-up"] == ["1.00", "1.00", "1.00"]
+    assert table["moves"] == ["-", "-", "-"]
+    assert "corrected" not in table
+    assert "seeds" not in table
+
+
+def test_the_caption_tells_seeds_intervals_marks_and_target(summary: Any) -> None:
+    words = table_words(summary)
+
+    assert words.startswith("Means over 3 seeds ± half of the 95 % t-interval.")
+    assert "*: best, or not clearly worse than the best" in words
+    assert "final accuracy of global on the same seed (0.550 on average)" in words
+
+
+def test_nothing_is_marked_for_one_seed(tmp_path: Path) -> None:
+    summary = summary_of(tmp_path, {"fielding": (0.9,), "global": (0.1,)})
+
+    assert by_head(comparison_table(summary))["final accuracy"] == ["0.900", "0.100"]
+    assert by_head(comparison_table(summary))["p"] == ["-", "-"]
+    assert table_words(summary).startswith("One seed: no intervals, no tests")
+    assert "**" not in markdown_table(summary)
+    assert "textbf" not in latex_table(summary)
+
+
+def test_seeds_that_a_method_lacks_and_targets_it_never_reached_are_shown(tmp_path: Path) -> None:
+    summary = summary_of(tmp_path, {"fielding": (0.6, 0.1), "ifca": (0.1,), "global": (0.5, 0.5)})
+
+    table = by_head(comparison_table(summary))
+
+    assert table["seeds"] == ["2", "2", "1"]
+    assert table["minutes to target"] == ["2.00 (1/2)", "2.00", "never"]
+    assert table["speed-up"] == ["1.00", "1.00", "-"]
+
+
+def test_runs_that_are_missing_are_counted(summary: Any) -> None:
+    summary |= {"failed": [{"method": "ifca", "seed": 4, "error": "no"}], "unfinished": [{}, {}]}
+
+    assert table_words(summary).endswith("Runs that are missing here: 1 failed, 2 unfinished.")
+
+
+def test_a_method_without_a_finished_run_has_dashes(summary: Any) -> None:
+    summary["methods"]["ifca"] = {"n_seeds": 0}
+    summary["paired"]["ifca"] = summary["best"] = {}
+
+    row = next(row for row in comparison_table(summary) if row[0] == "ifca")
+
+    assert row[1] == "0"
+    assert set(row[2:]) == {"-", "-/-"}
+
+
+def test_markdown_marks_in_bold_and_aligns_numbers(summary: Any) -> None:
+    head, rule, first, *_ = markdown_table(summary).splitlines()
+
+    assert head.startswith("| method | final accuracy | minus global | p |")
+    assert rule.startswith("| --- | ---: | ---: |")
+    assert first.startswith("| fielding | **0.753 ± 0.137** | +0.203 ± 0.014 |")
+    assert "Bold: best, or not clearly worse" in markdown_table(summary)
+
+
+def test_latex_marks_in_bold_between_the_rules_of_booktabs(summary: Any) -> None:
+    lines = latex_table(summary).splitlines()
+
+    body = lines[lines.index(r"\midrule") + 1 : lines.index(r"\bottomrule")]
+    assert len(body) == 3
+    assert body[0].startswith(r"fielding & \textbf{0.753 $\pm$ 0.137} & +0.203 $\pm$ 0.014 &")
+    assert all(line.endswith(r" \\") and line.count(" & ") == body[0].count(" & ") for line in body)
+    caption = next(line for line in lines if line.startswith(r"\caption"))
+    assert r"95 \% t-interval" in caption
+
+
+def test_a_negative_number_has_a_minus_in_latex(tmp_path: Path) -> None:
+    worse = summary_of(tmp_path, {"fielding": (0.3, 0.4), "global": (0.5, 0.6)})
+
+    assert "$-$0.200 $\\pm$ 0.000" in latex_table(worse)
+
+
+@pytest.mark.parametrize(
+    ("text", "latex", "markdown"),
+    [
+        ("a_b", r"a\_b", r"a\_b"),
+        ("a & b", r"a \& b", "a &amp; b"),
+        ("a|b", r"a\textbar{}b", r"a\|b"),
+        ("50 %", r"50 \%", "50 %"),
+        (r"\input{x}", r"\textbackslash{}input\{x\}", r"\\input{x}"),
+        ("$x^2$ #1 ~", r"\$x\textasciicircum{}2\$ \#1 \textasciitilde{}", r"$x^2$ \#1 \~"),
+        ("<script>", r"\textless{}script\textgreater{}", "&lt;script&gt;"),
+        ("[x](y)*`", "{[}x{]}(y){*}`", r"\[x\](y)\*\`"),
+        ("two\nlines\x1b[0m", "two lines?{[}0m", r"two lines?\[0m"),
+    ],
+)
+def test_texts_are_shown_as_they_are(text: str, latex: str, markdown: str) -> None:
+    assert escaped_latex(text) == latex
+    assert escaped_markdown(text) == markdown
+
+
+HOSTILE = ["=cmd|' /C calc'!A0", 'a, "b"\nc', "x | y & z_1 \\\\ [2]", "<img src=x onerror=alert(1)>", "\x1b[2J"]
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+def test_hostile_names_break_no_table(summary: Any, name: str) -> None:
+    odd = renamed(summary, "ifca", name)
+
+    plain = markdown_table(summary).splitlines()
+    lines = markdown_table(odd).splitlines()
+    assert len(lines) == len(plain)
+    assert {_n_bars(line) for line in lines[:5]} == {_n_bars(plain[0])}
+    assert latex_table(odd).count("\\\\\n") == latex_table(summary).count("\\\\\n")
+    assert {len(row) for row in comparison_table(odd)} == {len(comparison_table(summary)[0])}
+    assert "\x1b" not in "".join(map("".join, comparison_table(odd))) + markdown_table(odd) + latex_table(odd)
+    assert "<img" not in markdown_table(odd)
+    for text in (means_csv(odd), runs_csv(odd)):
+        rows = rows_of(text)
+        assert all(None not in row and None not in row.values() for row in rows)
+        assert not any(row["method"].startswith("=") for row in rows)
+
+
+def _n_bars(line: str) -> int:
+    """Return the number of borders in a line of a Markdown table, escaped bars not counted."""
+    return line.replace(r"\\", "").replace(r"\|", "").count("|")
+
+
+def test_names_that_csv_must_quote_come_back(summary: Any) -> None:
+    odd = renamed(summary, "ifca", 'a, "b"')
+
+    assert [row["method"] for row in rows_of(means_csv(odd))] == ["fielding", "global", 'a, "b"']
+
+
+def test_the_csv_of_means_holds_intervals_and_tests(summary: Any) -> None:
+    first, reference, _ = rows_of(means_csv(summary))
+
+    record = summary["methods"]["fielding"]["final_accuracy"]
+    assert float(first["final_accuracy"]) == record["mean"]
+    assert [float(first[f"final_accuracy_{end}"]) for end in ("low", "high")] == record["ci95"]
+    gain = summary["paired"]["fielding"]["final_accuracy"]
+    assert float(first["final_accuracy_difference"]) == gain["mean"]
+    assert float(first["final_accuracy_p_holm"]) == gain["p_holm"]
+    assert reference["final_accuracy_difference"] == first["heterogeneity"] == ""
+
+
+def test_the_csv_of_runs_has_a_row_for_each_finished_run(tmp_path: Path) -> None:
+    summary = summary_of(tmp_path, {"fielding": (0.6, 0.7), "global": (0.5,)})
+
+    rows = rows_of(runs_csv(summary))
+
+    assert [(row["method"], row["seed"]) for row in rows] == [("fielding", "1"), ("fielding", "2"), ("global", "1")]
+    assert [float(row["final_accuracy"]) for row in rows] == [0.6, 0.7, 0.5]
+    assert rows[1]["rounds_to_target"] == ""  # no global model on that seed
+    assert {"wall_s", "jain_index", "drift_dip", "bytes_up_report"} <= set(rows[0])
+
+
+def test_all_tables_are_written(summary: Any, tmp_path: Path) -> None:
+    paths = written_tables(tmp_path, summary)
+
+    assert [path.name for path in paths] == ["table.md", "table.csv", "table.tex", "runs.csv"]
+    assert (tmp_path / "table.tex").read_text() == latex_table(summary)
+    assert sorted(path.name for path in tmp_path.iterdir() if path.is_file()) == sorted(path.name for path in paths)

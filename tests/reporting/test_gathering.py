@@ -1,0 +1,112 @@
+import json
+from pathlib import Path
+
+import pytest
+
+from fielding._typing import Json
+from fielding.errors import InputError
+from fielding.records.plan import Plan, Variant, write_failure, write_plan
+from fielding.reporting.gathering import gathered
+from tests.reporting.run_logs import CONFIG, round_line, write_run
+
+
+def run_of(folder: Path, method: str, seed: int, **settings: Json) -> Path:
+    write_run(folder, [round_line(0)])
+    config = {**CONFIG, "seed": seed, "method": {"name": method}, **settings}
+    (folder / "manifest.json").write_text(json.dumps({"seed": seed, "config": config}))
+    return folder
+
+
+def plan_of(*methods: str, seeds: tuple[int, ...] = (1, 2)) -> Plan:
+    variants = tuple(Variant(name=one, folder=one, settings={"method.name": one}) for one in methods)
+    return Plan(config={}, variants=variants, seeds=seeds, reference=methods[-1])
+
+
+def test_runs_that_differ_in_their_seeds_alone_are_one_group(tmp_path: Path) -> None:
+    folders = [
+        run_of(tmp_path / f"{method}{seed}", method, seed) for method in ("fielding", "global") for seed in (2, 1)
+    ]
+
+    found = gathered(folders)
+
+    assert [(group.name, [run.seed for run in group.runs]) for group in found.groups] == [
+        ("fielding", [1, 2]),
+        ("global", [1, 2]),
+    ]
+    assert found.reference == "global"
+    assert found.styles == {"fielding": 0, "global": 1}
+
+
+def test_the_same_method_with_other_settings_is_another_group_that_says_which(tmp_path: Path) -> None:
+    folders = [run_of(tmp_path / f"{tau}", "fielding", 1, coordinator={"tau": tau}) for tau in (0.25, 0.5)]
+
+    assert [group.name for group in gathered(folders).groups] == ["fielding tau=0.25", "fielding tau=0.5"]
+
+
+def test_a_folder_of_runs_is_looked_into(tmp_path: Path) -> None:
+    run_of(tmp_path / "b", "global", 1)
+    run_of(tmp_path / "a", "fielding", 1)
+    (tmp_path / "manifest.json").write_text('{"demo": 1}')
+
+    assert [group.name for group in gathered([tmp_path]).groups] == ["fielding", "global"]
+
+
+def test_a_comparison_names_its_runs_and_tells_which_are_not_there(tmp_path: Path) -> None:
+    write_plan(tmp_path, plan_of("fielding", "moves", "static"))
+    for method, seed in (("fielding", 1), ("fielding", 2), ("static", 1)):
+        run_of(tmp_path / f"{method}-{seed}", method, seed)
+    (tmp_path / "moves-1").mkdir()
+    write_failure(tmp_path / "moves-1", "it broke")
+
+    found = gathered([tmp_path])
+
+    assert [(group.name, len(group.runs)) for group in found.groups] == [("fielding", 2), ("static", 1)]
+    assert found.reference == "static"
+    assert [(one.group, one.seed, one.state, one.problem) for one in found.awaited] == [
+        ("moves", 1, "failed", "it broke"),
+        ("moves", 2, "waiting", ""),
+        ("static", 2, "waiting", ""),
+    ]
+
+
+def test_a_reference_without_a_run_is_replaced_and_that_is_told(tmp_path: Path) -> None:
+    write_plan(tmp_path, plan_of("fielding", "moves", "static"))
+    for method in ("fielding", "moves"):
+        run_of(tmp_path / f"{method}-1", method, 1)
+
+    found = gathered([tmp_path])
+
+    assert found.reference == "fielding"
+    assert found.problems == ("static, the reference, has no run yet; others are held against fielding",)
+
+
+def test_a_damaged_plan_is_told_and_its_runs_are_shown_all_the_same(tmp_path: Path) -> None:
+    run_of(tmp_path / "fielding-1", "fielding", 1)
+    (tmp_path / "compare.json").write_text("{")
+
+    found = gathered([tmp_path])
+
+    assert [group.name for group in found.groups] == ["fielding"]
+    assert "compare.json" in found.problems[0]
+
+
+@pytest.mark.parametrize("make", ["nothing", "empty", "file"])
+def test_a_folder_without_runs_is_refused_with_its_name(tmp_path: Path, make: str) -> None:
+    folder = tmp_path / "here"
+    if make == "empty":
+        folder.mkdir()
+    elif make == "file":
+        folder.write_text("x")
+
+    with pytest.raises(InputError, match="here"):
+        gathered([folder])
+
+
+def test_what_cannot_be_read_is_told_beside_what_can(tmp_path: Path) -> None:
+    run_of(tmp_path / "run", "fielding", 1)
+
+    found = gathered([tmp_path / "run", tmp_path / "none"])
+
+    assert [group.name for group in found.groups] == ["fielding"]
+    assert found.problems == (f"{tmp_path / 'none'} is no folder; give the folder of a run or of a comparison",)
+    assert found.reference is None

@@ -1,0 +1,84 @@
+"""Methods that break in ways that a run cannot mend, and a small federation to break them on."""
+
+import os
+import signal
+import sys
+import time
+from pathlib import Path
+
+from fielding._typing import Json
+from fielding.federation.clients import Clients, TrainingPlan, Updates
+from fielding.methods.method import MethodSetting
+from tests.methods.own import Quiet
+
+SMALL: dict[str, Json] = {
+    "rounds": 3,
+    "trace": {"clients": 8, "gap": 2, "window": 4},
+    "training": {"participants": 4},
+    "method": {"name": "global"},
+    "checkpoint": {"every": 1},
+}
+
+
+class Buggy(Quiet):
+    """Divides by zero in its second round; prints before that."""
+
+    def __init__(self, setting: MethodSetting) -> None:
+        super().__init__(setting)
+        self._n_rounds = 0
+
+    def learn(self, updates: Updates) -> None:
+        sys.stdout.write("about to divide\n")
+        sys.stdout.flush()
+        sys.stderr.write("and to complain\n")
+        super().learn(updates)
+        self._n_rounds += 1
+        if self._n_rounds == 2:
+            self._n_rounds //= 0
+
+
+class Killed(Quiet):
+    """Is killed in its second round, unless the file ``may-live`` is in the current folder."""
+
+    def __init__(self, setting: MethodSetting) -> None:
+        super().__init__(setting)
+        self._n_rounds = 0
+
+    def learn(self, updates: Updates) -> None:
+        super().learn(updates)
+        self._n_rounds += 1
+        if self._n_rounds == 2 and not Path("may-live").exists():
+            os.kill(os.getpid(), signal.SIGKILL)
+
+
+class Leaving(Quiet):
+    """Calls ``sys.exit`` while it is made."""
+
+    def __init__(self, setting: MethodSetting) -> None:
+        super().__init__(setting)
+        sys.exit(4)
+
+
+class Hungry(Quiet):
+    """Wants more memory than there is."""
+
+    def plan(self, clients: Clients) -> TrainingPlan:  # noqa: ARG002 - as all of its kind
+        raise MemoryError
+
+
+class Slow(Quiet):
+    """Takes a tenth of a second for a round, and tells its process's id in a file."""
+
+    def learn(self, updates: Updates) -> None:
+        Path(f"pid-{os.getpid()}").touch()
+        time.sleep(0.1)
+        super().learn(updates)
+
+
+class Endless(Quiet):
+    """Never ends its first round, and tells its process's id in a file."""
+
+    def learn(self, updates: Updates) -> None:  # noqa: ARG002 - as all of its kind
+        Path(f"pid-{os.getpid()}").touch()
+        while True:
+            time.sleep(0.1)

@@ -1,0 +1,113 @@
+"""A comparison runs what is missing, survives what fails, and says what its runs add up to."""
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+
+from fielding._typing import Json
+from fielding.errors import InputError
+from fielding.records.lock import locked_folder
+from fielding.records.plan import FAILURE, read_failure, read_plan
+from fielding.records.run_folder import ROUNDS
+from fielding.simulation.compare import Compared, compare
+from fielding.simulation.experiment import run
+from fielding.simulation.sweep import Finished, Following
+from fielding.simulation.variants import Settings, with_settings
+from tests.simulation.breaking import SMALL
+
+OTHERS = ("summary.json", "table.md", "table.csv", "table.tex", "runs.csv")
+VARIANTS: dict[str, Settings] = {
+    "global": {"method.name": "global"},
+    "killed": {"method.name": "tests.simulation.breaking:Killed"},
+}
+
+
+def without_timings(folder: Path) -> dict[str, Json]:
+    """Return the figures that do not depend on the machine."""
+    summary: dict[str, Json] = json.loads((folder / "summary.json").read_text())
+    return {name: value for name, value in summary.items() if name != "timings"}
+
+
+@pytest.fixture(scope="module")
+def ended(tmp_path_factory: pytest.TempPathFactory) -> Compared:
+    """Return a comparison one of whose runs was killed."""
+    folder = tmp_path_factory.mktemp("compared")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(folder)
+        return compare(SMALL, VARIANTS, seeds=1, out=folder / "out", n_jobs=2, page=False)
+
+
+def test_a_killed_run_is_named_and_the_rest_is_told(ended: Compared) -> None:
+    assert list(ended.failures) == ["killed-1"]
+    assert "SIGKILL" in ended.failures["killed-1"]
+    assert read_failure(ended.folder / "killed-1") == ended.failures["killed-1"]
+    assert ended.is_ended
+    assert ended.summary is not None
+    assert ended.summary == json.loads((ended.folder / "summary.json").read_text())
+    assert ended.summary["failed"] == [{"method": "killed", "seed": 1, "error": ended.failures["killed-1"]}]
+    assert read_plan(ended.folder) == ended.plan
+    for name in OTHERS:
+        assert "global" in (ended.folder / name).read_text()
+
+
+def test_a_run_of_a_comparison_is_the_run_that_it_would_be_alone(ended: Compared, tmp_path: Path) -> None:
+    run(with_settings(SMALL, {"seed": 1}), tmp_path / "alone", page=False)
+
+    rounds = [(folder / ROUNDS).read_bytes() for folder in (tmp_path / "alone", ended.folder / "global-1")]
+    assert rounds[0] == rounds[1]
+
+
+def test_once_more_runs_only_what_failed_and_what_was_added(
+    ended: Compared, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "may-live").touch()
+    out = shutil.copytree(ended.folder, tmp_path / "out")
+    before = (out / "global-1" / ROUNDS).stat().st_mtime_ns
+    begun: list[str] = []
+    following = Following(on_step=lambda step: begun.append(step.name))
+
+    again = compare(SMALL, {**VARIANTS, "long": {"rounds": 4}}, seeds=1, out=out, n_jobs=2, following=following)
+
+    assert set(begun) == {"killed-1", "long-1"}
+    assert again.failures == {}
+    assert not (out / "killed-1" / FAILURE).exists()
+    assert (out / "global-1" / ROUNDS).stat().st_mtime_ns == before
+    assert [one.name for one in again.plan.variants] == ["global", "killed", "long"]
+    assert again.summary is not None
+    assert again.summary["failed"] == []
+    # What was killed went on from its checkpoint, and is what it would have been.
+    run(with_settings(SMALL, VARIANTS["killed"]), tmp_path / "alone", page=False)
+    rounds = [(folder / ROUNDS).read_bytes() for folder in (tmp_path / "alone", out / "killed-1")]
+    assert rounds[0] == rounds[1]
+
+
+def test_a_stopped_comparison_goes_on_and_ends_as_if_never_stopped(tmp_path: Path) -> None:
+    done: list[Finished] = []
+    stopping = Following(on_done=done.append, is_stopped=lambda: bool(done))
+
+    stopped = compare(SMALL, seeds=2, out=tmp_path / "cut", n_jobs=1, following=stopping)
+
+    assert list(stopped.finished) == ["global-1"]
+    assert not stopped.is_ended
+    assert stopped.summary is None
+    assert not (tmp_path / "cut" / "summary.json").exists()
+    compare(SMALL, seeds=2, out=tmp_path / "cut", n_jobs=2)
+    compare(SMALL, seeds=2, out=tmp_path / "whole", n_jobs=2)
+    assert without_timings(tmp_path / "cut") == without_timings(tmp_path / "whole")
+
+
+def test_nothing_is_written_if_one_variant_cannot_be_run(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=r"^b: coordinator\.tau: 'lots' is not a number"):
+        compare(SMALL, {"a": {"rounds": 1}, "b": {"coordinator.tau": "lots"}}, seeds=1, out=tmp_path / "out")
+    with pytest.raises(InputError, match="at least 1"):
+        compare(SMALL, seeds=1, out=tmp_path / "out", n_jobs=0)
+
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_comparison_has_one_writer_at_a_time(tmp_path: Path) -> None:
+    with locked_folder(tmp_path), pytest.raises(InputError, match="another process is writing"):
+        compare(SMALL, seeds=1, out=tmp_path)
