@@ -7,7 +7,16 @@ import pytest
 from experiments.theorem import __main__ as program
 from experiments.theorem.bounds import corrected, first_gap, printed
 from experiments.theorem.clustered_sgd import events, k_center, sampled, too_wide, trained, trajectory
-from experiments.theorem.outcomes import Beside, beside, mean_over_clients, outcome, worst_cluster
+from experiments.theorem.log_cosh import examples
+from experiments.theorem.outcomes import (
+    Beside,
+    beside,
+    check_rows,
+    least_factor,
+    mean_over_clients,
+    outcome,
+    worst_cluster,
+)
 from experiments.theorem.quadratics import Check, Quadratics, checks, quadratics
 from experiments.theorem.settings import QUIET, SWEEPS, Setting, quick_settings, settings
 from fielding.coordinator.clustering import KCenter
@@ -32,6 +41,7 @@ def test_the_quick_form_runs_and_says_that_the_corrected_bound_holds_and_the_pri
     assert code == 0
     assert "The corrected bound holds at every event in 5 of 5 settings." in said
     assert "The printed bound is violated in 2: eta L = 0.01; quiet, scale = 10." in said
+    assert "The corrected bound holds at every event in 5 of 5 examples." in said
     assert "BROKEN" not in said
     assert (tmp_path / "theorem.md").read_text(encoding="utf-8").strip() == said.strip()
     assert len((tmp_path / "theorem.csv").read_text(encoding="utf-8").splitlines()) == 1 + len(quick_settings())
@@ -49,7 +59,7 @@ def test_a_bound_without_the_drift_is_violated_so_that_the_experiment_can_tell()
     measured = regret(QUIET)
 
     assert beside(measured, corrected(problem, QUIET)).verdict == "kept"
-    wrong = beside(measured, corrected(problem, QUIET, with_drift=False))
+    wrong = beside(measured, corrected(problem, QUIET, drift_factor=0.0))
     assert wrong.verdict == "VIOLATED"
     assert wrong.share > 5.0
 
@@ -62,6 +72,38 @@ def test_the_program_fails_when_the_corrected_bound_does() -> None:
     assert program.sound([good])
     assert not program.sound([good, bad])
     assert not program.sound([good, broken])
+
+
+def test_the_program_fails_when_the_corrected_bound_of_a_counterexample_does(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    one = examples()[0]
+    monkeypatch.setattr(program, "examples", lambda: [replace(one, corrected=one.regrets / 2.0)])
+    monkeypatch.setattr(program, "quick_settings", lambda: [SHORT])
+
+    assert program.main(["--quick", "--seeds", "2", "--out", str(tmp_path)]) == 1
+
+
+def test_the_least_factor_on_the_drift_term_is_the_one_at_which_the_bound_just_holds() -> None:
+    problem, measured = quadratics(QUIET), regret(QUIET)
+    least = outcome(QUIET, SEEDS).least_drift
+    width = trajectory(problem, QUIET, SEEDS).widest
+
+    assert 0.0 < least < 0.1  # the experiment hardly tests the constant of the drift term
+    assert beside(measured, corrected(problem, QUIET, width=width, drift_factor=1.001 * least)).verdict == "kept"
+    assert beside(measured, corrected(problem, QUIET, width=width, drift_factor=0.999 * least)).verdict != "kept"
+    level = np.ones((2, 3))
+    assert least_factor(level, without=np.full(3, 2.0), whole=np.full(3, 3.0)) == 0.0
+
+
+def test_what_is_met_by_construction_is_called_so() -> None:
+    lines = check_rows([outcome(SHORT, SEEDS)])
+
+    assert [line[0] for line in lines if line[-1] == "by construction"] == [
+        "largest eigenvalue <= L",
+        "mu <= smallest eigenvalue",
+        "step <= 1/L",
+    ]
 
 
 def test_in_other_units_the_corrected_bound_grows_with_the_regret_and_the_printed_one_does_not() -> None:
