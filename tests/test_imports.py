@@ -8,7 +8,19 @@ import pytest
 
 import fielding
 
-HEAVY = ("matplotlib", "mlflow", "plotly", "pydantic", "rich", "scipy", "sklearn", "starlette", "tensorboard", "torch", "typer")
+HEAVY = (
+    "matplotlib",
+    "mlflow",
+    "plotly",
+    "pydantic",
+    "rich",
+    "scipy",
+    "sklearn",
+    "starlette",
+    "tensorboard",
+    "torch",
+    "typer",
+)
 
 # Runs in a new process: this one has long loaded everything.
 PROBE = """

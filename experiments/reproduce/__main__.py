@@ -15,9 +15,9 @@ import time
 from pathlib import Path
 
 from experiments.reproduce import overhead, staged
-from experiments.reproduce.figures import results_of
 from experiments.reproduce.page import PAGES, index_part, measured_part, section, write_page
 from experiments.reproduce.reading import Experiment, names, read
+from experiments.reproduce.results import results_of
 from experiments.reproduce.running import Way, check_data, run_all
 from experiments.reproduce.tables import claim_table, course_table, measured_table, variant_table
 from fielding.errors import FieldingError
@@ -78,6 +78,7 @@ def reproduced(experiment: Experiment, way: Way) -> str:
     begun = time.monotonic()
     if experiment.measure is None:
         plan = run_all(experiment, way)
+        minutes = _minutes(experiment, way, (time.monotonic() - begun) / 60)
         results = results_of(way.folder_of(experiment), plan, list(experiment.variants))
         beside = claim_table(experiment, results)
         sections = [section("All rows", variant_table(experiment, results))]
@@ -89,11 +90,12 @@ def reproduced(experiment: Experiment, way: Way) -> str:
         found, more = MEASURES[experiment.measure](
             way.seeds_of(experiment), way.folder_of(experiment), is_quick=way.is_quick, n_jobs=way.n_jobs
         )
+        minutes = _minutes(experiment, way, (time.monotonic() - begun) / 60)
         beside, sections = measured_table(experiment, found), list(more)
     sections.insert(0, section("The paper's numbers and ours", beside))
-    minutes = _minutes(experiment, way, (time.monotonic() - begun) / 60)
-    (way.out / CLAIMS).mkdir(exist_ok=True)
-    write_json(way.out / CLAIMS / f"{experiment.name}.json", {"rows": [list(row) for row in beside[1:]]})
+    if not way.is_quick:
+        (way.out / CLAIMS).mkdir(exist_ok=True)
+        write_json(way.out / CLAIMS / f"{experiment.name}.json", {"rows": [list(row) for row in beside[1:]]})
     return measured_part(experiment, sections, minutes=minutes, n_seeds=len(way.seeds_of(experiment)))
 
 

@@ -1,12 +1,18 @@
 """What the paper says beside what we found."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 
-from experiments.reproduce.figures import FIGURES, Figure, Results, n_reached
-from experiments.reproduce.reading import Claim, Experiment
-from fielding.errors import InputError, unknown_name
+from experiments.reproduce.figures import FIGURES, SIGNED, SPEEDUPS
+from experiments.reproduce.reading import RELATIONS, Claim, Experiment
+from experiments.reproduce.results import Figure, Results
+from experiments.reproduce.speed import n_reached
+from fielding.errors import unknown_name
 
 HEAD = ("what", "where", "the paper", "ours", "ours minus the paper's", "so")
+MARGIN = 1.0
+"""Points, or percent, within which two things count as level; fixed before the results that it judges."""
+_MACHINE_UNITS = ("s", "MB")
 
 
 def ours_of(claim: Claim, experiment: Experiment, results: Results) -> Figure | None:
@@ -15,7 +21,7 @@ def ours_of(claim: Claim, experiment: Experiment, results: Results) -> Figure | 
     if name not in FIGURES:
         raise unknown_name("figure", name, FIGURES)
     of, against = pair_of(claim, experiment)
-    return FIGURES[name](results, of, against, corrected=bool(claim.ours.get("corrected", False)))
+    return FIGURES[name](results, of, against)
 
 
 def pair_of(claim: Claim, experiment: Experiment) -> tuple[str, str]:
@@ -29,11 +35,12 @@ def measured_row(claim: Claim, found: Mapping[str, Figure]) -> list[str]:
     name = str(claim.ours.get("measured"))
     if name not in found:
         raise unknown_name("measured figure", name, found)
-    return row_of(claim, found[name], so="other machines" if claim.unit in ("s", "MB") else None)
+    return row_of(claim, found[name], so="other machines" if claim.unit in _MACHINE_UNITS else None)
 
 
 def row_of(claim: Claim, ours: Figure | None, *, so: str | None = None) -> list[str]:
-    """Return the cells of a claim."""
+    """Return the cells of a claim; what the claim itself says about the reading counts first."""
+    so = claim.so or so
     if ours is None:
         return [claim.says, claim.source, paper_words(claim), "never", "-", so or "never reached"]
     return [
@@ -41,25 +48,32 @@ def row_of(claim: Claim, ours: Figure | None, *, so: str | None = None) -> list[
         claim.source,
         paper_words(claim),
         f"{figure_words(ours, claim)} {claim.unit}".strip(),
-        difference_words(ours, claim),
+        "-" if so else difference_words(ours, claim),
         so or reading(ours, claim),
     ]
 
 
-def compared_row(claim: Claim, experiment: Experiment, results: Results) -> list[str]:
-    """Return the cells of a claim about runs; for a speed-up, also on how many seeds it is reached."""
-    ours = ours_of(claim, experiment, results)
-    row = row_of(claim, ours)
-    if claim.ours.get("figure") == "speedup" and ours is not None:
-        of, against = pair_of(claim, experiment)
-        n_there, n_seeds = n_reached(results, of, against), len(results.seeds)
-        if n_there < n_seeds:
-            row[3] += f" ({n_there} of {n_seeds} seeds get there)"
-    return row
+def compared_rows(claim: Claim, experiment: Experiment, results: Results) -> list[list[str]]:
+    """Return the cells of a claim about runs: a line, or for a speed-up two, by the clock and in rounds."""
+    if claim.ours.get("figure") != "speedup":
+        return [row_of(claim, ours_of(claim, experiment, results))]
+    by_clock = replace(claim, says=f"{claim.says}, by the simulated clock")
+    in_rounds = replace(
+        claim, says=f"{claim.says}, counted in rounds", ours={**claim.ours, "figure": "speedup in rounds"}
+    )
+    return [_speedup_row(one, experiment, results) for one in (by_clock, in_rounds)]
+
+
+def _speedup_row(claim: Claim, experiment: Experiment, results: Results) -> list[str]:
+    """Return the cells of a speed-up; one that is reached on some seeds only is not judged."""
+    of, against = pair_of(claim, experiment)
+    n_there, n_seeds = n_reached(results, of, against, SPEEDUPS[str(claim.ours["figure"])]), len(results.seeds)
+    so = f"reached on {n_there} of {n_seeds} seeds" if 0 < n_there < n_seeds else None
+    return row_of(claim, ours_of(claim, experiment, results), so=so)
 
 
 def paper_words(claim: Claim) -> str:
-    """Return the paper's number.
+    """Return the paper's number, a dash where it has none.
 
     Examples
     --------
@@ -67,8 +81,10 @@ def paper_words(claim: Claim) -> str:
     >>> paper_words(claim)
     '1.5 to 4 points'
     """
+    if not claim.value:
+        return "-"
     number = " to ".join(f"{one:g}" for one in claim.value)
-    sign = {"above": "> ", "below": "<= "}.get(claim.relation, "")
+    sign = {"above": "> ", "below": "<= ", "no gain": "<= ", "level": "level: "}.get(claim.relation, "")
     return f"{sign}{number} {claim.unit}".strip()
 
 
@@ -80,19 +96,16 @@ def figure_words(ours: Figure, claim: Claim | None = None) -> str:
     >>> figure_words(Figure(mean=0.0123, low=0.0120, high=0.0126)), figure_words(Figure(mean=51.234))
     ('0.0123 (0.0120 to 0.0126)', '51.2')
     """
-    sign = "+" if claim is not None and claim.ours.get("figure") in _SIGNED else ""
+    sign = "+" if claim is not None and claim.ours.get("figure") in SIGNED else ""
     places = places_of(ours.mean, claim)
     if ours.low is None or ours.high is None:
         return f"{ours.mean:{sign}.{places}f}"
     return f"{ours.mean:{sign}.{places}f} ({ours.low:{sign}.{places}f} to {ours.high:{sign}.{places}f})"
 
 
-_SIGNED = ("gain", "mean difference", "largest difference", "heterogeneity change")
-
-
 def places_of(value: float, claim: Claim | None = None) -> int:
     """Return how many decimals a number has: one, or as many as give three digits to a small one."""
-    if claim is not None and claim.unit in ("points", "%", "% of no clustering"):
+    if claim is not None and claim.unit in ("points", "%", "% of no clustering", "% of the rounds"):
         return 1
     if claim is not None and claim.unit == "times":
         return 2
@@ -101,7 +114,7 @@ def places_of(value: float, claim: Claim | None = None) -> int:
 
 
 def difference_words(ours: Figure, claim: Claim) -> str:
-    """Return ours minus the paper's; for a range, how far outside of it ours is.
+    """Return ours minus the paper's; for a range, how far outside of it ours is; a dash where that says nothing new.
 
     Examples
     --------
@@ -109,6 +122,8 @@ def difference_words(ours: Figure, claim: Claim) -> str:
     >>> difference_words(Figure(mean=5.0), claim), difference_words(Figure(mean=2.0), claim)
     ('+1.0', 'within')
     """
+    if not claim.value or claim.relation != "equal":
+        return "-"
     low, high = min(claim.value), max(claim.value)
     places = places_of(max(abs(ours.mean - low), abs(ours.mean - high)), claim)
     if ours.mean > high:
@@ -127,16 +142,36 @@ def reading(ours: Figure, claim: Claim) -> str:
     >>> reading(Figure(mean=1.0, low=0.5, high=1.5), claim), reading(Figure(mean=1.0, low=-0.5, high=2.5), claim)
     ('agrees', 'not clear')
     """
+    if claim.relation not in RELATIONS:
+        raise unknown_name("relation", claim.relation, dict.fromkeys(RELATIONS))
+    if not claim.value:
+        return "-"
     if ours.low is None or ours.high is None:
         return "one seed: no interval"
-    low, high = min(claim.value), max(claim.value)
+    ends = ours.low, ours.high
     if claim.relation == "equal":
-        if ours.high < low:
-            return "ours is lower"
-        return "ours is higher" if ours.low > high else "within the interval"
-    is_above, is_below = ours.low > high, ours.high <= low
+        return _beside_number(ends, ours.mean, claim.value)
+    value = claim.value[0]
+    if claim.relation == "level":
+        is_outside = ours.low > value + MARGIN or ours.high < value - MARGIN
+        is_inside = ours.low >= value - MARGIN and ours.high <= value + MARGIN
+        return "differs" if is_outside else "level" if is_inside else "not clear"
+    return _beside_bound(ends, value + (MARGIN if claim.relation == "no gain" else 0.0), claim.relation == "above")
+
+
+def _beside_number(ends: tuple[float, float], mean: float, value: tuple[float, ...]) -> str:
+    low, high = min(value), max(value)
+    if ends[1] < low:
+        return "ours is lower"
+    if ends[0] > high:
+        return "ours is higher"
+    if len(value) == 1:
+        return "within the interval"
+    return "within" if low <= mean <= high else "overlaps"
+
+
+def _beside_bound(ends: tuple[float, float], bound: float, is_above_said: bool) -> str:
+    is_above, is_below = ends[0] > bound, ends[1] <= bound
     if not is_above and not is_below:
         return "not clear"
-    if claim.relation not in ("above", "below"):
-        raise InputError(f"relation is {claim.relation!r}; give above, below or equal")
-    return "agrees" if is_above == (claim.relation == "above") else "disagrees"
+    return "agrees" if is_above == is_above_said else "disagrees"

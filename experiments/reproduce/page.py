@@ -29,8 +29,9 @@ def measured_part(experiment: Experiment, sections: Sequence[str], *, minutes: f
     if n_seeds == 1:
         lines.append("**The quick form: a few rounds of other data, one seed. The numbers mean nothing.**")
     lines += sections
+    spread = f"Seeds 1 to {n_seeds}; 95 % intervals." if n_seeds else "No seeds; ends are the fastest and the slowest."
     lines.append(
-        f"Seeds 1 to {n_seeds}; 95 % intervals.{took} Measured {datetime.now(UTC):%Y-%m-%d}; again: "
+        f"{spread}{took} Measured {datetime.now(UTC):%Y-%m-%d}; again: "
         f"`make experiment-{experiment.name}`. [How to read it](index.md)."
     )
     return "\n\n".join([*lines, END])

@@ -19,6 +19,8 @@ ORDER = (
     "jensen-shannon", "gradient-table", "overhead",
 )  # fmt: skip
 """All experiments, most important first: what is run until time is up."""
+RELATIONS = ("equal", "above", "below", "level", "no gain")
+"""What a claim may say about a number: it is that, more, at most that; about as much; at most about as much."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,13 +60,15 @@ class Claim:
     says, source
         What, and where.
     value
-        The number; two for a range.
+        The number; two for a range; none where the paper has no such figure.
     unit
         Of it.
     ours
         Which of our figures: ``figure``, ``of``, ``against``, or ``measured``.
     relation
-        ``"above"`` or ``"below"`` if the paper says no more than that; else ``"equal"``.
+        One of ``RELATIONS``; ``"equal"`` for a number or a range.
+    so
+        What is said instead of a verdict, where the two cannot be held against each other.
     """
 
     says: str
@@ -73,6 +77,7 @@ class Claim:
     unit: str
     ours: Mapping[str, Json]
     relation: str = "equal"
+    so: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -90,7 +95,7 @@ class Experiment:
     reference
         The variant that others are held against, unless ``against`` names another one.
     seeds
-        How many, from 1.
+        How many, from 1; 0 where nothing is drawn.
     config, quick
         Settings by dotted key over those of the stand-in.
     runs_of
@@ -191,7 +196,7 @@ def standin(name: str) -> StandIn:
 
 
 def _claim(table: Mapping[str, Any]) -> Claim:
-    value = table["value"]
+    value = table.get("value", [])
     return Claim(
         says=table["says"],
         source=table["source"],
@@ -199,6 +204,7 @@ def _claim(table: Mapping[str, Any]) -> Claim:
         unit=table["unit"],
         ours=table["ours"],
         relation=table.get("relation", "equal"),
+        so=table.get("so"),
     )
 
 

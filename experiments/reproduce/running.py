@@ -64,7 +64,8 @@ def base_config(experiment: Experiment, way: Way) -> Table:
     config = with_settings(standin.config, experiment.config)
     if standin.builder is None:
         return config
-    return with_settings(config, {"trace.file": str(BUILDERS[standin.builder](data_folder(None), way.out / "traces"))})
+    made = BUILDERS[standin.builder](data_folder(None), way.out.resolve() / "traces")
+    return with_settings(config, {"trace.file": str(made)})
 
 
 def check_data(experiment: Experiment) -> None:
@@ -76,13 +77,16 @@ def check_data(experiment: Experiment) -> None:
 
 
 def comparison_of(experiment: Experiment, way: Way) -> Comparison:
-    """Return the runs of an experiment, checked, and nothing run."""
+    """Return the runs of an experiment, checked, and nothing run.
+
+    Who only shows the runs of another experiment leaves the reference that is stored with them.
+    """
     return planned(
         base_config(experiment, way),
         experiment.variants,
         seeds=way.seeds_of(experiment),
         out=way.folder_of(experiment),
-        reference=experiment.reference,
+        reference=experiment.reference if experiment.runs_of is None else None,
     )
 
 

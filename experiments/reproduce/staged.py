@@ -6,7 +6,7 @@ from pathlib import Path
 from experiments.peers.comparing import markdown
 from experiments.representations import stages
 from experiments.representations.tasks import Table, collected
-from experiments.reproduce.figures import Figure, figure_of
+from experiments.reproduce.results import Figure, figure_of
 from fielding.reporting.paired import estimate
 
 STAGES = (10, 20, 50, 100, 150)

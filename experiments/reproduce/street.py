@@ -5,6 +5,8 @@ of object when is KITTI's; what objects look like is not. Only videos in which m
 are kept, because over all videos cars are 58 %.
 """
 
+import hashlib
+import json
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -13,6 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from fielding._typing import Codes, Counts
+from fielding.atomic import replaced_file
 from fielding.errors import InputError
 from fielding.rng import stream
 from fielding.traces.catalog.streaming import interval_times
@@ -44,15 +47,38 @@ SEED = 20_261_116
 """Of which image an object gets; the same for all runs."""
 
 
+def recipe_digest() -> str:
+    """Return what tells this recipe from any other one."""
+    recipe = [LABELS, IMAGES, MOST, LEAST_SHARE, FRAMES_PER_SECOND, KEPT_FRAMES, SAMPLES_PER_CLIENT, LOOKS, SEED]
+    return hashlib.sha256(json.dumps(recipe).encode()).hexdigest()
+
+
 def street_file(data: Path, folder: Path) -> Path:
-    """Return the file of the trace, made from the data folder if it is not there yet."""
-    path = folder / "street.npz"
-    if path.exists():
+    """Return the file of the trace, made from the data folder if it is not there yet.
+
+    The digest of its recipe stands beside it; a file without one may not be whole and is made again.
+
+    Raises
+    ------
+    InputError
+        If the file is of another recipe, which runs may have been made with, or data are missing.
+    """
+    path, mark = folder / "street.npz", folder / "street.recipe"
+    if path.exists() and mark.exists():
+        if mark.read_text(encoding="ascii").strip() != recipe_digest():
+            raise InputError(f"{path} is of another recipe; give another --out, or remove it and the runs made with it")
         return path
+    _build(data, path)
+    with replaced_file(mark) as file:
+        file.write(f"{recipe_digest()}\n".encode())
+    return path
+
+
+def _build(data: Path, path: Path) -> None:
     for name in (LABELS, IMAGES):
         if not (data / name).exists():
             raise InputError(f"{data} has no {name}; name the data folder with FIELDING_DATA")
-    folder.mkdir(parents=True, exist_ok=True)
+    path.parent.mkdir(parents=True, exist_ok=True)
     labels = car_videos(import_trace(data / LABELS))
     names = np.array(labels.classes)[labels.y]
     owners = owners_of(labels)
@@ -70,7 +96,6 @@ def street_file(data: Path, folder: Path) -> Path:
         },
         compress=False,
     )
-    return path
 
 
 def car_videos(trace: Trace) -> Trace:

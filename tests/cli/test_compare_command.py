@@ -60,6 +60,21 @@ def test_methods_are_run_and_compared_and_what_fails_is_named(command: Command, 
     assert summary == json.loads((tmp_path / "out" / "summary.json").read_text())
     assert (summary["seeds"], summary["reference"]) == ([3], "global")
     assert list(summary["methods"]) == ["global", killed]
+    assert_taken_out(command, tmp_path / "out", killed)
+
+
+def assert_taken_out(command: Command, out: Path, name: str) -> None:
+    """Take a variant out of a comparison that has a page of its old results; nothing is run for that."""
+    (out / "report.html").write_text("old")
+
+    assert command(*arguments("--drop", name)) == 0
+
+    assert f"note: {name} is taken out; its run folders stay, as out/{BREAKING}-Killed-SEED" in command.err
+    assert "1 of 1 runs were done before" in command.err
+    assert list(json.loads((out / "summary.json").read_text())["methods"]) == ["global"]
+    assert (out / f"{BREAKING}-Killed-3" / "summary.json").exists()
+    assert "page:" not in command.out
+    assert not (out / "report.html").exists()
 
 
 @pytest.mark.parametrize(
@@ -72,6 +87,12 @@ def test_methods_are_run_and_compared_and_what_fails_is_named(command: Command, 
         (["--vary", "coordinator.tau=0,lots"], "fielding tau=lots: coordinator.tau: 'lots' is not a number"),
         (["--vary", "rounds"], "--vary 'rounds' says nothing"),
         (["--set", "ruonds=3"], "--set ruonds=3: unknown key ruonds; did you mean rounds?"),
+        (["--vary", "clock.profile=synthetic,nosuch"], "profile=nosuch: clock.profile: unknown device profile"),
+        (["--vary", "trace.scenario=places,natural"], "'natural', but digits knows no clients and times"),
+        (["--set", "training.device=nosuch"], "device 'nosuch' needs PyTorch"),
+        (["--vary", "coordinator={tau=1},{tau=2}"], "coordinator is a section"),
+        (["--vary", "coordinator.tau=0.50,1/2"], "come to the same config; leave one out"),
+        (["--drop", "global"], "out holds no comparison, so 'global' cannot be taken out of it"),
         (["--seeds", "0"], "the number of seeds is 0"),
         (["--first-seed", "-1"], "--first-seed is -1"),
         (["--jobs", "0"], "--jobs is 0"),
@@ -171,3 +192,12 @@ def test_a_tracker_that_nobody_knows_is_refused_before_anything_runs(command: Co
 
     assert "tensorboard" in command.err
     assert not (tmp_path / "out").exists()
+
+
+def test_a_tracker_that_fails_is_told_in_a_note(command: Command, tmp_path: Path) -> None:
+    pytest.importorskip("tensorboard", reason="the extra tensorboard is not installed")
+    (tmp_path / "full").write_text("no folder")
+
+    assert command(*arguments("--seeds", "1", "--track", "tensorboard=full")) == 0
+
+    assert "note: fielding, seed 1: tensorboard could not be told of the run" in command.err

@@ -9,7 +9,7 @@ from rich.progress import BarColumn, Progress, TextColumn
 
 from fielding.cli import comparison_progress as shown
 from fielding.cli.comparison_progress import Tally, comparison_progress
-from fielding.simulation.sweep import Finished, Step
+from fielding.simulation.sweep import Finished, Note, Step
 
 
 @dataclass
@@ -102,9 +102,12 @@ def test_without_a_terminal_there_are_lines(
         display.tick()
         display.finish(Finished(name="a-1", summary={}))
         display.finish(Finished(name="b-1", summary=None, error="broken"))
+        display.note(Note(name="a-1", text="the server is away"))
+        display.note(Note(name="b-1", text="the server is away"))
 
     lines = capsys.readouterr().err.splitlines()
     all_lines = ["0 of 3 runs done; a, seed 1: round 2 of 10", "a, seed 1: done", "b, seed 1: failed: broken"]
+    all_lines.append("note: a, seed 1: the server is away")
     assert lines == (all_lines[2:] if quiet else all_lines)
 
 
@@ -120,6 +123,7 @@ def test_on_a_terminal_there_is_a_bar_for_every_run_that_goes_on(clock: Clock) -
         bars = {task.description: (task.completed, task.total) for task in progress.tasks}
         display.finish(Finished(name="a-1", summary=None, error="no [data]"))
         left = [task.description for task in progress.tasks]
+        display.note(Note(name="b-1", text="[away]"))
 
     assert bars == {
         "0 of 2 runs done": (7, 20),
@@ -128,3 +132,16 @@ def test_on_a_terminal_there_is_a_bar_for_every_run_that_goes_on(clock: Clock) -
     }
     assert left == ["0 of 2 runs done, 1 failed", "b, seed 1: round 5 of 10"]
     assert "[red]a, seed 1: failed: no [data]" in file.getvalue()
+    assert "note: b, seed 1: [away]" in file.getvalue()
+
+
+def test_what_a_run_says_cannot_command_the_terminal(tally: Tally) -> None:
+    assert tally.finish(Finished(name="a-1", summary=None, error="no\x1b[2Jdata")) == "a, seed 1: failed: no?[2Jdata"
+    assert tally.note(Note(name="b-1", text="\x1b]0;title\x07away")) == "b, seed 1: ?]0;title?away"
+
+
+def test_a_note_is_told_once_and_then_counted(tally: Tally) -> None:
+    lines = [tally.note(Note(name=name, text="the server is away")) for name in ("a-1", "b-1", "a-2")]
+
+    assert lines == ["a, seed 1: the server is away", "", ""]
+    assert tally.repeated() == ["the same of 2 more runs: the server is away"]

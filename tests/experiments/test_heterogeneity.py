@@ -42,7 +42,9 @@ def test_the_table_has_a_row_per_strategy_and_the_page_a_line(runs: list[Run]) -
 
     assert [row[0] for row in rows[1:]] == [strategy.name for strategy in STRATEGIES]
     assert rows[1][2] == "+0.0 %"
-    assert len(sections(SETTINGS[0], runs)[0].figure.data) == len(STRATEGIES)
+    figure = sections(SETTINGS[0], runs)[0].figure
+    assert figure is not None
+    assert len(figure["data"]) == len(STRATEGIES)
 
 
 def test_the_interval_is_students() -> None:

@@ -3,7 +3,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from experiments.reproduce.street import LOOKS, car_videos, looks, owners_of, street_file
+from experiments.reproduce.street import LOOKS, car_videos, looks, owners_of, recipe_digest, street_file
 from fielding.errors import InputError
 from fielding.traces.importers import import_trace
 from fielding.traces.trace import Trace
@@ -59,3 +59,19 @@ class TestStreet:
         assert {classes[y[row]] for row in rows[:8]} <= set(LOOKS["Car"])
         with pytest.raises(InputError, match="keep fewer frames"):
             looks(["Van"] * 9, y, classes)
+
+    def test_a_file_of_another_recipe_is_not_taken(self, tmp_path: Path) -> None:
+        (tmp_path / "street.npz").touch()
+        (tmp_path / "street.recipe").write_text(f"{recipe_digest()}\n")
+
+        assert street_file(tmp_path, tmp_path) == tmp_path / "street.npz"
+
+        (tmp_path / "street.recipe").write_text("another\n")
+        with pytest.raises(InputError, match="of another recipe"):
+            street_file(tmp_path, tmp_path)
+
+    def test_a_file_without_its_recipe_is_made_again(self, tmp_path: Path) -> None:
+        (tmp_path / "street.npz").touch()
+
+        with pytest.raises(InputError, match=r"has no kitti_objects\.csv\.gz"):
+            street_file(tmp_path, tmp_path)

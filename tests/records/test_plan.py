@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from fielding.errors import InputError
+from fielding.errors import InputError, OutputError
 from fielding.records.plan import (
     FAILURE,
     PLAN,
@@ -112,3 +112,19 @@ def test_a_damaged_failure_is_still_one(tmp_path: Path, content: str) -> None:
     (tmp_path / FAILURE).write_text(content)
 
     assert str(read_failure(tmp_path)).startswith("failure.json ")
+
+
+def test_a_file_in_the_place_of_a_run_holds_no_failure(tmp_path: Path) -> None:
+    (tmp_path / "global-1").write_text("mine")
+
+    clear_failure(tmp_path / "global-1")
+    assert read_failure(tmp_path / "global-1") is None
+    with pytest.raises(OutputError, match="cannot write"):
+        write_failure(tmp_path / "global-1", "it broke")
+
+
+def test_what_cannot_be_forgotten_is_told(tmp_path: Path) -> None:
+    (tmp_path / FAILURE).mkdir()
+
+    with pytest.raises(OutputError, match=r"cannot remove .*failure\.json: .*; remove it by hand"):
+        clear_failure(tmp_path)

@@ -87,7 +87,7 @@ def test_seeds_that_a_method_lacks_and_targets_it_never_reached_are_shown(tmp_pa
 
     assert table["seeds"] == ["2", "2", "1"]
     assert table["minutes to target"] == ["2.00 (1/2)", "2.00", "never"]
-    assert table["speed-up"] == ["1.00", "1.00", "-"]
+    assert table["speed-up"] == ["1.00 (1/2)", "1.00", "-"]
 
 
 def test_runs_that_are_missing_are_counted(summary: Any) -> None:
@@ -122,14 +122,78 @@ def test_latex_marks_in_bold_between_the_rules_of_booktabs(summary: Any) -> None
     assert len(body) == 3
     assert body[0].startswith(r"fielding & \textbf{0.753 $\pm$ 0.137} & +0.203 $\pm$ 0.014 &")
     assert all(line.endswith(r" \\") and line.count(" & ") == body[0].count(" & ") for line in body)
-    caption = next(line for line in lines if line.startswith(r"\caption"))
-    assert r"95 \% t-interval" in caption
+    assert body[2].startswith(r"ifca & \textbf{0.747 $\pm$ 0.117}")
+    assert " & -- & -- & " in body[1]
 
 
 def test_a_negative_number_has_a_minus_in_latex(tmp_path: Path) -> None:
     worse = summary_of(tmp_path, {"fielding": (0.3, 0.4), "global": (0.5, 0.6)})
 
     assert "$-$0.200 $\\pm$ 0.000" in latex_table(worse)
+
+
+def test_latex_has_few_columns_a_short_caption_a_label_and_the_notes_below(summary: Any) -> None:
+    lines = latex_table(summary).splitlines()
+
+    head = lines[lines.index(r"\toprule") + 1]
+    assert head == r"method & accuracy & minus global & p & worst tenth & minutes to target & speed-up \\"
+    assert r"\caption{3 methods compared over 3 seeds.}" in lines
+    assert r"\label{tab:comparison}" in lines
+    notes = next(at for at, line in enumerate(lines) if r"95 \% t-interval" in line)
+    assert notes > lines.index(r"\end{tabular}")
+
+
+def test_latex_says_which_letters_need_another_program(summary: Any) -> None:
+    assert "xelatex" not in latex_table(renamed(summary, "ifca", "Größe"))
+
+    needed = latex_table(renamed(summary, "ifca", "τ 名")).splitlines()[1]
+
+    assert needed == "% Needs xelatex or lualatex and a font that has: τ 名"
+
+
+def test_speedup_has_an_interval_from_three_seeds_on_and_tells_how_many(tmp_path: Path) -> None:
+    summary = summary_of(tmp_path, {"fielding": (0.6, 0.6, 0.6, 0.1), "global": (0.5,) * 4})
+    few = summary_of(tmp_path / "few", {"fielding": (0.6, 0.6, 0.1), "global": (0.5,) * 3})
+
+    assert "| 2.00 (3/4) | 1.00 [1.00, 1.00] (3/4) |" in markdown_table(summary).replace("\\", "")
+    assert "| 1.00 (2/3) |" in markdown_table(few)
+
+
+def test_a_target_that_nobody_knows_is_not_one_that_was_never_reached(summary: Any) -> None:
+    for figures in summary["methods"].values():
+        figures |= {"n_targets": 0, "time_to_target_s": {"per_seed": [None] * 3}, "speedup": {"mean": None}}
+
+    table = by_head(comparison_table(summary))
+
+    assert table["minutes to target"] == table["speed-up"] == ["-", "-", "-"]
+
+
+def test_two_seeds_are_too_few_for_marks_and_four_are_few(tmp_path: Path) -> None:
+    two, three, five = (
+        summary_of(tmp_path / str(n_seeds), {"fielding": (0.6,) * n_seeds, "global": (0.5,) * n_seeds})
+        for n_seeds in (2, 3, 5)
+    )
+
+    assert "Nothing is marked as best: that takes three seeds." in table_words(two)
+    assert "With fewer than five seeds only large differences are clear." in table_words(three)
+    assert "fewer than five" not in table_words(five)
+
+
+def test_several_references_are_named_and_notes_are_told(summary: Any) -> None:
+    summary["methods"]["ifca"] |= {"reference": "other", "target_of": "other"}
+    summary["notes"] = ["Beware\x1b."]
+
+    assert "minus reference" in comparison_table(summary)[0]
+    assert "Differences to whichever of global, other has the same settings are" in table_words(summary)
+    assert "best among those held against the same" in table_words(summary)
+    assert table_words(summary).endswith("Beware?.")
+
+
+def test_where_no_run_is_finished_nothing_is_said_of_means(summary: Any) -> None:
+    summary["methods"] = {name: {"n_seeds": 0} for name in summary["methods"]}
+    summary["failed"] = [{}]
+
+    assert table_words(summary) == "No run is finished. Runs that are missing here: 1 failed."
 
 
 @pytest.mark.parametrize(

@@ -1,5 +1,6 @@
 import shutil
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -7,7 +8,7 @@ from fielding.errors import InputError, OptionError
 from fielding.reporting import exporting
 from fielding.reporting.exporting import exported, for_paper
 from fielding.reporting.figures import Line, lines_figure
-from fielding.reporting.page import Page, Section
+from fielding.reporting.page import Frame, Page, Section
 
 FIGURE = lines_figure([Line(name="ours", x=[0.0, 1.0], y=[5.0, 6.0])], x_title="round", y_title="accuracy")
 PAGE = Page(title="", lead="", sections=[Section(title="Accuracy over rounds", figure=FIGURE), Section(title="Words")])
@@ -60,3 +61,41 @@ def test_a_page_without_figures_is_refused(tmp_path: Path, chromium: str) -> Non
 
     with pytest.raises(InputError, match="no figure"):
         exported(Page(title="", lead=""), tmp_path, "png")
+
+
+class Drawer:
+    """Stands for the package that draws: writes something for each figure and keeps what it was given."""
+
+    def __init__(self) -> None:
+        self.jobs: list[dict[str, Any]] = []
+
+    def write_fig_from_object_sync(self, jobs: list[dict[str, Any]], **_options: object) -> list[str]:
+        self.jobs += jobs
+        for job in jobs:
+            job["path"].write_bytes(b"drawn")
+        return []
+
+
+def test_a_figure_with_a_slider_shows_its_last_moment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    frames = [Frame(label=f"round {at}", traces=[{"y": [at, at]}]) for at in range(3)]
+    page = Page(title="", lead="", sections=[Section(title="Map", figure=FIGURE, frames=frames)])
+    drawer = Drawer()
+    monkeypatch.setattr(exporting, "checked_export", lambda _form: drawer)
+
+    exported(page, tmp_path, "png")
+
+    (trace,) = drawer.jobs[0]["fig"]["data"]
+    assert (trace["y"], trace["x"]) == ([2, 2], [0.0, 1.0])
+
+
+def test_figures_of_groups_with_names_of_any_signs_and_length_have_files_of_their_own(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    groups = ("tau=1/6", "tau=1.6", "../../etc/passwd", "x" * 500, "馬", "牛", None)
+    page = Page(title="", lead="", sections=[Section(title="Map", figure=FIGURE, group=group) for group in groups])
+    monkeypatch.setattr(exporting, "checked_export", lambda _form: Drawer())
+
+    paths = exported(page, tmp_path / "figures", "pdf")
+
+    assert len(set(paths)) == len(groups)
+    assert sorted((tmp_path / "figures").iterdir()) == sorted(paths)

@@ -69,15 +69,62 @@ def test_a_comparison_names_its_runs_and_tells_which_are_not_there(tmp_path: Pat
     ]
 
 
-def test_a_reference_without_a_run_is_replaced_and_that_is_told(tmp_path: Path) -> None:
+def test_a_reference_without_a_run_stays_the_reference_and_that_is_told(tmp_path: Path) -> None:
     write_plan(tmp_path, plan_of("fielding", "moves", "static"))
     for method in ("fielding", "moves"):
         run_of(tmp_path / f"{method}-1", method, 1)
 
     found = gathered([tmp_path])
 
-    assert found.reference == "fielding"
-    assert found.problems == ("static, the reference, has no run yet; others are held against fielding",)
+    assert found.reference == "static"
+    assert found.problems == ("static, which others are held against, has no run: differences are not known",)
+    assert set(found.references.values()) == {"static"}
+
+
+def test_a_variant_is_held_against_the_one_with_the_same_settings(tmp_path: Path) -> None:
+    variants = tuple(
+        Variant(name=f"{method} {gap}", folder=f"{method}{gap}", settings={"method.name": method, "trace.gap": gap})
+        for method in ("fielding", "global")
+        for gap in (2, 5)
+    )
+    write_plan(tmp_path, Plan(config={}, variants=variants, seeds=(1,), reference="global 2"))
+    run_of(tmp_path / "fielding5-1", "fielding", 1)
+
+    found = gathered([tmp_path])
+
+    assert found.references["fielding 5"] == found.targets["fielding 5"] == "global 5"
+    assert found.references["fielding 2"] == "global 2"
+
+
+def test_runs_that_no_plan_names_are_held_against_those_with_the_same_settings_too(tmp_path: Path) -> None:
+    for method in ("fielding", "global"):
+        for rate in (0.25, 0.5):
+            run_of(tmp_path / f"{method}{rate}", method, 1, training={"learning_rate": rate})
+
+    found = gathered([tmp_path])
+
+    assert found.reference == "global learning_rate=0.25"
+    assert found.references["fielding learning_rate=0.5"] == "global learning_rate=0.5"
+
+
+def test_the_method_of_the_base_config_counts_for_variants_that_name_none(tmp_path: Path) -> None:
+    settings: dict[str, dict[str, Json]] = {"slow": {}, "ours": {"method.name": "fielding"}}
+    variants = tuple(Variant(name=name, folder=name, settings=mine) for name, mine in settings.items())
+    config: dict[str, Json] = {"method": {"name": "global"}}
+    write_plan(tmp_path, Plan(config=config, variants=variants, seeds=(1,), reference="ours"))
+
+    assert gathered([tmp_path]).targets == {"slow": "slow", "ours": "slow"}
+
+
+def test_a_run_without_a_manifest_has_the_seed_of_the_plan(tmp_path: Path) -> None:
+    write_plan(tmp_path, plan_of("fielding", "global"))
+    for seed in (1, 2):
+        run_of(tmp_path / f"fielding-{seed}", "fielding", seed)
+    (tmp_path / "fielding-2" / "manifest.json").unlink()
+
+    (group,) = gathered([tmp_path]).groups
+
+    assert [run.seed for run in group.runs] == [1, 2]
 
 
 def test_a_damaged_plan_is_told_and_its_runs_are_shown_all_the_same(tmp_path: Path) -> None:

@@ -41,6 +41,16 @@ def test_a_log_that_became_shorter_is_read_anew(tmp_path: Path) -> None:
     assert reader.lines(path, noted).rows == [7]
 
 
+@pytest.mark.parametrize("rounds", [(7, 8), (7, 8, 9)])
+def test_another_log_in_its_place_is_read_anew(tmp_path: Path, rounds: tuple[int, ...]) -> None:
+    path, reader = tmp_path / "rounds.jsonl", LogReader()
+    write(path, 0, 1)
+    reader.lines(path, noted)
+    write(path, *rounds)
+
+    assert reader.lines(path, noted).rows == list(rounds)
+
+
 def test_a_missing_log_is_empty_and_says_so(tmp_path: Path) -> None:
     found = LogReader().lines(tmp_path / "rounds.jsonl")
 

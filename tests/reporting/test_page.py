@@ -161,7 +161,7 @@ def test_a_newer_record_changes_only_what_changed(page: "Tab", tmp_path: "Path")
     newer = page_record(Page(title="", lead="", sections=[Section(title="Table", table=[["method"], ["newest"]])]))
     page.evaluate("document.querySelector('#curves').dataset.kept = 'yes'")
 
-    page.evaluate("record => window.fielding.show(record)", {**record, "sections": [sections[0], *newer["sections"]]})  # type: ignore[list-item,misc]
+    page.evaluate("record => window.fielding.show(record)", {**record, "sections": [sections[0], *newer["sections"]]})  # type: ignore[misc]
 
     assert page.locator("#curves").get_attribute("data-kept") == "yes"
     assert page.locator("#table td").all_inner_texts() == ["newest"]

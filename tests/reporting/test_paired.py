@@ -52,14 +52,15 @@ def test_no_seed_and_unequal_seeds_are_refused() -> None:
 def test_p_values_are_those_of_scipy(values: list[float]) -> None:
     found = paired_p(values)
 
-    if np.std(values) < 1e-9:
-        assert found is not None  # without spread scipy divides by zero
+    if np.std(values) < 1e-8:
+        assert found is None or found == 1.0 or 0.0 < found < 1.0  # without spread scipy divides by zero
     else:
         assert found == pytest.approx(stats.ttest_1samp(values, 0.0).pvalue)
 
 
-def test_differences_without_spread_are_certain_and_one_alone_says_nothing() -> None:
-    assert paired_p([0.5, 0.5, 0.5]) == 0.0
+def test_differences_without_spread_cannot_be_tested_unless_they_are_zero() -> None:
+    assert paired_p([0.5, 0.5, 0.5]) is None
+    assert paired_p([0.5 - 0.4, 0.6 - 0.5, 0.9 - 0.8]) is None  # equal but for how numbers are rounded
     assert paired_p([0.0, 0.0]) == 1.0
     assert paired_p([0.5]) is None
     assert paired_p([]) is None

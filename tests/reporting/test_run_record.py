@@ -95,8 +95,12 @@ def test_the_state_follows_from_what_is_in_the_folder(tmp_path: Path) -> None:
     (folder / "summary.json").write_text("{}")
     states.append(read_run(folder).state)
 
-    assert states == ["stopped", "failed", "running", "finished"]
-    assert read_run(folder).problems == ("the disk is full",)
+    (folder / "failure.json").unlink()
+    states.append(read_run(folder).state)
+
+    # A finished run that a comparison found to be another one than it asked for has failed.
+    assert states == ["stopped", "failed", "running", "failed", "finished"]
+    assert read_run(folder).problems == ()
 
 
 def test_asking_whether_a_folder_is_locked_does_not_lock_it(tmp_path: Path) -> None:
@@ -148,3 +152,17 @@ def test_the_last_evaluation_of_clients_is_the_last_whole_one(tmp_path: Path) ->
     assert found.accuracy()[0] == 0.75
     assert found.accuracy("corrected")[0] == 1.0
     assert found.accuracy()[1] != found.accuracy()[1]
+
+
+@pytest.mark.parametrize("value", [float("nan"), float("inf"), 10**400, -1e300])
+@pytest.mark.parametrize("log", ["rounds", "events"])
+def test_a_line_with_a_number_that_no_run_writes_is_damaged(tmp_path: Path, log: str, value: float) -> None:
+    line = {"round": 1, "time_s": 1.0, "shift": value, "accuracy": value}
+    folder = write_run(tmp_path, [round_line(0)])
+    with (folder / f"{log}.jsonl").open("a") as file:
+        file.write(json.dumps(line) + "\n")
+
+    (problem,) = read_run(folder).problems
+
+    assert problem.startswith(f"{log}.jsonl: 1 of ")
+    assert problem.endswith("cannot be read")

@@ -4,11 +4,14 @@ import os
 import signal
 import sys
 import time
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 
 from fielding._typing import Json
 from fielding.federation.clients import Clients, TrainingPlan, Updates
 from fielding.methods.method import MethodSetting
+from fielding.simulation.watching import Watching
 from tests.methods.own import Quiet
 
 SMALL: dict[str, Json] = {
@@ -59,6 +62,14 @@ class Leaving(Quiet):
         sys.exit(4)
 
 
+class Vanishing(Quiet):
+    """Ends its process while it is made, without a word."""
+
+    def __init__(self, setting: MethodSetting) -> None:
+        super().__init__(setting)
+        os._exit(3)
+
+
 class Hungry(Quiet):
     """Wants more memory than there is."""
 
@@ -82,3 +93,9 @@ class Endless(Quiet):
         Path(f"pid-{os.getpid()}").touch()
         while True:
             time.sleep(0.1)
+
+
+def complaining(folder: Path, watching: Watching, note: Callable[[str], None]) -> AbstractContextManager[Watching]:
+    """Go on beside a run and complain."""
+    note(f"nobody wants to hear of {folder.name}")
+    return nullcontext(watching)

@@ -9,9 +9,10 @@ import pytest
 from fielding._typing import Json
 from fielding.errors import InputError
 from fielding.records.lock import locked_folder
-from fielding.records.plan import FAILURE, read_failure, read_plan
-from fielding.records.run_folder import ROUNDS
+from fielding.records.plan import FAILURE, read_failure, read_plan, write_plan
+from fielding.records.run_folder import PAGE, ROUNDS
 from fielding.simulation.compare import Compared, compare
+from fielding.simulation.comparison_plan import planned
 from fielding.simulation.experiment import run
 from fielding.simulation.sweep import Finished, Following
 from fielding.simulation.variants import Settings, with_settings
@@ -78,10 +79,43 @@ def test_once_more_runs_only_what_failed_and_what_was_added(
     assert [one.name for one in again.plan.variants] == ["global", "killed", "long"]
     assert again.summary is not None
     assert again.summary["failed"] == []
+    assert_results_last_as_long_as_they_are_true(out)
     # What was killed went on from its checkpoint, and is what it would have been.
     run(with_settings(SMALL, VARIANTS["killed"]), tmp_path / "alone", page=False)
     rounds = [(folder / ROUNDS).read_bytes() for folder in (tmp_path / "alone", out / "killed-1")]
     assert rounds[0] == rounds[1]
+
+
+def assert_results_last_as_long_as_they_are_true(out: Path) -> None:
+    """Ask for the same once more, which leaves the page alone, and then for more, which is stopped at once."""
+    written = (out / PAGE).read_bytes()
+    compare(SMALL, VARIANTS, seeds=1, out=out, page=False)
+    assert (out / PAGE).read_bytes() == written
+
+    stopped = compare(SMALL, VARIANTS, seeds=2, out=out, following=Following(is_stopped=lambda: True))
+
+    assert stopped.summary is None
+    assert [name for name in (*OTHERS, PAGE) if (out / name).exists()] == []
+
+
+def test_a_failure_that_cannot_be_written_down_stops_nothing(tmp_path: Path) -> None:
+    asked = planned(SMALL, {"global": {}, "long": {"rounds": 4}}, seeds=1, out=tmp_path)
+    write_plan(tmp_path, asked.plan)
+    (tmp_path / "global-1").write_text("mine")
+    told: list[str] = []
+    following = Following(
+        on_done=lambda one: told.append(f"done {one.name}"), on_note=lambda one: told.append(f"note {one.name}")
+    )
+
+    found = compare(SMALL, ["global"], seeds=1, out=tmp_path, n_jobs=2, following=following)
+
+    assert list(found.failures) == ["global-1"]
+    assert "global-1" in found.failures["global-1"]
+    assert (found.finished["long-1"].summary or {})["n_rounds"] == 4
+    assert told.index("done global-1") < told.index("note global-1")
+    assert len(found.notes) == 1
+    assert found.notes[0].startswith("global-1: why it failed is told here alone: cannot write ")
+    assert (tmp_path / "global-1").read_text() == "mine"
 
 
 def test_a_stopped_comparison_goes_on_and_ends_as_if_never_stopped(tmp_path: Path) -> None:

@@ -1,15 +1,20 @@
 """A comparison is checked as a whole before it is run; one that is there is extended, never mixed with another."""
 
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pytest
 
 from fielding._typing import Json
 from fielding.engine.config_reader import config_from
 from fielding.errors import InputError, OptionError
-from fielding.records.plan import PLAN, read_plan, write_plan
+from fielding.records.plan import PLAN, Variant, read_plan, write_plan
+from fielding.simulation import variants as checked_variants
+from fielding.simulation.axes import axis_from
 from fielding.simulation.comparison_plan import Comparison, base_table, planned, seeds_of
-from fielding.simulation.variants import axis_from, crossed, variant_config
+from fielding.simulation.variants import crossed, variant_config
 
 BASE: dict[str, Json] = {"rounds": 3, "trace": {"clients": 8}}
 
@@ -146,14 +151,14 @@ def test_a_lock_alone_leaves_a_folder_free(tmp_path: Path) -> None:
     assert comparison(tmp_path, "global").stored is None
 
 
-@pytest.mark.parametrize("seeds", [0, -1, 10_001, [], [1, 2, 1]])
-def test_seeds_that_make_no_sense_are_refused(seeds: int | list[int]) -> None:
+@pytest.mark.parametrize("seeds", [0, -1, 10_001, [], [1, 2, 1], True, 2.0, "3", [1.5], [2**63], None])
+def test_seeds_that_make_no_sense_are_refused(seeds: Any) -> None:
     with pytest.raises(OptionError, match="seed"):
         seeds_of(seeds)
 
 
 def test_a_seed_that_no_config_can_have_is_told(tmp_path: Path) -> None:
-    with pytest.raises(OptionError, match="global: seed is -1"):
+    with pytest.raises(OptionError, match="seed is -1; give one from 0 to"):
         planned(BASE, crossed(BASE, ["global"]), seeds=[-1], out=tmp_path)
 
 
@@ -178,3 +183,108 @@ def test_a_config_can_be_the_base(tmp_path: Path) -> None:
 
     assert [one.name for one in found.plan.variants] == ["fielding"]
     assert found.configs["fielding-1"].rounds == 3
+
+
+def test_seeds_may_be_whole_numbers_of_numpy() -> None:
+    assert seeds_of(np.int64(2)) == (1, 2)  # type: ignore[arg-type]
+    assert [type(seed) for seed in seeds_of(np.arange(2))] == [int, int]
+
+
+def test_each_variant_is_checked_once_however_many_seeds_there_are(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    checked: list[str] = []
+    monkeypatch.setattr(checked_variants, "check_config", lambda config: checked.append(config.method.name))
+
+    found = comparison(tmp_path / "out", "fielding", "global", seeds=50)
+
+    assert len(found.configs) == 100
+    assert len({config.seed for config in found.configs.values()}) == 50
+    assert sorted(checked) == ["fielding"] * 2 + ["global"] * 2  # as asked for, and as planned
+
+
+@pytest.mark.parametrize("method", ["fielding", "global"])
+def test_configs_of_other_seeds_are_those_that_would_be_read(tmp_path: Path, method: str) -> None:
+    found = comparison(tmp_path / "out", method, seeds=3)
+
+    for seed in (1, 2, 3):
+        assert found.configs[f"{method}-{seed}"] == variant_config(BASE, crossed(BASE, [method])[0], seed)
+
+
+def test_a_taken_out_variant_leaves_the_plan_and_nothing_is_added(tmp_path: Path) -> None:
+    keep(comparison(tmp_path, "moves", "global"))
+
+    found = planned(BASE, out=tmp_path, drop=["global"])
+
+    assert [one.name for one in found.plan.variants] == ["moves"]
+    assert (found.plan.seeds, found.plan.reference) == ((1, 2), "moves")
+    assert found.notes == (f"global is taken out; its run folders stay, as {tmp_path}/global-SEED",)
+
+
+def test_what_cannot_be_run_can_be_taken_out(tmp_path: Path) -> None:
+    good = comparison(tmp_path, "moves")
+    bad = Variant(name="bad", folder="bad", settings={"clock.profile": "nosuch"})
+    tmp_path.mkdir(exist_ok=True)
+    write_plan(tmp_path, replace(good.plan, variants=(*good.plan.variants, bad)))
+    with pytest.raises(InputError, match=r"bad: clock\.profile"):
+        comparison(tmp_path, "moves")
+
+    found = planned(BASE, {"moves": {"method.name": "moves"}, "bad": bad.settings}, out=tmp_path, drop=["bad"])
+
+    assert [one.name for one in found.plan.variants] == ["moves"]
+
+
+def test_what_is_not_there_cannot_be_taken_out(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="holds no comparison"):
+        planned(BASE, out=tmp_path, drop=["global"])
+    keep(comparison(tmp_path, "global"))
+    with pytest.raises(OptionError, match="unknown variant 'glboal'; did you mean 'global'"):
+        planned(BASE, out=tmp_path, drop=["glboal"])
+    with pytest.raises(InputError, match="nothing would be left to compare"):
+        planned(BASE, out=tmp_path, drop=["global"])
+
+
+def test_the_same_config_under_two_names_is_refused(tmp_path: Path) -> None:
+    axis = axis_from("coordinator.tau=0.50,1/2")
+
+    with pytest.raises(InputError, match=r"fielding tau=0.50 and fielding tau=1/2 come to the same config"):
+        planned(BASE, crossed(BASE, ["fielding"], [axis]), seeds=1, out=tmp_path)
+    with pytest.raises(InputError, match="a and b come to the same config"):
+        planned(BASE, {"a": {}, "b": {"coordinator.metric": "l1", "coordinator.tau": "1/3"}}, seeds=1, out=tmp_path)
+
+
+def test_a_variant_that_is_there_under_another_name_is_not_added_again(tmp_path: Path) -> None:
+    keep(planned(BASE, {"half": {"coordinator.tau": 0.5}, "none": {"coordinator.tau": "inf"}}, seeds=1, out=tmp_path))
+
+    found = planned(
+        BASE, {"tau=1/2": {"coordinator.tau": "1/2"}, "new": {"rounds": 2}}, seeds=1, out=tmp_path, reference="tau=1/2"
+    )
+
+    assert [one.name for one in found.plan.variants] == ["half", "none", "new"]
+    assert found.plan.reference == "half"
+    assert found.notes == (f"tau=1/2 comes to the config of half, which {tmp_path} holds already",)
+
+
+def test_a_name_stands_for_the_same_variant_however_its_values_are_written(tmp_path: Path) -> None:
+    keep(planned(BASE, {"half": {"coordinator.tau": 0.5}}, seeds=1, out=tmp_path))
+
+    found = planned(BASE, {"half": {"coordinator.tau": "1/2"}}, seeds=2, out=tmp_path)
+
+    assert list(found.configs) == ["half-1", "half-2"]
+    assert found.configs["half-1"].coordinator.tau == 0.5  # as the run that may be there has it
+
+
+@pytest.mark.parametrize(
+    ("name", "content"), [("manifest.json", '{"config": {}}'), ("compare.json", "{}")], ids=["run", "comparison"]
+)
+def test_a_comparison_is_not_begun_inside_other_results(tmp_path: Path, name: str, content: str) -> None:
+    (tmp_path / name).write_text(content)
+
+    with pytest.raises(InputError, match="which holds a run or a comparison; name another folder"):
+        comparison(tmp_path / "deep" / "inside", "global")
+
+
+def test_names_of_methods_are_enough(tmp_path: Path) -> None:
+    found = planned(BASE, ["fielding", "global"], seeds=np.arange(1, 3), out=tmp_path)
+
+    assert list(found.configs) == ["fielding-1", "global-1", "fielding-2", "global-2"]

@@ -7,8 +7,9 @@ import pytest
 
 from fielding.engine.config_reader import config_from
 from fielding.errors import InputError
+from fielding.reporting.report_page import read_report
 from fielding.simulation.compare import carried_out
-from fielding.simulation.demo import CAVEAT, METHODS, SETTINGS, planned_demo, written_demo_page
+from fielding.simulation.demo import CAVEAT, METHODS, SETTINGS, demo_page, planned_demo, written_demo_page
 from fielding.simulation.sweep import Following
 from tests.reporting.run_logs import DRAWN
 
@@ -139,3 +140,11 @@ def test_the_page_draws_its_figures_without_a_network(page: "Page", whole: Path,
     assert "This cannot be drawn" not in said
     assert page.locator(".card").count() >= 4
     assert page.evaluate("document.documentElement.scrollWidth") <= 400
+
+
+def test_the_page_says_in_whole_sentences_how_much_was_run(whole: Path) -> None:
+    lead = demo_page(read_report([whole])).lead
+
+    assert "(preset paper, 8 rounds, 2 seeds, with 95 % intervals). Accuracy is measured on " in lead
+    assert lead.count("(") == lead.count(")")
+    assert lead.endswith("unweighted mean over clients.")

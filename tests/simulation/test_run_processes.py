@@ -12,9 +12,9 @@ import pytest
 
 from fielding.engine.config_reader import config_from, config_table
 from fielding.simulation.run_process import OUTPUT
-from fielding.simulation.run_processes import Finished, Following, Job, Step, run_in_processes
+from fielding.simulation.run_processes import Finished, Following, Job, Note, Step, run_in_processes
 from fielding.simulation.variants import with_settings
-from tests.simulation.breaking import SMALL
+from tests.simulation.breaking import SMALL, complaining
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -31,7 +31,7 @@ def breaking(name: str, out: Path) -> Job:
 def test_a_run_that_breaks_breaks_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     done: list[Finished] = []
-    names = ("Buggy", "Killed", "Leaving", "Hungry")
+    names = ("Buggy", "Killed", "Leaving", "Hungry", "Vanishing")
 
     found = run_in_processes(
         [*(breaking(name, tmp_path) for name in names), job("good", tmp_path)],
@@ -45,6 +45,7 @@ def test_a_run_that_breaks_breaks_alone(tmp_path: Path, monkeypatch: pytest.Monk
         "Killed": "its process was killed (SIGKILL); was there not enough memory? Try fewer runs at a time",
         "Leaving": "SystemExit: 4 (breaking.py, line N)",
         "Hungry": "there was not enough memory; try fewer runs at a time",
+        "Vanishing": "its process ended with code 3 and did not say why",
         "good": "",
     }
     assert (found["good"].summary or {})["n_rounds"] == 3
@@ -56,11 +57,14 @@ def test_a_run_that_breaks_breaks_alone(tmp_path: Path, monkeypatch: pytest.Monk
     assert not (tmp_path / "good" / OUTPUT).exists()
 
 
-def test_steps_tell_how_far_a_run_is(tmp_path: Path) -> None:
+def test_steps_tell_how_far_a_run_is_and_notes_what_to_know(tmp_path: Path) -> None:
     steps: list[Step] = []
+    notes: list[Note] = []
+    following = Following(on_step=steps.append, on_note=notes.append, beside=complaining)
 
-    run_in_processes([job("a", tmp_path, rounds=2)], n_jobs=1, following=Following(on_step=steps.append))
+    run_in_processes([job("a", tmp_path, rounds=2)], n_jobs=1, following=following)
 
+    assert notes == [Note(name="a", text="nobody wants to hear of a")]
     assert [one.phase for one in steps[:3]] == ["starting", "reading digits", "training"]
     assert {one.name for one in steps} == {"a"}
     first = steps[3]  # the first round is told in any case
@@ -99,6 +103,7 @@ def test_an_error_of_the_follower_leaves_no_process_behind(tmp_path: Path, monke
         )
 
     assert_gone(tmp_path)
+    assert not (tmp_path / "a" / OUTPUT).exists()
 
 
 ORPHANS = """

@@ -6,7 +6,7 @@ from fielding.engine.config import Config
 from fielding.engine.config_reader import config_from
 from fielding.errors import InputError
 from fielding.records.run_folder import ROUNDS
-from fielding.simulation.sweep import Finished, Following, sweep, swept
+from fielding.simulation.sweep import Finished, Following, sweep, swept, unfinished
 
 
 def config_of(seed: int, **method: str) -> Config:
@@ -100,3 +100,11 @@ def test_no_run_at_a_time_is_refused(tmp_path: Path) -> None:
         sweep({}, tmp_path, n_jobs=0)
     with pytest.raises(InputError, match="at least 1"):
         swept({}, tmp_path, n_jobs=0)
+
+
+def test_what_has_no_summary_is_still_to_be_done(tmp_path: Path) -> None:
+    (tmp_path / "a").mkdir()
+    (tmp_path / "a" / "summary.json").write_text("{}")
+    (tmp_path / "b").mkdir()
+
+    assert unfinished(["a", "b", "c"], tmp_path) == ["b", "c"]

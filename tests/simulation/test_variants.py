@@ -1,5 +1,8 @@
 """What is compared: methods crossed with values, named for people, checked before anything runs."""
 
+from typing import Any
+
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -7,12 +10,13 @@ from hypothesis import strategies as st
 from fielding._typing import Json
 from fielding.errors import InputError, OptionError
 from fielding.records.plan import Variant
+from fielding.simulation.axes import axis_from
 from fielding.simulation.variants import (
-    axis_from,
     crossed,
     folder_name,
     named_variants,
     variant_config,
+    variants_from,
     with_settings,
 )
 
@@ -21,39 +25,6 @@ OWN = "tests.methods.own:Quiet"
 
 def names(*arguments: str, methods: tuple[str, ...] = ("fielding", "global")) -> list[str]:
     return [one.name for one in crossed({}, methods, [axis_from(text) for text in arguments])]
-
-
-@pytest.mark.parametrize(
-    ("text", "values"),
-    [
-        ("coordinator.tau=0,1/6, inf", {"0": 0, "1/6": "1/6", "inf": "inf"}),
-        ("training.weighted=true,false", {"true": True, "false": False}),
-        ("rounds=5", {"5": 5}),
-        ("trace.features='a,b','c'", {"'a,b'": "a,b", "'c'": "c"}),
-        ("method.sizes=[1, 2],[3]", {"[1, 2]": [1, 2], "[3]": [3]}),
-        ("trace.last=2020-01-01,30d", {"2020-01-01": "2020-01-01", "30d": "30d"}),
-    ],
-)
-def test_values_are_read_as_set_reads_them(text: str, values: dict[str, Json]) -> None:
-    assert axis_from(text).values == values
-
-
-@pytest.mark.parametrize("text", ["", "rounds", "rounds=", "rounds=1,", "rounds=1,,2", "=1", "a.=1", "a.b.c=1"])
-def test_what_says_nothing_is_refused(text: str) -> None:
-    with pytest.raises(OptionError, match=r"--vary .* says nothing; write key=value"):
-        axis_from(text)
-
-
-@pytest.mark.parametrize("text", ["rounds=1,2,1", "training.prox=0.5,0.50"])
-def test_a_value_twice_is_refused(text: str) -> None:
-    with pytest.raises(OptionError, match="twice"):
-        axis_from(text)
-
-
-@pytest.mark.parametrize("text", ["seed=1,2", "method.name=global,local", "workers=1,2", "checkpoint.every=1,2"])
-def test_keys_that_are_given_elsewhere_or_change_nothing_are_not_varied(text: str) -> None:
-    with pytest.raises(OptionError, match="cannot be varied"):
-        axis_from(text)
 
 
 def test_methods_alone_keep_their_names() -> None:
@@ -187,6 +158,15 @@ def test_a_preset_may_be_varied_and_brings_its_defaults() -> None:
         ({"seed": 3}, "mine: its settings name a seed"),
         ({"rounds.two": 3}, "mine: unknown key rounds.two"),
         ({"a.b.c": 3}, "mine: unknown key a.b.c"),
+        ({"clock.profile": "nosuch"}, "mine: clock.profile: unknown device profile 'nosuch'"),
+        ({"clock.profile": "gone.csv"}, "mine: gone.csv cannot be read"),
+        ({"clock.availability": "gone.csv"}, "mine: gone.csv cannot be read"),
+        ({"trace.scenario": "natural"}, "mine: trace.scenario is 'natural', but digits knows no clients and times"),
+        ({"training.device": "nosuch"}, "mine: model: device 'nosuch' needs PyTorch"),
+        ({"model.name": "mlq"}, "mine: model: unknown model 'mlq'; did you mean 'mlp'"),
+        ({"trace.gap": 200}, "mine: trace.window is 100; it must be at least trace.gap, which is 200"),
+        ({"trace.liars": 0.1, "trace.spoil": "milk"}, "mine: trace: unknown spoil 'milk'"),
+        ({"trace.name": "zephyr", "trace.interval": "often"}, "mine: trace.interval: "),
     ],
 )
 def test_a_config_that_cannot_be_run_is_told_with_the_name(settings: dict[str, Json], words: str) -> None:
@@ -204,10 +184,14 @@ def test_a_config_that_cannot_be_run_is_told_with_the_name(settings: dict[str, J
         ({}, "nothing to compare"),
         ({" ": {}}, "named ' '"),
         ({"a\nb": {}}, "printable"),
+        ({1: {}}, "a variant is named 1"),
+        ({"a": 3}, "the settings of a are 3; give values by dotted key"),
+        ({"a": {2: 3}}, "the settings of a are"),
+        ({"a": {"coordinator": {"tau": 1}}}, "a: coordinator is a section"),
         ({"a": {"rounds": 1}, "b": {"rounds": 1}}, "a and b have the same settings"),
     ],
 )
-def test_variants_that_cannot_be_told_apart_are_refused(settings: dict[str, dict[str, Json]], words: str) -> None:
+def test_variants_that_cannot_be_told_apart_are_refused(settings: dict[str, Any], words: str) -> None:
     with pytest.raises(InputError, match=words):
         named_variants(settings)
 
@@ -231,3 +215,28 @@ def test_nothing_else_changes_with_a_setting() -> None:
 
     assert with_settings(base, {"trace.gap": None, "trace.window": 4, "rounds": None}) == {"trace": {"window": 4}}
     assert base == {"rounds": 3, "trace": {"gap": 2}}
+
+
+def test_settings_from_python_are_kept_as_json_can_hold_them() -> None:
+    given: dict[str, Any] = {"coordinator.tau": float("inf"), "rounds": np.int64(3), "method.sizes": np.arange(2)}
+
+    assert named_variants({"a": given})[0].settings == {"coordinator.tau": "inf", "rounds": 3, "method.sizes": [0, 1]}
+
+
+def test_names_of_methods_stand_for_variants() -> None:
+    assert variants_from({}, ["fielding", "global"]) == crossed({}, ["fielding", "global"])
+    assert variants_from({}, "moves") == crossed({}, ["moves"])
+
+
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        (7, "variants are 7; give names of methods, or settings by name"),
+        (["global", {"rounds": 3}], "give names of methods, or settings by name"),
+        (named_variants({"a": {}}) * 2, "two variants are named 'a'"),
+        ([Variant(name=name, folder="x", settings={}) for name in "ab"], "two variants are kept in 'x'"),
+    ],
+)
+def test_what_stands_for_no_variants_is_refused(given: Any, words: str) -> None:
+    with pytest.raises(InputError, match=words):
+        variants_from({}, given)

@@ -2,7 +2,8 @@
 
 import shlex
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -16,31 +17,46 @@ from fielding.cli.run import Overrides, Tracks, as_options
 from fielding.cli.stopping import StopRequest, stop_on_signal
 from fielding.errors import InputError, OptionError
 from fielding.records.run_folder import PAGE, SUMMARY
+from fielding.reporting.comparison_columns import printable
 
 if TYPE_CHECKING:
     from fielding.simulation.compare import Compared
     from fielding.simulation.comparison_plan import Comparison
 
 
+BaseConfig = Annotated[Path, typer.Argument(help="The base config, a TOML file; docs/config.md lists all keys.")]
+Out = Annotated[Path, typer.Option("--out", "-o", help="Folder for the results; started again, it goes on there.")]
+Methods = Annotated[
+    str | None, typer.Option(help="Methods, separated by commas (`fielding methods`); the config's by default.")
+]
+Seeds = Annotated[int | None, typer.Option(help="How many seeds; every method runs on each.", show_default="5")]
+FirstSeed = Annotated[int, typer.Option(help="The first of them.")]
+Vary = Annotated[
+    list[str] | None,
+    typer.Option("--vary", metavar="KEY=V1,V2,...", help="Compare values of a key of the config; may be repeated."),
+]
+Reference = Annotated[str | None, typer.Option(help="What others are held against; global by default, else the first.")]
+Drop = Annotated[
+    list[str] | None,
+    typer.Option("--drop", metavar="NAME", help="Take a variant out; its run folders stay. May be repeated."),
+]
+Jobs = Annotated[int | None, typer.Option("--jobs", "-j", help="Runs at a time; all cores by default.")]
+WantsPage = Annotated[bool, typer.Option("--page/--no-page", help="Write report.html.")]
+
+
 def compare(
-    config: Annotated[Path, typer.Argument(help="The base config, a TOML file; docs/config.md lists all keys.")],
-    out: Annotated[Path, typer.Option("--out", "-o", help="Folder for the results; started again, it goes on there.")],
-    methods: Annotated[
-        str | None, typer.Option(help="Methods, separated by commas (`fielding methods`); the config's by default.")
-    ] = None,
-    seeds: Annotated[int, typer.Option(help="How many seeds; every method runs on each.")] = 5,
-    first_seed: Annotated[int, typer.Option(help="The first of them.")] = 1,
-    vary: Annotated[
-        list[str] | None,
-        typer.Option("--vary", metavar="KEY=V1,V2,...", help="Compare values of a key of the config; may be repeated."),
-    ] = None,
+    config: BaseConfig,
+    out: Out,
+    methods: Methods = None,
+    seeds: Seeds = None,
+    first_seed: FirstSeed = 1,
+    vary: Vary = None,
     changes: Overrides = None,
-    reference: Annotated[
-        str | None, typer.Option(help="What others are held against; global by default, else the first.")
-    ] = None,
-    jobs: Annotated[int | None, typer.Option("--jobs", "-j", help="Runs at a time; all cores by default.")] = None,
+    reference: Reference = None,
+    drop: Drop = None,
+    jobs: Jobs = None,
     track: Tracks = None,
-    page: Annotated[bool, typer.Option("--page/--no-page", help="Write report.html.")] = True,
+    page: WantsPage = True,
     as_json: JsonOutput = False,
     quiet: Quiet = False,
 ) -> None:
@@ -48,50 +64,86 @@ def compare(
 
     Writes a folder per run, compare.json (what belongs to the comparison), summary.json, table.md, table.csv,
     table.tex, runs.csv and report.html. What is done is not done again, what was stopped goes on, what failed is tried
-    again; methods, seeds and values may be added later. A run that fails does not stop the others.
+    again; methods, seeds and values may be added later, and taken out. A run that fails does not stop the others.
     """
     sys.path.insert(0, str(Path.cwd()))  # for methods and functions of the user's own
     if jobs is not None and jobs < 1:
         raise OptionError(f"--jobs is {jobs}; give at least 1")
+    chosen = _seeds(first_seed, seeds)
     try:
-        comparison = _planned(
-            config, out, methods=methods, seeds=(first_seed, seeds), vary=vary, changes=changes, reference=reference
-        )
+        variants = _Variants(methods=methods, vary=vary or (), drop=drop or ())
+        comparison = _planned(config, out, variants, seeds=chosen, changes=changes or (), reference=reference)
         compared, stop = followed(comparison, jobs, page=page, quiet=quiet, track=tuple(track or ()))
     except InputError as error:
         raise InputError(as_options(str(error))) from None
     if compared is None or not compared.is_ended:
         tell(f"stopped; what was committed is kept, go on with the same command: {_typed()}")
         raise typer.Exit(stop.exit_code)
+    say_compared(compared, page=page, as_json=as_json, quiet=quiet)
+
+
+def say_compared(compared: "Compared", *, page: bool, as_json: bool, quiet: bool) -> None:
+    """Print what a comparison gave, and exit with 1 if runs failed.
+
+    Parameters
+    ----------
+    compared
+        The comparison.
+    page
+        Whether its page was written.
+    as_json, quiet
+        How to print, and whether to.
+    """
     if as_json:
         say_json(compared.summary)
     elif not quiet and compared.summary is not None:
-        say_results(compared.summary, out)
+        say_results(compared.summary, compared.folder, page=page)
     say_failures(compared)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Variants:
+    """What is to be compared, as it was typed."""
+
+    methods: str | None
+    vary: Sequence[str]
+    drop: Sequence[str]
+
+    @property
+    def names(self) -> list[str]:
+        return [] if self.methods is None else [name.strip() for name in self.methods.split(",")]
+
+
+def _seeds(first: int, n_seeds: int | None) -> list[int] | None:
+    """Return the seeds that the options describe; None if they say nothing."""
+    from fielding.simulation.comparison_plan import DEFAULT_SEEDS, seeds_of
+
+    if first < 0:
+        raise OptionError(f"--first-seed is {first}; give 0 or more")
+    if n_seeds is None and first == 1:
+        return None
+    return [first + at - 1 for at in seeds_of(DEFAULT_SEEDS if n_seeds is None else n_seeds)]
 
 
 def _planned(
     config: Path,
     out: Path,
+    typed: _Variants,
     *,
-    methods: str | None,
-    seeds: tuple[int, int],
-    vary: list[str] | None,
-    changes: list[str] | None,
+    seeds: list[int] | None,
+    changes: Sequence[str],
     reference: str | None,
 ) -> "Comparison":
     """Return the comparison that the options describe; nothing is written."""
-    from fielding.simulation.comparison_plan import base_table, planned, seeds_of
-    from fielding.simulation.variants import axis_from, crossed
+    from fielding.simulation.axes import axis_from
+    from fielding.simulation.comparison_plan import base_table, planned
+    from fielding.simulation.variants import crossed
 
-    first, n_seeds = seeds
-    names = [] if methods is None else [name.strip() for name in methods.split(",")]
-    if first < 0:
-        raise OptionError(f"--first-seed is {first}; give 0 or more")
-    chosen = [first + at - 1 for at in seeds_of(n_seeds)]
-    table = base_table(config, changes or ())
-    variants = crossed(table, names, [axis_from(one) for one in vary or ()])
-    return planned(table, variants, seeds=chosen, out=out, reference=reference)
+    table = base_table(config, changes)
+    variants = None
+    if typed.names or typed.vary:
+        variants = crossed(table, typed.names, [axis_from(one) for one in typed.vary])
+    return planned(table, variants, seeds=seeds, out=out, reference=reference, drop=typed.drop)
 
 
 def followed(
@@ -103,6 +155,8 @@ def followed(
     from fielding.tracking import TrackedBy
 
     _track_whole(comparison, track)
+    for words in comparison.notes:
+        note_down(printable(words))
     beside = TrackedBy(track) if track else None
     tally = _tally(comparison)
     with stop_on_signal("round") as stop, comparison_progress(tally, quiet=quiet) as display:
@@ -111,11 +165,19 @@ def followed(
             display.tick()
             return stop.received is not None
 
-        following = Following(on_step=display.step, on_done=display.finish, is_stopped=is_stopped, beside=beside)
+        following = Following(
+            on_step=display.step,
+            on_done=display.finish,
+            on_note=display.note,
+            is_stopped=is_stopped,
+            beside=beside,
+        )
         try:
             compared = carried_out(comparison, n_jobs=jobs, following=following, page=page)
         except KeyboardInterrupt:
             compared = None
+    for words in tally.repeated():
+        note_down(words)
     if tally.n_before and not quiet:
         tell(f"{tally.n_before} of {len(comparison.configs)} runs were done before")
     return compared, stop
@@ -147,14 +209,14 @@ def _typed() -> str:
     return shlex.join(["fielding", *sys.argv[1:]])
 
 
-def say_results(summary: Mapping[str, Json], folder: Path) -> None:
-    """Print the table of a comparison, what it means, and where its files are."""
+def say_results(summary: Mapping[str, Json], folder: Path, *, page: bool) -> None:
+    """Print the table of a comparison, what it means, and where its files are; the page only if it was written."""
     from fielding.reporting.comparison_tables import comparison_table, table_words
 
     say_table("", comparison_table(summary))
     say(table_words(summary))
     say(f"results: {folder} (summary.json, table.md, table.csv, table.tex, runs.csv)")
-    if (folder / PAGE).exists():
+    if page:
         say(f"page:    {folder / PAGE}")
 
 
@@ -165,5 +227,5 @@ def say_failures(compared: "Compared") -> None:
         return
     note_down(f"{len(failures)} of {len(compared.finished)} runs failed; the same command tries them again:")
     for name, error in failures.items():
-        tell(f"{compared.folder / name}: {error}")
+        tell(printable(f"{compared.folder / name}: {error}"))
     raise typer.Exit(1)

@@ -1,6 +1,7 @@
 """How far many runs are that go on at the same time: a line for each and one for all, with the time left."""
 
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -9,11 +10,12 @@ from typing import TYPE_CHECKING
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskID, TextColumn
 
-from fielding.cli.console import at_intervals, tell
+from fielding.cli.console import at_intervals, note_down, tell
+from fielding.reporting.comparison_columns import printable
 from fielding.reporting.words import as_time
 
 if TYPE_CHECKING:
-    from fielding.simulation.sweep import Finished, Step
+    from fielding.simulation.sweep import Finished, Note, Step
 
 
 @dataclass(slots=True, kw_only=True, eq=False)
@@ -63,6 +65,7 @@ class Tally:
         self._runs = {name: _Run(label=labels[name], n_rounds=total) for name, total in n_rounds.items()}
         self._clock = clock
         self._since_s: float | None = None
+        self._n_noted: Counter[str] = Counter()
         self.n_before = 0
 
     def step(self, step: "Step") -> None:
@@ -85,10 +88,21 @@ class Tally:
         if is_old:
             return ""
         if one.error is not None:
-            return f"{run.label}: failed: {' '.join(one.error.split())}"
+            return printable(f"{run.label}: failed: {one.error}")
         final = (one.summary or {}).get("final_accuracy")
         words = f", final accuracy {final:.3f}" if isinstance(final, float) else ""
         return f"{run.label}: done{words}"
+
+    def note(self, note: "Note") -> str:
+        """Return a line about what users should know of a run; nothing if the same was told of another."""
+        text = printable(note.text)
+        self._n_noted[text] += 1
+        return printable(f"{self._runs[note.name].label}: {text}") if self._n_noted[text] == 1 else ""
+
+    def repeated(self) -> list[str]:
+        """Return lines about what was told of one run and is true of others."""
+        counts = {text: n_runs - 1 for text, n_runs in self._n_noted.items() if n_runs > 1}
+        return [f"the same of {n} more run{'s' if n > 1 else ''}: {text}" for text, n in counts.items()]
 
     @property
     def running(self) -> list[str]:
@@ -138,10 +152,11 @@ def _left(n_left: int, n_done: int, seconds: float) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Display:
-    """What shows the progress: ``step`` and ``finish`` are told what happens, ``tick`` is called now and then."""
+    """What shows the progress: ``step``, ``finish`` and ``note`` are told what happens, ``tick`` is called often."""
 
     step: Callable[["Step"], None]
     finish: Callable[["Finished"], None]
+    note: Callable[["Note"], None]
     tick: Callable[[], None]
 
 
@@ -165,32 +180,48 @@ def _in_lines(tally: Tally, *, quiet: bool) -> Display:
         if line and (not quiet or one.error is not None):
             tell(line)
 
+    def note(one: "Note") -> None:
+        if line := tally.note(one):
+            note_down(line)
+
     def tick() -> None:
         if not quiet:
             tell_sometimes("; ".join([tally.overall_words(), *map(tally.words, tally.running)]))
 
-    return Display(step=tally.step, finish=finish, tick=tick)
+    return Display(step=tally.step, finish=finish, note=note, tick=tick)
 
 
 def _in_bars(tally: Tally, progress: Progress) -> Display:
     overall = progress.add_task(tally.overall_words())
     tasks: dict[str, TaskID] = {}
 
-    def finish(one: "Finished") -> None:
-        if line := tally.finish(one):
+    def say_above(line: str) -> None:
+        if line:
             progress.console.print(line, markup=False, highlight=False, soft_wrap=True)
+
+    def finish(one: "Finished") -> None:
+        say_above(tally.finish(one))
         tick()
 
+    def note(one: "Note") -> None:
+        line = tally.note(one)
+        say_above(line and f"note: {line}")
+
     def tick() -> None:
-        running = tally.running
-        for name in [name for name in tasks if name not in running]:
-            progress.remove_task(tasks.pop(name))
-        for name in running:
-            done, total = tally.place(name)
-            if name not in tasks:
-                tasks[name] = progress.add_task("", total=total)
-            progress.update(tasks[name], description=tally.words(name), completed=done)
+        _move_bars(tally, progress, tasks)
         done, total = tally.overall()
         progress.update(overall, description=tally.overall_words(), completed=done, total=total)
 
-    return Display(step=tally.step, finish=finish, tick=tick)
+    return Display(step=tally.step, finish=finish, note=note, tick=tick)
+
+
+def _move_bars(tally: Tally, progress: Progress, tasks: dict[str, TaskID]) -> None:
+    """Show a bar for every run that goes on, and for no other."""
+    running = tally.running
+    for name in [name for name in tasks if name not in running]:
+        progress.remove_task(tasks.pop(name))
+    for name in running:
+        done, total = tally.place(name)
+        if name not in tasks:
+            tasks[name] = progress.add_task("", total=total)
+        progress.update(tasks[name], description=tally.words(name), completed=done)

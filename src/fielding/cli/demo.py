@@ -6,8 +6,8 @@ from typing import Annotated
 
 import typer
 
-from fielding.cli.compare import followed, say_failures, say_results
-from fielding.cli.console import say_json, tell
+from fielding.cli.compare import followed, say_compared
+from fielding.cli.console import tell
 from fielding.cli.options import JsonOutput, Quiet
 
 
@@ -33,8 +33,4 @@ def demo(
         tell(f"stopped; the same command goes on: {shlex.join(again)}")
         raise typer.Exit(stop.exit_code)
     written_demo_page(out)
-    if as_json:
-        say_json(compared.summary)
-    elif not quiet and compared.summary is not None:
-        say_results(compared.summary, out)
-    say_failures(compared)
+    say_compared(compared, page=True, as_json=as_json, quiet=quiet)

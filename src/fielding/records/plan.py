@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from fielding._typing import Json
-from fielding.errors import InputError, echo, unknown_name
+from fielding.errors import InputError, OutputError, echo, unknown_name
 from fielding.records.manifest import write_json
 
 PLAN, FAILURE = "compare.json", "failure.json"
@@ -153,7 +153,7 @@ def read_failure(folder: Path) -> str | None:
     """Return why the run of a folder failed, in a line; None if it did not."""
     try:
         record = json.loads((folder / FAILURE).read_text(encoding="utf-8"))
-    except FileNotFoundError:
+    except (FileNotFoundError, NotADirectoryError):
         return None
     except (OSError, ValueError):
         return f"{FAILURE} is there, but cannot be read"
@@ -162,7 +162,13 @@ def read_failure(folder: Path) -> str | None:
 
 
 def write_failure(folder: Path, error: str, traceback: str | None = None) -> None:
-    """Write down why the run of a folder failed, and where in the code; the folder is made if need be."""
+    """Write down why the run of a folder failed, and where in the code; the folder is made if need be.
+
+    Raises
+    ------
+    OutputError
+        If it cannot be written.
+    """
     with contextlib.suppress(OSError):  # whoever writes tells
         folder.mkdir(parents=True, exist_ok=True)
     record: dict[str, Json] = {"error": error}
@@ -170,5 +176,17 @@ def write_failure(folder: Path, error: str, traceback: str | None = None) -> Non
 
 
 def clear_failure(folder: Path) -> None:
-    """Forget that the run of a folder failed, since it is tried again."""
-    (folder / FAILURE).unlink(missing_ok=True)
+    """Forget that the run of a folder failed, since it is tried again.
+
+    Raises
+    ------
+    OutputError
+        If the file cannot be removed.
+    """
+    path = folder / FAILURE
+    try:
+        path.unlink(missing_ok=True)
+    except NotADirectoryError:  # then nothing was kept there; the run will tell
+        return
+    except OSError as error:
+        raise OutputError(f"cannot remove {path}: {error.strerror or error}; remove it by hand") from error

@@ -8,6 +8,9 @@ import numpy.typing as npt
 
 from fielding._typing import ClientId, Json, Vector
 
+_LARGEST = 2**31
+"""A larger number of a round is damage."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class ClientTests:
@@ -46,7 +49,7 @@ def client_tests(line: Mapping[str, Json]) -> ClientTests:
 
     Raises
     ------
-    KeyError, TypeError, ValueError
+    KeyError, TypeError, ValueError, OverflowError
         If it is damaged.
 
     Examples
@@ -60,6 +63,8 @@ def client_tests(line: Mapping[str, Json]) -> ClientTests:
     round_index = line["round"]
     if not isinstance(ids, list) or not isinstance(round_index, int):
         raise TypeError
+    if not 0 <= round_index < _LARGEST:
+        raise ValueError
     found = {name: np.array(line[name], dtype=np.int32) for name in ("cluster", "n_test", "correct")}
     otherwise = {name: np.array(line[name], dtype=np.int32) for name in ("corrected", "tuned") if name in line}
     if any(column.shape != (len(ids),) for column in (*found.values(), *otherwise.values())):

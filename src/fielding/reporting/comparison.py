@@ -5,11 +5,13 @@ from math import isfinite
 from typing import TypeAlias
 
 from fielding._typing import Json
-from fielding.reporting.gathering import BASELINE, Gathered, Group
+from fielding.reporting.gathering import Gathered, Group
 from fielding.reporting.marking import best
 from fielding.reporting.paired import holm, paired_p, seed_record
+from fielding.reporting.references import METHOD, Settings, counterpart
 from fielding.reporting.run_metrics import TIMINGS, run_metrics
 from fielding.reporting.run_record import FAILED, RunRecord
+from fielding.reporting.same_data import OTHER_DATA, version_words
 from fielding.reporting.speedup import speedup
 from fielding.reporting.targets import dynamic_regret, times_to_target
 
@@ -18,6 +20,8 @@ Figures: TypeAlias = Mapping[str, Json]
 Seed: TypeAlias = int | None
 Runs: TypeAlias = Mapping[str, Mapping[Seed, Figures]]
 """Figures by method and seed, of finished runs."""
+Targets: TypeAlias = Mapping[str, Mapping[Seed, float | None]]
+"""By method and seed, the accuracy to reach."""
 
 ORACLE = "oracle"
 """The method that knows the truth: regret is what others lose against it, and it never counts as the best."""
@@ -45,54 +49,59 @@ def comparison(gathered: Gathered) -> dict[str, Json]:
         The seeds, rising, which is the order of all ``per_seed``; the name of the method that others are held against.
     ``target_of``, ``target_accuracy``
         Whose final accuracy is the target, and that accuracy: the method ``global`` if there is one, else the
-        reference. On each seed it is that of the same seed.
+        reference. On each seed it is that of the same seed. Where the reference is one of several with different
+        settings, these are the reference's.
     ``methods``
         By name: ``n_seeds``, its finished runs, and each figure as ``mean``, ``ci95`` and ``per_seed`` (null where a
-        seed has none). ``speedup`` is against ``target_of``.
+        seed has none). ``reference`` is whom it is held against (null if others are held against it), ``target_of``
+        whose final accuracy it is to reach, ``n_targets`` on how many seeds it was tested and that accuracy is known.
     ``timings``
         Likewise those figures that depend on the machine; nothing else differs between equal comparisons.
     ``paired``
-        By name and figure of ``PAIRED``: the difference to the reference, with the p-value ``p`` of the paired t-test,
+        By name and figure of ``PAIRED``: the difference to its reference, with the p-value ``p`` of the paired t-test,
         ``p_holm``, adjusted for the number of methods, and ``n_seeds``.
     ``best``
-        By figure of ``PAIRED``: :func:`~fielding.reporting.marking.best`, the oracle left out.
+        By figure of ``PAIRED``: :func:`~fielding.reporting.marking.best`, the oracle left out. Where there are several
+        references, among those with the same one: ``within`` tells of each, by its name.
     ``failed``, ``unfinished``
         Runs that do not count: ``method``, ``seed``, and the ``error`` or the ``state``.
+    ``notes``
+        Sentences on what makes the comparison less than it seems.
     """
-    seeds = _seeds(gathered)
-    records = {group.name: _by_seed(group) for group in gathered.groups}
-    for one in gathered.awaited:
-        records.setdefault(one.group, {})
-    reference = gathered.reference or _reference(list(records))
-    target_of = BASELINE if records.get(BASELINE) else reference
+    seeds, references, goals = _seeds(gathered), gathered.references, gathered.targets
+    records: dict[str, dict[Seed, RunRecord]] = {name: {} for name in gathered.variants}
+    records |= {group.name: _by_seed(group) for group in gathered.groups}
     runs: Runs = {name: _figures(mine) for name, mine in records.items()}
-    targets = {seed: _number(one.get("final_accuracy")) for seed, one in runs.get(target_of or "", {}).items()}
-    runs = _with_relative_figures(records, runs, targets)
+    finals = {
+        name: {seed: _number(one.get("final_accuracy")) for seed, one in mine.items()} for name, mine in runs.items()
+    }
+    targets: Targets = {name: finals.get(goal or "", {}) for name, goal in goals.items()}
+    runs = _with_relative_figures(records, runs, targets, _oracles(gathered.variants))
     methods, timings = _tables(runs, seeds)
-    _add_speedups(methods, target_of)
+    _add_speedups(methods, goals)
+    for name, figures in methods.items():
+        figures["n_targets"] = len(
+            [1 for seed, own in finals[name].items() if None not in (own, targets[name].get(seed))]
+        )
+        figures |= {"reference": None if references[name] == name else references[name], "target_of": goals[name]}
+    reference = gathered.reference
     return {
         "seeds": list[Json](seeds),
         "reference": reference,
-        "target_of": target_of,
-        "target_accuracy": seed_record([targets.get(seed) for seed in seeds]),
+        "target_of": goals.get(reference or ""),
+        "target_accuracy": seed_record([targets.get(reference or "", {}).get(seed) for seed in seeds]),
         "methods": dict[str, Json](methods),
         "timings": dict[str, Json](timings),
-        "paired": _paired(runs, seeds, reference),
-        "best": _best(runs, seeds),
+        "paired": _paired(runs, seeds, references),
+        "best": _best(_rivals(gathered, runs), seeds, references),
         **_left_out(gathered),
+        "notes": list[Json](_notes(gathered, runs)),
     }
 
 
 def _seeds(gathered: Gathered) -> list[Seed]:
     found: set[Seed] = {run.seed for _, run in gathered.runs} | {one.seed for one in gathered.awaited}
     return sorted(found, key=lambda seed: (seed is None, seed))
-
-
-def _reference(names: Sequence[str]) -> str | None:
-    """Return what others are held against where nothing else is known: also if only one of them has run so far."""
-    if len(names) < 2:
-        return None
-    return BASELINE if BASELINE in names else names[0]
 
 
 def _by_seed(group: Group) -> dict[Seed, RunRecord]:
@@ -104,17 +113,22 @@ def _figures(records: Mapping[Seed, RunRecord]) -> dict[Seed, Figures]:
     return {seed: run_metrics(run) for seed, run in records.items()}
 
 
+def _oracles(variants: Mapping[str, Settings]) -> dict[str, str]:
+    """Return by method the name of the oracle with the same other settings."""
+    return {name: counterpart(variants, name, ORACLE) or ORACLE for name in variants}
+
+
 def _with_relative_figures(
-    records: Mapping[str, Mapping[Seed, RunRecord]], runs: Runs, targets: Mapping[Seed, float | None]
+    records: Mapping[str, Mapping[Seed, RunRecord]], runs: Runs, targets: Targets, oracles: Mapping[str, str]
 ) -> Runs:
     """Return the figures of all runs with the time to the target and the regret against the oracle of their seed."""
-    oracle = records.get(ORACLE, {})
     found: dict[str, dict[Seed, Figures]] = {name: {} for name in runs}
     for name, mine in runs.items():
+        oracle = records.get(oracles[name], {})
         for seed, figures in mine.items():
             rounds = records[name][seed].rounds
             regret = dynamic_regret(rounds, oracle[seed].rounds) if seed in oracle else None
-            times = times_to_target(rounds, targets.get(seed))
+            times = times_to_target(rounds, targets[name].get(seed))
             found[name][seed] = {**figures, **times, "dynamic_regret": regret}
     return found
 
@@ -133,21 +147,20 @@ def _tables(runs: Runs, seeds: Sequence[Seed]) -> tuple[dict[str, dict[str, Json
     return methods, timings
 
 
-def _add_speedups(methods: dict[str, dict[str, Json]], target_of: str | None) -> None:
+def _add_speedups(methods: dict[str, dict[str, Json]], goals: Mapping[str, str | None]) -> None:
     times = {name: _per_seed(figures["time_to_target_s"]) for name, figures in methods.items()}
-    theirs = times.get(target_of or "")
     for name, figures in methods.items():
-        figures["speedup"] = speedup(theirs or [None] * len(times[name]), times[name])
+        theirs = times.get(goals[name] or "", [None] * len(times[name]))
+        figures["speedup"] = speedup(theirs, times[name])
 
 
-def _paired(runs: Runs, seeds: Sequence[Seed], reference: str | None) -> dict[str, Json]:
-    """Return the differences of all methods to the reference."""
-    found: dict[str, dict[str, Json]] = {name: {} for name in runs if name != reference}
-    if reference is None or reference not in runs:
-        return {}
+def _paired(runs: Runs, seeds: Sequence[Seed], references: Mapping[str, str | None]) -> dict[str, Json]:
+    """Return the differences of all methods to their references; p-values are adjusted for all of them at once."""
+    held_against = {name: other for name, other in references.items() if other in runs and other != name}
+    found: dict[str, dict[str, Json]] = {name: {} for name in held_against}
     for figure in PAIRED:
-        theirs = _values(runs[reference], figure, seeds)
-        gains = {name: _differences(_values(runs[name], figure, seeds), theirs) for name in found}
+        values = {name: _values(mine, figure, seeds) for name, mine in runs.items()}
+        gains = {name: _differences(values[name], values[str(other)]) for name, other in held_against.items()}
         if figure not in PAIRED[:2] and not any(value is not None for gain in gains.values() for value in gain):
             continue
         known = {name: [value for value in gain if value is not None] for name, gain in gains.items()}
@@ -158,15 +171,44 @@ def _paired(runs: Runs, seeds: Sequence[Seed], reference: str | None) -> dict[st
     return dict[str, Json](found)
 
 
-def _best(runs: Runs, seeds: Sequence[Seed]) -> dict[str, Json]:
-    rivals = {name: mine for name, mine in runs.items() if name != ORACLE}
+def _rivals(gathered: Gathered, runs: Runs) -> Runs:
+    """Return the figures of all methods but the oracle."""
+    methods = {name: settings.get(METHOD, name) for name, settings in gathered.variants.items()}
+    return {name: mine for name, mine in runs.items() if methods[name] != ORACLE}
+
+
+def _best(runs: Runs, seeds: Sequence[Seed], references: Mapping[str, str | None]) -> dict[str, Json]:
+    """Return by figure who is best, each among those that are held against the same method."""
     found: dict[str, Json] = {}
     for figure in PAIRED:
-        values = {name: _values(mine, figure, seeds) for name, mine in rivals.items()}
-        known = {name: mine for name, mine in values.items() if any(one is not None for one in mine)}
-        if known:
-            found[figure] = best(known)
+        rivals: dict[str, dict[str, list[float | None]]] = {}
+        for name, mine in runs.items():
+            values = _values(mine, figure, seeds)
+            if any(one is not None for one in values):
+                rivals.setdefault(str(references[name]), {})[name] = values
+        records = {reference: best(mine) for reference, mine in rivals.items()}
+        if len(set(references.values())) > 1 and records:
+            joint: dict[str, Json] = {name: _joined(records, name) for name in ("marked", "worse")}
+            found[figure] = {**joint, "winner": None, "within": dict[str, Json](records)}
+        elif records:
+            found[figure] = records.popitem()[1]
     return found
+
+
+def _joined(records: Mapping[str, Mapping[str, Json]], name: str) -> list[Json]:
+    return [one for record in records.values() if isinstance(names := record[name], list) for one in names]
+
+
+def _notes(gathered: Gathered, runs: Runs) -> list[str]:
+    """Return what makes a comparison less than it seems, in sentences."""
+    others = {*gathered.references.values(), *gathered.targets.values()}
+    lacking = [name for name, mine in runs.items() if name in others and not mine]
+    foreign = [run for _, run in gathered.runs if any(one.startswith(OTHER_DATA) for one in run.problems)]
+    return [
+        *[f"{name} has no finished run: what is held against it is not known." for name in lacking],
+        *([f"Runs that do not count since they were {OTHER_DATA} the others: {len(foreign)}."] if foreign else ()),
+        *filter(None, [version_words(run for group in gathered.groups for run in group.finished)]),
+    ]
 
 
 def _left_out(gathered: Gathered) -> dict[str, Json]:

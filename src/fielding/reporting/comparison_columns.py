@@ -47,46 +47,42 @@ class Column:
 def columns(summary: Row, *, is_brief: bool = False) -> list[Column]:
     """Return the columns of the table of a comparison, the names of the methods first; a brief one fits a terminal."""
     methods = named_records(summary, "methods")
-    found = [Column(head="method", cells=tuple(Cell(text=printable(name)) for name in methods), is_number=False)]
+    found = [_names(methods)]
     if len({str(one.get("n_seeds")) for one in methods.values()}) > 1:
         found.append(_column("seeds", [str(one.get("n_seeds")) for one in methods.values()]))
-    found.append(_accuracy(summary, methods, "final_accuracy", "final accuracy"))
-    if reference := summary.get("reference"):
-        gains = named_records(summary, "paired")
-        records = [gains.get(name, {}).get("final_accuracy") for name in methods]
-        found += [
-            _column(f"minus {printable(str(reference))}", [_words(estimate_of(one), sign="+") for one in records]),
-            _column("p", [_p_words(one) for one in records]),
-        ]
+    found += [_accuracy(summary, "final_accuracy", "final accuracy"), *_difference_columns(summary)]
     for figure, head in _ACCURACIES.items():
         if any(estimate_of(one.get(figure)) for one in methods.values()):
-            found.append(_accuracy(summary, methods, figure, head))
+            found.append(_accuracy(summary, figure, head))
     if summary.get("target_of"):
         found += _target_columns(methods, has_interval=not is_brief)
     return [*found, *_cost_columns(methods, is_brief=is_brief)]
 
 
-def caption(summary: Row, mark: str) -> str:
-    """Return in a few sentences what the table means.
+def short_columns(summary: Row) -> list[Column]:
+    """Return the columns that fit a page of print: accuracy, differences, the worst tenth, and how soon."""
+    methods = named_records(summary, "methods")
+    return [
+        _names(methods),
+        _accuracy(summary, "final_accuracy", "accuracy"),
+        *_difference_columns(summary),
+        _accuracy(summary, "worst_decile", _ACCURACIES["worst_decile"]),
+        *(_target_columns(methods, has_interval=True) if summary.get("target_of") else ()),
+    ]
+
+
+def held_against(summary: Row, role: str) -> list[str]:
+    """Return the names of all that others are held against, each once.
 
     Parameters
     ----------
     summary
         Of the comparison.
-    mark
-        How the format marks the best: ``"*"``, ``"bold"``.
+    role
+        ``reference`` or ``target_of``.
     """
-    seeds, target = summary.get("seeds"), estimate_of(summary.get("target_accuracy"))
-    n_seeds = len(seeds) if isinstance(seeds, list) else 0
-    said = [_seed_words(summary, n_seeds, mark)]
-    if summary.get("target_of") and target is not None:
-        whose = printable(str(summary["target_of"]))
-        said.append(
-            f"Target: the final accuracy of {whose} on the same seed ({digits(target.mean)} on average); the time is "
-            "simulated, until accuracy stays at the target, over the seeds that got there (1/2: one of two). Speed-up: "
-            f"mean time of {whose} over that of the method, with a 95 % bootstrap interval where one is given."
-        )
-    return " ".join([*said, *_left_out_words(summary)])
+    named = [one.get(role) for one in named_records(summary, "methods").values()]
+    return list(dict.fromkeys(str(name) for name in named if name is not None)) or [str(summary.get(role))]
 
 
 def named_records(summary: Row, name: str) -> dict[str, dict[str, Json]]:
@@ -110,9 +106,26 @@ def _column(head: str, texts: Sequence[str]) -> Column:
     return Column(head=head, cells=tuple(Cell(text=text) for text in texts))
 
 
-def _accuracy(summary: Row, methods: Mapping[str, Row], figure: str, head: str) -> Column:
+def _names(methods: Mapping[str, Row]) -> Column:
+    return Column(head="method", cells=tuple(Cell(text=printable(name)) for name in methods), is_number=False)
+
+
+def _difference_columns(summary: Row) -> list[Column]:
+    """Return differences in accuracy and their p-values; nothing where there is no reference."""
+    if not summary.get("reference"):
+        return []
+    gains, whose = named_records(summary, "paired"), held_against(summary, "reference")
+    records = [gains.get(name, {}).get("final_accuracy") for name in named_records(summary, "methods")]
+    head = printable(whose[0]) if len(whose) == 1 else "reference"
+    return [
+        _column(f"minus {head}", [_words(estimate_of(one), sign="+") for one in records]),
+        _column("p", [_p_words(one) for one in records]),
+    ]
+
+
+def _accuracy(summary: Row, figure: str, head: str) -> Column:
     marked = named_records(summary, "best").get(figure, {}).get("marked")
-    names = marked if isinstance(marked, list) else []
+    names, methods = marked if isinstance(marked, list) else [], named_records(summary, "methods")
     cells = [Cell(text=_words(estimate_of(one.get(figure))), is_marked=name in names) for name, one in methods.items()]
     return Column(head=head, cells=tuple(cells))
 
@@ -130,28 +143,33 @@ def _p_words(record: Json) -> str:
 def _target_columns(methods: Mapping[str, Row], *, has_interval: bool) -> list[Column]:
     times = {name: estimate_of(one.get("time_to_target_s")) for name, one in methods.items()}
     unit = time_unit(max((one.mean for one in times.values() if one is not None), default=0.0))
-    texts = [_time_words(times[name], one.get("n_seeds"), SECONDS[unit]) for name, one in methods.items()]
-    return [
-        _column(f"{unit} to target", texts),
-        _column("speed-up", [_speedup_words(one.get("speedup"), has_interval) for one in methods.values()]),
-    ]
+    texts = [_time_words(times[name], one.get("n_targets"), SECONDS[unit]) for name, one in methods.items()]
+    speedups = [_speedup_words(name, one, has_interval=has_interval) for name, one in methods.items()]
+    return [_column(f"{unit} to target", texts), _column("speed-up", speedups)]
 
 
-def _time_words(found: Estimate | None, n_seeds: Json, unit: float) -> str:
+def _time_words(found: Estimate | None, n_targets: Json, unit: float) -> str:
     """Return the mean over the seeds that reached the target, and how many those are unless all did."""
     if found is None:
-        return "never" if n_seeds else NOTHING
-    n_reached = len(found.per_seed)
-    return f"{digits(found.mean / unit, 2)}{'' if n_reached == n_seeds else f' ({n_reached}/{n_seeds})'}"
+        return "never" if n_targets else NOTHING
+    return f"{digits(found.mean / unit, 2)}{_share(len(found.per_seed), n_targets)}"
 
 
-def _speedup_words(record: Json, has_interval: bool) -> str:
-    mean, ends = (record.get("mean"), record.get("ci95")) if isinstance(record, dict) else (None, None)
+def _speedup_words(name: str, figures: Row, *, has_interval: bool) -> str:
+    """Return how many times sooner a method is there, and on how many seeds both got there unless on all."""
+    record = figures.get("speedup")
+    found: Row = record if isinstance(record, dict) else {}
+    mean, ends = found.get("mean"), found.get("ci95")
     if not isinstance(mean, (int, float)):
         return NOTHING
-    if not has_interval or not isinstance(ends, list) or ends[0] == ends[1]:  # a method is as fast as itself
+    if name == figures.get("target_of"):  # a method is as fast as itself
         return digits(mean, 2)
-    return f"{digits(mean, 2)} [{', '.join(digits(one, 2) for one in ends)}]"
+    interval = f" [{', '.join(digits(one, 2) for one in ends)}]" if has_interval and isinstance(ends, list) else ""
+    return f"{digits(mean, 2)}{interval}{_share(found.get('n_seeds'), figures.get('n_targets'))}"
+
+
+def _share(count: Json, whole: Json) -> str:
+    return "" if count == whole else f" ({count}/{whole})"
 
 
 def _cost_columns(methods: Mapping[str, Row], *, is_brief: bool) -> list[Column]:
@@ -176,25 +194,3 @@ def _count_words(figures: Row, name: str) -> str:
 def _mean(figures: Row, name: str) -> float | None:
     found = estimate_of(figures.get(name))
     return None if found is None else found.mean
-
-
-def _seed_words(summary: Row, n_seeds: int, mark: str) -> str:
-    if n_seeds < 2:
-        return "One seed: no intervals, no tests, and nothing is marked as best."
-    against = f"Differences to {printable(str(summary['reference']))} are" if summary.get("reference") else ""
-    tests = (
-        f" {against} seed by seed; p: paired t-test, adjusted for the number of methods (Holm). "
-        f"{mark.capitalize()}: best, or not clearly worse than the best (same test, 5 %); nothing is marked where "
-        "no method is clearly worse."
-    )
-    oracle = " The oracle knows the truth and is not marked." if "oracle" in named_records(summary, "methods") else ""
-    return f"Means over {n_seeds} seeds ± half of the 95 % t-interval.{tests if against else ''}{oracle}"
-
-
-def _left_out_words(summary: Row) -> list[str]:
-    """Return how many runs are missing, and why."""
-    counts = {
-        name: len(found) if isinstance(found := summary.get(name), list) else 0 for name in ("failed", "unfinished")
-    }
-    words = [f"{count} {name}" for name, count in counts.items() if count]
-    return [f"Runs that are missing here: {', '.join(words)}."] if words else []

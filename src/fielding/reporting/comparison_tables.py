@@ -8,17 +8,30 @@ from typing import TypeAlias
 
 from fielding._typing import Json
 from fielding.atomic import replaced_file
-from fielding.reporting.comparison_columns import Cell, Column, caption, columns, named_records, printable
+from fielding.reporting.comparison_columns import (
+    NOTHING,
+    Cell,
+    Column,
+    columns,
+    named_records,
+    printable,
+    short_columns,
+)
+from fielding.reporting.comparison_words import caption, short_caption
 
 Row: TypeAlias = Mapping[str, Json]
 MARK = "*"
+# In braces: at the start of a row, LaTeX would take brackets and asterisks for options of the rule before it.
 _LATEX = {
     "\\": r"\textbackslash{}", "&": r"\&", "%": r"\%", "$": r"\$", "#": r"\#", "_": r"\_", "{": r"\{", "}": r"\}",
     "~": r"\textasciitilde{}", "^": r"\textasciicircum{}", "<": r"\textless{}", ">": r"\textgreater{}",
     "|": r"\textbar{}", "±": r"$\pm$", "[": "{[}", "]": "{]}", "*": "{*}",
 }  # fmt: skip
-# In braces: at the start of a row, LaTeX would take brackets and asterisks for options of the rule before it.
+_LATIN = frozenset("ÀÁÂÃÄÅÆÇÈÉÊËÌÍÎÏÑÒÓÔÕÖØÙÚÛÜÝßàáâãäåæçèéêëìíîïñòóôõöøùúûüýÿ")
+"""Letters that every LaTeX sets."""
 _MARKDOWN = {**{one: f"\\{one}" for one in r"\`*_[]|~#!"}, "&": "&amp;", "<": "&lt;", ">": "&gt;"}
+_PLAIN = ("n_seeds", "reference", "target_of", "n_targets")
+"""What the CSV file of means tells of a method besides figures."""
 _FORMULA = ("=", "+", "-", "@")
 
 
@@ -50,16 +63,21 @@ def markdown_table(summary: Row) -> str:
 
 
 def latex_table(summary: Row) -> str:
-    r"""Return the table as LaTeX with booktabs' rules, the best in ``\textbf``."""
-    shown = columns(summary)
+    r"""Return a table that fits a page as LaTeX with booktabs' rules, the best in ``\textbf``, with notes below it.
+
+    It has the figures that papers print; the Markdown table and the CSV file have all.
+    """
+    shown = short_columns(summary)
     head, *rows = _rows(shown, _latex_cell, escaped_latex)
     lines = [f"{' & '.join(row)} \\\\" for row in (head, *rows)]
-    return "\n".join(
+    table = "\n".join(
         [
-            r"% Needs \usepackage{booktabs}.",
             r"\begin{table}",
             r"\centering",
-            rf"\caption{{{escaped_latex(caption(summary, 'bold'))}}}",
+            rf"\caption{{{escaped_latex(short_caption(summary))}}}",
+            r"\label{tab:comparison}",
+            r"\footnotesize",
+            r"\setlength{\tabcolsep}{4pt}",
             rf"\begin{{tabular}}{{{''.join('r' if one.is_number else 'l' for one in shown)}}}",
             r"\toprule",
             lines[0],
@@ -67,22 +85,35 @@ def latex_table(summary: Row) -> str:
             *lines[1:],
             r"\bottomrule",
             r"\end{tabular}",
+            "",
+            r"\smallskip",
+            r"\begin{minipage}{\linewidth}",
+            rf"\scriptsize {escaped_latex(caption(summary, 'bold'))}",
+            r"\end{minipage}",
             r"\end{table}",
             "",
         ]
     )
+    return "\n".join([r"% Needs \usepackage{booktabs}.", *_font_comment(table), table])
+
+
+def _font_comment(text: str) -> list[str]:
+    """Return what to set a text with if it has letters that LaTeX does not know by itself."""
+    rare = sorted({one for one in text if not one.isascii() and one not in _LATIN})
+    return [f"% Needs xelatex or lualatex and a font that has: {' '.join(rare)}"] if rare else []
 
 
 def means_csv(summary: Row) -> str:
     """Return a row for each method: every figure's mean and the ends of its interval, and differences to the reference.
 
     The columns of a figure are ``NAME``, ``NAME_low`` and ``NAME_high``; those of a difference ``NAME_difference``,
-    the same with ``_low`` and ``_high``, ``NAME_p`` and ``NAME_p_holm``.
+    the same with ``_low`` and ``_high``, ``NAME_p`` and ``NAME_p_holm``. Before them stand ``n_seeds``, ``reference``,
+    ``target_of`` and ``n_targets``.
     """
     methods, timings, paired = (named_records(summary, name) for name in ("methods", "timings", "paired"))
     rows: list[dict[str, Json]] = []
     for name, figures in methods.items():
-        row: dict[str, Json] = {"method": name, "n_seeds": figures.get("n_seeds")}
+        row: dict[str, Json] = {"method": name, **{key: figures.get(key) for key in _PLAIN}}
         for figure, record in _records({**figures, **timings.get(name, {})}):
             row |= _ends(figure, record)
         for figure, record in _records(paired.get(name, {})):
@@ -157,8 +188,8 @@ def _markdown_cell(cell: Cell) -> str:
 
 
 def _latex_cell(cell: Cell) -> str:
-    """Return a cell; the minus before a number is a minus, not a hyphen."""
-    text = escaped_latex(cell.text)
+    """Return a cell; the minus before a number is a minus, and nothing is a dash, not a hyphen."""
+    text = "--" if cell.text == NOTHING else escaped_latex(cell.text)
     if text[:1] == "-" and text[1:2].isdigit():
         text = f"$-${text[1:]}"
     return rf"\textbf{{{text}}}" if cell.is_marked else text

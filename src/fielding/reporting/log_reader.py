@@ -11,7 +11,11 @@ from fielding._typing import Json
 T = TypeVar("T")
 Row: TypeAlias = Mapping[str, Json]
 Compact: TypeAlias = Callable[[Row], Any]
-"""Makes of a line what is kept of it; a ValueError, KeyError or TypeError says that the line is damaged."""
+"""Makes of a line what is kept of it; a ValueError, KeyError, TypeError or OverflowError says that it is damaged."""
+
+
+_REMEMBERED = 256
+"""Bytes of the last line that tell whether a log is still the same."""
 
 
 @dataclass(slots=True, eq=False)
@@ -19,6 +23,7 @@ class _Log:
     """What was read of a log so far."""
 
     offset: int = 0
+    end: bytes = b""
     rows: list[Any] = field(default_factory=list)
     n_damaged: int = 0
 
@@ -42,7 +47,8 @@ class Lines:
 class LogReader:
     r"""Reads logs of one JSON object a line, and remembers what it has read.
 
-    A log that became shorter (a resumed run cuts off what was not committed) is read anew.
+    A log that became shorter or another one (a resumed run cuts off what was not committed; a folder was removed and
+    made again) is read anew.
 
     Examples
     --------
@@ -72,7 +78,7 @@ class LogReader:
         log = self._logs.setdefault((path, compact), _Log())
         try:
             size = path.stat().st_size
-            if size < log.offset:
+            if size < log.offset or not _goes_on(log, path):
                 log = self._logs[path, compact] = _Log()
             if size > log.offset:
                 _read_on(log, path, compact)
@@ -83,6 +89,13 @@ class LogReader:
         return Lines(rows=log.rows, problem=problem)
 
 
+def _goes_on(log: _Log, path: Path) -> bool:
+    """Return whether what was read last is still where it was."""
+    with path.open("rb") as file:
+        file.seek(log.offset - len(log.end))
+        return file.read(len(log.end)) == log.end
+
+
 def _read_on(log: _Log, path: Path, compact: Compact) -> None:
     with path.open("rb") as file:
         file.seek(log.offset)
@@ -90,10 +103,11 @@ def _read_on(log: _Log, path: Path, compact: Compact) -> None:
             if not line.endswith(b"\n"):
                 break
             log.offset += len(line)
+            log.end = line[-_REMEMBERED:]
             try:
                 row = json.loads(line)
                 if not isinstance(row, dict):
                     raise ValueError
                 log.rows.append(compact(row))
-            except (ValueError, KeyError, TypeError, RecursionError):
+            except (ValueError, KeyError, TypeError, ArithmeticError, RecursionError):
                 log.n_damaged += 1

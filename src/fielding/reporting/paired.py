@@ -10,6 +10,8 @@ from fielding._typing import Json, Vector
 from fielding.errors import InputError
 
 COVERAGE = 0.95
+ROUNDING = 1e-9
+"""Differences whose spread is this small a share of them are equal, but for how numbers are rounded."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -120,19 +122,22 @@ def seed_record(values: Sequence[float | None]) -> dict[str, Json]:
 def paired_p(differences: Sequence[float]) -> float | None:
     """Return the two-sided p-value of the paired t-test: how likely so large a mean is if there is no difference.
 
-    Differences that are all equal have no spread to judge by: 1 if they are zero, else 0. None for fewer than two.
+    Differences that are all zero give 1. Those that are all equal but not zero have no spread to judge by and give
+    None, as do fewer than two.
 
     Examples
     --------
-    >>> round(paired_p([0.1, 0.2, 0.3]), 4), paired_p([0.1])
-    (0.0742, None)
+    >>> round(paired_p([0.1, 0.2, 0.3]), 4), paired_p([0.1]), paired_p([0.1, 0.1]), paired_p([0.0, 0.0])
+    (0.0742, None, None, 1.0)
     """
     values = np.asarray(differences, dtype=np.float64)
     if values.size < 2:
         return None
+    if not values.any():
+        return 1.0
     mean, error = float(values.mean()), float(values.std(ddof=1) / np.sqrt(values.size))
-    if not error:
-        return 0.0 if mean else 1.0
+    if error <= ROUNDING * np.abs(values).max():
+        return None
     from scipy.special import stdtr
 
     return float(2 * stdtr(values.size - 1, -abs(mean / error)))

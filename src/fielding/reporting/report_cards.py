@@ -48,11 +48,11 @@ def _figures(run: RunRecord) -> Row:
 
 def _group_card(runs: Gathered, name: str, summary: Row) -> Card:
     figures, gain = (_record(summary, part, name, "final_accuracy") for part in ("methods", "paired"))
-    note = "mean over clients and seeds"
-    if name == runs.reference:
-        note = "the others are held against it"
+    note, reference = "mean over clients and seeds", runs.references.get(name)
+    if name == reference:
+        note = "the others are held against it" if name == runs.reference else "others are held against it"
     elif isinstance(mean := gain.get("mean"), float):
-        note = f"{mean:+.3f}{_half_width(gain)} against {runs.reference}"
+        note = f"{mean:+.3f}{_half_width(gain)} against {reference}"
     color = PALETTE[runs.styles[name] % len(PALETTE)]
     return Card(name=name, value=digits(figures.get("mean")), note=note, group=name, color=color)
 

@@ -36,7 +36,8 @@ from fielding.reporting.run_summary import final_words, run_summary
 
 MOST_INSIDE = 8
 """Groups whose clusters are shown in full: each adds up to a megabyte."""
-_DAMAGE = (FieldingError, OSError, ArithmeticError, LookupError, TypeError, ValueError)
+DAMAGE = (FieldingError, OSError, ArithmeticError, LookupError, TypeError, ValueError)
+"""What drawing a damaged folder may raise."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -174,7 +175,7 @@ def _drawn(title: str, draw: Callable[[], Drawn], group: str | None = None) -> l
     """Return some sections; what a damaged folder does not let draw leaves the others alone."""
     try:
         found = draw()
-    except _DAMAGE as error:
+    except DAMAGE as error:
         return [Section(title=title, missing=f"This cannot be drawn: {error or type(error).__name__}", group=group)]
     return found if isinstance(found, list) else [found]
 

@@ -75,13 +75,20 @@ def sizes_over_time(changes: Sequence[Changes]) -> Iterator[tuple[int, dict[int,
 def round_line(line: Row) -> Row:
     """Return a line of ``rounds.jsonl``; raise if it is none."""
     _whole(line["round"]), _number(line["time_s"])
+    return any_line(line)
+
+
+def any_line(line: Row) -> Row:
+    """Return a line; raise if it holds a number that no run writes."""
+    if usable(dict(line)) != line:
+        raise ValueError
     return line
 
 
 def event_line(line: Row) -> Row:
     """Return a line of ``events.jsonl`` with numbers of clients instead of their ids."""
     _whole(line["round"])
-    kept = {name: value for name, value in line.items() if name not in _WHO and name != "cluster_ids"}
+    kept = any_line({name: value for name, value in line.items() if name not in _WHO and name != "cluster_ids"})
     who = {name: value if isinstance(value := line.get(name), list) else [] for name in _WHO}
     counts: dict[str, Json] = {f"n_{name}": len(ids) for name, ids in who.items()}
     return {"shift": None, "threshold": None, "fired": False, **kept, **counts, "who_moved": who["moved"][:SHOWN_IDS]}
@@ -99,13 +106,36 @@ def changes_line(line: Row) -> Changes:
     return _whole(line["round"]), moves
 
 
+def usable(value: Json) -> Json:
+    """Return a value without numbers that no run writes and no figure can show, which become None.
+
+    Examples
+    --------
+    >>> usable({"shift": float("inf"), "threshold": 0.5, "n_clusters": 10**400})
+    {'shift': None, 'threshold': 0.5, 'n_clusters': None}
+    """
+    if isinstance(value, dict):
+        return {name: usable(one) for name, one in value.items()}
+    if isinstance(value, list):
+        return [usable(one) for one in value]
+    return None if isinstance(value, (int, float)) and not abs(value) < _LARGEST else value
+
+
 def _whole(value: Json) -> int:
     if not isinstance(value, int) or isinstance(value, bool):
         raise TypeError
+    if abs(value) >= _LARGEST:
+        raise ValueError
     return value
 
 
 def _number(value: Json) -> float:
     if not isinstance(value, (int, float)):
         raise TypeError
+    if not abs(value) < _LARGEST:
+        raise ValueError
     return float(value)
+
+
+_LARGEST = 1e18
+"""Larger numbers are damage."""

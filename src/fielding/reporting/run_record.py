@@ -27,7 +27,7 @@ from fielding.records.run_folder import (
 )
 from fielding.reporting.client_tests import ClientTests, client_tests
 from fielding.reporting.log_reader import LogReader, Row
-from fielding.reporting.run_lines import Changes, changes_line, event_line, last_line, round_line
+from fielding.reporting.run_lines import Changes, any_line, changes_line, event_line, last_line, round_line, usable
 from fielding.traces.reports import ReportStream
 
 FINISHED, RUNNING, STOPPED, FAILED = "finished", "running", "stopped", "failed"
@@ -75,6 +75,11 @@ class RunRecord:
         """The resolved config, by section."""
         config = self.manifest.get("config")
         return config if isinstance(config, dict) else {}
+
+    @property
+    def settings(self) -> dict[str, Json]:
+        """The resolved config by dotted keys, without the seed."""
+        return dotted({key: value for key, value in self.config.items() if key != "seed"})
 
     @property
     def n_expected(self) -> int:
@@ -129,13 +134,13 @@ class RunRecord:
         try:
             line = last_line(self.folder / CLIENTS)
             return None if line is None else client_tests(line)
-        except (InputError, ValueError, KeyError, TypeError):
+        except (InputError, ValueError, KeyError, TypeError, ArithmeticError):
             found = self.tests()
             return found[-1] if found else None
 
     def timings(self) -> list[Row]:
         """Return the lines of ``timings.jsonl``."""
-        return self.reader.lines(self.folder / TIMINGS).rows
+        return self.reader.lines(self.folder / TIMINGS, any_line).rows
 
     def costs(self) -> Row | None:
         """Return what was charged by kind of use; None if there is no checkpoint to take it from.
@@ -219,7 +224,7 @@ def read_manifest(folder: Path) -> Row:
         raise InputError(f"{folder} is not the folder of a run: cannot read {MANIFEST}: {error}") from error
     if not isinstance(manifest, dict) or not isinstance(manifest.get("config"), dict):
         raise InputError(f"{folder} is not the folder of a run: its {MANIFEST} has no config")
-    return manifest
+    return {name: usable(value) for name, value in manifest.items()}
 
 
 def _manifest(folder: Path) -> tuple[Row, str]:
@@ -238,12 +243,27 @@ def read_record(path: Path) -> Row:
         found = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError):
         return {}
-    return found if isinstance(found, dict) else {}
+    return {name: usable(value) for name, value in found.items()} if isinstance(found, dict) else {}
 
 
 def _state(folder: Path, *, has_failed: bool) -> str:
-    if (folder / SUMMARY).exists():
+    # A comparison may find that a finished run is not the one it asked for, and writes that down as a failure.
+    if (folder / SUMMARY).exists() and not has_failed:
         return FINISHED
     if is_locked(folder):
         return RUNNING
     return FAILED if has_failed else STOPPED
+
+
+def dotted(table: Row, prefix: str = "") -> dict[str, Json]:
+    """Return a table of tables as one table of dotted keys.
+
+    Examples
+    --------
+    >>> dotted({"rounds": 9, "trace": {"gap": 3}})
+    {'rounds': 9, 'trace.gap': 3}
+    """
+    found: dict[str, Json] = {}
+    for key, value in table.items():
+        found |= dotted(value, f"{prefix}{key}.") if isinstance(value, dict) else {f"{prefix}{key}": value}
+    return found

@@ -2,7 +2,7 @@
 
 from bisect import bisect_left
 from collections.abc import Iterable, Mapping, Sequence
-from math import ceil
+from math import ceil, isfinite
 
 from fielding._typing import Json
 
@@ -15,7 +15,7 @@ FEWEST = 5
 
 def evaluations(rounds: Sequence[Row]) -> list[Row]:
     """Return the rounds in which clients were tested."""
-    return [row for row in rounds if isinstance(row.get("accuracy"), float)]
+    return [row for row in rounds if isinstance(value := row.get("accuracy"), float) and isfinite(value)]
 
 
 def final_evaluations(rounds: Sequence[Row]) -> list[Row]:

@@ -1,5 +1,7 @@
 """Values as people write them, for pages and for the terminal."""
 
+from collections.abc import Sequence
+
 SECONDS = {"days": 86_400.0, "hours": 3_600.0, "minutes": 60.0}
 """Units of time, longest first."""
 
@@ -40,6 +42,29 @@ def megabytes(value: object) -> str:
     """
     amount = float(value) / 1e6 if isinstance(value, (int, float)) else float("nan")
     return f"{digits(amount, 0 if amount >= 1000 or not amount else 1 if amount >= 1 else 3)} MB"
+
+
+def counterpart_words(names: Sequence[str], most: int = 3) -> str:
+    """Return whom something is held against: the one, or of several the one that it agrees with.
+
+    Parameters
+    ----------
+    names
+        Of all that anything is held against.
+    most
+        How many of them are named.
+
+    Examples
+    --------
+    >>> counterpart_words(["global"])
+    'global'
+    >>> counterpart_words(["global gap=2", "global gap=5", "global gap=9"], 2)
+    'whichever of global gap=2, global gap=5 and 1 more has the same settings'
+    """
+    if len(names) == 1:
+        return names[0]
+    more = f" and {len(names) - most} more" if len(names) > most else ""
+    return f"whichever of {', '.join(names[:most])}{more} has the same settings"
 
 
 def as_time(seconds: float) -> str:

@@ -1,22 +1,25 @@
 """Methods, or other variants of a config, on the same seeds: all runs, and what they add up to."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from fielding._typing import Json
 from fielding.engine.config import Config
-from fielding.errors import InputError
+from fielding.errors import InputError, OutputError
 from fielding.records.lock import locked_folder
 from fielding.records.manifest import write_json
-from fielding.records.plan import Plan, Variant, clear_failure, read_plan, write_failure, write_plan
+from fielding.records.plan import Plan, clear_failure, read_plan, write_failure, write_plan
 from fielding.records.run_folder import PAGE, SUMMARY
 from fielding.reporting.comparison_tables import written_tables
 from fielding.reporting.report_page import read_report, written_report
 from fielding.simulation.comparison_plan import Comparison, planned
-from fielding.simulation.sweep import Finished, Following, n_cores, swept
-from fielding.simulation.variants import Settings
+from fielding.simulation.sweep import Finished, Following, Note, n_cores, swept, unfinished
+from fielding.simulation.variants import Variants
+
+RESULTS = (SUMMARY, PAGE, "table.md", "table.csv", "table.tex", "runs.csv")
+"""What is written when every run came to its end."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -33,17 +36,26 @@ class Compared:
         What became of the runs, by the name of their folder; those that were stopped or not begun are missing.
     summary
         The content of ``summary.json``; None if the comparison was stopped.
+    notes
+        What users should know beside it, in lines.
     """
 
     folder: Path
     plan: Plan
     finished: Mapping[str, Finished]
     summary: Mapping[str, Json] | None
+    notes: tuple[str, ...] = ()
 
     @property
     def failures(self) -> dict[str, str]:
-        """Why runs failed, by the name of their folder."""
-        return {name: one.error for name, one in self.finished.items() if one.error is not None}
+        """Why runs failed, or do not count because they are on other data, by the name of their folder."""
+        refused = (self.summary or {}).get("failed")
+        found = {
+            self.plan.folder_of(self.plan.variant_named(str(one["method"])), int(str(one["seed"]))): str(one["error"])
+            for one in (refused if isinstance(refused, list) else ())
+            if isinstance(one, dict) and isinstance(one.get("seed"), int)
+        }
+        return found | {name: one.error for name, one in self.finished.items() if one.error is not None}
 
     @property
     def is_ended(self) -> bool:
@@ -53,11 +65,12 @@ class Compared:
 
 def compare(  # noqa: PLR0913 - all but the config and the folder have a default
     config: Config | Mapping[str, Any] | str | Path,
-    variants: Sequence[Variant] | Mapping[str, Settings] | None = None,
+    variants: Variants | str | None = None,
     *,
-    seeds: int | Sequence[int] = 5,
+    seeds: int | Iterable[int] | None = None,
     out: str | Path,
     reference: str | None = None,
+    drop: Collection[str] = (),
     n_jobs: int | None = None,
     following: Following | None = None,
     page: bool = True,
@@ -69,7 +82,7 @@ def compare(  # noqa: PLR0913 - all but the config and the folder have a default
 
     Parameters
     ----------
-    config, variants, seeds, out, reference
+    config, variants, seeds, out, reference, drop
         As for :func:`~fielding.simulation.comparison_plan.planned`.
     n_jobs
         How many runs at a time; as many as there are cores by default. They share the cores.
@@ -83,7 +96,7 @@ def compare(  # noqa: PLR0913 - all but the config and the folder have a default
     InputError
         If a config cannot be run, or the folder holds something else; nothing is written then.
     """
-    asked = planned(config, variants, seeds=seeds, out=out, reference=reference)
+    asked = planned(config, variants, seeds=seeds, out=out, reference=reference, drop=drop)
     return carried_out(asked, n_jobs=n_jobs, following=following, page=page)
 
 
@@ -91,7 +104,7 @@ def carried_out(
     asked: Comparison, *, n_jobs: int | None = None, following: Following | None = None, page: bool = True
 ) -> Compared:
     """Run a planned comparison, as :func:`compare` does."""
-    folder, plan = asked.folder, asked.plan
+    folder, plan, notes = asked.folder, asked.plan, list(asked.notes)
     n_at_once = n_cores() if n_jobs is None else n_jobs
     if n_at_once < 1:
         raise InputError(f"the number of runs at a time is {n_at_once}; give at least 1")
@@ -99,11 +112,14 @@ def carried_out(
     try:
         if read_plan(folder) != asked.stored:
             raise InputError(f"another process changed {folder}; try again")
-        write_plan(folder, plan)
         for name in asked.configs:
             clear_failure(folder / name)
-        finished = swept(asked.configs, folder, n_jobs=n_at_once, following=_noting(folder, following))
-        compared = Compared(folder=folder, plan=plan, finished=finished, summary=None)
+        if plan != asked.stored or unfinished(asked.configs, folder):
+            _clear_results(folder)
+        write_plan(folder, plan)
+        told = _noting(folder, following or Following(), notes)
+        finished = swept(asked.configs, folder, n_jobs=n_at_once, following=told)
+        compared = Compared(folder=folder, plan=plan, finished=finished, summary=None, notes=tuple(notes))
         if not compared.is_ended:
             return compared
         return replace(compared, summary=written_results(folder, page=page))
@@ -111,16 +127,32 @@ def carried_out(
         lock.close()
 
 
-def _noting(folder: Path, following: Following | None) -> Following:
-    """Return a follower that also writes down why runs fail."""
-    told = following or Following()
+def _clear_results(folder: Path) -> None:
+    """Remove results that are not those of the comparison any more; they come again when all runs ended."""
+    for name in RESULTS:
+        try:
+            (folder / name).unlink(missing_ok=True)
+        except OSError as error:
+            raise OutputError(f"cannot remove {folder / name}: {error.strerror or error}; remove it by hand") from error
+
+
+def _noting(folder: Path, told: Following, notes: list[str]) -> Following:
+    """Return a follower that also writes down why runs fail, and keeps what users should know."""
+
+    def on_note(note: Note) -> None:
+        notes.append(f"{note.name}: {note.text}")
+        told.on_note(note)
 
     def on_done(one: Finished) -> None:
-        if one.error is not None:
+        told.on_done(one)  # first, since the disk may be full
+        if one.error is None:
+            return
+        try:
             write_failure(folder / one.name, one.error, one.traceback)
-        told.on_done(one)
+        except OutputError as error:
+            on_note(Note(name=one.name, text=f"why it failed is told here alone: {error}"))
 
-    return replace(told, on_done=on_done)
+    return replace(told, on_done=on_done, on_note=on_note)
 
 
 def written_results(folder: Path, *, page: bool = True) -> Mapping[str, Json]:

@@ -1,8 +1,10 @@
 """A comparison before it is run: every config checked, and what a folder holds already extended, not replaced."""
 
-import math
+import contextlib
+import operator
 import tomllib
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -12,14 +14,15 @@ from fielding.engine.config import Config
 from fielding.engine.config_reader import changed, config_from, config_table, read_config
 from fielding.errors import InputError, OptionError, echo, unknown_name
 from fielding.records.lock import NAME as LOCK
-from fielding.records.manifest import difference
-from fielding.records.plan import Plan, Variant, read_plan
-from fielding.simulation.variants import Settings, Table, crossed, folder_name, named_variants, variant_config
+from fielding.records.plan import PLAN, Plan, Variant, read_plan
+from fielding.records.run_folder import stored_manifest
+from fielding.simulation.plan_extension import check_distinct, extended
+from fielding.simulation.variants import Variants, crossed, plain_value, variant_config, variants_from
 
 DEFAULT_REFERENCE = "global"
+DEFAULT_SEEDS = 5
 MOST_SEEDS = 10_000
-_ANY = ("seed", "workers", "checkpoint")
-"""Keys of a base config that do not tell one comparison from another."""
+LARGEST_SEED = 2**63 - 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,21 +39,25 @@ class Comparison:
         The plan that the folder held; None if it was free.
     configs
         Of every run, by the name of its folder; all variants of a seed before the next seed.
+    notes
+        What users should know of: variants that were taken out, or are there already under another name.
     """
 
     folder: Path
     plan: Plan
     stored: Plan | None
     configs: Mapping[str, Config]
+    notes: tuple[str, ...] = ()
 
 
-def planned(
+def planned(  # noqa: PLR0913 - all but the config and the folder have a default
     config: Config | Mapping[str, Any] | str | Path,
-    variants: Sequence[Variant] | Mapping[str, Settings] | None = None,
+    variants: Variants | str | None = None,
     *,
-    seeds: int | Sequence[int],
+    seeds: int | Iterable[int] | None = None,
     out: str | Path,
     reference: str | None = None,
+    drop: Collection[str] = (),
 ) -> Comparison:
     """Return a comparison that can be run; nothing is written.
 
@@ -59,34 +66,72 @@ def planned(
     config
         The base config: a config, a table of the same shape, or a TOML file.
     variants
-        What is compared: from :func:`~fielding.simulation.variants.crossed`, or settings by name; the method of the
-        base config alone by default.
+        What is compared: names of methods, settings by name, or variants from
+        :func:`~fielding.simulation.variants.crossed`; the method of the base config alone by default.
     seeds
-        How many, from 1 on; or which.
+        How many, from 1 on; or which. 5 by default; with ``drop``, those that the folder has.
     out
-        A folder that is free, or holds a comparison of the same base config. To that one, what is new is added.
+        A folder that is free, or holds a comparison of the same base config. To that one, what is new is added. A
+        variant that it holds under another name is not added again.
     reference
         The name of the variant that others are held against; by default that of the folder, else ``global``, else the
         first.
+    drop
+        Names of variants that are taken out; their run folders stay. If no variants are given beside it, none is added.
 
     Raises
     ------
     InputError
-        If a config cannot be run, or the folder holds something else.
+        If a config cannot be run, two variants come to the same config, or the folder holds something else.
     """
     table, folder = base_table(config), Path(out)
-    if variants is None:
-        variants = crossed(table)
-    own = named_variants(variants) if isinstance(variants, Mapping) else tuple(variants)
-    if not own:
-        raise InputError("there is nothing to compare; name a method or give settings")
-    plan = Plan(config=table, variants=own, seeds=seeds_of(seeds), reference=own[0].name)
-    configs_of(plan)  # what cannot be run is told before a folder is looked at
+    own: tuple[Variant, ...] = ()
+    if variants is not None or not drop:
+        own = variants_from(table, crossed(table) if variants is None else variants)
+        if not own:
+            raise InputError("there is nothing to compare; name a method or give settings")
+    new = Plan(config=table, variants=own, seeds=() if seeds is None else seeds_of(seeds), reference="")
+    checked = _without(new, drop)
+    check_distinct(checked)
+    configs_of(checked)  # what cannot be run is told before a folder is looked at
     stored = stored_plan(folder)
+    _check_dropped(drop, new, stored, folder)
+    if seeds is None and not (drop and stored):
+        checked = replace(checked, seeds=seeds_of(DEFAULT_SEEDS))
+    plan, same = checked, dict[str, str]()
     if stored is not None:
-        plan = extended(stored, plan, folder)
-    plan = replace(plan, reference=_reference(plan, stored, reference))
-    return Comparison(folder=folder, plan=plan, stored=stored, configs=configs_of(plan))
+        plan, same = extended(_without(stored, drop), checked, folder, taken=[one.folder for one in stored.variants])
+    if not plan.variants:
+        raise InputError("nothing would be left to compare; name a method, or drop less")
+    plan = replace(
+        plan, reference=_reference(plan, stored, None if reference is None else same.get(reference, reference))
+    )
+    notes = (*_dropped_words(drop, stored, folder), *_same_words(same, folder))
+    return Comparison(folder=folder, plan=plan, stored=stored, configs=configs_of(plan), notes=notes)
+
+
+def _without(plan: Plan, names: Collection[str]) -> Plan:
+    """Return a plan without some variants."""
+    return replace(plan, variants=tuple(one for one in plan.variants if one.name not in names))
+
+
+def _check_dropped(names: Collection[str], new: Plan, stored: Plan | None, folder: Path) -> None:
+    """Raise if something is to be taken out that is not there."""
+    known = [one.name for plan in (new, stored) if plan is not None for one in plan.variants]
+    for name in names:
+        if not known:
+            raise InputError(f"{folder} holds no comparison, so {echo(name)} cannot be taken out of it; check the path")
+        if name not in known:
+            raise unknown_name("variant", name, known)
+
+
+def _dropped_words(names: Collection[str], stored: Plan | None, folder: Path) -> list[str]:
+    gone = [one for one in (stored.variants if stored else ()) if one.name in names]
+    return [f"{one.name} is taken out; its run folders stay, as {folder / one.folder}-SEED" for one in gone]
+
+
+def _same_words(same: Mapping[str, str], folder: Path) -> list[str]:
+    return [f"{one} comes to the config of {other}, which {folder} holds already" for one, other in same.items()]
 
 
 def base_table(config: Config | Mapping[str, Any] | str | Path, changes: Sequence[str] = ()) -> dict[str, Json]:
@@ -109,52 +154,61 @@ def base_table(config: Config | Mapping[str, Any] | str | Path, changes: Sequenc
     else:
         read_config(Path(config), changes)  # which tells what is wrong with it, and where
         table = changed(tomllib.loads(Path(config).read_text(encoding="utf-8")), changes)
-    return {str(name): _plain(value) for name, value in table.items()}
+    return {str(name): plain_value(value) for name, value in table.items()}
 
 
-def _plain(value: Any) -> Json:
-    """Return a value as JSON can hold it; infinity is a text in configs, too."""
-    if isinstance(value, Mapping):
-        return {str(name): _plain(inner) for name, inner in value.items()}
-    if isinstance(value, (list, tuple)):
-        return [_plain(inner) for inner in value]
-    if isinstance(value, float) and not math.isfinite(value):
-        return str(value)
-    return value if value is None or isinstance(value, (bool, int, float, str)) else str(value)
+def seeds_of(seeds: int | Iterable[int]) -> tuple[int, ...]:
+    """Return the seeds: so many from 1 on, or those given; NumPy's whole numbers will do.
 
-
-def seeds_of(seeds: int | Sequence[int]) -> tuple[int, ...]:
-    """Return the seeds: so many from 1 on, or those given.
+    Raises
+    ------
+    OptionError
+        If they are no whole numbers, none, too many, or one is given twice.
 
     Examples
     --------
-    >>> seeds_of(3), seeds_of([7, 5])
-    ((1, 2, 3), (7, 5))
+    >>> seeds_of(3), seeds_of([7, 5]), seeds_of(range(2))
+    ((1, 2, 3), (7, 5), (0, 1))
     """
-    if isinstance(seeds, int):
-        if not 1 <= seeds <= MOST_SEEDS:
-            raise OptionError(f"the number of seeds is {seeds}; give one from 1 to {MOST_SEEDS}")
-        return tuple(range(1, seeds + 1))
-    found = tuple(seeds)
+    if isinstance(seeds, Iterable):
+        found = tuple(_whole(seed, "seed") for seed in seeds)
+    else:
+        n_seeds = _whole(seeds, "the number of seeds")
+        if not 1 <= n_seeds <= MOST_SEEDS:
+            raise OptionError(f"the number of seeds is {n_seeds}; give one from 1 to {MOST_SEEDS}")
+        found = tuple(range(1, n_seeds + 1))
     if not found:
         raise OptionError("there is no seed; give at least one")
-    if repeated := [seed for seed in found if found.count(seed) > 1]:
-        raise OptionError(f"seed {echo(repeated[0])} is given twice; give each once")
+    if wrong := [seed for seed in found if not 0 <= seed <= LARGEST_SEED]:
+        raise OptionError(f"seed is {echo(wrong[0])}; give one from 0 to {LARGEST_SEED}")
+    if repeated := [seed for seed, n_times in Counter(found).items() if n_times > 1]:
+        raise OptionError(f"seed {repeated[0]} is given twice; give each once")
     return found
+
+
+def _whole(value: object, name: str) -> int:
+    try:
+        if isinstance(value, bool):
+            raise TypeError
+        return operator.index(value)  # type: ignore[arg-type]
+    except TypeError:
+        raise OptionError(f"{name} is {echo(value)}; give a whole number") from None
 
 
 def configs_of(plan: Plan) -> dict[str, Config]:
     """Return the config of every run of a plan, by the name of its folder; all variants of a seed before the next.
+
+    Each variant is checked once: its configs differ in the seed alone.
 
     Raises
     ------
     OptionError
         If one cannot be run.
     """
+    first = (*plan.seeds, 1)[0]
+    checked = [(variant, variant_config(plan.config, variant, first)) for variant in plan.variants]
     return {
-        plan.folder_of(variant, seed): variant_config(plan.config, variant, seed)
-        for seed in plan.seeds
-        for variant in plan.variants
+        plan.folder_of(variant, seed): replace(config, seed=seed) for seed in plan.seeds for variant, config in checked
     }
 
 
@@ -169,6 +223,7 @@ def stored_plan(folder: Path) -> Plan | None:
     plan = read_plan(folder)
     if plan is not None:
         return plan
+    _check_place(folder)
     try:
         foreign = sorted(one.name for one in folder.iterdir() if one.name != LOCK and not one.name.endswith(".tmp"))
     except FileNotFoundError:
@@ -180,39 +235,12 @@ def stored_plan(folder: Path) -> Plan | None:
     return None
 
 
-def extended(stored: Plan, new: Plan, folder: Path) -> Plan:
-    """Return a plan with what is new in another one after what it has.
-
-    Raises
-    ------
-    InputError
-        If they have other base configs, or other settings by the same name.
-    """
-    if differing := difference(_settled(stored.config, folder), _settled(new.config, folder), "config"):
-        words = differing.removeprefix("config.")
-        raise InputError(f"{folder} holds a comparison of another config ({words}); name another folder")
-    variants = list(stored.variants)
-    for one in new.variants:
-        same = next((old for old in variants if old.name == one.name), None)
-        if same is None:
-            taken = {old.folder.casefold() for old in variants}
-            variants.append(replace(one, folder=folder_name(one.name, taken)))
-        elif differing := difference(dict(same.settings), dict(one.settings), one.name):
-            raise InputError(f"{folder} holds another {one.name} ({differing}); name another folder")
-    seeds = tuple(dict.fromkeys((*stored.seeds, *new.seeds)))
-    return Plan(config=new.config, variants=tuple(variants), seeds=seeds, reference=stored.reference)
-
-
-def _settled(table: Table, folder: Path) -> dict[str, Json]:
-    """Return all keys of a base config that tell it from others; every variant names its method itself."""
-    try:
-        settled = config_table(config_from(table))
-    except InputError as error:
-        raise InputError(f"{folder} holds a comparison of another version: {error}; name another folder") from None
-    method = settled.get("method")
-    options = {name: value for name, value in method.items() if name != "name"} if isinstance(method, dict) else {}
-    kept = {name: value for name, value in settled.items() if name not in _ANY}
-    return {"preset": None, **kept, "method": options}  # the preset first: other differences come from it
+def _check_place(folder: Path) -> None:
+    """Raise if a folder is inside one that belongs to a run or to another comparison."""
+    with contextlib.suppress(OSError):  # what may not be looked at is nobody's here
+        for outer in folder.resolve().parents:
+            if "config" in stored_manifest(outer) or (outer / PLAN).is_file():
+                raise InputError(f"{folder} is inside {outer}, which holds a run or a comparison; name another folder")
 
 
 def _reference(plan: Plan, stored: Plan | None, wanted: str | None) -> str:
@@ -221,6 +249,7 @@ def _reference(plan: Plan, stored: Plan | None, wanted: str | None) -> str:
         if wanted not in names:
             raise unknown_name("reference", wanted, names)
         return wanted
-    if stored is not None:
+    if stored is not None and stored.reference in names:
         return stored.reference
-    return DEFAULT_REFERENCE if DEFAULT_REFERENCE in names else names[0]
+    baselines = (one.name for one in plan.variants if one.settings.get("method.name") == DEFAULT_REFERENCE)
+    return DEFAULT_REFERENCE if DEFAULT_REFERENCE in names else next(baselines, names[0])

@@ -8,6 +8,7 @@ from fielding._typing import Json
 from fielding.atomic import replaced_file
 from fielding.methods.registry import METHODS as KNOWN
 from fielding.records.run_folder import PAGE
+from fielding.reporting.gathering import Gathered
 from fielding.reporting.page import Page, Section, page_html
 from fielding.reporting.report_page import Report, read_report, report_of
 from fielding.simulation.comparison_plan import Comparison, planned
@@ -62,6 +63,18 @@ def written_demo_page(folder: Path) -> Report:
     return report
 
 
+def _extent(runs: Gathered) -> str:
+    """Return in words how much was run."""
+    words = ["preset paper"]
+    for group in runs.groups[:1]:  # all have the same rounds
+        n_rounds = group.runs[0].n_expected or len(group.runs[0].rounds)
+        words.append(f"{n_rounds} rounds")
+    n_seeds = max((len(group.runs) for group in runs.groups), default=0)
+    if n_seeds:
+        words.append(f"{n_seeds} seeds, with 95 % intervals" if n_seeds > 1 else "1 seed")
+    return ", ".join(words)
+
+
 def demo_page(report: Report) -> Page:
     """Return the page of a comparison with what is to be known of the demo."""
     compared = Section(
@@ -74,7 +87,8 @@ def demo_page(report: Report) -> Page:
         title="Do clusters pay off while clients move?",
         lead="100 clients live in four places; each place has its own mix of digits and its own look (turned by 90 "
         "degrees). Every 20 rounds three clients in ten move. Fielding against one global model, and against itself "
-        f"with parts left out (preset paper, {page.lead[page.lead.find(';') + 2 :]}",
+        f"with parts left out ({_extent(report.gathered)}). Accuracy is measured on each client's own test samples, "
+        "with the model that serves it, unweighted mean over clients.",
         sections=[compared, *page.sections, Section(title="What this does not show", text=CAVEAT)],
         footer=f"{page.footer}. Written by fielding demo; each run has a folder of its own beside this page.",
     )

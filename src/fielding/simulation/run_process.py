@@ -26,16 +26,17 @@ OUTPUT = "output.txt"
 TELL_EVERY_S = 0.1
 """Seconds between two words about how far a run is."""
 LONGEST_TRACEBACK = 20_000
-Beside: TypeAlias = Callable[[Path, Watching], AbstractContextManager[Watching]]
-"""What goes on beside a run in a folder: it is told of rounds, and tells in turn whom it was given; can be pickled."""
+Beside: TypeAlias = Callable[[Path, Watching, Callable[[str], None]], AbstractContextManager[Watching]]
+"""What goes on beside a run in a folder: it is told of rounds, and tells in turn whom it was given; what users should
+know it tells to the last, in a line. It can be pickled."""
 
 
 def work(line: Connection, table: Mapping[str, Json], folder: Path, beside: Beside | None = None) -> None:
     """Do a run, or what is left of it, telling of it through a pipe.
 
-    Steps are records with ``phase``, ``n_rounds`` and ``accuracy``. The last word is a ``summary``, an ``error`` with
-    the ``traceback`` of a bug, or ``is_stopped``. SIGTERM ends the run with the round in hand, and so does a pipe that
-    nobody listens to any more.
+    Steps are records with ``phase``, ``n_rounds`` and ``accuracy``; a ``note`` is what users should know. The last word
+    is a ``summary``, an ``error`` with the ``traceback`` of a bug, or ``is_stopped``. SIGTERM ends the run with the
+    round in hand, and so does a pipe that nobody listens to any more.
     """
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     _keep_output(folder)
@@ -76,6 +77,11 @@ class _Teller:
             self._tell(int(str(row["round"])) + 1)
         return not self.is_asked
 
+    def note(self, text: str) -> None:
+        """Tell in a line what users should know beside the results."""
+        with contextlib.suppress(OSError):
+            self.line.send({"note": text})
+
     def _tell(self, n_rounds: int) -> None:
         self.told_at = time.monotonic()
         try:
@@ -84,7 +90,7 @@ class _Teller:
             self.is_asked = True
 
 
-def _alone(_folder: Path, watching: Watching) -> AbstractContextManager[Watching]:
+def _alone(_folder: Path, watching: Watching, _note: Callable[[str], None]) -> AbstractContextManager[Watching]:
     """Let nothing go on beside a run."""
     return nullcontext(watching)
 
@@ -93,7 +99,7 @@ def _outcome(teller: _Teller, table: Mapping[str, Json], folder: Path, beside: B
     """Return how the run ended."""
     watching = Watching(after_round=teller.after_round, on_phase=teller.on_phase)
     try:
-        with beside(folder, watching) as told:
+        with beside(folder, watching, teller.note) as told:
             result = run(config_from(table), folder, start=Start(resume=True), watch=told, page=False)
     except FieldingError as error:
         return {"summary": None, "error": str(error)}
@@ -103,6 +109,8 @@ def _outcome(teller: _Teller, table: Mapping[str, Json], folder: Path, beside: B
         if teller.is_asked:
             return {"is_stopped": True}
         return {"summary": None, "error": bug_words(error), "traceback": traceback.format_exc()[-LONGEST_TRACEBACK:]}
+    for text in result.notes:
+        teller.note(text)
     if result.summary is None:
         return {"is_stopped": True}
     return {"summary": dict(result.summary)}

@@ -66,6 +66,22 @@ class Step:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Note:
+    """What users should know of a run, beside its results.
+
+    Parameters
+    ----------
+    name
+        Of the run.
+    text
+        A line: that a tracker could not be told of it, or that features lie on scales that models do not learn from.
+    """
+
+    name: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Following:
     """Who is told how some runs come along, and asked whether to go on.
 
@@ -75,6 +91,8 @@ class Following:
         Told now and then how far a run has come, first when it begins.
     on_done
         Told of every run that is done, as soon as it is.
+    on_note
+        Told what users should know of a run.
     is_stopped
         Asked several times a second. After a first True, runs end with the round in hand and no others are begun.
     beside
@@ -83,6 +101,7 @@ class Following:
 
     on_step: Callable[[Step], None] = lambda _step: None
     on_done: Callable[[Finished], None] = lambda _one: None
+    on_note: Callable[[Note], None] = lambda _note: None
     is_stopped: Callable[[], bool] = lambda: False
     beside: Beside | None = None
 
@@ -183,11 +202,14 @@ class _Crew:
             member.process.join()
             member.process.close()
             line.close()
+            _is_kept(member.job.folder / OUTPUT)
         self.members.clear()
 
     def _hear(self, member: _Member, word: Mapping[str, Any]) -> None:
         if "phase" in word:
             self._following.on_step(Step(name=member.job.name, **word))
+        elif "note" in word:
+            self._following.on_note(Note(name=member.job.name, text=word["note"]))
         else:
             member.outcome = word
 
@@ -197,47 +219,51 @@ class _Crew:
         member.process.join()
         code = member.process.exitcode or 0
         member.process.close()
-        _remove_if_empty(member.job.folder / OUTPUT)
+        has_output = _is_kept(member.job.folder / OUTPUT)
         outcome = member.outcome or {}
         if self.is_leaving and (not outcome or outcome.get("is_stopped")):
             return
-        one = _finished(member.job.name, outcome, code)
+        one = _finished(member.job.name, outcome or {"summary": None, "error": _death_words(code, has_output)})
         self.ended[one.name] = one
         self._following.on_done(one)
 
 
-def _finished(name: str, outcome: Mapping[str, Any], code: int) -> Finished:
-    if not outcome:
-        return Finished(name=name, summary=None, error=_death_words(code))
+def _finished(name: str, outcome: Mapping[str, Any]) -> Finished:
     if outcome.get("is_stopped"):
         return Finished(name=name, summary=None, error="its process was told to end (SIGTERM) by somebody else")
     return Finished(name=name, **outcome)
 
 
-def _death_words(code: int) -> str:
+def _death_words(code: int, has_output: bool) -> str:
     """Return in words how a process ended that did not say so itself.
 
     Examples
     --------
-    >>> _death_words(-9)
+    >>> _death_words(-9, False)
     'its process was killed (SIGKILL); was there not enough memory? Try fewer runs at a time'
-    >>> _death_words(3)
+    >>> _death_words(3, True)
     'its process ended with code 3 and did not say why; see output.txt in its folder'
+    >>> _death_words(-6, False)
+    'its process was killed (SIGABRT)'
     """
+    where = f"; see {OUTPUT} in its folder" if has_output else ""
     if code >= 0:
-        return f"its process ended with code {code} and did not say why; see {OUTPUT} in its folder"
+        return f"its process ended with code {code} and did not say why{where}"
     try:
         name = signal.Signals(-code).name
     except ValueError:
         name = f"signal {-code}"
-    hint = "was there not enough memory? Try fewer runs at a time" if name == "SIGKILL" else f"see {OUTPUT}"
-    return f"its process was killed ({name}); {hint}"
+    hint = "; was there not enough memory? Try fewer runs at a time" if name == "SIGKILL" else where
+    return f"its process was killed ({name}){hint}"
 
 
-def _remove_if_empty(path: Path) -> None:
+def _is_kept(path: Path) -> bool:
+    """Return whether a process printed something; if not, remove the empty file."""
     with contextlib.suppress(OSError):
-        if path.stat().st_size == 0:
-            path.unlink()
+        if path.stat().st_size:
+            return True
+        path.unlink()
+    return False
 
 
 @contextlib.contextmanager

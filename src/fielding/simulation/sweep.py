@@ -3,7 +3,7 @@
 import json
 import os
 import traceback
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 
 from fielding._typing import Json
@@ -14,9 +14,9 @@ from fielding.records.run_folder import SUMMARY, check_same_config
 from fielding.simulation.experiment import Start, run
 from fielding.simulation.provenance import FREE
 from fielding.simulation.run_process import bug_words
-from fielding.simulation.run_processes import Finished, Following, Job, Step, run_in_processes
+from fielding.simulation.run_processes import Finished, Following, Job, Note, Step, run_in_processes
 
-__all__ = ["Finished", "Following", "Step", "n_cores", "sweep", "swept"]
+__all__ = ["Finished", "Following", "Note", "Step", "n_cores", "sweep", "swept", "unfinished"]
 
 
 def sweep(
@@ -89,6 +89,11 @@ def swept(
     jobs = (Job(name=name, table={"workers": n_workers, **one}, folder=out / name) for name, one in todo.items())
     found |= run_in_processes(jobs, n_jobs=n_jobs, following=told)
     return {name: found[name] for name in configs if name in found}
+
+
+def unfinished(names: Iterable[str], out: Path) -> list[str]:
+    """Return those of some runs that are still to be done, or to be ended, by the names of their folders."""
+    return [name for name in names if _summary_of(out / name) is None]
 
 
 def n_cores() -> int:

@@ -1,108 +1,31 @@
 """What is compared: methods, crossed with values of keys of the config, each with a name that people can read."""
 
+import math
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import replace
 from itertools import count, product
-from typing import TypeAlias
+from typing import Any, TypeAlias
+
+import numpy as np
 
 from fielding._typing import Json
 from fielding.engine.config import Config
-from fielding.engine.config_reader import changed, config_from, config_keys
+from fielding.engine.config_reader import config_from, config_keys
 from fielding.errors import InputError, OptionError, echo, unknown_name
 from fielding.methods import METHODS, kind_named, method_options
 from fielding.records.plan import Variant
+from fielding.simulation.axes import METHOD, Axis, section_names
 from fielding.simulation.config_check import check_config
 from fielding.simulation.method_keys import uses_key
 
 Table: TypeAlias = Mapping[str, Json]
 Settings: TypeAlias = Mapping[str, Json]
 """Values by dotted key; None leaves a key out."""
-NAME = "method.name"
+Variants: TypeAlias = Sequence[Variant] | Sequence[str] | Mapping[str, Settings]
+"""What stands for variants: they themselves, names of methods, or settings by name."""
 LONGEST_FOLDER = 80
-ELSEWHERE = {
-    "seed": "the number of seeds is an option of its own",
-    NAME: "methods are an option of their own",
-    "workers": "it changes nothing but the time",
-    "checkpoint.every": "it changes nothing but the time",
-}
-"""Keys that cannot be varied, and why."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Axis:
-    """A key of the config that is varied.
-
-    Parameters
-    ----------
-    key
-        Dotted.
-    values
-        What it is set to, by the text that people gave.
-    """
-
-    key: str
-    values: Mapping[str, Json]
-
-    @property
-    def words(self) -> str:
-        """How it is typed."""
-        return f"--vary {self.key}={','.join(self.values)}"
-
-
-def axis_from(text: str) -> Axis:
-    """Return the axis that ``key=value,value,...`` describes; values are read as ``--set`` reads them.
-
-    Commas within quotes or brackets belong to a value.
-
-    Raises
-    ------
-    OptionError
-        If there is no key, an empty value or one twice, or the key cannot be varied.
-
-    Examples
-    --------
-    >>> axis_from("coordinator.tau=0,1/3,inf").values
-    {'0': 0, '1/3': '1/3', 'inf': 'inf'}
-    """
-    key, _, rest = (part.strip() for part in text.partition("="))
-    texts = [part.strip() for part in _parts(rest)]
-    if not key.rpartition(".")[2] or key.count(".") > 1 or not all(texts):
-        raise OptionError(f"--vary {echo(text)} says nothing; write key=value,value or section.key=value,value")
-    if key in ELSEWHERE:
-        raise OptionError(f"--vary {echo(text)}: {key} cannot be varied, {ELSEWHERE[key]}")
-    values = {one: _value(key, one) for one in texts}
-    for one in texts:
-        if texts.count(one) > 1 or list(values.values()).count(values[one]) > 1:
-            raise OptionError(f"--vary {echo(text)} names {one} twice; give each value once")
-    return Axis(key=key, values=values)
-
-
-def _parts(text: str) -> Iterator[str]:
-    """Yield a text split at its commas, but not within quotes or brackets."""
-    part, quote, depth = "", "", 0
-    for letter in text:
-        if letter == "," and not quote and not depth:
-            yield part
-            part = ""
-            continue
-        part += letter
-        if letter in "\"'" and quote in ("", letter):
-            quote = "" if quote else letter
-        elif not quote:
-            depth += (letter in "[{") - (letter in "]}")
-    yield part
-
-
-def _value(key: str, text: str) -> Json:
-    table = changed({}, [f"{key}={text}"])
-    section, _, name = key.rpartition(".")
-    inner = table[section] if section else table
-    value = inner[name] if isinstance(inner, dict) else None
-    if value == float("inf"):
-        return "inf"  # the text, since JSON knows no infinity
-    return value if isinstance(value, (bool, int, float, str, list, dict)) else text  # nor dates
 
 
 def crossed(table: Table, methods: Sequence[str] = (), axes: Sequence[Axis] = ()) -> tuple[Variant, ...]:
@@ -127,6 +50,7 @@ def crossed(table: Table, methods: Sequence[str] = (), axes: Sequence[Axis] = ()
 
     Examples
     --------
+    >>> from fielding.simulation.axes import axis_from
     >>> axes = [axis_from("coordinator.tau=1/6,1/3")]
     >>> [one.name for one in crossed({}, ["fielding", "global"], axes)]
     ['fielding tau=1/6', 'fielding tau=1/3', 'global']
@@ -147,7 +71,7 @@ def crossed(table: Table, methods: Sequence[str] = (), axes: Sequence[Axis] = ()
     words = _short_keys([one.key for one in axes])
     found = {
         f"{method}{''.join(f' {words[key]}={text}' for key, text, _ in chosen)}": {
-            NAME: method,
+            METHOD: method,
             **_left_out(table, method),
             **{key: value for key, _, value in chosen},
         }
@@ -163,7 +87,8 @@ def named_variants(settings: Mapping[str, Settings]) -> tuple[Variant, ...]:
     Raises
     ------
     InputError
-        If there is none, a name is empty or not printable, or two have the same settings.
+        If there is none, a name is empty or not printable, two have the same settings, or settings are no values by
+        dotted key.
 
     Examples
     --------
@@ -174,13 +99,78 @@ def named_variants(settings: Mapping[str, Settings]) -> tuple[Variant, ...]:
         raise InputError("there is nothing to compare; name a method or give settings")
     found: list[Variant] = []
     for name, own in settings.items():
-        if not name.strip() or not name.isprintable():
+        if not isinstance(name, str) or not name.strip() or not name.isprintable():
             raise InputError(f"a variant is named {echo(name)}; give it a name of printable letters")
-        if same := [one.name for one in found if one.settings == own]:
+        plain = _plain_settings(name, own)
+        if same := [one.name for one in found if one.settings == plain]:
             raise InputError(f"{same[0]} and {name} have the same settings; leave one out")
         taken = {one.folder.casefold() for one in found}
-        found.append(Variant(name=name, folder=folder_name(name, taken), settings=dict(own)))
+        found.append(Variant(name=name, folder=folder_name(name, taken), settings=plain))
     return tuple(found)
+
+
+def variants_from(table: Table, given: Variants | str) -> tuple[Variant, ...]:
+    """Return variants from any of the things that stand for them.
+
+    Parameters
+    ----------
+    table
+        The base config, as a table.
+    given
+        Names of methods, settings by name, or variants themselves.
+
+    Raises
+    ------
+    InputError
+        If it is none of them, there is none, or two have the same name.
+
+    Examples
+    --------
+    >>> [one.name for one in variants_from({}, ["fielding", "global"])]
+    ['fielding', 'global']
+    """
+    if isinstance(given, Mapping):
+        return named_variants(given)
+    found = [given] if isinstance(given, str) else list(given) if isinstance(given, Iterable) else [given]
+    if found and all(isinstance(one, str) for one in found):
+        return crossed(table, [str(one) for one in found])
+    own = tuple(one for one in found if isinstance(one, Variant))
+    if len(own) < len(found):
+        raise InputError(f"variants are {echo(given)}; give names of methods, or settings by name")
+    for of, texts in (("named", [one.name for one in own]), ("kept in", [one.folder for one in own])):
+        if repeated := [text for text, n_times in Counter(texts).items() if n_times > 1]:
+            raise InputError(f"two variants are {of} {echo(repeated[0])}; give each a name of its own")
+    return tuple(replace(one, settings=_plain_settings(one.name, one.settings)) for one in own)
+
+
+def _plain_settings(name: str, given: Any) -> dict[str, Json]:
+    """Return settings as a plan can keep them, or raise if they are none."""
+    if not isinstance(given, Mapping) or not all(isinstance(key, str) for key in given):
+        example = "{'coordinator.tau': 0.5}"
+        raise InputError(f"the settings of {name} are {echo(given)}; give values by dotted key, such as {example}")
+    if sections := given.keys() & section_names():
+        section = min(sections)
+        raise InputError(f"{name}: {section} is a section; set its keys one by one, each as '{section}.KEY'")
+    return {key: plain_value(value) for key, value in given.items()}
+
+
+def plain_value(value: Any) -> Json:
+    """Return a value as JSON can hold it; infinity is a text in configs, too.
+
+    Examples
+    --------
+    >>> plain_value({"tau": float("inf"), "k": np.int64(3), "sizes": (1, 2)})
+    {'tau': 'inf', 'k': 3, 'sizes': [1, 2]}
+    """
+    if isinstance(value, np.generic | np.ndarray):
+        return plain_value(value.tolist())
+    if isinstance(value, Mapping):
+        return {str(name): plain_value(inner) for name, inner in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [plain_value(inner) for inner in value]
+    if isinstance(value, float) and not math.isfinite(value):
+        return str(value)
+    return value if value is None or isinstance(value, (bool, int, float, str)) else str(value)
 
 
 def folder_name(name: str, taken: Iterable[str] = ()) -> str:
@@ -266,7 +256,7 @@ def _check_axis(table: Table, methods: Sequence[str], axis: Axis) -> None:
     method = next((name for name in methods if ":" in name), methods[0])
     for value in axis.values.values():
         try:
-            config_from(with_settings(table, {NAME: method, axis.key: value}))
+            config_from(with_settings(table, {METHOD: method, axis.key: value}))
         except OptionError as error:
             raise OptionError(f"{axis.words}: {error}") from None
 

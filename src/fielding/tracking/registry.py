@@ -9,7 +9,7 @@ from fielding.errors import OptionError, unknown_name
 from fielding.simulation.watching import Watching
 from fielding.tracking.mlflow import Mlflow
 from fielding.tracking.tensorboard import TensorBoard
-from fielding.tracking.tracked import tracked
+from fielding.tracking.tracked import tracked, warn
 from fielding.tracking.tracker import Tracker
 
 TRACKERS: dict[str, Callable[[str | None], Tracker]] = {"mlflow": Mlflow, "tensorboard": TensorBoard}
@@ -67,9 +67,11 @@ class TrackedBy:
 
     options: tuple[str, ...] = ()
 
-    def __call__(self, folder: Path, watch: Watching) -> AbstractContextManager[Watching]:
-        """Return :func:`~fielding.tracking.tracked.tracked` of a run; what fails is a warning."""
-        return tracked(folder, trackers_from(self.options), watch=watch)
+    def __call__(
+        self, folder: Path, watch: Watching, note: Callable[[str], None] = warn
+    ) -> AbstractContextManager[Watching]:
+        """Return :func:`~fielding.tracking.tracked.tracked` of a run; ``note`` is told what fails."""
+        return tracked(folder, trackers_from(self.options), watch=watch, note=note)
 
 
 def _tracker_from(option: str) -> Tracker:

@@ -84,7 +84,7 @@ def listening(host: str, port: int) -> socket.socket:
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     try:
         return socket.create_server((host, port), family=family)
-    except (OSError, OverflowError, ValueError) as error:  # a name with a null byte is a ValueError
+    except (OSError, OverflowError, ValueError) as error:  # names of hosts can be too long to be encoded
         reason = getattr(error, "strerror", None) or error
         raise OutputError(
             f"cannot listen on {echo(host)}, port {port}: {reason}; name another --port, or 0 for any that is free"

@@ -19,15 +19,15 @@ from fielding.reporting.charts.client_story import client_ids, client_story
 from fielding.reporting.gathering import Gathered, gathered
 from fielding.reporting.log_reader import LogReader
 from fielding.reporting.page import Page, page_record, section_record
-from fielding.reporting.report_page import report_of
+from fielding.reporting.report_page import DAMAGE, report_of
 from fielding.reporting.run_record import RunRecord
 
 LEAST_S = 1.0
 """Seconds between two readings at least."""
-MOST_WORK = 0.2
+MOST_WORK = 1 / 3
 """Largest share of the time that reading takes."""
-_DEPTH = 3
-"""Levels of folders whose files tell of changes: a comparison, its runs, their reports."""
+_DEPTH = 2
+"""Levels of folders whose files tell of changes: a comparison and its runs, whose logs grow with whatever they do."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -89,6 +89,7 @@ class Watched:
         InputError
             If there is no such run.
         """
+        self.shown()
         with self._lock:
             return [str(one) for one in client_ids(self._run(run))]
 
@@ -100,10 +101,14 @@ class Watched:
         InputError
             If there is no such run or client.
         """
+        self.shown()
         with self._lock:
             record = self._run(run)
             known: dict[str, ClientId] = {str(one): one for one in client_ids(record)}
-            return [section_record(one) for one in client_story(record, known.get(client, client))]
+            try:
+                return [section_record(one) for one in client_story(record, known.get(client, client))]
+            except DAMAGE as error:
+                raise InputError(str(error) or f"this client cannot be shown: {type(error).__name__}") from error
 
     def _looked(self) -> Shown:
         """Return what is to be seen now, and note when to look again."""
@@ -117,7 +122,7 @@ class Watched:
             tag = hashlib.blake2b(body, digest_size=12).hexdigest()
             shown = Shown(pressed=gzip.compress(body, 4, mtime=0), tag=tag)
         took = self._clock() - begun
-        self._next_s = begun + took + max(LEAST_S, took / MOST_WORK)
+        self._next_s = begun + took + max(LEAST_S, took / MOST_WORK - took)
         return shown
 
     def _page(self) -> Page:

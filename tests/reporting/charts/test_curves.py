@@ -1,3 +1,4 @@
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -120,3 +121,13 @@ def test_seconds_of_re_clusterings_are_known_too(tmp_path: Path) -> None:
 
     assert reclusterings(run) == [1.0]
     assert reclusterings(run, "time_s") == [20.0]
+
+
+def test_groups_with_different_targets_or_one_that_nobody_ran_have_no_line_for_it(tmp_path: Path) -> None:
+    names = ("ours easy", "ours hard", "global easy", "global hard")
+    gathered = groups_of(tmp_path, {name: [accuracies([0.5, 0.5])] for name in names}, "global easy")
+    settings = {name: dict(zip(("method.name", "trace.scenario"), name.split(), strict=True)) for name in names}
+
+    for one in (replace(gathered, settings=settings), replace(gathered, reference="gone")):
+        assert target(one) is None
+        assert "Dotted" not in curves(one)[0].text

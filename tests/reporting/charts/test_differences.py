@@ -1,3 +1,4 @@
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -49,3 +50,25 @@ def test_groups_without_a_common_seed_or_round_cannot_be_compared(tmp_path: Path
 
 def test_one_group_differs_from_nobody(tmp_path: Path) -> None:
     assert differences(groups_of(tmp_path, {"a": [accuracies([0.5])]})) == []
+
+
+def test_a_reference_without_a_run_is_told(tmp_path: Path) -> None:
+    runs = groups_of(tmp_path, {"a": [accuracies([0.5])], "b": [accuracies([0.5])]})
+
+    (section,) = differences(replace(runs, reference="gone"))
+
+    assert section.missing == "There is no run of gone, which others are held against."
+
+
+def test_each_group_is_drawn_against_the_one_with_its_settings(tmp_path: Path) -> None:
+    levels = {"ours easy": 0.75, "ours hard": 0.5, "global easy": 0.5, "global hard": 0.125}
+    runs = groups_of(tmp_path, {name: [accuracies([level])] for name, level in levels.items()}, "global easy")
+    settings = {name: dict(zip(("method.name", "trace.scenario"), name.split(), strict=True)) for name in levels}
+
+    (section,) = differences(replace(runs, settings=settings))
+
+    assert section.title == "Accuracy against the reference"
+    assert "whichever of global easy, global hard has the same settings" in section.text
+    assert numbers(traces(section, "ours easy")[0]["y"]) == [0.25]
+    assert numbers(traces(section, "ours hard")[0]["y"]) == [0.375]
+    assert traces(section, "global hard") == []

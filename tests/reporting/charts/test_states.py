@@ -5,7 +5,7 @@ from fielding.reporting.gathering import Awaited, Gathered, Group
 from tests.reporting.charts.group_runs import accuracies, one_run
 
 
-def test_every_run_has_a_row_also_those_that_are_awaited(tmp_path: Path) -> None:
+def test_every_run_has_a_row_and_what_failed_comes_first(tmp_path: Path) -> None:
     done = one_run(tmp_path / "a", accuracies([0.5, 0.625]))
     stopped = one_run(tmp_path / "b", accuracies([None]), is_finished=False)
     (tmp_path / "b" / "clients.jsonl").unlink()
@@ -19,12 +19,12 @@ def test_every_run_has_a_row_also_those_that_are_awaited(tmp_path: Path) -> None
     section = states(gathered)
 
     assert [list(row) for row in section.table[1:]] == [
-        ["ours", "1", "finished", "2\xa0of\xa09", "0.625", "-"],
         ["ours", "2", "failed", "-", "-", "out of memory"],
         ["theirs", "1", "stopped", "1\xa0of\xa09", "-", "-"],
+        ["ours", "1", "finished", "2\xa0of\xa09", "0.625", "-"],
     ]
-    assert list(section.row_groups) == ["ours", "ours", "theirs"]
-    assert section.text == "3 runs: 1 finished, 1 failed, 1 stopped."
+    assert list(section.row_groups) == ["ours", "theirs", "ours"]
+    assert section.text == "3 runs: 1 failed, 1 stopped, 1 finished."
 
 
 def test_without_runs_the_table_is_missing() -> None:

@@ -1,3 +1,4 @@
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -49,3 +50,28 @@ def test_a_run_whose_seed_has_no_target_is_left_out(tmp_path: Path) -> None:
 
 def test_one_group_has_no_target(tmp_path: Path) -> None:
     assert targets(groups_of(tmp_path, {"ours": GLOBAL})) == []
+
+
+def test_a_target_that_nobody_ran_is_told(tmp_path: Path) -> None:
+    runs = groups_of(tmp_path, {"a": GLOBAL, "b": GLOBAL})
+
+    hours, rounds = targets(replace(runs, reference="gone"))
+
+    assert hours.missing == rounds.missing
+    assert "No seed has both an evaluation of gone" in hours.missing
+
+
+def test_each_group_has_the_target_of_its_settings(tmp_path: Path) -> None:
+    levels = {
+        "ours easy": [0.5, 0.75],
+        "ours hard": [0.25, 0.5],
+        "global easy": [0.5, 0.75],
+        "global hard": [0.25, 0.25],
+    }
+    runs = groups_of(tmp_path, {name: [accuracies(mine)] for name, mine in levels.items()}, "global easy")
+    settings = {name: dict(zip(("method.name", "trace.scenario"), name.split(), strict=True)) for name in levels}
+
+    _, rounds = targets(replace(runs, settings=settings))
+
+    assert traces(rounds, "ours hard")[0]["x"] == [1.0]  # it would never come to the easy target
+    assert "whichever of global easy, global hard has the same settings" in rounds.text

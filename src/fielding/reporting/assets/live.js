@@ -102,7 +102,7 @@
     if (!opened || opened.run !== run || opened.id !== id || (isAgain && error)) return;   // another was asked for
     complaint.hidden = !error;
     complaint.textContent = error || "";
-    showIn(story, error ? [] : found.map((section) => ({...section, key: `client-${section.key}`, group: null})));
+    showIn(story, error ? [] : found.map((section) => ({...section, key: `story:${section.key}`, group: null})));
   }
 
   function openClient(run, id) {

@@ -245,9 +245,7 @@
     const bar = kept(pageParts, "switches", [record.groups, [...new Set(links.map((link) => link[2]))]], () => switches(record));
     const body = document.getElementById("sections") || make("div");
     const foot = kept(pageParts, "foot", record.footer, () => make("footer", record.footer));
-    Object.assign(bar, {id: "switches"});
-    Object.assign(body, {id: "sections"});
-    Object.assign(foot, {id: "foot"});
+    [bar.id, body.id, foot.id] = ["switches", "sections", "foot"];
     const others = [...root.children].filter((child) => child.dataset.place);   // of a live page
     const there = (where) => others.filter((child) => child.dataset.place === where);
     arrange(root, [...there("first"), top, bar, body, ...there("last"), foot]);
@@ -276,6 +274,7 @@
     entry.frame = last < 0 ? undefined : entry.follows || entry.frame === undefined ? last : Math.min(entry.frame, last);
     entry.element.id = section.key;
     if (section.group) entry.element.dataset.inside = section.group;
+    else delete entry.element.dataset.inside;
     shown.set(section.key, entry);
     return entry;
   }
@@ -286,17 +285,15 @@
     if (entry.isDrawn) draw(entry);
   }
 
-  function paintAll() {
-    for (const entry of shown.values()) if (entry.isDrawn) Plotly.relayout(entry.plot, look());
-  }
-  dark.addEventListener("change", paintAll);
-  addEventListener("beforeprint", () => { for (const entry of shown.values()) if (entry.plot && !entry.isDrawn) draw(entry); });
+  const forAll = (act) => { for (const entry of shown.values()) act(entry); };
+  dark.addEventListener("change", () => forAll((entry) => { if (entry.isDrawn) Plotly.relayout(entry.plot, look()); }));
+  addEventListener("beforeprint", () => forAll((entry) => { if (!entry.isDrawn) draw(entry); }));
 
   window.fielding = {
     show, showIn, make,
     // Draws what is out of sight too; resolves when everything is drawn.
     drawAll: () => {
-      for (const entry of shown.values()) if (entry.plot && !entry.isDrawn && !entry.element.hidden) draw(entry);
+      forAll((entry) => { if (!entry.isDrawn) draw(entry); });
       return Promise.all([...shown.values()].map((entry) => entry.drawing));
     },
   };

@@ -20,7 +20,7 @@ from fielding.reporting.charts.mean_curves import (
     seeds_words,
 )
 from fielding.reporting.figures import ARRIVAL_COLOR, Figure, Line, marked, with_layout, zoomed
-from fielding.reporting.gathering import BASELINE, Gathered
+from fielding.reporting.gathering import Gathered
 from fielding.reporting.page import Section
 from fielding.reporting.run_record import RunRecord
 from fielding.reporting.words import SECONDS, time_unit
@@ -54,9 +54,10 @@ def curves(gathered: Gathered) -> list[Section]:
 def target(gathered: Gathered) -> tuple[str, float] | None:
     """Return whose final accuracy is the one to reach, and how high it is as a mean over seeds.
 
-    Whose: the group ``global`` if there is one, else the reference; None without either.
+    None where groups are to reach different ones, and where nobody's is known.
     """
-    group = gathered.group(BASELINE) or gathered.group(gathered.reference or "")
+    names = set(gathered.targets.values())
+    group = gathered.group(names.pop()) if len(names) == 1 else None
     if group is None or len(gathered.groups) < 2:
         return None
     finals = [final for run in counted(group) if (final := final_accuracy(run)) is not None]

@@ -15,6 +15,7 @@ from fielding.reporting.charts.mean_curves import (
 from fielding.reporting.figures import Line, with_layout
 from fielding.reporting.gathering import Gathered, Group
 from fielding.reporting.page import Section
+from fielding.reporting.words import counterpart_words
 
 PAPER_PAIRS = (
     ("fielding", "always", "what it is worth to group everyone anew only when needed, not at every report"),
@@ -24,11 +25,10 @@ PAPER_PAIRS = (
 
 
 def differences(gathered: Gathered) -> list[Section]:
-    """Return the difference of each group to the reference, then the paper's two; nothing if there is one group only."""
-    reference = gathered.group(gathered.reference or "")
-    if reference is None:
+    """Return the difference of each group to the reference, then the paper's two; nothing for one group only."""
+    if gathered.reference is None or len(gathered.groups) < 2:
         return []
-    return [_to_reference(gathered, reference), *_of_paper(gathered, reference.name)]
+    return [_to_reference(gathered), *_of_paper(gathered, gathered.reference)]
 
 
 def paired_curves(group: Group, other: Group, name: str = "accuracy") -> Curves | None:
@@ -45,19 +45,22 @@ def paired_curves(group: Group, other: Group, name: str = "accuracy") -> Curves 
     return joined(tracks)
 
 
-def _to_reference(gathered: Gathered, reference: Group) -> Section:
-    title = f"Accuracy against {reference.name}"
+def _to_reference(gathered: Gathered) -> Section:
+    held_against = {group.name: gathered.references[group.name] for group in gathered.groups}
+    names = list(dict.fromkeys(str(name) for name in held_against.values()))
+    title, whose = f"Accuracy against {names[0] if len(names) == 1 else 'the reference'}", counterpart_words(names)
+    if not any(gathered.group(name) for name in names):
+        return Section(title=title, missing=f"There is no run of {whose}, which others are held against.")
     lines = []
     for group in gathered.groups:
-        found = None if group is reference else paired_curves(group, reference)
+        other = gathered.group(held_against[group.name])
+        found = None if other is None or other is group else paired_curves(group, other)
         if found is not None:
             lines.append(mean_line(found, group.name, style=gathered.styles[group.name], group=group.name))
     if not lines:
-        return Section(
-            title=title, missing=f"No other group was evaluated on a seed and in a round that {reference.name} was."
-        )
+        return Section(title=title, missing=f"No other group was evaluated on a seed and in a round that {whose} was.")
     lines = legible(lines)
-    return _section(gathered, title, lines, f"Accuracy minus that of {reference.name} on the same seed and round")
+    return _section(gathered, title, lines, f"Accuracy minus that of {whose} on the same seed and round")
 
 
 def _of_paper(gathered: Gathered, reference: str) -> list[Section]:

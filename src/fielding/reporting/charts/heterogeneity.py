@@ -13,8 +13,9 @@ from fielding.reporting.charts.mean_curves import (
     seeds_words,
 )
 from fielding.reporting.figures import GRAY
-from fielding.reporting.gathering import BASELINE, Gathered
+from fielding.reporting.gathering import Gathered
 from fielding.reporting.page import Section
+from fielding.reporting.references import BASELINE
 
 _TITLE = "How different clients of the same cluster are"
 

@@ -27,7 +27,7 @@ def settings(gathered: Gathered) -> list[Section]:
     if differing:
         sections.append(_differing(tables, differing))
     seeds = ", ".join(dict.fromkeys(str(run.seed) for _, run in gathered.runs if run.seed is not None))
-    shared = [[key, first[key]] for key in keys if key not in differing]
+    shared = [[key, first.get(key, "-")] for key in keys if key not in differing]
     sections.append(
         Section(
             title="Settings that all groups share" if len(tables) > 1 else "Settings",
@@ -50,7 +50,7 @@ def _differing(tables: Mapping[str, Mapping[str, str]], keys: Sequence[str]) -> 
 
 def _settings(group: Group) -> dict[str, str]:
     """Return the settings of a group but for the seed; where its runs differ, all values."""
-    tables = [dotted({key: value for key, value in run.config.items() if key != "seed"}) for run in group.runs]
+    tables = [run.settings for run in group.runs]
     keys = dict.fromkeys(key for table in tables for key in table)
     return {key: _values(_words(table.get(key)) for table in tables) for key in keys}
 
@@ -68,20 +68,6 @@ def _values(found: Iterable[str]) -> str:
     ('3', '3 / 4')
     """
     return " / ".join(dict.fromkeys(found))
-
-
-def dotted(table: Mapping[str, Json], prefix: str = "") -> dict[str, Json]:
-    """Return a table of tables as one table of dotted keys.
-
-    Examples
-    --------
-    >>> dotted({"rounds": 9, "trace": {"gap": 3}})
-    {'rounds': 9, 'trace.gap': 3}
-    """
-    found: dict[str, Json] = {}
-    for key, value in table.items():
-        found |= dotted(value, f"{prefix}{key}.") if isinstance(value, dict) else {f"{prefix}{key}": value}
-    return found
 
 
 def _versions(gathered: Gathered) -> Section:

@@ -4,29 +4,34 @@ from collections.abc import Mapping, Sequence
 
 from fielding.reporting.charts.group_bars import Bar, amount, group_bars
 from fielding.reporting.charts.mean_curves import counted, final_accuracy
-from fielding.reporting.gathering import BASELINE, Gathered, Group
+from fielding.reporting.gathering import Gathered, Group
 from fielding.reporting.page import Section
 from fielding.reporting.paired import estimate
 from fielding.reporting.run_summary import evaluations
 from fielding.reporting.targets import times_to_target
-from fielding.reporting.words import SECONDS, time_unit
+from fielding.reporting.words import SECONDS, counterpart_words, time_unit
 
 _TITLES = {"time_to_target_s": "Simulated time to the target", "rounds_to_target": "Rounds to the target"}
 
 
 def targets(gathered: Gathered) -> list[Section]:
-    """Return the time to the target in simulated hours and in rounds, as bars with intervals; nothing for one group only."""
-    goal = gathered.group(BASELINE) or gathered.group(gathered.reference or "")
-    if goal is None or len(gathered.groups) < 2:
+    """Return the simulated time and the rounds to the target, with intervals; nothing for one group only."""
+    if gathered.reference is None or len(gathered.groups) < 2:
         return []
-    finals = {run.seed: final for run in counted(goal) if (final := final_accuracy(run)) is not None}
-    found = {group.name: _times(group, finals) for group in gathered.groups}
+    goals = gathered.targets
+    whose = counterpart_words(list(dict.fromkeys(str(name) for name in goals.values())))
+    finals = {name: _finals(gathered.group(name)) for name in goals.values()}
+    found = {group.name: _times(group, finals[goals[group.name]]) for group in gathered.groups}
     if not any(found.values()):
-        why = (
-            f"No seed has both an evaluation of {goal.name}, whose final accuracy is the target, and of another group."
-        )
+        why = f"No seed has both an evaluation of {whose}, whose final accuracy is the target, and of another group."
         return [Section(title=title, missing=why) for title in _TITLES.values()]
-    return [_section(gathered, goal.name, found, name) for name in _TITLES]
+    return [_section(gathered, whose, found, name) for name in _TITLES]
+
+
+def _finals(group: Group | None) -> dict[int | None, float]:
+    """Return the final accuracy of each seed of a group; nothing if there is no such group."""
+    runs = () if group is None else counted(group)
+    return {run.seed: final for run in runs if (final := final_accuracy(run)) is not None}
 
 
 Times = Mapping[str, float | None]

@@ -1,0 +1,80 @@
+"""The runs of an experiment as they are read, and a number of ours with its interval."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from fielding._typing import Json
+from fielding.errors import InputError, unknown_name
+from fielding.records.plan import Plan
+from fielding.reporting.paired import Estimate
+from fielding.reporting.run_metrics import run_metrics
+from fielding.reporting.run_record import RunRecord, read_run
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Figure:
+    """A number of ours, with the ends of its 95 % interval if there is one."""
+
+    mean: float
+    low: float | None = None
+    high: float | None = None
+
+
+def figure_of(one: Estimate, unit: float = 1.0) -> Figure:
+    """Return an estimate as a figure, in other units.
+
+    Examples
+    --------
+    >>> from fielding.reporting.paired import estimate
+    >>> figure_of(estimate([0.5]), 100.0)
+    Figure(mean=50.0, low=None, high=None)
+    """
+    if one.half_width is None:
+        return Figure(mean=unit * one.mean)
+    return Figure(mean=unit * one.mean, low=unit * (one.mean - one.half_width), high=unit * (one.mean + one.half_width))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Results:
+    """The runs of an experiment.
+
+    Parameters
+    ----------
+    seeds
+        Their seeds.
+    runs
+        By variant, a run for each seed.
+    metrics
+        By variant, the figures of each run.
+    """
+
+    seeds: Sequence[int]
+    runs: Mapping[str, Sequence[RunRecord]]
+    metrics: Mapping[str, Sequence[Mapping[str, Json]]]
+
+    def values(self, variant: str, name: str) -> list[float | None]:
+        """Return a figure of each run of a variant, None where it has none."""
+        if variant not in self.metrics:
+            raise unknown_name("variant", variant, dict.fromkeys(self.metrics))
+        values = [one.get(name) for one in self.metrics[variant]]
+        return [float(value) if isinstance(value, (int, float)) else None for value in values]
+
+    def known(self, variant: str, name: str) -> list[float]:
+        """Return a figure of each run of a variant, which all must have."""
+        values = self.values(variant, name)
+        found = [value for value in values if value is not None]
+        if len(found) != len(values):
+            raise InputError(f"a run of {variant} has no {name}")
+        return found
+
+
+def results_of(folder: Path, plan: Plan, variants: Sequence[str]) -> Results:
+    """Read the runs of some variants of a comparison."""
+    runs = {
+        name: [read_run(folder / plan.folder_of(plan.variant_named(name), seed)) for seed in plan.seeds]
+        for name in variants
+    }
+    return Results(
+        seeds=plan.seeds, runs=runs, metrics={name: [run_metrics(one) for one in mine] for name, mine in runs.items()}
+    )
