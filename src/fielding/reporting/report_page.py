@@ -186,8 +186,9 @@ def _inside(runs: Gathered) -> list[Group]:
 
 
 def _title(runs: Gathered) -> str:
-    if len(runs.runs) == 1:
-        return f"What the run gave: {runs.title}"
+    if len(runs.runs) == 1 and not runs.awaited:
+        ((_, run),) = runs.runs
+        return f"What the run gave{'' if run.state == FINISHED else ' so far'}: {runs.title}"
     return f"{len(runs.groups)} methods compared" if len(runs.groups) > 1 else f"{runs.title}: {len(runs.runs)} runs"
 
 

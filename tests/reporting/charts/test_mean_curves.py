@@ -109,7 +109,7 @@ def test_many_groups_have_neither_bands_nor_a_legend(tmp_path: Path) -> None:
     names = [f"method {at}" for at in range(MANY_GROUPS + 1)]
     gathered = groups_of(tmp_path, {name: [accuracies([0.5]), accuracies([0.7])] for name in names})
 
-    lines = group_lines(gathered, lambda runs: over_rounds(runs, "accuracy"))
+    lines = group_lines(gathered, lambda runs: over_rounds(runs, "accuracy"), (0.0, 1.0))
 
     assert [line.name for line in lines] == names
     assert all(line.band is None for line in lines)

@@ -14,7 +14,8 @@ _TITLE = "Agreement of clusters with the truth"
 def agreement(gathered: Gathered) -> Section:
     """Return the adjusted Rand index over rounds."""
     clustered = {group.name for group in gathered.groups if group.is_clustered}
-    lines = [line for line in group_lines(gathered, partial(over_rounds, name="ari")) if line.name in clustered]
+    found = group_lines(gathered, partial(over_rounds, name="ari"), (-1.0, 1.0))
+    lines = [line for line in found if line.name in clustered]
     if not lines:
         return Section(
             title=_TITLE,

@@ -88,8 +88,8 @@ def _reported(run: RunRecord, client: ClientId) -> Section:
     names = feature_names(run, reports)
     kind = run.setting("coordinator", "representation")
     text = (
-        "A column is a report, as wide as it was the newest one; the darker, the more of the client's samples have the "
-        "label. Empty columns: no samples any more."
+        "A column is a report, as wide as it was the newest one; the stronger its color, the more of the "
+        "client's samples have the label. Empty columns: no samples any more."
         if names
         else f"A column is a report, as wide as it was the newest one: numbers of its representation ({kind}), "
         f"at most the {MOST_FEATURES} largest."

@@ -25,7 +25,8 @@ _TITLE = "Number of clusters and re-clusterings"
 def clusters(gathered: Gathered) -> Section:
     """Return the number of clusters over rounds, with a mark where a run grouped all clients anew."""
     clustered = {group.name: group for group in gathered.groups if group.is_clustered}
-    lines = [line for line in group_lines(gathered, partial(over_rounds, name="n_clusters")) if line.name in clustered]
+    found = group_lines(gathered, partial(over_rounds, name="n_clusters"), (0.0, np.inf))
+    lines = [line for line in found if line.name in clustered]
     if not lines:
         return Section(title=_TITLE, missing="No run put clients into clusters so far.")
     figure = curves_figure(lines, x_title="round", y_title="clusters with members", places=1)

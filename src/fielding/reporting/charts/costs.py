@@ -90,7 +90,7 @@ def _against_accuracy(gathered: Gathered) -> Section:
     traces = [trace for group in gathered.groups for trace in _points(group, gathered.styles[group.name])]
     if not traces:
         return Section(title=title, missing=NOT_EVALUATED)
-    figure = blank_figure(traces, x_title="megabytes received and sent by all clients", y_title="final accuracy")
+    figure = blank_figure(traces, x_title="megabytes, down and up", y_title="final accuracy")
     figure = quiet(with_layout(figure, hovermode="closest", yaxis={"rangemode": "normal"}), len(gathered.groups))
     return Section(
         title=title,

@@ -76,13 +76,13 @@ def reclusterings(run: RunRecord, axis: str = "round") -> list[float]:
 
 
 def _compared(gathered: Gathered, name: str, title: str) -> list[Section]:
-    rounds = group_lines(gathered, partial(over_rounds, name=name))
+    rounds = group_lines(gathered, partial(over_rounds, name=name), (0.0, 1.0))
     titles = f"{title} over rounds", f"{title} over simulated time"
     if not rounds:
         return [Section(title=one, missing=NOT_EVALUATED) for one in titles]
     runs = [run for _, run in gathered.runs]
     over = curves_figure(rounds, x_title="round", y_title=title.lower(), from_zero=False)
-    seconds = group_lines(gathered, partial(over_time, name=name))
+    seconds = group_lines(gathered, partial(over_time, name=name), (0.0, 1.0))
     timed, unit = _timed(seconds, title.lower())
     goal = target(gathered) if name == "accuracy" else None
     words = f" Dotted: the target, the final accuracy of {goal[0]}." if goal else ""

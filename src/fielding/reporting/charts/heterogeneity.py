@@ -22,7 +22,7 @@ _TITLE = "How different clients of the same cluster are"
 
 def heterogeneity(gathered: Gathered) -> Section:
     """Return the mean distance within clusters over rounds, and what it would be with all clients in one."""
-    lines = group_lines(gathered, partial(over_rounds, name="measured_heterogeneity"))
+    lines = group_lines(gathered, partial(over_rounds, name="measured_heterogeneity"), (0.0, 2.0))
     if not lines:
         return Section(
             title=_TITLE,

@@ -1,6 +1,7 @@
 """Loss in training and in testing."""
 
 from functools import partial
+from math import inf
 
 from fielding.reporting.charts.mean_curves import (
     NOT_EVALUATED,
@@ -43,7 +44,7 @@ def _alone(gathered: Gathered) -> Section:
 
 
 def _compared(gathered: Gathered, title: str, name: str, text: str) -> Section:
-    lines = group_lines(gathered, partial(over_rounds, name=name))
+    lines = group_lines(gathered, partial(over_rounds, name=name), (0.0, inf))
     if not lines:
         why = "No client has trained yet." if name == "train_loss" else NOT_EVALUATED
         return Section(title=title, missing=why)

@@ -130,8 +130,8 @@ def mean_line(curves: Curves, name: str, *, style: int, most: int = MOST_POINTS,
     return Line(name=name, x=x, y=mean, style=style, is_main=style == 0, band=band, group=group)
 
 
-def group_lines(gathered: Gathered, read: Reading) -> list[Line]:
-    """Return a line with a band for each group that has the quantity."""
+def group_lines(gathered: Gathered, read: Reading, bounds: tuple[float, float]) -> list[Line]:
+    """Return a line with a band for each group that has the quantity; bands end where no value can be."""
     most = max(_FEWEST_POINTS, min(MOST_POINTS, 10 * MOST_POINTS // max(1, len(gathered.groups))))
     found = [(group, read(counted(group))) for group in gathered.groups]
     styles = gathered.styles
@@ -140,7 +140,14 @@ def group_lines(gathered: Gathered, read: Reading) -> list[Line]:
         for group, curves in found
         if curves is not None
     ]
-    return legible(lines)
+    return legible([_bounded(line, *bounds) for line in lines])
+
+
+def _bounded(line: Line, low: float, high: float) -> Line:
+    if line.band is None:
+        return line
+    lower, upper = (np.clip(end, low, high) for end in line.band)
+    return replace(line, band=(lower, upper))
 
 
 def legible(lines: Sequence[Line]) -> list[Line]:
