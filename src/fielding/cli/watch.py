@@ -39,4 +39,4 @@ def watch(
         if not quiet:
             tell("open this address in a browser" + (", with ?token=TOKEN" if token else "") + "; Ctrl-C ends it")
 
-    serve(folders, host=host, port=port, token=token, on_ready=ready)
+    raise typer.Exit(128 + serve(folders, host=host, port=port, token=token, on_ready=ready))

@@ -1,8 +1,10 @@
 """Serves the live page, on this machine alone unless a token is given."""
 
+import signal
 import socket
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from types import FrameType
 
 from fielding._extras import require
 from fielding.errors import OptionError, OutputError, echo
@@ -20,8 +22,8 @@ def serve(
     port: int = DEFAULT_PORT,
     token: str | None = None,
     on_ready: Callable[[str], None] = lambda _address: None,
-) -> None:
-    """Serve the live page until a signal comes.
+) -> int:
+    """Serve the live page until a signal comes, and return which.
 
     Parameters
     ----------
@@ -55,7 +57,18 @@ def serve(
         )  # fmt: skip
         shown = f"[{host}]" if ":" in host else host
         on_ready(f"http://{shown}:{listener.getsockname()[1]}/")
-        uvicorn.Server(config).run(sockets=[listener])
+        server = uvicorn.Server(config)
+        received = [signal.SIGINT.value]
+
+        def note(number: int, _frame: FrameType | None) -> None:
+            received.append(number)
+            server.force_exit = server.should_exit  # a second one ends it at once
+            server.should_exit = True
+
+        # Left to itself, the server raises the signal once more, which an ignored Ctrl-C would swallow.
+        server.handle_exit = note  # type: ignore[assignment, method-assign]
+        server.run(sockets=[listener])
+        return received[-1]
 
 
 def check_exposure(host: str, token: str | None) -> None:
