@@ -68,8 +68,10 @@ def test_at_the_start_nothing_has_changed() -> None:
         (([0, 1, 1], (7, 8)), ([0, 0, 1], (9, 10)), (0, True)),
         # Joining and leaving are no moves.
         (([0, -1, 1], (7, 8)), ([0, 1, -1], (7, 8)), (0, False)),
+        # Two more clients, of whom one has a cluster at once.
+        (([0, 1], (7, 8)), ([1, 1, -1, 0], (7, 8)), (1, False)),
     ],
-    ids=["nothing", "moves", "rows", "split", "merger", "anew", "joined"],
+    ids=["nothing", "moves", "rows", "split", "merger", "anew", "joined", "more clients"],
 )
 def test_only_clients_that_went_between_lasting_clusters_moved(
     before: tuple[list[int], tuple[int, ...]], after: tuple[list[int], tuple[int, ...]], found: tuple[int, bool]
@@ -180,6 +182,15 @@ def test_concepts_are_written_down_only_when_they_change() -> None:
     assert concept_row(federation, None, 0) == {"round": 0, "changed": [["a", 4], ["b", -1], ["c", 2]]}
     assert concept_row(federation, np.array([4, -1, 2], dtype=np.int32), 1) is None
     assert concept_row(federation, np.array([4, 0, 2], dtype=np.int32), 2) == {"round": 2, "changed": [["b", -1]]}
+
+
+@pytest.mark.parametrize("concepts", [[4, -1, 2], [4, -1, -1]])
+def test_a_client_that_joined_is_written_down_whatever_it_has(concepts: list[int]) -> None:
+    federation = replace(noting_federation([]), clients=Knowing(concepts))
+
+    row = concept_row(federation, np.array([4, -1], dtype=np.int32), 5)
+
+    assert row == {"round": 5, "changed": [["c", concepts[2]]]}
 
 
 def test_where_nobody_knows_the_concepts_nothing_is_written_down() -> None:

@@ -171,3 +171,31 @@ def test_arrays_that_are_no_ledger_are_refused() -> None:
         Ledger.restored(arrays | {"model.up_bytes": np.zeros(2)})
     with pytest.raises(CheckpointError, match=r"of shape \(3,\); float64 of shape \(2,\) is wanted"):
         Ledger.restored(arrays | {"probe.seconds": np.zeros(3)})
+
+
+@given(CHARGES, CHARGES, st.integers(0, 5))
+def test_a_grown_ledger_is_one_that_had_room_from_the_start(
+    before: list[tuple[str, int, int, int, float]], after: list[tuple[str, int, int, int, float]], n_new: int
+) -> None:
+    grown, whole = charged(before, together=True), Ledger(N_CLIENTS + n_new)
+    for category, client, down, up, seconds in before:
+        whole.charge(category, [client], down_bytes=down, up_bytes=up, seconds=seconds)
+
+    grown.grow(N_CLIENTS + n_new)
+    for category, client, down, up, seconds in after:
+        for ledger in (grown, whole):
+            ledger.charge(category, [client + n_new], down_bytes=down, up_bytes=up, seconds=seconds)
+
+    assert {name: array.tobytes() for name, array in grown.arrays().items()} == {
+        name: array.tobytes() for name, array in whole.arrays().items()
+    }
+    assert grown.totals() == whole.totals()
+
+
+@pytest.mark.parametrize("n_clients", [3, -1, 4.5, True, "9"])
+def test_a_ledger_never_forgets_a_client(n_clients: object) -> None:
+    ledger = Ledger(4)
+
+    with pytest.raises(OptionError, match=f"n_clients is {n_clients!r}; give a whole number of at least 4"):
+        ledger.grow(n_clients)  # type: ignore[arg-type]
+    assert ledger.n_clients == 4

@@ -38,7 +38,11 @@ class Driver(Clients, Protocol):
         ...
 
     def begin(self, round_index: int) -> ReportBatch:
-        """Let data arrive, and return what clients have to tell."""
+        """Let data arrive, and return what clients have to tell.
+
+        Clients may join here, and nowhere else: ``client_ids`` is then longer, new ones at its end, and from now on all
+        arrays by client, the ledger too, have the new length. Nobody is ever taken away: who left is not askable.
+        """
         ...
 
     @property
@@ -77,7 +81,8 @@ class Driver(Clients, Protocol):
         """Come back to the end of a round that was done before, and return the reports sent in it before training.
 
         ``times`` holds the simulated time at the start of each round up to it, and at its end; ``arrays`` is what
-        :meth:`snapshot` gave.
+        :meth:`snapshot` gave. Clients that had joined by then are back afterwards, all in the same order; a driver that
+        does not know them by itself keeps their ids in its snapshot.
         """
         ...
 

@@ -7,16 +7,17 @@ from typing import TypeVar
 
 import numpy as np
 
-from fielding._typing import Counts, Json, Models
+from fielding._typing import ClientId, Counts, Json, Models
 from fielding.client.report import NO_REPORTS, ReportBatch
 from fielding.coordinator.decision import Decision
 from fielding.engine.driver import Driver
 from fielding.engine.peak_memory import peak_bytes
+from fielding.errors import InputError, echo
 from fielding.federation.clients import Clients, TrainingPlan, Updates
 from fielding.federation.evaluation import ClientScores
 from fielding.federation.models import mean_by_members
 from fielding.federation.selection import Feedback, Selection, Uniform
-from fielding.methods.method import Adapts, Method, Places
+from fielding.methods.method import Adapts, Grows, Method, Places
 
 Answer = TypeVar("Answer")
 
@@ -102,7 +103,9 @@ def run_round(federation: Federation, round_index: int, waiting: ReportBatch | N
         Reports that were sent in the round before and act now, if reports are delayed; None if nobody ever reported.
     """
     clients, method, watch = federation.clients, federation.method, _StopWatch()
+    known = clients.client_ids
     sent = watch.timed("observe", lambda: clients.begin(round_index))  # 1-4: data arrive; who drifted says so
+    welcome(federation, known, clients.client_ids)
     clients.charge_reports()
     acting, waiting = _in_turn(sent, waiting) if federation.is_delayed else (sent, None)
     _hear(federation, acting)
@@ -129,6 +132,36 @@ def run_round(federation: Federation, round_index: int, waiting: ReportBatch | N
         other_scores=other_scores,
         seconds=watch.stopped(),
     )  # 13 is the runner's: what happened is written down
+
+
+def welcome(federation: Federation, known: tuple[ClientId, ...], now: tuple[ClientId, ...]) -> None:
+    """Let method and selection know of clients that joined, if any did.
+
+    Parameters
+    ----------
+    federation
+        Its method and its selection grow.
+    known, now
+        The clients that they know, and all there are: the same ones, and new ones behind them.
+
+    Raises
+    ------
+    InputError
+        If the method cannot take in clients during a run, or known ones stand elsewhere.
+    """
+    if now == known:
+        return
+    if now[: len(known)] != known:
+        raise InputError(
+            f"{len(known)} clients are {len(now)} others now; keep all in their order, new ones at the end"
+        )
+    if not isinstance(federation.method, Grows):
+        raise InputError(
+            f"clients joined during the run ({echo(now[len(known)])}, {len(now) - len(known)} in all), but the method "
+            f"{type(federation.method).__name__} cannot take them in; choose one that can, such as fielding or global"
+        )
+    federation.method.grow(now)
+    federation.selection.grow(len(now))
 
 
 def hand_out(federation: Federation) -> None:

@@ -7,6 +7,7 @@ import numpy as np
 from fielding._typing import Codes, Json, Membership
 from fielding.client.report import DRIFT_KINDS
 from fielding.coordinator.decision import Decision
+from fielding.coordinator.registry import UNASSIGNED
 from fielding.engine.round import Done, Federation
 from fielding.federation.agreement import adjusted_rand_index
 from fielding.federation.evaluation import ClientScores
@@ -60,6 +61,7 @@ def changes_of(method: Method, before: Membership | None, ids: tuple[int, ...] |
     if before is None or ids is None:
         return Changes(n_moved=0, has_other_clusters=False)
     now, now_ids = stable_membership(method), cluster_ids(method)
+    before = np.pad(before, (0, now.size - before.size), constant_values=UNASSIGNED)  # who joined was nowhere
     # Who leaves a cluster that is gone, or joins one that is new, did not move: its cluster changed.
     lasting = sorted(set(ids) & set(now_ids))
     has_moved = (before != now) & np.isin(before, lasting) & np.isin(now, lasting)
@@ -181,8 +183,8 @@ def concept_row(federation: Federation, before: Codes | None, round_index: int) 
 def _change_row(
     federation: Federation, before: Membership | Codes | None, now: Membership | Codes, round_index: int
 ) -> dict[str, Json] | None:
-    """Return who is somewhere else now; None if nobody is. Without a before, all are new."""
-    if before is not None and (before == now).all():
+    """Return who is somewhere else now, or joined; None if nobody did. Without a before, all are new."""
+    if before is not None and np.array_equal(before, now):
         return None
     changed: list[Json] = [list(pair) for pair in changes(before, now, federation.clients.client_ids)]
     return {"round": round_index, "changed": changed}

@@ -8,9 +8,9 @@ from typing import TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from fielding._typing import Codes, Json, Membership
+from fielding._typing import ClientId, Codes, Json, Membership
 from fielding.client.report import NO_REPORTS, ReportBatch
-from fielding.engine.round import Done, Federation, hand_out, run_round, timing_record
+from fielding.engine.round import Done, Federation, hand_out, run_round, timing_record, welcome
 from fielding.engine.run_rows import (
     changes_of,
     client_row,
@@ -93,6 +93,7 @@ class Runner:
         """Go on after the round that a checkpoint was written in."""
         if checkpoint.layout != self._layout:
             raise CheckpointError("the checkpoint holds models of another shape; begin anew in another folder")
+        self._welcome(checkpoint.client_ids)
         self.federation.method.restore(
             checkpoint.values, _under(METHOD, checkpoint.arrays) | {"models": checkpoint.models}
         )
@@ -110,6 +111,8 @@ class Runner:
             ledger=Ledger.restored(_under(LEDGER, checkpoint.arrays)),
             arrays=_under(DRIVER, checkpoint.arrays),
         )
+        if self.federation.clients.client_ids != checkpoint.client_ids:
+            raise CheckpointError("clients came back as others than the checkpoint has; begin anew in another folder")
         hand_out(self.federation)
         self._waiting = _waiting_after(rows, sent) if self.federation.is_delayed else None
         self._before, self._ids = stable_membership(self.federation.method), cluster_ids(self.federation.method)
@@ -117,6 +120,16 @@ class Runner:
         has_concepts = next(self._folder.logs.lines(CONCEPTS), None) is not None
         self._concepts = self.federation.clients.concepts() if has_concepts else None
         self._next_round, self._last_row = checkpoint.round_index + 1, rows[-1]
+
+    def _welcome(self, client_ids: tuple[ClientId, ...]) -> None:
+        """Let method and selection know of clients that had joined when a checkpoint was written."""
+        begun = self.federation.clients.client_ids
+        if client_ids[: len(begun)] != begun:
+            raise CheckpointError(
+                f"the checkpoint has {len(client_ids)} clients, and the {len(begun)} that the run begins with are not "
+                "the first of them; begin with those that it began with"
+            )
+        welcome(self.federation, begun, client_ids)
 
     def run(self, watch: Watch = lambda _row: True) -> dict[str, Json] | None:
         """Run the rounds that are left; return the summary, or None if it was stopped and can go on."""

@@ -160,7 +160,7 @@ class Clients(Protocol):
 
     @property
     def client_ids(self) -> tuple[ClientId, ...]:
-        """The clients; everywhere else they are known by their position here."""
+        """The clients; everywhere else they are known by their position here. More may join when a round begins."""
         ...
 
     @property

@@ -10,7 +10,8 @@ import numpy.typing as npt
 
 from fielding._typing import Counts, Json, Vector
 from fielding.client.arrivals import checked_column
-from fielding.errors import CheckpointError, InputError, OptionError, echo, unknown_name
+from fielding.errors import CheckpointError, InputError, echo, unknown_name
+from fielding.federation.growth import added_clients
 
 CATEGORIES = ("model", "report", "probe")
 """What clients are used for: training on a model, telling that their data moved, answering a method's question."""
@@ -62,9 +63,7 @@ class Ledger:
     """
 
     def __init__(self, n_clients: int) -> None:
-        if not isinstance(n_clients, (int, np.integer)) or isinstance(n_clients, bool) or n_clients < 0:
-            raise OptionError(f"n_clients is {echo(n_clients)}; give a whole number of at least 0")
-        shape = (len(CATEGORIES), int(n_clients))
+        shape = (len(CATEGORIES), added_clients(0, n_clients))
         self._down_bytes: Counts = np.zeros(shape, dtype=np.int64)
         self._up_bytes: Counts = np.zeros(shape, dtype=np.int64)
         self._seconds: Vector = np.zeros(shape, dtype=np.float64)
@@ -73,6 +72,27 @@ class Ledger:
     def n_clients(self) -> int:
         """How many clients there are."""
         return int(self._seconds.shape[1])
+
+    def grow(self, n_clients: int) -> None:
+        """Make room for clients that joined, who were charged nothing so far; the others keep their rows.
+
+        Raises
+        ------
+        OptionError
+            If there would be fewer clients than before: what one was charged is never forgotten.
+
+        Examples
+        --------
+        >>> ledger = Ledger(1)
+        >>> ledger.charge("report", [0], up_bytes=8)
+        >>> ledger.grow(3)
+        >>> ledger.client_bytes_up().tolist()
+        [8, 0, 0]
+        """
+        n_new = added_clients(self.n_clients, n_clients)
+        self._down_bytes = np.pad(self._down_bytes, ((0, 0), (0, n_new)))
+        self._up_bytes = np.pad(self._up_bytes, ((0, 0), (0, n_new)))
+        self._seconds = np.pad(self._seconds, ((0, 0), (0, n_new)))
 
     def charge(
         self,

@@ -1,11 +1,11 @@
 """The algorithm of the paper's convergence theorem (its Algorithm 4), as far as a simulator can follow it."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
 
-from fielding._typing import Counts, Json, Membership, Models
+from fielding._typing import ClientId, Counts, Json, Membership, Models
 from fielding.client.report import ReportBatch
 from fielding.coordinator.clustering import Clusterer
 from fielding.coordinator.decision import Decision
@@ -50,6 +50,10 @@ class ClusteredSGD:
     def models(self) -> Models:
         """One row per cluster."""
         return self._fielding.models
+
+    def grow(self, client_ids: Sequence[ClientId]) -> None:
+        """Know clients that joined by their ids; they have no cluster until they report."""
+        self._fielding.grow(client_ids)
 
     def adapt(self, reports: ReportBatch, clients: Clients) -> Decision | None:
         """Move drifted clients to the nearest center; group everyone anew if two of a cluster are too far apart."""

@@ -1,11 +1,11 @@
 """Fielding: one model per cluster, clusters that follow the drift (METHODS.md section 1)."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
 
-from fielding._typing import Counts, Json, Membership, Models
+from fielding._typing import ClientId, Counts, Json, Membership, Models
 from fielding.client.report import ReportBatch
 from fielding.coordinator.clusters import Clusters
 from fielding.coordinator.coordinator import Coordinator
@@ -54,6 +54,10 @@ class Fielding:
     def models(self) -> Models:
         """One row per cluster."""
         return self._cluster_models.models
+
+    def grow(self, client_ids: Sequence[ClientId]) -> None:
+        """Know clients that joined by their ids; they have no cluster until they report."""
+        self._index = client_index(client_ids)
 
     def adapt(self, reports: ReportBatch, clients: Clients) -> Decision | None:
         """Let the coordinator decide, start new clusters from the models of their members, and let a guard look."""

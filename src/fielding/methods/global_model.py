@@ -1,10 +1,10 @@
 """One model for everybody: what clustered methods are measured against."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from fielding._typing import Json, Membership, Models
+from fielding._typing import ClientId, Json, Membership, Models
 from fielding.federation.clients import Clients, TrainingPlan, Updates
 from fielding.federation.cluster_models import Arrays
 from fielding.methods.method import MethodSetting, plan_by_cluster
@@ -28,6 +28,10 @@ class GlobalModel:
     def models(self) -> Models:
         """The one model, as a matrix of one row."""
         return self._cluster_models.models
+
+    def grow(self, client_ids: Sequence[ClientId]) -> None:
+        """Let clients that joined have the one model, too."""
+        self._everyone = np.zeros(len(client_ids), dtype=np.int32)
 
     def plan(self, clients: Clients) -> TrainingPlan:
         """Choose participants among all clients."""

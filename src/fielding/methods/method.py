@@ -68,7 +68,7 @@ class MethodSetting:
     initial
         The model that training starts from, float32, shape ``(n_numbers,)``.
     client_ids
-        The clients.
+        The clients at the start.
     policy
         The rules of a coordinator, for methods that have one.
     parts
@@ -104,7 +104,7 @@ class Method(Protocol):
     """Owns membership and models; reaches clients only through the door.
 
     A round calls ``adapt`` (if it has that verb), ``plan``, and ``learn`` with what came back; before an evaluation
-    ``place`` (if it has that verb).
+    ``place`` (if it has that verb); first of all ``grow``, if clients joined.
     """
 
     @property
@@ -151,6 +151,22 @@ class Places(Protocol):
 
     def place(self, clients: Clients) -> None:
         """Find a model for clients that need one now and have none; what that costs is charged."""
+        ...
+
+
+@runtime_checkable
+class Grows(Protocol):
+    """A method that can take in clients that join between rounds; any other refuses a run in which some do."""
+
+    def grow(self, client_ids: Sequence[ClientId]) -> None:
+        """Make room for clients that joined, before anything else happens in the round.
+
+        Parameters
+        ----------
+        client_ids
+            All clients from now on: those known so far at the same positions, new ones behind them. A new one has no
+            cluster until the method gives it one.
+        """
         ...
 
 

@@ -4,13 +4,13 @@ METHODS.md 1.7: ``moves`` never groups everyone anew, ``always`` does so at ever
 once, and ``selected`` hears participants alone.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import TypeAlias
 
 import numpy as np
 
-from fielding._typing import Json, Membership, Models
+from fielding._typing import ClientId, Json, Membership, Models
 from fielding.client.report import NO_REPORTS, ReportBatch
 from fielding.coordinator.coordinator import Coordinator
 from fielding.coordinator.decision import Decision
@@ -124,6 +124,10 @@ class Variant:
     def coordinator(self) -> Coordinator:
         """Who decides."""
         return self._fielding.coordinator
+
+    def grow(self, client_ids: Sequence[ClientId]) -> None:
+        """Know clients that joined; they have no cluster until they are heard of."""
+        self._fielding.grow(client_ids)
 
     def adapt(self, reports: ReportBatch, clients: Clients) -> Decision | None:
         """Let the coordinator decide on what it hears."""

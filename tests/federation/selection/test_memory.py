@@ -38,6 +38,17 @@ def test_growing_never_takes_a_row_away() -> None:
     assert memory.clusters["pace"].tolist() == [1.0, 2.0]
 
 
+def test_clients_that_join_begin_afresh_and_the_others_stay() -> None:
+    memory = Memory(2, clients={"times": 0.0, "seconds": np.nan}, clusters={"pace": 9.0})
+    memory.clients["times"][:] = [3.0, 4.0]
+
+    memory.grow_clients(3)
+
+    assert memory.clients["times"].tolist() == [3.0, 4.0, 0.0]
+    assert np.isnan(memory.clients["seconds"]).tolist() == [True, True, True]
+    assert memory.clusters["pace"].tolist() == [9.0]
+
+
 def test_what_is_restored_is_a_copy() -> None:
     memory, other = some_memory(), some_memory()
     arrays = memory.arrays()

@@ -40,6 +40,48 @@ def test_whoever_resumes_at_any_round_chooses_the_same(name: str, n_clients: int
         assert rows.tobytes() == resumed.arrays()[one].tobytes()
 
 
+@pytest.mark.parametrize("name", NAMES)
+@given(st.integers(0, 20), st.integers(1, 10), st.integers(1, 4), st.integers(0, 25), st.integers(0, 999))
+@settings(max_examples=12)
+def test_whoever_grew_chooses_like_one_that_was_made_for_all(
+    name: str, n_clients: int, n_new: int, k: int, stop: int, seed: int
+) -> None:
+    everyone = some_federation(n_clients + n_new, k, seed)
+    first = Federation(everyone.loss[:n_clients], everyone.seconds[:n_clients], n_clusters=k, n_wanted=3)
+    grown, whole = (Selection(selector_named(name), size) for size in (n_clients, n_clients + n_new))
+    for selection in (grown, whole):
+        tell(selection, range(n_clients), seed)
+    early = [first.play(selection, range(stop), overcommit=1) for selection in (grown, whole)]
+
+    grown.grow(n_clients + n_new)
+
+    rows = whole.arrays()
+    assert {one: found.tobytes() for one, found in grown.arrays().items()} == {
+        one: wanted.tobytes() for one, wanted in rows.items()
+    }
+    for selection in (grown, whole):
+        tell(selection, range(n_clients, n_clients + n_new), seed)
+    late = [everyone.play(selection, range(stop, stop + 10), overcommit=1) for selection in (grown, whole)]
+    assert early[0] == early[1]
+    assert late[0] == late[1]
+
+
+def tell(selection: Selection, clients: range, seed: int) -> None:
+    """Let some clients report."""
+    rng = np.random.default_rng(seed)
+    rows, sizes = rng.dirichlet(np.ones(4), len(clients)), rng.integers(1, 99, len(clients))
+    selection.hear(np.array(clients, dtype=np.int64), rows, n_samples=sizes)
+
+
+@pytest.mark.parametrize("n_clients", [3, -1, 4.5, True])
+@pytest.mark.parametrize("name", NAMES)
+def test_a_selection_never_forgets_a_client(name: str, n_clients: object) -> None:
+    selection = told_selection(name, 4, 0)
+
+    with pytest.raises(OptionError, match=f"n_clients is {n_clients!r}; give a whole number of at least 4"):
+        selection.grow(n_clients)  # type: ignore[arg-type]
+
+
 @pytest.mark.parametrize("name", ["oort", "pyramidfl"])
 def test_a_checkpoint_between_planning_and_feedback_loses_nothing(name: str) -> None:
     federation = some_federation(20, 1, 4)

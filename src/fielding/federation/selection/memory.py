@@ -37,10 +37,14 @@ class Memory:
     >>> memory.grow(3)
     >>> memory.clusters["exploration"].tolist()
     [0.5, 0.5, 0.9]
+    >>> memory.clients["times"][0] = 7.0
+    >>> memory.grow_clients(4)
+    >>> memory.clients["times"].tolist()
+    [7.0, 0.0, 0.0, 0.0]
     """
 
     def __init__(self, n_clients: int, *, clients: Mapping[str, float], clusters: Mapping[str, float]) -> None:
-        self._first = dict(clusters)
+        self._first, self._first_of_client = dict(clusters), dict(clients)
         self.clients: dict[str, Vector] = {name: np.full(n_clients, first) for name, first in clients.items()}
         self.clusters: dict[str, Vector] = {name: np.full(1, first) for name, first in clusters.items()}
 
@@ -50,6 +54,12 @@ class Memory:
             if rows.size < n_clusters:
                 fresh = np.full(n_clusters - rows.size, self._first[name])
                 self.clusters[name] = np.concatenate([rows, fresh])
+
+    def grow_clients(self, n_clients: int) -> None:
+        """Make room for clients that joined, of whom nothing is known yet; there are never fewer than before."""
+        for name, column in self.clients.items():
+            fresh = np.full(n_clients - column.size, self._first_of_client[name])
+            self.clients[name] = np.concatenate([column, fresh])
 
     def inherit(self, mixing: Matrix) -> None:
         """Let every new cluster remember what its largest parent did (ties: the lower row).

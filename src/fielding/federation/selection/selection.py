@@ -8,7 +8,8 @@ import numpy.typing as npt
 
 from fielding._typing import Counts, Floats, Mask, Matrix, Vector
 from fielding.distance import Kind, checked_kind, metric_named
-from fielding.errors import CheckpointError, InputError, OptionError, echo
+from fielding.errors import CheckpointError, InputError
+from fielding.federation.growth import added_clients
 from fielding.federation.selection.feedback import Feedback
 from fielding.federation.selection.memory import Arrays, Memory
 from fielding.federation.selection.selector import Candidates, Known, Learner, Selector, Tuner
@@ -27,7 +28,7 @@ class Selection:
     selector
         Who trains.
     n_clients
-        How many clients there are; they are known by their index.
+        How many clients there are; they are known by their index. More may come: :meth:`grow`.
     metric
         How far representations lie apart, by name.
     kind
@@ -45,9 +46,7 @@ class Selection:
     """
 
     def __init__(self, selector: Selector, n_clients: int, *, metric: str = "l1", kind: Kind = "histogram") -> None:
-        if not isinstance(n_clients, (int, np.integer)) or isinstance(n_clients, bool) or n_clients < 0:
-            raise OptionError(f"n_clients is {echo(n_clients)}; give a whole number of at least 0")
-        self._selector, self._n_clients = selector, int(n_clients)
+        self._selector, self._n_clients = selector, added_clients(0, n_clients)
         # Asked once: the answer costs more than a uniform choice.
         self._learner = selector if isinstance(selector, Learner) else None
         self._tuner = selector if isinstance(selector, Tuner) else None
@@ -65,6 +64,22 @@ class Selection:
     def looks_at_members(self) -> bool:
         """Whether it matters to a choice who else is in the cluster."""
         return self._learner is not None or self._selector.needs_distances
+
+    def grow(self, n_clients: int) -> None:
+        """Make room for clients that joined: never tried, never heard; the others stay what they were.
+
+        Raises
+        ------
+        OptionError
+            If there would be fewer clients than before.
+        """
+        n_new = added_clients(self._n_clients, n_clients)
+        self._n_clients += n_new
+        self._memory.grow_clients(self._n_clients)
+        if self._selector.needs_distances:
+            self._has_reported = np.pad(self._has_reported, (0, n_new))
+        if self._representations is not None:
+            self._representations = np.pad(self._representations, ((0, n_new), (0, 0)))
 
     def hear(self, clients: Counts, representations: Floats, *, n_samples: Counts | None = None) -> None:
         """Take in reports, as far as the selector needs them.
