@@ -18,7 +18,7 @@ def test_the_line_of_a_group_is_the_mean_over_its_seeds_and_the_band_their_inter
     band, line = traces(curves(gathered)[0], "ours")
 
     np.testing.assert_allclose(numbers(line["y"]), [0.3, 0.3])
-    # The quantile of t with one degree of freedom, times the standard errors 0.01 and 0.1; cut off where no accuracy is.
+    # The quantile of t with one degree of freedom, times the errors 0.01 and 0.1; cut off where no accuracy is.
     np.testing.assert_allclose(numbers(band["y"]), [0.427062, 1.0, 0.0, 0.172938], atol=1e-5)
     assert line["meta"] == {"group": "ours"}
 

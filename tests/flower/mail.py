@@ -1,0 +1,52 @@
+"""Orders and replies for tests: small, and each with numbers of its own."""
+
+import numpy as np
+
+from fielding._typing import Models
+from fielding.flower.orders import DescribeOrder, EvaluateOrder, TrainOrder
+from fielding.flower.replies import DescribeReply, EvaluateReply, Expected, Report, TrainReply
+from fielding.training.layout import Layout
+
+LAYOUT = Layout(names=("weight", "bias"), shapes=((2, 2), (2,)), n_parameters=2)
+EXPECTED = Expected(n_numbers=6, kind="histogram", n_features=2)
+
+
+def model(value: float = 0.0) -> Models:
+    return np.full(6, value, dtype=np.float32)
+
+
+def train_order(round_index: int = 0, *, with_start_loss: bool = False) -> TrainOrder:
+    return TrainOrder(
+        run_id="run",
+        round_index=round_index,
+        model=model(),
+        layout=LAYOUT,
+        settings={"learning_rate": 0.1},
+        n_steps=2,
+        seed=7,
+        with_start_loss=with_start_loss,
+    )
+
+
+def describe_order(round_index: int = 0) -> DescribeOrder:
+    return DescribeOrder(run_id="run", round_index=round_index, seed=7)
+
+
+def evaluate_order(round_index: int = 0) -> EvaluateOrder:
+    return EvaluateOrder(run_id="run", round_index=round_index, model=model(), layout=LAYOUT, seed=7)
+
+
+def report(number: int = 1) -> Report:
+    return Report(number=number, representation=np.array([0.25, 0.75], dtype=np.float32), n_samples=4, kind="label")
+
+
+def train_reply(value: float = 1.0) -> TrainReply:
+    return TrainReply(model=model(value), n_samples=4, loss=0.5, square_loss=0.25, report=report())
+
+
+def describe_reply(partition: int | None = None) -> DescribeReply:
+    return DescribeReply(n_samples=4, report=report(), partition=partition)
+
+
+def evaluate_reply() -> EvaluateReply:
+    return EvaluateReply(n_test=4, correct=3, loss=0.5)
