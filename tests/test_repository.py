@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from fielding._version import __version__
+
 ROOT = Path(__file__).resolve().parent.parent
 TEXT_LIMIT = 2_000_000
 
@@ -65,6 +67,10 @@ def test_the_changelog_has_room_for_what_is_not_released() -> None:
     changelog = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
 
     assert re.search(r"^## \[?Unreleased\b", changelog, re.MULTILINE)
+
+
+def test_the_citation_names_this_version() -> None:
+    assert f"\nversion: {__version__}\n" in (ROOT / "CITATION.cff").read_text(encoding="utf-8")
 
 
 def test_every_command_is_documented() -> None:

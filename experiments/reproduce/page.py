@@ -1,6 +1,7 @@
 """A page of docs/results/reproduce: what was measured stands between two marks, words around them stay."""
 
 import os
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
@@ -13,21 +14,34 @@ from fielding.atomic import replaced_file
 BEGIN = "<!-- measured: written by python -m experiments.reproduce; what stands before and after is by hand -->"
 END = "<!-- end of what was measured -->"
 PAGES = Path("docs/results/reproduce")
+VERDICTS = (
+    "agrees",
+    "level",
+    "within the interval",
+    "within",
+    "overlaps",
+    "not clear",
+    "differs",
+    "disagrees",
+    "ours is lower",
+    "ours is higher",
+)
+"""What a 95 % interval of ours may say of the paper's number, from agreement to disagreement."""
 WAITING = "*What we see: not written yet.*"
 """Stands after the measured part until somebody says what it shows."""
 
 
 def measured_part(experiment: Experiment, sections: Sequence[str], *, minutes: float | None, n_seeds: int) -> str:
     """Return what stands between the marks."""
-    standin = experiment.standin
+    standin, is_quick = experiment.standin, n_seeds == 1
     took = "" if minutes is None else f" Took {minutes:.1f} minutes on {os.cpu_count()} cores that others used as well."
     lines = [BEGIN, f"**{experiment.of_paper} of the paper.**"]
-    if standin is not None:
-        lines.append(f"**Stand-in for {standin.stands_for}: {standin.title}.** {standin.why}")
-    if experiment.note:
-        lines.append(experiment.note)
-    if n_seeds == 1:
+    if is_quick:
         lines.append("**The quick form: a few rounds of other data, one seed. The numbers mean nothing.**")
+    elif standin is not None:
+        lines.append(f"**Stand-in for {standin.stands_for}: {standin.title}.** {standin.why}")
+    if experiment.note and not is_quick:
+        lines.append(experiment.note)
     lines += sections
     spread = f"Seeds 1 to {n_seeds}; 95 % intervals." if n_seeds else "No seeds; ends are the fastest and the slowest."
     lines.append(
@@ -44,7 +58,9 @@ def waiting_part(experiment: Experiment) -> str:
 
 
 def index_part(rows: Mapping[str, Sequence[Sequence[str]]], experiments: Sequence[Experiment]) -> str:
-    """Return the table of all claims of the paper, experiment by experiment; one that was not run has a dash.
+    """Return the table of all claims of the paper, experiment by experiment, with a count of the verdicts above it.
+
+    An experiment that was not run has a dash.
 
     Parameters
     ----------
@@ -58,7 +74,39 @@ def index_part(rows: Mapping[str, Sequence[Sequence[str]]], experiments: Sequenc
         link = f"[{one.name}]({one.name}.md)"
         for row in rows.get(one.name, []) or [["not measured yet", *["-"] * (len(HEAD) - 1)]]:
             cells.append([link, one.of_paper, row[0], *row[2:]])
-    return f"{BEGIN}\n\n{markdown(cells)}\n\n{END}"
+    verdicts = [str(row[-1]) for one in experiments for row in rows.get(one.name, [])]
+    return f"{BEGIN}\n\n{tally_words(verdicts)}\n\n{markdown(cells)}\n\n{END}"
+
+
+def tally_words(verdicts: Sequence[str]) -> str:
+    """Return how many claims have each verdict, and how many of these come from an interval.
+
+    Examples
+    --------
+    >>> words = tally_words(["agrees", "not clear", "agrees", "other machines", "-"])
+    >>> for sentence in words.split(". ")[:2]:
+    ...     print(sentence)
+    **5 numbers.** 3 are judged by a 95 % interval of ours: agrees 2, not clear 1
+    2 are not: other machines 1, the paper has no such number 1
+    """
+    judged = [one for one in verdicts if one in VERDICTS]
+    others = Counter(_reason(one) for one in verdicts if one not in VERDICTS)
+    told = ", ".join(f"{one} {judged.count(one)}" for one in VERDICTS if one in judged)
+    reasons = ", ".join(f"{reason} {count}" for reason, count in others.most_common())
+    return (
+        f"**{len(verdicts)} numbers.** {len(judged)} are judged by a 95 % interval of ours: {told or 'none'}. "
+        f"{others.total()} are not: {reasons or 'none'}. Each interval is at 95 % by itself, so of {len(judged)} about "
+        f"{len(judged) * 0.05:.0f} miss by chance."
+    )
+
+
+def _reason(verdict: str) -> str:
+    """Return why a number is not judged, so that like reasons count together."""
+    if verdict.startswith("calibrated to it"):
+        return "calibrated to it"
+    if verdict.startswith("reached on"):
+        return "reached on some seeds only"
+    return "the paper has no such number" if verdict == "-" else verdict
 
 
 def section(title: str, cells: Sequence[Sequence[str]]) -> str:

@@ -8,12 +8,25 @@ from fielding.errors import OptionError
 EXTRAS = {
     "drift": "river",
     "export": "kaleido",
+    "flower": "flwr",
     "mlflow": "mlflow",
     "tensorboard": "tensorboard",
     "torch": "torch",
     "watch": "starlette",
 }
 """The package that each extra of this distribution brings."""
+
+
+def install_words(*extras: str) -> str:
+    """Return the command that installs extras: of the published package, and in a clone of the repository.
+
+    Examples
+    --------
+    >>> print(install_words("tensorboard", "mlflow"))
+    pip install 'fielding[tensorboard,mlflow]' (in a clone: pip install -e '.[tensorboard,mlflow]')
+    """
+    names = ",".join(extras)
+    return f"pip install 'fielding[{names}]' (in a clone: pip install -e '.[{names}]')"
 
 
 def require(extra: str) -> ModuleType:
@@ -32,13 +45,13 @@ def require(extra: str) -> ModuleType:
     Examples
     --------
     >>> import fielding._extras
-    >>> fielding._extras.EXTRAS["no-such-extra"] = "no_such_package"
+    >>> fielding._extras.EXTRAS["none-such"] = "no_such"
     >>> try:
-    ...     require("no-such-extra")
+    ...     require("none-such")
     ... except OptionError as error:
     ...     print(error)
-    no_such_package is not installed; run: pip install 'fielding[no-such-extra]'
-    >>> del fielding._extras.EXTRAS["no-such-extra"]
+    no_such is not installed; run: pip install 'fielding[none-such]' (in a clone: pip install -e '.[none-such]')
+    >>> del fielding._extras.EXTRAS["none-such"]
     """
     package = EXTRAS[extra]
     try:
@@ -46,4 +59,4 @@ def require(extra: str) -> ModuleType:
     except ModuleNotFoundError as error:
         if error.name != package:  # it is there, but lacks something itself: that is another story
             raise
-        raise OptionError(f"{package} is not installed; run: pip install 'fielding[{extra}]'") from error
+        raise OptionError(f"{package} is not installed; run: {install_words(extra)}") from error

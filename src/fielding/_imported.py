@@ -30,7 +30,10 @@ def imported_function(path: str, *, key: str, known: Iterable[str] = ()) -> Call
     """
     module_name, _, function_name = path.partition(":")
     if not module_name or not function_name:
-        raise OptionError(f"{key}: {unknown_name(key.rpartition('.')[2], path, [*known, 'my_module:function'])}")
+        own = "a function of your own is written module:function"
+        if not known:
+            raise OptionError(f"{key} is {echo(path)}; {own}")
+        raise OptionError(f"{key}: {unknown_name(key.rpartition('.')[2], path, known)}; {own}")
     try:
         module = importlib.import_module(module_name)
     except ModuleNotFoundError as error:

@@ -6,7 +6,7 @@ import sys
 import pytest
 
 from fielding.cli import console
-from fielding.cli.console import progress_bar
+from fielding.cli.console import progress_bar, say_wide_table
 
 
 @pytest.fixture
@@ -47,3 +47,52 @@ def test_a_terminal_shows_a_bar_with_the_newest_words(monkeypatch: pytest.Monkey
     assert bar.is_live
     assert "accuracy 0.910" in screen.getvalue()
     assert "4/9" in screen.getvalue()
+
+
+def test_a_narrow_terminal_cuts_the_words_and_neither_the_count_nor_the_time_left(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    screen = io.StringIO()
+    monkeypatch.setattr(sys, "stderr", screen)
+    for name, value in {"FORCE_COLOR": "1", "TERM": "xterm", "COLUMNS": "60"}.items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.setattr("rich.progress.Task.time_remaining", property(lambda _task: 20.0))
+
+    with progress_bar("preparing", 3000, quiet=False) as bar:
+        bar.describe("accuracy 0.912, 12 clusters, simulated 56m10s")
+        bar(390)
+
+    shown = screen.getvalue()
+    assert "12 cl" in shown
+    assert "simulated" not in shown
+    assert "390/3000" in shown
+    assert "20 s left" in shown
+
+
+ROWS = [
+    ["method", "final accuracy", "minus global", "p", "worst tenth", "moves"],
+    ["fielding", "0.975 ± 0.003*", "+0.027 ± 0.008", "< 0.001", "0.894 ± 0.008", "269"],
+    ["global", "0.948 ± 0.007", "-", "-", "0.837 ± 0.017", "-"],
+]
+
+
+@pytest.mark.parametrize(
+    ("width", "heads"),
+    [
+        (80, ["method final accuracy minus global p worst tenth moves"]),
+        (50, ["method fielding global"]),
+        (34, ["method fielding", "method global"]),
+    ],
+)
+def test_a_table_that_does_not_fit_is_turned_and_cut_into_parts(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], width: int, heads: list[str]
+) -> None:
+    monkeypatch.setattr("fielding.cli.console.WIDTH_ELSEWHERE", width)
+
+    say_wide_table(ROWS)
+
+    lines = capsys.readouterr().out.splitlines()
+    found = [" ".join(line.split()) for line in lines if line.startswith("method")]
+    assert found == heads
+    assert any("0.975 ± 0.003*" in line for line in lines)  # nothing is broken
+    assert max(map(len, lines)) <= width

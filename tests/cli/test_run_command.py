@@ -273,7 +273,7 @@ def test_data_that_are_not_there_are_told_before_anything_is_written(fielding: C
     line = fielding.refuses(*RUN, *(word for change in changes for word in ("--set", change)))
     assert "zephyr needs" in line
     assert "none" in line
-    assert "name the folder with FIELDING_DATA, trace.data in a config, or --data" in line
+    assert "name its folder in trace.data or in the environment variable FIELDING_DATA" in line
 
     assert "none.npz" in fielding.refuses(*RUN, "--set", "trace.file=none.npz")
     assert "none.csv" in fielding.refuses(*RUN, "--set", "clock.availability=none.csv")

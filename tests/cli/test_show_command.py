@@ -45,4 +45,4 @@ def test_show_refuses_what_is_no_checkpoint(tmp_path: Path) -> None:
     (tmp_path / "c.ckpt").write_bytes(b"not a checkpoint at all")
 
     assert_one_line_error(fielding("show", tmp_path / "c.ckpt"), "is not a Fielding checkpoint", code=1)
-    assert_one_line_error(fielding("show", tmp_path / "none"), "No such file", code=1)
+    assert_one_line_error(fielding("show", tmp_path / "none"), f"there is no {tmp_path / 'none'}", code=2)

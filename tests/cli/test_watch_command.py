@@ -69,7 +69,8 @@ def test_a_missing_package_is_named_with_how_to_get_it(
 
     said = command.refuses("watch", tmp_path, "--port", "0")
 
-    assert said == "error: starlette is not installed; run: pip install 'fielding[watch]'\n"
+    hint = "pip install 'fielding[watch]' (in a clone: pip install -e '.[watch]')"
+    assert said == f"error: starlette is not installed; run: {hint}\n"
 
 
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])

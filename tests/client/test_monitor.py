@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 from fielding.client.drift import Always, AnyChange, Chi2, DriftTest, Evidence, Never, Periodic, Threshold
 from fielding.client.monitor import Monitor
 from fielding.client.window import Window
-from fielding.errors import InputError, OptionError, ReportError
+from fielding.errors import CheckpointError, InputError, OptionError, ReportError
 
 
 def monitor_with(drift_test: DriftTest, max_rounds: int | None = 10, *, n_labels: int = 2) -> Monitor:
@@ -198,3 +198,38 @@ def test_any_change_reports_exactly_when_the_last_report_is_out_of_date(
 
         assert (report is not None) == (truth != known)
         known = truth
+
+
+@given(
+    st.lists(st.tuples(st.integers(0, 3), st.lists(st.integers(0, 2), max_size=6)), min_size=1, max_size=12),
+    st.sampled_from([AnyChange(), Chi2(min_fresh=2), Threshold(), Periodic(rounds=3), Always(), Never()]),
+    st.integers(0, 12),
+)
+def test_a_monitor_that_was_saved_goes_on_as_if_it_had_never_stopped(
+    arrivals: list[tuple[int, list[int]]], drift_test: DriftTest, stop_at: int
+) -> None:
+    steady, stopped = (monitor_with(drift_test, max_rounds=4, n_labels=3) for _ in range(2))
+    now = 0
+    for at, (pause, labels) in enumerate(arrivals):
+        now += pause
+        if at == stop_at:
+            for one in (steady, stopped):
+                one.report_again()
+        saved = stopped.arrays()
+        stopped = monitor_with(drift_test, max_rounds=4, n_labels=3)
+        stopped.restore(saved)
+        assert shares(stopped, labels, now) == shares(steady, labels, now)
+        assert stopped.counts.tolist() == steady.counts.tolist()
+
+
+def test_a_monitor_takes_over_a_shorter_class_list_but_no_longer_one() -> None:
+    short = monitor_with(AnyChange())
+    short.observe([0, 1], round_index=0)
+    longer = monitor_with(AnyChange(), n_labels=3)
+
+    longer.restore(short.arrays())
+
+    assert longer.observe([], round_index=1) is None
+    assert shares(longer, [2, 2], 2) == [0.25, 0.25, 0.5]
+    with pytest.raises(CheckpointError, match="no monitor of 2 labels"):
+        monitor_with(AnyChange()).restore(longer.arrays())

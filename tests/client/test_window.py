@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fielding.client.window import Window, checked_labels
-from fielding.errors import InputError, OptionError
+from fielding.errors import CheckpointError, InputError, OptionError
 
 labels = st.lists(st.integers(0, 4), max_size=5)
 arrivals = st.lists(st.tuples(st.integers(0, 3), labels), max_size=20)
@@ -150,3 +150,57 @@ def test_window_equals_a_plain_list_of_samples(
         assert evicted + window.labels().tolist() == left + block
         assert window.since(moment).tolist() == [label for _, at, label in plain if at >= moment]
         assert (len(window), window.n_arrived, window.n_evicted) == (len(plain), number, number - len(plain))
+
+
+@given(arrivals, st.integers(1, 4), st.integers(0, 20))
+def test_a_window_that_was_saved_goes_on_as_if_it_had_never_stopped(
+    arrivals: list[tuple[int, list[int]]], max_rounds: int, stop_at: int
+) -> None:
+    steady = Window(max_samples=7, max_rounds=max_rounds)
+    stopped = Window(max_samples=7, max_rounds=max_rounds)
+    now = 0
+    for at, (pause, block) in enumerate(arrivals):
+        now += pause
+        if at == stop_at:
+            saved = stopped.arrays()
+            stopped = Window(max_samples=7, max_rounds=max_rounds)
+            stopped.restore(saved)
+        assert stopped.add(block, now).tolist() == steady.add(block, now).tolist()
+        assert (stopped.labels().tolist(), stopped.n_arrived, stopped.n_evicted) == (
+            steady.labels().tolist(),
+            steady.n_arrived,
+            steady.n_evicted,
+        )
+
+
+def test_a_window_that_was_saved_still_knows_the_time() -> None:
+    before, after = Window(), Window()
+    before.advance(3)
+    after.restore(before.arrays())
+
+    with pytest.raises(InputError, match="round 2 comes after round 3"):
+        after.advance(2)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"window.labels": np.array([1])},
+        {"window.rounds": np.array([3, 2])},
+        {"window.rounds": np.array([2.0, 3.0])},
+        {"window.moment": np.array([1, 3])},
+        {"window.moment": np.array([2, 2])},
+        {"window.moment": np.array([2])},
+        {"window.moment": np.array([], dtype=np.int64)},
+    ],
+)
+def test_what_describes_no_window_is_refused_and_changes_nothing(change: dict[str, np.ndarray]) -> None:
+    window = Window()
+    window.add([5], round_index=2)
+    window.add([6], round_index=3)
+
+    with pytest.raises(CheckpointError):
+        window.restore({**window.arrays(), **change})
+    with pytest.raises(CheckpointError, match=r"window\.labels is missing"):
+        window.restore({})
+    assert window.labels().tolist() == [5, 6]

@@ -13,6 +13,7 @@ from fielding._typing import ClientId, Codes, Counts, Json, Mask, Membership, Mo
 from fielding.client.report import ReportBatch
 from fielding.engine.config_reader import config_from
 from fielding.engine.driver import Driver
+from fielding.engine.plugins import parts_of
 from fielding.engine.round import Federation
 from fielding.engine.runner import Rules, Runner, Watch
 from fielding.federation.clients import TrainingPlan, Updates
@@ -23,7 +24,6 @@ from fielding.records.run_folder import RunFolder
 from fielding.simulation.assembly import Own, Simulation, assembled
 from fielding.simulation.clients import SimulatedClients
 from fielding.simulation.experiment import federation_of
-from fielding.simulation.plugins import parts_of
 from fielding.traces.trace import Trace
 from tests.simulation.run_cases import N_ROUNDS, Table, table
 

@@ -106,6 +106,21 @@ class TestPages:
         assert "| [tau](tau.md) | Figure 14 | what | 2 | 3 | +1 | so |" in part
         assert "| [fmow](fmow.md) | Figure 4, first panel | not measured yet |" in part
 
+    def test_verdicts_are_counted_above_the_list(self) -> None:
+        rows = {"tau": [["what", "where", "2", "3", "+1", so] for so in ("agrees", "disagrees", "agrees", "-")]}
+
+        part = index_part(rows, [read("tau"), read("fmow")])
+
+        words = "**4 numbers.** 3 are judged by a 95 % interval of ours: agrees 2, disagrees 1. 1 are not: the paper"
+        assert part.index(words) < part.index("| [tau](tau.md)")
+
+    def test_the_quick_form_says_that_it_means_nothing_and_not_what_it_would_stand_for(self) -> None:
+        quick, whole = (measured_part(read("pairwise"), [], minutes=None, n_seeds=n_seeds) for n_seeds in (1, 5))
+
+        assert "The numbers mean nothing." in quick
+        assert "Stand-in for" not in quick
+        assert "Stand-in for" in whole
+
     def test_what_has_no_seeds_claims_no_interval(self) -> None:
         part = measured_part(
             read("overhead"), [], minutes=None, n_seeds=len(Way(out=Path()).seeds_of(read("overhead")))

@@ -15,11 +15,13 @@ from hypothesis.extra import numpy as hnp
 from fielding._typing import Json
 from fielding.client.report import DRIFT_KINDS
 from fielding.errors import InputError
+from fielding.flower.fields import MOST_FEATURES
 from fielding.flower.messages import MESSAGE_TYPES, order_from, order_records, reply_from, reply_records
 from fielding.flower.orders import DescribeOrder, EvaluateOrder, TrainOrder, Verb
 from fielding.flower.records import SentModels, n_bytes
 from fielding.flower.replies import (
     LONGEST_TEXT,
+    Answer,
     DescribeReply,
     EvaluateReply,
     Expected,
@@ -375,6 +377,25 @@ def test_a_malformed_report_is_refused_with_all_that_came_along(
 
     assert isinstance(got, Refusal)
     assert (got.reason, got.report) == ("failed", None)
+
+
+def test_a_representation_has_a_bound_even_before_its_length_is_known() -> None:
+    def got(n_features: int) -> Answer:
+        representation = np.zeros(n_features, dtype=np.float32)
+        report = Report(number=1, representation=representation, n_samples=1)
+        return reply_from(reply_records(DescribeReply(n_samples=1, report=report)), "describe", VECTORS)
+
+    assert isinstance(got(MOST_FEATURES), DescribeReply)
+    assert isinstance(got(MOST_FEATURES + 1), Refusal)
+
+
+def test_a_model_of_another_length_is_not_even_looked_at() -> None:
+    records = spoiled(mail.train_reply(), replaced("arrays", ArrayRecord({"model": forged(bytes(10_000))})))
+
+    got = reply_from(records, "train", mail.EXPECTED)
+
+    assert isinstance(got, Refusal)
+    assert got.text == "a model came as 10000 bytes; 6 float32 numbers have 24"
 
 
 BAD_TESTS = {

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -26,9 +27,10 @@ SMALL = Plan(config={"rounds": 3, "trace": {"gap": 2}}, variants=(GLOBAL, OURS),
 
 
 def test_a_plan_comes_back_as_it_was_written(tmp_path: Path) -> None:
-    write_plan(tmp_path, SMALL)
+    for plan in (SMALL, replace(SMALL, is_asked=True)):
+        write_plan(tmp_path, plan)
 
-    assert read_plan(tmp_path) == SMALL
+        assert read_plan(tmp_path) == plan
 
 
 def test_every_run_has_a_folder_of_its_own() -> None:

@@ -15,6 +15,7 @@ from fielding.reporting.comparison_tables import (
     latex_table,
     markdown_table,
     means_csv,
+    page_words,
     runs_csv,
     table_words,
     written_tables,
@@ -56,7 +57,8 @@ def test_the_terminal_shows_a_row_for_each_method(summary: Any) -> None:
     assert table["minus global"][0] == "+0.203 ± 0.014"
     assert table["minus global"][1] == table["p"][1] == "-"
     assert table["minutes to target"] == ["2.00", "2.00", "2.00"]
-    assert table["speed-up"] == ["1.00", "1.00", "1.00"]
+    # A method is as fast as itself.
+    assert table["speed-up"] == ["1.00 [1.00, 1.00]", "1.00", "1.00 [1.00, 1.00]"]
     assert table["moves"] == ["-", "-", "-"]
     assert "corrected" not in table
     assert "seeds" not in table
@@ -276,3 +278,26 @@ def test_all_tables_are_written(summary: Any, tmp_path: Path) -> None:
     assert [path.name for path in paths] == ["table.md", "table.csv", "table.tex", "runs.csv"]
     assert (tmp_path / "table.tex").read_text() == latex_table(summary)
     assert sorted(path.name for path in tmp_path.iterdir() if path.is_file()) == sorted(path.name for path in paths)
+
+
+def test_intervals_of_times_and_bytes_do_not_reach_below_zero(tmp_path: Path) -> None:
+    summary = summary_of(tmp_path, {"fielding": (0.6, 0.1), "global": (0.5, 0.5)})
+    for name in ("bytes_up", "final_accuracy"):
+        summary["methods"]["fielding"][name]["ci95"] = [-2.0, 3.0]
+
+    (row, _) = csv.DictReader(io.StringIO(means_csv(summary)))
+
+    assert (row["bytes_up_low"], row["bytes_up_high"]) == ("0.0", "3.0")
+    assert row["final_accuracy_low"] == "-2.0"
+
+
+def test_the_page_folds_away_how_to_read_the_table(tmp_path: Path) -> None:
+    summary = summary_of(tmp_path, {"fielding": (0.6, 0.1), "global": (0.5, 0.5)})
+    summary["failed"] = [{}]
+
+    text, more = page_words(summary)
+
+    assert text == "Means over 2 seeds ± half of the 95 % t-interval. Runs that are missing here: 1 failed."
+    assert more.startswith("Differences to global")
+    assert "(2/3): on two of the three seeds" in more
+    assert sorted(table_words(summary).split()) == sorted(f"{text} {more}".split())

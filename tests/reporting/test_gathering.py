@@ -69,14 +69,17 @@ def test_a_comparison_names_its_runs_and_tells_which_are_not_there(tmp_path: Pat
     ]
 
 
-def test_a_reference_without_a_run_stays_the_reference_and_that_is_told(tmp_path: Path) -> None:
-    write_plan(tmp_path, plan_of("fielding", "moves", "static"))
+def test_a_reference_without_a_run_stays_the_reference_and_that_is_told_once_none_is_to_come(tmp_path: Path) -> None:
+    write_plan(tmp_path, plan_of("fielding", "moves", "static", seeds=(1,)))
     for method in ("fielding", "moves"):
         run_of(tmp_path / f"{method}-1", method, 1)
 
+    waiting = gathered([tmp_path])
+    write_failure(tmp_path / "static-1", "it broke")
     found = gathered([tmp_path])
 
-    assert found.reference == "static"
+    assert waiting.problems == ()
+    assert waiting.reference == found.reference == "static"
     assert found.problems == ("static, which others are held against, has no run: differences are not known",)
     assert set(found.references.values()) == {"static"}
 
@@ -157,3 +160,98 @@ def test_what_cannot_be_read_is_told_beside_what_can(tmp_path: Path) -> None:
     assert [group.name for group in found.groups] == ["fielding"]
     assert found.problems == (f"{tmp_path / 'none'} is no folder; give the folder of a run or of a comparison",)
     assert found.reference is None
+
+
+def comparison_at(folder: Path, *seeds: int, **settings: Json) -> Path:
+    """Write a comparison of two methods."""
+    plan = plan_of("fielding", "global", seeds=seeds)
+    folder.mkdir(parents=True)
+    write_plan(folder, Plan(config=settings, variants=plan.variants, seeds=seeds, reference="global"))
+    for method in ("fielding", "global"):
+        for seed in seeds:
+            run_of(folder / f"{method}-{seed}", method, seed, **settings)
+    return folder
+
+
+def test_comparisons_with_other_configs_are_not_pooled(tmp_path: Path) -> None:
+    slow = comparison_at(tmp_path / "slow", 1, 2, rounds=40, training={"learning_rate": 0.05})
+    fast = comparison_at(tmp_path / "fast", 3, rounds=20, training={"learning_rate": 0.5})
+
+    found = gathered([slow, fast])
+
+    assert [(one.name, len(one.runs)) for one in found.groups] == [
+        ("fielding (slow)", 2), ("global (slow)", 2), ("fielding (fast)", 1), ("global (fast)", 1),
+    ]  # fmt: skip
+    assert found.references["fielding (fast)"] == found.targets["fielding (fast)"] == "global (fast)"
+    assert found.reference == "global (slow)"
+
+
+def test_a_single_key_in_which_comparisons_differ_is_named(tmp_path: Path) -> None:
+    folders = [comparison_at(tmp_path / str(rounds), 1, rounds=rounds) for rounds in (40, 600)]
+
+    assert [one.name for one in gathered(folders).groups] == [
+        "fielding rounds=40", "global rounds=40", "fielding rounds=600", "global rounds=600",
+    ]  # fmt: skip
+
+
+def test_comparisons_that_differ_in_their_seeds_alone_are_pooled(tmp_path: Path) -> None:
+    first, second = comparison_at(tmp_path / "a", 1, 2), comparison_at(tmp_path / "b", 3)
+    write_plan(second, plan_of("fielding", "global", seeds=(3, 4)))
+
+    found = gathered([first, second])
+
+    assert [(one.name, [run.seed for run in one.runs]) for one in found.groups] == [
+        ("fielding", [1, 2, 3]),
+        ("global", [1, 2, 3]),
+    ]
+    assert [(one.group, one.seed) for one in found.awaited] == [("fielding", 4), ("global", 4)]
+
+
+def test_a_run_that_is_there_twice_counts_once_and_that_is_told(tmp_path: Path) -> None:
+    stopped, first, second = (run_of(tmp_path / name, "fielding", 1) for name in ("stopped", "first", "second"))
+    for folder in (first, second):
+        (folder / "summary.json").write_text('{"n_rounds": 1}')
+
+    found = gathered([stopped, first, second])
+
+    ((group,), notes) = found.groups, found.problems
+    assert [run.folder for run in group.runs] == [first]
+    assert notes == (
+        f"fielding, seed 1: {stopped} is left out; {first} has the same config and seed",
+        f"fielding, seed 1: {second} is left out; {first} has the same config and seed",
+    )
+
+
+def test_the_same_folder_given_twice_is_read_once(tmp_path: Path) -> None:
+    folder = comparison_at(tmp_path / "a", 1)
+
+    found = gathered([tmp_path, folder])
+
+    assert [(one.name, len(one.runs)) for one in found.groups] == [("fielding", 1), ("global", 1)]
+    assert found.problems == ()
+
+
+def test_comparisons_in_a_folder_are_found_beside_runs(tmp_path: Path) -> None:
+    comparison_at(tmp_path / "compared", 1)
+    run_of(tmp_path / "single", "ifca", 1)
+
+    assert [one.name for one in gathered([tmp_path]).groups] == ["fielding", "global", "ifca"]
+
+
+def test_runs_that_differ_in_many_settings_are_named_by_their_folders(tmp_path: Path) -> None:
+    for name, rounds in (("plain-1", 5), ("plain-2", 5), ("other", 6)):
+        seed = 2 if name.endswith("2") else 1
+        run_of(tmp_path / name, "fielding", seed, rounds=rounds, model={"hidden": rounds, "kind": str(rounds)})
+
+    found = gathered([tmp_path])
+
+    assert {one.name: len(one.runs) for one in found.groups} == {"fielding (other)": 1, "fielding (plain)": 2}
+    assert found.settings["fielding (other)"]["model.hidden"] == 6
+
+
+def test_a_run_of_another_config_than_its_comparison_asked_for_stays_in_its_group(tmp_path: Path) -> None:
+    folder = comparison_at(tmp_path / "a", 1, 2)
+    run_of(folder / "fielding-1", "fielding", 1, rounds=9)
+    write_failure(folder / "fielding-1", "the folder holds a run of another config")
+
+    assert [(one.name, len(one.runs)) for one in gathered([folder]).groups] == [("fielding", 2), ("global", 2)]

@@ -82,3 +82,24 @@ def test_many_groups_are_left_to_the_table(tmp_path: Path) -> None:
     runs = gathered([compared(tmp_path, {f"method-{at}": {1: CURVE} for at in range(MOST_CARDS + 1)})])
 
     assert report_cards(runs, comparison(runs)) == []
+
+
+def test_groups_without_a_finished_run_show_how_far_they_are(tmp_path: Path) -> None:
+    run_folder(tmp_path / "done", round_rows(CURVE), method="global")
+    run_folder(tmp_path / "long", round_rows(CURVE), seed=1, finished=False)
+    behind = run_folder(tmp_path / "short", round_rows(CURVE), seed=2, finished=False)
+    (behind / "rounds.jsonl").write_text("".join((behind / "rounds.jsonl").read_text().splitlines(keepends=True)[:4]))
+    runs = gathered([tmp_path])
+
+    cards = {card.name: card for card in report_cards(runs, comparison(runs))}
+
+    # The newest accuracies of the two: 0.6 and 0.4.
+    assert (cards["fielding"].value, cards["fielding"].note) == ("0.500", "so far, round 4 to 6 of 6")
+    assert cards["global"].note == "the others are held against it"
+
+
+def test_a_run_that_goes_on_has_no_final_accuracy_yet(tmp_path: Path) -> None:
+    cards = run_cards(read_run(run_folder(tmp_path / "run", round_rows(CURVE), finished=False)))
+
+    assert (cards[0].name, cards[0].value, cards[0].note) == ("accuracy", "0.600", "so far, round 6 of 6")
+    assert "final accuracy" not in [card.name for card in cards]

@@ -9,6 +9,7 @@ from fielding.records.lock import locked_folder
 from fielding.records.plan import write_failure
 from fielding.reporting.run_lines import last_line, sizes_over_time
 from fielding.reporting.run_record import read_run
+from tests.reporting.run_folders import round_rows, run_folder
 from tests.reporting.run_logs import evaluated, round_line, write_run
 
 MEMBERSHIPS: list[dict[str, Json]] = [
@@ -166,3 +167,18 @@ def test_a_line_with_a_number_that_no_run_writes_is_damaged(tmp_path: Path, log:
 
     assert problem.startswith(f"{log}.jsonl: 1 of ")
     assert problem.endswith("cannot be read")
+
+
+def test_a_finished_run_whose_log_was_cut_off_does_not_count(tmp_path: Path) -> None:
+    folder = run_folder(tmp_path / "run", round_rows([0.5, 0.6, 0.7]))
+    (folder / "summary.json").write_text('{"n_rounds": 3}')
+    whole = read_run(folder)
+    lines = (folder / "rounds.jsonl").read_text().splitlines(keepends=True)
+    (folder / "rounds.jsonl").write_text(lines[0] + "{\n" + lines[2])
+    damaged = read_run(folder)
+    (folder / "rounds.jsonl").write_text(lines[0])
+    cut_off = read_run(folder)
+
+    assert whole.state == damaged.state == "finished"  # a line that cannot be read is told, but it is there
+    assert cut_off.state == "stopped"
+    assert cut_off.problems[0].startswith("rounds.jsonl holds 1 of 3 rounds")

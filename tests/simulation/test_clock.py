@@ -6,8 +6,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fielding.errors import InputError, OptionError
+from fielding.federation.budget import invited_count
 from fielding.federation.ledger import Costs
-from fielding.simulation.clock import Clock, RoundOutcome, invited_count, seconds_of, settle_round
+from fielding.simulation.clock import Clock, RoundOutcome, seconds_of, settle_round
 from fielding.simulation.devices import Devices
 
 RESNET_18 = 350_000 * 1024 // 8

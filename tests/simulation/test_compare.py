@@ -145,3 +145,24 @@ def test_nothing_is_written_if_one_variant_cannot_be_run(tmp_path: Path) -> None
 def test_a_comparison_has_one_writer_at_a_time(tmp_path: Path) -> None:
     with locked_folder(tmp_path), pytest.raises(InputError, match="another process is writing"):
         compare(SMALL, seeds=1, out=tmp_path)
+
+
+def test_missing_data_are_told_once_before_anything_is_written(tmp_path: Path) -> None:
+    config = with_settings(
+        SMALL, {"trace.name": "zephyr", "trace.data": str(tmp_path / "none"), "trace.scenario": None}
+    )
+
+    with pytest.raises(InputError, match=r"^zephyr needs zephyr_commits.csv.gz, which is not in .*none; make it from"):
+        compare(config, ["global", "moves"], seeds=2, out=tmp_path / "out")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_page_that_somebody_made_of_unfinished_runs_stays_until_there_is_a_new_one(tmp_path: Path) -> None:
+    plan = planned(SMALL, ["global"], seeds=1, out=tmp_path / "out").plan
+    (tmp_path / "out").mkdir()
+    write_plan(tmp_path / "out", plan)
+    (tmp_path / "out" / PAGE).write_text("made with fielding report")
+
+    compare(SMALL, ["global"], seeds=1, out=tmp_path / "out", n_jobs=1, following=Following(is_stopped=lambda: True))
+
+    assert (tmp_path / "out" / PAGE).read_text() == "made with fielding report"

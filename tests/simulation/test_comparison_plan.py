@@ -1,5 +1,6 @@
 """A comparison is checked as a whole before it is run; one that is there is extended, never mixed with another."""
 
+import json
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -54,6 +55,27 @@ def test_the_reference_can_be_chosen_and_is_kept(tmp_path: Path) -> None:
     assert comparison(tmp_path, "global").plan.reference == "fielding"
     with pytest.raises(OptionError, match="unknown reference 'feilding'; did you mean 'fielding'"):
         planned(BASE, variants, seeds=1, out=tmp_path, reference="feilding")
+
+
+def test_a_global_model_that_comes_later_is_the_reference_unless_another_was_asked_for(tmp_path: Path) -> None:
+    keep(comparison(tmp_path, "fielding", "moves"))
+
+    found = comparison(tmp_path, "global")
+
+    assert (found.plan.reference, found.plan.is_asked) == ("global", False)
+    words = "all are compared with global now, not with fielding; --reference fielding brings that back"
+    assert found.notes == (words,)
+    asked = planned(BASE, crossed(BASE, ["global"]), seeds=1, out=tmp_path, reference="fielding")
+    assert (asked.plan.reference, asked.plan.is_asked, asked.notes) == ("fielding", True, ())
+
+
+def test_a_reference_other_than_the_usual_one_was_asked_for_even_if_an_old_plan_does_not_say_so(tmp_path: Path) -> None:
+    keep(planned(BASE, crossed(BASE, ["fielding", "moves"]), seeds=1, out=tmp_path, reference="moves"))
+    record = json.loads((tmp_path / PLAN).read_text())
+    del record["reference_asked"]
+    (tmp_path / PLAN).write_text(json.dumps(record))
+
+    assert comparison(tmp_path, "global").plan.reference == "moves"
 
 
 def test_what_is_new_comes_after_what_is_there(tmp_path: Path) -> None:

@@ -42,6 +42,17 @@ def test_what_is_whole_is_not_run_again(tmp_path: Path) -> None:
     assert found["b"].summary is not None
 
 
+def test_a_run_whose_log_lost_rounds_is_not_taken_for_a_whole_one(tmp_path: Path) -> None:
+    sweep({"a": config_of(1)}, tmp_path)
+    lines = (tmp_path / "a" / ROUNDS).read_bytes().splitlines(keepends=True)
+    (tmp_path / "a" / ROUNDS).write_bytes(b"".join(lines[:-1]))
+
+    found = sweep({"a": config_of(1)}, tmp_path)
+
+    assert found["a"].summary is None
+    assert "rounds.jsonl is shorter than its checkpoint says" in str(found["a"].error)
+
+
 def test_a_run_of_another_config_is_not_taken_for_this_one(tmp_path: Path) -> None:
     sweep({"a": config_of(1)}, tmp_path)
 

@@ -224,6 +224,22 @@ def test_a_target_that_is_no_address_is_refused(folder: str) -> None:
         Mlflow(folder)
 
 
+def test_a_kind_of_store_that_mlflow_does_not_have_is_refused() -> None:
+    with pytest.raises(OptionError, match="mlflow knows no store 'nonsense://x'; name a database or a server"):
+        Mlflow("nonsense://x")
+
+
+@pytest.mark.parametrize(
+    ("target", "words"),
+    [
+        ("sqlite:///ml.db", "sqlite:///ml.db; look at it with: mlflow ui --backend-store-uri sqlite:///ml.db"),
+        ("http://me:secret@host:5000", "http://host:5000"),
+    ],
+)
+def test_it_tells_where_it_writes_without_the_password(target: str, words: str, tmp_path: Path) -> None:
+    assert Mlflow(target).place(tmp_path).startswith(words)
+
+
 def test_a_tracker_that_was_not_begun_says_so(uri: str) -> None:
     with pytest.raises(InputError, match="call begin first"):
         Mlflow(uri).add(0, {"accuracy": 1.0})

@@ -10,7 +10,7 @@ import pytest
 from fielding.cli.run import Order, resume_command
 from fielding.errors import OptionError
 from fielding.simulation.watching import Watching
-from fielding.tracking.registry import TRACKERS, TrackedBy, tracker_named, trackers_from
+from fielding.tracking.registry import TRACKERS, TrackedBy, places, tracker_named, trackers_from
 from tests.cli.in_process import CONFIG, RUN, Command
 from tests.tracking.tracked_cases import Notebook, row_of, run_folder, scalars_in
 
@@ -113,3 +113,20 @@ def test_what_to_type_to_go_on_names_the_trackers_again() -> None:
     assert resume_command(order) == (
         "fielding run a.toml --out out --resume --track tensorboard --track mlflow=sqlite:///ml.db"
     )
+
+
+def test_the_command_says_where_the_run_is_shown_unless_it_is_quiet(fielding: Command, tmp_path: Path) -> None:
+    pytest.importorskip("tensorboard", reason="TensorBoard is not installed: it is in the extra 'tensorboard'")
+
+    assert fielding(*RUN, "--track", "tensorboard", "--track", "tensorboard=tb") == 0
+    inside, beside = fielding.err.splitlines()[:2]
+    assert inside == "tensorboard: out; look at it with: tensorboard --logdir out"
+    assert beside.startswith(f"tensorboard: {tmp_path / 'tb'}; ")
+    assert fielding("compare", "small.toml", "--out", "cmp", "--no-page", "--seeds", "1", "--track", "tensorboard") == 0
+    assert "tensorboard: cmp; look at it with: tensorboard --logdir cmp\n" in fielding.err
+    assert fielding(*RUN, "--resume", "--quiet", "--track", "tensorboard") == 0
+    assert fielding.err == ""
+
+
+def test_a_tracker_that_cannot_tell_where_it_writes_is_no_mistake(tmp_path: Path) -> None:
+    assert places([Notebook()], tmp_path) == []

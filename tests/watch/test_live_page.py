@@ -63,7 +63,7 @@ def test_the_page_follows_a_run_that_is_being_written(page: "Tab", tmp_path: Pat
 
         run_folder(folder, rounds[:2], finished=False)
         with locked_folder(folder):
-            page.get_by_role("heading", name="What the run gave: run").wait_for()
+            page.get_by_role("heading", name="What the run gave so far: run").wait_for()
             page.locator("#state-of-the-runs td", has_text="running").wait_for()
             page.locator(DRAWN).first.wait_for()
             page.evaluate("document.querySelector('#accuracy-over-rounds').dataset.kept = 'yes'")
@@ -133,7 +133,10 @@ def test_any_client_is_opened_and_followed(page: "Tab", tmp_path: Path) -> None:
         for client in IDS:
             page.locator("#client input").fill(client)
             page.get_by_role("button", name="Open").click()
-            page.locator("#client h2", has_text=client).first.wait_for()
+            title = page.locator("#client section h2", has_text=client).first
+            title.wait_for()
+            # The result begins at the top of the window, below the bar that stays there.
+            assert 0 <= (title.bounding_box() or {"y": -1})["y"] < 300
             page.evaluate("window.fielding.drawAll()")
             assert page.locator(f"#client {DRAWN}").count() == 3
             assert page.locator("#client .missing:visible").count() == 0

@@ -65,8 +65,9 @@ def test_a_folder_that_is_not_there_yet_fills_once_the_run_begins(tmp_path: Path
     after = later(watched, clock)
 
     assert title(before) == "Waiting for a run"
+    assert page(before)["notes"] == []
     assert before.content["runs"] == []
-    assert title(after) == "What the run gave: run"
+    assert title(after) == "What the run gave so far: run"
     assert after.content["runs"] == ["fielding, seed 1"]
     assert before.tag != after.tag
 
@@ -248,10 +249,13 @@ def test_whole_numbers_are_opened_by_their_digits_and_unknown_ids_are_named_with
 def test_runs_of_the_same_name_are_told_apart(tmp_path: Path) -> None:
     folders = [run_folder(tmp_path / at / "run", round_rows(CURVE)) for at in ("a", "b")]
     folders.append(run_folder(tmp_path / "c", round_rows(CURVE)))
+    for folder in folders:  # of the same seed, only one would be shown
+        manifest = json.loads((folder / "manifest.json").read_text())
+        (folder / "manifest.json").write_text(json.dumps({**manifest, "seed": None}))
 
     names = Watched(folders).shown().content["runs"]
 
-    assert names == ["fielding, seed 1, run", "fielding, seed 1, run (2)", "fielding, seed 1, c"]
+    assert names == ["fielding, run", "fielding, run (2)", "fielding, c"]
 
 
 def test_a_client_that_cannot_be_shown_is_told_in_words(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -263,3 +267,26 @@ def test_a_client_that_cannot_be_shown_is_told_in_words(tmp_path: Path, monkeypa
 
     with pytest.raises(InputError, match="too large"):
         watched.story("fielding, seed 1", "ann")
+
+
+def test_what_is_there_and_cannot_be_read_is_told_while_waiting(tmp_path: Path) -> None:
+    (tmp_path / "compare.json").write_text("{")
+
+    shown = Watched([tmp_path]).shown()
+
+    assert title(shown) == "Waiting for a run"
+    assert "compare.json" in page(shown)["notes"][0]
+
+
+def test_a_comparison_inside_a_folder_is_followed(tmp_path: Path) -> None:
+    variants = (Variant(name="fielding", folder="fielding", settings={}),)
+    (tmp_path / "runs" / "inner").mkdir(parents=True)
+    write_plan(tmp_path / "runs" / "inner", Plan(config={}, variants=variants, seeds=(1,), reference="fielding"))
+    clock = Clock()
+    watched = Watched([tmp_path / "runs"], clock)
+
+    before = watched.shown()
+    run_folder(tmp_path / "runs" / "inner" / "fielding-1", round_rows(CURVE), finished=False)
+    after = later(watched, clock)
+
+    assert (before.content["runs"], after.content["runs"]) == ([], ["fielding, seed 1"])

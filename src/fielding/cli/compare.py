@@ -11,31 +11,37 @@ import typer
 
 from fielding._typing import Json
 from fielding.cli.comparison_progress import Tally, comparison_progress
-from fielding.cli.console import note_down, say, say_json, say_table, tell
+from fielding.cli.console import note_down, say, say_json, say_wide_table, tell
+from fielding.cli.explaining import explained
 from fielding.cli.options import JsonOutput, Quiet
 from fielding.cli.run import Overrides, Tracks, as_options
 from fielding.cli.stopping import StopRequest, stop_on_signal
 from fielding.errors import InputError, OptionError
 from fielding.records.run_folder import PAGE, SUMMARY
-from fielding.reporting.comparison_columns import printable
+from fielding.reporting.comparison_columns import named_records, printable
+from fielding.reporting.paired import estimate_of
 
 if TYPE_CHECKING:
     from fielding.simulation.compare import Compared
     from fielding.simulation.comparison_plan import Comparison
 
 
+_EXPLAINED = ("worst_decile", "final_accuracy_corrected", "final_accuracy_tuned")
+"""Figures of the table whose names say too little."""
 BaseConfig = Annotated[Path, typer.Argument(help="The base config, a TOML file; docs/config.md lists all keys.")]
 Out = Annotated[Path, typer.Option("--out", "-o", help="Folder for the results; started again, it goes on there.")]
 Methods = Annotated[
     str | None, typer.Option(help="Methods, separated by commas (`fielding methods`); the config's by default.")
 ]
-Seeds = Annotated[int | None, typer.Option(help="How many seeds; every method runs on each.", show_default="5")]
+Seeds = Annotated[int | None, typer.Option(help="How many seeds, 5 by default; every method runs on each.")]
 FirstSeed = Annotated[int, typer.Option(help="The first of them.")]
 Vary = Annotated[
     list[str] | None,
     typer.Option("--vary", metavar="KEY=V1,V2,...", help="Compare values of a key of the config; may be repeated."),
 ]
-Reference = Annotated[str | None, typer.Option(help="What others are held against; global by default, else the first.")]
+Reference = Annotated[
+    str | None, typer.Option(help="The method that others are compared with; global by default, else the first.")
+]
 Drop = Annotated[
     list[str] | None,
     typer.Option("--drop", metavar="NAME", help="Take a variant out; its run folders stay. May be repeated."),
@@ -154,7 +160,7 @@ def followed(
     from fielding.simulation.sweep import Following
     from fielding.tracking import TrackedBy
 
-    _track_whole(comparison, track)
+    _track_whole(comparison, track, quiet=quiet)
     for words in comparison.notes:
         note_down(printable(words))
     beside = TrackedBy(track) if track else None
@@ -183,11 +189,13 @@ def followed(
     return compared, stop
 
 
-def _track_whole(comparison: "Comparison", track: tuple[str, ...]) -> None:
+def _track_whole(comparison: "Comparison", track: tuple[str, ...], *, quiet: bool) -> None:
     """Show runs that were complete before in trackers; those to come are shown by their own processes."""
-    from fielding.tracking import tracked, trackers_from
+    from fielding.tracking import places, tracked, trackers_from
 
-    trackers_from(track)  # what is wrong with them is told before anything runs
+    trackers = trackers_from(track)  # what is wrong with them is told before anything runs
+    for words in () if quiet else places(trackers, comparison.folder):
+        tell(words)
     for name in comparison.configs if track else ():
         if (comparison.folder / name / SUMMARY).exists():
             with tracked(comparison.folder / name, trackers_from(track), note=note_down):
@@ -213,8 +221,11 @@ def say_results(summary: Mapping[str, Json], folder: Path, *, page: bool) -> Non
     """Print the table of a comparison, what it means, and where its files are; the page only if it was written."""
     from fielding.reporting.comparison_tables import comparison_table, table_words
 
-    say_table("", comparison_table(summary))
+    say_wide_table(comparison_table(summary))
     say(table_words(summary))
+    methods = named_records(summary, "methods").values()
+    if words := explained([name for name in _EXPLAINED if any(estimate_of(one.get(name)) for one in methods)]):
+        say(words)
     say(f"results: {folder} (summary.json, table.md, table.csv, table.tex, runs.csv)")
     if page:
         say(f"page:    {folder / PAGE}")

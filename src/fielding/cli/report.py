@@ -22,7 +22,7 @@ def report(
     export: Annotated[
         str | None, typer.Option(metavar="png|pdf", help="Also write every figure, into the folder figures beside it.")
     ] = None,
-    reference: Annotated[str | None, typer.Option(help="Hold the others against this method.")] = None,
+    reference: Annotated[str | None, typer.Option(help="Compare the others with this method.")] = None,
     as_json: JsonOutput = False,
     quiet: Quiet = False,
 ) -> None:

@@ -23,6 +23,7 @@ from fielding.cli.console import (
     say_table,
     tell,
 )
+from fielding.cli.explaining import explained
 from fielding.cli.options import JsonOutput, Quiet
 from fielding.cli.stopping import StopRequest, stop_on_signal
 from fielding.errors import InputError, OptionError
@@ -34,6 +35,8 @@ if TYPE_CHECKING:
     from fielding.simulation.experiment import Result, Start
     from fielding.simulation.watching import Watching
 
+_EXPLAINED = ("final_newest_accuracy", "final_prequential_accuracy")
+"""Figures of the table whose names say too little."""
 SHORTEST_WORDS_S = 0.25
 """Seconds that words about a part of the work stay at least."""
 Overrides = Annotated[
@@ -111,9 +114,11 @@ def watched_run(settled: "Config", order: Order, *, start: "Start", page: bool, 
     """Run with a progress bar and return the result; exit with 130 or 143 if stopped, saying how to go on."""
     from fielding.engine.config_reader import located
     from fielding.simulation.experiment import run as run_experiment
-    from fielding.tracking import tracked, trackers_from
+    from fielding.tracking import places, tracked, trackers_from
 
     trackers, is_stepping = trackers_from(order.track), False
+    for words in () if quiet else places(trackers, order.folder):
+        tell(words)
     with (
         stop_on_signal("round", is_stepping=False) as stop,
         progress_bar("preparing", settled.rounds, quiet=quiet) as bar,
@@ -185,8 +190,7 @@ def watcher(bar: Bar, stop: StopRequest, n_rounds: int) -> "Watching":
             accuracy = f"{measured:.3f}"
         now, seconds = int(str(row["round"])) + 1, float(str(row["time_s"]))
         place = "" if bar.is_live else f"round {now} of {n_rounds}, "  # the bar itself shows it
-        left = f", {as_time(seconds / now * (n_rounds - now))} left" if bar.is_live else ""
-        bar.describe(f"{place}accuracy {accuracy}, {row['n_clusters']} clusters, simulated {as_time(seconds)}{left}")
+        bar.describe(f"{place}accuracy {accuracy}, {row['n_clusters']} clusters, simulated {as_time(seconds)}")
         bar.advance(now - done)  # the first round of a resumed run is not the first
         done, last = now, time.monotonic()
         return stop.received is None
@@ -213,6 +217,8 @@ def say_run(
         say_json(summary)
     elif not quiet:
         say_table("What the run gave", [["", ""], *run_table(summary), ["real time", as_time(took_s)]])
+        if words := explained([name for name in _EXPLAINED if summary.get(name) is not None]):
+            say(words)
         say(f"results: {folder}")
         if page:
             say(f"page:    {folder / 'report.html'}")

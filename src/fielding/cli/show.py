@@ -34,6 +34,8 @@ def show(
     as_json: JsonOutput = False,
 ) -> None:
     """Tell what a checkpoint holds: clients, clusters, rules, models; and take a model out of it."""
+    if not checkpoint.exists():
+        raise InputError(f"there is no {checkpoint}; give a checkpoint, or the folder of a run")
     path = newest_checkpoint(checkpoint) if checkpoint.is_dir() else checkpoint
     contents = read_contents(path)
     if contents.kind == KIND:

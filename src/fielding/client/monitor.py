@@ -1,5 +1,7 @@
 """Stages 1 to 4 in one call: arriving samples in, a report out when the coordinator should know."""
 
+from collections.abc import Mapping
+
 import numpy as np
 import numpy.typing as npt
 
@@ -7,8 +9,8 @@ from fielding._typing import ClientId, Counts
 from fielding.client.drift.evidence import DriftTest, Evidence, checked_drift_test
 from fielding.client.report import ClientReport, checked_id
 from fielding.client.representation.label import LabelHistogram
-from fielding.client.window import Window, checked_labels
-from fielding.errors import OptionError
+from fielding.client.window import Window, checked_labels, saved_column
+from fielding.errors import CheckpointError, OptionError
 
 
 class Monitor:
@@ -103,6 +105,62 @@ class Monitor:
         self._fresh.grow(n_labels)
         self._reported = np.pad(self._reported, (0, self._current.n_labels - self._reported.size))
         self.label_version = label_version
+
+    @property
+    def counts(self) -> Counts:
+        """Label counts of the window now, shape ``(n_labels,)``."""
+        return self._current.counts
+
+    @property
+    def newest_round(self) -> int | None:
+        """The round of the last observation; None before the first."""
+        return self._window.newest_round
+
+    def arrays(self) -> dict[str, Counts]:
+        """Return what the monitor knows, for :meth:`restore`: a device that stops must not forget it.
+
+        Examples
+        --------
+        >>> from fielding.client.drift import AnyChange
+        >>> before, after = (Monitor("phone", 2, drift_test=AnyChange(), window=Window()) for _ in range(2))
+        >>> report = before.observe([0, 1], round_index=0)
+        >>> after.restore(before.arrays())
+        >>> after.observe([1, 0], round_index=1) is None  # it was reported before
+        True
+        """
+        last = [self._reported_round, self._reported_moment, int(self._must_report)]
+        return {
+            **self._window.arrays(),
+            "monitor.reported": self._reported.copy(),
+            "monitor.last": np.array(last, dtype=np.int64),
+        }
+
+    def restore(self, arrays: Mapping[str, npt.NDArray[np.generic]]) -> None:
+        """Take over what :meth:`arrays` of another monitor gave, perhaps one with a shorter class list.
+
+        Raises
+        ------
+        CheckpointError
+            If they describe no monitor of this class list.
+        """
+        reported, last = saved_column(arrays, "monitor.reported"), saved_column(arrays, "monitor.last")
+        n_labels = self._current.n_labels
+        labels = saved_column(arrays, "window.labels")
+        if (
+            reported.size > n_labels
+            or last.size != 3
+            or (labels.size and not 0 <= labels.min() <= labels.max() < n_labels)
+        ):
+            raise CheckpointError(f"what was saved describes no monitor of {n_labels} labels; start anew")
+        self._window.restore(arrays)
+        self._reported = np.pad(reported, (0, n_labels - reported.size))
+        self._reported_round, self._reported_moment, self._must_report = int(last[0]), int(last[1]), bool(last[2])
+        for histogram, counted in (
+            (self._current, self._window.labels()),
+            (self._fresh, self._window.since(self._reported_moment)),
+        ):
+            histogram.clear()
+            histogram.add(counted)
 
     def _is_due(self, n_arrived: int, round_index: int) -> bool:
         """Return whether the coordinator should hear of this client now."""

@@ -1,12 +1,13 @@
 """Stage 1: the newest samples of a client, bounded by their number and by their age."""
 
 from collections import deque
+from collections.abc import Mapping
 
 import numpy as np
 import numpy.typing as npt
 
 from fielding._typing import Counts
-from fielding.errors import InputError, OptionError, echo
+from fielding.errors import CheckpointError, InputError, OptionError, echo
 
 
 def checked_round(round_index: object, newest: int | None) -> int:
@@ -86,6 +87,11 @@ class Window:
         """How many samples ever left."""
         return self._n_arrived - self._n_samples
 
+    @property
+    def newest_round(self) -> int | None:
+        """The latest round that the window was told of; None at first."""
+        return self._newest_round
+
     def add(self, labels: npt.ArrayLike, round_index: int) -> Counts:
         """Take in the samples of a round and return the labels that left, oldest first.
 
@@ -143,6 +149,34 @@ class Window:
         """Return every label in the window, oldest first."""
         return self.since(0)
 
+    def arrays(self) -> dict[str, Counts]:
+        """Return what the window holds, for :meth:`restore`: a device that stops must not forget it."""
+        rounds = [np.full(block.size, arrival, dtype=np.int64) for arrival, block in self._blocks]
+        newest = [] if self._newest_round is None else [self._newest_round]
+        return {
+            "window.labels": self.labels(),
+            "window.rounds": np.concatenate([np.empty(0, dtype=np.int64), *rounds]),
+            "window.moment": np.array([self._n_arrived, *newest], dtype=np.int64),
+        }
+
+    def restore(self, arrays: Mapping[str, npt.NDArray[np.generic]]) -> None:
+        """Take over what :meth:`arrays` of another window gave; the bounds stay those of this one.
+
+        Raises
+        ------
+        CheckpointError
+            If they describe no window; this one is as before.
+        """
+        labels, rounds, moment = (saved_column(arrays, f"window.{name}") for name in ("labels", "rounds", "moment"))
+        newest = int(moment[1]) if moment.size == 2 else None
+        fits = labels.size == rounds.size and 1 <= moment.size <= 2 and moment[0] >= labels.size
+        if not fits or (np.diff(rounds) < 0).any() or (rounds.size and (newest is None or newest < rounds[-1])):
+            raise CheckpointError("what was saved describes no window; start anew")
+        arrivals, starts = np.unique(rounds, return_index=True)
+        blocks = np.split(labels, starts[1:]) if rounds.size else []
+        self._blocks = deque(zip(arrivals.tolist(), blocks, strict=True))
+        self._newest_round, self._n_samples, self._n_arrived = newest, labels.size, int(moment[0])
+
     def _take_oldest(self, n_samples: int) -> Counts:
         """Remove the oldest samples and return their labels."""
         self._n_samples -= n_samples
@@ -154,6 +188,15 @@ class Window:
                 self._blocks.appendleft((arrival, block[n_samples:]))
             n_samples -= taken[-1].size
         return np.concatenate(taken)
+
+
+def saved_column(arrays: Mapping[str, npt.NDArray[np.generic]], name: str) -> Counts:
+    """Return a saved column of whole numbers, or raise :class:`CheckpointError` if it is missing or none."""
+    column = arrays.get(name)
+    if column is None or column.ndim != 1 or column.dtype != np.int64:
+        got = "missing" if column is None else f"{column.dtype} of shape {column.shape}"
+        raise CheckpointError(f"{name} is {got}; a column of whole numbers is wanted")
+    return column.astype(np.int64)
 
 
 def checked_bound(name: str, bound: int | None) -> int | None:

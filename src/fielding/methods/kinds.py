@@ -68,7 +68,7 @@ def kind_named(name: str, known: Mapping[str, MethodKind]) -> MethodKind:
     if name in known:
         return known[name]
     if ":" not in name:
-        raise OptionError(f"method.name: {unknown_name('method', name, [*known, 'my_module:MyMethod'])}")
+        raise OptionError(f"method.name: {unknown_name('method', name, known)}; or one of your own, as module:Class")
     return own_kind(imported_function(name, key="method.name", known=known))
 
 

@@ -46,13 +46,16 @@ class Plan:
     seeds
         Every variant runs on each of them.
     reference
-        The name of the variant that the others are held against.
+        The name of the variant that the others are compared with.
+    is_asked
+        Whether somebody asked for this reference; else it is the usual one, and gives way to a better one that comes.
     """
 
     config: Mapping[str, Json]
     variants: tuple[Variant, ...]
     seeds: tuple[int, ...]
     reference: str
+    is_asked: bool = False
 
     def folder_of(self, variant: Variant, seed: int) -> str:
         """Return the name of the folder of a run.
@@ -110,6 +113,7 @@ def _plan_from(record: Any) -> Plan:
         variants=variants,
         seeds=tuple(_whole(seed) for seed in record["seeds"]),
         reference=_text(record["reference"]),
+        is_asked=record.get("reference_asked", False) is True,  # plans of old versions do not tell
     )
     plan.variant_named(plan.reference)
     return plan
@@ -142,6 +146,7 @@ def write_plan(folder: Path, plan: Plan) -> None:
     ]
     record: dict[str, Json] = {
         "reference": plan.reference,
+        "reference_asked": plan.is_asked,
         "seeds": list(plan.seeds),
         "variants": variants,
         "config": dict(plan.config),

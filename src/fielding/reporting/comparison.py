@@ -5,13 +5,14 @@ from math import isfinite
 from typing import TypeAlias
 
 from fielding._typing import Json
+from fielding.reporting.comparison_notes import comparison_notes
 from fielding.reporting.gathering import Gathered, Group
+from fielding.reporting.like_with_like import held_alike
 from fielding.reporting.marking import best
 from fielding.reporting.paired import holm, paired_p, seed_record
-from fielding.reporting.references import METHOD, Settings, counterpart
+from fielding.reporting.references import METHOD, counterpart
 from fielding.reporting.run_metrics import TIMINGS, run_metrics
 from fielding.reporting.run_record import FAILED, RunRecord
-from fielding.reporting.same_data import OTHER_DATA, version_words
 from fielding.reporting.speedup import speedup
 from fielding.reporting.targets import dynamic_regret, times_to_target
 
@@ -41,7 +42,8 @@ def comparison(gathered: Gathered) -> dict[str, Json]:
     """Return the content of a comparison's ``summary.json``.
 
     Only finished runs count. A variant may lack seeds: means are over those it has, differences over those that both
-    methods have.
+    methods have. Methods are held against each other only on the same data (section ``[trace]`` of the config) and over
+    as many rounds.
 
     Returns
     -------
@@ -62,7 +64,8 @@ def comparison(gathered: Gathered) -> dict[str, Json]:
         ``p_holm``, adjusted for the number of methods, and ``n_seeds``.
     ``best``
         By figure of ``PAIRED``: :func:`~fielding.reporting.marking.best`, the oracle left out. Where there are several
-        references, among those with the same one: ``within`` tells of each, by its name.
+        references, among those with the same one: ``within`` tells of each, by its name. Methods that cannot be held
+        against a reference are by themselves, those on the same data and over as many rounds together.
     ``failed``, ``unfinished``
         Runs that do not count: ``method``, ``seed``, and the ``error`` or the ``state``.
     ``notes``
@@ -76,7 +79,7 @@ def comparison(gathered: Gathered) -> dict[str, Json]:
         name: {seed: _number(one.get("final_accuracy")) for seed, one in mine.items()} for name, mine in runs.items()
     }
     targets: Targets = {name: finals.get(goal or "", {}) for name, goal in goals.items()}
-    runs = _with_relative_figures(records, runs, targets, _oracles(gathered.variants))
+    runs = _with_relative_figures(records, runs, targets, _oracles(gathered))
     methods, timings = _tables(runs, seeds)
     _add_speedups(methods, goals)
     for name, figures in methods.items():
@@ -93,9 +96,9 @@ def comparison(gathered: Gathered) -> dict[str, Json]:
         "methods": dict[str, Json](methods),
         "timings": dict[str, Json](timings),
         "paired": _paired(runs, seeds, references),
-        "best": _best(_rivals(gathered, runs), seeds, references),
+        "best": _best(_rivals(gathered, runs), seeds, _fields(gathered)),
         **_left_out(gathered),
-        "notes": list[Json](_notes(gathered, runs)),
+        "notes": list[Json](comparison_notes(gathered, runs)),
     }
 
 
@@ -113,18 +116,20 @@ def _figures(records: Mapping[Seed, RunRecord]) -> dict[Seed, Figures]:
     return {seed: run_metrics(run) for seed, run in records.items()}
 
 
-def _oracles(variants: Mapping[str, Settings]) -> dict[str, str]:
-    """Return by method the name of the oracle with the same other settings."""
-    return {name: counterpart(variants, name, ORACLE) or ORACLE for name in variants}
+def _oracles(gathered: Gathered) -> dict[str, str | None]:
+    """Return by method the name of the oracle with the same other settings, on the same data."""
+    variants = gathered.variants
+    found: dict[str, str | None] = {name: counterpart(variants, name, ORACLE) or ORACLE for name in variants}
+    return held_alike(found, variants, gathered.terms)
 
 
 def _with_relative_figures(
-    records: Mapping[str, Mapping[Seed, RunRecord]], runs: Runs, targets: Targets, oracles: Mapping[str, str]
+    records: Mapping[str, Mapping[Seed, RunRecord]], runs: Runs, targets: Targets, oracles: Mapping[str, str | None]
 ) -> Runs:
     """Return the figures of all runs with the time to the target and the regret against the oracle of their seed."""
     found: dict[str, dict[Seed, Figures]] = {name: {} for name in runs}
     for name, mine in runs.items():
-        oracle = records.get(oracles[name], {})
+        oracle = records.get(oracles[name] or "", {})
         for seed, figures in mine.items():
             rounds = records[name][seed].rounds
             regret = dynamic_regret(rounds, oracle[seed].rounds) if seed in oracle else None
@@ -177,17 +182,25 @@ def _rivals(gathered: Gathered, runs: Runs) -> Runs:
     return {name: mine for name, mine in runs.items() if methods[name] != ORACLE}
 
 
-def _best(runs: Runs, seeds: Sequence[Seed], references: Mapping[str, str | None]) -> dict[str, Json]:
-    """Return by figure who is best, each among those that are held against the same method."""
+def _fields(gathered: Gathered) -> dict[str, str]:
+    """Return by method among whom its like is sought: those held against the same; without such, those on its terms."""
+    firsts: dict[str | None, str] = {}
+    references, terms = gathered.references, gathered.terms
+    loners = {name: firsts.setdefault(terms.get(name), name) for name, other in references.items() if other is None}
+    return {name: loners[name] if other is None else other for name, other in references.items()}
+
+
+def _best(runs: Runs, seeds: Sequence[Seed], fields: Mapping[str, str]) -> dict[str, Json]:
+    """Return by figure who is best, each within its field."""
     found: dict[str, Json] = {}
     for figure in PAIRED:
         rivals: dict[str, dict[str, list[float | None]]] = {}
         for name, mine in runs.items():
             values = _values(mine, figure, seeds)
             if any(one is not None for one in values):
-                rivals.setdefault(str(references[name]), {})[name] = values
-        records = {reference: best(mine) for reference, mine in rivals.items()}
-        if len(set(references.values())) > 1 and records:
+                rivals.setdefault(fields[name], {})[name] = values
+        records = {field: best(mine) for field, mine in rivals.items()}
+        if len(set(fields.values())) > 1 and records:
             joint: dict[str, Json] = {name: _joined(records, name) for name in ("marked", "worse")}
             found[figure] = {**joint, "winner": None, "within": dict[str, Json](records)}
         elif records:
@@ -197,18 +210,6 @@ def _best(runs: Runs, seeds: Sequence[Seed], references: Mapping[str, str | None
 
 def _joined(records: Mapping[str, Mapping[str, Json]], name: str) -> list[Json]:
     return [one for record in records.values() if isinstance(names := record[name], list) for one in names]
-
-
-def _notes(gathered: Gathered, runs: Runs) -> list[str]:
-    """Return what makes a comparison less than it seems, in sentences."""
-    others = {*gathered.references.values(), *gathered.targets.values()}
-    lacking = [name for name, mine in runs.items() if name in others and not mine]
-    foreign = [run for _, run in gathered.runs if any(one.startswith(OTHER_DATA) for one in run.problems)]
-    return [
-        *[f"{name} has no finished run: what is held against it is not known." for name in lacking],
-        *([f"Runs that do not count since they were {OTHER_DATA} the others: {len(foreign)}."] if foreign else ()),
-        *filter(None, [version_words(run for group in gathered.groups for run in group.finished)]),
-    ]
 
 
 def _left_out(gathered: Gathered) -> dict[str, Json]:

@@ -55,7 +55,7 @@ def columns(summary: Row, *, is_brief: bool = False) -> list[Column]:
         if any(estimate_of(one.get(figure)) for one in methods.values()):
             found.append(_accuracy(summary, figure, head))
     if summary.get("target_of"):
-        found += _target_columns(methods, has_interval=not is_brief)
+        found += _target_columns(methods)
     return [*found, *_cost_columns(methods, is_brief=is_brief)]
 
 
@@ -67,7 +67,7 @@ def short_columns(summary: Row) -> list[Column]:
         _accuracy(summary, "final_accuracy", "accuracy"),
         *_difference_columns(summary),
         _accuracy(summary, "worst_decile", _ACCURACIES["worst_decile"]),
-        *(_target_columns(methods, has_interval=True) if summary.get("target_of") else ()),
+        *(_target_columns(methods) if summary.get("target_of") else ()),
     ]
 
 
@@ -83,6 +83,12 @@ def held_against(summary: Row, role: str) -> list[str]:
     """
     named = [one.get(role) for one in named_records(summary, "methods").values()]
     return list(dict.fromkeys(str(name) for name in named if name is not None)) or [str(summary.get(role))]
+
+
+def has_shares(summary: Row) -> bool:
+    """Return whether a time or a speed-up of the table is over some of the seeds only, and says so."""
+    shown = _target_columns(named_records(summary, "methods"))
+    return any(cell.text.endswith(")") for column in shown for cell in column.cells)
 
 
 def named_records(summary: Row, name: str) -> dict[str, dict[str, Json]]:
@@ -140,11 +146,11 @@ def _p_words(record: Json) -> str:
     return NOTHING if not isinstance(p, (int, float)) else "< 0.001" if p < 0.001 else digits(p)
 
 
-def _target_columns(methods: Mapping[str, Row], *, has_interval: bool) -> list[Column]:
+def _target_columns(methods: Mapping[str, Row]) -> list[Column]:
     times = {name: estimate_of(one.get("time_to_target_s")) for name, one in methods.items()}
     unit = time_unit(max((one.mean for one in times.values() if one is not None), default=0.0))
     texts = [_time_words(times[name], one.get("n_targets"), SECONDS[unit]) for name, one in methods.items()]
-    speedups = [_speedup_words(name, one, has_interval=has_interval) for name, one in methods.items()]
+    speedups = [_speedup_words(name, one) for name, one in methods.items()]
     return [_column(f"{unit} to target", texts), _column("speed-up", speedups)]
 
 
@@ -155,8 +161,8 @@ def _time_words(found: Estimate | None, n_targets: Json, unit: float) -> str:
     return f"{digits(found.mean / unit, 2)}{_share(len(found.per_seed), n_targets)}"
 
 
-def _speedup_words(name: str, figures: Row, *, has_interval: bool) -> str:
-    """Return how many times sooner a method is there, and on how many seeds both got there unless on all."""
+def _speedup_words(name: str, figures: Row) -> str:
+    """Return how many times sooner a method is there, its interval, and on how many seeds that is unless on all."""
     record = figures.get("speedup")
     found: Row = record if isinstance(record, dict) else {}
     mean, ends = found.get("mean"), found.get("ci95")
@@ -164,7 +170,7 @@ def _speedup_words(name: str, figures: Row, *, has_interval: bool) -> str:
         return NOTHING
     if name == figures.get("target_of"):  # a method is as fast as itself
         return digits(mean, 2)
-    interval = f" [{', '.join(digits(one, 2) for one in ends)}]" if has_interval and isinstance(ends, list) else ""
+    interval = f" [{', '.join(digits(one, 2) for one in ends)}]" if isinstance(ends, list) else ""
     return f"{digits(mean, 2)}{interval}{_share(found.get('n_seeds'), figures.get('n_targets'))}"
 
 

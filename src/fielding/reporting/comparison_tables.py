@@ -17,7 +17,7 @@ from fielding.reporting.comparison_columns import (
     printable,
     short_columns,
 )
-from fielding.reporting.comparison_words import caption, short_caption
+from fielding.reporting.comparison_words import caption, short_caption, split_caption
 
 Row: TypeAlias = Mapping[str, Json]
 MARK = "*"
@@ -32,6 +32,11 @@ _LATIN = frozenset("ÀÁÂÃÄÅÆÇÈÉÊËÌÍÎÏÑÒÓÔÕÖØÙÚÛÜÝßà
 _MARKDOWN = {**{one: f"\\{one}" for one in r"\`*_[]|~#!"}, "&": "&amp;", "<": "&lt;", ">": "&gt;"}
 _PLAIN = ("n_seeds", "reference", "target_of", "n_targets")
 """What the CSV file of means tells of a method besides figures."""
+_AMOUNTS = (
+    "bytes_", "client_seconds", "time_", "rounds_to_", "n_", "moves", "reclusterings", "mean_clusters", "server_ms",
+    "adapt_ms", "wall_s", "peak_bytes", "detection_delay", "false_reports", "drift_recovery", "recluster_recovery",
+)  # fmt: skip
+"""How names of figures begin that no run can have less than nothing of; t-intervals over few seeds reach below."""
 _FORMULA = ("=", "+", "-", "@")
 
 
@@ -51,6 +56,11 @@ def comparison_table(summary: Row) -> list[list[str]]:
 def table_words(summary: Row) -> str:
     """Return what the table in the terminal means."""
     return caption(summary, MARK)
+
+
+def page_words(summary: Row) -> tuple[str, str]:
+    """Return what the table on a page holds and what to beware of, and apart from that how to read it."""
+    return split_caption(summary, MARK)
 
 
 def markdown_table(summary: Row) -> str:
@@ -108,7 +118,7 @@ def means_csv(summary: Row) -> str:
 
     The columns of a figure are ``NAME``, ``NAME_low`` and ``NAME_high``; those of a difference ``NAME_difference``,
     the same with ``_low`` and ``_high``, ``NAME_p`` and ``NAME_p_holm``. Before them stand ``n_seeds``, ``reference``,
-    ``target_of`` and ``n_targets``.
+    ``target_of`` and ``n_targets``. Intervals of times, bytes and counts end at 0.
     """
     methods, timings, paired = (named_records(summary, name) for name in ("methods", "timings", "paired"))
     rows: list[dict[str, Json]] = []
@@ -202,6 +212,8 @@ def _records(figures: Row) -> list[tuple[str, dict[str, Json]]]:
 def _ends(name: str, record: Row) -> dict[str, Json]:
     ends = record.get("ci95")
     low, high = ends if isinstance(ends, list) and len(ends) == 2 else (None, None)
+    if isinstance(low, (int, float)) and name.startswith(_AMOUNTS) and not name.endswith("_difference"):
+        low = max(low, 0.0)
     return {name: record.get("mean"), f"{name}_low": low, f"{name}_high": high}
 
 

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import TypeAlias
 
 from fielding._typing import Json
-from fielding.reporting.comparison_columns import held_against, named_records, printable
+from fielding.reporting.comparison_columns import has_shares, held_against, named_records, printable
 from fielding.reporting.marking import FEWEST_SEEDS
 from fielding.reporting.paired import estimate_of
 from fielding.reporting.words import counterpart_words, digits
@@ -24,32 +24,63 @@ def caption(summary: Row, mark: str) -> str:
     mark
         How the format marks the best: ``"*"``, ``"bold"``.
     """
-    seeds, methods = summary.get("seeds"), named_records(summary, "methods")
-    if not any(one.get("n_seeds") for one in methods.values()):
-        return " ".join(["No run is finished.", *_left_out_words(summary)])
-    n_seeds = len(seeds) if isinstance(seeds, list) else 0
-    return " ".join(
-        [*_seed_words(summary, n_seeds, mark), *_target_words(summary), *_left_out_words(summary), *_notes(summary)]
-    )
+    first, how, beware = _sentences(summary, mark)
+    return " ".join([*first, *how, *beware])
+
+
+def split_caption(summary: Row, mark: str) -> tuple[str, str]:
+    """Return what the table holds and what to know before believing it, and apart from that how to read it."""
+    first, how, beware = _sentences(summary, mark)
+    return " ".join([*first, *beware]), " ".join(how)
 
 
 def short_caption(summary: Row) -> str:
     """Return one sentence: what is compared, over how many seeds."""
-    n_methods, seeds = len(named_records(summary, "methods")), summary.get("seeds")
-    n_seeds = len(seeds) if isinstance(seeds, list) else 0
-    return f"{n_methods} methods compared over {n_seeds} {'seed' if n_seeds == 1 else 'seeds'}."
+    return f"{len(named_records(summary, 'methods'))} methods compared over {seed_count_words(_seed_counts(summary))}."
 
 
-def _seed_words(summary: Row, n_seeds: int, mark: str) -> list[str]:
-    if n_seeds < 2:
-        return ["One seed: no intervals, no tests, and nothing is marked as best."]
-    found = [f"Means over {n_seeds} seeds ± half of the 95 % t-interval."]
-    if summary.get("reference"):
+def seed_count_words(counts: Sequence[int]) -> str:
+    """Return how many seeds there are, where groups have so many each.
+
+    Examples
+    --------
+    >>> seed_count_words([3, 3]), seed_count_words([1, 3]), seed_count_words([1]), seed_count_words([])
+    ('3 seeds', '1 to 3 seeds', '1 seed', '0 seeds')
+    """
+    low, high = min(counts, default=0), max(counts, default=0)
+    return f"{f'{low} to {high}' if low < high else high} {'seed' if high == 1 else 'seeds'}"
+
+
+def _seed_counts(summary: Row) -> list[int]:
+    """Return how many seeds each method has that has any."""
+    found = [one.get("n_seeds") for one in named_records(summary, "methods").values()]
+    return [count for count in found if isinstance(count, int) and count]
+
+
+def _sentences(summary: Row, mark: str) -> tuple[list[str], list[str], list[str]]:
+    """Return what the table holds, how to read it, and what to know before believing it."""
+    counts, beware = _seed_counts(summary), [*_left_out_words(summary), *_notes(summary)]
+    if not counts:
+        return ["No run is finished."], [], _left_out_words(summary)
+    if max(counts) < 2:
+        seeds = summary.get("seeds")
+        each = " each" if isinstance(seeds, list) and len(seeds) > 1 else ""
+        first = [f"One seed{each}: no intervals, no tests, and nothing is marked as best."]
+        return first, _target_words(summary), beware
+    first = [f"Means over {seed_count_words(counts)} ± half of the 95 % t-interval."]
+    return first, [*_difference_words(summary, max(counts), mark), *_target_words(summary)], beware
+
+
+def _difference_words(summary: Row, n_seeds: int, mark: str) -> list[str]:
+    found = []
+    if summary.get("reference") and named_records(summary, "paired"):
         whose = _whose(held_against(summary, "reference"))
         found.append(
             f"Differences to {whose} are seed by seed; p: paired t-test, adjusted for the number of methods (Holm)."
         )
-        found.append(_mark_words(n_seeds, mark, is_grouped=len(held_against(summary, "reference")) > 1))
+    if summary.get("reference"):
+        is_grouped = any("within" in one for one in named_records(summary, "best").values())
+        found.append(_mark_words(n_seeds, mark, is_grouped=is_grouped or len(held_against(summary, "reference")) > 1))
     if any(name.split()[0] == "oracle" for name in named_records(summary, "methods") if name.strip()):
         found.append("The oracle knows the truth and is not marked.")
     return found
@@ -73,11 +104,12 @@ def _target_words(summary: Row) -> list[str]:
     target = estimate_of(summary.get("target_accuracy"))
     average = f" ({digits(target.mean)} on average)" if target is not None and len(names) == 1 else ""
     sooner_than = _whose(names) if len(names) == 1 else "the one whose accuracy that is"
+    shares = "; (2/3): on two of the three seeds that have a target" if has_shares(summary) else ""
     return [
         f"Target: the final accuracy of {_whose(names)} on the same seed{average}; the time is simulated, until "
-        "accuracy stays at the target, over the seeds that got there (1/2: one of the two that have a target).",
+        f"accuracy stays at the target, over the seeds that got there{shares}.",
         f"Speed-up: how many times sooner than {sooner_than}, on the seeds where both got there (geometric mean), "
-        "with a 95 % t-interval from three seeds on.",
+        "in brackets its 95 % t-interval, from three seeds on.",
     ]
 
 

@@ -1,26 +1,24 @@
 """Runs of one or many folders, gathered by what they are runs of: one group per method, or per variant of a config."""
 
-import contextlib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from fielding.errors import InputError
-from fielding.records.plan import PLAN, Plan, read_failure, read_plan
-from fielding.records.run_folder import MANIFEST, ROUNDS
+from fielding.reporting.found_runs import WAITING, Found, found_runs
+from fielding.reporting.group_names import Expected, expected_name, named_runs
+from fielding.reporting.like_with_like import held_alike, terms_of
 from fielding.reporting.log_reader import LogReader
-from fielding.reporting.references import METHOD, Settings, first_reference, references, targets
-from fielding.reporting.run_record import FAILED, FINISHED, RunRecord, read_run
+from fielding.reporting.references import Settings, first_reference, references, targets
+from fielding.reporting.run_record import FINISHED, RunRecord
 from fielding.reporting.same_data import version_words, with_equal_data
-from fielding.reporting.words import plain
 
-WAITING = "waiting"
-"""The state of a run that a comparison is to do and has not begun."""
+__all__ = ["WAITING", "Awaited", "Gathered", "Group", "gathered"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Group:
-    """Runs that differ in their seeds alone.
+    """Runs that differ in their seeds alone, one for each.
 
     Parameters
     ----------
@@ -98,14 +96,26 @@ class Gathered:
         return {name: self.settings.get(name, {}) for name in names}
 
     @property
+    def terms(self) -> dict[str, str]:
+        """On what data and over how many rounds each group was made, in a text; those that do not tell are left out."""
+        found = {group.name: terms_of(group.runs) for group in self.groups}
+        return {name: terms for name, terms in found.items() if terms is not None}
+
+    @property
     def references(self) -> dict[str, str | None]:
-        """Whom each group is held against: the reference's method with the same other settings, else the reference."""
-        return references(self.variants, self.reference)
+        """Whom each group is held against: the reference's method with the same other settings, else the reference.
+
+        None for a group that neither has the data and the number of rounds of.
+        """
+        return held_alike(references(self.variants, self.reference), self.variants, self.terms)
 
     @property
     def targets(self) -> dict[str, str | None]:
-        """Whose final accuracy each group is to reach: ``global`` with the same other settings, else its reference."""
-        return targets(self.variants, self.reference)
+        """Whose final accuracy each group is to reach: ``global`` with the same other settings, else its reference.
+
+        None as for ``references``.
+        """
+        return held_alike(targets(self.variants, self.reference), self.variants, self.terms)
 
     def group(self, name: str | None) -> Group | None:
         """Return the group of a name; None if there is none."""
@@ -118,7 +128,8 @@ def gathered(folders: Sequence[Path], reader: LogReader | None = None) -> Gather
     Parameters
     ----------
     folders
-        Each is the folder of a run, of a comparison, or one with such folders in it.
+        Each is the folder of a run, of a comparison, or one with such folders in it. A run that is in several counts
+        once.
     reader
         One that may have read some of it before.
 
@@ -127,125 +138,75 @@ def gathered(folders: Sequence[Path], reader: LogReader | None = None) -> Gather
     InputError
         If there is nothing to report in any of them.
     """
-    found = _read(folders, reader or LogReader())
-    runs = [*found.named, *_labelled(found.loose)]
-    if not runs and not found.awaited:
+    found = found_runs(folders, reader or LogReader())
+    runs = named_runs(found.entries)
+    if not runs and not found.expected:
         raise InputError("; ".join(found.problems) or "there is no folder to report on; name one")
-    names = [*(name for name, _, _ in runs), *(one.group for one in found.awaited)]
-    settings = {name: mine for name, _, mine in reversed(runs)} | found.settings
-    reference = first_reference({name: settings.get(name, {}) for name in names}, found.references)
+    called = [name for name, _, _ in runs]
+    awaited = [_awaited(one, expected_name(one, found.entries, called)) for one in found.expected]
+    settings = {name.group: _expected(one, name.group) for name, one in zip(awaited, found.expected, strict=True)}
+    settings |= {name: mine for name, _, mine in reversed(runs)}
+    names = list(dict.fromkeys([*called, *(one.group for one in awaited)]))
+    reference = first_reference({name: settings[name] for name in names}, _wanted(found, called, awaited))
     held_against = {str(name) for name in references(settings, reference).values()}
-    groups = _grouped(with_equal_data([(name, run) for name, run, _ in runs], held_against))
-    if reference is not None and groups and reference not in [one.name for one in groups]:
-        found.problems.append(f"{reference}, which others are held against, has no run: differences are not known")
+    groups, doubled = _grouped(with_equal_data([(name, run) for name, run, _ in runs], held_against))
+    problems = [*found.problems, *doubled, *_lacking(reference, groups, awaited)]
     if words := version_words(run for one in groups for run in one.finished):
-        found.problems.append(words)
+        problems.append(words)
     return Gathered(
         title=", ".join(folder.resolve().name for folder in folders),
         groups=groups,
         reference=reference,
-        awaited=tuple(found.awaited),
-        problems=tuple(found.problems),
+        awaited=tuple(awaited),
+        problems=tuple(problems),
         settings=settings,
     )
 
 
-Named = tuple[str, RunRecord, Settings]
-"""A run with the name of its group, and what tells that from others."""
+def _awaited(one: Expected, group: str) -> Awaited:
+    return Awaited(group=group, seed=one.seed, state=one.state, problem=one.problem)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Found:
-    """What some folders hold."""
-
-    named: list[Named] = field(default_factory=list)
-    loose: list[RunRecord] = field(default_factory=list)
-    awaited: list[Awaited] = field(default_factory=list)
-    problems: list[str] = field(default_factory=list)
-    references: list[str] = field(default_factory=list)
-    settings: dict[str, Settings] = field(default_factory=dict)
+def _expected(one: Expected, group: str) -> Settings:
+    """Return what a run that is not there is set to; where its folder tells it from others, it is like none of them."""
+    return one.settings if group == one.base else {**one.settings, "folder": str(one.home)}
 
 
-def _read(folders: Sequence[Path], reader: LogReader) -> _Found:
-    found = _Found()
-    for folder in folders:
-        try:
-            plan = read_plan(folder)
-        except InputError as error:
-            plan = None
-            found.problems.append(str(error))
-        if plan is not None:
-            _add_planned(found, folder, plan, reader)
-            found.references.append(plan.reference)
-        else:
-            records, complaints = _loose(folder, reader)
-            found.loose.extend(records)
-            found.problems.extend(complaints)
-    return found
+def _wanted(found: Found, called: Sequence[str], awaited: Sequence[Awaited]) -> list[str]:
+    """Return what the variants are called that comparisons name as reference."""
+    runs = [(one.home, one.base, name) for one, name in zip(found.entries, called, strict=True)]
+    others = [(one.home, one.base, name.group) for one, name in zip(found.expected, awaited, strict=True)]
+    return [name for wanted in found.references for home, base, name in (*runs, *others) if (home, base) == wanted]
 
 
-def _add_planned(found: _Found, folder: Path, plan: Plan, reader: LogReader) -> None:
-    """Add the runs of a comparison that are there, and those that are not."""
-    base = plan.config.get("method")
-    method = base.get("name") if isinstance(base, dict) else None
-    for variant in plan.variants:
-        settings = found.settings.setdefault(variant.name, {METHOD: method, **variant.settings})
-        for seed in plan.seeds:
-            at = folder / plan.folder_of(variant, seed)
-            try:
-                run = read_run(at, reader)
-            except InputError as error:
-                found.awaited.append(_awaited(at, variant.name, seed, str(error)))
-                continue
-            # Without a manifest a run does not know its seed; the plan does.
-            known = run if run.seed is not None else replace(run, manifest={**run.manifest, "seed": seed})
-            found.named.append((variant.name, known, settings))
+def _lacking(reference: str | None, groups: Sequence[Group], awaited: Sequence[Awaited]) -> list[str]:
+    """Return that the reference has no run and none is to come, if that is so."""
+    is_to_come = any(one.group == reference and one.state == WAITING for one in awaited)
+    if reference is None or not groups or is_to_come or reference in [one.name for one in groups]:
+        return []
+    return [f"{reference}, which others are held against, has no run: differences are not known"]
 
 
-def _awaited(folder: Path, group: str, seed: int, problem: str) -> Awaited:
-    failure = read_failure(folder)
-    if failure is not None:
-        return Awaited(group=group, seed=seed, state=FAILED, problem=failure)
-    has_begun = (folder / MANIFEST).exists()
-    return Awaited(group=group, seed=seed, state=FAILED if has_begun else WAITING, problem=problem if has_begun else "")
+def _grouped(named: Sequence[tuple[str, RunRecord]]) -> tuple[tuple[Group, ...], list[str]]:
+    """Return the groups, and which runs were left out because another one is of the same config and seed.
 
-
-def _loose(folder: Path, reader: LogReader) -> tuple[list[RunRecord], list[str]]:
-    """Return the run of a folder, or those of the folders in it."""
-    try:
-        return [read_run(folder, reader)], []
-    except InputError as error:
-        problem = str(error)
-    if not folder.is_dir():
-        return [], [f"{folder} is no folder; give the folder of a run or of a comparison"]
-    found: list[RunRecord] = []
-    with contextlib.suppress(OSError):
-        for inner in sorted(one for one in folder.iterdir() if (one / ROUNDS).exists()):
-            with contextlib.suppress(InputError):
-                found.append(read_run(inner, reader))
-    if found:
-        return found, []
-    is_empty = not (folder / MANIFEST).exists()
-    return [], [f"{folder} holds no run (no {MANIFEST}, no {PLAN})" if is_empty else problem]
-
-
-def _labelled(runs: Sequence[RunRecord]) -> list[Named]:
-    """Return runs that no plan names with the name of their method, and with what tells them from others of it."""
-    tables = [run.settings for run in runs]
-    methods = [str(run.setting("method", "name") or "run") for run in runs]
-    found: list[Named] = []
-    for run, table, method in zip(runs, tables, methods, strict=True):
-        others = [other for other, same in zip(tables, methods, strict=True) if same == method]
-        differing = sorted({key for other in others for key in {*table, *other} if table.get(key) != other.get(key)})
-        words = ", ".join(f"{key.rpartition('.')[2]}={plain(table.get(key))}" for key in differing)
-        settings: Settings = {METHOD: method, **{key: table.get(key) for key in differing}}
-        found.append((f"{method} {words}".strip(), run, settings))
-    return found
-
-
-def _grouped(named: Sequence[tuple[str, RunRecord]]) -> tuple[Group, ...]:
-    groups: dict[str, Group] = {}
+    Of such runs the first counts that is finished; if none is, the first.
+    """
+    groups: dict[str, dict[object, RunRecord]] = {}
+    doubled: list[str] = []
     for name, run in named:
-        before = groups.get(name, Group(name=name, runs=()))
-        groups[name] = replace(before, runs=tuple(sorted((*before.runs, run), key=lambda one: one.seed or 0)))
-    return tuple(groups.values())
+        mine = groups.setdefault(name, {})
+        key = run.folder if run.seed is None else run.seed  # a run that does not tell its seed may be of any
+        before = mine.setdefault(key, run)
+        if before is run:
+            continue
+        kept, other = (run, before) if run.state == FINISHED != before.state else (before, run)
+        mine[key] = kept
+        doubled.append(
+            f"{name}, seed {run.seed}: {other.folder} is left out; {kept.folder} has the same config and seed"
+        )
+    found = [
+        Group(name=name, runs=tuple(sorted(mine.values(), key=lambda one: one.seed or 0)))
+        for name, mine in groups.items()
+    ]
+    return tuple(found), doubled

@@ -38,10 +38,13 @@ class Lines:
         What is kept of each line that could be read.
     problem
         What is wrong with the log, in words; nothing if it is whole.
+    n_lines
+        How many whole lines there are, also those that could not be read.
     """
 
     rows: list[Any]
     problem: str = ""
+    n_lines: int = 0
 
 
 class LogReader:
@@ -83,10 +86,10 @@ class LogReader:
             if size > log.offset:
                 _read_on(log, path, compact)
         except OSError as error:
-            return Lines(rows=log.rows, problem=f"{path.name}: {error.strerror or error}")
+            return Lines(rows=log.rows, problem=f"{path.name}: {error.strerror or error}", n_lines=len(log.rows))
         n_lines = len(log.rows) + log.n_damaged
         problem = f"{path.name}: {log.n_damaged} of {n_lines} lines cannot be read" if log.n_damaged else ""
-        return Lines(rows=log.rows, problem=problem)
+        return Lines(rows=log.rows, problem=problem, n_lines=n_lines)
 
 
 def _goes_on(log: _Log, path: Path) -> bool:

@@ -68,6 +68,8 @@ class Section:
     ----------
     title, text
         What it shows, and how to read it.
+    more
+        What else there is to say about reading it, for those who ask; folded in.
     figure
         As :mod:`fielding.reporting.figures` makes them.
     frames
@@ -88,6 +90,7 @@ class Section:
 
     title: str
     text: str = ""
+    more: str = ""
     figure: Figure | None = None
     frames: Sequence[Frame] = ()
     table: Sequence[Sequence[str]] = ()
@@ -193,6 +196,7 @@ def section_record(section: Section) -> dict[str, Json]:
         "key": _key(section),
         "title": section.title,
         "text": section.text,
+        "more": section.more,
         "group": section.group,
         "figure": section.figure,
         "frames": [{"label": frame.label, "traces": [dict(one) for one in frame.traces]} for frame in section.frames],

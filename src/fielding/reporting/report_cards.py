@@ -3,11 +3,12 @@
 from collections.abc import Mapping, Sequence
 
 from fielding._typing import Json
+from fielding.reporting.comparison_notes import diverged_words
 from fielding.reporting.figures import PALETTE
 from fielding.reporting.gathering import Gathered
 from fielding.reporting.page import Card
-from fielding.reporting.run_record import RunRecord
-from fielding.reporting.run_summary import run_summary
+from fielding.reporting.run_record import FINISHED, RunRecord
+from fielding.reporting.run_summary import evaluations, run_summary
 from fielding.reporting.run_table import n_drift_reports
 from fielding.reporting.words import as_time, digits, megabytes
 
@@ -22,9 +23,8 @@ def report_cards(runs: Gathered, summary: Row) -> list[Card]:
     if len(runs.runs) == 1:
         (run,) = (run for _, run in runs.runs)
         return run_cards(run)
-    warnings = [card for _, run in runs.runs for card in _warnings(_figures(run))][:1]
     groups = runs.groups if len(runs.groups) <= MOST_CARDS else ()
-    return [*warnings, *[_group_card(runs, group.name, summary) for group in groups]]
+    return [*_group_warnings(runs), *[_group_card(runs, group.name, summary) for group in groups]]
 
 
 def run_cards(run: RunRecord) -> list[Card]:
@@ -32,7 +32,7 @@ def run_cards(run: RunRecord) -> list[Card]:
     summary = _figures(run)
     return [
         *_warnings(summary),
-        *_accuracy_cards(summary),
+        *(_accuracy_cards(summary) if run.state == FINISHED else _cards_so_far(run)),
         *(_cluster_cards(summary) if run.is_clustered else ()),
         Card(
             name="simulated time", value=as_time(float(str(summary["time_s"]))), note=f"{summary['n_rounds']:,} rounds"
@@ -46,15 +46,42 @@ def _figures(run: RunRecord) -> Row:
     return run_summary(run.rounds, run.events, gap=run.gap)
 
 
+def _group_warnings(runs: Gathered) -> list[Card]:
+    counts: dict[str, tuple[int, int]] = {}
+    for group in runs.groups:
+        figures = [_figures(run) for run in group.runs]
+        n_failed, n_trained = (sum(int(str(one[name])) for one in figures) for name in ("n_failed", "n_trained"))
+        counts[group.name] = n_failed, n_trained
+    words = diverged_words(counts)
+    if not words:
+        return []
+    note = f"trainings gave no finite model: {words}; lower training.learning_rate"
+    failed, trained = (sum(one[at] for one in counts.values()) for at in (0, 1))
+    return [Card(name="training diverged", value=f"{failed:,} of {trained:,}", note=note, is_warning=True)]
+
+
 def _group_card(runs: Gathered, name: str, summary: Row) -> Card:
     figures, gain = (_record(summary, part, name, "final_accuracy") for part in ("methods", "paired"))
-    note, reference = "mean over clients and seeds", runs.references.get(name)
-    if name == reference:
+    value, note, reference = digits(figures.get("mean")), "mean over clients and seeds", runs.references.get(name)
+    group = runs.group(name)
+    if group is not None and not group.finished:
+        value, note = _so_far(group.runs)
+    elif name == reference:
         note = "the others are held against it" if name == runs.reference else "others are held against it"
     elif isinstance(mean := gain.get("mean"), float):
         note = f"{mean:+.3f}{_half_width(gain)} against {reference}"
     color = PALETTE[runs.styles[name] % len(PALETTE)]
-    return Card(name=name, value=digits(figures.get("mean")), note=note, group=name, color=color)
+    return Card(name=name, value=value, note=note, group=name, color=color)
+
+
+def _so_far(runs: Sequence[RunRecord]) -> tuple[str, str]:
+    """Return the newest accuracy of runs that go on or were stopped, and how far they are."""
+    newest = [float(str(tested[-1]["accuracy"])) for run in runs if (tested := evaluations(run.rounds))]
+    counts = [len(run.rounds) for run in runs]
+    rounds = f"{min(counts):,} to {max(counts):,}" if min(counts) < max(counts) else f"{max(counts):,}"
+    n_expected = max(run.n_expected for run in runs)
+    note = f"so far, round {rounds}{f' of {n_expected:,}' if n_expected else ''}"
+    return digits(sum(newest) / len(newest) if newest else None), note
 
 
 def _half_width(record: Row) -> str:
@@ -96,6 +123,11 @@ def _accuracy_cards(summary: Row) -> list[Card]:
         ],
         Card(name="worst decile", value=digits(summary["worst_decile"]), note="the worst tenth of the clients"),
     ]
+
+
+def _cards_so_far(run: RunRecord) -> list[Card]:
+    value, note = _so_far([run])
+    return [Card(name="accuracy", value=value, note=note)]
 
 
 def _cluster_cards(summary: Row) -> Sequence[Card]:

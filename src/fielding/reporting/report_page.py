@@ -31,8 +31,8 @@ from fielding.reporting.figures import PALETTE
 from fielding.reporting.gathering import Gathered, Group, gathered
 from fielding.reporting.page import Page, Section, page_html
 from fielding.reporting.report_cards import report_cards
-from fielding.reporting.run_record import FINISHED, RunRecord
-from fielding.reporting.run_summary import final_words, run_summary
+from fielding.reporting.report_lead import is_whole, report_lead, report_title
+from fielding.reporting.run_record import RunRecord
 
 MOST_INSIDE = 8
 """Groups whose clusters are shown in full: each adds up to a megabyte."""
@@ -94,8 +94,8 @@ def report_of(runs: Gathered, summary: Mapping[str, Json] | None = None) -> Page
     """
     compared = comparison(runs) if summary is None else summary
     return Page(
-        title=_title(runs),
-        lead=_lead(runs),
+        title=report_title(runs),
+        lead=report_lead(runs),
         cards=report_cards(runs, compared),
         sections=list(_sections(runs, compared)),
         groups={name: PALETTE[style % len(PALETTE)] for name, style in runs.styles.items()},
@@ -130,8 +130,7 @@ def written_report(report: Report, target: Path) -> Page:
 
 
 def _sections(runs: Gathered, summary: Mapping[str, Json]) -> Iterator[Section]:
-    is_whole = not runs.awaited and all(run.state == FINISHED for _, run in runs.runs)
-    if not is_whole:
+    if not is_whole(runs):
         yield from _drawn("The runs", partial(states, runs))
     if len(runs.groups) > 1:
         yield from _drawn("Results in numbers", partial(results, runs, summary))
@@ -183,32 +182,6 @@ def _drawn(title: str, draw: Callable[[], Drawn], group: str | None = None) -> l
 def _inside(runs: Gathered) -> list[Group]:
     """Return the groups whose inside is shown, each by its first run."""
     return [group for group in runs.groups if group.is_clustered][:MOST_INSIDE]
-
-
-def _title(runs: Gathered) -> str:
-    if len(runs.runs) == 1 and not runs.awaited:
-        ((_, run),) = runs.runs
-        return f"What the run gave{'' if run.state == FINISHED else ' so far'}: {runs.title}"
-    return f"{len(runs.groups)} methods compared" if len(runs.groups) > 1 else f"{runs.title}: {len(runs.runs)} runs"
-
-
-def _lead(runs: Gathered) -> str:
-    if not runs.groups:
-        return "No run has begun yet."
-    run = runs.groups[0].runs[0]
-    source = run.setting("trace", "file") or run.setting("trace", "name") or "samples of one's own"
-    scenario = run.setting("trace", "scenario")
-    methods = ", ".join(group.name for group in runs.groups[:MOST_INSIDE])
-    more = f" and {len(runs.groups) - MOST_INSIDE} more" if len(runs.groups) > MOST_INSIDE else ""
-    n_seeds = max(len(group.runs) for group in runs.groups)
-    seeds = f"{n_seeds} seeds, with 95 % intervals" if n_seeds > 1 else f"seed {run.seed}"
-    summary = run_summary(run.rounds, (), gap=run.gap)
-    final = f" Final figures: {final_words(summary)}." if summary["n_final_evaluations"] else ""
-    return (
-        f"{methods}{more} on {source}{f', drift scenario {scenario}' if scenario else ''}; "
-        f"{run.n_expected or len(run.rounds)} rounds, {seeds}. Accuracy is measured on each client's own test samples, "
-        f"with the model that serves it, unweighted mean over clients.{final}"
-    )
 
 
 def _notes(runs: Gathered) -> list[str]:

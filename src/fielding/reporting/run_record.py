@@ -194,8 +194,8 @@ def read_run(folder: Path, reader: LogReader | None = None) -> RunRecord:
     reader = reader or LogReader()
     manifest, problem = _manifest(folder)
     rounds, events = reader.lines(folder / ROUNDS, round_line), reader.lines(folder / EVENTS, event_line)
-    failure = read_failure(folder)
-    problems = [one for one in (failure or "", problem, rounds.problem, events.problem) if one]
+    failure, cut_off = read_failure(folder), _cut_off(folder, rounds.n_lines)
+    problems = [one for one in (failure or "", cut_off, problem, rounds.problem, events.problem) if one]
     for name in (MEMBERSHIPS, CLIENTS):
         if not (folder / name).exists():
             problems.append(f"{name} is missing")
@@ -204,7 +204,7 @@ def read_run(folder: Path, reader: LogReader | None = None) -> RunRecord:
         manifest=manifest,
         rounds=rounds.rows,
         events=events.rows,
-        state=_state(folder, has_failed=failure is not None),
+        state=_state(folder, is_whole=not cut_off, has_failed=failure is not None),
         problems=tuple(problems),
         reader=reader,
     )
@@ -246,9 +246,19 @@ def read_record(path: Path) -> Row:
     return {name: usable(value) for name, value in found.items()} if isinstance(found, dict) else {}
 
 
-def _state(folder: Path, *, has_failed: bool) -> str:
+def _cut_off(folder: Path, n_lines: int) -> str:
+    """Return what is wrong if a run that ended has fewer rounds in its log than it had; else nothing."""
+    n_rounds = read_record(folder / SUMMARY).get("n_rounds")
+    if not isinstance(n_rounds, int) or n_lines >= n_rounds:
+        return ""
+    return (
+        f"{ROUNDS} holds {n_lines} of {n_rounds} rounds, so the run does not count; delete its folder and run it again"
+    )
+
+
+def _state(folder: Path, *, is_whole: bool, has_failed: bool) -> str:
     # A comparison may find that a finished run is not the one it asked for, and writes that down as a failure.
-    if (folder / SUMMARY).exists() and not has_failed:
+    if (folder / SUMMARY).exists() and is_whole and not has_failed:
         return FINISHED
     if is_locked(folder):
         return RUNNING

@@ -8,10 +8,10 @@ from typing import Any
 from fielding._typing import Models
 from fielding.coordinator.policy import Policy
 from fielding.engine.config import Config
+from fielding.engine.plugins import hears_of, kind_of, parts_of, policy_of
 from fielding.errors import FileFormatError, InputError, OptionError, OutputError, echo
-from fielding.federation.selection import Selection
 from fielding.methods import METHODS, Method, MethodKind, MethodSetting, Parts, kind_named, method_named
-from fielding.methods.kinds import Hears, heard
+from fielding.methods.kinds import Hears
 from fielding.records.model_file import read_model
 from fielding.simulation.clients import SimulatedClients
 from fielding.simulation.describing import AUTO, Describing, describing_of, is_own_function
@@ -19,7 +19,7 @@ from fielding.simulation.equipment import hardware_of, local_rule, serving_of, t
 from fielding.simulation.lying import Lie, LyingObserver
 from fielding.simulation.observers import Observer
 from fielding.simulation.observing import POOL, Watched, observer_of, without_held_out
-from fielding.simulation.plugins import kind_of, lie_of, parts_of, policy_of, spoiling_of
+from fielding.simulation.plugins import lie_of, spoiling_of
 from fielding.simulation.serving import Serving
 from fielding.simulation.sharing import Sharing
 from fielding.simulation.sources import Dealt, OnImages, check_scenario, dealt_samples
@@ -215,12 +215,6 @@ def _n_shared(config: Config, ground: _Ground) -> int:
             f"aggregation.shared_body is true, but {NO_HEAD}; let the module declare it last, or set it to false"
         )
     return layout.parameter_size - n_head
-
-
-def hears_of(config: Config, kind: MethodKind, selection: Selection, n_clients: int) -> Hears:
-    """Return whose reports are heard: as the method says, unless the selection needs more."""
-    hears = heard(kind, config.method.options, n_clients)
-    return "drifted" if selection.needs_reports and hears in ("nobody", "flags", "first") else hears
 
 
 def initial_model(simulation: Simulation, init_from: Path | None) -> Models:

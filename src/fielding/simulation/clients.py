@@ -9,6 +9,7 @@ import numpy.typing as npt
 from fielding._typing import ClientId, Codes, Counts, Mask, Matrix, Membership, Models
 from fielding.client.report import ReportBatch
 from fielding.errors import InputError
+from fielding.federation.budget import invited_count
 from fielding.federation.clients import TrainingPlan, Updates
 from fielding.federation.evaluation import ClientScores
 from fielding.federation.ledger import Ledger
@@ -16,7 +17,6 @@ from fielding.methods.kinds import Hears
 from fielding.rng import Hashes, client_key, hashed
 from fielding.simulation.accounts import IDLE_S, Accounts
 from fielding.simulation.answers import updates_of
-from fielding.simulation.clock import invited_count
 from fielding.simulation.fine_tuning import FineTuning
 from fielding.simulation.local_training import LocalTraining, Moment
 from fielding.simulation.mailbox import Letters, Mailbox

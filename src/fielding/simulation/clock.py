@@ -1,14 +1,12 @@
 """Simulated time: how long tasks take, whose answers a round waits for, and when it ends (METHODS.md 12)."""
 
-import math
 from dataclasses import dataclass, replace
-from fractions import Fraction
 
 import numpy as np
 import numpy.typing as npt
 
 from fielding._typing import Counts, Mask, Vector
-from fielding.errors import InputError, OptionError, echo
+from fielding.errors import InputError, echo
 from fielding.federation.ledger import Costs
 from fielding.simulation.devices import Devices
 
@@ -39,36 +37,6 @@ def seconds_of(devices: Devices, clients: Counts, costs: Costs) -> Vector:
     passes = np.asarray(costs.forward_samples) + TRAINING_FACTOR * np.asarray(costs.train_samples)
     kbit = (np.asarray(costs.down_bytes) + np.asarray(costs.up_bytes)) / BYTES_PER_KBIT
     return np.asarray(passes * devices.ms_per_sample[clients] / 1000.0 + kbit / devices.kbps[clients])
-
-
-def invited_count(wanted: int, overcommit: float, n_available: int) -> int:
-    """Return how many clients to invite so that enough answer in time: the over-committed number, rounded down.
-
-    Parameters
-    ----------
-    wanted
-        How many answers are enough, not negative.
-    overcommit
-        How many times as many are invited, from 1 to 1000.
-    n_available
-        How many could be invited; never more than these are.
-
-    Examples
-    --------
-    >>> invited_count(10, 1.3, 50), invited_count(10, 1.3, 11), invited_count(100, 1.1, 500)
-    (13, 11, 110)
-    """
-    # As a fraction: 1.1 * 100 in floats is 110.00000000000001, 1.15 * 100 is 114.99999999999999.
-    factor = Fraction(checked_overcommit(overcommit)).limit_denominator(10**6)
-    return min(n_available, max(wanted, math.floor(factor * wanted)))
-
-
-def checked_overcommit(overcommit: float) -> float:
-    """Return the over-commitment, or raise if it is not a number from 1 to 1000."""
-    is_number = isinstance(overcommit, (int, float, np.integer, np.floating)) and not isinstance(overcommit, bool)
-    if not (is_number and 1.0 <= overcommit <= 1000.0):
-        raise OptionError(f"overcommit is {echo(overcommit)}; give a number from 1 (no spare clients) to 1000")
-    return float(overcommit)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

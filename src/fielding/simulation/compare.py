@@ -15,6 +15,7 @@ from fielding.records.run_folder import PAGE, SUMMARY
 from fielding.reporting.comparison_tables import written_tables
 from fielding.reporting.report_page import read_report, written_report
 from fielding.simulation.comparison_plan import Comparison, planned
+from fielding.simulation.presence import check_present
 from fielding.simulation.sweep import Finished, Following, Note, n_cores, swept, unfinished
 from fielding.simulation.variants import Variants
 
@@ -108,13 +109,15 @@ def carried_out(
     n_at_once = n_cores() if n_jobs is None else n_jobs
     if n_at_once < 1:
         raise InputError(f"the number of runs at a time is {n_at_once}; give at least 1")
+    to_run = unfinished(asked.configs, folder)
+    _check_present([asked.configs[name] for name in to_run])
     lock = locked_folder(folder)
     try:
         if read_plan(folder) != asked.stored:
             raise InputError(f"another process changed {folder}; try again")
         for name in asked.configs:
             clear_failure(folder / name)
-        if plan != asked.stored or unfinished(asked.configs, folder):
+        if plan != asked.stored or to_run:
             _clear_results(folder)
         write_plan(folder, plan)
         told = _noting(folder, following or Following(), notes)
@@ -127,9 +130,20 @@ def carried_out(
         lock.close()
 
 
+def _check_present(configs: Iterable[Config]) -> None:
+    """Raise if data that a run needs are not there, which would else be told once for every run."""
+    sections = {(one.trace.name, one.trace.data): one.trace for one in configs if one.trace.file is None}
+    for section in sections.values():
+        check_present(section)
+
+
 def _clear_results(folder: Path) -> None:
-    """Remove results that are not those of the comparison any more; they come again when all runs ended."""
-    for name in RESULTS:
+    """Remove results that are not those of the comparison any more; they come again when all runs ended.
+
+    A page without ``summary.json`` is not ours: somebody wrote it with `fielding report` while runs were going on.
+    """
+    is_ours = (folder / SUMMARY).exists()
+    for name in RESULTS if is_ours else [name for name in RESULTS if name != PAGE]:
         try:
             (folder / name).unlink(missing_ok=True)
         except OSError as error:

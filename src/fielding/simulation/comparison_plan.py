@@ -2,6 +2,7 @@
 
 import contextlib
 import operator
+import shlex
 import tomllib
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -74,8 +75,8 @@ def planned(  # noqa: PLR0913 - all but the config and the folder have a default
         A folder that is free, or holds a comparison of the same base config. To that one, what is new is added. A
         variant that it holds under another name is not added again.
     reference
-        The name of the variant that others are held against; by default that of the folder, else ``global``, else the
-        first.
+        The name of the variant that others are compared with; by default the one that was asked for before, else
+        ``global``, else the first.
     drop
         Names of variants that are taken out; their run folders stay. If no variants are given beside it, none is added.
 
@@ -103,10 +104,8 @@ def planned(  # noqa: PLR0913 - all but the config and the folder have a default
         plan, same = extended(_without(stored, drop), checked, folder, taken=[one.folder for one in stored.variants])
     if not plan.variants:
         raise InputError("nothing would be left to compare; name a method, or drop less")
-    plan = replace(
-        plan, reference=_reference(plan, stored, None if reference is None else same.get(reference, reference))
-    )
-    notes = (*_dropped_words(drop, stored, folder), *_same_words(same, folder))
+    plan = _with_reference(plan, stored, None if reference is None else same.get(reference, reference))
+    notes = (*_dropped_words(drop, stored, folder), *_same_words(same, folder), *_reference_words(plan, stored))
     return Comparison(folder=folder, plan=plan, stored=stored, configs=configs_of(plan), notes=notes)
 
 
@@ -243,13 +242,30 @@ def _check_place(folder: Path) -> None:
                 raise InputError(f"{folder} is inside {outer}, which holds a run or a comparison; name another folder")
 
 
-def _reference(plan: Plan, stored: Plan | None, wanted: str | None) -> str:
+def _with_reference(plan: Plan, stored: Plan | None, wanted: str | None) -> Plan:
+    """Return a plan with its reference: the one that is or was asked for, else the usual one."""
     names = [one.name for one in plan.variants]
     if wanted is not None:
         if wanted not in names:
             raise unknown_name("reference", wanted, names)
-        return wanted
+        return replace(plan, reference=wanted, is_asked=True)
     if stored is not None and stored.reference in names:
-        return stored.reference
+        is_asked = stored.is_asked or stored.reference != _usual_reference(stored)
+        return replace(plan, reference=stored.reference if is_asked else _usual_reference(plan), is_asked=is_asked)
+    return replace(plan, reference=_usual_reference(plan), is_asked=False)
+
+
+def _usual_reference(plan: Plan) -> str:
+    """Return the variant that others are compared with unless another is asked for: ``global``, else the first."""
+    names = [one.name for one in plan.variants]
     baselines = (one.name for one in plan.variants if one.settings.get("method.name") == DEFAULT_REFERENCE)
     return DEFAULT_REFERENCE if DEFAULT_REFERENCE in names else next(baselines, names[0])
+
+
+def _reference_words(plan: Plan, stored: Plan | None) -> list[str]:
+    """Return that the reference is another now, though nobody asked for that."""
+    names = [one.name for one in plan.variants]
+    if stored is None or plan.is_asked or plan.reference == stored.reference or stored.reference not in names:
+        return []
+    back = f"--reference {shlex.quote(stored.reference)}"
+    return [f"all are compared with {plan.reference} now, not with {stored.reference}; {back} brings that back"]

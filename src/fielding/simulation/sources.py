@@ -9,6 +9,7 @@ import numpy as np
 from fielding._typing import Counts
 from fielding.engine.config import TraceSection
 from fielding.errors import InputError, OptionError, echo, unknown_name
+from fielding.simulation.presence import check_present
 from fielding.traces.catalog import Narrowing, NaturalDefaults, Opening, Source, entry_named, open_source
 from fielding.traces.columns import in_id_order
 from fielding.traces.csv_table import open_table
@@ -178,6 +179,7 @@ def opened_source(section: TraceSection, *, seed: int, on_images: OnImages | Non
     narrowing = Narrowing(last=section.last, clients=section.clients)
     if section.file is None:
         entry = entry_named(section.name)
+        check_present(section)
         if entry.defaults is not None:
             usual = entry.defaults.narrowing
             narrowing = Narrowing(last=section.last or usual.last, clients=section.clients or usual.clients)

@@ -10,7 +10,7 @@ from fielding._typing import Json
 from fielding.engine.config import Config
 from fielding.engine.config_reader import config_table
 from fielding.errors import FieldingError, InputError
-from fielding.records.run_folder import SUMMARY, check_same_config
+from fielding.records.run_folder import ROUNDS, SUMMARY, check_same_config
 from fielding.simulation.experiment import Start, run
 from fielding.simulation.provenance import FREE
 from fielding.simulation.run_process import bug_words
@@ -142,4 +142,15 @@ def _summary_of(folder: Path) -> dict[str, Json] | None:
         found = json.loads((folder / SUMMARY).read_text(encoding="utf-8"))
     except (OSError, ValueError):
         return None
-    return found if isinstance(found, dict) else None
+    return found if isinstance(found, dict) and not _is_cut_off(folder, found) else None
+
+
+def _is_cut_off(folder: Path, summary: Mapping[str, Json]) -> bool:
+    """Return whether a run's log holds fewer rounds than the run had."""
+    n_rounds = summary.get("n_rounds")
+    try:
+        with (folder / ROUNDS).open("rb") as file:
+            n_lines = sum(1 for _ in file)
+    except OSError:
+        n_lines = 0
+    return isinstance(n_rounds, int) and n_lines < n_rounds

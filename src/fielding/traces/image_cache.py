@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from fielding._extras import install_words
 from fielding._typing import Counts
 from fielding.atomic import replaced_file
 from fielding.errors import FileFormatError, InputError, OptionError, OutputError, echo
@@ -186,7 +187,7 @@ def _pillow() -> Callable[[Path], "Image.Image"]:
     try:
         from PIL import Image
     except ImportError:
-        raise InputError("images are decoded by Pillow, which is missing; pip install 'fielding[images]'") from None
+        raise InputError(f"images are decoded by Pillow, which is missing; {install_words('images')}") from None
     return Image.open
 
 

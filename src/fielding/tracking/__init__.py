@@ -5,7 +5,7 @@ To add one, write a class with the verbs of :class:`~fielding.tracking.tracker.T
 """
 
 from fielding.tracking.mlflow import Mlflow
-from fielding.tracking.registry import TRACKERS, TrackedBy, tracker_named, trackers_from
+from fielding.tracking.registry import TRACKERS, TrackedBy, places, tracker_named, trackers_from
 from fielding.tracking.tensorboard import TensorBoard
 from fielding.tracking.tracked import tracked
 from fielding.tracking.tracker import Ending, Figures, TrackedRun, Tracker, figures_of
@@ -20,6 +20,7 @@ __all__ = [
     "TrackedRun",
     "Tracker",
     "figures_of",
+    "places",
     "tracked",
     "tracker_named",
     "trackers_from",

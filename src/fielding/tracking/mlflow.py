@@ -1,8 +1,10 @@
 """Runs in MLflow: the params are the config, the metrics the figures of the rounds."""
 
 import os
+import shlex
 import time
 from collections.abc import Mapping
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from fielding._typing import Json
@@ -62,6 +64,13 @@ class Mlflow:
         self._waiting: list[Metric] = []
         self._sent_at = -SEND_EVERY_S
         self._last, self._has_summary = -1, False
+
+    def place(self, folder: Path) -> str:  # noqa: ARG002 - it is the same for all
+        """Return where runs are shown, and how to look at them; a server shows them itself."""
+        where = without_password(self._uri)
+        if where.startswith(("http", "databricks")):
+            return where
+        return f"{where}; look at it with: mlflow ui --backend-store-uri {shlex.quote(where)} (pip install mlflow)"
 
     def begin(self, run: TrackedRun) -> int:
         """Go on with the run that the folder's ``tracking.json`` names if it is in this store, else make one."""

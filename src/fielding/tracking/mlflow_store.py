@@ -7,11 +7,14 @@ import os
 import re
 import warnings
 from collections.abc import Iterator
+from importlib.metadata import entry_points
 from pathlib import Path
 
-from fielding._extras import require
-from fielding.errors import OptionError
+from fielding._extras import install_words, require
+from fielding.errors import OptionError, echo
 
+KINDS = ("sqlite", "postgresql", "mysql", "mssql", "http", "https", "databricks", "databricks-uc", "uc")
+"""Kinds of stores that MLflow has itself; plug-ins may add others."""
 SETTINGS = {
     "MLFLOW_HTTP_REQUEST_MAX_RETRIES": "1",
     "MLFLOW_HTTP_REQUEST_TIMEOUT": "10",
@@ -62,13 +65,19 @@ def _silenced(name: str) -> Iterator[None]:
 
 
 def check_store(uri: str) -> None:
-    """Raise if a database is named and what MLflow needs to open one is missing."""
+    """Raise if MLflow knows no such kind of store, or it is a database and what MLflow needs to open one is missing."""
+    kind = uri.partition(":")[0].partition("+")[0]  # mysql+pymysql is mysql by the driver pymysql
+    if kind not in KINDS and kind not in {one.name for one in entry_points(group="mlflow.tracking_store")}:
+        raise OptionError(
+            f"mlflow knows no store {echo(without_password(uri))}; name a database or a server, for example "
+            "sqlite:///mlflow.db or http://localhost:5000"
+        )
     if uri.startswith(("http:", "https:", "databricks")):
         return
     for package in ("sqlalchemy", "alembic"):
         if importlib.util.find_spec(package) is None:
             raise OptionError(
-                f"{package} is not installed, which stores of MLflow need; run: pip install 'fielding[mlflow]'"
+                f"{package} is not installed, which stores of MLflow need; run: {install_words('mlflow')}"
             )
 
 

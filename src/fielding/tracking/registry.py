@@ -10,7 +10,7 @@ from fielding.simulation.watching import Watching
 from fielding.tracking.mlflow import Mlflow
 from fielding.tracking.tensorboard import TensorBoard
 from fielding.tracking.tracked import tracked, warn
-from fielding.tracking.tracker import Tracker
+from fielding.tracking.tracker import Placed, Tracker
 
 TRACKERS: dict[str, Callable[[str | None], Tracker]] = {"mlflow": Mlflow, "tensorboard": TensorBoard}
 """Every tracker, made from where it writes to: None for its own choice."""
@@ -48,6 +48,11 @@ def trackers_from(options: Sequence[str]) -> list[Tracker]:
     The texts are all that another process needs to track its runs in the same places.
     """
     return [_tracker_from(option) for option in options]
+
+
+def places(trackers: Sequence[Tracker], folder: Path) -> list[str]:
+    """Return a line for each tracker that can tell where it shows the runs in a folder."""
+    return [f"{one.name}: {one.place(folder)}" for one in trackers if isinstance(one, Placed)]
 
 
 @dataclass(frozen=True, slots=True)

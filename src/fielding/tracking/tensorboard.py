@@ -1,5 +1,6 @@
 """Runs in TensorBoard: one event per round, so that a round is there whole or not at all."""
 
+import shlex
 import time
 from collections.abc import Iterator
 from contextlib import suppress
@@ -41,6 +42,11 @@ class TensorBoard:
         self._target = None if folder is None else Path(folder).resolve()
         self._writer: Any = None
         self._last, self._has_summary = -1, False
+
+    def place(self, folder: Path) -> str:
+        """Return where the runs in a folder, or the one in it, are shown, and how to look at them."""
+        shown = folder if self._target is None else self._target
+        return f"{shown}; look at it with: tensorboard --logdir {shlex.quote(str(shown))}"
 
     def begin(self, run: TrackedRun) -> int:
         """Open a new file of events beside those of earlier parts of the run."""

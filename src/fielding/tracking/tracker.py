@@ -6,7 +6,7 @@ import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal, Protocol, TypeAlias
+from typing import Literal, Protocol, TypeAlias, runtime_checkable
 
 from fielding._typing import Json
 from fielding.errors import InputError
@@ -70,6 +70,15 @@ class Tracker(Protocol):
 
     def end(self, ending: Ending, figures: Figures) -> None:
         """Take the figures of the summary, none if the run is not complete, and close the place."""
+        ...
+
+
+@runtime_checkable
+class Placed(Protocol):
+    """A tracker that can tell where it writes; trackers need not be able to."""
+
+    def place(self, folder: Path) -> str:
+        """Return where the runs in a folder, or the one in it, are shown, and how to look at them."""
         ...
 
 

@@ -15,6 +15,8 @@ from fielding._typing import ClientId, Json
 from fielding.errors import FieldingError, InputError, echo
 from fielding.records.lock import NAME as LOCK
 from fielding.records.lock import is_locked
+from fielding.records.plan import PLAN
+from fielding.records.run_folder import MANIFEST
 from fielding.reporting.charts.client_story import client_ids, client_story
 from fielding.reporting.gathering import Gathered, gathered
 from fielding.reporting.log_reader import LogReader
@@ -27,7 +29,10 @@ LEAST_S = 1.0
 MOST_WORK = 1 / 3
 """Largest share of the time that reading takes."""
 _DEPTH = 2
-"""Levels of folders whose files tell of changes: a comparison and its runs, whose logs grow with whatever they do."""
+"""Levels of folders whose files tell of changes: a comparison and its runs, whose logs grow with whatever they do.
+
+A folder of comparisons has one more.
+"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -146,7 +151,9 @@ class Watched:
                 title="The run is gone", lead=f"There was a run in {where}; there is none now.", notes=[problem]
             )
         lead = f"Nothing to show in {where} yet; this page fills as soon as a run begins there."
-        return Page(title="Waiting for a run", lead=lead, notes=[problem])
+        # That there is nothing yet is what a page waits for; that what is there cannot be read is worth a word.
+        is_new = not any(one.is_file() or (one / PLAN).exists() or (one / MANIFEST).exists() for one in self._folders)
+        return Page(title="Waiting for a run", lead=lead, notes=[] if is_new else [problem])
 
     def _run(self, name: str) -> RunRecord:
         found = dict(named_runs(self._gathered)) if self._gathered is not None else {}
@@ -179,7 +186,8 @@ def _signature(folders: Sequence[Path]) -> str:
     """Return what changes whenever a file of a run changes, or the process that writes into a folder ends."""
     digest = hashlib.blake2b(digest_size=12)
     for folder in folders:
-        for path, known in _files(folder, _DEPTH):
+        nested = sorted(path.parent for path in folder.glob(f"*/{PLAN}"))
+        for path, known in (file for one in (folder, *nested) for file in _files(one, _DEPTH)):
             state = is_locked(Path(path).parent) if Path(path).name == LOCK else ""
             digest.update(f"{path} {known.st_size} {known.st_mtime_ns} {state}\n".encode(errors="replace"))
     return digest.hexdigest()

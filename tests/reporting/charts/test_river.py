@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fielding.reporting.charts.cluster_colors import cluster_colors
-from fielding.reporting.charts.river import NOBODY, OTHERS, Flows, flows, river, river_moments
+from fielding.reporting.charts.river import NOBODY, OTHERS, Flows, _shapes, flows, river, river_moments
 from fielding.reporting.page import Section
 from fielding.reporting.run_lines import Changes
 from fielding.reporting.run_record import read_run
@@ -92,3 +92,12 @@ def test_one_model_for_all_has_no_river(tmp_path: Path) -> None:
     write_log(folder, "memberships", [changed(0, {"ann": 0, "bob": 0})])
 
     assert "one model" in river(read_run(folder), None).missing
+
+
+def test_strands_begin_in_the_round_of_the_move_and_end_before_the_next(tmp_path: Path) -> None:
+    colors = cluster_colors(CHANGES)
+    moves = [one for one in _shapes(flows(CHANGES, colors), colors, 12.0) if one.is_move]
+
+    spans = {(float(one.outline[0].min()), float(one.outline[0].max())) for one in moves}
+    assert {begin for begin, _ in spans} == {4.0, 8.0}
+    assert all(begin < end < begin + 4 for begin, end in spans)

@@ -72,3 +72,14 @@ def _with_manifests(gathered: Gathered, more: Callable[[RunRecord], dict[str, Js
         for group in gathered.groups
     ]
     return replace(gathered, groups=tuple(groups))
+
+
+def test_more_keys_than_groups_stand_below_each_other_with_rounds_and_scenario_first(tmp_path: Path) -> None:
+    runs = [one_run(tmp_path / str(at), [], seed=1, rounds=at, coordinator={"k": at, "tau": at}) for at in (3, 4)]
+    groups = tuple(Group(name=f"at {at}", runs=(run,)) for at, run in enumerate(runs))
+
+    differing, *_ = settings(Gathered(title="", groups=groups, reference="at 0"))
+
+    assert [list(row) for row in differing.table] == [
+        ["group", "at 0", "at 1"], ["rounds", "3", "4"], ["coordinator.k", "3", "4"], ["coordinator.tau", "3", "4"],
+    ]  # fmt: skip

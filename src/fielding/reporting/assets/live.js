@@ -109,7 +109,8 @@
     opened = {run, id};
     return tellStory(false);
   }
-  form.addEventListener("submit", (event) => { event.preventDefault(); openClient(runBox.value, idBox.value); });
+  const lookAtIt = () => (complaint.hidden ? story : panel).scrollIntoView();
+  form.addEventListener("submit", (event) => { event.preventDefault(); openClient(runBox.value, idBox.value).then(lookAtIt); });
 
   // Figures hold ids as the library that draws them wants texts.
   const plain = (words) => String(words).replace(/&lt;/g, "<").replace(/&gt;/g, ">").replace(/&amp;/g, "&");
@@ -118,7 +119,7 @@
     if (!run || customdata === undefined || !String(data.hovertemplate).startsWith("client ")) return;
     Object.assign(runBox, {value: run});
     Object.assign(idBox, {value: plain(customdata)});
-    openClient(run, idBox.value).then(() => panel.scrollIntoView());
+    openClient(run, idBox.value).then(lookAtIt);
   });
 
   poll();

@@ -77,6 +77,12 @@
   }
 
   // ------------------------------------------------------------------ parts
+  function folded(words, content, className) {
+    const box = make("details", null, className);
+    box.append(make("summary", words), content);
+    return box;
+  }
+
   function cards(list) {
     const box = make("div", null, "cards");
     for (const card of list) {
@@ -124,6 +130,7 @@
   function fill(entry) {
     const {section, element, parts} = entry, children = [kept(parts, "head", section.title, () => make("h2", section.title))];
     if (section.text) children.push(kept(parts, "text", section.text, () => make("p", section.text)));
+    if (section.more) children.push(kept(parts, "more", section.more, () => folded("How to read it", make("p", section.more), "more")));
     if (section.missing) children.push(kept(parts, "missing", section.missing, () => make("div", section.missing, "missing")));
     if (section.cards.length) children.push(kept(parts, "cards", section.cards, () => cards(section.cards)));
     if (section.figure) children.push(...figure(entry));
@@ -203,8 +210,7 @@
 
   // ------------------------------------------------------------------ the page
   function contents(record) {
-    const box = make("details", null, "contents"), list = make("ol");
-    box.append(make("summary", "Contents"));
+    const list = make("ol");
     for (const section of record.sections) {
       const item = make("li"), link = make("a", section.title);
       if (section.group) item.dataset.inside = section.group;
@@ -212,8 +218,7 @@
       item.append(link);
       list.append(item);
     }
-    box.append(list);
-    return box;
+    return folded("Contents", list, "contents");
   }
 
   function notes(list) {

@@ -164,7 +164,11 @@ def _stays(run: RunRecord, client: ClientId) -> Section:
         margin={"t": 10},
     )
     n_moves = max(0, len(clusters) - 1)
-    below = " Below it, its true concept, in the colour of the cluster that has most of it." if real else ""
+    below = (
+        " Below it, its true concept, in the colour of the cluster that has most of it; their numbers are unrelated."
+        if real
+        else ""
+    )
     text = f"It changed its cluster {n_moves} time{'' if n_moves == 1 else 's'}.{below}"
     return Section(title=title, text=text, figure=figure, key="client-clusters")
 

@@ -14,6 +14,7 @@ from fielding.reporting.charts.mean_curves import (
 )
 from fielding.reporting.figures import Line, with_layout
 from fielding.reporting.gathering import Gathered, Group
+from fielding.reporting.like_with_like import are_alike
 from fielding.reporting.page import Section
 from fielding.reporting.words import counterpart_words
 
@@ -47,7 +48,7 @@ def paired_curves(group: Group, other: Group, name: str = "accuracy") -> Curves 
 
 def _to_reference(gathered: Gathered) -> Section:
     held_against = {group.name: gathered.references[group.name] for group in gathered.groups}
-    names = list(dict.fromkeys(str(name) for name in held_against.values()))
+    names = list(dict.fromkeys(name for name in held_against.values() if name is not None))
     title, whose = f"Accuracy against {names[0] if len(names) == 1 else 'the reference'}", counterpart_words(names)
     if not any(gathered.group(name) for name in names):
         return Section(title=title, missing=f"There is no run of {whose}, which others are held against.")
@@ -58,7 +59,8 @@ def _to_reference(gathered: Gathered) -> Section:
         if found is not None:
             lines.append(mean_line(found, group.name, style=gathered.styles[group.name], group=group.name))
     if not lines:
-        return Section(title=title, missing=f"No other group was evaluated on a seed and in a round that {whose} was.")
+        why = f"No other group was evaluated on the data, on a seed and in a round that {whose} was."
+        return Section(title=title, missing=why)
     lines = legible(lines)
     return _section(gathered, title, lines, f"Accuracy minus that of {whose} on the same seed and round")
 
@@ -68,7 +70,12 @@ def _of_paper(gathered: Gathered, reference: str) -> list[Section]:
     for name, other, meaning in PAPER_PAIRS:
         ours, theirs = gathered.group(name), gathered.group(other)
         # With two groups the figure above shows the same.
-        if ours is None or theirs is None or (other == reference and len(gathered.groups) == 2):
+        if (
+            ours is None
+            or theirs is None
+            or not are_alike(gathered.terms, name, other)
+            or (other == reference and len(gathered.groups) == 2)
+        ):
             continue
         found = paired_curves(ours, theirs)
         if found is not None:

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 from fielding._typing import Json
 from fielding.reporting.comparison import comparison
-from fielding.reporting.comparison_tables import comparison_table, table_words
+from fielding.reporting.comparison_tables import comparison_table, page_words
 from fielding.reporting.gathering import Gathered
 from fielding.reporting.page import Section
 
@@ -22,14 +22,13 @@ def results(gathered: Gathered, summary: Mapping[str, Json] | None = None) -> Se
         Their :func:`comparison <fielding.reporting.comparison.comparison>`, if it was made already.
     """
     if not any(group.finished for group in gathered.groups):
-        return Section(
-            title=_TITLE, missing="No run is finished; figures of runs that go on would be held against none."
-        )
+        return Section(title=_TITLE, missing="No run is finished yet. The table is filled as runs end.")
     record = comparison(gathered) if summary is None else summary
-    methods = record.get("methods")
+    methods, (text, more) = record.get("methods"), page_words(record)
     return Section(
         title=_TITLE,
-        text=table_words(record),
+        text=text,
+        more=more,
         table=[[_held_together(cell) for cell in row] for row in comparison_table(record)],
         row_groups=list(methods) if isinstance(methods, dict) else (),
     )

@@ -67,8 +67,8 @@ def river(run: RunRecord, group: str | None) -> Section:
     return Section(
         title=_TITLE,
         text=(
-            "A band is a cluster, as thick as it has clients; strands are clients that go from one to another"
-            f"{', gathered over the rounds since the strand before' if lumped else ''}. "
+            "A band is a cluster, as thick as it has clients; strands are clients that go from one to another, "
+            f"from the round in which they do{', gathered over the rounds since the strand before' if lumped else ''}. "
             f"{moves:,} changes are drawn{'; triangles: all were grouped anew' if fired else ''}."
         ),
         figure=_drawn(found, colors, float(end), fired),
@@ -172,18 +172,21 @@ class _Shape:
 def _shapes(found: Flows, colors: ClusterColors, end: float) -> list[_Shape]:
     gap = _GAP * float(found.sizes[0].sum())
     floors = [_floors(sizes, gap) for sizes in found.sizes]
-    span = end - found.moments[0]
-    stops = [later - min(_BEND * span, 0.6 * (later - earlier)) for earlier, later in pairwise(found.moments)]
+    ends = [*found.moments[1:], end]
+    # Clients go in the round that a state begins with: strands begin there, and the bands where they end.
+    widths = [
+        min(_BEND * (end - found.moments[0]), 0.6 * (until - at)) for at, until in zip(found.moments, ends, strict=True)
+    ]
     shapes: list[_Shape] = []
-    for at, (start, stop) in enumerate(zip(found.moments, [*stops, end], strict=True)):
-        until = found.moments[at + 1] if at < len(stops) else end
+    for at, (moment, until) in enumerate(zip(found.moments, ends, strict=True)):
+        start = float(moment) + (widths[at] if at else 0.0)
+        if at:
+            shapes += _strands(found, at - 1, (float(moment), start), (floors[at - 1], floors[at]), colors)
         for key_at, size in enumerate(found.sizes[at].tolist()):
             if size:
-                words = f"{_called(found.keys[key_at])}: {_clients(size)}, rounds {start} to {until - 1:g}"
+                words = f"{_called(found.keys[key_at])}: {_clients(size)}, rounds {moment} to {until - 1:g}"
                 slot, low = _slot(found.keys[key_at], colors), float(floors[at][key_at])
-                shapes.append(_band(slot, (float(start), float(stop)), (low, low + size), words))
-        if at < len(stops):
-            shapes += _strands(found, at, (float(stop), float(until)), (floors[at], floors[at + 1]), colors)
+                shapes.append(_band(slot, (start, float(until)), (low, low + size), words))
     return shapes
 
 

@@ -4,6 +4,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from fielding._typing import Json
 from fielding.reporting.gathering import Gathered, Group
+from fielding.reporting.group_names import FIRST
 from fielding.reporting.page import Section
 from fielding.reporting.run_record import RunRecord
 from fielding.reporting.words import plain
@@ -39,12 +40,15 @@ def settings(gathered: Gathered) -> list[Section]:
 
 
 def _differing(tables: Mapping[str, Mapping[str, str]], keys: Sequence[str]) -> Section:
-    """Return a row for each group, since there are more of them than keys in which they differ, as a rule."""
+    """Return a row for each group, or for each key if those are more; what most readers look for first."""
+    keys = sorted(keys, key=lambda key: FIRST.index(key) if key in FIRST else len(FIRST))
+    rows = [["group", *keys], *[[name, *[table.get(key, "-") for key in keys]] for name, table in tables.items()]]
+    is_upright = len(keys) <= len(tables)
     return Section(
         title="Settings in which groups differ",
         text="Keys of the config, as it was resolved; a dash where a group has no such key.",
-        table=[["group", *keys], *[[name, *[table.get(key, "-") for key in keys]] for name, table in tables.items()]],
-        row_groups=list(tables),
+        table=rows if is_upright else [list(column) for column in zip(*rows, strict=True)],
+        row_groups=list(tables) if is_upright else (),
     )
 
 

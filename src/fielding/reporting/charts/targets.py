@@ -19,7 +19,7 @@ def targets(gathered: Gathered) -> list[Section]:
     if gathered.reference is None or len(gathered.groups) < 2:
         return []
     goals = gathered.targets
-    whose = counterpart_words(list(dict.fromkeys(str(name) for name in goals.values())))
+    whose = counterpart_words(list(dict.fromkeys(name for name in goals.values() if name is not None)))
     finals = {name: _finals(gathered.group(name)) for name in goals.values()}
     found = {group.name: _times(group, finals[goals[group.name]]) for group in gathered.groups}
     if not any(found.values()):

@@ -45,7 +45,7 @@ def truth(run: RunRecord, group: str | None) -> Section:
     none = " -1 stands for no cluster." if (clusters < 0).any() else ""
     text = (
         "A row is a client, the same one above and below. Above, its cluster; below, its true concept, in the colour "
-        f"of the cluster that has most of it: the more alike, the better.{none}{sample}"
+        f"of the cluster that has most of it: the more alike, the better. Their numbers are unrelated.{none}{sample}"
     )
     return Section(title=_TITLE, text=text, figure=figure, group=group)
 

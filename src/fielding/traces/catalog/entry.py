@@ -145,7 +145,7 @@ class Entry:
         if missing is not None:
             raise InputError(
                 f"{self.name} needs {missing}, which is not in {folder}; {self.how_to_get}, or name the folder "
-                f"with {FOLDER_VARIABLE}, trace.data in a config, or --data"
+                f"that has it with {FOLDER_VARIABLE} or --data"
             )
         if opening.narrowing is None and self.defaults is not None:
             opening = replace(opening, narrowing=self.defaults.narrowing)

@@ -1,0 +1,109 @@
+"""The plug-ins that a config names, made with their options; a mistake is told with its section."""
+
+from fielding._typing import Json
+from fielding.coordinator.clustering import Clusterer
+from fielding.coordinator.policy import Policy, trigger_named
+from fielding.distance import Kind
+from fielding.engine.config import Config
+from fielding.engine.factors import parse_factor
+from fielding.errors import OptionError
+from fielding.federation.aggregation import Aggregator, aggregator_named
+from fielding.federation.pace import Pace, pace_named
+from fielding.federation.selection import Selection, selector_named
+from fielding.methods import METHODS, MethodKind, Parts, kind_named
+from fielding.methods.kinds import Hears, check_method_options, heard
+
+LEARNED = "learned"
+"""In place of a number for tau: it is found out."""
+
+
+def parts_of(config: Config, n_clients: int, policy: Policy) -> Parts:
+    """Return the plug-ins that work with any method."""
+    return Parts(
+        participants=config.training.participants,
+        selection=selection_of(config, n_clients, policy),
+        aggregator=aggregator_of(config),
+        pace=pace_of(config),
+        weighted=config.training.weighted,
+        strict_budget=config.training.strict_budget,
+        n_steps=config.training.local_steps,
+    )
+
+
+def kind_of(config: Config) -> MethodKind:
+    """Return what is known of the method of a config; an option that it does not have is named."""
+    section = config.method
+    kind = kind_named(section.name, METHODS)
+    try:
+        check_method_options(kind, section.options)
+    except OptionError as error:
+        raise OptionError(f"method: {error}") from None
+    return kind
+
+
+def hears_of(config: Config, kind: MethodKind, selection: Selection, n_clients: int) -> Hears:
+    """Return whose reports are heard: as the method says, unless the selection needs more."""
+    hears = heard(kind, config.method.options, n_clients)
+    return "drifted" if selection.needs_reports and hears in ("nobody", "flags", "first") else hears
+
+
+def selection_of(config: Config, n_clients: int, policy: Policy) -> Selection:
+    """Return who chooses participants."""
+    try:
+        selector = selector_named(config.selection.name, config.selection.options)
+    except OptionError as error:
+        raise OptionError(f"selection: {error}") from None
+    return Selection(selector, n_clients, metric=policy.metric, kind=policy.kind)
+
+
+def pace_of(config: Config) -> Pace:
+    """Return how fast participants train."""
+    try:
+        return pace_named(config.pace.name, config.pace.options, seed=config.seed)
+    except OptionError as error:
+        raise OptionError(f"pace: {error}") from None
+
+
+def aggregator_of(config: Config) -> Aggregator:
+    """Return how the models of participants become one."""
+    try:
+        return aggregator_named(config.aggregation.name, config.aggregation.options)
+    except OptionError as error:
+        raise OptionError(f"aggregation: {error}") from None
+
+
+def policy_of(config: Config, *, kind: Kind, metric: str) -> Policy:
+    """Return the rules of the coordinator, for reports of a kind."""
+    section = config.coordinator
+    is_learned = section.tau == LEARNED and section.trigger == "center-shift"
+    shift: dict[str, Json] = {"reference": section.reference, "noise_floor": section.noise_floor}
+    options: dict[str, dict[str, Json]] = {
+        "center-shift": shift if is_learned else {**shift, "tau": _tau(section.tau)},
+        "pairwise": {"step": section.delta_step},
+    }
+    # Fewer participants each would make a cluster's model the work of one or two clients (METHODS.md A7).
+    k_max = max(1, min(section.k_max, config.training.participants // section.participants_per_cluster))
+    try:
+        return Policy(
+            kind=kind,
+            metric=metric,
+            trigger=trigger_named("learned-tau" if is_learned else section.trigger, options.get(section.trigger)),
+            clusterer=Clusterer(
+                partitioner=section.partitioner,
+                k_min=max(2, k_max) if section.k_choice == "finest" else 2,
+                k_max=k_max,
+                hysteresis=section.hysteresis,
+                warm_start=section.warm_start,
+            ),
+            inherit=section.inherit,
+            seed=config.seed,
+        )
+    except OptionError as error:
+        raise OptionError(f"coordinator: {error}") from None
+
+
+def _tau(value: float | str) -> float:
+    try:
+        return parse_factor(value) if isinstance(value, str) else float(value)
+    except OptionError as error:
+        raise OptionError(f"coordinator.tau: {error}") from None

@@ -1,0 +1,94 @@
+"""The app that runs on nodes: a few lines of the user's own, and Fielding does the rest."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, cast
+
+from fielding._extras import require
+from fielding._typing import Json
+from fielding.errors import OptionError, echo
+from fielding.flower.device import Device, OwnCode
+from fielding.flower.device_rule import rule_from
+from fielding.flower.local_jobs import ModelFactory
+from fielding.flower.messages import order_from, reply_records
+from fielding.flower.orders import Verb
+from fielding.flower.samples import Describe, DeviceNode, Evaluate, LoadData, Train
+
+if TYPE_CHECKING:
+    from flwr.app import Context, Message
+    from flwr.clientapp import ClientApp
+
+STATE_DIR = "state-dir"
+"""Key of the node config, or of the run config: where state lies."""
+
+
+def client_app(
+    *,
+    load_data: LoadData,
+    train: Train | None = None,
+    evaluate: Evaluate | None = None,
+    describe: Describe | None = None,
+    model: ModelFactory | None = None,
+) -> "ClientApp":
+    """Return a Flower ClientApp around the user's own code.
+
+    Parameters
+    ----------
+    load_data
+        ``load_data(node, round_index)`` returns the samples that came after round ``node.since`` (None: all), or None.
+        A device that stops at the wrong moment asks for the same ones again.
+    train
+        ``train(model, samples, job)`` returns :class:`~fielding.flower.samples.Fitted`; without it Fielding trains, as
+        in its simulator.
+    evaluate
+        ``evaluate(model, samples)`` returns :class:`~fielding.flower.samples.Scored`; without it Fielding tests. Give
+        both or none.
+    describe
+        ``describe(samples, n_classes)`` returns a vector that stands for a window, in place of its label shares.
+    model
+        ``model(input_shape=..., n_classes=...)`` returns the torch module that Fielding trains and tests, in place of
+        the one that the server's config names.
+
+    Notes
+    -----
+    Classes, window and drift test come from the run config (:func:`~fielding.flower.device_rule.rule_from`). State
+    lies in ``state-dir`` of the node config; else in a folder per partition or node of ``state-dir`` of the run config,
+    ``~/.fielding/devices`` by default.
+    """
+    require("flower")
+    if (train is None) != (evaluate is None):
+        given = "train" if evaluate is None else "evaluate"
+        raise OptionError(f"client_app has {given} alone; give train and evaluate, or none of them")
+    if train is not None and model is not None:
+        raise OptionError("client_app has model and train; leave model out, since train brings its own")
+    own = OwnCode(load_data=load_data, train=train, evaluate=evaluate, describe=describe, model=model)
+    from flwr.clientapp import ClientApp
+
+    app = ClientApp()
+    app.train()(lambda message, context: _answered("train", message, context, own))
+    app.evaluate()(lambda message, context: _answered("evaluate", message, context, own))
+    app.query("describe")(lambda message, context: _answered("describe", message, context, own))
+    return app
+
+
+def _answered(verb: Verb, message: "Message", context: "Context", own: OwnCode) -> "Message":
+    """Return the reply to a message; an error becomes one of Flower's, with its text."""
+    from flwr.app import Message
+
+    device = Device(device_node(context), rule_from(cast("Mapping[str, Json]", context.run_config)), own)
+    return Message(reply_records(device.answer(order_from(message.content, verb))), reply_to=message)
+
+
+def device_node(context: "Context") -> DeviceNode:
+    """Return where this is, as Flower tells."""
+    own = cast("Mapping[str, Json]", context.node_config)
+    partition = own.get("partition-id")
+    if partition is not None and (type(partition) is not int or partition < 0):
+        raise OptionError(f"partition-id of the node config is {echo(partition)}; give a whole number from 0")
+    config = {**cast("Mapping[str, Json]", context.run_config), **own}
+    if own.get(STATE_DIR):
+        folder = Path(str(own[STATE_DIR]))
+    else:
+        root = Path(str(config[STATE_DIR])) if config.get(STATE_DIR) else Path.home() / ".fielding" / "devices"
+        folder = root / (f"node-{context.node_id}" if partition is None else f"partition-{partition}")
+    return DeviceNode(partition=partition, config=config, folder=folder.expanduser())

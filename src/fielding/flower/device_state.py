@@ -1,0 +1,161 @@
+"""What a device remembers between messages: files that are there whole or not at all, apart for every run."""
+
+import logging
+from collections.abc import Mapping
+from dataclasses import dataclass
+from hashlib import blake2b, sha256
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+
+from fielding._typing import Json
+from fielding.errors import CheckpointError, OutputError
+from fielding.flower.fields import Fields
+from fielding.flower.local_jobs import Training
+from fielding.flower.orders import NO_REPORT, TrainOrder
+from fielding.flower.records import json_text
+from fielding.flower.replies import Report
+from fielding.flower.samples import Kept, kept_from
+from fielding.records.container import Contents, read_contents, write_contents
+
+STATE, TRAINED = "device.fielding", "trained.fielding"
+KIND = "device"
+LOG = logging.getLogger("fielding.flower")
+"""Shows in the log of the node."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class DeviceState:
+    """What a device knows after it took in the samples of a round.
+
+    Parameters
+    ----------
+    round_index
+        The round.
+    kept
+        Its window: samples for training and for tests.
+    monitor
+        :meth:`fielding.client.monitor.Monitor.arrays`.
+    report
+        The last report; None if there never was one.
+    """
+
+    round_index: int
+    kept: Kept
+    monitor: Mapping[str, npt.NDArray[np.generic]]
+    report: Report | None
+
+    @property
+    def number(self) -> int:
+        """The number of the last report."""
+        return NO_REPORT if self.report is None else self.report.number
+
+
+def run_folder(folder: Path, run_id: str) -> Path:
+    """Return the folder of a run, made if need be; its name is a hash, since ids may hold anything."""
+    own = folder / sha256(run_id.encode("utf-8", "surrogatepass")).hexdigest()[:16]
+    try:
+        own.mkdir(mode=0o700, parents=True, exist_ok=True)  # samples are nobody else's business
+    except OSError as error:
+        raise OutputError(f"cannot make {own}: {error.strerror or error}; name another state-dir") from error
+    return own
+
+
+def write_state(folder: Path, state: DeviceState) -> None:
+    """Write what a device knows."""
+    arrays: dict[str, npt.NDArray[np.generic]] = {**state.kept.arrays(), **state.monitor}
+    values: dict[str, Json] = {"round": state.round_index, "number": state.number}
+    if state.report is not None:
+        arrays["report"], values["n_samples"] = state.report.representation, state.report.n_samples
+    write_contents(Contents(values=values, arrays=arrays, progress={}, kind=KIND), folder / STATE)
+
+
+def read_state(folder: Path) -> DeviceState | None:
+    """Return what a device knows; None if nothing. A damaged file is told and put aside, and then it is nothing."""
+    contents = _read(folder / STATE)
+    if contents is None:
+        return None
+    try:
+        values = Fields(name="the state of a device", values=contents.values)
+        report, number = contents.arrays.get("report"), values.whole("number")
+        if report is not None and (report.dtype != np.float32 or report.ndim != 1):
+            raise CheckpointError(f"the last report is {report.dtype} of shape {report.shape}")
+        return DeviceState(
+            round_index=values.whole("round"),
+            kept=kept_from(contents.arrays),
+            monitor={
+                name: array for name, array in contents.arrays.items() if name.startswith(("window.", "monitor."))
+            },
+            report=None
+            if report is None
+            else Report(number=number, representation=report.astype(np.float32), n_samples=values.whole("n_samples")),
+        )
+    except ValueError as error:
+        set_aside(folder, STATE, error)
+        return None
+
+
+def set_aside(folder: Path, name: str, error: Exception) -> None:
+    """Say that a file is damaged, and move it out of the way: the device starts anew instead of failing for ever."""
+    path = folder / name
+    aside = path.with_name(f"{name}.damaged")
+    LOG.warning("%s; what it held is lost, and it is kept as %s", error, aside)
+    try:
+        path.replace(aside)
+    except OSError as failure:
+        raise OutputError(f"cannot move {path}: {failure.strerror or failure}; remove it") from failure
+
+
+def _read(path: Path) -> Contents | None:
+    if not path.exists():
+        return None
+    try:
+        contents = read_contents(path)
+        if contents.kind != KIND:
+            raise CheckpointError(f"{path} is no state of a device but of a {contents.kind}")
+        return contents
+    except CheckpointError as error:
+        set_aside(path.parent, path.name, error)
+        return None
+
+
+def order_digest(order: TrainOrder) -> str:
+    """Return what tells one job from another: whoever is asked for the same one again gives the same answer."""
+    asked: dict[str, Json] = {
+        "run": order.run_id,
+        "round": order.round_index,
+        "seed": order.seed,
+        "steps": order.n_steps,
+        "start_loss": order.with_start_loss,
+        "layout": order.layout.record(),
+        "settings": dict(order.settings),
+    }
+    digest = blake2b(json_text(asked).encode(), digest_size=16)
+    digest.update(np.ascontiguousarray(order.model, dtype="<f4").tobytes())
+    return digest.hexdigest()
+
+
+def write_training(folder: Path, digest: str, training: Training) -> None:
+    """Write what a job gave."""
+    losses = [training.loss, training.square_loss]
+    if training.start_loss is not None:
+        losses.append(training.start_loss)
+    arrays: dict[str, npt.NDArray[np.generic]] = {"model": training.model, "losses": np.array(losses, dtype=np.float64)}
+    values: dict[str, Json] = {"job": digest, "n_samples": training.n_samples}
+    write_contents(Contents(values=values, arrays=arrays, progress={}, kind=KIND), folder / TRAINED)
+
+
+def read_training(folder: Path, digest: str) -> Training | None:
+    """Return what a job gave, if it was the last one that was done here."""
+    contents = _read(folder / TRAINED)
+    if contents is None or contents.values.get("job") != digest:
+        return None
+    losses = contents.arrays["losses"].astype(np.float64).tolist()
+    return Training(
+        model=contents.arrays["model"].astype(np.float32),
+        n_samples=int(str(contents.values["n_samples"])),
+        loss=losses[0],
+        square_loss=losses[1],
+        start_loss=losses[2] if len(losses) > 2 else None,
+    )

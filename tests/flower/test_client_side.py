@@ -1,0 +1,147 @@
+"""The app on a node, called as Flower calls it, without its processes."""
+
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pytest
+
+from fielding._extras import EXTRAS
+from fielding.errors import OptionError
+from fielding.flower.messages import MESSAGE_TYPES, order_records, reply_from
+from fielding.flower.orders import Order
+from fielding.flower.replies import Answer, DescribeReply, EvaluateReply, Expected, TrainReply
+from fielding.flower.samples import DeviceNode, Fitted, Job, Samples, Scored, Tensors
+from tests.flower.devices import describe, evaluate, samples, train
+
+pytest.importorskip("flwr", reason="the flower extra is not installed")
+
+from fielding.flower.client_side import client_app, device_node
+
+if TYPE_CHECKING:
+    from flwr.app import Context, Message
+    from flwr.clientapp import ClientApp
+
+EXPECTED = Expected(n_numbers=6, kind="histogram", n_features=2)
+RUN_CONFIG: dict[str, int | str] = {"classes": 2, "trace.window": 2, "coordinator.detector": "any-change"}
+
+
+@pytest.fixture(autouse=True)
+def _with_flower(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(EXTRAS, "flower", "flwr")
+
+
+def load_data(node: DeviceNode, round_index: int) -> Samples | None:
+    return samples([0, 1, 1, 0], n_test=1) if round_index == 0 and node.since is None else None
+
+
+def context(node_config: Mapping[str, int | str], run_config: Mapping[str, int | str] | None = None) -> "Context":
+    from flwr.app import Context, RecordDict
+
+    return Context(
+        run_id=1,
+        node_id=42,
+        node_config=dict(node_config),
+        state=RecordDict(),
+        run_config=dict(RUN_CONFIG if run_config is None else run_config),
+    )
+
+
+def instruction(order: Order) -> "Message":
+    from flwr.app import Message, Metadata
+
+    metadata = Metadata(
+        run_id=1,
+        message_id="asked",
+        src_node_id=1,
+        dst_node_id=42,
+        reply_to_message_id="",
+        group_id="0",
+        created_at=time.time(),
+        ttl=60.0,
+        message_type=MESSAGE_TYPES[order.verb],
+    )
+    return Message(content=order_records(order), metadata=metadata)  # type: ignore[call-overload]
+
+
+def asked(app: "ClientApp", order: Order, folder: Path) -> Answer:
+    """Return what the server makes of the answer to an order."""
+    message = instruction(order)
+    reply = app(message, context({"state-dir": str(folder), "partition-id": 3}))
+    assert reply.metadata.reply_to_message_id == "asked"
+    return reply_from(reply.content, order.verb, EXPECTED)
+
+
+def test_one_line_of_code_describes_trains_and_tests(tmp_path: Path) -> None:
+    app = client_app(load_data=load_data)
+
+    described, trained = asked(app, describe(0), tmp_path), asked(app, train(0), tmp_path)
+    tested = asked(app, evaluate(0), tmp_path)
+
+    assert isinstance(described, DescribeReply)
+    assert (described.n_samples, described.partition) == (3, 3)
+    assert isinstance(trained, TrainReply)
+    assert trained.n_samples == 3
+    assert np.abs(trained.model).max() > 0
+    for reply in (described, trained):
+        assert reply.report is not None
+        assert reply.report.number == 1
+        assert reply.report.representation.tolist() == pytest.approx([1 / 3, 2 / 3])
+    assert isinstance(tested, EvaluateReply)
+    assert tested.n_test == 1
+
+
+def test_the_same_message_twice_is_answered_with_the_same_bytes(tmp_path: Path) -> None:
+    app = client_app(load_data=load_data)
+    for order in (describe(0), train(0), train(1)):
+        replies = [app(instruction(order), context({"state-dir": str(tmp_path)})) for _ in range(2)]
+        assert replies[0].content.object_id == replies[1].content.object_id
+
+
+def test_a_users_own_training_code_gets_names_and_shapes(tmp_path: Path) -> None:
+    shapes: dict[str, tuple[int, ...]] = {}
+
+    def own_train(model: Tensors, own: Samples, job: Job) -> Fitted:
+        shapes.update({name: array.shape for name, array in model.items()})
+        model["bias"] += job.learning_rate
+        return Fitted(model, len(own), loss=0.25)
+
+    def own_evaluate(model: Tensors, own: Samples) -> Scored:
+        return Scored(len(own), int(model["bias"].sum()), 1.0)
+
+    app = client_app(load_data=load_data, train=own_train, evaluate=own_evaluate)
+    trained = asked(app, train(0), tmp_path)
+    assert isinstance(trained, TrainReply)
+    tested = asked(app, evaluate(0, trained.model), tmp_path)
+
+    assert shapes == {"weight": (2, 2), "bias": (2,)}
+    assert (trained.model.tolist(), trained.n_samples, trained.loss) == ([0.0] * 4 + [0.5] * 2, 3, 0.25)
+    assert isinstance(tested, EvaluateReply)
+    assert (tested.n_test, tested.correct, tested.loss) == (1, 1, 1.0)
+
+
+def test_train_and_evaluate_come_together_and_without_a_model() -> None:
+    with pytest.raises(OptionError, match="client_app has evaluate alone"):
+        client_app(load_data=load_data, evaluate=lambda *_: Scored(0, 0, 0.0))
+    with pytest.raises(OptionError, match="leave model out"):
+        client_app(
+            load_data=load_data,
+            train=lambda model, *_: Fitted(model, 1, 0.0),
+            evaluate=lambda *_: Scored(0, 0, 0.0),
+            model=lambda **_: None,
+        )
+
+
+def test_state_lies_where_node_or_run_say(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    of_run = {"state-dir": "/of/run"}
+
+    assert device_node(context({"state-dir": "/own", "partition-id": 1}, of_run)).folder == Path("/own")
+    assert device_node(context({"partition-id": 1}, of_run)).folder == Path("/of/run/partition-1")
+    assert device_node(context({}, of_run)).folder == Path("/of/run/node-42")
+    assert device_node(context({}, {})).folder == tmp_path / ".fielding" / "devices" / "node-42"
+    assert device_node(context({"partition-id": 1}, {"classes": 2})).config == {"partition-id": 1, "classes": 2}
+    with pytest.raises(OptionError, match="partition-id of the node config is 'one'"):
+        device_node(context({"partition-id": "one"}))

@@ -1,0 +1,82 @@
+"""What a user's own code hands over is checked before anything is kept of it."""
+
+import numpy as np
+import pytest
+
+from fielding.errors import CheckpointError, InputError
+from fielding.flower.samples import NOTHING, Kept, Samples, checked_samples, kept_from
+
+
+def checked(samples: object, *, now: int = 3, since: int | None = None) -> Kept:
+    return checked_samples(samples, n_classes=2, now=now, since=since)
+
+
+def test_samples_are_of_this_round_and_become_float32() -> None:
+    kept = checked(Samples([[1, 2], [3, 4]], [0, 1], is_test=np.array([False, True])))
+
+    assert (kept.x.tolist(), kept.x.dtype.name, kept.y.tolist()) == ([[1.0, 2.0], [3.0, 4.0]], "float32", [0, 1])
+    assert kept.rounds.tolist() == [3, 3]
+    assert kept.training().y.tolist() == [0]
+    assert kept.testing().y.tolist() == [1]
+
+
+def test_about_a_fifth_is_for_tests_and_a_sample_that_comes_again_stays_on_its_side() -> None:
+    x = np.random.default_rng(1).standard_normal((1000, 3)).astype(np.float32)
+    first, again = (checked(Samples(rows, np.zeros(1000, dtype=int))) for rows in (x, x[::-1]))
+
+    assert 150 < first.is_test.sum() < 250
+    assert (first.is_test == again.is_test[::-1]).all()
+
+
+def test_samples_are_sorted_by_their_rounds_and_otherwise_as_they_came() -> None:
+    x = np.arange(4.0)[:, np.newaxis]
+
+    kept = checked(Samples(x, np.zeros(4, dtype=int), rounds=[2, -5, 2, -5]))
+
+    assert (kept.x[:, 0].tolist(), kept.rounds.tolist()) == ([1.0, 3.0, 0.0, 2.0], [-5, -5, 2, 2])
+
+
+def test_nothing_is_a_way_to_say_nothing() -> None:
+    for nothing in (None, Samples(np.empty((0, 2)), [])):
+        assert checked(nothing).y.size == 0
+
+
+@pytest.mark.parametrize(
+    ("samples", "message"),
+    [
+        (([[1.0]], [0]), r"load_data gave \(\[\[1.0\]\], \[0\]\); return Samples"),
+        (Samples([[1.0]], [2]), "labels of load_data hold 2"),
+        (Samples([[1.0]], ["cat"]), "labels of load_data are"),
+        (Samples([1.0], [0]), r"float64 of shape \(1,\); give 1 rows"),
+        (Samples([[1.0], [2.0]], [0]), r"shape \(2, 1\); give 1 rows"),
+        (Samples([["one"]], [0]), "features of load_data are <U3"),
+        (Samples([[np.nan]], [0]), "hold NaN or infinity"),
+        (Samples([[1.0]], [0], is_test=[0]), "is_test of load_data is int64"),
+        (Samples([[1.0]], [0], rounds=[4]), "rounds of load_data go up to 4; in round 3"),
+        (Samples([[1.0]], [0], rounds=[1, 2]), r"rounds of load_data have shape \(2,\)"),
+    ],
+)
+def test_what_cannot_be_kept_is_refused(samples: object, message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        checked(samples)
+
+
+def test_samples_of_another_shape_are_refused() -> None:
+    before, after = checked(Samples([[1.0]], [0])), checked(Samples([[1.0, 2.0]], [0]))
+
+    with pytest.raises(InputError, match=r"shape \(2,\); earlier ones had \(1,\)"):
+        before.followed_by(after)
+    assert NOTHING.followed_by(after).x.shape == (1, 2)
+    assert after.followed_by(NOTHING).x.shape == (1, 2)
+
+
+def test_what_was_saved_comes_back_and_what_does_not_fit_is_refused() -> None:
+    kept = checked(Samples([[1.0], [2.0]], [0, 1], is_test=np.array([True, False])))
+    arrays = kept.arrays()
+
+    again = kept_from(arrays)
+
+    assert all((array == again.arrays()[name]).all() for name, array in arrays.items())
+    for broken in ({"kept.y": kept.y[:1]}, {"kept.y": kept.y.astype(np.int64)}, {"kept.x": np.float32(1.0)}):
+        with pytest.raises(CheckpointError, match="start anew"):
+            kept_from({**arrays, **broken})  # type: ignore[dict-item]
