@@ -13,7 +13,9 @@ from fielding.errors import OptionError
 def test_a_missing_package_is_named_with_the_command_that_brings_it(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, EXTRAS["torch"], None)
 
-    with pytest.raises(OptionError, match=r"^torch is not installed; run: pip install 'fielding\[torch\]' \(in a clone: "):
+    with pytest.raises(
+        OptionError, match=r"^torch is not installed; run: pip install 'fielding\[torch\]' \(in a clone: "
+    ):
         require("torch")
 
 
