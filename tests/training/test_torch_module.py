@@ -55,8 +55,8 @@ def test_a_module_that_cannot_work_is_refused_before_training(function: str, wor
     ("path", "words"),
     [
         ("no_such_package.models:build", "no module 'no_such_package'; .* PYTHONPATH"),
-        (":build", "unknown factory ':build'"),
-        ("models:", "unknown factory 'models:'"),
+        (":build", "model.factory is ':build'; a function of your own"),
+        ("models:", "model.factory is 'models:'; a function of your own"),
     ],
 )
 def test_a_function_that_is_not_there_is_named(path: str, words: str) -> None:
