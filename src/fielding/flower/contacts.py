@@ -1,0 +1,231 @@
+"""Who the clients are, where they can be reached, what they told and what it cost: all that a deployment remembers."""
+
+import logging
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+import numpy.typing as npt
+
+from fielding._typing import ClientId, Mask
+from fielding.errors import InputError, OptionError, echo
+from fielding.federation.ledger import Ledger
+from fielding.flower.exchange import Exchange
+from fielding.flower.inbox import Inbox
+from fielding.flower.orders import Order
+from fielding.flower.replies import Answer, DescribeReply, Refusal, Report, TrainReply
+from fielding.flower.roster import Changes, Roster, identity_of
+from fielding.flower.tasks import Outcome, Settled, Task
+from fielding.flower.wire import Node
+from fielding.methods.kinds import Hears
+from fielding.rng import Hashes, client_key
+
+COSTS = ("bytes_down", "bytes_up", "client_seconds")
+_CATEGORIES = {"train": "model", "describe": "report", "evaluate": "probe"}
+_LOG = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Presence:
+    """How many nodes a run needs.
+
+    Parameters
+    ----------
+    min_nodes
+        It begins when so many can be reached; later one is enough.
+    within_s
+        How long to wait for them, seconds; then the run ends.
+    """
+
+    min_nodes: int
+    within_s: float = 600.0
+
+    def __post_init__(self) -> None:
+        if type(self.min_nodes) is not int or not 1 <= self.min_nodes < 2**31:
+            raise OptionError(f"min_nodes is {echo(self.min_nodes)}; give a whole number of at least 1")
+        if not 0 < self.within_s < float("inf"):
+            raise OptionError(f"within_s is {echo(self.within_s)}; give seconds above 0")
+
+
+class Contacts:
+    """Keeps all clients that ever came, in their order, and charges them for what they do.
+
+    Parameters
+    ----------
+    exchange
+        The way to nodes.
+    presence
+        How many nodes are needed.
+    hears
+        Whose reports the method hears.
+    n_features
+        The length of a representation, if it is known.
+
+    Attributes
+    ----------
+    inbox
+        What clients told.
+    ledger
+        What was charged since the start.
+    round_costs
+        What the round in hand cost so far: ``bytes_down``, ``bytes_up``, ``client_seconds``.
+    keys
+        The hash of each client's id, for draws.
+    """
+
+    def __init__(self, exchange: Exchange, presence: Presence, *, hears: Hears, n_features: int | None) -> None:
+        self.exchange, self._presence, self._hears = exchange, presence, hears
+        self._roster: Roster | None = None
+        self.inbox, self.ledger = Inbox(n_features), Ledger(0)
+        self.round_costs: dict[str, float] = {}
+        self.keys: Hashes = np.empty(0, dtype=np.uint64)
+        self._introduced: dict[int, int] = {}  # partitions of nodes that said late who they are, by address
+        self._is_new, self._is_first = True, True
+
+    @property
+    def client_ids(self) -> tuple[ClientId, ...]:
+        """All clients that ever came."""
+        return () if self._roster is None else self._roster.client_ids
+
+    def address(self, client: int) -> int | None:
+        """Return where a client can be reached; None if it cannot."""
+        return None if self._roster is None else self._roster.address(client)
+
+    def free(self) -> Mask:
+        """Return who can be reached and owes no answer, shape ``(n_clients,)``."""
+        if self._roster is None:
+            return np.empty(0, dtype=np.bool_)
+        free = self._roster.online()
+        owing = [client for at in self.exchange.owing() if (client := self._roster.client_at(at)) is not None]
+        free[owing] = False
+        return free
+
+    # ---- who is there ----------------------------------------------------------------------------------------------
+
+    def arrive(self) -> tuple[tuple[Node, ...], Changes]:
+        """Begin a round: wait until enough nodes are free, and return all of them, and what is new."""
+        self.round_costs = dict.fromkeys(COSTS, 0)
+        nodes = self._present()
+        identity = identity_of(nodes)
+        roster = self._roster = self._roster or Roster(identity)
+        if nodes and roster.identity != identity:
+            raise InputError(
+                f"clients of this run are known by {roster.identity}, those that are there now by {identity}; "
+                "go on with the engine that the run began with, or begin anew in another folder"
+            )
+        self.take_late()
+        changes = self._seen(roster, nodes)
+        self._make_room()
+        for what, who in (("joined", changes.joined), ("came back", changes.returned), ("left", changes.left)):
+            if who:
+                _LOG.info("%d clients %s, for example %s", len(who), what, echo(who[0]))
+        return nodes, changes
+
+    def _seen(self, roster: Roster, nodes: Sequence[Node]) -> Changes:
+        """Return what is new; whoever said late who it is has joined, and whoever still owes it is not asked again."""
+        changes = roster.see(nodes)
+        if roster.identity == "key":
+            return changes
+        late, self._introduced = self._introduced, {}
+        joined, owing = roster.learn(late), self.exchange.owing()
+        unknown = [at for at in changes.unknown if roster.client_at(at) is None and at not in owing]
+        return replace(changes, joined=(*changes.joined, *joined), unknown=tuple(unknown))
+
+    def _present(self) -> tuple[Node, ...]:
+        wanted = self._presence.min_nodes if self._is_first else 1
+        enough = wanted if self._is_new else 1  # of a run that goes on some may be gone for good
+        free = self.exchange.gather(wanted, within_s=self._presence.within_s)
+        if len(free) < enough:
+            raise InputError(
+                f"{len(free)} nodes could be reached within {self._presence.within_s:g} s, {enough} are wanted; start "
+                "more nodes, then start again: the run goes on after its last committed round"
+            )
+        self._is_new, self._is_first = False, False
+        return self.exchange.look()
+
+    def introduce(self, nodes: Sequence[int], order: Order, *, with_report: bool) -> None:
+        """Let nodes say who they are, by address; clients may join by it."""
+        outcome = self.send([Task(address=at, order=order) for at in nodes])
+        if self._roster is not None and self._roster.identity == "partition":
+            found = {at: _partition(one.answer) for at, one in zip(nodes, outcome.settled, strict=True)}
+            joined = self._roster.learn({at: part for at, part in found.items() if part is not None})
+            self._make_room()
+            _LOG.info("%d clients joined", len(joined))
+        for at, one in zip(nodes, outcome.settled, strict=True):
+            self.take_in(Task(address=at, order=order), one, with_report=with_report)
+        self.take_late()
+
+    def _make_room(self) -> None:
+        """Lengthen all that is kept by client."""
+        ids = self.client_ids
+        self.ledger.grow(len(ids))
+        self.inbox.grow(len(ids))
+        new = [client_key(one) for one in ids[self.keys.size :]]
+        self.keys = np.concatenate([self.keys, np.array(new, dtype=np.uint64)])
+
+    # ---- answers ---------------------------------------------------------------------------------------------------
+
+    def send(self, tasks: Sequence[Task], wanted: Mapping[int, int] | None = None) -> Outcome:
+        """Push all tasks at once, and wait for answers; they still have to be taken in."""
+        return self.exchange.send(tasks, wanted)
+
+    def take_in(self, task: Task, settled: Settled, *, with_report: bool = True) -> None:
+        """Charge a task, and take note of what its answer tells of the client's data."""
+        client = None if self._roster is None else self._roster.client_at(task.address)
+        if settled.reason not in (None, "refused"):
+            who = f"node {task.address}" if client is None else f"client {echo(self.client_ids[client])}"
+            _LOG.warning("%s, %s: %s (%s)", who, task.order.verb, settled.reason, settled.text)
+        if client is not None:
+            self._charge(_CATEGORIES[task.order.verb], client, settled)
+            self._hear(client, settled.answer, with_report=with_report)
+
+    def take_late(self) -> None:
+        """Take note of what answers tell that came after their exchange."""
+        for late in self.exchange.take_late():
+            client = None if self._roster is None else self._roster.client_at(late.address)
+            if client is not None:
+                self._charge(_CATEGORIES[late.verb], client, Settled(reason=None, bytes_up=late.bytes_up))
+                self._hear(client, late.answer, with_report=True)
+            elif (partition := _partition(late.answer)) is not None:
+                self._introduced[late.address] = partition
+
+    def _hear(self, client: int, answer: Answer | None, *, with_report: bool) -> None:
+        if isinstance(answer, (TrainReply, DescribeReply)):
+            self.inbox.n_samples[client] = answer.n_samples
+        report = answer.report if isinstance(answer, (TrainReply, DescribeReply, Refusal)) else None
+        if report is not None and with_report and report.number > self.inbox.confirmed[client]:
+            self._keep(client, report)
+
+    def _keep(self, client: int, report: Report) -> None:
+        """Keep a new report if somebody listens; else it has come all the same and need not come again."""
+        had_any = bool(self.inbox.confirmed[client])
+        if self._hears == "nobody" or (self._hears == "first" and had_any):
+            self.inbox.confirmed[client] = report.number
+        elif not self.inbox.take(client, report):
+            sizes = (report.representation.size, self.inbox.n_features)
+            _LOG.warning("client %s reports %d numbers instead of %s: refused", echo(self.client_ids[client]), *sizes)
+
+    def _charge(self, category: str, client: int, settled: Settled) -> None:
+        amounts = (settled.bytes_down, settled.bytes_up, settled.seconds)
+        self.ledger.charge(category, [client], down_bytes=amounts[0], up_bytes=amounts[1], seconds=amounts[2])
+        for name, amount in zip(COSTS, amounts, strict=True):
+            self.round_costs[name] += amount
+
+    # ---- checkpoints -----------------------------------------------------------------------------------------------
+
+    def arrays(self) -> dict[str, npt.NDArray[np.generic]]:
+        """Return what a checkpoint needs beside the ledger: who the clients are, and what they told."""
+        roster = Roster() if self._roster is None else self._roster
+        return {**roster.arrays(), **self.inbox.arrays()}
+
+    def restore(self, arrays: Mapping[str, npt.NDArray[np.generic]], ledger: Ledger) -> None:
+        """Go on from what :meth:`arrays` gave; nobody is there yet."""
+        self._roster, self.ledger = Roster.restored(arrays), ledger
+        self.inbox.restore(arrays)
+        self.keys = np.empty(0, dtype=np.uint64)
+        self._make_room()
+        self._is_new, self._is_first = False, True
+
+
+def _partition(answer: Answer | None) -> int | None:
+    return answer.partition if isinstance(answer, DescribeReply) else None

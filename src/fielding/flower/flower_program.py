@@ -1,0 +1,179 @@
+"""What Flower's command line is asked: register nodes, submit an app, tell how it is doing, stop it."""
+
+import json
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import tomli_w
+
+from fielding._typing import Json
+from fielding.errors import InputError
+from fielding.flower import flwr_calls
+from fielding.flower.processes import ProcessError, Supervisor
+
+CONNECTION = "here"
+"""The name of the SuperLink in Flower's own settings."""
+Value = str | int | float | bool
+_CALL_S = 120.0
+_KNOWN_KEY = "already in use"
+_RUN_ENDED = "finished:"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunState:
+    """How a run is doing, as the SuperLink sees it.
+
+    Parameters
+    ----------
+    status
+        ``pending``, ``starting``, ``running``, ``finished:completed``, ``finished:failed`` or ``finished:stopped``.
+    bytes_to_nodes, bytes_from_nodes
+        What went over the wire since the start of the run, in bytes.
+    """
+
+    status: str
+    bytes_to_nodes: int
+    bytes_from_nodes: int
+
+    @property
+    def is_ended(self) -> bool:
+        """Whether nothing more will come."""
+        return self.status.startswith(_RUN_ENDED)
+
+    @property
+    def is_completed(self) -> bool:
+        """Whether it came to its own end."""
+        return self.status == f"{_RUN_ENDED}completed"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FlowerProgram:
+    """Flower's command line, with the settings of one local federation.
+
+    Parameters
+    ----------
+    supervisor
+        Whose environment it gets, and with whose processes it ends.
+    """
+
+    supervisor: Supervisor
+
+    @property
+    def settings(self) -> Path:
+        """The file with the address of the SuperLink."""
+        return Path(self.supervisor.environment["FLWR_HOME"]) / "config.toml"
+
+    def connect(self, address: str, authority: Path) -> None:
+        """Write where the SuperLink is, and whose certificate it must show."""
+        here = {"address": address, "root-certificates": str(authority)}
+        self.settings.parent.mkdir(parents=True, exist_ok=True)
+        self.settings.write_text(tomli_w.dumps({"superlink": {"default": CONNECTION, CONNECTION: here}}))
+
+    def register(self, keys: Mapping[str, Path]) -> None:
+        """Make public keys known to the SuperLink, by the names of their nodes; known ones are no mistake."""
+        calls = [
+            ["supernode", "register", str(path), CONNECTION, "--name", name, "--format", "json"]
+            for name, path in keys.items()
+        ]
+        for name, call in zip(keys, self._calls(calls), strict=True):
+            if _answer(call) is None and _KNOWN_KEY not in _said(call).lower():
+                raise ProcessError(f"the key of {name} could not be registered; Flower said: {_said(call)}")
+
+    def submit(self, app: Path, config: Mapping[str, Value], overrides: Path) -> str:
+        """Submit an app and return the id of its run; the settings go through a file, so that any text may be in them.
+
+        Parameters
+        ----------
+        app
+            Its folder, with a pyproject.toml.
+        config
+            What to change in the app's settings: keys that it has.
+        overrides
+            The file for them, replaced if it is there.
+        """
+        if not (app / "pyproject.toml").is_file():
+            raise InputError(f"{app} holds no pyproject.toml; name the folder of a Flower app")
+        overrides.write_text(tomli_w.dumps(dict(config)))
+        call = ["run", str(app.resolve()), CONNECTION, "--format", "json"]
+        answer = self._asked([*call, "-c", str(overrides)] if config else call)
+        return str(answer["run-id"])
+
+    def state(self, run_id: str) -> RunState:
+        """Return how a run is doing; takes a second or two."""
+        runs = self._asked(["list", CONNECTION, "--format", "json"]).get("runs")
+        for run in runs if isinstance(runs, list) else []:
+            if isinstance(run, dict) and str(run.get("run-id")) == run_id:
+                traffic = run.get("network-traffic")
+                traffic = traffic if isinstance(traffic, dict) else {}
+                return RunState(
+                    status=str(run.get("status")),
+                    bytes_to_nodes=int(str(traffic.get("outbound-bytes", 0))),
+                    bytes_from_nodes=int(str(traffic.get("inbound-bytes", 0))),
+                )
+        raise InputError(f"the SuperLink knows no run {run_id}; give an id that run_app returned")
+
+    def log_lines(self, run_id: str) -> list[str]:
+        """Return what the server's side of a run has logged so far; takes a second or two."""
+        (call,) = self._calls([["log", run_id, CONNECTION, "--show"]])
+        if call.code:
+            raise ProcessError(f"no log of run {run_id}; Flower said: {_said(call)}")
+        return (call.out + call.err).splitlines()
+
+    def stop(self, run_id: str) -> None:
+        """Ask the SuperLink to stop a run."""
+        self._asked(["stop", run_id, CONNECTION, "--format", "json"])
+
+    def _asked(self, words: list[str]) -> dict[str, Json]:
+        """Run one command that answers in JSON."""
+        (call,) = self._calls([words])
+        if (answer := _answer(call)) is None:
+            raise ProcessError(f"flwr {words[0]} failed; it said: {_said(call)}")
+        return answer
+
+    def _calls(self, commands: Sequence[Sequence[str]]) -> list["_Call"]:
+        """Run commands one after another in one process."""
+        try:
+            done = subprocess.run(
+                [sys.executable, "-P", str(Path(flwr_calls.__file__))],
+                input=json.dumps(commands).encode(),
+                capture_output=True,
+                cwd=self.supervisor.folder,
+                env=self.supervisor.marked_environment,
+                timeout=_CALL_S + len(commands),
+                start_new_session=True,
+                check=False,
+            )
+        except subprocess.TimeoutExpired:
+            raise ProcessError(f"flwr {commands[0][0]} gave no answer within {_CALL_S:g} s") from None
+        try:
+            return [_Call(**row) for row in json.loads(done.stdout)]
+        except ValueError:
+            broken = _Call(code=done.returncode, out=done.stdout.decode(), err=done.stderr.decode(errors="replace"))
+            raise ProcessError(f"flwr {commands[0][0]} failed; it said: {_said(broken)}") from None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Call:
+    """How a command ended, and what it wrote."""
+
+    code: int
+    out: str
+    err: str
+
+
+def _answer(call: _Call) -> dict[str, Json] | None:
+    """Return the JSON that a command wrote; None if it failed."""
+    try:
+        answer = json.loads(call.out[call.out.index("{") :])
+    except ValueError:
+        return None
+    has_failed = bool(call.code) or not isinstance(answer, dict) or answer.get("success") is False
+    return None if has_failed else answer
+
+
+def _said(call: _Call) -> str:
+    """Return the last words of a command as one line."""
+    return " ".join(f"{call.out} {call.err}".split())[-500:] or "nothing"

@@ -1,0 +1,170 @@
+"""What a deployment stands on: its config, the model that it begins with, and how its orders are worded."""
+
+import hashlib
+import platform
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from importlib import metadata
+
+import numpy as np
+import numpy.typing as npt
+
+from fielding._typing import Json, Models
+from fielding._version import __version__
+from fielding.engine.config import Config
+from fielding.errors import InputError, OptionError
+from fielding.federation.aggregation import Aggregator
+from fielding.flower.contacts import Presence
+from fielding.flower.deployable import check_deployable, described_as
+from fielding.flower.exchange import Patience
+from fielding.flower.local_jobs import JobSettings
+from fielding.flower.order_book import OrderBook
+from fielding.flower.replies import Expected
+from fielding.training.factory import ModelRequest, trainer_for
+from fielding.training.layout import Layout
+from fielding.training.rates import LearningRate
+
+FirstModel = Callable[[], Mapping[str, npt.ArrayLike]]
+"""Returns the model that training starts from, as arrays by name."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Deployment:
+    """What a deployment runs.
+
+    Parameters
+    ----------
+    config
+        As for the simulator; of the trace, ``window`` and ``gap`` count alone. Reports always travel with training.
+    classes
+        How many there are.
+    shape
+        Of one sample, as ``load_data`` of the client app gives it; not used if ``first_model`` is given.
+    presence, patience
+        How many nodes are needed, and how long they are waited for.
+    first_model
+        The model that training starts from, if Fielding knows neither it nor how to train it.
+    aggregator
+        In place of the config's; participants then count by their samples.
+    own_vectors
+        Whether devices describe their windows by code of the user's own.
+    """
+
+    config: Config
+    classes: int
+    shape: tuple[int, ...]
+    presence: Presence
+    patience: Patience
+    first_model: FirstModel | None = None
+    aggregator: Aggregator | None = None
+    own_vectors: bool = False
+
+    def settled(self) -> Config:
+        """Return the config as it counts here, or raise if a deployment cannot do what it says."""
+        check_deployable(self.config)
+        return replace(self.config, coordinator=replace(self.config.coordinator, reports="with-training"))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Ground:
+    """What a config and the first model make of a run."""
+
+    config: Config
+    initial: Models
+    layout: Layout
+    expected: Expected
+    metric: str
+    run_id: str
+
+    def manifest(self, table: Mapping[str, Json], deployment: Deployment) -> dict[str, Json]:
+        """Return what the results depend on; the machines of clients are not known."""
+        return {
+            "fielding": __version__,
+            "machine": {
+                "python": platform.python_version(),
+                "system": platform.system(),
+                "numpy": metadata.version("numpy"),
+            },
+            "classes": [str(at) for at in range(deployment.classes)],
+            "seed": self.config.seed,
+            "config": dict(table),
+            "engine": "flower",
+            "run_id": self.run_id,
+            "own": {
+                "model": deployment.first_model is not None,
+                "aggregation": repr(deployment.aggregator) if deployment.aggregator is not None else None,
+                "represent": deployment.own_vectors,
+            },
+            "initial_blake2b": hashlib.blake2b(self.initial.tobytes(), digest_size=16).hexdigest(),
+            "n_numbers": self.layout.size,
+        }
+
+
+def ground_of(deployment: Deployment, config: Config, *, run_id: str) -> Ground:
+    """Return what a run stands on, or raise if the model or the representation cannot be."""
+    kind, metric = described_as(config, own_vectors=deployment.own_vectors)
+    initial, layout = _first_model(deployment, config)
+    n_features = None if deployment.own_vectors else deployment.classes
+    return Ground(
+        config=config,
+        initial=initial,
+        layout=layout,
+        expected=Expected(n_numbers=layout.size, kind=kind, n_features=n_features),
+        metric=metric,
+        run_id=run_id,
+    )
+
+
+def _first_model(deployment: Deployment, config: Config) -> tuple[Models, Layout]:
+    """Return the model that training starts from, and what its numbers mean."""
+    if deployment.first_model is not None:
+        tensors = {name: np.asarray(one, dtype=np.float32) for name, one in deployment.first_model().items()}
+        if not tensors or not all(np.isfinite(one).all() for one in tensors.values()):
+            raise InputError("first_model gave nothing, or numbers that are not finite; return arrays by name")
+        shapes = tuple(one.shape for one in tensors.values())
+        layout = Layout(names=tuple(tensors), shapes=shapes, n_parameters=len(tensors))
+        return layout.flat(tensors), layout
+    is_own = config.model.factory is not None
+    request = ModelRequest(
+        name=config.model.factory or config.model.name,
+        input_shape=deployment.shape,
+        n_classes=deployment.classes,
+        trainer="torch" if is_own else config.training.trainer,
+        device=config.training.device,
+        hidden=config.model.hidden,
+    )
+    try:
+        trainer = trainer_for(request)
+    except OptionError as error:
+        raise OptionError(f"model: {error}") from None
+    return trainer.initial_model(config.seed), trainer.layout
+
+
+def orders_of(ground: Ground, deployment: Deployment) -> OrderBook:
+    """Return how the orders of a run are worded."""
+    section, model = ground.config.training, ground.config.model
+    rate = LearningRate(
+        initial=section.learning_rate, decay=section.lr_decay, every=section.lr_every, floor=section.lr_floor
+    )
+    settings = JobSettings(
+        client="",
+        classes=deployment.classes,
+        model=model.factory or model.name,
+        hidden=model.hidden,
+        trainer="torch" if model.factory else section.trainer,
+        device=section.device,
+        batch_size=section.batch_size,
+        learning_rate=section.learning_rate,
+        momentum=section.momentum,
+        weight_decay=section.weight_decay,
+        prox=section.prox,
+        balanced=section.balanced,
+    )
+    return OrderBook(
+        run_id=ground.run_id,
+        layout=ground.layout,
+        seed=ground.config.seed,
+        n_steps=section.local_steps,
+        rate=rate,
+        settings=settings,
+    )

@@ -1,0 +1,216 @@
+"""A wire to devices in this process: orders and replies take the form of Flower's records, but no network."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+
+from fielding._typing import Json
+from fielding.engine.config import Config
+from fielding.engine.config_reader import config_from
+from fielding.engine.runner import Watch
+from fielding.flower.contacts import Presence
+from fielding.flower.deployment import run_deployment
+from fielding.flower.device import Device, OwnCode
+from fielding.flower.device_rule import DeviceRule
+from fielding.flower.exchange import Patience
+from fielding.flower.ground import Deployment
+from fielding.flower.messages import order_from, order_records, reply_from, reply_records
+from fielding.flower.orders import Order
+from fielding.flower.records import n_bytes
+from fielding.flower.replies import Expected, Refusal, TrainReply
+from fielding.flower.samples import DeviceNode, Samples
+from fielding.flower.wire import Asked, Node, Posted, Received
+from fielding.records.logs import Logs
+from fielding.records.run_folder import EVENTS, ROUNDS
+from fielding.simulation.assembly import Own, Simulation, assembled
+from fielding.simulation.describing import describing_of
+from tests.simulation.run_cases import Table
+
+HIDDEN_HEARTBEAT_S = 1e300
+FIRST_ADDRESS = 1000
+
+
+class DeviceWire:
+    """Nodes that answer at once; a dead one takes orders and never answers, a sick one sends NaN for a model.
+
+    A slow one answers only when the next orders go out, and a hidden one is not seen.
+
+    Parameters
+    ----------
+    devices
+        Who is there, by address.
+    with_keys
+        Whether they have public keys, as in a deployment.
+
+    Attributes
+    ----------
+    dead, sick, slow, hidden
+        Addresses.
+    pushes
+        The orders of every push.
+    """
+
+    def __init__(self, devices: Mapping[int, Device], *, with_keys: bool = False) -> None:
+        self.devices = dict(devices)
+        self.expected: Expected | None = None
+        self._with_keys = with_keys
+        self.dead: set[int] = set()
+        self.sick: set[int] = set()
+        self.slow: set[int] = set()
+        self.hidden: set[int] = set()
+        self.pushes: list[list[tuple[int, Order]]] = []
+        self.on_push: Callable[[], None] = lambda: None
+        self._ready: dict[str, tuple[int, Order]] = {}
+
+    def nodes(self) -> list[Node]:
+        there = sorted(set(self.devices) - self.hidden)
+        if self._with_keys:
+            return [Node(address=at, public_key=f"-----BEGIN {at}".encode()) for at in there]
+        return [Node(address=at, public_key=b"random", heartbeat_s=HIDDEN_HEARTBEAT_S) for at in there]
+
+    def push(self, orders: Sequence[tuple[int, Order]]) -> list[Posted]:
+        self.pushes.append(list(orders))
+        self.on_push()
+        posted = []
+        for at, (address, order) in enumerate(orders):
+            records = order_records(order, {})
+            ticket = f"{len(self.pushes)}/{at}"
+            if address not in self.dead:
+                self._ready[ticket] = (address, order_from(records, order.verb))
+            posted.append(Posted(ticket=ticket, n_bytes=n_bytes(records)))
+        return posted
+
+    def pull(self, asked: Mapping[str, Asked]) -> list[Received]:
+        ready = [ticket for ticket in asked if ticket in self._ready and self._is_done(ticket)]
+        return [self._answered(ticket, *self._ready.pop(ticket)) for ticket in ready]
+
+    def _is_done(self, ticket: str) -> bool:
+        return self._ready[ticket][0] not in self.slow or int(ticket.split("/")[0]) < len(self.pushes)
+
+    def _answered(self, ticket: str, address: int, order: Order) -> Received:
+        try:
+            reply = self.devices[address].answer(order)
+        except Exception as error:  # as Flower does
+            return Received(ticket=ticket, answer=Refusal(reason="failed", text=str(error)), n_bytes=0)
+        if address in self.sick and isinstance(reply, TrainReply):
+            reply = replace(reply, model=np.full_like(reply.model, np.nan))
+        records = reply_records(reply)
+        assert self.expected is not None
+        answer = reply_from(records, order.verb, self.expected)
+        return Received(ticket=ticket, answer=answer, n_bytes=n_bytes(records))
+
+    def wire_of(self, expected: Expected, _patience: Patience) -> "DeviceWire":
+        """Return this wire, as a server asks for it."""
+        self.expected = expected
+        return self
+
+
+def deployed_config(table: Table) -> Config:
+    """Return a config under which simulator and deployment do the same."""
+    return config_from(
+        {
+            **table,
+            "clock": {"overcommit": 1.0},
+            "coordinator": {**_section(table, "coordinator"), "reports": "with-training"},
+        }
+    )
+
+
+def _section(table: Table, name: str) -> Table:
+    section = table.get(name, {})
+    assert isinstance(section, dict)
+    return section
+
+
+def devices_of(simulation: Simulation, folder: Path) -> dict[int, Device]:
+    """Return the clients of a simulation as devices, in an order of addresses of no meaning."""
+    windows, config = simulation.clients.windows, simulation.config
+    describing = describing_of(config.coordinator, is_own=False, seed=config.seed)
+    plan = windows.plan
+    rule = DeviceRule(
+        n_classes=len(windows.pool.classes),
+        max_rounds=plan.n_visible * plan.gap,
+        drift_test=describing.drift_test(),
+        gap=plan.gap,
+        phase=plan.window,
+    )
+    n_clients = windows.n_clients
+    return {
+        FIRST_ADDRESS + n_clients - at: _device(simulation, at, rule, folder / f"device-{at}")
+        for at in range(n_clients)
+    }
+
+
+def _device(simulation: Simulation, client: int, rule: DeviceRule, folder: Path) -> Device:
+    windows = simulation.clients.windows
+    schedule, plan = windows.schedule, windows.plan
+    rows = np.flatnonzero(schedule.client == client)
+    arrivals = (schedule.interval[rows].astype(np.int64) + 1) * plan.gap - plan.window
+
+    def load(node: DeviceNode, round_index: int) -> Samples:
+        since = -(10**6) if node.since is None else node.since
+        is_new = (arrivals > since) & (arrivals <= round_index)
+        x, y = windows.gather(rows[is_new])
+        is_test = windows.pool.is_test()[schedule.sample[rows[is_new]]]
+        return Samples(x, y, is_test=is_test, rounds=arrivals[is_new])
+
+    return Device(DeviceNode(partition=client, config={}, folder=folder), rule, OwnCode(load_data=load))
+
+
+def simulation_of(config: Config) -> Simulation:
+    return assembled(config, Own(), n_workers=1)
+
+
+def deployment_of(simulation: Simulation, *, min_nodes: int | None = None) -> Deployment:
+    """Return the deployment of a simulation's config on its devices."""
+    pool = simulation.dealt.pool
+    return Deployment(
+        config=simulation.config,
+        classes=len(pool.classes),
+        shape=pool.shape,
+        presence=Presence(min_nodes=min_nodes or simulation.dealt.schedule.n_clients, within_s=0.2),
+        patience=Patience(deadline_s=0.1, poll_s=0.01, forget_s=60.0),
+    )
+
+
+DECISIONS = ("round", "fired", "started", "n_clusters", "cluster_ids", "reported", "moved", "joined", "silenced")
+
+
+def lines(folder: Path, name: str) -> list[dict[str, Json]]:
+    return list(Logs(folder, (name,)).lines(name))
+
+
+def decisions(folder: Path) -> list[dict[str, Json]]:
+    return [{name: line[name] for name in DECISIONS} for line in lines(folder, EVENTS)]
+
+
+def accuracies(folder: Path) -> dict[int, float]:
+    """Return the accuracy of each round that was evaluated."""
+    rows = [line for line in lines(folder, ROUNDS) if line.get("accuracy") is not None]
+    return {int(str(line["round"])): float(str(line["accuracy"])) for line in rows}
+
+
+class Deployed:
+    """A simulation's clients as devices, and a server that runs into a folder; every run is a new process to both."""
+
+    def __init__(self, config: Config, folder: Path, *, with_keys: bool = False) -> None:
+        self.simulation = simulation_of(config)
+        self._folder, self._with_keys = folder, with_keys
+        self.out = folder / "deployed"
+        self.wire = self.restarted()
+
+    def restarted(self) -> DeviceWire:
+        """Return a wire to the same devices, as a new server meets them."""
+        self.wire = DeviceWire(devices_of(self.simulation, self._folder), with_keys=self._with_keys)
+        return self.wire
+
+    def run(self, *, watch: Watch = lambda _row: True, min_nodes: int | None = None) -> dict[str, Json] | None:
+        deployment = deployment_of(self.simulation, min_nodes=min_nodes)
+        return run_deployment(deployment, self.wire.wire_of, self.out, watch=watch)
+
+    def run_with(self, config: Config) -> dict[str, Json] | None:
+        """Run another config on the same devices."""
+        deployment = replace(deployment_of(self.simulation), config=config)
+        return run_deployment(deployment, self.wire.wire_of, self.out)
