@@ -11,6 +11,7 @@ from fielding.cli.compare import compare
 from fielding.cli.console import complain, tell
 from fielding.cli.data import data_app
 from fielding.cli.demo import demo
+from fielding.cli.deploy import deploy
 from fielding.cli.methods import methods
 from fielding.cli.replay import replay
 from fielding.cli.report import report
@@ -33,6 +34,7 @@ app.command()(run)
 app.command()(compare)
 app.command()(report)
 app.command()(watch)
+app.command()(deploy)
 app.command()(replay)
 app.command()(show)
 app.command()(methods)

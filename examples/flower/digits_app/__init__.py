@@ -1,0 +1,1 @@
+"""Handwritten digits whose owners move between two places, as a Flower app."""

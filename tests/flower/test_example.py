@@ -1,0 +1,168 @@
+"""The Flower app among the examples: its settings are right, and its nodes are the clients of a simulation."""
+
+import os
+import time
+import tomllib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from fielding._typing import Json
+from fielding.engine.config_reader import config_from
+from fielding.records.run_folder import MEMBERSHIPS
+from fielding.simulation.experiment import run
+from fielding.simulation.sources import dealt_samples
+
+pytest.importorskip("flwr", reason="flwr is not installed; run: pip install 'fielding[flower]'")
+
+from examples.flower.digits_app.client_app import app as client_app
+from examples.flower.digits_app.client_app import load_data
+from examples.flower.digits_app.server_app import app as server_app
+from fielding.federation.clients import TrainingPlan
+from fielding.flower.deployment import run_deployment
+from fielding.flower.device import Device, OwnCode
+from fielding.flower.device_rule import rule_from
+from fielding.flower.ground import Deployment, Ground, ground_of, orders_of
+from fielding.flower.messages import MESSAGE_TYPES, order_records, reply_from
+from fielding.flower.orders import Order
+from fielding.flower.replies import Answer, DescribeReply, EvaluateReply, Expected, TrainReply
+from fielding.flower.samples import DeviceNode
+from fielding.flower.server_app import KEYS, deployment_from
+from tests.flower.device_wire import DeviceWire, accuracies, decisions, lines
+
+EXAMPLE = Path(__file__).resolve().parents[2] / "examples" / "flower"
+N_NODES, MOVER, DRIFT_ROUND = 4, 3, 3
+
+
+def app_table() -> dict[str, Any]:
+    project = tomllib.loads((EXAMPLE / "pyproject.toml").read_text(encoding="utf-8"))
+    table: dict[str, Any] = project["tool"]["flwr"]["app"]
+    return table
+
+
+def run_config() -> dict[str, Json]:
+    """Return the settings of the app as Flower hands them over: tables become dotted keys."""
+    flat: dict[str, Json] = {}
+    for name, value in app_table()["config"].items():
+        flat |= {f"{name}.{key}": one for key, one in value.items()} if isinstance(value, Mapping) else {name: value}
+    return flat
+
+
+def simulated_table() -> dict[str, Any]:
+    """Return the config with which the simulator does the same with as many clients as there are nodes."""
+    table = {name: value for name, value in app_table()["config"].items() if name not in KEYS}
+    return table | {
+        "trace": {**table["trace"], "clients": N_NODES},
+        "coordinator": {**table["coordinator"], "reports": "with-training"},
+        "clock": {"overcommit": 1.0},
+    }
+
+
+def digits_deployment() -> tuple[Deployment, Ground]:
+    deployment, out = deployment_from(run_config())
+    assert out == Path("digits-run")
+    return deployment, ground_of(deployment, deployment.settled(), run_id="run")
+
+
+def node(partition: int, folder: Path, since: int | None = None) -> DeviceNode:
+    return DeviceNode(partition=partition, config=run_config(), folder=folder, since=since)
+
+
+def test_the_app_can_be_run_by_flower() -> None:
+    from flwr.clientapp import ClientApp
+    from flwr.serverapp import ServerApp
+
+    table = app_table()
+    places = [EXAMPLE / f"{name.partition(':')[0].replace('.', '/')}.py" for name in table["components"].values()]
+
+    assert [place.is_file() for place in places] == [True, True]
+    assert isinstance(server_app, ServerApp)
+    assert isinstance(client_app, ClientApp)
+    assert {"out", "rounds", "min-nodes", "deadline", "start-wait", "classes", "shape"} <= set(table["config"])
+
+
+@pytest.mark.parametrize("partition", range(N_NODES))
+def test_nodes_get_the_samples_of_the_simulators_clients(partition: int, tmp_path: Path) -> None:
+    config = config_from(simulated_table())
+    dealt = dealt_samples(config.trace, rounds=config.rounds, seed=config.seed)
+    is_first = dealt.schedule.interval == 0
+    is_mine = dealt.schedule.client == partition
+
+    first, later = load_data(node(partition, tmp_path), 1), load_data(node(partition, tmp_path, since=1), DRIFT_ROUND)
+
+    np.testing.assert_array_equal(first.y, dealt.schedule.y[is_mine & is_first])
+    np.testing.assert_array_equal(later.y, dealt.schedule.y[is_mine & ~is_first])
+    np.testing.assert_array_equal(np.unique(np.asarray(later.rounds)), [DRIFT_ROUND])
+    assert len(load_data(node(partition, tmp_path, since=DRIFT_ROUND), DRIFT_ROUND + 1)) == 0
+
+
+def test_the_app_goes_as_its_simulation_and_one_node_moves(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "fsync", lambda _file: None)
+    deployment, _ = digits_deployment()
+    rule, own = rule_from(run_config()), OwnCode(load_data=load_data)
+    wire = DeviceWire({1000 - at: Device(node(at, tmp_path / f"node-{at}"), rule, own) for at in range(N_NODES)})
+    deployed, simulated = tmp_path / "deployed", tmp_path / "simulated"
+
+    run(simulated_table(), simulated, page=False)
+    run_deployment(deployment, wire.wire_of, deployed)
+
+    assert lines(deployed, MEMBERSHIPS) == lines(simulated, MEMBERSHIPS)
+    assert decisions(deployed) == decisions(simulated)
+    assert accuracies(deployed) == pytest.approx(accuracies(simulated), abs=1e-5)
+    assert {line["round"]: line["moved"] for line in decisions(deployed) if line["moved"]} == {DRIFT_ROUND + 1: [MOVER]}
+
+
+def asked(order: Order, partition: int, folder: Path, expected: Expected) -> Answer:
+    """Return what the server makes of the answer of the client app."""
+    from flwr.app import Context, Message, Metadata, RecordDict
+
+    metadata = Metadata(
+        run_id=1,
+        message_id="asked",
+        src_node_id=1,
+        dst_node_id=42,
+        reply_to_message_id="",
+        group_id="0",
+        created_at=time.time(),
+        ttl=60.0,
+        message_type=MESSAGE_TYPES[order.verb],
+    )
+    context = Context(
+        run_id=1,
+        node_id=42,
+        node_config={"partition-id": partition, "state-dir": str(folder)},
+        state=RecordDict(),
+        run_config=run_config(),  # type: ignore[arg-type]
+    )
+    message = Message(content=order_records(order), metadata=metadata)  # type: ignore[call-overload]
+    return reply_from(client_app(message, context).content, order.verb, expected)
+
+
+def test_the_client_app_describes_trains_tests_and_tells_of_its_move(tmp_path: Path) -> None:
+    deployment, ground = digits_deployment()
+    orders, one = orders_of(ground, deployment), np.zeros(1, dtype=np.int64)
+    models = ground.initial[np.newaxis]
+    plan = TrainingPlan(models=models, clients=one, groups=one, start=one, wanted=np.ones(1, dtype=np.int64))
+
+    described = asked(orders.describe(0, confirmed=0), MOVER, tmp_path, ground.expected)
+    trained = asked(orders.train(plan, 0, client="phone", round_index=0, confirmed=1), MOVER, tmp_path, ground.expected)
+    assert isinstance(trained, TrainReply)
+    before, after = (
+        asked(orders.evaluate(model, client="phone", round_index=0), MOVER, tmp_path, ground.expected)
+        for model in (ground.initial, trained.model)
+    )
+    moved = asked(orders.describe(DRIFT_ROUND, confirmed=1), MOVER, tmp_path, ground.expected)
+
+    assert isinstance(described, DescribeReply)
+    assert described.report is not None
+    assert described.report.number == 1
+    assert trained.report is None
+    assert isinstance(before, EvaluateReply)
+    assert isinstance(after, EvaluateReply)
+    assert after.correct > before.correct
+    assert isinstance(moved, DescribeReply)
+    assert moved.report is not None
+    assert moved.report.number == 2
