@@ -2,6 +2,8 @@
 
 import json
 import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -14,7 +16,7 @@ from fielding.watch import watched
 from tests.reporting.big_folder import Shape, big_folder
 from tests.reporting.run_folders import round_rows, run_folder
 from tests.reporting.run_logs import DRAWN
-from tests.watch.serving import serving
+from tests.watch.serving import Served, serving
 
 pytest.importorskip("starlette", reason="the extra watch is not installed")
 
@@ -44,8 +46,16 @@ def _often(page: "Tab", monkeypatch: pytest.MonkeyPatch) -> None:
 def reloads(page: "Tab") -> list[str]:
     """Return the addresses that the page went to."""
     seen: list[str] = []
-    page.on("framenavigated", lambda frame: seen.append(frame.url))
+    page.on("framenavigated", lambda frame: seen.append(frame.url) if frame.url.startswith("http") else None)
     return seen
+
+
+@contextmanager
+def seen_by(page: "Tab", folders: list[Path]) -> Iterator[Served]:
+    """Serve some folders; the page leaves before the server does, or its next question would be an error."""
+    with serving(folders) as server:
+        yield server
+        page.goto("about:blank")
 
 
 def append(folder: Path, log: str, *lines: dict[str, Json]) -> None:
@@ -56,7 +66,7 @@ def append(folder: Path, log: str, *lines: dict[str, Json]) -> None:
 def test_the_page_follows_a_run_that_is_being_written(page: "Tab", tmp_path: Path, reloads: list[str]) -> None:
     folder = tmp_path / "run"
     rounds = round_rows([0.1, 0.2, 0.3, 0.4], n_clusters=[1, 1, 2, 2], reclustered=[False, False, True, False])
-    with serving([folder]) as server:
+    with seen_by(page, [folder]) as server:
         page.goto(server.address)
         page.get_by_role("heading", name="Waiting for a run").wait_for()
         assert page.locator(".state .live").inner_text() == "live"
@@ -98,7 +108,7 @@ def test_a_comparison_shows_the_run_that_fails_as_soon_as_it_does(page: "Tab", t
     )
     write_plan(tmp_path, Plan(config={}, variants=variants, seeds=(1, 2), reference="global"))
     run_folder(tmp_path / "global-1", round_rows([0.1, 0.2]), method="global")
-    with serving([tmp_path]) as server:
+    with seen_by(page, [tmp_path]) as server:
         page.goto(server.address)
         page.locator("#state-of-the-runs td", has_text="waiting").first.wait_for()
 
@@ -126,7 +136,7 @@ def test_any_client_is_opened_and_followed(page: "Tab", tmp_path: Path) -> None:
         finished=False,
     )
     big_folder(folder, shape)
-    with serving([folder]) as server:
+    with seen_by(page, [folder]) as server:
         page.goto(server.address)
         page.wait_for_selector("#client-ids option", state="attached")
         assert page.locator("#client-ids option").count() == len(IDS)
@@ -167,7 +177,7 @@ LAST_TEST = (
 
 def test_a_click_on_the_map_opens_the_client(page: "Tab", tmp_path: Path) -> None:
     folder = big_folder(tmp_path / "run", Shape(n_clients=6, n_rounds=25, name=lambda at: f"{EVIL} & {at}"))
-    with serving([folder]) as server:
+    with seen_by(page, [folder]) as server:
         page.goto(server.address)
         page.wait_for_selector("#map-of-clients", state="attached")
         page.evaluate("window.fielding.drawAll()")
@@ -186,7 +196,7 @@ def test_switches_and_slider_keep_their_place_while_numbers_come_in(page: "Tab",
         big_folder(tmp_path / name, Shape(n_clients=6, n_rounds=65, method=name, finished=False))
         for name in ("fielding", "other")
     ]
-    with serving(folders) as server:
+    with seen_by(page, folders) as server:
         page.goto(server.address)
         page.wait_for_selector("button.switch")
         page.evaluate("window.fielding.drawAll()")
@@ -217,7 +227,7 @@ def test_a_server_that_ended_is_told_and_what_was_drawn_stays(page: "Tab", tmp_p
         route.continue_() if len(asked) == 1 else route.fulfill(status=204)
 
     page.route("**/record", answer_once)
-    with serving([folder]) as server:
+    with seen_by(page, [folder]) as server:
         page.goto(server.address)
         page.get_by_role("heading", name="What the run gave: run").wait_for()
 
@@ -231,7 +241,7 @@ def test_the_live_page_fits_a_phone_in_both_color_schemes(page: "Tab", tmp_path:
     folder = big_folder(tmp_path / "run", Shape(n_clients=6, n_rounds=25, name=lambda at: f"client-{'long' * 20}-{at}"))
     page.set_viewport_size({"width": 390, "height": 800})
     page.emulate_media(color_scheme=scheme)  # type: ignore[arg-type]
-    with serving([folder]) as server:
+    with seen_by(page, [folder]) as server:
         page.goto(server.address)
         page.wait_for_selector("#client-ids option", state="attached")
         page.get_by_role("button", name="Open").click()
