@@ -1,18 +1,17 @@
 """The runs of an experiment: a comparison of its variants, in the folder of its name."""
 
-import sys
-import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
 from experiments.reproduce.reading import Experiment, Table
 from experiments.reproduce.street import street_file
+from experiments.sweeping import telling
 from fielding.errors import InputError
 from fielding.records.plan import Plan, write_plan
 from fielding.simulation.compare import carried_out
 from fielding.simulation.comparison_plan import Comparison, planned
-from fielding.simulation.sweep import Finished, Following, sweep
+from fielding.simulation.sweep import Following, sweep
 from fielding.simulation.variants import with_settings
 from fielding.traces.catalog import data_folder
 
@@ -99,7 +98,7 @@ def run_all(experiment: Experiment, way: Way) -> Plan:
         If a run failed; all others are done then.
     """
     comparison = comparison_of(experiment, way)
-    note = _notes(experiment.name, len(comparison.configs))
+    note = telling(len(comparison.configs), f"{experiment.name} ")
     if way.n_jobs == 1:
         comparison.folder.mkdir(parents=True, exist_ok=True)
         write_plan(comparison.folder, comparison.plan)
@@ -112,16 +111,3 @@ def run_all(experiment: Experiment, way: Way) -> Plan:
         name, error = next(iter(failures.items()))
         raise InputError(f"{experiment.name}: {len(failures)} runs failed, {name} among them: {error}")
     return comparison.plan
-
-
-def _notes(name: str, n_runs: int) -> Callable[[Finished], None]:
-    begun, n_done = time.monotonic(), 0
-
-    def note(one: Finished) -> None:
-        nonlocal n_done
-        n_done += 1
-        what = one.error or f"{float(str((one.summary or {}).get('final_accuracy') or 0)):.4f}"
-        minutes = (time.monotonic() - begun) / 60
-        print(f"{name} {n_done}/{n_runs} {one.name}: {what} ({minutes:.1f} min)", file=sys.stderr, flush=True)
-
-    return note
