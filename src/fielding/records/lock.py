@@ -1,6 +1,7 @@
 """One writer per folder; the operating system frees the lock when its holder dies, however it dies."""
 
 import contextlib
+import os
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -20,17 +21,13 @@ def locked_folder(path: Path) -> IO[bytes]:
     InputError
         If another process is writing into the folder.
     """
-    try:
-        path.mkdir(parents=True, exist_ok=True)
-        file = (path / NAME).open("ab")
-    except OSError as error:
-        raise OutputError(f"cannot write into {path}: {error.strerror or error}") from error
     take = _locker(shared=False)
     for at in range(_TRIES):  # somebody may just be asking whether it is locked
-        if take is None or take(file):
+        file = _opened(path)
+        if take is None or (take(file) and _is_still(file, path / NAME)):
             return file
+        file.close()
         time.sleep(_PAUSE_S if at + 1 < _TRIES else 0.0)
-    file.close()
     raise InputError(f"another process is writing into {path}; wait for it or name another folder") from None
 
 
@@ -39,6 +36,21 @@ def is_locked(path: Path) -> bool:
     take = _locker(shared=True)
     with contextlib.suppress(OSError), (path / NAME).open("rb") as file:
         return take is not None and not take(file)
+    return False
+
+
+def _opened(path: Path) -> IO[bytes]:
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+        return (path / NAME).open("ab")
+    except OSError as error:
+        raise OutputError(f"cannot write into {path}: {error.strerror or error}") from error
+
+
+def _is_still(file: IO[bytes], path: Path) -> bool:
+    """Return whether an open file is the one of this name: whoever held the lock may have removed it meanwhile."""
+    with contextlib.suppress(OSError):
+        return os.path.samestat(os.fstat(file.fileno()), path.stat())
     return False
 
 

@@ -1,0 +1,41 @@
+"""The lock of a folder: one holder at a time, also when the file that holds it is removed in between."""
+
+from pathlib import Path
+from typing import IO
+
+import pytest
+
+from fielding.errors import InputError
+from fielding.records import lock
+from fielding.records.lock import is_locked, locked_folder
+
+pytest.importorskip("fcntl", reason="this system has no file locks")
+
+
+def test_a_folder_has_one_writer_at_a_time(tmp_path: Path) -> None:
+    with locked_folder(tmp_path / "run"):
+        assert is_locked(tmp_path / "run")
+        with pytest.raises(InputError, match="another process is writing into"):
+            locked_folder(tmp_path / "run")
+
+    assert not is_locked(tmp_path / "run")
+    locked_folder(tmp_path / "run").close()
+
+
+def test_a_lock_that_was_removed_while_it_was_taken_counts_for_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whoever gives a folder up removes the file: one who had opened it must not believe in it."""
+    opened = lock._opened
+    given_up: list[Path] = []
+
+    def opened_too_early(path: Path) -> IO[bytes]:
+        file = opened(path)
+        if not given_up:
+            given_up.append(path)
+            (path / lock.NAME).unlink()
+        return file
+
+    monkeypatch.setattr(lock, "_opened", opened_too_early)
+    with locked_folder(tmp_path / "run"):
+        assert is_locked(tmp_path / "run")
