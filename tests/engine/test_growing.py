@@ -20,8 +20,15 @@ from tests.simulation.run_cases import N_ROUNDS, Crash, Table, crashed_after, le
 
 FROM_THE_START = (START,) * N_CLIENTS
 GROWING = ("always", "clustered-sgd", "fielding", "flash", "global", "moves", "selected", "static")
+ASKING: dict[str, dict[str, Json]] = {
+    "cfl": {"eps1": 1.0, "eps2": 0.0, "gamma_max": 0.0, "start_after": 1},
+    "flexcfl": {"k": 2, "pretrain_steps": 2},
+    "ifca": {"k": 2},
+}
+"""Methods that grow and ask clients more than to train, with their options."""
 CASES: dict[str, dict[str, Json]] = {
     **{name: {"method": {"name": name}} for name in GROWING},
+    **{name: {"method": {"name": name, **options}} for name, options in ASKING.items()},
     "guarded": {"method": {"name": "fielding", "guard": True, "reuse": 2}},
     "with-training": {"coordinator": {"reports": "with-training"}},
     **{name: {"selection": {"name": name}} for name in ("nearest", "oort", "pyramidfl")},
@@ -142,10 +149,17 @@ def test_a_run_may_begin_with_nobody(tmp_path: Path, case: str) -> None:
     assert left_behind(grown.path) == left_behind(whole.path)
 
 
-@pytest.mark.parametrize("name", sorted(METHODS.keys() - set(GROWING)))
+def test_who_is_alone_begins_with_the_first_model_when_it_joins(tmp_path: Path) -> None:
+    run = done(tmp_path, late_config(method={"name": "local"}))
+
+    assert run.method.membership().tolist() == list(range(N_CLIENTS))
+    assert run.method.models.shape[0] == N_CLIENTS
+    assert {6, 7} <= {client for clients in run.clients.trained.values() for client in clients}
+
+
+@pytest.mark.parametrize("name", sorted(METHODS.keys() - {*GROWING, *ASKING, "local"}))
 def test_a_method_that_cannot_grow_is_refused_when_somebody_joins(tmp_path: Path, name: str) -> None:
-    options: dict[str, Json] = {"k": 2} if name in ("ifca", "flexcfl") else {}
-    run = GrowingRun(tmp_path, late_config(method={"name": name, **options}))
+    run = GrowingRun(tmp_path, late_config(method={"name": name}))
 
     with pytest.raises(InputError) as caught:
         run.run()

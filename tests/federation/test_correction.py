@@ -9,13 +9,17 @@ from hypothesis import strategies as st
 from fielding._typing import Matrix
 from fielding.errors import InputError, OptionError
 from fielding.federation.correction import (
+    CALIBRATED,
+    PREDICTED_SMOOTHING,
     SMOOTHINGS,
     balancing_offsets,
     corrected,
     estimated_mixes,
     floored,
     label_offsets,
+    predicted_mixes,
     smoothed_mixes,
+    trusted_mixes,
 )
 
 MIX = np.array([0.7, 0.2, 0.1])
@@ -259,3 +263,32 @@ def test_balancing_adds_the_smoothed_mix_of_the_participant() -> None:
     offsets = balancing_offsets(np.array([[1.0, 0.0], [0.5, 0.5]]), np.array([9, 4]))
 
     assert np.exp(offsets.astype(np.float64)) == pytest.approx(np.array([[0.95, 0.05], [0.5, 0.5]]))
+
+
+# ---- what a model is trusted with ------------------------------------------------------------------------------------
+
+
+def test_a_model_is_trusted_less_where_labels_are_unknown() -> None:
+    carried = np.array([[1.0, 0.0]])
+
+    assert trusted_mixes(carried, "prior")[0].tolist() == pytest.approx([0.995025, 0.004975], abs=1e-5)
+    assert trusted_mixes(carried, "predicted")[0].tolist() == pytest.approx([1 / 1.15, 0.15 / 1.15])
+
+
+def test_predicted_mixes_follow_scores_and_a_calibrated_smoothing_is_a_number_there() -> None:
+    scores, even = np.array([[9.0, 0.0]] * 30 + [[0.0, 9.0]] * 10, dtype=np.float32), np.array([[0.5, 0.5]])
+
+    free, calibrated, held = (
+        predicted_mixes(scores, np.array([40]), even, smoothing=one)[0, 0]
+        for one in (0.0, CALIBRATED, PREDICTED_SMOOTHING)
+    )
+
+    assert free == pytest.approx(0.75, abs=1e-3)
+    assert calibrated == held
+    assert held == pytest.approx((30 + 25) / 90, abs=1e-3)
+
+
+def test_a_model_that_diverged_leaves_the_mix_finite() -> None:
+    scores = np.array([[np.nan, 0.0], [np.inf, 0.0]], dtype=np.float32)
+
+    assert np.isfinite(predicted_mixes(scores, np.array([2]), np.array([[0.5, 0.5]]), smoothing=1.0)).all()

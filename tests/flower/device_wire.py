@@ -7,17 +7,21 @@ from pathlib import Path
 import numpy as np
 
 from fielding._typing import Json
+from fielding.client.drift import AnyChange
 from fielding.engine.config import Config
 from fielding.engine.config_reader import config_from
+from fielding.engine.describing import describing_of
 from fielding.engine.runner import Watch
 from fielding.flower.contacts import Presence
 from fielding.flower.deployment import run_deployment
-from fielding.flower.device import Device, OwnCode
-from fielding.flower.device_rule import DeviceRule
+from fielding.flower.device import Device
+from fielding.flower.device_needs import memory_rounds, own_drift_test
+from fielding.flower.device_rule import DeviceRule, rule_with
 from fielding.flower.exchange import Patience
 from fielding.flower.ground import Deployment
 from fielding.flower.messages import order_from, order_records, reply_from, reply_records
 from fielding.flower.orders import Order
+from fielding.flower.own_code import OwnCode
 from fielding.flower.records import n_bytes
 from fielding.flower.replies import Expected, Refusal, TrainReply
 from fielding.flower.samples import DeviceNode, Samples
@@ -25,7 +29,6 @@ from fielding.flower.wire import Asked, Node, Posted, Received
 from fielding.records.logs import Logs
 from fielding.records.run_folder import EVENTS, ROUNDS
 from fielding.simulation.assembly import Own, Simulation, assembled
-from fielding.simulation.describing import describing_of
 from tests.simulation.run_cases import Table
 
 HIDDEN_HEARTBEAT_S = 1e300
@@ -129,13 +132,19 @@ def devices_of(simulation: Simulation, folder: Path) -> dict[int, Device]:
     windows, config = simulation.clients.windows, simulation.config
     describing = describing_of(config.coordinator, is_own=False, seed=config.seed)
     plan = windows.plan
+    asked: dict[str, Json] = {f"method.{name}": value for name, value in config.method.options.items()}
+    asked["method.name"] = config.method.name
     rule = DeviceRule(
         n_classes=len(windows.pool.classes),
         max_rounds=plan.n_visible * plan.gap,
-        drift_test=describing.drift_test(),
+        drift_test=own_drift_test(asked) or AnyChange(),
         gap=plan.gap,
         phase=plan.window,
+        memory_rounds=memory_rounds(asked),
+        kept_aside=config.trace.kept_aside,
     )
+    if own_drift_test(asked) is None:
+        rule = rule_with(rule, describing)
     n_clients = windows.n_clients
     return {
         FIRST_ADDRESS + n_clients - at: _device(simulation, at, rule, folder / f"device-{at}")
@@ -153,8 +162,9 @@ def _device(simulation: Simulation, client: int, rule: DeviceRule, folder: Path)
         since = -(10**6) if node.since is None else node.since
         is_new = (arrivals > since) & (arrivals <= round_index)
         x, y = windows.gather(rows[is_new])
-        is_test = windows.pool.is_test()[schedule.sample[rows[is_new]]]
-        return Samples(x, y, is_test=is_test, rounds=arrivals[is_new])
+        samples = schedule.sample[rows[is_new]]
+        is_test, is_aside = windows.pool.is_test()[samples], windows.pool.is_aside(rule.kept_aside)[samples]
+        return Samples(x, y, is_test=is_test, rounds=arrivals[is_new], is_aside=is_aside)
 
     return Device(DeviceNode(partition=client, config={}, folder=folder), rule, OwnCode(load_data=load))
 

@@ -7,10 +7,11 @@ from pathlib import Path
 import numpy as np
 
 from fielding.client.drift import AnyChange
-from fielding.flower.device import Device, OwnCode
+from fielding.flower.device import Device
 from fielding.flower.device_rule import DeviceRule
 from fielding.flower.local_jobs import JobSettings
 from fielding.flower.orders import DescribeOrder, EvaluateOrder, TrainOrder
+from fielding.flower.own_code import OwnCode
 from fielding.flower.samples import DeviceNode, Samples
 from fielding.training.factory import ModelRequest, trainer_for
 

@@ -3,8 +3,8 @@
 import numpy as np
 
 from fielding._typing import Models
-from fielding.flower.orders import DescribeOrder, EvaluateOrder, TrainOrder
-from fielding.flower.replies import DescribeReply, EvaluateReply, Expected, Report, TrainReply
+from fielding.flower.orders import DescribeOrder, EvaluateOrder, ProbeOrder, TrainOrder
+from fielding.flower.replies import DescribeReply, EvaluateReply, Expected, ProbeReply, Report, TrainReply
 from fielding.training.layout import Layout
 
 LAYOUT = Layout(names=("weight", "bias"), shapes=((2, 2), (2,)), n_parameters=2)
@@ -36,6 +36,19 @@ def evaluate_order(round_index: int = 0) -> EvaluateOrder:
     return EvaluateOrder(run_id="run", round_index=round_index, model=model(), layout=LAYOUT, seed=7)
 
 
+def probe_order(round_index: int = 0) -> ProbeOrder:
+    """Return an order to say how two models do on the window, and on two intervals."""
+    return ProbeOrder(
+        run_id="run",
+        round_index=round_index,
+        seed=7,
+        wanted="losses",
+        models=(model(1.0), model(2.0)),
+        layout=LAYOUT,
+        blocks=(None, (0, 1)),
+    )
+
+
 def report(number: int = 1) -> Report:
     return Report(number=number, representation=np.array([0.25, 0.75], dtype=np.float32), n_samples=4, kind="label")
 
@@ -50,3 +63,8 @@ def describe_reply(partition: int | None = None) -> DescribeReply:
 
 def evaluate_reply() -> EvaluateReply:
     return EvaluateReply(n_test=4, correct=3, loss=0.5)
+
+
+def probe_reply() -> ProbeReply:
+    """Return an answer to :func:`probe_order`; there are no samples of the two intervals."""
+    return ProbeReply(sizes=np.array([4, 0]), values=np.array([[0.5, 1.5], [0.0, 0.0]]))

@@ -75,6 +75,8 @@ def usual(order: Order) -> Answer:
     """Return what a client in good health answers."""
     if order.verb == "train":
         return mail.train_reply()
+    if order.verb == "probe":
+        return mail.probe_reply()
     return mail.describe_reply() if order.verb == "describe" else mail.evaluate_reply()
 
 

@@ -11,9 +11,9 @@ import pytest
 from fielding._extras import EXTRAS
 from fielding.errors import OptionError
 from fielding.flower.messages import MESSAGE_TYPES, order_records, reply_from
-from fielding.flower.orders import Order
-from fielding.flower.replies import Answer, DescribeReply, EvaluateReply, Expected, TrainReply
-from fielding.flower.samples import DeviceNode, Fitted, Job, Samples, Scored, Tensors
+from fielding.flower.orders import Order, ProbeOrder
+from fielding.flower.replies import Answer, DescribeReply, EvaluateReply, Expected, ProbeReply, TrainReply
+from fielding.flower.samples import DeviceNode, Embedded, Fitted, Job, Samples, Scored, Tensors
 from tests.flower.devices import describe, evaluate, samples, train
 
 pytest.importorskip("flwr", reason="the flower extra is not installed")
@@ -74,6 +74,13 @@ def asked(app: "ClientApp", order: Order, folder: Path) -> Answer:
     return reply_from(reply.content, order.verb, EXPECTED)
 
 
+def test_an_app_answers_questions_about_its_samples(tmp_path: Path) -> None:
+    order = ProbeOrder(run_id="run", round_index=0, seed=7, wanted="sizes")
+    reply = asked(client_app(load_data=load_data), order, tmp_path)
+    assert isinstance(reply, ProbeReply)
+    assert reply.sizes.tolist() == [3]
+
+
 def test_one_line_of_code_describes_trains_and_tests(tmp_path: Path) -> None:
     app = client_app(load_data=load_data)
 
@@ -132,6 +139,8 @@ def test_train_and_evaluate_come_together_and_without_a_model() -> None:
             evaluate=lambda *_: Scored(0, 0, 0.0),
             model=lambda **_: None,
         )
+    with pytest.raises(OptionError, match="client_app has embed without train"):
+        client_app(load_data=load_data, embed=lambda *_: Embedded([[0.0]], [[0.0]]))
 
 
 def test_state_lies_where_node_or_run_say(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -113,6 +113,41 @@ def test_a_node_that_joins_has_no_cluster_until_its_first_report_acts(tmp_path: 
     assert len(orders) == 1 + N_ROUNDS + len(EVALUATED)  # nobody is asked twice
 
 
+def late_joiner(method: dict[str, Json], folder: Path, *, with_keys: bool) -> Deployed:
+    """Return a run that one of the nodes joined after round 3."""
+    deployed = Deployed(deployed_config(table(rounds=8, method=method)), folder, with_keys=with_keys)
+    deployed.wire.hidden.add(address(5))
+
+    def watch(row: Mapping[str, Json]) -> bool:
+        if row["round"] == 3:
+            deployed.wire.hidden.clear()
+        return True
+
+    assert deployed.run(watch=watch, min_nodes=N_CLIENTS - 1) is not None
+    return deployed
+
+
+@pytest.mark.parametrize("with_keys", [True, False])
+def test_who_comes_too_late_for_a_method_that_cannot_grow_is_left_out_and_told(
+    with_keys: bool, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    deployed = late_joiner({"name": "fedac"}, tmp_path, with_keys=with_keys)
+    told = [one.getMessage() for one in caplog.records if "came after the start" in one.getMessage()]
+    assert [one.startswith("1 nodes came after the start and are left out") for one in told] == [True]
+    asked = [order.verb for push in deployed.wire.pushes for at, order in push if at == address(5)]
+    assert asked == ([] if with_keys else ["describe"])  # without keys it has to say who it is, once
+    assert len(lines(deployed.out, ROUNDS)) == 8
+
+
+@pytest.mark.parametrize("method", [{"name": "ifca", "k": 2}, {"name": "cfl"}, {"name": "local"}])
+def test_methods_that_ask_clients_more_take_in_joiners_all_the_same(method: dict[str, Json], tmp_path: Path) -> None:
+    deployed = late_joiner(method, tmp_path, with_keys=True)
+    trained = [order.verb for push in deployed.wire.pushes for at, order in push if at == address(5)].count("train")
+    assert trained >= 2
+    tested = {line["round"]: len(list(line["client"])) for line in lines(deployed.out, CLIENTS)}  # type: ignore[arg-type]
+    assert (tested[3], tested[7]) == (N_CLIENTS - 1, N_CLIENTS)
+
+
 def test_a_node_that_sends_nan_counts_for_nothing_but_its_reports(whole: Deployed, tmp_path: Path) -> None:
     deployed = Deployed(deployed_config(table()), tmp_path)
     deployed.wire.sick.add(address(2))
@@ -249,11 +284,10 @@ def test_a_complete_run_that_is_started_again_asks_nobody(tmp_path: Path) -> Non
 @pytest.mark.parametrize(
     ("section", "message"),
     [
-        ({"method": {"name": "ifca"}}, "method.name is 'ifca', which asks more of clients than training and reports"),
-        ({"method": {"name": "fielding", "guard": True}}, "method.guard is True; devices cannot be asked for losses"),
-        ({"selection": {"name": "pyramidfl"}}, "selection.name is 'pyramidfl', whose clients send parts of updates"),
-        ({"training": {"moon": 1.0}}, "training.moon is 1.0, which works in the simulator alone; leave it out"),
-        ({"coordinator": {"representation": "embedding", "detector": "chi2"}}, "devices describe windows by labels"),
+        ({"method": {"name": "oracle"}}, "method.name is 'oracle', which knows the true concepts"),
+        ({"method": {"name": "ifca", "k": 0}}, "method: k is 0; give a whole number"),
+        ({"training": {"moon": 1.0}, "model": {"name": "softmax"}}, "training.moon is 1, but contrast needs a hidden"),
+        ({"trace": {"liars": 0.1}}, "trace.liars is 0.1, which works in the simulator alone; leave it out"),
     ],
 )
 def test_what_no_order_can_say_is_refused_before_a_node_is_asked(

@@ -9,18 +9,19 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from fielding._typing import Json
 from fielding.client.drift import Never
 from fielding.client.representation import SmoothedLabelShares
 from fielding.errors import InputError
-from fielding.flower.device import OwnCode
 from fielding.flower.device_state import STATE, run_folder
+from fielding.flower.own_code import OwnCode
 from fielding.flower.replies import DescribeReply, EvaluateReply, Reply, Report, TrainReply
 from fielding.flower.samples import Fitted, Job, Samples, Scored, Tensors
 from tests.flower.devices import RULE, Diary, describe, device, evaluate, samples, train
 
 
 def report_of(reply: Reply) -> Report | None:
-    assert not isinstance(reply, EvaluateReply)
+    assert isinstance(reply, (TrainReply, DescribeReply))
     return reply.report
 
 
@@ -241,12 +242,17 @@ def test_windows_can_be_described_in_other_words(tmp_path: Path) -> None:
     ("change", "message"),
     [
         ({"model": "mlp", "hidden": 3}, "the server sent a model of 6 numbers, but 'mlp' .* has 17"),
-        ({"moon": 1.0}, "the settings of an order name 'moon'"),
+        ({"sun": 1.0}, "the settings of an order name 'sun'"),
+        ({"moon_temperature": 0.0}, "moon_temperature in the settings of an order is 0.0"),
+        ({"correction": "all"}, "correction in the settings of an order is 'all'"),
+        ({"smoothing": "much"}, "smoothing in the settings of an order is 'much'"),
+        ({"mix_rate": 1.5}, "mix_rate in the settings of an order is 1.5"),
+        ({"rehearsal": 1}, "rehearsal in the settings of an order is 1"),
         ({"batch_size": 0}, "batch_size in the settings of an order is 0"),
         ({"learning_rate": -1.0}, "learning_rate in the settings of an order is -1.0"),
     ],
 )
-def test_an_order_that_does_not_fit_is_refused(change: dict[str, float], message: str, tmp_path: Path) -> None:
+def test_an_order_that_does_not_fit_is_refused(change: dict[str, Json], message: str, tmp_path: Path) -> None:
     order = train(0)
 
     with pytest.raises(InputError, match=message):

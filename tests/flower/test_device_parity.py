@@ -9,10 +9,11 @@ from fielding._typing import Models
 from fielding.client.drift import Always, AnyChange, Chi2, DriftTest, Never, Periodic, Threshold
 from fielding.client.report import ReportBatch
 from fielding.federation.clients import TrainingPlan, Updates
-from fielding.flower.device import Device, OwnCode
+from fielding.flower.device import Device
 from fielding.flower.device_rule import DeviceRule
 from fielding.flower.local_jobs import JobSettings
 from fielding.flower.orders import DescribeOrder, EvaluateOrder, TrainOrder
+from fielding.flower.own_code import OwnCode
 from fielding.flower.replies import DescribeReply, EvaluateReply, TrainReply
 from fielding.flower.samples import DeviceNode, Samples
 from fielding.simulation.availability import AlwaysAvailable

@@ -1,8 +1,11 @@
 import pytest
 
 from fielding._typing import Json
-from fielding.client.drift import Chi2, Periodic
-from fielding.client.representation import SmoothedLabelShares
+from fielding.client.drift import AnyChange, Chi2, Periodic
+from fielding.client.drift.class_shift import ClassShift
+from fielding.client.drift.judges import BySamples
+from fielding.client.representation.class_means import ClassMeans
+from fielding.client.representation.label_shares import LabelShares, SmoothedLabelShares
 from fielding.errors import OptionError
 from fielding.flower.device_rule import rule_from
 
@@ -45,14 +48,48 @@ def test_options_of_test_and_representation_stand_beside_the_keys_of_others() ->
     assert rule.representation == SmoothedLabelShares(pseudo=2.0)
 
 
+def test_windows_are_seen_with_a_model_where_labels_are_not_enough() -> None:
+    rule = rule_from({"classes": 2, "seed": 5, "coordinator.representation": "class-means"})
+    by_errors = rule_from({"classes": 2, "coordinator.detector": "error-rate"})
+
+    assert (rule.representation, rule.needs_model, rule.needs_errors) == (ClassMeans(seed=5), True, False)
+    assert rule.judge == BySamples(test=ClassShift())
+    assert (by_errors.representation, by_errors.needs_model, by_errors.needs_errors) == (LabelShares(), False, True)
+    assert rule == rule_from({"classes": 2, "seed": 5, "coordinator.representation": "class-means"})
+
+
+def test_what_is_kept_aside_follows_from_the_representation_unless_it_is_said() -> None:
+    auto: dict[str, Json] = {"classes": 2, "coordinator.representation": "auto"}
+
+    assert [rule_from(one).kept_aside for one in (auto, {**auto, "trace.kept_aside": 0.3}, {"classes": 2})] == [
+        0.1,
+        0.3,
+        0.0,
+    ]
+    assert rule_from({"classes": 2, "method.name": "flexcfl", "trace.kept_aside": 0.2}).kept_aside == 0.2
+    with pytest.raises(OptionError, match=r"trace\.kept_aside"):
+        rule_from({"classes": 2, "trace.kept_aside": 0.9})
+
+
+def test_with_vectors_of_ones_own_labels_say_when_to_report() -> None:
+    rule = rule_from({"classes": 2, "own-vectors": True, "coordinator.detector": "any-change"})
+
+    assert (rule.drift_test, rule.representation, rule.judge) == (AnyChange(), None, None)
+
+
 @pytest.mark.parametrize(
     ("config", "message"),
     [
         ({}, "classes is None; give a whole number"),
         ({"classes": "10"}, "classes is '10'"),
         ({"classes": 2, "trace.window": 0}, "trace.window is 0"),
-        ({"classes": 2, "coordinator.detector": "ks"}, "coordinator.detector is 'ks'; devices know always"),
-        ({"classes": 2, "coordinator.representation": "embedding"}, "devices describe windows by labels alone"),
+        (
+            {"classes": 2, "coordinator.detector": "ks", "own-vectors": True},
+            "with own-vectors drift is judged by labels",
+        ),
+        ({"classes": 2, "coordinator.representation": "embeding"}, "unknown representation 'embeding'; did you mean"),
+        ({"classes": 2, "coordinator.representation": "embedding", "coordinator.detector": "chi2"}, "label counts"),
+        ({"classes": 2, "coordinator.tau": 0.5, "coordinator.nothing": 1}, "unknown key coordinator.nothing"),
         ({"classes": 2, "coordinator.alpha": 7.0}, "alpha"),
     ],
 )

@@ -12,7 +12,6 @@ import pytest
 
 from fielding._typing import Json
 from fielding.engine.config_reader import config_from
-from fielding.records.run_folder import MEMBERSHIPS
 from fielding.simulation.experiment import run
 from fielding.simulation.sources import dealt_samples
 
@@ -23,23 +22,28 @@ from examples.flower.digits_app.client_app import load_data
 from examples.flower.digits_app.server_app import app as server_app
 from fielding.federation.clients import TrainingPlan
 from fielding.flower.deployment import run_deployment
-from fielding.flower.device import Device, OwnCode
+from fielding.flower.device import Device
 from fielding.flower.device_rule import rule_from
 from fielding.flower.ground import Deployment, Ground, ground_of, orders_of
 from fielding.flower.messages import MESSAGE_TYPES, order_records, reply_from
 from fielding.flower.orders import Order
+from fielding.flower.own_code import OwnCode
 from fielding.flower.replies import Answer, DescribeReply, EvaluateReply, Expected, TrainReply
 from fielding.flower.samples import DeviceNode
 from fielding.flower.server_app import KEYS, deployment_from
-from tests.flower.device_wire import DeviceWire, accuracies, decisions, lines
+from tests.flower.device_wire import DeviceWire, decisions
+from tests.flower.same_runs import assert_same_runs
 
 EXAMPLE = Path(__file__).resolve().parents[2] / "examples" / "flower"
 N_NODES, MOVER, DRIFT_ROUND = 4, 3, 3
 
 
+def project() -> dict[str, Any]:
+    return tomllib.loads((EXAMPLE / "pyproject.toml").read_text(encoding="utf-8"))
+
+
 def app_table() -> dict[str, Any]:
-    project = tomllib.loads((EXAMPLE / "pyproject.toml").read_text(encoding="utf-8"))
-    table: dict[str, Any] = project["tool"]["flwr"]["app"]
+    table: dict[str, Any] = project()["tool"]["flwr"]["app"]
     return table
 
 
@@ -84,6 +88,10 @@ def test_the_app_can_be_run_by_flower() -> None:
     assert {"out", "rounds", "min-nodes", "deadline", "start-wait", "classes", "shape"} <= set(table["config"])
 
 
+def test_flower_has_nothing_to_fetch_for_the_app() -> None:
+    assert project()["project"]["dependencies"] == []  # else every run needs an index of packages that has fielding
+
+
 @pytest.mark.parametrize("partition", range(N_NODES))
 def test_nodes_get_the_samples_of_the_simulators_clients(partition: int, tmp_path: Path) -> None:
     config = config_from(simulated_table())
@@ -109,9 +117,7 @@ def test_the_app_goes_as_its_simulation_and_one_node_moves(tmp_path: Path, monke
     run(simulated_table(), simulated, page=False)
     run_deployment(deployment, wire.wire_of, deployed)
 
-    assert lines(deployed, MEMBERSHIPS) == lines(simulated, MEMBERSHIPS)
-    assert decisions(deployed) == decisions(simulated)
-    assert accuracies(deployed) == pytest.approx(accuracies(simulated), abs=1e-5)
+    assert_same_runs(deployed, simulated)
     assert {line["round"]: line["moved"] for line in decisions(deployed) if line["moved"]} == {DRIFT_ROUND + 1: [MOVER]}
 
 

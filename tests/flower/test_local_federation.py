@@ -121,9 +121,34 @@ def test_whoever_comes_back_is_the_same_client(tmp_path: Path, script: Path) -> 
 
 
 def test_two_federations_do_not_share_a_folder(tmp_path: Path, script: Path) -> None:
+    with LocalFederation(tmp_path / "federation", 1) as first:
+        second = LocalFederation(tmp_path / "federation", 1)
+        with pytest.raises(InputError, match="another process is writing"):
+            second.start()
+        second.stop()
+
+        assert all(process.is_running for process in first.supervisor.processes.values())
+
+
+def test_a_stop_that_was_interrupted_can_be_called_again(
+    tmp_path: Path, script: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     federation = LocalFederation(tmp_path / "federation", 1)
-    with locked_folder(tmp_path / "federation"), pytest.raises(InputError, match="another process is writing"):
-        federation.start()
+    federation.start()
+    with monkeypatch.context() as patched:
+        patched.setattr(guard, "end_marked", _interrupted)
+        patched.setattr(federation.supervisor.__class__, "stop", _interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            federation.stop()
+
+    federation.stop()
+
+    assert not any(process.is_running for process in federation.supervisor.processes.values())
+    locked_folder(tmp_path / "federation").close()
+
+
+def _interrupted(*_arguments: object, **_more: object) -> None:
+    raise KeyboardInterrupt
 
 
 def test_wrong_numbers_of_nodes_are_named(federation: LocalFederation, tmp_path: Path) -> None:

@@ -13,8 +13,12 @@ import numpy.typing as npt
 import pytest
 
 from fielding._typing import Json
+from fielding.engine.presets import PRESETS
 from fielding.errors import OptionError
-from fielding.flower.samples import DeviceNode, Fitted, Job, Samples, Scored, Tensors
+from fielding.flower.deployable import described_by
+from fielding.flower.samples import DeviceNode, Embedded, Fitted, Job, Samples, Scored, Tensors
+from fielding.records.run_checkpoint import load_run
+from fielding.records.run_folder import newest_checkpoint
 
 if importlib.util.find_spec("flwr") is None:
     pytest.skip("flwr is not installed: it is in the extra 'flower'", allow_module_level=True)
@@ -165,6 +169,47 @@ def test_ones_own_training_needs_no_model_that_fielding_knows(tmp_path: Path) ->
     assert json.loads((out / "manifest.json").read_text())["own"]["aggregation"] == "FlowerStrategy(FedMedian)"
 
 
+def test_auto_needs_nothing_but_its_name(tmp_path: Path) -> None:
+    """Windows are seen with the mean model after five rounds; models are corrected from the start."""
+    changes: dict[str, Json] = {"coordinator.representation": "auto", "rounds": 8, "preset": "paper"}
+    _, out = served(plain_app, client_app(load_data=load_data), tmp_path, **changes)
+    rows = lines(out, "rounds.jsonl")
+    assert [row["n_reports"] for row in rows[:7]] == [0] * 6 + [N_NODES]
+    assert all(("corrected_accuracy" in row) == ("accuracy" in row) for row in rows)
+    assert not any(row["n_failed"] for row in rows)
+
+
+def test_ones_own_models_are_corrected_by_what_embed_sees(tmp_path: Path) -> None:
+    """Models that know nothing follow the label mix alone; what they carry is none of her business."""
+    names: set[str] = set()
+
+    def train(model: Tensors, samples: Samples, _job: Job) -> Fitted:
+        names.update(model)
+        return Fitted(model, len(samples), 1.0)
+
+    def evaluate(model: Tensors, samples: Samples) -> Scored:
+        names.update(model)
+        return Scored(len(samples), int((np.asarray(samples.y) == 0).sum()), 1.0)
+
+    def embed(model: Tensors, samples: Samples) -> Embedded:
+        names.update(model)
+        return Embedded(np.zeros((len(samples), 1)), np.zeros((len(samples), 2)))
+
+    clients = client_app(load_data=load_data, train=train, evaluate=evaluate, embed=embed)
+    server = server_app(first_model=lambda: {"mean": np.zeros(3, dtype=np.float32)})
+    changes: dict[str, Json] = {"serving.correction": "prior", "method.name": "global"}
+    _, out = served(server, clients, tmp_path, **changes)
+    rows = [row for row in lines(out, "rounds.jsonl") if "accuracy" in row]
+    assert names == {"mean"}
+    assert float(str(rows[0]["accuracy"])) < 0.7
+    assert float(str(rows[0]["corrected_accuracy"])) > 0.8
+    last = load_run(newest_checkpoint(out))
+    assert last.layout.names == ("mean", "label_mix")
+    # A fifth of the way at a time, toward what the participants have.
+    assert last.models[0, 3:].sum() == pytest.approx(1.0, abs=1e-5)
+    assert last.models[0, 3] != 0.5
+
+
 def test_keys_of_the_run_config_count_more_than_those_of_a_file(tmp_path: Path) -> None:
     file = tmp_path / "fielding.toml"
     file.write_text("rounds = 3\nseed = 9\n[trace]\nwindow = 2\ngap = 1\n")
@@ -192,6 +237,33 @@ def test_a_strategy_takes_the_place_of_the_aggregation() -> None:
 def test_a_mistake_in_the_run_config_is_named(changes: dict[str, Json], message: str) -> None:
     with pytest.raises(OptionError, match=message):
         deployment_from({**RUN_CONFIG, "out": "there", **changes})
+
+
+@pytest.mark.parametrize("preset", [None, *PRESETS])
+def test_a_representation_brings_along_all_that_goes_with_it(preset: str | None) -> None:
+    written: dict[str, Json] = {"coordinator.representation": "auto"}
+    if preset is not None:
+        written["preset"] = preset
+    config = deployment_from({**RUN_CONFIG, **written, "out": "there"})[0].settled()
+
+    assert (config.serving.correction, config.trace.kept_aside, config.coordinator.shared_model) == (
+        "prior",
+        0.1,
+        "global",
+    )
+    assert described_by(config).needs_model
+
+
+def test_a_shared_model_that_nobody_can_train_is_refused_if_it_is_asked_for() -> None:
+    asked: dict[str, Json] = {"coordinator.representation": "class-means", "coordinator.shared_model": "pool"}
+    deployment, _ = deployment_from({**RUN_CONFIG, **asked, "out": "there"})
+    with pytest.raises(OptionError, match=r'coordinator\.shared_model is "pool", but a deployment holds no samples'):
+        described_by(deployment.settled())
+
+
+def test_what_devices_would_not_keep_aside_is_refused() -> None:
+    with pytest.raises(OptionError, match=r"devices would not keep .* trace.kept_aside"):
+        deployment_from({**RUN_CONFIG, "out": "there"}, {"trace": {"gap": 1, "kept_aside": 0.2}})
 
 
 def test_a_drift_test_that_devices_would_not_run_is_refused() -> None:

@@ -1,20 +1,22 @@
 """Simulator = deployment: the same seed, samples and config give the same clusters, events and accuracies."""
 
 import os
+from dataclasses import replace
 from pathlib import Path
 
-import numpy as np
 import pytest
 
 from fielding._typing import Json
-from fielding.records.run_checkpoint import load_run
-from fielding.records.run_folder import EVENTS, MEMBERSHIPS, newest_checkpoint
+from fielding.records.run_folder import EVENTS
 from fielding.simulation.experiment import run
 from tests.simulation.run_cases import N_ROUNDS, Table, table
 
 pytest.importorskip("flwr", reason="the flower extra is not installed")
 
-from tests.flower.device_wire import Deployed, accuracies, decisions, deployed_config, lines
+from fielding.flower.roster import key_id
+from tests.flower.device_wire import Deployed, accuracies, deployed_config, lines
+from tests.flower.named_clients import run_named
+from tests.flower.same_runs import assert_same_runs
 
 CASES: dict[str, Table] = {
     "fielding": {},
@@ -41,14 +43,33 @@ def test_a_deployment_goes_as_its_simulation(name: str, tmp_path: Path) -> None:
     run(config, simulated, page=False)
     assert deployed.run() is not None
 
-    assert lines(deployed.out, MEMBERSHIPS) == lines(simulated, MEMBERSHIPS)
-    assert decisions(deployed.out) == decisions(simulated)
-    wanted, found = accuracies(simulated), accuracies(deployed.out)
-    assert list(found) == list(wanted) == [0, 3, 7, N_ROUNDS - 1]
-    assert found == pytest.approx(wanted, abs=1e-5)
-    ours, theirs = (load_run(newest_checkpoint(one)) for one in (deployed.out, simulated))
-    np.testing.assert_allclose(ours.models, theirs.models, rtol=0, atol=1e-5)
-    assert ours.membership.tolist() == theirs.membership.tolist()
+    assert_same_runs(deployed.out, simulated)
+    assert list(accuracies(deployed.out)) == [0, 3, 7, N_ROUNDS - 1]
+
+
+def test_clients_with_keys_go_as_clients_that_are_named_by_them(tmp_path: Path) -> None:
+    config = deployed_config(table(training={"participants": 5}))
+    deployed = Deployed(config, tmp_path, with_keys=True)
+    keys = {node.address: key_id(node.public_key) for node in deployed.wire.nodes()}
+    assert deployed.run() is not None
+
+    names = [keys[address] for address in sorted(deployed.wire.devices, reverse=True)]  # the first has the highest
+    assert names != sorted(names)
+    assert_same_runs(deployed.out, run_named(config, tmp_path / "simulated", names))
+
+
+@pytest.mark.parametrize("with_keys", [False, True])
+def test_it_does_not_matter_where_and_in_which_order_nodes_are_found(with_keys: bool, tmp_path: Path) -> None:
+    config = deployed_config(table(training={"participants": 5}))
+    plain, shuffled = (Deployed(config, tmp_path / name, with_keys=with_keys) for name in ("plain", "shuffled"))
+    nodes = {node.address: node for node in shuffled.wire.nodes()}
+    moved = {address: 7919 * address % 10007 for address in nodes}  # 10007 is prime: no two at one place
+    shuffled.wire.devices = {moved[address]: device for address, device in shuffled.wire.devices.items()}
+    shuffled.wire.nodes = lambda: [replace(nodes[one], address=moved[one]) for one in nodes]  # type: ignore[method-assign]
+    assert plain.run() is not None
+    assert shuffled.run() is not None
+
+    assert_same_runs(shuffled.out, plain.out)
 
 
 def test_the_run_that_is_compared_drifts_and_groups_clients_anew(tmp_path: Path) -> None:

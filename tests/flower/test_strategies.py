@@ -4,11 +4,16 @@ from collections.abc import Callable
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra.numpy import arrays
 
 from fielding._typing import Models, Vector
 from fielding.errors import OptionError
-from fielding.federation.aggregation import Uploads
-from fielding.flower.strategies import FlowerStrategy
+from fielding.federation.aggregation import Mean, Uploads
+from fielding.federation.clients import Updates
+from fielding.federation.cluster_models import ClusterModels
+from fielding.flower.strategies import MOMENTUM, FlowerStrategy
 
 strategies = pytest.importorskip("flwr.serverapp.strategy", reason="the flower extra is not installed")
 
@@ -22,8 +27,9 @@ def uploads(values: list[float], weights: list[float] | None = None, n_parameter
 
 
 def combined(make: Callable[[], object], sent: Uploads) -> list[float]:
-    model, memory = FlowerStrategy(make).combine(MODEL, sent, {})  # type: ignore[arg-type]
-    assert memory == {}
+    strategy = FlowerStrategy(make)  # type: ignore[arg-type]
+    model, memory = strategy.combine(MODEL, sent, {})
+    assert memory == strategy.memory == {}
     assert model.dtype == np.float32
     return [round(number, 4) for number in model.tolist()]
 
@@ -66,7 +72,7 @@ def test_a_strategy_that_fails_leaves_the_cluster_its_model() -> None:
     assert combined(strategies.FedAvg, uploads([1.0, 2.0], [0, 0])) == MODEL.tolist()
 
 
-@pytest.mark.parametrize("name", ["FedAdam", "FedYogi", "FedAdagrad", "FedAvgM"])
+@pytest.mark.parametrize("name", ["FedAdam", "FedYogi", "FedAdagrad", "FedProx"])
 def test_a_strategy_with_a_memory_is_refused_with_what_to_use_instead(name: str) -> None:
     with pytest.raises(OptionError, match=rf"{name} needs more than the models of one round; set aggregation.name"):
         FlowerStrategy(getattr(strategies, name))
@@ -75,3 +81,80 @@ def test_a_strategy_with_a_memory_is_refused_with_what_to_use_instead(name: str)
 def test_what_makes_no_strategy_is_refused() -> None:
     with pytest.raises(OptionError, match="make gave a int; give a function that returns a strategy of Flower"):
         FlowerStrategy(lambda: 3)  # type: ignore[arg-type, return-value]
+
+
+@given(
+    models=arrays(np.float32, (4, 3), elements=st.floats(-8, 8, width=32)),
+    samples=st.lists(st.integers(1, 500), min_size=4, max_size=4),
+)
+def test_a_mean_weighted_by_samples_is_that_of_flower(models: Models, samples: list[int]) -> None:
+    sent = Uploads(models=models, weights=np.array(samples, dtype=np.float64), n_parameters=3, learning_rate=0.1)
+
+    theirs, _ = FlowerStrategy(strategies.FedAvg).combine(MODEL, sent, {})
+    ours, _ = Mean().combine(MODEL, sent, {})
+
+    np.testing.assert_allclose(ours, theirs, atol=1e-5)
+
+
+def sent_to(clusters: ClusterModels, numbers: list[float]) -> None:
+    """Let every cluster learn from one participant, whose model has one number."""
+    rows = np.arange(len(numbers))
+    clusters.learn(
+        Updates(
+            clients=rows,
+            groups=rows,
+            start=rows,
+            models=np.array(numbers, dtype=np.float32)[:, np.newaxis],
+            n_samples=np.full(rows.size, 10),
+            loss=np.ones(rows.size),
+            square_loss=np.ones(rows.size),
+            n_parameters=1,
+            learning_rate=0.1,
+        )
+    )
+
+
+def momentum_clusters() -> ClusterModels:
+    """Return two clusters, both at 0, whose steps go on with half of the step before."""
+    strategy = FlowerStrategy(lambda: strategies.FedAvgM(server_momentum=0.5))
+    clusters = ClusterModels(np.zeros(1, dtype=np.float32), strategy, weighted=True)
+    clusters.mix(np.ones((2, 1)))
+    return clusters
+
+
+def test_the_momentum_of_fed_avg_m_is_kept_for_every_cluster() -> None:
+    clusters = momentum_clusters()
+
+    sent_to(clusters, [1.0, 3.0])
+    sent_to(clusters, [2.0, 3.0])  # steps of 1 and 0, and half of the steps before, which were 1 and 3
+
+    assert clusters.models[:, 0].tolist() == [2.5, 4.5]
+
+
+def test_a_re_clustering_shares_momentum_out_with_the_models() -> None:
+    clusters = momentum_clusters()
+    sent_to(clusters, [1.0, 3.0])
+
+    clusters.mix(np.array([[0.5, 0.5], [0.0, 1.0]]))  # models 2 and 3, steps 2 and 3
+    sent_to(clusters, [3.0, 3.0])
+
+    assert clusters.models[:, 0].tolist() == [4.0, 4.5]
+
+
+def test_momentum_is_in_checkpoints() -> None:
+    stopped, resumed = momentum_clusters(), momentum_clusters()
+    sent_to(stopped, [1.0, 3.0])
+
+    resumed.restore(stopped.arrays())
+    sent_to(resumed, [2.0, 3.0])
+
+    assert resumed.models[:, 0].tolist() == [2.5, 4.5]
+
+
+def test_a_round_that_gives_no_model_leaves_momentum_alone() -> None:
+    strategy = FlowerStrategy(lambda: strategies.FedAvgM(server_momentum=0.5))
+
+    model, memory = strategy.combine(MODEL, uploads([float("nan")]), {MOMENTUM: np.full(3, 4.0, dtype=np.float32)})
+
+    assert model.tolist() == MODEL.tolist()
+    assert memory[MOMENTUM].tolist() == [4.0, 4.0, 4.0]

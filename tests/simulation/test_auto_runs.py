@@ -126,6 +126,17 @@ def test_clients_share_one_model_until_the_shared_one_is_frozen_and_then_report(
     assert shared == [0, 0, 0, 4 * 12 * (layout.parameter_size + 100)]
 
 
+def test_with_training_the_first_reports_too_act_a_round_after_they_were_sent(tmp_path: Path) -> None:
+    late = config_of(GLOBAL)
+    late = replace(late, coordinator=replace(late.coordinator, reports="with-training"))
+    whole = finished(late, tmp_path / "whole")
+
+    finished(late, tmp_path / "often", *range(1, N_ROUNDS))
+
+    assert n_reports(whole)[:5] == [0, 0, 0, 0, 12]
+    assert left_behind(tmp_path / "often") == left_behind(tmp_path / "whole")
+
+
 @pytest.mark.parametrize("representation", ["auto", "embedding"])
 def test_runs_stopped_before_and_after_the_model_is_frozen_end_alike(tmp_path: Path, representation: str) -> None:
     config = config_of({**GLOBAL, "representation": representation})

@@ -10,9 +10,9 @@ from fielding.client.drift import Always, Never
 from fielding.client.representation.registry import representation_named
 from fielding.engine.config import Config
 from fielding.engine.config_reader import config_from
+from fielding.engine.describing import describing_of, is_own_function
 from fielding.errors import OptionError
 from fielding.records.model_file import write_model
-from fielding.simulation.describing import describing_of, is_own_function
 from fielding.simulation.observers import LabelObserver, Observer
 from fielding.simulation.observing import HELD_OUT, Watched, observer_of, without_held_out
 from fielding.simulation.sources import Dealt, dealt_samples

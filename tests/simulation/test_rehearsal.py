@@ -5,10 +5,11 @@ import numpy.typing as npt
 import pytest
 
 from fielding._typing import Codes, Counts, Features, Mask, Models
+from fielding.client.rehearsing import LEAST_LOOK, PER_LABEL
 from fielding.errors import CheckpointError
 from fielding.rng import client_key
 from fielding.simulation.clients import SimulatedClients
-from fielding.simulation.rehearsal import CONFIDENCE, LEAST_LOOK, NEXT, OWNER, PER_LABEL, ROW, Rehearsal
+from fielding.simulation.rehearsal import CONFIDENCE, NEXT, OWNER, ROW, Rehearsal
 from fielding.traces.sliding import SlidingWindows
 from tests.simulation.keeping import (
     RULE,

@@ -38,6 +38,9 @@ class Federation:
         The round that reaches this simulated time is the last.
     is_delayed
         Whether reports act in the round after the one they were sent in, as they do when they travel with training.
+    has_late_start
+        Whether clients train before they can report, since a shared model has to be trained first: then their first
+        reports are delayed, too. Otherwise these act at once, or there would be no clusters.
     selection
         Who trains: it hears reports and how training went, whatever the method.
     n_train_samples
@@ -52,6 +55,7 @@ class Federation:
     n_rounds: int
     stop_at_time_s: float | None = None
     is_delayed: bool = False
+    has_late_start: bool = False
     selection: Selection = field(default_factory=lambda: Selection(Uniform(), 0))
     n_train_samples: int = 1
     keeps_reports: bool = True
@@ -107,7 +111,7 @@ def run_round(federation: Federation, round_index: int, waiting: ReportBatch | N
     sent = watch.timed("observe", lambda: clients.begin(round_index))  # 1-4: data arrive; who drifted says so
     welcome(federation, known, clients.client_ids)
     clients.charge_reports()
-    acting, waiting = _in_turn(sent, waiting) if federation.is_delayed else (sent, None)
+    acting, waiting = _in_turn(federation, sent, waiting) if federation.is_delayed else (sent, None)
     _hear(federation, acting)
     decision = watch.timed("adapt", lambda: _adapted(method, acting, clients))  # 5-8: move, re-cluster, warm-start
     plan = watch.timed("select", lambda: method.plan(clients))  # 9: who trains
@@ -172,14 +176,18 @@ def hand_out(federation: Federation) -> None:
         clients.share(mean_by_members(method.models, method.membership()))
 
 
-def _in_turn(sent: ReportBatch, waiting: ReportBatch | None) -> tuple[ReportBatch, ReportBatch | None]:
+def _in_turn(
+    federation: Federation, sent: ReportBatch, waiting: ReportBatch | None
+) -> tuple[ReportBatch, ReportBatch | None]:
     """Return the reports that act now, and those that wait for the next round.
 
     At the start there is nothing to wait for: without reports there would be no clusters.
     """
     if waiting is not None:
         return waiting, sent
-    return sent, NO_REPORTS if len(sent.client_ids) else None
+    if not len(sent.client_ids):
+        return sent, None
+    return (NO_REPORTS, sent) if federation.has_late_start else (sent, NO_REPORTS)
 
 
 def _hear(federation: Federation, reports: ReportBatch) -> None:

@@ -95,9 +95,9 @@ class Runner:
             raise CheckpointError("the checkpoint holds models of another shape; begin anew in another folder")
         self._welcome(checkpoint.client_ids)
         self.federation.method.restore(
-            checkpoint.values, _under(METHOD, checkpoint.arrays) | {"models": checkpoint.models}
+            checkpoint.values, under(METHOD, checkpoint.arrays) | {"models": checkpoint.models}
         )
-        self.federation.selection.restore(_under(SELECTION, checkpoint.arrays))
+        self.federation.selection.restore(under(SELECTION, checkpoint.arrays))
         rows = list(self._folder.logs.lines(ROUNDS))
         if len(rows) != checkpoint.round_index + 1:
             raise CheckpointError(
@@ -108,18 +108,27 @@ class Runner:
         sent = self.federation.clients.return_to(
             checkpoint.round_index,
             [0.0, *ends],
-            ledger=Ledger.restored(_under(LEDGER, checkpoint.arrays)),
-            arrays=_under(DRIVER, checkpoint.arrays),
+            ledger=Ledger.restored(under(LEDGER, checkpoint.arrays)),
+            arrays=under(DRIVER, checkpoint.arrays),
         )
         if self.federation.clients.client_ids != checkpoint.client_ids:
             raise CheckpointError("clients came back as others than the checkpoint has; begin anew in another folder")
         hand_out(self.federation)
-        self._waiting = _waiting_after(rows, sent) if self.federation.is_delayed else None
+        self._waiting = self._waiting_after(rows, sent) if self.federation.is_delayed else None
         self._before, self._ids = stable_membership(self.federation.method), cluster_ids(self.federation.method)
         # A log without a line was begun by a resume: the next round writes down the concepts of all.
         has_concepts = next(self._folder.logs.lines(CONCEPTS), None) is not None
         self._concepts = self.federation.clients.concepts() if has_concepts else None
         self._next_round, self._last_row = checkpoint.round_index + 1, rows[-1]
+
+    def _waiting_after(self, rows: Sequence[Mapping[str, Json]], sent: ReportBatch) -> ReportBatch | None:
+        """Return the reports that wait after the last of some rounds; None if nobody ever reported."""
+        first = next((at for at, row in enumerate(rows) if row["n_reports"]), None)
+        if self.federation.has_late_start:
+            return sent if first is not None or len(sent.client_ids) else None
+        if first is None:
+            return None
+        return NO_REPORTS if first == len(rows) - 1 else sent
 
     def _welcome(self, client_ids: tuple[ClientId, ...]) -> None:
         """Let method and selection know of clients that had joined when a checkpoint was written."""
@@ -223,14 +232,6 @@ class Runner:
             self._commit_took = self._committed_at - now
 
 
-def _under(prefix: str, arrays: Mapping[str, npt.NDArray[np.generic]]) -> dict[str, npt.NDArray[np.generic]]:
+def under(prefix: str, arrays: Mapping[str, npt.NDArray[np.generic]]) -> dict[str, npt.NDArray[np.generic]]:
     """Return the arrays whose names begin with a prefix, without it."""
     return {name.removeprefix(prefix): array for name, array in arrays.items() if name.startswith(prefix)}
-
-
-def _waiting_after(rows: Sequence[Mapping[str, Json]], sent: ReportBatch) -> ReportBatch | None:
-    """Return the reports that wait after the last of some rounds, if they are delayed; None if nobody ever reported."""
-    first = next((at for at, row in enumerate(rows) if row["n_reports"]), None)
-    if first is None:
-        return None
-    return NO_REPORTS if first == len(rows) - 1 else sent

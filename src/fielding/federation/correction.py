@@ -20,6 +20,11 @@ TINY = 1e-12
 """What a share counts as at least where a logarithm is taken."""
 LEAST_SHARE = 0.01
 """Part of an equal share that every class has at least in what a model is taken to have been trained on."""
+PREDICTED_LEAST_SHARE = 0.3
+"""The same where labels are unknown: models are too ready to say a label that they have hardly seen, and nothing would
+contradict them."""
+PREDICTED_SMOOTHING = 50.0
+"""Samples that the model's mix counts for where labels are unknown, unless a number is asked for."""
 N_ITERATIONS = 50
 """Rounds of expectation and maximisation."""
 SMOOTHINGS = (*np.geomspace(0.1, 1000.0, 13).tolist(), np.inf)
@@ -102,6 +107,19 @@ def floored(mix: Matrix, least: float = LEAST_SHARE) -> Matrix:
     """
     lifted = np.maximum(np.asarray(mix, dtype=np.float64), least / mix.shape[-1])
     return np.asarray(lifted / lifted.sum(axis=-1, keepdims=True))
+
+
+def trusted_mixes(carried: Matrix, correction: str) -> Matrix:
+    """Return what models count as trained on, given the mixes that they carry, shape ``(..., n_classes)``.
+
+    Parameters
+    ----------
+    carried
+        Shares that sum to 1.
+    correction
+        One of ``CORRECTIONS``.
+    """
+    return floored(carried, PREDICTED_LEAST_SHARE if correction == "predicted" else LEAST_SHARE)
 
 
 def checked_smoothing(smoothing: float | str) -> float | str:
@@ -212,6 +230,29 @@ def estimated_mixes(probabilities: Matrix, sizes: Counts, model_mixes: Matrix, *
     if known.size:
         mixes[known] = _maximised(probabilities, sizes[known], mixes[known], smoothing)
     return mixes
+
+
+def predicted_mixes(scores: Scores, sizes: Counts, model_mixes: Matrix, *, smoothing: float | str) -> Matrix:
+    """Return the label mixes that models make out in the samples of clients, whose labels are not looked at.
+
+    Parameters
+    ----------
+    scores
+        Of classes, before softmax, shape ``(n_samples, n_classes)``; client after client.
+    sizes, model_mixes
+        As in :func:`estimated_mixes`.
+    smoothing
+        As there; ``"calibrated"``, which needs labels, stands for ``PREDICTED_SMOOTHING``.
+    """
+    amount = PREDICTED_SMOOTHING if isinstance(smoothing, str) else smoothing
+    return estimated_mixes(_softmax(scores), sizes, model_mixes, smoothing=amount)
+
+
+def _softmax(scores: Scores) -> Matrix:
+    with np.errstate(invalid="ignore", over="ignore"):  # of a model that diverged
+        odds = np.exp(scores.astype(np.float64) - scores.max(axis=1, keepdims=True))
+        shares = odds / odds.sum(axis=1, keepdims=True)
+    return np.asarray(np.nan_to_num(shares))
 
 
 def _maximised(probabilities: Matrix, sizes: Counts, model_mixes: Matrix, smoothing: float) -> Matrix:

@@ -2,7 +2,9 @@
 
 On a device: :func:`~fielding.flower.client_side.client_app` around the user's own code, which
 :class:`~fielding.flower.device.Device` gives a window, a drift test and reports. On the server:
-:mod:`~fielding.flower.exchange` (one push per round), :mod:`~fielding.flower.roster` (who is who).
+:func:`~fielding.flower.server_app.server_app` around :mod:`~fielding.flower.clients` (the driver),
+:mod:`~fielding.flower.exchange` (one push per round) and :mod:`~fielding.flower.roster` (who is who). To try both:
+:class:`~fielding.flower.local_federation.LocalFederation`.
 """
 
 from fielding.flower.client_side import client_app

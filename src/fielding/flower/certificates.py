@@ -10,6 +10,7 @@ from ipaddress import ip_address
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from fielding._extras import require
 from fielding.errors import FileFormatError, InputError, OptionError, OutputError, echo
 from fielding.flower.roster import key_id
 
@@ -68,6 +69,7 @@ def issue_certificates(folder: Path, *, days: int = VALID_DAYS) -> Certificates:
     """
     if days < 1:
         raise OptionError(f"days is {echo(days)}; give at least 1")
+    require("flower", "cryptography")
     from cryptography.hazmat.primitives.asymmetric import ec
     from cryptography.hazmat.primitives.serialization import Encoding, PrivateFormat
 
@@ -93,6 +95,7 @@ def node_key(folder: Path, name: str) -> NodeKey:
     name
         Of the private file; the public one has ``.pub`` after it.
     """
+    require("flower", "cryptography")
     from cryptography.hazmat.primitives.asymmetric import ec
     from cryptography.hazmat.primitives.serialization import Encoding, PrivateFormat, PublicFormat
 

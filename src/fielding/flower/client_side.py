@@ -7,12 +7,13 @@ from typing import TYPE_CHECKING, cast
 from fielding._extras import require
 from fielding._typing import Json
 from fielding.errors import OptionError, echo
-from fielding.flower.device import Device, OwnCode
+from fielding.flower.device import Device
 from fielding.flower.device_rule import rule_from
 from fielding.flower.local_jobs import ModelFactory
 from fielding.flower.messages import order_from, reply_records
 from fielding.flower.orders import Verb
-from fielding.flower.samples import Describe, DeviceNode, Evaluate, LoadData, Train
+from fielding.flower.own_code import OwnCode
+from fielding.flower.samples import Describe, DeviceNode, Embed, Evaluate, LoadData, Train
 
 if TYPE_CHECKING:
     from flwr.app import Context, Message
@@ -22,13 +23,14 @@ STATE_DIR = "state-dir"
 """Key of the node config, or of the run config: where state lies."""
 
 
-def client_app(
+def client_app(  # noqa: PLR0913 - all that users may bring along
     *,
     load_data: LoadData,
     train: Train | None = None,
     evaluate: Evaluate | None = None,
     describe: Describe | None = None,
     model: ModelFactory | None = None,
+    embed: Embed | None = None,
 ) -> "ClientApp":
     """Return a Flower ClientApp around the user's own code.
 
@@ -48,6 +50,11 @@ def client_app(
     model
         ``model(input_shape=..., n_classes=...)`` returns the torch module that Fielding trains and tests, in place of
         the one that the server's config names.
+    embed
+        ``embed(model, samples)`` returns :class:`~fielding.flower.samples.Embedded`: what a model of one's own
+        ``train`` makes of samples, features before its last layer and scores of classes. It is needed where the run
+        config names a representation or a drift test that looks at more than labels, ``serving.correction`` or
+        ``training.rehearsal``; without ``train`` leave it out.
 
     Notes
     -----
@@ -61,13 +68,16 @@ def client_app(
         raise OptionError(f"client_app has {given} alone; give train and evaluate, or none of them")
     if train is not None and model is not None:
         raise OptionError("client_app has model and train; leave model out, since train brings its own")
-    own = OwnCode(load_data=load_data, train=train, evaluate=evaluate, describe=describe, model=model)
+    if embed is not None and train is None:
+        raise OptionError("client_app has embed without train; leave embed out, since Fielding knows its own models")
+    own = OwnCode(load_data=load_data, train=train, evaluate=evaluate, describe=describe, model=model, embed=embed)
     from flwr.clientapp import ClientApp
 
     app = ClientApp()
     app.train()(lambda message, context: _answered("train", message, context, own))
     app.evaluate()(lambda message, context: _answered("evaluate", message, context, own))
     app.query("describe")(lambda message, context: _answered("describe", message, context, own))
+    app.query("probe")(lambda message, context: _answered("probe", message, context, own))
     return app
 
 

@@ -2,12 +2,11 @@
 
 import time
 from collections.abc import Callable, Mapping, Sequence
-from typing import NoReturn
 
 import numpy as np
 import numpy.typing as npt
 
-from fielding._typing import ClientId, Counts, Mask, Membership, Models
+from fielding._typing import ClientId, Counts, Mask, Matrix, Membership, Models
 from fielding.client.report import NO_REPORTS, ReportBatch
 from fielding.errors import InputError
 from fielding.federation.budget import invited_count
@@ -16,12 +15,16 @@ from fielding.federation.evaluation import ClientScores
 from fielding.federation.ledger import Ledger
 from fielding.flower.contacts import Contacts, Presence
 from fielding.flower.exchange import Exchange
-from fielding.flower.order_book import OrderBook, check_plan
+from fielding.flower.order_book import OrderBook
 from fielding.flower.orders import NO_REPORT
 from fielding.flower.outcomes import Circumstances, scores_of, updates_of
-from fielding.flower.tasks import Settled, Task
+from fielding.flower.probing import Question, asked
+from fielding.flower.round_tasks import evaluation_tasks, job_tasks, question_tasks
+from fielding.flower.sharing import Sharing
+from fielding.flower.tasks import Settled
 from fielding.methods.kinds import Hears
 from fielding.rng import Hashes, hashed
+from fielding.traces.histograms import WindowPlan
 
 _GONE = Settled(reason="offline", text="the node is gone")
 
@@ -30,7 +33,8 @@ class FlowerClients:
     """All clients of a deployment, at one round at a time; see :class:`~fielding.engine.driver.Driver`.
 
     A round is one exchange: whoever is chosen trains, the others say whether their data moved. What they say acts in
-    the next round. Only before the first round everybody is asked.
+    the next round. Only before the first round everybody is asked. Whatever else a method asks is one more exchange
+    each time.
 
     Parameters
     ----------
@@ -40,14 +44,14 @@ class FlowerClients:
         How orders are worded.
     presence
         How many nodes are needed.
-    hears
-        Whose reports the method hears; nobody else is asked for any.
     overcommit
         How many are asked for each answer that is wanted.
-    gap
-        Rounds between arrivals of data, by which intervals are counted.
+    plan
+        Rounds between arrivals of data and length of windows, by which intervals are counted.
     n_features
         The length of a representation, if it is known.
+    sharing
+        How a shared model reaches clients; None: they need none.
     clock
         What the time is, in seconds from anywhere.
     """
@@ -58,16 +62,18 @@ class FlowerClients:
         orders: OrderBook,
         *,
         presence: Presence,
-        hears: Hears = "drifted",
         overcommit: float = 1.0,
-        gap: int = 1,
+        plan: WindowPlan,
         n_features: int | None = None,
+        sharing: Sharing | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        self._contacts = Contacts(exchange, presence, hears=hears, n_features=n_features)
-        self._orders, self._hears, self._overcommit, self._gap = orders, hears, overcommit, gap
+        self._contacts = Contacts(exchange, presence, hears="drifted", n_features=n_features)
+        self._contacts.sharing = sharing
+        self._orders, self._overcommit, self._plan = orders, overcommit, plan
         self._clock, self._begun_at, self._before_s = clock, clock(), 0.0
         self._round_index, self._worked_s = -1, 0.0
+        self._has_met = False
 
     @property
     def client_ids(self) -> tuple[ClientId, ...]:
@@ -102,20 +108,48 @@ class FlowerClients:
     @property
     def interval(self) -> int:
         """The newest interval of data that has come."""
-        return self._round_index // self._gap
+        return max(self._plan.n_first, (self._plan.window + self._round_index) // self._plan.gap) - 1
 
     @property
     def awaits_model(self) -> bool:
-        """Whether clients wait for a shared model: never, devices describe their data without one."""
-        return False
+        """Whether clients wait for a shared model that is due."""
+        sharing = self._contacts.sharing
+        return sharing is not None and self._contacts.hears != "nobody" and sharing.is_time(self._round_index + 1)
 
     # ---- a round begins --------------------------------------------------------------------------------------------
+
+    def meet(self) -> tuple[ClientId, ...]:
+        """Wait for the first clients, let them tell of their data, and return who they are; round 0 begins with it."""
+        self._look_around(0)
+        self._has_met = True
+        return self.client_ids
+
+    def remember(self, arrays: Mapping[str, npt.NDArray[np.generic]]) -> tuple[ClientId, ...]:
+        """Know the clients of a run that is about to go on, by what :meth:`snapshot` gave, and return who they are."""
+        self._contacts.restore(arrays, Ledger(0))
+        return self.client_ids
+
+    def listen(self, hears: Hears) -> None:
+        """Say whose reports the method hears, before the first round or the next; nobody else is asked for any."""
+        self._contacts.hears = hears
+        if hears == "nobody":
+            self._contacts.inbox.opened(self.client_ids)
+
+    def close(self) -> None:
+        """Let nobody join any more: the method cannot take in clients."""
+        self._contacts.close()
 
     def begin(self, round_index: int) -> ReportBatch:
         """See who is there, and return the reports that came in the round before; at the start everybody is asked."""
         if round_index != self._round_index + 1:
             raise InputError(f"round {round_index} cannot follow round {self._round_index}; go round by round")
-        self._round_index, self._worked_s = round_index, 0.0
+        if not self._has_met:
+            self._look_around(round_index)
+        self._round_index, self._worked_s, self._has_met = round_index, 0.0, False
+        return self._contacts.inbox.opened(self.client_ids)
+
+    def _look_around(self, round_index: int) -> None:
+        """See who is there; at the start everybody is asked for a report."""
         nodes, changes = self._contacts.arrive()
         everybody = tuple(node.address for node in nodes)
         if unknown := everybody if round_index == 0 else changes.unknown:
@@ -123,11 +157,10 @@ class FlowerClients:
             order = self._orders.describe(max(round_index - 1, 0), confirmed=NO_REPORT)
             self._contacts.introduce(unknown, order, with_report=round_index == 0)
         self._contacts.take_late()
-        return self._contacts.inbox.opened(self.client_ids)
 
     def collect(self, clients: Counts) -> ReportBatch:
         """Return what participants sent with their models, if the method hears only those."""
-        if self._hears != "participants":
+        if self._contacts.hears != "participants":
             return NO_REPORTS
         participants = set(clients.tolist())
         return self._contacts.inbox.opened(self.client_ids, participants.__contains__)
@@ -136,7 +169,9 @@ class FlowerClients:
         """Do nothing: reports were charged when they came."""
 
     def share(self, model: Models) -> None:
-        """Do nothing: there is no shared model."""
+        """Freeze a model; it goes with the next order to everybody."""
+        if self._contacts.sharing is not None:
+            self._contacts.sharing.share(model)
 
     def serve(self, models: Models, row: Counts) -> None:
         """Do nothing: clients get the models that serve them when they train or are tested."""
@@ -160,10 +195,15 @@ class FlowerClients:
         return invited_count(wanted, self._overcommit, available)
 
     def train(self, plan: TrainingPlan) -> Updates:
-        """Send all that this round has to say in one push, and wait until every group has enough answers."""
-        check_plan(plan)
-        jobs = {job: task for job in range(plan.clients.size) if (task := self._job(plan, job)) is not None}
-        tasks = [*jobs.values(), *self._questions(plan)]
+        """Send all that this round has to say in one push, and wait until every group has enough answers.
+
+        A probe goes to those alone that it is for. A client with several jobs gets as many orders, and does one after
+        the other.
+        """
+        contacts, orders, at = self._contacts, self._orders, self._round_index
+        jobs = job_tasks(plan, contacts, orders, round_index=at)
+        others = [] if plan.is_probe else question_tasks(plan, contacts, orders, round_index=at)
+        tasks = contacts.with_views([*jobs.values(), *others])
         outcome = self._contacts.send(tasks, dict(enumerate(plan.wanted.tolist())))
         self._worked_s += outcome.duration_s
         for task, one in zip(tasks, outcome.settled, strict=True):
@@ -179,53 +219,14 @@ class FlowerClients:
         )
         return updates_of(plan, [found.get(job, _GONE) for job in range(plan.clients.size)], circumstances)
 
-    def _job(self, plan: TrainingPlan, job: int) -> Task | None:
-        """Return the task of a job; None if its client cannot be reached."""
-        client = int(plan.clients[job])
-        address = self._contacts.address(client)
-        if address is None:
-            return None
-        order = self._orders.train(
-            plan,
-            job,
-            client=self.client_ids[client],
-            round_index=self._round_index,
-            confirmed=int(self._contacts.inbox.confirmed[client]),
-        )
-        return Task(address=address, order=order, group=int(plan.groups[job]))
-
-    def _questions(self, plan: TrainingPlan) -> list[Task]:
-        """Return what those are asked who do not train: what is new, if somebody wants to know."""
-        asked, inbox = self._contacts.free(), self._contacts.inbox
-        asked[plan.clients] = False
-        if self._hears == "nobody":
-            asked &= inbox.n_samples == 0  # else they would never train again
-        elif self._hears in ("first", "participants"):
-            asked &= (inbox.n_samples == 0) | (inbox.confirmed == NO_REPORT)
-        return [
-            Task(
-                address=address,
-                order=self._orders.describe(self._round_index, confirmed=int(inbox.confirmed[client])),
-            )
-            for client in np.flatnonzero(asked).tolist()
-            if (address := self._contacts.address(client)) is not None
-        ]
-
     def scores(self, models: Models, row: Counts) -> ClientScores:
         """Let all clients that can be reached test the model that serves them: one exchange."""
-        places, tasks = [], []
-        for client in np.flatnonzero(self._contacts.free()).tolist():
-            address = self._contacts.address(client)
-            if address is not None:
-                model, name = models[int(row[client])], self.client_ids[client]
-                order = self._orders.evaluate(model, client=name, round_index=self._round_index)
-                places.append(client)
-                tasks.append(Task(address=address, order=order))
-        outcome = self._contacts.send(tasks)
-        for task, one in zip(tasks, outcome.settled, strict=True):
+        tests = evaluation_tasks(models, row, self._contacts, self._orders, round_index=self._round_index)
+        outcome = self._contacts.send(list(tests.values()))
+        for task, one in zip(tests.values(), outcome.settled, strict=True):
             self._contacts.take_in(task, one)
         self._contacts.take_late()
-        return scores_of(places, outcome.settled)
+        return scores_of(list(tests), outcome.settled)
 
     def other_scores(self, models: Models, row: Counts) -> dict[str, ClientScores]:  # noqa: ARG002
         """Return nothing: devices have no other samples than those of their windows."""
@@ -237,17 +238,44 @@ class FlowerClients:
     def heterogeneity(self, membership: Membership) -> None:
         """Return None: nobody sees the data of all clients."""
 
-    def losses(self, clients: Counts, models: Models, **_how: object) -> NoReturn:  # noqa: ARG002
-        """Raise: no order asks for it."""
-        _cannot("losses of models on clients' samples")
+    def losses(  # noqa: PLR0913 - one question, asked in several ways
+        self,
+        clients: Counts,
+        models: Models,
+        *,
+        blocks: Sequence[Counts] | None = None,
+        held: Mask | None = None,  # noqa: ARG002 - devices do not keep what they judged
+        corrected: bool = False,
+        aside: bool = False,
+    ) -> Matrix:
+        """Return the mean loss of models on clients' training samples; NaN for who has none or does not answer.
 
-    def accuracies(self, clients: Counts, models: Models, **_how: object) -> NoReturn:  # noqa: ARG002
-        """Raise: no order asks for it."""
-        _cannot("accuracies of models on clients' samples")
+        Whoever keeps no samples aside is not asked about them.
+        """
+        if aside and not self._orders.keeps_aside:
+            return np.full((clients.size, models.shape[0]), np.nan)
+        is_corrected = corrected and self._orders.settings.is_corrected
+        question = Question(
+            wanted="losses", clients=clients, blocks=blocks, models=models, corrected=is_corrected, aside=aside
+        )
+        return asked(question, self._contacts, self._orders, round_index=self._round_index).values
 
-    def block_sizes(self, clients: Counts, blocks: Sequence[Counts]) -> NoReturn:  # noqa: ARG002
-        """Raise: no order asks for it."""
-        _cannot("numbers of samples of an interval")
+    def accuracies(
+        self,
+        clients: Counts,
+        models: Models,
+        *,
+        blocks: Sequence[Counts] | None = None,
+        held: Mask | None = None,  # noqa: ARG002
+    ) -> Matrix:
+        """Return the share of clients' training samples that models get right; otherwise as :meth:`losses`."""
+        question = Question(wanted="accuracies", clients=clients, blocks=blocks, models=models)
+        return asked(question, self._contacts, self._orders, round_index=self._round_index).values
+
+    def block_sizes(self, clients: Counts, blocks: Sequence[Counts]) -> Counts:
+        """Return how many training samples clients have of some intervals; 0 for whoever does not answer."""
+        question = Question(wanted="sizes", clients=clients, blocks=blocks)
+        return asked(question, self._contacts, self._orders, round_index=self._round_index).sizes
 
     # ---- checkpoints -----------------------------------------------------------------------------------------------
 
@@ -268,7 +296,3 @@ class FlowerClients:
         self._round_index = round_index
         self._before_s, self._begun_at = float(times[-1]), self._clock()
         return NO_REPORTS
-
-
-def _cannot(what: str) -> NoReturn:
-    raise InputError(f"the method asks for {what}, which a deployment cannot do; choose fielding or global")

@@ -12,16 +12,17 @@ from fielding.errors import InputError, OptionError, echo
 from fielding.federation.ledger import Ledger
 from fielding.flower.exchange import Exchange
 from fielding.flower.inbox import Inbox
-from fielding.flower.orders import Order
+from fielding.flower.orders import DescribeOrder, Order, TrainOrder, category_of
 from fielding.flower.replies import Answer, DescribeReply, Refusal, Report, TrainReply
 from fielding.flower.roster import Changes, Roster, identity_of
+from fielding.flower.sharing import Sharing
 from fielding.flower.tasks import Outcome, Settled, Task
 from fielding.flower.wire import Node
 from fielding.methods.kinds import Hears
 from fielding.rng import Hashes, client_key
 
 COSTS = ("bytes_down", "bytes_up", "client_seconds")
-_CATEGORIES = {"train": "model", "describe": "report", "evaluate": "probe"}
+_CATEGORIES = {"train": "model", "describe": "report", "evaluate": "probe", "probe": "probe"}
 _LOG = logging.getLogger(__name__)
 
 
@@ -57,7 +58,7 @@ class Contacts:
     presence
         How many nodes are needed.
     hears
-        Whose reports the method hears.
+        Whose reports the method hears; may be changed before the first round.
     n_features
         The length of a representation, if it is known.
 
@@ -71,12 +72,15 @@ class Contacts:
         What the round in hand cost so far: ``bytes_down``, ``bytes_up``, ``client_seconds``.
     keys
         The hash of each client's id, for draws.
+    sharing
+        The model that clients see their samples with, if they do; to be set before the first of them comes.
     """
 
     def __init__(self, exchange: Exchange, presence: Presence, *, hears: Hears, n_features: int | None) -> None:
-        self.exchange, self._presence, self._hears = exchange, presence, hears
+        self.exchange, self._presence, self.hears = exchange, presence, hears
         self._roster: Roster | None = None
         self.inbox, self.ledger = Inbox(n_features), Ledger(0)
+        self.sharing: Sharing | None = None
         self.round_costs: dict[str, float] = {}
         self.keys: Hashes = np.empty(0, dtype=np.uint64)
         self._introduced: dict[int, int] = {}  # partitions of nodes that said late who they are, by address
@@ -100,6 +104,11 @@ class Contacts:
         free[owing] = False
         return free
 
+    def close(self) -> None:
+        """Let nobody join any more; clients that are known come and go as before."""
+        if self._roster is not None:
+            self._roster.close()
+
     # ---- who is there ----------------------------------------------------------------------------------------------
 
     def arrive(self) -> tuple[tuple[Node, ...], Changes]:
@@ -116,6 +125,13 @@ class Contacts:
         self.take_late()
         changes = self._seen(roster, nodes)
         self._make_room()
+        if changes.turned_away:
+            _LOG.warning(
+                "%d nodes came after the start and are left out, for example %s: the method of this run cannot take in "
+                "clients; begin anew in another folder with all of them, or choose one that can, such as fielding",
+                len(changes.turned_away),
+                changes.turned_away[0],
+            )
         for what, who in (("joined", changes.joined), ("came back", changes.returned), ("left", changes.left)):
             if who:
                 _LOG.info("%d clients %s, for example %s", len(who), what, echo(who[0]))
@@ -145,14 +161,15 @@ class Contacts:
 
     def introduce(self, nodes: Sequence[int], order: Order, *, with_report: bool) -> None:
         """Let nodes say who they are, by address; clients may join by it."""
-        outcome = self.send([Task(address=at, order=order) for at in nodes])
+        tasks = self.with_views([Task(address=at, order=order) for at in nodes], is_start=with_report)
+        outcome = self.send(tasks)
         if self._roster is not None and self._roster.identity == "partition":
             found = {at: _partition(one.answer) for at, one in zip(nodes, outcome.settled, strict=True)}
             joined = self._roster.learn({at: part for at, part in found.items() if part is not None})
             self._make_room()
             _LOG.info("%d clients joined", len(joined))
-        for at, one in zip(nodes, outcome.settled, strict=True):
-            self.take_in(Task(address=at, order=order), one, with_report=with_report)
+        for task, one in zip(tasks, outcome.settled, strict=True):
+            self.take_in(task, one, with_report=with_report)
         self.take_late()
 
     def _make_room(self) -> None:
@@ -160,8 +177,26 @@ class Contacts:
         ids = self.client_ids
         self.ledger.grow(len(ids))
         self.inbox.grow(len(ids))
+        if self.sharing is not None:
+            self.sharing.grow(len(ids))
         new = [client_key(one) for one in ids[self.keys.size :]]
         self.keys = np.concatenate([self.keys, np.array(new, dtype=np.uint64)])
+
+    def with_views(self, tasks: Sequence[Task], *, is_start: bool = True) -> list[Task]:
+        """Return tasks whose orders bring along what their clients lack of the shared model, if it matters.
+
+        After the start, whoever has not said yet who it is may hold it: its next order will tell.
+        """
+        if self.sharing is None or self.hears == "nobody":
+            return list(tasks)
+        return [self._with_view(task, self.sharing, is_start=is_start) for task in tasks]
+
+    def _with_view(self, task: Task, sharing: Sharing, *, is_start: bool) -> Task:
+        if not isinstance(task.order, (TrainOrder, DescribeOrder)):
+            return task
+        client = None if self._roster is None else self._roster.client_at(task.address)
+        view = sharing.view_for(client) if client is not None or is_start else sharing.bare_view()
+        return replace(task, order=replace(task.order, shared=view))
 
     # ---- answers ---------------------------------------------------------------------------------------------------
 
@@ -176,7 +211,7 @@ class Contacts:
             who = f"node {task.address}" if client is None else f"client {echo(self.client_ids[client])}"
             _LOG.warning("%s, %s: %s (%s)", who, task.order.verb, settled.reason, settled.text)
         if client is not None:
-            self._charge(_CATEGORIES[task.order.verb], client, settled)
+            self._charge_order(task.order, client, settled)
             self._hear(client, settled.answer, with_report=with_report)
 
     def take_late(self) -> None:
@@ -188,22 +223,36 @@ class Contacts:
                 self._hear(client, late.answer, with_report=True)
             elif (partition := _partition(late.answer)) is not None:
                 self._introduced[late.address] = partition
+        for client, report in [] if self.sharing is None else self.sharing.settled():
+            self._keep(client, report)
 
     def _hear(self, client: int, answer: Answer | None, *, with_report: bool) -> None:
         if isinstance(answer, (TrainReply, DescribeReply)):
             self.inbox.n_samples[client] = answer.n_samples
+            if self.sharing is not None:
+                self.sharing.note(client, answer.holds)
         report = answer.report if isinstance(answer, (TrainReply, DescribeReply, Refusal)) else None
         if report is not None and with_report and report.number > self.inbox.confirmed[client]:
-            self._keep(client, report)
+            taken = report if self.sharing is None else self.sharing.taken(client, report)
+            if taken is not None:
+                self._keep(client, taken)
 
     def _keep(self, client: int, report: Report) -> None:
         """Keep a new report if somebody listens; else it has come all the same and need not come again."""
         had_any = bool(self.inbox.confirmed[client])
-        if self._hears == "nobody" or (self._hears == "first" and had_any):
+        if self.hears == "nobody" or (self.hears == "first" and had_any):
             self.inbox.confirmed[client] = report.number
         elif not self.inbox.take(client, report):
             sizes = (report.representation.size, self.inbox.n_features)
             _LOG.warning("client %s reports %d numbers instead of %s: refused", echo(self.client_ids[client]), *sizes)
+
+    def _charge_order(self, order: Order, client: int, settled: Settled) -> None:
+        """Charge an order; what it brings of the shared model counts as a report, as in the simulator."""
+        view = order.shared if isinstance(order, (TrainOrder, DescribeOrder)) else None
+        n_shared = 0 if view is None else min(view.n_bytes, settled.bytes_down)
+        if n_shared:
+            self._charge("report", client, Settled(reason=None, bytes_down=n_shared))
+        self._charge(category_of(order), client, replace(settled, bytes_down=settled.bytes_down - n_shared))
 
     def _charge(self, category: str, client: int, settled: Settled) -> None:
         amounts = (settled.bytes_down, settled.bytes_up, settled.seconds)
@@ -216,12 +265,15 @@ class Contacts:
     def arrays(self) -> dict[str, npt.NDArray[np.generic]]:
         """Return what a checkpoint needs beside the ledger: who the clients are, and what they told."""
         roster = Roster() if self._roster is None else self._roster
-        return {**roster.arrays(), **self.inbox.arrays()}
+        shared = {} if self.sharing is None else self.sharing.arrays()
+        return {**roster.arrays(), **self.inbox.arrays(), **shared}
 
     def restore(self, arrays: Mapping[str, npt.NDArray[np.generic]], ledger: Ledger) -> None:
         """Go on from what :meth:`arrays` gave; nobody is there yet."""
         self._roster, self.ledger = Roster.restored(arrays), ledger
         self.inbox.restore(arrays)
+        if self.sharing is not None:
+            self.sharing.restore(arrays)
         self.keys = np.empty(0, dtype=np.uint64)
         self._make_room()
         self._is_new, self._is_first = False, True

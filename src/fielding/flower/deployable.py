@@ -1,14 +1,46 @@
 """What a deployment can do of what a config may ask for; anything else is refused before a node is asked."""
 
-from fielding.client.representation.registry import representation_named, representation_options
-from fielding.distance import Kind
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
 from fielding.engine.config import Config
+from fielding.engine.config_reader import config_from
+from fielding.engine.describing import Describing, describing_of, is_own_function
+from fielding.engine.plugins import kind_of
+from fielding.engine.shared_models import GLOBAL, POOL
 from fielding.errors import OptionError, echo
 
-METHODS_HERE = ("fielding", "moves", "always", "static", "selected", "global", "flash")
-"""Methods that need no more of clients than training and reports, and can take in clients that join."""
-UPLOADING = ("pyramidfl",)
-"""Selections whose clients send a part of their updates."""
+ALL_KNOWING = ("oracle",)
+"""Methods that know what nobody knows in life."""
+
+
+def deployed_config(table: Mapping[str, Any]) -> Config:
+    """Return the config of a table, with what a deployment, which holds no samples, does where the table says nothing.
+
+    If windows are seen with a shared model, it is then the mean of all models after a few rounds.
+
+    Examples
+    --------
+    >>> deployed_config({"coordinator": {"representation": "auto"}}).coordinator.shared_model
+    'global'
+    >>> deployed_config({"coordinator": {"representation": "auto", "shared_model": "a.npz"}}).coordinator.shared_model
+    'a.npz'
+    """
+    config = config_from(table)
+    section = config.coordinator
+    if "shared_model" in table.get("coordinator", {}) or not _needs_model(config):
+        return config
+    return replace(config, coordinator=replace(section, shared_model=GLOBAL))
+
+
+def _needs_model(config: Config) -> bool:
+    if is_own_function(config.coordinator):
+        return False
+    try:
+        return describing_of(config.coordinator, is_own=False, seed=config.seed).needs_model
+    except OptionError:  # whoever describes windows tells it, if anybody does
+        return False
 
 
 def check_deployable(config: Config) -> None:
@@ -21,25 +53,14 @@ def check_deployable(config: Config) -> None:
 
     Examples
     --------
-    >>> from fielding.engine.config_reader import config_from
-    >>> check_deployable(config_from({"method": {"name": "ifca"}}))
+    >>> check_deployable(config_from({"method": {"name": "oracle"}}))
     Traceback (most recent call last):
-    fielding.errors.OptionError: method.name is 'ifca', which asks more of clients than ... a deployment can: use ...
+    fielding.errors.OptionError: method.name is 'oracle', which knows the true concepts, as only ... simulator does: ...
     """
-    method, options = config.method.name, config.method.options
-    if method not in METHODS_HERE:
+    if config.method.name in ALL_KNOWING:
         raise OptionError(
-            f"method.name is {echo(method)}, which asks more of clients than training and reports, and so more than a "
-            f"deployment can: use {', '.join(METHODS_HERE)}, or the simulator"
-        )
-    for name in ("guard", "reuse"):
-        if options.get(name):
-            raise OptionError(
-                f"method.{name} is {echo(options[name])}; devices cannot be asked for losses, leave it out"
-            )
-    if config.selection.name in UPLOADING:
-        raise OptionError(
-            f"selection.name is {echo(config.selection.name)}, whose clients send parts of updates; choose another one"
+            f"method.name is {echo(config.method.name)}, which knows the true concepts, as only the simulator does: "
+            "choose another method"
         )
     for key, value, usual in _without_orders(config):
         if value != usual:
@@ -47,41 +68,38 @@ def check_deployable(config: Config) -> None:
 
 
 def _without_orders(config: Config) -> list[tuple[str, object, object]]:
-    """Return the keys that would change what devices do, but that no order tells them; with the value that is none."""
+    """Return what nobody tells real devices to do: to lie, and to be away; with the value that asks for none of it."""
     return [
-        ("training.moon", config.training.moon, 0.0),
-        ("training.rehearsal", config.training.rehearsal, False),
-        ("serving.correction", config.serving.correction, "none"),
-        ("serving.fine_tune", config.serving.fine_tune, 0),
-        ("aggregation.shared_body", config.aggregation.shared_body, False),
         ("trace.liars", config.trace.liars, 0.0),
-        ("trace.kept_aside", config.trace.kept_aside, 0.0),
         ("clock.availability", config.clock.availability, None),
     ]
 
 
-def described_as(config: Config, *, own_vectors: bool) -> tuple[Kind, str]:
-    """Return what reports are, and the name of the distance between them.
+def described_by(config: Config) -> Describing:
+    """Return how devices describe their windows, and judge drift, or raise if they cannot.
 
     Parameters
     ----------
     config
-        Names a representation of labels.
-    own_vectors
-        Whether devices describe their windows by code of the user's own instead.
+        Of a run whose devices have no code of their own for it.
     """
-    section = config.coordinator
-    if own_vectors:
-        return "vector", section.metric or "l1"
-    try:
-        known = representation_options(section.representation)
-        given = {name: value for name, value in section.options.items() if name in known}
-        representation = representation_named(section.representation, given)
-    except OptionError as error:
-        raise OptionError(f"coordinator.representation: {error}") from None
-    if representation.effort != "none":
+    section, kind = config.coordinator, kind_of(config)
+    if is_own_function(section):
         raise OptionError(
-            f"coordinator.representation is {echo(section.representation)}; devices describe windows by labels alone, "
-            "or by code of your own (client_app(describe=...) and own-vectors = true)"
+            f"coordinator.representation is {echo(section.representation)}, which works in the simulator alone; give "
+            "your function to client_app(describe=...) and set own-vectors = true"
         )
-    return representation.kind, section.metric or representation.metric
+    describing = describing_of(section, is_own=False, seed=config.seed)
+    if describing.is_label or kind.hears == "nobody":
+        return describing
+    if kind.detector is not None:
+        raise OptionError(
+            f"method.name is {echo(config.method.name)}, which has a drift test of its own, on labels; set "
+            'coordinator.representation = "label" and leave coordinator.detector out'
+        )
+    if describing.needs_model and section.shared_model == POOL:
+        raise OptionError(
+            'coordinator.shared_model is "pool", but a deployment holds no samples to train it on; set it to "global" '
+            "(the mean model after coordinator.shared_rounds rounds), or to a model file on the server's machine"
+        )
+    return describing

@@ -1,37 +1,33 @@
 """A whole run over nodes: from a config to a run folder, begun or gone on with, whatever stopped it before."""
 
+import contextlib
+import logging
 import time
 import uuid
-from collections.abc import Callable
-from dataclasses import replace
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
+from typing import IO
 
 from fielding._typing import Json
-from fielding.engine.config import Config
 from fielding.engine.config_reader import config_table, config_text
-from fielding.engine.plugins import hears_of, kind_of, parts_of, policy_of
-from fielding.engine.round import Federation
-from fielding.engine.runner import Rules, Runner, Watch
-from fielding.errors import OptionError
-from fielding.federation.selection import Selection
-from fielding.flower.clients import FlowerClients
-from fielding.flower.exchange import Exchange, Patience
-from fielding.flower.ground import Deployment, Ground, ground_of, orders_of
+from fielding.engine.runner import Watch
+from fielding.errors import InputError
+from fielding.flower.assembly import runner_of
+from fielding.flower.exchange import Patience
+from fielding.flower.ground import Deployment, ground_of
 from fielding.flower.replies import Expected
 from fielding.flower.wire import Wire
-from fielding.methods import METHODS, MethodSetting, Parts, kind_named, method_named
-from fielding.methods.kinds import Hears
-from fielding.records.lock import is_locked
 from fielding.records.run_folder import RunFolder, check_free, check_same_config, claimed_folder, stored_manifest
 from fielding.reporting.report_page import report_page
 
 FREE = ("workers", "stop_at_accuracy", "stop_at_time_s", "checkpoint")
 """Keys that may change when a run goes on."""
-LOCK_WAIT_S = 30.0
-"""How long a server that was killed may take to let go of its folder."""
+LOCK_POLL_S, LOCK_NEWS_S = 0.2, 60.0
+"""Seconds between two looks whether another server has let go of the folder, and between two words about it."""
 
 WireOf = Callable[[Expected, Patience], Wire]
 """Makes the wire to nodes, given what replies have to look like and how long they are waited for."""
+_LOG = logging.getLogger(__name__)
 
 
 def run_deployment(
@@ -61,19 +57,24 @@ def run_deployment(
     -------
     The summary; None if it was stopped before its end. Every round is committed: whatever ends the process, the same
     call goes on after the last round that was.
+
+    Notes
+    -----
+    While another process writes into the folder, this one waits, however long that takes, and then goes on with what
+    it finds: a SuperLink that comes back may begin a run once more of which it lost sight.
     """
     config = deployment.settled()
-    _wait_for_lock(out)
-    with claimed_folder(out) as lock:
-        resume = bool(stored_manifest(out))
-        table = {name: value for name, value in config_table(config).items() if name not in FREE}
-        check_same_config(out, table, resume=resume)
-        if not resume:
+    table = {name: value for name, value in config_table(config).items() if name not in FREE}
+    _check_same(out, table)  # whoever came to the wrong folder need not wait for it
+    with _folder_of_one(out) as lock:
+        _check_same(out, table)
+        if not stored_manifest(out):
             check_free(out, config_text(config))
         ground = ground_of(deployment, config, run_id=_run_id(out))
         folder = RunFolder(out, ground.manifest(table, deployment), kind=ground.expected.kind, lock=lock)
         try:
-            runner = _runner(ground, deployment, folder, wire_of=wire_of, clock=clock)
+            wire = wire_of(ground.expected, deployment.patience)
+            runner = runner_of(ground, deployment, folder, wire=wire, clock=clock)
             summary = runner.run(watch)
             if summary is not None:
                 folder.write_page(report_page([out]))
@@ -89,83 +90,28 @@ def _run_id(out: Path) -> str:
     return stored if isinstance(stored, str) and stored else uuid.uuid4().hex
 
 
-def _wait_for_lock(out: Path) -> None:
-    """Wait until a server that just died lets go of its folder, for a while."""
-    end = time.monotonic() + LOCK_WAIT_S
-    while is_locked(out) and time.monotonic() < end:
-        time.sleep(0.2)
+def _check_same(out: Path, table: Mapping[str, Json]) -> None:
+    check_same_config(out, table, resume=bool(stored_manifest(out)))
 
 
-def _runner(
-    ground: Ground, deployment: Deployment, folder: RunFolder, *, wire_of: WireOf, clock: Callable[[], float]
-) -> Runner:
-    """Return a runner at the start of a run, or after the last round that was committed."""
-    config = ground.config
-    policy = policy_of(config, kind=ground.expected.kind, metric=ground.metric)
-    parts = parts_of(config, 0, policy)  # clients join when the first round begins
-    if deployment.aggregator is not None:
-        parts = replace(parts, aggregator=deployment.aggregator, weighted=True)
-    clients = FlowerClients(
-        Exchange(wire_of(ground.expected, deployment.patience), deployment.patience),
-        orders_of(ground, deployment),
-        presence=deployment.presence,
-        hears=_hears(config, parts.selection),
-        overcommit=config.clock.overcommit,
-        gap=config.trace.gap,
-        n_features=ground.expected.n_features,
-        clock=clock,
-    )
-    setting = MethodSetting(
-        initial=ground.initial,
-        client_ids=(),
-        policy=policy,
-        parts=parts,
-        seed=config.seed,
-        n_parameters=ground.layout.parameter_size,
-    )
-    runner = Runner(
-        _federation(config, clients, setting),
-        folder,
-        layout=ground.layout,
-        method_name=config.method.name,
-        rules=_rules(config),
-    )
-    if not folder.is_begun():
-        folder.begin(config_text(config))
-    elif (found := folder.resume()) is not None:
-        runner.restore(found)
-    return runner
+@contextlib.contextmanager
+def _folder_of_one(out: Path) -> Iterator[IO[bytes]]:
+    """Hold the lock of a folder, having waited until nobody else does."""
+    news_at = time.monotonic()
+    with contextlib.ExitStack() as held:
+        lock = _lock(out, held)
+        while lock is None:
+            if time.monotonic() >= news_at:
+                _LOG.info("another server writes into %s; this one waits until that has ended, then goes on", out)
+                news_at = time.monotonic() + LOCK_NEWS_S
+            time.sleep(LOCK_POLL_S)
+            lock = _lock(out, held)
+        yield lock
 
 
-def _hears(config: Config, selection: Selection) -> Hears:
-    """Return whose reports are heard; a method with a drift test of its own that never fires hears each client once."""
-    kind = kind_of(config)
-    hears = hears_of(config, kind, selection, 0)
-    return "first" if hears == "drifted" and kind.detector is not None else hears
-
-
-def _federation(config: Config, clients: FlowerClients, setting: MethodSetting) -> Federation:
+def _lock(out: Path, held: contextlib.ExitStack) -> IO[bytes] | None:
+    """Return the lock of a folder; None if somebody else has it, since all other trouble is an OutputError."""
     try:
-        method = method_named(kind_named(config.method.name, METHODS), setting, config.method.options)
-    except OptionError as error:
-        raise OptionError(f"method: {error}") from None
-    parts: Parts = setting.parts
-    return Federation(
-        clients=clients,
-        method=method,
-        evaluate_every=config.evaluation.every,
-        n_rounds=config.rounds,
-        stop_at_time_s=config.stop_at_time_s,
-        selection=parts.selection,
-        n_train_samples=config.training.local_steps * config.training.batch_size,
-    )
-
-
-def _rules(config: Config) -> Rules:
-    return Rules(
-        n_rounds=config.rounds,
-        gap=config.trace.gap,
-        stop_at_accuracy=config.stop_at_accuracy,
-        stop_at_time_s=config.stop_at_time_s,
-        checkpoint_every=config.checkpoint.every or 1,
-    )
+        return held.enter_context(claimed_folder(out))
+    except InputError:
+        return None

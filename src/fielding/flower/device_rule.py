@@ -1,15 +1,24 @@
 """How a device keeps its window and when it reports, as a run config says."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from fielding._typing import Json
-from fielding.client.drift import DRIFT_TESTS, DriftTest, drift_test_named
-from fielding.client.representation.registry import representation_named, representation_options
+import numpy as np
+
+from fielding._options import options_of
+from fielding._typing import Counts, Json
+from fielding.client.drift import DRIFT_TESTS, Chi2, DriftTest
+from fielding.client.drift.judges import Judge
+from fielding.client.representation.label_shares import LabelShares
 from fielding.client.representation.representation import Representation
+from fielding.engine.config import Config
+from fielding.engine.config_reader import config_from
+from fielding.engine.describing import Describing, describing_of
 from fielding.errors import OptionError, echo
+from fielding.flower.device_needs import memory_rounds, own_drift_test
 
-_LABEL = "label"
+KEPT_ASIDE = "trace.kept_aside"
+"""Key of the run config."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -25,10 +34,19 @@ class DeviceRule:
     drift_test
         When the device reports again.
     representation
-        What it makes of its label counts; None: shares.
+        What it makes of its label counts, or with a judge of its samples; None: shares of labels.
     gap, phase
         The clock of a window strikes every ``gap`` rounds, when ``round + phase`` is a multiple, as in the simulator;
         and whenever samples come. 1: every round.
+    memory_rounds
+        How many rounds a sample is kept after it left the window, for methods that ask for samples of long ago.
+    judge
+        When the device reports again, in place of the drift test, by what models make of its samples; None: labels
+        are enough.
+    needs_model
+        Whether it sees samples with a shared model, for what it says or for the judge.
+    kept_aside
+        Share of samples that it judges models by instead of training on them.
     """
 
     n_classes: int
@@ -37,6 +55,19 @@ class DeviceRule:
     representation: Representation | None = None
     gap: int = 1
     phase: int = 0
+    memory_rounds: int = 0
+    judge: Judge | None = None
+    needs_model: bool = False
+    kept_aside: float = 0.0
+
+    @property
+    def needs_errors(self) -> bool:
+        """Whether it matters how the model errs that serves the device."""
+        return self.judge is not None and self.judge.needs_errors
+
+    def interval_of(self, rounds: Counts) -> Counts:
+        """Return the interval of samples that came in some rounds, from 0, as the server counts them."""
+        return np.maximum((rounds + self.phase) // self.gap - 1, 0)
 
     def is_asked(self, round_index: int, n_new: int) -> bool:
         """Return whether there can be something to report in a round in which so many samples came."""
@@ -53,8 +84,9 @@ def rule_from(config: Mapping[str, Json]) -> DeviceRule:
     Parameters
     ----------
     config
-        ``classes`` (a number), ``trace.window``, ``trace.gap``, ``coordinator.representation``,
-        ``coordinator.detector`` and options of the last two, as ``coordinator.alpha``. The others are not for devices.
+        ``classes`` (a number), ``trace.window``, ``trace.gap``, ``trace.kept_aside``, ``coordinator.representation``,
+        ``coordinator.detector`` and options of the last two, as ``coordinator.alpha``; ``seed``, of projections, and
+        ``own-vectors``: then the app has a ``describe``, and drift is judged by labels. Others are not for devices.
 
     Examples
     --------
@@ -63,28 +95,67 @@ def rule_from(config: Mapping[str, Json]) -> DeviceRule:
     (12, Chi2(alpha=0.01, delta_min=0.1, min_fresh=10, growth=2.0))
     """
     window, gap = (_rounds(config, f"trace.{name}", default) for name, default in (("window", 100), ("gap", 1)))
-    classes = _rounds(config, "classes", None)
-    options = {
-        key.removeprefix("coordinator."): value for key, value in config.items() if key.startswith("coordinator.")
-    }
-    name, detector = str(options.get("representation", _LABEL)), str(options.get("detector") or "chi2")
-    if detector not in DRIFT_TESTS:
-        raise OptionError(f"coordinator.detector is {echo(detector)}; devices know {', '.join(sorted(DRIFT_TESTS))}")
-    representation = None
-    if name != _LABEL:
-        known = representation_options(name)
-        representation = representation_named(name, {key: options[key] for key in known if key in options})
-        if representation.effort != "none":
-            raise OptionError(f"coordinator.representation is {echo(name)}; devices describe windows by labels alone")
-    tests = {field for field in getattr(DRIFT_TESTS[detector], "__dataclass_fields__", {}) if field in options}
-    return DeviceRule(
+    classes, settled = _rounds(config, "classes", None), _settled(config)
+    rule = DeviceRule(
         n_classes=classes,
         max_rounds=-(-window // gap) * gap,  # as many intervals as the simulator shows
-        drift_test=drift_test_named(detector, {field: options[field] for field in tests}),  # type: ignore[misc]
-        representation=representation,
+        drift_test=Chi2(),
         gap=gap,
         phase=window,
+        memory_rounds=memory_rounds(config),
+        kept_aside=settled.trace.kept_aside,
     )
+    own_test = own_drift_test(config)
+    return rule_with(rule, _describing(config, settled)) if own_test is None else replace(rule, drift_test=own_test)
+
+
+def rule_with(rule: DeviceRule, describing: Describing) -> DeviceRule:
+    """Return a rule by which windows are described, and drift is judged, as in the simulator.
+
+    Parameters
+    ----------
+    rule
+        What to keep.
+    describing
+        What to report, and when; without a representation the user's own code has one.
+    """
+    if describing.is_label or describing.representation is None:
+        return replace(rule, drift_test=describing.drift_test(), representation=_counted(describing))
+    return replace(
+        rule,
+        representation=describing.representation,
+        judge=describing.judge(),
+        needs_model=describing.needs_model,
+    )
+
+
+def _counted(describing: Describing) -> Representation | None:
+    """Return what is made of label counts; None for plain shares, which need no representation."""
+    return None if isinstance(describing.representation, LabelShares) else describing.representation
+
+
+def _settled(config: Mapping[str, Json]) -> Config:
+    """Return what a run config says to devices, with what presets and representations bring along."""
+    table = {key.removeprefix("coordinator."): value for key, value in config.items() if key.startswith("coordinator.")}
+    above = {key: config[key] for key in ("preset", "seed") if key in config}
+    trace = {"kept_aside": config[KEPT_ASIDE]} if KEPT_ASIDE in config else {}
+    return config_from({**above, "coordinator": table, "trace": trace})
+
+
+def _describing(config: Mapping[str, Json], settled: Config) -> Describing:
+    """Return how windows are described and drift is judged, by the coordinator's keys of a run config."""
+    section = settled.coordinator
+    if config.get("own-vectors") is not True:
+        return describing_of(section, is_own=False, seed=settled.seed)
+    detector = section.detector or "chi2"
+    if detector not in DRIFT_TESTS:
+        raise OptionError(
+            f"coordinator.detector is {echo(detector)}; with own-vectors drift is judged by labels: take one of "
+            f"{', '.join(sorted(DRIFT_TESTS))}"
+        )
+    known = options_of(DRIFT_TESTS[detector])
+    options = {name: value for name, value in section.options.items() if name in known}
+    return Describing(representation=None, metric=section.metric or "l1", detector=detector, options=options)
 
 
 def _rounds(config: Mapping[str, Json], key: str, default: int | None) -> int:

@@ -9,18 +9,20 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from fielding._typing import Json
+from fielding._typing import Counts, Json
 from fielding.errors import CheckpointError, OutputError
 from fielding.flower.fields import Fields
 from fielding.flower.local_jobs import Training
 from fielding.flower.orders import NO_REPORT, TrainOrder
 from fielding.flower.records import json_text
 from fielding.flower.replies import Report
-from fielding.flower.samples import Kept, kept_from
+from fielding.flower.samples import FARTHEST, Kept, kept_from
 from fielding.records.container import Contents, read_contents, write_contents
 
 STATE, TRAINED = "device.fielding", "trained.fielding"
 KIND = "device"
+WATCHED = ("window.", "monitor.", "watch.", "last.", "looks.")
+"""How the names begin of what watches the samples."""
 LOG = logging.getLogger("fielding.flower")
 """Shows in the log of the node."""
 
@@ -34,17 +36,31 @@ class DeviceState:
     round_index
         The round.
     kept
-        Its window: samples for training and for tests.
+        Its samples, for training and for tests; those before round ``first`` have left the window.
     monitor
-        :meth:`fielding.client.monitor.Monitor.arrays`.
+        :meth:`fielding.flower.watchers.Watcher.arrays`.
     report
         The last report; None if there never was one.
+    first
+        The first round of the window.
+    n_taken
+        How many samples ever came, those that are thrown away by now among them.
     """
 
     round_index: int
     kept: Kept
     monitor: Mapping[str, npt.NDArray[np.generic]]
     report: Report | None
+    first: int = -FARTHEST
+    n_taken: int = 0
+
+    def window(self) -> Kept:
+        """Return the samples of the window."""
+        return self.kept.some(self.kept.rounds >= self.first)
+
+    def places(self) -> Counts:
+        """Return the place of each kept sample among all that ever came, rising: the oldest leave first."""
+        return np.arange(self.n_taken - self.kept.y.size, self.n_taken)
 
     @property
     def number(self) -> int:
@@ -65,35 +81,55 @@ def run_folder(folder: Path, run_id: str) -> Path:
 def write_state(folder: Path, state: DeviceState) -> None:
     """Write what a device knows."""
     arrays: dict[str, npt.NDArray[np.generic]] = {**state.kept.arrays(), **state.monitor}
-    values: dict[str, Json] = {"round": state.round_index, "number": state.number}
+    values: dict[str, Json] = {
+        "round": state.round_index,
+        "number": state.number,
+        "first": state.first,
+        "taken": state.n_taken,
+    }
     if state.report is not None:
         arrays["report"], values["n_samples"] = state.report.representation, state.report.n_samples
+        values["kind"] = state.report.kind
+        if state.report.tally is not None:
+            arrays["tally"] = state.report.tally
     write_contents(Contents(values=values, arrays=arrays, progress={}, kind=KIND), folder / STATE)
 
 
 def read_state(folder: Path) -> DeviceState | None:
     """Return what a device knows; None if nothing. A damaged file is told and put aside, and then it is nothing."""
-    contents = _read(folder / STATE)
+    contents = read_whole(folder / STATE)
     if contents is None:
         return None
     try:
         values = Fields(name="the state of a device", values=contents.values)
-        report, number = contents.arrays.get("report"), values.whole("number")
-        if report is not None and (report.dtype != np.float32 or report.ndim != 1):
-            raise CheckpointError(f"the last report is {report.dtype} of shape {report.shape}")
         return DeviceState(
             round_index=values.whole("round"),
+            first=values.whole("first", least=-2 * FARTHEST) if "first" in contents.values else -FARTHEST,
             kept=kept_from(contents.arrays),
-            monitor={
-                name: array for name, array in contents.arrays.items() if name.startswith(("window.", "monitor."))
-            },
-            report=None
-            if report is None
-            else Report(number=number, representation=report.astype(np.float32), n_samples=values.whole("n_samples")),
+            monitor={name: array for name, array in contents.arrays.items() if name.startswith(WATCHED)},
+            report=_report(contents, values),
+            n_taken=values.whole("taken"),
         )
     except ValueError as error:
         set_aside(folder, STATE, error)
         return None
+
+
+def _report(contents: Contents, values: Fields) -> Report | None:
+    """Return the last report of a device; None if there never was one."""
+    report, tally, kind = contents.arrays.get("report"), contents.arrays.get("tally"), values.values.get("kind")
+    number = values.whole("number")
+    if report is None:
+        return None
+    if report.dtype != np.float32 or report.ndim != 1:
+        raise CheckpointError(f"the last report is {report.dtype} of shape {report.shape}")
+    return Report(
+        number=number,
+        representation=report.astype(np.float32),
+        n_samples=values.whole("n_samples"),
+        kind=kind if isinstance(kind, str) else None,
+        tally=None if tally is None else tally.astype(np.float64),
+    )
 
 
 def set_aside(folder: Path, name: str, error: Exception) -> None:
@@ -107,7 +143,8 @@ def set_aside(folder: Path, name: str, error: Exception) -> None:
         raise OutputError(f"cannot move {path}: {failure.strerror or failure}; remove it") from failure
 
 
-def _read(path: Path) -> Contents | None:
+def read_whole(path: Path) -> Contents | None:
+    """Return what a file holds; None if there is none, or it is damaged: then it is put aside."""
     if not path.exists():
         return None
     try:
@@ -130,9 +167,11 @@ def order_digest(order: TrainOrder) -> str:
         "start_loss": order.with_start_loss,
         "layout": order.layout.record(),
         "settings": dict(order.settings),
+        **order.wishes(),
     }
     digest = blake2b(json_text(asked).encode(), digest_size=16)
-    digest.update(np.ascontiguousarray(order.model, dtype="<f4").tobytes())
+    for model in order.models().values():
+        digest.update(np.ascontiguousarray(model, dtype="<f4").tobytes())
     return digest.hexdigest()
 
 
@@ -142,13 +181,13 @@ def write_training(folder: Path, digest: str, training: Training) -> None:
     if training.start_loss is not None:
         losses.append(training.start_loss)
     arrays: dict[str, npt.NDArray[np.generic]] = {"model": training.model, "losses": np.array(losses, dtype=np.float64)}
-    values: dict[str, Json] = {"job": digest, "n_samples": training.n_samples}
+    values: dict[str, Json] = {"job": digest, "n_samples": training.n_samples, "start": training.start}
     write_contents(Contents(values=values, arrays=arrays, progress={}, kind=KIND), folder / TRAINED)
 
 
 def read_training(folder: Path, digest: str) -> Training | None:
     """Return what a job gave, if it was the last one that was done here."""
-    contents = _read(folder / TRAINED)
+    contents = read_whole(folder / TRAINED)
     if contents is None or contents.values.get("job") != digest:
         return None
     losses = contents.arrays["losses"].astype(np.float64).tolist()
@@ -158,4 +197,5 @@ def read_training(folder: Path, digest: str) -> Training | None:
         loss=losses[0],
         square_loss=losses[1],
         start_loss=losses[2] if len(losses) > 2 else None,
+        start=start if isinstance(start := contents.values.get("start"), int) else None,
     )

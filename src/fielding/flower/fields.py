@@ -93,6 +93,27 @@ class Fields:
             raise self._wrong(key, f"the bytes of 1 to {MOST_FEATURES} float32 numbers")
         return np.frombuffer(got, dtype="<f4").astype(np.float32)
 
+    def doubles(self, key: str) -> npt.NDArray[np.float64]:
+        """Return numbers that came as little-endian float64 bytes, shape ``(n,)``; perhaps none."""
+        got = self.values.get(key)
+        if type(got) is not bytes or len(got) % 8 or len(got) > 8 * MOST_FEATURES:
+            raise self._wrong(key, f"the bytes of at most {MOST_FEATURES} float64 numbers")
+        return np.frombuffer(got, dtype="<f8").astype(np.float64)
+
+    def wholes(self, key: str) -> npt.NDArray[np.int64]:
+        """Return whole numbers from 0, shape ``(n,)``."""
+        got = self.items(key)
+        if len(got) > MOST_FEATURES or not all(type(one) is int and 0 <= one <= MOST for one in got):
+            raise self._wrong(key, f"at most {MOST_FEATURES} whole numbers from 0")
+        return np.array(got, dtype=np.int64)
+
+    def items(self, key: str) -> list[Json]:
+        """Return a list of anything."""
+        got = self.values.get(key)
+        if not isinstance(got, list):
+            raise self._wrong(key, "a list")
+        return got
+
     def json(self, key: str) -> dict[str, Json]:
         """Return a JSON object."""
         text = self.text(key, longest=LONGEST_JSON)

@@ -20,6 +20,8 @@ Value = str | int | float | bool
 _CALL_S = 120.0
 _KNOWN_KEY = "already in use"
 _RUN_ENDED = "finished:"
+_NO_DETAILS = "N/A"
+_RAISED = "ServerApp failed with exception:"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,11 +34,14 @@ class RunState:
         ``pending``, ``starting``, ``running``, ``finished:completed``, ``finished:failed`` or ``finished:stopped``.
     bytes_to_nodes, bytes_from_nodes
         What went over the wire since the start of the run, in bytes.
+    details
+        Why it ended so, in the SuperLink's words.
     """
 
     status: str
     bytes_to_nodes: int
     bytes_from_nodes: int
+    details: str = ""
 
     @property
     def is_ended(self) -> bool:
@@ -47,6 +52,16 @@ class RunState:
     def is_completed(self) -> bool:
         """Whether it came to its own end."""
         return self.status == f"{_RUN_ENDED}completed"
+
+    @property
+    def own_error(self) -> str | None:
+        """What the app itself failed with; None if it did not, but was stopped, killed or lost its SuperLink."""
+        return self.details.removeprefix(_RAISED).strip() if self.details.startswith(_RAISED) else None
+
+    @property
+    def was_lost(self) -> bool:
+        """Whether its process died without an error of its own: the same app can be submitted again."""
+        return self.status == f"{_RUN_ENDED}failed" and self.own_error is None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -112,6 +127,7 @@ class FlowerProgram:
                     status=str(run.get("status")),
                     bytes_to_nodes=int(str(traffic.get("outbound-bytes", 0))),
                     bytes_from_nodes=int(str(traffic.get("inbound-bytes", 0))),
+                    details=str(run.get("status-details") or "").removeprefix(_NO_DETAILS),
                 )
         raise InputError(f"the SuperLink knows no run {run_id}; give an id that run_app returned")
 

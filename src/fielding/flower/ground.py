@@ -11,16 +11,21 @@ import numpy.typing as npt
 
 from fielding._typing import Json, Models
 from fielding._version import __version__
+from fielding.distance import Kind
+from fielding.engine.carried_mix import with_mix
 from fielding.engine.config import Config
+from fielding.engine.describing import Describing
 from fielding.errors import InputError, OptionError
 from fielding.federation.aggregation import Aggregator
 from fielding.flower.contacts import Presence
-from fielding.flower.deployable import check_deployable, described_as
+from fielding.flower.deployable import check_deployable, described_by
 from fielding.flower.exchange import Patience
 from fielding.flower.local_jobs import JobSettings
+from fielding.flower.model_trial import try_model
 from fielding.flower.order_book import OrderBook
 from fielding.flower.replies import Expected
 from fielding.training.factory import ModelRequest, trainer_for
+from fielding.training.label_mix import layout_with_mix, with_even_mix
 from fielding.training.layout import Layout
 from fielding.training.rates import LearningRate
 
@@ -67,7 +72,11 @@ class Deployment:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Ground:
-    """What a config and the first model make of a run."""
+    """What a config and the first model make of a run.
+
+    ``draw_model`` gives other models, None if nobody knows how; ``describing`` is how devices describe their windows,
+    None if by code of the user's own.
+    """
 
     config: Config
     initial: Models
@@ -75,6 +84,8 @@ class Ground:
     expected: Expected
     metric: str
     run_id: str
+    draw_model: Callable[[int], Models] | None = None
+    describing: Describing | None = None
 
     def manifest(self, table: Mapping[str, Json], deployment: Deployment) -> dict[str, Json]:
         """Return what the results depend on; the machines of clients are not known."""
@@ -102,9 +113,12 @@ class Ground:
 
 def ground_of(deployment: Deployment, config: Config, *, run_id: str) -> Ground:
     """Return what a run stands on, or raise if the model or the representation cannot be."""
-    kind, metric = described_as(config, own_vectors=deployment.own_vectors)
-    initial, layout = _first_model(deployment, config)
-    n_features = None if deployment.own_vectors else deployment.classes
+    describing = None if deployment.own_vectors else described_by(config)
+    kind: Kind = "vector" if describing is None else describing.kind
+    metric = config.coordinator.metric or "l1" if describing is None else describing.metric
+    initial, layout, draw_model = _first_model(deployment, config)
+    has_shares = describing is not None and describing.is_label and kind == "histogram"
+    n_features = deployment.classes if has_shares else None
     return Ground(
         config=config,
         initial=initial,
@@ -112,18 +126,23 @@ def ground_of(deployment: Deployment, config: Config, *, run_id: str) -> Ground:
         expected=Expected(n_numbers=layout.size, kind=kind, n_features=n_features),
         metric=metric,
         run_id=run_id,
+        draw_model=draw_model,
+        describing=describing,
     )
 
 
-def _first_model(deployment: Deployment, config: Config) -> tuple[Models, Layout]:
-    """Return the model that training starts from, and what its numbers mean."""
+def _first_model(deployment: Deployment, config: Config) -> tuple[Models, Layout, Callable[[int], Models] | None]:
+    """Return the model that training starts from, what its numbers mean, and how another is drawn, if it can be."""
     if deployment.first_model is not None:
         tensors = {name: np.asarray(one, dtype=np.float32) for name, one in deployment.first_model().items()}
         if not tensors or not all(np.isfinite(one).all() for one in tensors.values()):
             raise InputError("first_model gave nothing, or numbers that are not finite; return arrays by name")
         shapes = tuple(one.shape for one in tensors.values())
         layout = Layout(names=tuple(tensors), shapes=shapes, n_parameters=len(tensors))
-        return layout.flat(tensors), layout
+        model = layout.flat(tensors)
+        if config.serving.correction != "none":
+            layout, model = layout_with_mix(layout, deployment.classes), with_even_mix(model, deployment.classes)
+        return model, layout, None
     is_own = config.model.factory is not None
     request = ModelRequest(
         name=config.model.factory or config.model.name,
@@ -134,10 +153,11 @@ def _first_model(deployment: Deployment, config: Config) -> tuple[Models, Layout
         hidden=config.model.hidden,
     )
     try:
-        trainer = trainer_for(request)
+        trainer = with_mix(config, trainer_for(request), deployment.classes)
     except OptionError as error:
         raise OptionError(f"model: {error}") from None
-    return trainer.initial_model(config.seed), trainer.layout
+    try_model(trainer, deployment.shape, config)
+    return trainer.initial_model(config.seed), trainer.layout, trainer.initial_model
 
 
 def orders_of(ground: Ground, deployment: Deployment) -> OrderBook:
@@ -159,6 +179,12 @@ def orders_of(ground: Ground, deployment: Deployment) -> OrderBook:
         weight_decay=section.weight_decay,
         prox=section.prox,
         balanced=section.balanced,
+        correction=ground.config.serving.correction,
+        smoothing=ground.config.serving.smoothing,
+        mix_rate=ground.config.serving.mix_rate,
+        moon=section.moon,
+        moon_temperature=section.moon_temperature,
+        rehearsal=section.rehearsal,
     )
     return OrderBook(
         run_id=ground.run_id,
@@ -167,4 +193,6 @@ def orders_of(ground: Ground, deployment: Deployment) -> OrderBook:
         n_steps=section.local_steps,
         rate=rate,
         settings=settings,
+        fine_tune=ground.config.serving.fine_tune,
+        keeps_aside=ground.config.trace.kept_aside > 0.0,
     )

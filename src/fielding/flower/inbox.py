@@ -97,7 +97,9 @@ class Inbox:
             "waiting": np.array(clients, dtype="<i8"),
             "waiting_n_samples": np.array([report.n_samples for report in reports], dtype="<i8"),
             "waiting_kinds": np.array(kinds, dtype="<i8"),
-            "waiting_rows": np.array([report.row(width) for report in reports], dtype="<f4").reshape(-1, width),
+            "waiting_rows": np.array([report.row(width) for report in reports], dtype="<f4").reshape(
+                len(reports), width
+            ),
         }
         return {f"inbox.{name}": column for name, column in columns.items()}
 

@@ -121,13 +121,12 @@ class LocalFederation:
             raise
 
     def stop(self) -> None:
-        """Stop everything that was started, whatever it is doing; may be called again."""
-        try:
-            self.supervisor.close()
-        finally:
-            if self._lock is not None:
-                self._lock.close()
-                self._lock = None
+        """Stop everything that was started, whatever it is doing; may be called again, as when it was interrupted."""
+        if self._lock is None:  # nothing here is ours, and what runs in the folder is somebody else's
+            return
+        self.supervisor.close()
+        self._lock.close()
+        self._lock = None
 
     def register(self, numbers: Sequence[int]) -> None:
         """Make the keys of nodes known to the SuperLink: without that they are refused."""

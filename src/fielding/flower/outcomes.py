@@ -1,14 +1,14 @@
 """What came back of an exchange, as the engine takes it: trained models, reasons for missing ones, scores."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from fielding._typing import Vector
 from fielding.federation.clients import Reason, TrainingPlan, Updates
 from fielding.federation.evaluation import ClientScores
-from fielding.flower.replies import EvaluateReply, TrainReply
+from fielding.flower.replies import ALSO, EvaluateReply, Score, TrainReply
 from fielding.flower.tasks import Settled
 
 
@@ -39,11 +39,12 @@ def updates_of(plan: TrainingPlan, settled: Sequence[Settled], circumstances: Ci
     good = [(at, answer) for at, answer in counted if isinstance(answer, TrainReply)]
     jobs = np.array([at for at, _ in good], dtype=np.int64)
     models = np.array([answer.model for _, answer in good], dtype=np.float32)
+    start = [int(plan.start[at]) if answer.start is None else answer.start for at, answer in good]
     seconds = np.array([one.seconds for one in settled], dtype=np.float64)
     return Updates(
         clients=plan.clients[jobs],
         groups=plan.groups[jobs],
-        start=plan.start[jobs],
+        start=np.array(start, dtype=np.int64),
         models=models.reshape(len(good), plan.models.shape[1]),
         n_samples=np.array([answer.n_samples for _, answer in good], dtype=np.int64),
         loss=np.array([answer.loss for _, answer in good], dtype=np.float64),
@@ -78,9 +79,21 @@ def scores_of(clients: Sequence[int], settled: Sequence[Settled]) -> ClientScore
         for client, one in zip(clients, settled, strict=True)
         if one.reason is None and isinstance(one.answer, EvaluateReply) and one.answer.n_test
     ]
+    clients_found, answers = [client for client, _ in found], [answer for _, answer in found]
+    plain = _scores(clients_found, answers, answers)
+    # Of clients that did no more than test, nobody knows how they would fare: then nothing is told of the others.
+    names = [name for name in ALSO if answers and all(name in answer.also for answer in answers)]
+    return replace(
+        plain, also={name: _scores(clients_found, answers, [one.also[name] for one in answers]) for name in names}
+    )
+
+
+def _scores(
+    clients: Sequence[int], answers: Sequence[EvaluateReply], scores: Sequence[EvaluateReply | Score]
+) -> ClientScores:
     return ClientScores(
-        clients=np.array([client for client, _ in found], dtype=np.int64),
-        n_test=np.array([answer.n_test for _, answer in found], dtype=np.int64),
-        correct=np.array([answer.correct for _, answer in found], dtype=np.int64),
-        loss=np.array([answer.loss for _, answer in found], dtype=np.float64),
+        clients=np.array(clients, dtype=np.int64),
+        n_test=np.array([answer.n_test for answer in answers], dtype=np.int64),
+        correct=np.array([score.correct for score in scores], dtype=np.int64),
+        loss=np.array([score.loss for score in scores], dtype=np.float64),
     )

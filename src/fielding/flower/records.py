@@ -1,7 +1,8 @@
 """The records of a Flower message: how a model is put into one, and how one that came is looked at."""
 
 import json
-from typing import TYPE_CHECKING, TypeAlias
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 import numpy as np
 
@@ -10,20 +11,39 @@ from fielding.errors import InputError, echo
 from fielding.flower.fields import Fields, npy_floats
 
 if TYPE_CHECKING:
-    from flwr.app import ArrayRecord, RecordDict
+    from flwr.app import Array, ArrayRecord, RecordDict
 
-SentModels: TypeAlias = dict[tuple[int, ...], "ArrayRecord"]
-"""Models that were put into records already, by where they lie in memory."""
+SentModels: TypeAlias = dict[tuple[object, ...], Any]
+"""Models and records of models that were written already, by where the models lie in memory."""
 
 
-def model_record(model: Models, sent: SentModels) -> "ArrayRecord":
-    """Return a model in a record, the same one for the same piece of memory."""
-    from flwr.app import Array, ArrayRecord
+def models_record(models: Mapping[str, Models], sent: SentModels) -> "ArrayRecord":
+    """Return models in a record, by their names; the same record for the same pieces of memory.
 
-    place = (model.ctypes.data, model.size, *model.strides)  # a row of a matrix is a new view each time it is asked for
+    Each is an array of its own: Flower sends one that goes to many clients in a push once, whatever goes beside it.
+    """
+    from flwr.app import ArrayRecord
+
+    places = tuple((name, *_place(model)) for name, model in models.items())
+    if places not in sent:
+        sent[places] = ArrayRecord({name: _written(model, sent) for name, model in models.items()})
+    record: ArrayRecord = sent[places]
+    return record
+
+
+def _place(model: Models) -> tuple[int, ...]:
+    """Return where a model lies: a row of a matrix is a new view each time it is asked for."""
+    return (model.ctypes.data, model.size, *model.strides)
+
+
+def _written(model: Models, sent: SentModels) -> "Array":
+    from flwr.app import Array
+
+    place = _place(model)
     if place not in sent:
-        sent[place] = ArrayRecord({"model": Array(np.ascontiguousarray(model, dtype="<f4"))})
-    return sent[place]
+        sent[place] = Array(np.ascontiguousarray(model, dtype="<f4"))
+    written: Array = sent[place]
+    return written
 
 
 def json_text(record: dict[str, Json]) -> str:
@@ -48,14 +68,25 @@ def fields_of(records: "RecordDict", name: str) -> Fields:
     return Fields(name=name, values=record)
 
 
-def model_of(records: "RecordDict", n_numbers: int | None) -> Models:
-    """Return the model that came along, looked at only if it has the right type and length; None: any length."""
+def model_names(records: "RecordDict") -> frozenset[str]:
+    """Return the names of the models that came along."""
     from flwr.app import ArrayRecord
 
     record = records.get("arrays")
-    if not isinstance(record, ArrayRecord) or set(record) != {"model"}:
-        raise InputError("the record 'arrays' is missing or holds something else; send an ArrayRecord with 'model'")
-    array = record["model"]
+    return frozenset(record) if isinstance(record, ArrayRecord) else frozenset()
+
+
+def model_of(records: "RecordDict", n_numbers: int | None, *, name: str = "model") -> Models:
+    """Return the only model that came along, looked at only if it has the right type and length; None: any length."""
+    if model_names(records) != {name}:
+        raise InputError(f"the record 'arrays' is missing or holds something else; send an ArrayRecord with {name!r}")
+    return named_model(records, name, n_numbers)
+
+
+def named_model(records: "RecordDict", name: str, n_numbers: int | None) -> Models:
+    """Return one of the models that came along; it must be there. Otherwise as :func:`model_of`."""
+    record = cast("ArrayRecord", records["arrays"])
+    array = record[name]
     if array.dtype != "float32" or array.stype != "numpy.ndarray" or len(array.shape) != 1:
         raise InputError(f"the model is {echo(array.dtype)} of shape {echo(array.shape)}; send one float32 vector")
     return npy_floats(array.data, n_numbers)

@@ -7,7 +7,7 @@ from typing import TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from fielding._typing import Models
+from fielding._typing import Counts, Matrix, Models, Vector
 from fielding.distance import Kind
 from fielding.federation.clients import Reason
 
@@ -32,6 +32,9 @@ class Report:
         How many samples it sums up.
     kind
         The kind of drift that the client saw, of ``fielding.client.report.DRIFT_KINDS``; None if it does not say.
+    tally
+        In place of a representation that the client cannot make yet, the sums over its samples; float64, shape
+        ``(n_sums,)``.
 
     Examples
     --------
@@ -44,11 +47,12 @@ class Report:
     representation: npt.NDArray[np.float32]
     n_samples: int
     kind: str | None = None
+    tally: Vector | None = None
 
     @property
     def is_silent(self) -> bool:
         """Whether the client has no data left."""
-        return self.representation.size == 0
+        return self.representation.size == 0 and self.tally is None
 
     def row(self, n_features: int) -> npt.NDArray[np.float32]:
         """Return the representation as the coordinator takes it: of a silent client zeros."""
@@ -69,8 +73,14 @@ class TrainReply:
         Mean loss over the samples trained on, and mean of its square.
     start_loss
         Mean loss of the model that training started from over all samples, if the order asked.
+    start
+        Which of the models of the order it was trained from; None if there was but one.
+    is_part
+        Whether ``model`` holds only the numbers that the order wanted, and so is shorter.
     report
         What is new of the client's data; None: nothing.
+    holds
+        The key of the shared model that the client holds, if it has something to confirm.
     """
 
     model: Models
@@ -78,7 +88,10 @@ class TrainReply:
     loss: float
     square_loss: float
     start_loss: float | None = None
+    start: int | None = None
+    is_part: bool = False
     report: Report | None = None
+    holds: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -93,11 +106,14 @@ class DescribeReply:
         None: its data did not move since the last report that was confirmed.
     partition
         The part of the data that it holds, in Flower's simulation: there clients have no keys to be known by.
+    holds
+        As of :class:`TrainReply`.
     """
 
     n_samples: int
     report: Report | None = None
     partition: int | None = None
+    holds: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -129,6 +145,23 @@ class EvaluateReply:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class ProbeReply:
+    """How models do on a client's samples.
+
+    Parameters
+    ----------
+    sizes
+        How many samples each question is about, shape ``(n_questions,)``.
+    values
+        Mean losses or shares of right answers, shape ``(n_questions, n_models)``; no columns if sizes alone were
+        wanted. A loss may be infinite; of a question about no samples the values have no meaning.
+    """
+
+    sizes: Counts
+    values: Matrix
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Refusal:
     """Why an answer counts for nothing.
 
@@ -147,7 +180,7 @@ class Refusal:
     report: Report | None = None
 
 
-Reply: TypeAlias = TrainReply | DescribeReply | EvaluateReply
+Reply: TypeAlias = TrainReply | DescribeReply | EvaluateReply | ProbeReply
 """Whatever a client may answer."""
 
 Answer: TypeAlias = Reply | Refusal

@@ -57,12 +57,15 @@ class Changes:
         Clients that can no longer be reached.
     unknown
         Addresses of nodes that still have to say who they are, rising.
+    turned_away
+        Addresses of nodes whose clients came after the roster was closed, rising; each is named once.
     """
 
     joined: tuple[ClientId, ...] = ()
     returned: tuple[ClientId, ...] = ()
     left: tuple[ClientId, ...] = ()
     unknown: tuple[int, ...] = ()
+    turned_away: tuple[int, ...] = ()
 
 
 class Roster:
@@ -95,6 +98,12 @@ class Roster:
         self._address: dict[int, int] = {}  # of clients, by place
         self._client: dict[int, int] = {}  # the same, the other way round
         self._nodes: frozenset[int] = frozenset()
+        self._is_open = True
+        self._strangers: dict[int, bool] = {}  # addresses of who came too late, and whether that was told
+
+    def close(self) -> None:
+        """Let nobody join any more: whoever comes for the first time has come too late."""
+        self._is_open = False
 
     @property
     def client_ids(self) -> tuple[ClientId, ...]:
@@ -134,6 +143,8 @@ class Roster:
             where = {self._ids[place]: at for place, at in before.items() if at in self._nodes}
         joined = self._appended(where)
         self._settle(where)
+        turned_away = tuple(sorted(at for at, is_told in self._strangers.items() if not is_told))
+        self._strangers |= dict.fromkeys(turned_away, True)
         return Changes(
             joined=joined,
             returned=tuple(
@@ -142,7 +153,10 @@ class Roster:
                 if before.get(place) != at and self._ids[place] not in joined
             ),
             left=tuple(self._ids[place] for place in sorted(before.keys() - self._address.keys())),
-            unknown=tuple(sorted(self._nodes - self._client.keys())) if self.identity == "partition" else (),
+            unknown=tuple(sorted(self._nodes - self._client.keys() - self._strangers.keys()))
+            if self.identity == "partition"
+            else (),
+            turned_away=turned_away,
         )
 
     def learn(self, partitions: Mapping[int, int]) -> tuple[ClientId, ...]:
@@ -161,8 +175,11 @@ class Roster:
         self._settle(where)
         return joined
 
-    def _appended(self, where: Mapping[ClientId, int]) -> tuple[ClientId, ...]:
-        """Give places to clients that have none, by id, and return them."""
+    def _appended(self, where: dict[ClientId, int]) -> tuple[ClientId, ...]:
+        """Give places to clients that have none, by id, and return them; a closed roster forgets them."""
+        if not self._is_open:
+            for client in [client for client in where if client not in self._place]:
+                self._strangers.setdefault(where.pop(client), False)
         joined = tuple(sorted(client for client in where if client not in self._place))
         for client in joined:
             self._place[client] = len(self._ids)

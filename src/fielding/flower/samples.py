@@ -1,8 +1,7 @@
 """What passes between Fielding and a user's own code on a device: samples, models and scores."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
-from hashlib import blake2b
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeAlias
 
@@ -12,9 +11,8 @@ import numpy.typing as npt
 from fielding._typing import Codes, Counts, Features, Floats, Json, Mask
 from fielding.client.arrivals import checked_column
 from fielding.errors import CheckpointError, InputError, echo
+from fielding.flower.sample_checks import checked_features, put_aside, tested
 
-TEST_SHARE = 0.2
-"""Share of samples that are tested on and never trained on, unless load_data says which."""
 FARTHEST = 2**31
 """Rounds before the start beyond this are mistakes."""
 
@@ -36,6 +34,9 @@ class Samples:
         Which ones are for tests alone, same shape; None: a fifth, chosen by a hash of their content.
     rounds
         In which round each arrived, below 0 before the start, same shape; None: now.
+    is_aside
+        Which ones are not trained on either, but models judged by, same shape; None: a share of the others, chosen by
+        their content. The run config names the share, ``trace.kept_aside``; without it none is.
 
     Examples
     --------
@@ -47,6 +48,7 @@ class Samples:
     y: npt.ArrayLike
     is_test: npt.ArrayLike | None = None
     rounds: npt.ArrayLike | None = None
+    is_aside: npt.ArrayLike | None = None
 
     def __len__(self) -> int:
         return len(np.asarray(self.y))
@@ -131,12 +133,29 @@ class Scored:
     loss: float
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class Embedded:
+    """What a model makes of samples, a row each.
+
+    Parameters
+    ----------
+    features, scores
+        What goes into its last layer, shape ``(n_samples, n_features)``; and its scores of the classes, before softmax,
+        shape ``(n_samples, n_classes)``.
+    """
+
+    features: npt.ArrayLike
+    scores: npt.ArrayLike
+
+
 LoadData: TypeAlias = Callable[[DeviceNode, int], Samples | None]
 """Returns the samples that came after round ``node.since``, up to a round; may be asked again for the same ones."""
 Train: TypeAlias = Callable[[Tensors, Samples, Job], Fitted]
 """Trains a model."""
 Evaluate: TypeAlias = Callable[[Tensors, Samples], Scored]
 """Tests a model."""
+Embed: TypeAlias = Callable[[Tensors, Samples], Embedded]
+"""Looks at samples with a model."""
 Describe: TypeAlias = Callable[[Samples, int], Floats]
 """Returns what stands for a window of training samples, shape ``(n_features,)``; the number is that of classes."""
 
@@ -147,7 +166,7 @@ class Kept:
 
     Parameters
     ----------
-    x, y, is_test, rounds
+    x, y, is_test, rounds, is_aside
         As in :class:`Samples`, one row per sample.
     """
 
@@ -155,14 +174,27 @@ class Kept:
     y: Codes
     is_test: Mask
     rounds: Counts
+    is_aside: Mask
 
     def some(self, which: Mask | Counts) -> "Kept":
         """Return some of them."""
-        return replace(self, x=self.x[which], y=self.y[which], is_test=self.is_test[which], rounds=self.rounds[which])
+        return Kept(**{name: column[which] for name, column in self._columns().items()})  # type: ignore[arg-type]
+
+    def _columns(self) -> dict[str, npt.NDArray[np.generic]]:
+        return {name: getattr(self, name) for name in Kept.__slots__}
 
     def training(self) -> "Kept":
         """Return those that may be trained on."""
-        return self.some(~self.is_test)
+        return self.some(self.is_training)
+
+    @property
+    def is_training(self) -> Mask:
+        """Which ones may be trained on."""
+        return ~self.is_test & ~self.is_aside
+
+    def aside(self) -> "Kept":
+        """Return those that are kept aside to judge models by."""
+        return self.some(self.is_aside)
 
     def testing(self) -> "Kept":
         """Return those for tests alone."""
@@ -178,12 +210,8 @@ class Kept:
             )
         if not len(others.y):
             return self
-        return Kept(
-            x=np.concatenate([self.x, others.x]),
-            y=np.concatenate([self.y, others.y]),
-            is_test=np.concatenate([self.is_test, others.is_test]),
-            rounds=np.concatenate([self.rounds, others.rounds]),
-        )
+        mine, theirs = self._columns(), others._columns()
+        return Kept(**{name: np.concatenate([mine[name], theirs[name]]) for name in mine})
 
     def shown(self) -> Samples:
         """Return them for a user's own code, which may do with them what it wants."""
@@ -191,7 +219,7 @@ class Kept:
 
     def arrays(self) -> dict[str, npt.NDArray[np.generic]]:
         """Return what a file needs, for :func:`kept_from`."""
-        return {"kept.x": self.x, "kept.y": self.y, "kept.is_test": self.is_test, "kept.rounds": self.rounds}
+        return {f"kept.{name}": column for name, column in self._columns().items()}
 
 
 NOTHING = Kept(
@@ -199,6 +227,7 @@ NOTHING = Kept(
     y=np.empty(0, dtype=np.int32),
     is_test=np.empty(0, dtype=np.bool_),
     rounds=np.empty(0, dtype=np.int64),
+    is_aside=np.empty(0, dtype=np.bool_),
 )
 """No samples."""
 
@@ -216,7 +245,7 @@ def kept_from(arrays: Mapping[str, npt.NDArray[np.generic]]) -> Kept:
     return Kept(**found)  # type: ignore[arg-type]
 
 
-def checked_samples(samples: object, *, n_classes: int, now: int, since: int | None) -> Kept:
+def checked_samples(samples: object, *, n_classes: int, now: int, since: int | None, kept_aside: float = 0.0) -> Kept:
     """Return samples that load_data gave, in the order of their rounds, or raise.
 
     Parameters
@@ -227,6 +256,8 @@ def checked_samples(samples: object, *, n_classes: int, now: int, since: int | N
         Length of the class list.
     now, since
         The round, and that of the samples before. One that is told late counts as of the round after ``since``.
+    kept_aside
+        Share of samples that are kept aside.
 
     Examples
     --------
@@ -239,23 +270,12 @@ def checked_samples(samples: object, *, n_classes: int, now: int, since: int | N
     if not isinstance(samples, Samples):
         raise InputError(f"load_data gave {echo(samples)}; return Samples(x, y), or None if nothing came")
     y = checked_column("labels of load_data", samples.y, n_classes)
-    x = _features(samples.x, y.size)
+    x = checked_features(samples.x, y.size)
     rounds = _rounds(samples.rounds, y.size, now=now, since=since)
-    is_test = _is_test(samples.is_test, x)
+    is_test = tested(samples.is_test, x)
+    is_aside = put_aside(samples.is_aside, x, share=kept_aside, is_test=is_test)
     order = np.argsort(rounds, kind="stable")
-    return Kept(x=x, y=y.astype(np.int32), is_test=is_test, rounds=rounds).some(order)
-
-
-def _features(given: npt.ArrayLike, n_samples: int) -> Features:
-    x = np.asarray(given)
-    if x.ndim < 2 or x.shape[0] != n_samples or x.dtype.kind not in "biuf":
-        raise InputError(
-            f"features of load_data are {x.dtype} of shape {x.shape}; give {n_samples} rows of numbers, one per label"
-        )
-    floats = np.ascontiguousarray(x, dtype=np.float32)
-    if not np.isfinite(floats).all():
-        raise InputError("features of load_data hold NaN or infinity; every feature must be a finite number")
-    return floats
+    return Kept(x=x, y=y.astype(np.int32), is_test=is_test, rounds=rounds, is_aside=is_aside).some(order)
 
 
 def _rounds(given: npt.ArrayLike | None, n_samples: int, *, now: int, since: int | None) -> Counts:
@@ -267,17 +287,3 @@ def _rounds(given: npt.ArrayLike | None, n_samples: int, *, now: int, since: int
     if n_samples and not -FARTHEST <= rounds.min() <= rounds.max() <= now:
         raise InputError(f"rounds of load_data go up to {rounds.max()}; in round {now} nothing later can have come")
     return np.maximum(rounds.astype(np.int64), -FARTHEST if since is None else min(since + 1, now))
-
-
-def _is_test(given: npt.ArrayLike | None, x: Features) -> Mask:
-    """Return who is for tests: as told, or by content, so that a sample that comes again never changes sides."""
-    if given is None:
-        bound = int(TEST_SHARE * 2**64)
-        digests = (blake2b(row.tobytes(), digest_size=8).digest() for row in x)
-        return np.array([int.from_bytes(digest, "big") < bound for digest in digests], dtype=np.bool_)
-    is_test = np.asarray(given)
-    if is_test.shape != x.shape[:1] or is_test.dtype != np.bool_:
-        raise InputError(
-            f"is_test of load_data is {is_test.dtype} of shape {is_test.shape}; give a yes or no per sample"
-        )
-    return is_test.copy()

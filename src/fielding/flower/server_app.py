@@ -9,11 +9,13 @@ from typing import TYPE_CHECKING, Any, cast
 from fielding._extras import require
 from fielding._typing import Json
 from fielding.engine.config import Config
-from fielding.engine.config_reader import config_from, read_config
+from fielding.engine.config_reader import read_config
 from fielding.errors import InputError, OptionError, echo
 from fielding.flower.contacts import Presence
+from fielding.flower.deployable import deployed_config
 from fielding.flower.deployment import run_deployment
-from fielding.flower.device_rule import rule_from
+from fielding.flower.device_needs import MEMORY
+from fielding.flower.device_rule import KEPT_ASIDE, rule_from
 from fielding.flower.exchange import Patience
 from fielding.flower.grid_wire import GridWire
 from fielding.flower.ground import Deployment, FirstModel
@@ -24,7 +26,7 @@ if TYPE_CHECKING:
     from flwr.serverapp import Grid, ServerApp
     from flwr.serverapp.strategy import Strategy
 
-KEYS = ("config", "out", "classes", "shape", "min-nodes", "deadline", "start-wait", "state-dir", "own-vectors")
+KEYS = ("config", "out", "classes", "shape", "min-nodes", "deadline", "start-wait", "state-dir", "own-vectors", MEMORY)
 """Keys of the run config beside those of Fielding's configs, and those that are for clients."""
 _LOG = logging.getLogger(__name__)
 
@@ -59,9 +61,10 @@ def server_app(
     - ``min-nodes``: how many must be there at the start, 2 by default; ``start-wait``: seconds to wait for them, 600
     - ``deadline``: seconds that a round waits for answers, 60 by default
     - ``own-vectors``: whether the client app describes windows by code of its own
+    - ``memory-rounds``: how long devices keep samples that left the window, for methods that ask for them
 
-    Devices read ``classes``, ``trace`` and ``coordinator`` from the run config, too; a file that says otherwise is
-    refused.
+    Devices read ``classes``, ``trace``, ``coordinator`` and ``method`` from the run config, too; a file that says
+    otherwise is refused.
     """
     require("flower")
     from flwr.serverapp import ServerApp
@@ -151,7 +154,7 @@ def _config(run_config: Mapping[str, Json], config: Path | Mapping[str, Any] | N
         elif key not in KEYS:
             table[key] = value
     try:
-        return config_from(table)
+        return deployed_config(table)
     except InputError as error:
         raise OptionError(f"run config: {error}") from None
 
@@ -173,14 +176,21 @@ def _check_devices_agree(run_config: Mapping[str, Json], config: Config) -> None
         "classes": run_config.get("classes"),
         "trace.window": config.trace.window,
         "trace.gap": config.trace.gap,
+        KEPT_ASIDE: config.trace.kept_aside,
         "coordinator.representation": section.representation,
         "coordinator.detector": section.detector,
+        "coordinator.metric": section.metric,
         **{f"coordinator.{name}": value for name, value in section.options.items()},
+        **{f"method.{name}": value for name, value in config.method.options.items()},
+        "method.name": config.method.name,
+        **{key: value for key, value in run_config.items() if key in (MEMORY, "own-vectors")},
+        "seed": config.seed,
     }
     if rule_from(run_config) != rule_from(table):
         raise OptionError(
             "devices would not keep the windows or not run the drift test that the server's config names: put "
-            "trace.window, trace.gap and the coordinator's representation, detector and options into the run config"
+            "trace.window, trace.gap, trace.kept_aside, the coordinator's representation, detector, metric and "
+            "options, seed and method into the run config"
         )
 
 

@@ -20,11 +20,12 @@ if TYPE_CHECKING:
 
 REMEMBERING = {
     "FedOpt": "fedadam, fedyogi or fedadagrad",
-    "FedAvgM": "fedadam",
     "QFedAvg": "q-fedavg",
     "FedProx": "mean and training.prox",
 }
 """Flower's strategies that need more than the models of one round, and what Fielding has in their place."""
+MOMENTUM = "momentum"
+"""What FedAvgM remembers of a cluster, as Fielding keeps it."""
 _PARAMETERS, _EXAMPLES = "parameters", "num-examples"
 _LOG = logging.getLogger(__name__)
 
@@ -35,6 +36,8 @@ class FlowerStrategy:
 
     Every cluster in every round gets a strategy of its own, so nothing of one cluster reaches another. Participants
     count by their numbers of samples. A result that is none, or not finite, is not taken: the cluster keeps its model.
+    The momentum of FedAvgM is kept for each cluster outside of the strategy: it is in checkpoints, and a re-clustering
+    shares it out with the models.
 
     Parameters
     ----------
@@ -44,12 +47,11 @@ class FlowerStrategy:
     Raises
     ------
     OptionError
-        If the strategy remembers something from round to round: it would be lost with the process, and clusters come
-        and go. Fielding has such aggregations of its own.
+        If the strategy remembers anything else from round to round: it would be lost with the process, and clusters
+        come and go. Fielding has such aggregations of its own.
     """
 
     make: "Callable[[], Strategy]"
-    memory: ClassVar[Mapping[str, float]] = {}
     needs_start_loss: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
@@ -68,30 +70,56 @@ class FlowerStrategy:
         """Return what a manifest says: the strategy's name."""
         return f"FlowerStrategy({type(self.make()).__name__})"
 
+    @property
+    def memory(self) -> Mapping[str, float]:
+        """The momentum of FedAvgM; other strategies remember nothing."""
+        return {MOMENTUM: 0.0} if _has_momentum(self.make()) else {}
+
     def combine(
-        self,
-        model: Models,
-        uploads: Uploads,
-        memory: Mapping[str, Models],  # noqa: ARG002 - nothing is remembered
+        self, model: Models, uploads: Uploads, memory: Mapping[str, Models]
     ) -> tuple[Models, dict[str, Models]]:
-        """Return the model that the strategy makes of the uploads; buffers take their mean."""
-        n_parameters, replies = uploads.n_parameters, _replies(uploads)
+        """Return the model that the strategy makes of the uploads, and its momentum; buffers take their mean."""
+        n_parameters, replies, strategy = uploads.n_parameters, _replies(uploads), self.make()
+        _remind(strategy, model[:n_parameters], memory)
         try:
-            arrays, _ = self.make().aggregate_train(1, replies)
+            arrays, _ = strategy.aggregate_train(1, replies)
         except Exception as error:  # the run goes on: a cluster may be too small for a strategy
-            return self._kept(model, f"failed with {type(error).__name__}: {error}")
+            return self._kept(model, memory, f"failed with {type(error).__name__}: {error}")
         found = None if arrays is None else arrays.to_numpy_ndarrays()
         if not found or found[0].shape != (n_parameters,) or not np.isfinite(found[0]).all():
-            return self._kept(model, "gave no model")
+            return self._kept(model, memory, "gave no model")
         combined = model.copy()
         combined[:n_parameters] = found[0]
         if n_parameters < model.size:
             combined[n_parameters:] = mean_model(uploads.models[:, n_parameters:], uploads.weights)
-        return combined, {}
+        return combined, _remembered(strategy, memory)
 
-    def _kept(self, model: Models, why: str) -> tuple[Models, dict[str, Models]]:
+    def _kept(self, model: Models, memory: Mapping[str, Models], why: str) -> tuple[Models, dict[str, Models]]:
         _LOG.warning("%r %s; the cluster keeps its model", self, why)
-        return model.copy(), {}
+        return model.copy(), {name: array.copy() for name, array in memory.items()}
+
+
+def _has_momentum(strategy: object) -> bool:
+    return any(family.__name__ == "FedAvgM" for family in type(strategy).__mro__)
+
+
+def _remind(strategy: Any, model: Models, memory: Mapping[str, Models]) -> None:
+    """Tell a strategy that was just made where its cluster stands; one without momentum needs nothing."""
+    if not _has_momentum(strategy):
+        return
+    from flwr.app import Array, ArrayRecord
+
+    strategy.current_arrays = ArrayRecord({_PARAMETERS: Array(model.astype(np.float32))})
+    strategy.momentum_vector = [memory[MOMENTUM][: model.size].astype(np.float32)]
+
+
+def _remembered(strategy: Any, memory: Mapping[str, Models]) -> dict[str, Models]:
+    """Return what a strategy has to remember of its cluster."""
+    kept = {name: array.copy() for name, array in memory.items()}
+    if MOMENTUM in kept:
+        (momentum,) = strategy.momentum_vector
+        kept[MOMENTUM][: momentum.size] = momentum
+    return kept
 
 
 def _replies(uploads: Uploads) -> "list[Message]":

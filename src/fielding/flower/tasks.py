@@ -2,11 +2,13 @@
 
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
+from fielding.errors import InputError
 from fielding.federation.clients import Reason
-from fielding.flower.orders import Order, TrainOrder
-from fielding.flower.replies import Answer, DescribeReply, Refusal, TrainReply
+from fielding.flower.orders import Order, ProbeOrder, TrainOrder
+from fielding.flower.partial_uploads import whole_model
+from fielding.flower.replies import Answer, DescribeReply, ProbeReply, Refusal, TrainReply
 from fielding.flower.wire import Asked, Received
 
 
@@ -139,12 +141,39 @@ class Board:
 
 
 def _checked(order: Order, answer: Answer) -> Answer:
-    """Return an answer, refused if it lacks what the order asked for beyond the usual."""
+    """Return an answer as it counts: whole, or refused if it is not what the order asked for beyond the usual."""
+    if isinstance(order, ProbeOrder) and isinstance(answer, ProbeReply):
+        return _checked_probe(order, answer)
     if not (isinstance(order, TrainOrder) and isinstance(answer, TrainReply)):
         return answer
-    if order.with_start_loss and answer.start_loss is None:
-        return Refusal(reason="failed", text="the loss before training is missing", report=answer.report)
-    return answer
+    try:
+        return _checked_training(order, answer)
+    except InputError as error:
+        return Refusal(reason="failed", text=str(error), report=answer.report)
+
+
+def _checked_training(order: TrainOrder, reply: TrainReply) -> TrainReply:
+    """Return a trained model with all its numbers, or raise if something is missing."""
+    if order.with_start_loss and reply.start_loss is None:
+        raise InputError("the loss before training is missing")
+    models = (order.model, *order.others)
+    if (reply.start is None) != (len(models) == 1) or (reply.start or 0) >= len(models):
+        raise InputError(f"{len(models)} models were offered, and number {reply.start} is said to be trained")
+    if reply.is_part != (order.share is not None):
+        raise InputError("a part of a model came, but the whole was wanted, or the other way round")
+    if not reply.is_part:
+        return reply
+    return replace(reply, model=whole_model(order, reply.model, models[reply.start or 0]), is_part=False)
+
+
+def _checked_probe(order: ProbeOrder, reply: ProbeReply) -> Answer:
+    """Return answers, refused if they are not those to the questions."""
+    wanted, got = (len(order.blocks), order.n_answers), reply.values.shape
+    if got != wanted:
+        return Refusal(reason="failed", text=f"answers have shape {got} instead of {wanted}")
+    if order.wanted == "accuracies" and (reply.values[reply.sizes > 0] > 1.0).any():
+        return Refusal(reason="failed", text="a share of right answers is above 1")
+    return reply
 
 
 def _verdict(order: Order, answer: Answer) -> tuple[Reason | None, str]:

@@ -1,12 +1,12 @@
 """CFL: clusters split where clients pull their model in opposite directions (Sattler et al., 2020; METHODS.md 7)."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import get_args
 
 import numpy as np
 
-from fielding._typing import Counts, Json, Membership, Models
+from fielding._typing import ClientId, Counts, Json, Membership, Models
 from fielding.errors import OptionError, echo
 from fielding.federation.clients import Clients, TrainingPlan, Updates
 from fielding.federation.cluster_models import Arrays
@@ -120,6 +120,12 @@ class CFL:
     def models(self) -> Models:
         """One row per leaf of the tree."""
         return self._cluster_models.models
+
+    def grow(self, client_ids: Sequence[ClientId]) -> None:
+        """Let clients that joined walk down to their leaf; whether all take part was settled at the start."""
+        self._tree.grow(len(client_ids))
+        if not self._is_sampled:
+            self._parts = replace(self._parts, participants=len(client_ids))
 
     def plan(self, clients: Clients) -> TrainingPlan:
         """Bring clients that wait in a split cluster to their leaf, and choose participants."""

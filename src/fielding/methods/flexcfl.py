@@ -1,12 +1,12 @@
 """FlexCFL: a fixed number of groups by the direction of a short pre-training (Duan et al., 2022; METHODS.md 2)."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal, get_args
 
 import numpy as np
 
-from fielding._typing import Counts, Json, Mask, Membership, Models
+from fielding._typing import ClientId, Counts, Json, Mask, Membership, Models
 from fielding.client.drift import DriftTest, FlexcflOriginal, Threshold
 from fielding.client.report import ReportBatch
 from fielding.errors import OptionError
@@ -123,6 +123,14 @@ class FlexCFL:
     def models(self) -> Models:
         """One row per group; the initial model alone before there are groups."""
         return self._cluster_models.models
+
+    def grow(self, client_ids: Sequence[ClientId]) -> None:
+        """Let clients that joined look for a group, like everybody without one."""
+        n_new = len(client_ids) - self._membership.size
+        group = -1 if self._options.cold_start else 0
+        self._membership = np.pad(self._membership, (0, n_new), constant_values=group)
+        self._shifted, self._has_anchor = np.pad(self._shifted, (0, n_new)), np.pad(self._has_anchor, (0, n_new))
+        self._index = client_index(client_ids)
 
     def adapt(self, reports: ReportBatch, clients: Clients) -> None:
         """Find the groups at the start, and later a group for everybody who drifted or came."""

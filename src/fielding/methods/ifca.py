@@ -1,11 +1,11 @@
 """IFCA: k models, and every participant trains the one that fits its data best (METHODS.md section 4)."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
 
-from fielding._typing import Counts, Json, Mask, Matrix, Membership, Models
+from fielding._typing import ClientId, Counts, Json, Mask, Matrix, Membership, Models
 from fielding.client.report import ReportBatch
 from fielding.coordinator.registry import UNASSIGNED
 from fielding.errors import OptionError
@@ -85,6 +85,14 @@ class Ifca:
     def models(self) -> Models:
         """The ``k`` models."""
         return self._cluster_models.models
+
+    def grow(self, client_ids: Sequence[ClientId]) -> None:
+        """Let clients that joined choose when they take part, or before the next evaluation."""
+        n_new = len(client_ids) - self._everyone.size
+        self._setting = replace(self._setting, client_ids=client_ids)
+        self._everyone = np.zeros(len(client_ids), dtype=np.int32)
+        self._choice = np.pad(self._choice, (0, n_new), constant_values=0 if self._k == 1 else UNASSIGNED)
+        self._partition, self._index = _random_partition(self._setting, self._k), client_index(client_ids)
 
     def adapt(self, reports: ReportBatch, clients: Clients) -> None:
         """Let clients that reported drift choose again; one that never chose has time until it is asked."""

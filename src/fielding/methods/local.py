@@ -1,10 +1,10 @@
 """Everybody alone: every client trains a model of its own, and nobody talks. The floor of a comparison."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from fielding._typing import Json, Membership, Models
+from fielding._typing import ClientId, Json, Membership, Models
 from fielding.errors import OptionError
 from fielding.federation.clients import Clients, TrainingPlan, Updates
 from fielding.federation.cluster_models import Arrays
@@ -24,14 +24,22 @@ class Local:
     """
 
     def __init__(self, setting: MethodSetting) -> None:
-        n_clients = len(setting.client_ids)
-        check_memory(n_clients, setting.initial.size)
-        self._models: Models = np.tile(setting.initial.astype(np.float32), (n_clients, 1))
+        self._initial = setting.initial.astype(np.float32)
+        self._models: Models = self._first_models(len(setting.client_ids))
 
     @property
     def models(self) -> Models:
         """One row per client; of those that never trained, the model that all start from."""
         return self._models
+
+    def grow(self, client_ids: Sequence[ClientId]) -> None:
+        """Let clients that joined begin with the model that all start from."""
+        known = self._models
+        self._models = np.concatenate([known, self._first_models(len(client_ids))[len(known) :]])
+
+    def _first_models(self, n_clients: int) -> Models:
+        check_memory(n_clients, self._initial.size)
+        return np.tile(self._initial, (n_clients, 1))
 
     def plan(self, clients: Clients) -> TrainingPlan:
         """Let everyone with samples train its own model; nobody waits for others or is asked in vain."""

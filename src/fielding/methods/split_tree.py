@@ -41,6 +41,10 @@ class SplitTree:
         self.models: Models = np.empty((0, n_numbers), dtype=np.float32)
         self._directions: Models = np.empty((0, 0), dtype=np.float32)
 
+    def grow(self, n_clients: int) -> None:
+        """Let clients that joined begin in the root; if that was split, they have to walk down."""
+        self._node = np.pad(self._node, (0, n_clients - self._node.size))
+
     def membership(self) -> Membership:
         """Return the row of each client's leaf, -1 for those that have to walk down."""
         row_of = np.full(2 * len(self._split_of) + 1, -1, dtype=np.int32)

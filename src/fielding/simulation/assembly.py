@@ -7,18 +7,20 @@ from typing import Any
 
 from fielding._typing import Models
 from fielding.coordinator.policy import Policy
+from fielding.engine.carried_mix import with_mix
 from fielding.engine.config import Config
+from fielding.engine.describing import AUTO, Describing, describing_of, is_own_function
 from fielding.engine.plugins import hears_of, kind_of, parts_of, policy_of
+from fielding.engine.shared_models import POOL
 from fielding.errors import FileFormatError, InputError, OptionError, OutputError, echo
 from fielding.methods import METHODS, Method, MethodKind, MethodSetting, Parts, kind_named, method_named
 from fielding.methods.kinds import Hears
 from fielding.records.model_file import read_model
 from fielding.simulation.clients import SimulatedClients
-from fielding.simulation.describing import AUTO, Describing, describing_of, is_own_function
-from fielding.simulation.equipment import hardware_of, local_rule, serving_of, trainer_of, with_mix
+from fielding.simulation.equipment import hardware_of, local_rule, serving_of, trainer_of
 from fielding.simulation.lying import Lie, LyingObserver
 from fielding.simulation.observers import Observer
-from fielding.simulation.observing import POOL, Watched, observer_of, without_held_out
+from fielding.simulation.observing import Watched, observer_of, without_held_out
 from fielding.simulation.plugins import lie_of, spoiling_of
 from fielding.simulation.serving import Serving
 from fielding.simulation.sharing import Sharing

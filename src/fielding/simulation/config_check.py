@@ -7,10 +7,10 @@ import numpy as np
 from fielding._extras import require
 from fielding._imported import imported_function
 from fielding.engine.config import Config, TraceSection
+from fielding.engine.describing import describing_of, is_own_function
 from fielding.engine.plugins import kind_of, parts_of, policy_of
 from fielding.errors import FileFormatError, InputError, OptionError, echo
 from fielding.simulation.availability import read_availability
-from fielding.simulation.describing import describing_of, is_own_function
 from fielding.simulation.devices import devices_of
 from fielding.simulation.equipment import serving_of, trainer_of
 from fielding.simulation.plugins import lie_of

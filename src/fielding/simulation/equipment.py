@@ -12,7 +12,6 @@ from fielding.simulation.settings import Hardware, LocalRule
 from fielding.simulation.sources import Dealt
 from fielding.traces.pool import Pool
 from fielding.training.factory import ModelRequest, trainer_for
-from fielding.training.label_mix import MixKeepingTrainer
 from fielding.training.rates import LearningRate
 from fielding.training.trainer import Trainer, TrainingPath
 
@@ -48,13 +47,6 @@ def trainer_of(
         return trainer_for(request)
     except OptionError as error:
         raise OptionError(f"model: {error}") from None
-
-
-def with_mix(config: Config, trainer: Trainer, n_classes: int) -> Trainer:
-    """Return the trainer of models that carry the label mix that they were trained on, if clients correct for it."""
-    if config.serving.correction == "none":
-        return trainer
-    return MixKeepingTrainer(trainer, n_classes, rate=config.serving.mix_rate, is_balanced=config.training.balanced)
 
 
 def serving_of(config: Config) -> Serving:

@@ -16,6 +16,7 @@ from fielding.engine.config_reader import config_from, config_table, config_text
 from fielding.engine.driver import Driver
 from fielding.engine.round import Federation
 from fielding.engine.runner import Rules, Runner, Watch
+from fielding.engine.shared_models import GLOBAL
 from fielding.errors import InputError, echo, unknown_name
 from fielding.methods.method import Method
 from fielding.records.run_checkpoint import RunCheckpoint
@@ -241,6 +242,7 @@ def federation_of(simulation: Simulation, method: Method, clients: Driver) -> Fe
         n_rounds=config.rounds,
         stop_at_time_s=config.stop_at_time_s,
         is_delayed=config.coordinator.reports == "with-training",
+        has_late_start=config.coordinator.shared_model == GLOBAL and simulation.clients.hears != "participants",
         selection=simulation.parts.selection,
         n_train_samples=config.training.local_steps * config.training.batch_size,
         keeps_reports=simulation.clients.hears != "flags",

@@ -1,7 +1,6 @@
 """Who watches the clients of a simulation, put together as a config says."""
 
 from dataclasses import dataclass
-from pathlib import Path
 from typing import cast
 
 from fielding._imported import imported_function
@@ -9,10 +8,10 @@ from fielding._typing import Models
 from fielding.client.drift import DriftTest
 from fielding.distance import metric_named
 from fielding.engine.config import Config
-from fielding.errors import CheckpointError, InputError, OptionError
+from fielding.engine.describing import LABEL, Describing
+from fielding.engine.shared_models import GLOBAL, POOL, file_model
+from fielding.errors import OptionError
 from fielding.federation.admission import is_finite
-from fielding.records.model_file import read_model
-from fielding.simulation.describing import LABEL, Describing
 from fielding.simulation.holding_out import HeldOut, held_out
 from fielding.simulation.observers import LabelObserver, Observer
 from fielding.simulation.shared_model import Lessons, pool_model
@@ -23,7 +22,6 @@ from fielding.simulation.vector_observer import Represent, VectorObserver
 from fielding.traces.sliding import SlidingWindows
 from fielding.training.trainer import Sgd, Trainer
 
-POOL, GLOBAL = "pool", "global"
 HELD_OUT = 200
 """Samples of each class that are held out where a shared model is trained on them, unless the config says."""
 MOMENTUM = 0.9
@@ -101,10 +99,7 @@ def _shared_model(config: Config, watched: Watched) -> Models:
     """Return the model that all clients see their samples with, from the start."""
     section, trainer = config.coordinator, watched.trainer
     if section.shared_model != POOL or watched.held is None:
-        try:
-            return read_model(Path(section.shared_model).expanduser(), trainer.layout)
-        except (InputError, CheckpointError) as error:
-            raise OptionError(f"coordinator.shared_model: {error}") from None
+        return file_model(section, trainer.layout)
     batch_size = config.training.batch_size
     n_steps = -(-section.shared_epochs * watched.held.samples.size // batch_size)
     lessons = Lessons(

@@ -7,11 +7,11 @@ from pathlib import Path
 from fielding._typing import Json
 from fielding.engine.config import CoordinatorSection
 from fielding.engine.config_reader import config_from, config_table
+from fielding.engine.describing import describing_of, is_own_function
 from fielding.engine.factors import parse_factor
 from fielding.errors import InputError, OptionError
 from fielding.records.manifest import difference
 from fielding.records.plan import Plan, Variant
-from fielding.simulation.describing import describing_of, is_own_function
 from fielding.simulation.variants import Table, folder_name, with_settings
 
 ANY = ("seed", "workers", "checkpoint")

@@ -7,16 +7,12 @@ import numpy as np
 import numpy.typing as npt
 
 from fielding._typing import Counts, Models
+from fielding.client.confidence import Confidence
+from fielding.client.rehearsing import PURPOSE, after_looks, look_ends, remembered
 from fielding.errors import CheckpointError, echo
 from fielding.rng import Hashes, hashed
-from fielding.simulation.confidence import Confidence
 from fielding.simulation.scoring import Score
 from fielding.traces.sliding import Ranges, SlidingWindows
-
-PER_LABEL = 20
-"""Most samples of a label that a client remembers (METHODS.md 10)."""
-LEAST_LOOK = 10
-"""Samples that a client looks at together at least; fewer wait for the next ones."""
 
 NEXT, CONFIDENCE = "rehearsal.next", "rehearsal.confidence"
 OWNER, ROW = "rehearsal.memory_client", "rehearsal.memory_row"
@@ -50,7 +46,7 @@ class Rehearsal:
 
     A participant looks at the training samples of its window that it has not looked at before: interval by interval, at
     least ``LEAST_LOOK`` at a time, it puts them through the model that it received, before it trains on them, and
-    runs a CUSUM on the probabilities of their labels (:class:`~fielding.simulation.confidence.Confidence`). On an
+    runs a CUSUM on the probabilities of their labels (:class:`~fielding.client.confidence.Confidence`). On an
     alarm, what its window holds of earlier intervals goes to its long-term memory: at most ``PER_LABEL`` samples of a
     label, those with the smallest hashes of all that ever went there, which is a uniform sample of them. From then on
     it trains on its window and its memory together; a sample in both counts once.
@@ -108,11 +104,9 @@ class Rehearsal:
         unseen = self._unseen(clients, round_index)
         for model in np.unique(start[list(unseen)]).tolist():
             looks = [one for job, one in unseen.items() if start[job] == model]
-            losses = score(models[model], np.concatenate([one.rows for one in looks]))[0].astype(np.float64)
-            # A model that says nothing is not confident.
-            confidences = np.nan_to_num(np.exp(-losses), nan=0.0, posinf=0.0)
+            losses = score(models[model], np.concatenate([one.rows for one in looks]))[0]
             ends = np.cumsum([one.rows.size for one in looks])
-            for one, own in zip(looks, np.split(confidences, ends[:-1]), strict=True):
+            for one, own in zip(looks, np.split(losses, ends[:-1]), strict=True):
                 self._take_in(one, own, round_index)
 
     def _unseen(self, clients: Counts, round_index: int) -> dict[int, Unseen]:
@@ -127,26 +121,19 @@ class Rehearsal:
     def _unseen_by(self, client: int, round_index: int) -> Unseen:
         first, stop = self._windows.visible(round_index)
         rows = self._rows(client, max(first, int(self._next[client])), stop)
-        intervals, counts = np.unique(self._windows.schedule.interval[rows], return_counts=True)
-        ends, taken, next_interval = [0], 0, int(self._next[client])
-        for interval, count in zip(intervals.tolist(), counts.tolist(), strict=True):
-            taken += count
-            if taken - ends[-1] >= LEAST_LOOK:
-                ends.append(taken)
-                next_interval = interval + 1
-        return Unseen(client=client, rows=rows[: ends[-1]], ends=ends[1:], next_interval=next_interval)
+        intervals = self._windows.schedule.interval[rows]
+        ends = look_ends(intervals)
+        next_interval = int(intervals[ends[-1] - 1]) + 1 if ends else int(self._next[client])
+        return Unseen(client=client, rows=rows[: ends[-1] if ends else 0], ends=ends, next_interval=next_interval)
 
-    def _take_in(self, unseen: Unseen, confidences: npt.NDArray[np.float64], round_index: int) -> None:
-        client, begin = unseen.client, 0
-        for end in unseen.ends:
-            weight, mean, squares, excess = self._confidence[client].tolist()
-            before = Confidence(weight=weight, mean=mean, squares=squares, excess=excess)
-            now, is_alarm = before.after(confidences[begin:end])
-            self._confidence[client] = astuple(now)
-            if is_alarm:
-                self._remember(client, round_index, int(self._windows.schedule.interval[unseen.rows[begin]]))
-            begin = end
-        self._next[client] = unseen.next_interval
+    def _take_in(self, unseen: Unseen, losses: npt.NDArray[np.float32], round_index: int) -> None:
+        client = unseen.client
+        weight, mean, squares, excess = self._confidence[client].tolist()
+        before = Confidence(weight=weight, mean=mean, squares=squares, excess=excess)
+        looked = after_looks(before, losses, unseen.ends)
+        self._confidence[client], self._next[client] = astuple(looked.confidence), unseen.next_interval
+        for begin in looked.alarms:
+            self._remember(client, round_index, int(self._windows.schedule.interval[unseen.rows[begin]]))
 
     # ---- remembering -------------------------------------------------------------------------------------------
 
@@ -156,10 +143,8 @@ class Rehearsal:
         labels = self._windows.schedule.y[rows]
         # By position among the client's own rows: the order of clients in a file changes nothing.
         own = rows - np.searchsorted(self._windows.schedule.client, client)
-        draws = hashed(self._seed, "rehearsal", self._keys[client], own.astype(np.uint64))
-        order = np.lexsort((draws, labels))
-        rank = np.arange(rows.size) - np.searchsorted(labels[order], labels[order])
-        self._memory[client] = np.sort(rows[order[rank < PER_LABEL]])
+        draws = hashed(self._seed, PURPOSE, self._keys[client], own.astype(np.uint64))
+        self._memory[client] = rows[remembered(labels, draws)]
 
     def extended(self, clients: Counts, samples: Ranges) -> Ranges:
         """Return the samples of jobs together with what their clients remember beyond them.

@@ -5,16 +5,13 @@ from itertools import pairwise
 from typing import TypeAlias
 
 import numpy as np
-import numpy.typing as npt
 
-from fielding._typing import Codes, Counts, Mask, Models
+from fielding._typing import Counts, Models
 from fielding.federation.evaluation import ClientScores
 from fielding.simulation.segments import segment_means, segment_sums
 from fielding.traces.sliding import Ranges
-from fielding.training.trainer import Scores
+from fielding.training.judging import Judged
 
-Judged: TypeAlias = tuple[npt.NDArray[np.float32], Mask]
-"""Loss and correctness of some samples."""
 Score: TypeAlias = Callable[[Models, Counts], Judged]
 """Returns loss and correctness of schedule rows under a model."""
 Judge: TypeAlias = Callable[[Models, Counts], Sequence[Judged]]
@@ -80,19 +77,3 @@ def scored_ways(
             )
         )
     return tuple(found)
-
-
-def judged(scores: Scores, labels: Codes) -> Judged:
-    """Return loss and correctness of samples by the scores of their classes; ties: the lowest class.
-
-    Examples
-    --------
-    >>> losses, right = judged(np.array([[0.0, 0.0], [0.0, 3.0]], dtype=np.float32), np.array([1, 1], dtype=np.int32))
-    >>> losses.round(3).tolist(), right.tolist()
-    ([0.6930000185966492, 0.04899999871850014], [False, True])
-    """
-    with np.errstate(invalid="ignore", over="ignore"):  # of a model that diverged
-        exact = scores.astype(np.float64)
-        exact -= exact.max(axis=1, keepdims=True, initial=-np.inf)
-        losses = np.log(np.exp(exact).sum(axis=1)) - exact[np.arange(labels.size), labels]
-    return losses.astype(np.float32), np.asarray(scores.argmax(axis=1) == labels)

@@ -10,26 +10,20 @@ from fielding.federation.correction import (
     CALIBRATED,
     CORRECTIONS,
     checked_smoothing,
-    estimated_mixes,
-    floored,
     label_offsets,
+    predicted_mixes,
     smoothed_mixes,
+    trusted_mixes,
 )
 from fielding.federation.ledger import Costs
-from fielding.simulation.scoring import NO_SAMPLES, Judge, Judged, Score, judged
+from fielding.simulation.scoring import NO_SAMPLES, Judge, Score
 from fielding.simulation.segments import segment_means
 from fielding.simulation.workers import Workers
 from fielding.traces.sliding import Ranges, SlidingWindows
+from fielding.training.judging import Judged, judged
 from fielding.training.label_mix import label_mix_of
 from fielding.training.trainer import Scores
 
-PREDICTED_SMOOTHING = 50.0
-"""Samples that the model's mix counts for where labels are unknown, unless a number is asked for."""
-PREDICTED_LEAST_SHARE = 0.3
-"""Part of an equal share that every class has at least in a model's mix where labels are unknown.
-
-Models are too ready to say a label that they have hardly seen, and nothing would contradict them.
-"""
 MOST_NUMBERS = 1 << 22
 """Probabilities held at a time, in numbers: 32 MB."""
 
@@ -133,12 +127,10 @@ class Correcting:
         float32, shape ``(n_asked, n_classes)``; zeros for who has no samples.
         """
         windows = training.some(clients)
-        carried = label_mix_of(models, self._n_classes)
+        model_mixes = trusted_mixes(label_mix_of(models, self._n_classes), self._rule.correction)[row]
         if self._rule.correction == "predicted":
-            model_mixes = floored(carried, PREDICTED_LEAST_SHARE)[row]
             own = self._predicted(models, row, windows, model_mixes)
         else:
-            model_mixes = floored(carried)[row]
             own = smoothed_mixes(self._counts(windows), model_mixes, self._rule.smoothing)
         return label_offsets(own, model_mixes)
 
@@ -195,14 +187,13 @@ class Correcting:
 
     def _predicted(self, models: Models, row: Counts, windows: Ranges, model_mixes: Matrix) -> Matrix:
         """Return the mixes that models make out in windows, whose labels are not looked at."""
-        smoothing = PREDICTED_SMOOTHING if isinstance(self._rule.smoothing, str) else self._rule.smoothing
         own = model_mixes.copy()
         for at in np.unique(row).tolist():
             served = np.flatnonzero((row == at) & (windows.sizes > 0))
             for some in _in_pieces(served, windows.sizes[served] * self._n_classes):
                 rows, sizes = windows.of(some)
                 scores, _ = self._workers.class_scores(models[at], rows, self._windows.gather)
-                own[some] = estimated_mixes(_softmax(scores), sizes, model_mixes[some], smoothing=smoothing)
+                own[some] = predicted_mixes(scores, sizes, model_mixes[some], smoothing=self._rule.smoothing)
         return own
 
 
@@ -210,10 +201,3 @@ def _in_pieces(clients: Counts, numbers: Counts) -> list[Counts]:
     """Return clients in pieces of bounded size, by how many numbers each brings; a large one may be alone."""
     place = np.cumsum(numbers) // MOST_NUMBERS
     return np.split(clients, np.flatnonzero(np.diff(place)) + 1) if clients.size else []
-
-
-def _softmax(scores: Scores) -> Matrix:
-    with np.errstate(invalid="ignore", over="ignore"):  # of a model that diverged
-        odds = np.exp(scores.astype(np.float64) - scores.max(axis=1, keepdims=True))
-        shares = odds / odds.sum(axis=1, keepdims=True)
-    return np.asarray(np.nan_to_num(shares))

@@ -5,9 +5,9 @@ import numpy.typing as npt
 
 from fielding._typing import Counts, Matrix, Models
 from fielding.client.representation.representation import Seen
-from fielding.simulation.workers import Workers
 from fielding.traces.sliding import SlidingWindows
 from fielding.training.head import head_size
+from fielding.training.looking import features_of, gradient_of
 from fielding.training.trainer import Scores, Trainer
 
 Columns = npt.NDArray[np.float32]
@@ -31,7 +31,6 @@ class Sight:
 
     def __init__(self, windows: SlidingWindows, trainer: Trainer | None) -> None:
         self._windows, self._trainer = windows, trainer
-        self._workers = None if trainer is None else Workers(trainer, 1)
         self.model: Models | None = None
         self._rows: Counts = np.empty(0, dtype=np.int64)
         self._features: Columns = np.empty((0, 0), dtype=np.float32)
@@ -85,20 +84,17 @@ class Sight:
 
     def _looked_at(self, rows: Counts) -> tuple[Columns, Scores]:
         """Return features and scores of schedule rows."""
-        if self._workers is None or self.model is None or not rows.size:
+        if self._trainer is None or self.model is None or not rows.size:
             shape = (rows.size, self._features.shape[1])
             return np.zeros(shape, dtype=np.float32), np.zeros((rows.size, self._scores.shape[1]), dtype=np.float32)
-        return self._workers.features(self.model, rows, self._windows.gather)
+        return features_of(self._trainer, self.model, rows, self._windows.gather)
 
     def _gradients(self, rows: Counts, sizes: Counts) -> Matrix:
         """Return the gradient of the summed loss of each client's samples."""
         if self._trainer is None or self.model is None:
             raise RuntimeError("gradients need a shared model")
-        chunk = self._trainer.path.eval_chunk
         found = np.zeros((sizes.size, self._trainer.layout.parameter_size))
         ends = np.cumsum(sizes)
         for client, (start, end) in enumerate(zip(ends - sizes, ends, strict=True)):
-            for first in range(int(start), int(end), chunk):
-                x, y = self._windows.gather(rows[first : min(first + chunk, int(end))])
-                found[client] += self._trainer.gradient(self.model, x, y)
+            found[client] = gradient_of(self._trainer, self.model, rows[int(start) : int(end)], self._windows.gather)
         return found

@@ -7,27 +7,26 @@ import numpy as np
 import numpy.typing as npt
 
 from fielding._typing import Counts, Mask, Models, Vector
-from fielding.client.drift.judges import Comparison, Judge
+from fielding.client.drift.judges import Judge
 from fielding.client.fleet import FleetReports
 from fielding.client.representation.representation import Representation
+from fielding.client.tally_watch import Sighting, TallyWatch
+from fielding.client.windows_seen import WindowsSeen
 from fielding.simulation.observers import NOTHING, Looked
 from fielding.simulation.sight import Sight
-from fielding.simulation.windows_seen import LastReports, WindowsSeen
 from fielding.traces.sliding import SlidingWindows
 
 ServedErrors = Callable[[Counts], Vector]
 """Returns 1 where the model that serves its client errs on a schedule row, else 0."""
 
 _ERRORS = "served_errors"
-NEVER = np.iinfo(np.int64).max
 
 
 class TallyObserver:
     """Clients report what a representation makes of their training window.
 
-    What they report is relative to the sums over all clients at the start, which the coordinator sends back once. A
-    client that drifted reports once more when the last samples from before have left its window, if the judge is slow:
-    until then it describes a mixture, which a test on samples would not find unlike what comes after.
+    What they report is relative to the sums over all clients at the start, which the coordinator sends back once. When
+    they do is up to :class:`~fielding.client.tally_watch.TallyWatch`.
 
     Parameters
     ----------
@@ -50,10 +49,7 @@ class TallyObserver:
         self._windows, self._representation, self._judge, self._sight = windows, representation, judge, sight
         self.served_errors: ServedErrors | None = None
         self._reference: Vector | None = None
-        self._last = LastReports(windows.n_clients)
-        self._owes = np.zeros(windows.n_clients, dtype=np.bool_)
-        self._kinds = np.zeros(windows.n_clients, dtype=np.int8)
-        self._turned_over = np.full(windows.n_clients, NEVER, dtype=np.int64)
+        self._watch = TallyWatch(windows.n_clients, judge, has_turnover=windows.plan.n_visible > 1)
         self._is_equipped = np.zeros(windows.n_clients, dtype=np.bool_)
         self._visible = (0, 0)
         n_noted = windows.schedule.y.size if judge.needs_errors else 0
@@ -76,30 +72,20 @@ class TallyObserver:
         self.looked = Looked()
         if self.awaits_model:
             return NOTHING
-        touched, visible = self._owes.copy(), self._windows.visible(round_index)
+        touched, visible = self._watch.owing(), self._windows.visible(round_index)
         if visible != self._visible:
             touched |= self._arrived(round_index)
-            has_turned_over = self._turned_over <= visible[0]
-            self._kinds[has_turned_over & ~self._owes] = 0
-            self._owes |= has_turned_over
-            touched |= self._owes
+            touched |= self._watch.turned_over(visible[0])
             self._visible = visible
         clients = np.flatnonzero(touched)
         if not clients.size:
             return NOTHING
         now = self._windows_of(clients, round_index)
-        is_due, has_drifted, kinds = self._due(now, round_index)
-        due = np.flatnonzero(is_due)
-        self._last.keep(now, due, round_index=round_index, until=visible[1])
-        self._owes[clients[due]], self._kinds[clients[due]] = False, kinds[due]
-        self._await_turnover(now, due, clients[has_drifted])
-        return FleetReports(
-            clients=clients[due], representations=now.vectors[due], n_samples=now.sizes[due], kinds=kinds[due]
-        )
+        return self._watch.reports(now, Sighting(round_index=round_index, first=visible[0], stop=visible[1]))
 
     def hold(self, clients: Counts) -> None:
         """Let clients report again in the next round."""
-        self._owes[clients] = True
+        self._watch.hold(clients)
 
     def arrays(self) -> dict[str, npt.NDArray[np.generic]]:
         """Return what going through the data again does not tell: how served models once erred."""
@@ -122,7 +108,7 @@ class TallyObserver:
         effort = self._representation.effort
         self.looked = Looked.at(n_new, "forward" if effort == "none" and self._sight.needs_model else effort)
         changed = (n_new > 0) | (np.bincount(owner[gone], minlength=n_clients) > 0)
-        return np.asarray(changed | self._last.is_active) if self._judge.is_timed else np.asarray(changed)
+        return np.asarray(changed | self._watch.last.is_active) if self._judge.is_timed else np.asarray(changed)
 
     def _windows_of(self, clients: Counts, round_index: int) -> WindowsSeen:
         """Return the windows of some clients; the first ones of all become what everybody is compared with."""
@@ -146,40 +132,3 @@ class TallyObserver:
         n_sent = np.where(self._is_equipped[looking], 0, self._n_to_send + n_compared)
         self.looked = replace(self.looked, received=n_sent)
         self._is_equipped[looking] = True
-
-    def _await_turnover(self, now: WindowsSeen, due: Counts, drifted: Counts) -> None:
-        """Note when clients that drifted have to report once more, and who of those that report has nothing to add."""
-        first, stop = self._visible
-        who = now.clients[due]
-        self._turned_over[who[(self._turned_over[who] <= first) | (now.sizes[due] == 0)]] = NEVER
-        if self._windows.plan.n_visible > 1 and self._judge.is_slow:
-            self._turned_over[drifted] = stop - 1
-
-    def _due(self, now: WindowsSeen, round_index: int) -> tuple[Mask, Mask, npt.NDArray[np.int8]]:
-        """Return who reports, since it appears, disappears, owes it or drifted; who drifted; and how, if known."""
-        has, was_active = now.sizes > 0, self._last.is_active[now.clients]
-        # Who could not report then still says what it saw.
-        kinds = np.where(self._owes[now.clients], self._kinds[now.clients], 0).astype(np.int8)
-        due = np.asarray(self._owes[now.clients] | (has != was_active))
-        drifted = np.zeros(has.size, dtype=np.bool_)
-        doubted = np.flatnonzero(has & was_active & ~due)
-        if doubted.size:
-            drifted[doubted], kinds[doubted] = self._judge.judged(self._comparison(now, doubted, round_index))
-        return due | drifted, drifted, kinds
-
-    def _comparison(self, now: WindowsSeen, doubted: Counts, round_index: int) -> Comparison:
-        """Return what some of the clients, by position, know of themselves now and at their last report."""
-        who, since = now.clients[doubted], self._last.until[now.clients]
-        newest = np.full(now.clients.size, self._windows.n_complete(round_index) - 1)
-        return Comparison(
-            now=now.vectors[doubted],
-            before=self._last.vectors[who],
-            age=round_index - self._last.rounds[who],
-            n_now=now.sizes[doubted],
-            n_fresh=now.n_since(since)[doubted],
-            n_before=self._last.sizes(who),
-            reference=lambda some: self._last.batch(who[some]),
-            fresh=lambda some: now.batch(doubted[some], first=since),
-            newest=lambda some: now.batch(doubted[some], first=newest),
-            earlier=lambda some: now.batch(doubted[some], first=since, stop=newest),
-        )

@@ -2,16 +2,17 @@
 
 import numpy as np
 
-from fielding._typing import Counts, Features
+from fielding._typing import Counts
 from fielding.client.representation.combination import Combination
 from fielding.client.representation.gradient import Gradient
 from fielding.client.representation.representation import Representation
-from fielding.errors import FieldingError, OptionError
+from fielding.errors import OptionError
 from fielding.simulation.settings import LocalRule
 from fielding.traces.sliding import SlidingWindows
 from fielding.training.head import NO_HEAD, head_size
 from fielding.training.label_mix import LABEL_MIX
 from fielding.training.trainer import Contrast, LocalWork, Trainer
+from fielding.training.trial import try_scores, try_work
 
 
 def try_step(trainer: Trainer, windows: SlidingWindows, rule: LocalRule) -> None:
@@ -27,7 +28,7 @@ def try_step(trainer: Trainer, windows: SlidingWindows, rule: LocalRule) -> None
     """
     rows = _rows(windows)
     if LABEL_MIX in trainer.layout.names:
-        _try_scores(trainer, windows.gather(rows[:1])[0], key="serving.correction")
+        try_scores(trainer, windows.gather(rows[:1])[0], key="serving.correction")
     if trainer.path.name != "sequential" and not rule.moon:
         return
     work = LocalWork(
@@ -38,15 +39,7 @@ def try_step(trainer: Trainer, windows: SlidingWindows, rule: LocalRule) -> None
         sgd=rule.sgd(0),
         contrast=_contrast(trainer, rule) if rule.moon else None,
     )
-    try:
-        trainer.train(work)
-    except FieldingError as error:
-        if rule.moon and trainer.path.name != "sequential":
-            raise OptionError(f"training.moon is {rule.moon:g}, but {error}") from None
-        raise
-    except Exception as error:  # whatever the user's module does
-        words = " ".join(f"{type(error).__name__}: {error}".split())
-        raise OptionError(f"model: a step on training.batch_size = {rule.batch_size} samples fails: {words}") from error
+    try_work(trainer, work)
 
 
 def try_look(trainer: Trainer, windows: SlidingWindows, representation: Representation | None) -> None:
@@ -66,7 +59,7 @@ def try_look(trainer: Trainer, windows: SlidingWindows, representation: Represen
     OptionError
         If the model shows no features, or a last layer is wanted that it does not have.
     """
-    _try_scores(trainer, windows.gather(_rows(windows)[:1])[0], key="coordinator.representation")
+    try_scores(trainer, windows.gather(_rows(windows)[:1])[0], key="coordinator.representation")
     parts = [part.representation for part in representation.parts] if isinstance(representation, Combination) else []
     is_by_head = any(isinstance(one, Gradient) and one.layer == "last" for one in (representation, *parts))
     if is_by_head and not head_size(trainer.layout, len(windows.pool.classes)):
@@ -79,13 +72,6 @@ def _rows(windows: SlidingWindows) -> Counts:
     """Return the training samples of one client."""
     ranges = windows.training(0)
     return ranges.of(np.flatnonzero(ranges.sizes)[:1])[0]
-
-
-def _try_scores(trainer: Trainer, x: Features, *, key: str) -> None:
-    try:
-        trainer.features(trainer.initial_model(0), x)
-    except FieldingError as error:
-        raise OptionError(f"{key}: {error}") from None
 
 
 def _contrast(trainer: Trainer, rule: LocalRule) -> Contrast:

@@ -4,9 +4,9 @@ from dataclasses import fields
 from pathlib import Path
 
 from fielding.engine.config import Config, TraceSection
+from fielding.engine.describing import AUTO, describing_of, is_own_function
+from fielding.engine.shared_models import GLOBAL, POOL
 from fielding.errors import OptionError, echo
-from fielding.simulation.describing import AUTO, describing_of, is_own_function
-from fielding.simulation.observing import GLOBAL, POOL
 from fielding.simulation.sources import NATURAL
 from fielding.traces.catalog import Source, entry_named
 from fielding.traces.pool import Pool

@@ -108,13 +108,6 @@ class Workers:
         done = list(self._map(score, [rows[at : at + chunk] for at in range(0, rows.size, chunk)]))
         return np.concatenate([one[0] for one in done]), np.concatenate([one[1] for one in done])
 
-    def features(self, model: Models, rows: Counts, gather: Gather) -> tuple[npt.NDArray[np.float32], Scores]:
-        """Return what goes into the last layer, and the scores of classes, of schedule rows, one at least."""
-        chunk = self._trainer.path.eval_chunk
-        pieces = [rows[at : at + chunk] for at in range(0, rows.size, chunk)]
-        done = list(self._map(lambda piece: self._trainer.features(model, gather(piece)[0]), pieces))
-        return np.concatenate([one[0] for one in done]), np.concatenate([one[1] for one in done])
-
     def _map(self, call: Callable[[Piece], Answer], pieces: Sequence[Piece]) -> Iterator[Answer]:
         """Yield the answers in the order of the pieces, each as soon as it and those before it are there."""
         if self._threads is None or len(pieces) < 2:

@@ -56,6 +56,51 @@ def without_mix(models: Numbers, n_classes: int) -> Numbers:
     return models[..., : models.shape[-1] - n_classes]
 
 
+def layout_with_mix(layout: Layout, n_classes: int) -> Layout:
+    """Return the layout of models that carry their mix behind all else.
+
+    Raises
+    ------
+    OptionError
+        If a tensor has the name of the buffer.
+    """
+    if LABEL_MIX in layout.names:
+        raise OptionError(f"the model has a tensor {LABEL_MIX!r}, where the label mix is kept; name it otherwise")
+    return replace(layout, names=(*layout.names, LABEL_MIX), shapes=(*layout.shapes, (n_classes,)))
+
+
+def with_even_mix(model: Models, n_classes: int) -> Models:
+    """Return a model with an even mix behind it, shape ``(n_numbers + n_classes,)``."""
+    return np.concatenate([model, np.full(n_classes, 1.0 / n_classes, dtype=np.float32)])
+
+
+def moved_mixes(carried: Scores, mixes: Scores, *, rate: float, is_balanced: bool) -> Scores:
+    """Return the buffers of models after training: ``(1 - rate) * old + rate * mix``.
+
+    Parameters
+    ----------
+    carried
+        The buffers before, whatever numbers they hold, shape ``(n_participants, n_classes)``.
+    mixes
+        The share of each label in what was trained on, same shape. Of one that is all zeros the buffer stays.
+    rate, is_balanced
+        As of :class:`MixKeepingTrainer`.
+
+    Examples
+    --------
+    >>> even, first = np.full((1, 2), 0.5, dtype=np.float32), np.array([[1, 0]], dtype=np.float32)
+    >>> moved_mixes(even, first, rate=0.5, is_balanced=False).tolist()
+    [[0.75, 0.25]]
+    """
+    own = np.maximum(mixes.astype(np.float64), 0.0)
+    totals = own.sum(axis=1, keepdims=True)
+    even = np.full_like(own, 1.0 / own.shape[1])
+    target = even if is_balanced else np.divide(own, totals, out=even, where=totals > 0.0)
+    # From shares, not from the numbers as they came: whatever somebody may have sent weighs no more than a mix.
+    moved = (1.0 - rate) * label_mix_of(carried, own.shape[1]) + rate * target
+    return np.where(totals > 0.0, moved, carried).astype(np.float32)
+
+
 class MixKeepingTrainer:
     """Trains with another trainer, and keeps track of the label mix that each model was trained on.
 
@@ -87,15 +132,11 @@ class MixKeepingTrainer:
     def __init__(self, inner: Trainer, n_classes: int, *, rate: float, is_balanced: bool) -> None:
         if isinstance(rate, bool) or not isinstance(rate, (int, float)) or not 0.0 <= rate <= 1.0:
             raise OptionError(f"mix_rate is {echo(rate)}; give a number from 0 to 1")
-        if LABEL_MIX in inner.layout.names:
-            raise OptionError(f"the model has a tensor {LABEL_MIX!r}, where the label mix is kept; name it otherwise")
+        self.layout: Layout = layout_with_mix(inner.layout, n_classes)
         self._inner = inner
         self._n_classes = n_classes
         self._rate = rate
         self._is_balanced = is_balanced
-        self.layout: Layout = replace(
-            inner.layout, names=(*inner.layout.names, LABEL_MIX), shapes=(*inner.layout.shapes, (n_classes,))
-        )
 
     @property
     def path(self) -> TrainingPath:
@@ -104,8 +145,7 @@ class MixKeepingTrainer:
 
     def initial_model(self, seed: int) -> Models:
         """Return the first model of the inner trainer with an even mix."""
-        even = np.full(self._n_classes, 1.0 / self._n_classes, dtype=np.float32)
-        return np.concatenate([self._inner.initial_model(seed), even])
+        return with_even_mix(self._inner.initial_model(seed), self._n_classes)
 
     def train(self, work: LocalWork) -> Trained:
         """Do the local steps of some participants, and move their mixes; without ``work.mixes`` those stay.
@@ -153,13 +193,7 @@ class MixKeepingTrainer:
         starts = work.models[work.start, self._inner.layout.size :]
         if work.mixes is None:
             return starts
-        own = np.maximum(work.mixes.astype(np.float64), 0.0)
-        totals = own.sum(axis=1, keepdims=True)
-        even = np.full_like(own, 1.0 / self._n_classes)
-        target = even if self._is_balanced else np.divide(own, totals, out=even, where=totals > 0.0)
-        # From shares, not from the numbers as they came: whatever somebody may have sent weighs no more than a mix.
-        moved = (1.0 - self._rate) * label_mix_of(starts, self._n_classes) + self._rate * target
-        return np.where(totals > 0.0, moved, starts).astype(np.float32)
+        return moved_mixes(starts, work.mixes, rate=self._rate, is_balanced=self._is_balanced)
 
 
 def plain_model(model: Models, layout: Layout, n_classes: int) -> Models:

@@ -13,8 +13,8 @@ from fielding.client.drift.by_errors import ErrorRate
 from fielding.client.drift.by_predictions import Confusion
 from fielding.client.drift.judges import ByKind, BySamples, Comparison, served_pair
 from fielding.client.report import DRIFT_KINDS, UNEXPLAINED
+from fielding.client.windows_seen import joined, split
 from fielding.errors import OptionError
-from fielding.simulation.windows_seen import joined, split
 from tests.client.drift.batches import Drift, batch, simulated
 from tests.simulation.seeing import by_vector
 

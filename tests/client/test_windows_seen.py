@@ -4,7 +4,7 @@ import numpy as np
 
 from fielding.client.drift.batch import Batch
 from fielding.client.representation.representation import Seen
-from fielding.simulation.windows_seen import LastReports, WindowsSeen, joined, split
+from fielding.client.windows_seen import LastReports, WindowsSeen, joined, split
 
 
 def windows(clients: list[int], sizes: list[int], intervals: list[int]) -> WindowsSeen:
@@ -77,3 +77,17 @@ def test_batches_split_by_client_join_again() -> None:
     for name in ("labels", "predicted", "features", "errors"):
         assert getattr(again, name).tolist() == getattr(whole, name).tolist()
     assert again.n_classes == 2
+
+
+def test_last_reports_come_back_as_they_were() -> None:
+    before, after = LastReports(8), LastReports(8)
+    before.keep(THREE, np.array([0, 1]), round_index=4, until=2)
+
+    after.restore(before.arrays())
+
+    assert after.arrays().keys() == before.arrays().keys()
+    for name, array in before.arrays().items():
+        np.testing.assert_array_equal(after.arrays()[name], array)
+    empty = LastReports(3)
+    empty.restore(LastReports(3).arrays())
+    assert not empty.is_active.any()

@@ -1,6 +1,6 @@
 """Windows of some clients as the shared model sees them, and the samples behind their last reports."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -9,6 +9,8 @@ import numpy.typing as npt
 from fielding._typing import Counts, Mask, Vector
 from fielding.client.drift.batch import Batch, batch_of
 from fielding.client.representation.representation import Seen
+
+_COLUMNS = ("sizes", "labels", "predicted", "features", "errors")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -115,6 +117,32 @@ class LastReports:
     def sizes(self, clients: Counts) -> Counts:
         """Return how many these were."""
         return np.array([self._batches[client].sizes[0] for client in clients.tolist()], dtype=np.int64)
+
+    def arrays(self) -> dict[str, npt.NDArray[np.generic]]:
+        """Return what is known, for :meth:`restore`."""
+        told: dict[str, npt.NDArray[np.generic]] = {
+            "last.vectors": self.vectors,
+            "last.rounds": self.rounds,
+            "last.until": self.until,
+            "last.is_active": self.is_active,
+            "last.clients": np.array(sorted(self._batches), dtype=np.int64),
+        }
+        if self._batches:
+            batch = self.batch(np.array(sorted(self._batches)))
+            told["last.n_classes"] = np.array([batch.n_classes])
+            told |= {f"last.{name}": getattr(batch, name) for name in _COLUMNS}
+        return told
+
+    def restore(self, arrays: Mapping[str, npt.NDArray[np.generic]]) -> None:
+        """Take over what :meth:`arrays` gave for as many clients."""
+        self.vectors = arrays["last.vectors"].astype(np.float32)
+        self.rounds, self.until = arrays["last.rounds"].astype(np.int64), arrays["last.until"].astype(np.int64)
+        self.is_active = arrays["last.is_active"].astype(np.bool_)
+        clients, self._batches = arrays["last.clients"].tolist(), {}
+        if clients:
+            n_classes = int(arrays["last.n_classes"].tolist()[0])
+            batch = Batch(**{name: arrays[f"last.{name}"] for name in _COLUMNS}, n_classes=n_classes)  # type: ignore[arg-type]
+            self._batches = dict(zip(clients, split(batch), strict=True))
 
 
 def split(batch: Batch) -> list[Batch]:

@@ -16,13 +16,13 @@ from fielding.client.representation.label_shares import RootLabelShares
 from fielding.client.representation.registry import REPRESENTATIONS
 from fielding.distance import metric_named
 from fielding.engine.config import CoordinatorSection
-from fielding.errors import OptionError
-from fielding.simulation.describing import (
+from fielding.engine.describing import (
     NATURAL_TESTS,
     Describing,
     describing_of,
     is_own_function,
 )
+from fielding.errors import OptionError
 
 
 def described(

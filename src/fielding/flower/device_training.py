@@ -1,0 +1,113 @@
+"""Training on a device, by Fielding's code or the user's own, with what the device keeps for it between rounds."""
+
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+
+from fielding._typing import Models
+from fielding.errors import InputError, echo
+from fielding.flower.device_keepsake import keep_model, previous_model
+from fielding.flower.device_rehearsal import rehearsed
+from fielding.flower.device_rule import DeviceRule
+from fielding.flower.device_scoring import DeviceScoring
+from fielding.flower.device_state import DeviceState
+from fielding.flower.local_jobs import Beside, Training, label_shares, settings_from, trained_here
+from fielding.flower.orders import TrainOrder
+from fielding.flower.own_code import OwnCode, shown_model
+from fielding.flower.samples import Fitted, Kept, Train
+from fielding.training.label_mix import LABEL_MIX, moved_mixes
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Workplace:
+    """Where a device trains.
+
+    Parameters
+    ----------
+    folder
+        Of the run.
+    state
+        What the device knows of its data.
+    rule
+        How rounds map to intervals.
+    own
+        The user's own code.
+    """
+
+    folder: Path
+    state: DeviceState
+    rule: DeviceRule
+    own: OwnCode
+
+
+def device_training(order: TrainOrder, samples: Kept, place: Workplace) -> Training:
+    """Return what a job gives; what the device keeps of it is on disk before that.
+
+    Parameters
+    ----------
+    order
+        To train one model.
+    samples
+        What the order is about, at least one.
+    place
+        Where this is.
+    """
+    scoring = DeviceScoring(order.layout, settings_from(order.settings), place.own)
+    beside = _beside(order, place, scoring)
+    if place.own.train is None:
+        training = trained_here(order, samples, factory=place.own.model, beside=beside)
+    else:
+        training = _own_training(order, samples, place.own.train, scoring=scoring, beside=beside)
+    if scoring.settings.moon:
+        keep_model(place.folder, order, training.model)
+    return training
+
+
+def _beside(order: TrainOrder, place: Workplace, scoring: DeviceScoring) -> Beside:
+    """Return what the device brings along: samples that it remembers, and the model that it trained last."""
+    settings, beside = scoring.settings, Beside()
+    if settings.rehearsal:
+        remembered = rehearsed(
+            order,
+            place.state,
+            folder=place.folder,
+            interval_of=place.rule.interval_of,
+            losses=lambda looked_at: scoring.judged(order.model, looked_at)[0],
+        )
+        beside = replace(beside, remembered=remembered)
+    return replace(beside, previous=previous_model(place.folder, order)) if settings.moon else beside
+
+
+def _own_training(
+    order: TrainOrder, samples: Kept, train: Train, *, scoring: DeviceScoring, beside: Beside
+) -> Training:
+    if order.pull is not None:
+        raise InputError("the method pulls models toward others, which one's own train cannot do; choose another")
+    if scoring.settings.moon:
+        raise InputError(
+            "training.moon contrasts models with earlier ones, which one's own train cannot do; leave it out"
+        )
+    start_loss = scoring.score(order.model, samples)[1] if order.with_start_loss else None
+    at_hand = beside.remembered.followed_by(samples)
+    fitted: object = train(shown_model(order.layout, order.model), at_hand.shown(), scoring.settings.job(order))
+    if not isinstance(fitted, Fitted):
+        raise InputError(f"train gave {echo(fitted)}; return Fitted(model, n_samples, loss)")
+    loss = float(fitted.loss)
+    return Training(
+        model=_flat(order, fitted, at_hand, mix_rate=scoring.settings.mix_rate),
+        n_samples=int(fitted.n_samples),
+        loss=loss,
+        square_loss=loss**2 if fitted.square_loss is None else float(fitted.square_loss),
+        start_loss=start_loss,
+    )
+
+
+def _flat(order: TrainOrder, fitted: Fitted, samples: Kept, *, mix_rate: float) -> Models:
+    """Return a model of the user's own training, with the label mix that it carries moved to that of the samples."""
+    tensors = {name: np.asarray(array, dtype=np.float32) for name, array in fitted.model.items()}
+    carried = order.layout.tensors(order.model).get(LABEL_MIX)
+    if carried is not None:
+        mixes = label_shares(samples, carried.size).astype(np.float32)
+        tensors[LABEL_MIX] = moved_mixes(carried[np.newaxis], mixes, rate=mix_rate, is_balanced=False)[0]
+    return order.layout.flat(tensors)

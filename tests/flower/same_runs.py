@@ -1,0 +1,62 @@
+"""What two run folders must have in common if their runs were the same, whatever engine they ran on."""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from fielding._typing import Json
+from fielding.records.run_checkpoint import load_run
+from fielding.records.run_folder import CLIENTS, EVENTS, MEMBERSHIPS, ROUNDS, newest_checkpoint
+from tests.flower.device_wire import lines
+
+TOLERANCE = 1e-5
+COSTS = ("time_s", "bytes_down", "bytes_up", "client_seconds")
+"""Figures that hang on machines and wires."""
+OMNISCIENT = (
+    "ari",
+    "measured_heterogeneity",
+    "unclustered_heterogeneity",
+    "newest_accuracy",
+    "prequential_accuracy",
+    "corrected_newest_accuracy",
+    "corrected_prequential_accuracy",
+)
+"""Figures that only a simulator knows: it sees the data of all clients, and what they meet next."""
+
+
+def assert_same_runs(found: Path, wanted: Path, *, models_within: float = TOLERANCE) -> None:
+    """Compare memberships, events, figures of all rounds, every test of every client and the models at the end."""
+    assert lines(found, MEMBERSHIPS) == lines(wanted, MEMBERSHIPS)
+    for name in (EVENTS, ROUNDS, CLIENTS):
+        ours, theirs = _comparable(lines(found, name)), _comparable(lines(wanted, name))
+        assert [line["round"] for line in ours] == [line["round"] for line in theirs]
+        for our, their in zip(ours, theirs, strict=True):
+            assert_alike(our, their, f"{name}, round {our['round']}")
+    last, last_wanted = (load_run(newest_checkpoint(folder)) for folder in (found, wanted))
+    assert last.client_ids == last_wanted.client_ids
+    assert last.membership.tolist() == last_wanted.membership.tolist()
+    np.testing.assert_allclose(last.models, last_wanted.models, rtol=0, atol=models_within)
+
+
+def _comparable(rows: Sequence[Mapping[str, Json]]) -> list[dict[str, Json]]:
+    """Return lines of a log without what may differ, and what is not known."""
+    left_out = (*COSTS, *OMNISCIENT)
+    return [{key: one for key, one in row.items() if key not in left_out and one is not None} for row in rows]
+
+
+def assert_alike(found: Json, wanted: Json, where: str) -> None:
+    """Compare two values: measured numbers to float tolerance, all else exactly."""
+    if isinstance(found, Mapping) and isinstance(wanted, Mapping):
+        assert sorted(found) == sorted(wanted), f"{where}: {set(found) ^ set(wanted)}"
+        for key, one in found.items():
+            assert_alike(one, wanted[key], f"{where}: {key}")
+    elif isinstance(found, list) and isinstance(wanted, list):
+        assert len(found) == len(wanted), where
+        for at, (one, other) in enumerate(zip(found, wanted, strict=True)):
+            assert_alike(one, other, f"{where}[{at}]")
+    elif isinstance(found, float) or isinstance(wanted, float):
+        assert found == pytest.approx(wanted, rel=TOLERANCE, abs=TOLERANCE), where
+    else:
+        assert found == wanted, where

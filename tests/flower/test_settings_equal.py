@@ -1,0 +1,180 @@
+"""Whatever a config has devices do, and keep, beside plain training goes in a deployment as in the simulator."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+from fielding._typing import Json
+from fielding.engine.presets import PRESETS
+from fielding.flower.deployable import check_deployable
+from fielding.flower.deployable import deployed_config as as_deployed
+from fielding.flower.orders import Order, ProbeOrder
+from fielding.flower.replies import Reply
+from fielding.records.container import read_contents
+from fielding.simulation.experiment import run
+from tests.simulation.run_cases import Table, table
+
+pytest.importorskip("flwr", reason="the flower extra is not installed")
+
+from fielding.flower.device import Device
+from fielding.flower.device_keepsake import PREVIOUS
+from fielding.flower.device_rehearsal import REHEARSAL
+from fielding.flower.device_state import TRAINED
+from tests.flower.device_wire import Deployed, deployed_config
+from tests.flower.same_runs import assert_same_runs
+
+MANY: dict[str, Json] = {"samples": 30}
+"""Samples enough for a look at what is new."""
+SERVING: dict[str, Table] = {
+    "by labels": {"serving": {"correction": "prior"}},
+    "by labels, a number": {"serving": {"correction": "prior", "smoothing": 2.0, "mix_rate": 0.7}},
+    "by predictions": {"serving": {"correction": "predicted"}},
+    "by predictions, a number": {"serving": {"correction": "predicted", "smoothing": 3.0}},
+    "and tuned": {"serving": {"correction": "prior", "fine_tune": 3}},
+    "balanced": {"serving": {"correction": "prior", "fine_tune": 2}, "training": {"balanced": True}},
+    "one body": {"serving": {"correction": "prior"}, "aggregation": {"shared_body": True}},
+    "ifca": {"serving": {"correction": "prior"}, "method": {"name": "ifca", "k": 2}},
+    "fedac": {"serving": {"correction": "prior"}, "method": {"name": "fedac", "clusters": 2, "rank": 2}},
+    "drift by errors": {
+        "serving": {"correction": "prior"},
+        "coordinator": {"representation": "label-sqrt", "detector": "error-rate", "alpha": 0.9, "least": 2},
+        "evaluation": {"every": 1},
+        "trace": MANY,
+    },
+    "guarded": {"serving": {"correction": "prior"}, "method": {"name": "fielding", "guard": True}},
+    "guarded, aside": {
+        "serving": {"correction": "predicted"},
+        "method": {"name": "fielding", "guard": True},
+        "trace": {"kept_aside": 0.3},
+    },
+    "aside alone": {"method": {"name": "fielding", "guard": True}, "trace": {"kept_aside": 0.3}},
+}
+KEEPING: dict[str, Table] = {
+    "moon": {"training": {"moon": 1.0}},
+    "moon, sharper": {"training": {"moon": 2.0, "moon_temperature": 0.1, "local_steps": 4}},
+    "moon, corrected": {"training": {"moon": 1.0}, "serving": {"correction": "prior"}},
+    "moon, several jobs": {"training": {"moon": 1.0}, "method": {"name": "feddrift", "delta": 0.05}},
+    "moon, probes": {"training": {"moon": 1.0}, "method": {"name": "flexcfl", "k": 3, "alpha": 2, "pretrain_steps": 2}},
+    "moon, parts": {"training": {"moon": 1.0}, "selection": {"name": "pyramidfl"}, "rounds": 1},
+    "rehearsal": {"training": {"rehearsal": True, "participants": 12}, "trace": MANY},
+    "rehearsal, losses": {"training": {"rehearsal": True}, "trace": MANY, "aggregation": {"name": "q-fedavg"}},
+    "rehearsal, aside": {"training": {"rehearsal": True, "participants": 12}, "trace": {**MANY, "kept_aside": 0.2}},
+    "rehearsal, balanced": {"training": {"rehearsal": True, "balanced": True}, "trace": MANY},
+    "rehearsal, choices": {"training": {"rehearsal": True}, "trace": MANY, "method": {"name": "ifca", "k": 2}},
+    "blocks, no rehearsal": {"training": {"rehearsal": True}, "trace": MANY, "method": {"name": "feddrift"}},
+    "both": {"training": {"rehearsal": True, "moon": 0.5}, "trace": MANY, "serving": {"correction": "prior"}},
+}
+
+
+@pytest.fixture(autouse=True)
+def _no_waiting_for_the_disk(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "fsync", lambda _file: None)
+
+
+@pytest.mark.parametrize("name", SERVING)
+def test_models_serve_devices_as_they_do_clients(name: str, tmp_path: Path) -> None:
+    config = deployed_config(table(**SERVING[name]))
+    simulated, deployed = tmp_path / "simulated", Deployed(config, tmp_path)
+    run(config, simulated, page=False)
+    assert deployed.run() is not None
+    assert_same_runs(deployed.out, simulated)
+
+
+def asked(deployed: Deployed) -> list[ProbeOrder]:
+    return [order for push in deployed.wire.pushes for _, order in push if isinstance(order, ProbeOrder)]
+
+
+@pytest.mark.parametrize("is_corrected", [False, True])
+@pytest.mark.parametrize("is_aside", [False, True])
+def test_a_guard_asks_as_clients_keep_and_correct(is_aside: bool, is_corrected: bool, tmp_path: Path) -> None:
+    sections: Table = {"trace": {"kept_aside": 0.3}} if is_aside else {}
+    sections |= {"serving": {"correction": "prior"}} if is_corrected else {}
+    deployed = Deployed(deployed_config(table(method={"name": "fielding", "guard": True}, **sections)), tmp_path)
+    assert deployed.run() is not None
+    assert {(order.aside, order.corrected) for order in asked(deployed)} == {(is_aside, is_corrected)}
+    # It asks twice, with one exchange each: who keeps no samples aside is not asked about them.
+    assert len({order.round_index for order in asked(deployed)}) == sum(
+        any(isinstance(order, ProbeOrder) for _, order in push) for push in deployed.wire.pushes
+    )
+
+
+@pytest.mark.parametrize("representation", ["label", "auto"])
+@pytest.mark.parametrize("preset", [None, *PRESETS])
+def test_every_preset_runs_as_it_is_written(preset: str | None, representation: str, tmp_path: Path) -> None:
+    """Everybody is tested in every round, so that all know the model that serves them."""
+    written: Table = {} if preset is None else {"preset": preset}
+    written |= table(rounds=10, evaluation={"every": 1})
+    written["trace"] = {"scenario": "mixed", "share": 0.3, "samples": 40, "gap": 2, "window": 4, "clients": 6}
+    written["coordinator"] = {"representation": representation, "reports": "with-training"}
+    written["clock"] = {"overcommit": 1.0}
+    written["training"] = {"participants": 4, "local_steps": 2, "batch_size": 5}
+    config = as_deployed(written)
+    check_deployable(config)
+    assert config.trace.kept_aside == (0.1 if representation == "auto" else 0.0)
+    simulated, deployed = tmp_path / "simulated", Deployed(config, tmp_path)
+    run(config, simulated, page=False)
+    assert deployed.run() is not None
+    assert_same_runs(deployed.out, simulated)
+    assert any(order.aside and order.corrected for order in asked(deployed)) == (representation == "auto")
+
+
+@pytest.mark.parametrize("name", ["guarded, aside", "moon, several jobs", "both"])
+@pytest.mark.usefixtures("easily_alarmed")
+def test_a_run_that_is_stopped_goes_on_as_if_nothing_had_happened(name: str, tmp_path: Path) -> None:
+    config = deployed_config(table(**{**SERVING, **KEEPING}[name]))
+    whole, cut = Deployed(config, tmp_path / "one"), Deployed(config, tmp_path / "two")
+    assert whole.run() is not None
+    for last in (2, 6):
+        assert cut.run(watch=lambda row, last=last: row["round"] != last) is None  # type: ignore[misc]
+        cut.restarted()
+    assert cut.run() is not None
+    assert_same_runs(cut.out, whole.out)
+
+
+@pytest.mark.parametrize("name", ["moon, several jobs", "both"])
+@pytest.mark.usefixtures("easily_alarmed")
+def test_a_device_that_does_everything_twice_ends_where_it_would_have(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The first answer is lost each time, and what it trained with it."""
+    config = deployed_config(table(**KEEPING[name]))
+    once, twice = Deployed(config, tmp_path / "once"), Deployed(config, tmp_path / "twice")
+    assert once.run() is not None
+    answer = Device.answer
+
+    def again(self: Device, order: Order) -> Reply:
+        answer(self, order)
+        for path in tmp_path.glob(f"twice/device-*/*/{TRAINED}"):
+            path.unlink()
+        return answer(self, order)
+
+    monkeypatch.setattr(Device, "answer", again)
+    assert twice.run() is not None
+    assert_same_runs(twice.out, once.out)
+
+
+@pytest.fixture(name="easily_alarmed")
+def _easily_alarmed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let clients remember in a dozen rounds what would take more."""
+    monkeypatch.setattr("fielding.client.confidence.SLACK", -1.0)
+    monkeypatch.setattr("fielding.client.confidence.THRESHOLD", 1.0)
+    monkeypatch.setattr("fielding.client.rehearsing.PER_LABEL", 2)
+
+
+@pytest.mark.parametrize("name", KEEPING)
+@pytest.mark.usefixtures("easily_alarmed")
+def test_devices_keep_what_clients_do(name: str, tmp_path: Path) -> None:
+    config = deployed_config(table(**KEEPING[name]))
+    simulated, deployed = tmp_path / "simulated", Deployed(config, tmp_path)
+    run(config, simulated, page=False)
+    assert deployed.run() is not None
+    assert_same_runs(deployed.out, simulated)
+    assert kept(tmp_path, PREVIOUS, "now") == ("moon" in name or name == "both")
+    assert kept(tmp_path, REHEARSAL, "places") == (name == "both" or name.startswith("rehearsal"))
+
+
+def kept(folder: Path, name: str, array: str) -> bool:
+    """Return whether some device keeps something of a name."""
+    found = [read_contents(path).arrays[array] for path in folder.glob(f"device-*/*/{name}")]
+    return any(one.size for one in found)
