@@ -1,0 +1,1 @@
+"""A Flower app whose nodes do what a script says, for tests."""
