@@ -2,33 +2,36 @@
 
 import contextlib
 import shlex
+import signal
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from fielding.cli.console import Bar, progress_bar, say, tell
+from fielding.cli.console import Bar, note_down, progress_bar, say, tell
+from fielding.cli.following import finished, has_trained
 from fielding.cli.options import Quiet
 from fielding.cli.stopping import stop_on_signal
+from fielding.errors import InputError
 
 if TYPE_CHECKING:
+    from fielding.flower.app_folder import AppFolder
     from fielding.flower.flower_program import RunState
     from fielding.flower.local_federation import LocalFederation
 
-EXAMPLE = Path("examples") / "flower"
-"""The app that runs unless another is named."""
 MOST_NODES = 64
-_OUT_KEY, _ROUNDS_KEY = "out", "rounds"
-_LOOK_S, _ASK_S = 0.5, 5.0
-_LAST_LINES = 5
+_LOOK_S = 0.5
 
 
 def deploy(
     local: Annotated[
         int, typer.Option("--local", min=1, max=MOST_NODES, help="How many nodes to start, on this machine.")
     ],
-    app: Annotated[Path, typer.Option("--app", help="Folder of a Flower app.")] = EXAMPLE,
+    app: Annotated[
+        Path | None, typer.Option("--app", help="Folder of a Flower app; the example of this package by default.")
+    ] = None,
     rounds: Annotated[int | None, typer.Option("--rounds", min=1, help="Rounds; what the app says by default.")] = None,
     out: Annotated[Path, typer.Option("--out", "-o", help="Folder for the results.")] = Path("fielding-deployment"),
     keep: Annotated[
@@ -40,82 +43,82 @@ def deploy(
 
     Writes the run folder OUT/run, and OUT/federation (readable by you alone) with keys, logs, the database and the
     states of the clients. Everything that was started ends with the command, also after Ctrl-C. The same command goes
-    on with the same keys and states.
+    on with the same keys and states. If the server of the run is killed, the app is submitted again and goes on.
     """
-    from fielding._extras import require
-
-    require("flower")
-    order = ["fielding", "deploy", "--local", str(local), "--app", str(app), "--out", str(out)]
-    order += [] if rounds is None else ["--rounds", str(rounds)]
+    order = ["fielding", "deploy", "--local", str(local), *([] if app is None else ["--app", str(app)])]
+    order += ["--out", str(out), *([] if rounds is None else ["--rounds", str(rounds)])]
     with stop_on_signal(is_stepping=False) as stop:
         try:
-            state = _deployed(local, app, rounds, out=out, keep=keep, quiet=quiet)
+            state = _deployed(_checked(app, rounds, out, keep=keep), local, rounds, out=out, keep=keep, quiet=quiet)
         except KeyboardInterrupt:
             tell(f"stopped, and all that was started with it; go on with: {shlex.join(order)}")
             raise typer.Exit(stop.exit_code) from None
+    if not has_trained(out / "run"):
+        note_down(f"no node ever trained; what they say is in {out / 'federation' / 'logs'}")
     if not quiet:
         say(f"results: {out / 'run'}")
         say(f"traffic: {state.bytes_to_nodes} bytes to the nodes, {state.bytes_from_nodes} bytes from them")
 
 
-def _deployed(n_nodes: int, app: Path, rounds: int | None, *, out: Path, keep: bool, quiet: bool) -> "RunState":
-    """Run an app on a federation that lives as long as this call."""
-    from fielding.flower.local_federation import LocalFederation
+def _checked(app: Path | None, rounds: int | None, out: Path, *, keep: bool) -> "AppFolder":
+    """Return the app, after all that can be found wrong before anything is started."""
+    from fielding.flower.app_folder import check_room, check_writable, is_complete, read_app, shipped_app
+    from fielding.flower.environment import check_installation
 
-    config: dict[str, str | int | float | bool] = {_OUT_KEY: str((out / "run").resolve())}
-    config |= {} if rounds is None else {_ROUNDS_KEY: rounds}
-    with progress_bar("starting", rounds, quiet=quiet) as bar:
+    found, run = read_app(shipped_app() if app is None else app), out / "run"
+    found.check_run(run, rounds)
+    if is_complete(run) and not keep:
+        raise InputError(f"{run} holds a complete run; look at it with: fielding report {run}, or name another --out")
+    check_installation(out)
+    check_writable(out)
+    check_writable(run)
+    check_room(out)
+    return found
+
+
+def _deployed(app: "AppFolder", n_nodes: int, rounds: int | None, *, out: Path, keep: bool, quiet: bool) -> "RunState":
+    """Run an app on a federation that lives as long as this call."""
+    from fielding.flower.app_folder import check_room
+    from fielding.flower.local_federation import LocalFederation
+    from fielding.flower.processes import ProcessError
+
+    config = app.overrides((out / "run").resolve(), n_nodes=n_nodes, rounds=rounds)
+    if "min-nodes" in config and not quiet:
+        note_down(f"the app waits for {app.config['min-nodes']} nodes; here it waits for {n_nodes}")
+    with progress_bar("starting", rounds or app.config.get("rounds"), quiet=quiet) as bar:
         bar.describe(f"starting a SuperLink and {n_nodes} nodes")
         federation = LocalFederation(out / "federation", n_nodes)
-        with federation:
-            bar.describe("submitting the app")
-            run_id = federation.run_app(app, config)
-            state = followed(federation, run_id, out / "run", bar)
+        try:
+            federation.start()
+            state = finished(federation, app.path, config, bar)
             if keep:
                 _keep(federation)
-            bar.describe("stopping")
+        except ProcessError:
+            check_room(out)  # whatever they say then, this is the reason
+            raise
+        finally:
+            _stop(federation, bar)
     return state
 
 
-def followed(federation: "LocalFederation", run_id: str, folder: Path, bar: Bar) -> "RunState":
-    """Show how a run comes along until it has ended, and return its last state.
-
-    Raises
-    ------
-    ProcessError
-        If it did not come to its own end; the message has the last lines of its log.
-    """
-    from fielding.flower.processes import ProcessError
-    from fielding.reporting.log_reader import LogReader
-
-    reader, seen, asked = LogReader(), 0, 0.0
-    while True:
-        rows = reader.lines(folder / "rounds.jsonl").rows
-        if len(rows) > seen:
-            bar.advance(len(rows) - seen)
-            bar.describe(_words(rows[-1]))
-            seen = len(rows)
-        if time.monotonic() - asked >= _ASK_S:  # asking costs a second of a core
-            state, asked = federation.state(run_id), time.monotonic()
-            if state.is_completed:
-                return state
-            if state.is_ended:
-                said = " / ".join(federation.log_lines(run_id)[-_LAST_LINES:])
-                raise ProcessError(f"the run ended as {state.status}; it said: {said}")
-        time.sleep(_LOOK_S)
+def _stop(federation: "LocalFederation", bar: Bar) -> None:
+    """Stop everything; who asks once more is told that it is being done, since else something would be left."""
+    bar.describe("stopping")
+    with _signals_told("all that was started is being stopped, a moment"):
+        federation.stop()
 
 
-def _words(row: dict[str, object]) -> str:
-    """Return one line about a round.
-
-    Examples
-    --------
-    >>> _words({"round": 4, "accuracy": 0.51234, "n_clusters": 3})
-    'round 5, accuracy 0.512, 3 clusters'
-    """
-    accuracy = row.get("accuracy")
-    measured = f", accuracy {accuracy:.3f}" if isinstance(accuracy, float) else ""
-    return f"round {int(str(row.get('round', 0))) + 1}{measured}, {row.get('n_clusters', '?')} clusters"
+@contextlib.contextmanager
+def _signals_told(words: str) -> Iterator[None]:
+    """Answer SIGINT and SIGTERM with a line, for as long as the block takes."""
+    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+    for number in before:
+        signal.signal(number, lambda _number, _frame: tell(words))
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
 
 def _keep(federation: "LocalFederation") -> None:
