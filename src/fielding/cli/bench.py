@@ -5,6 +5,7 @@ from typing import Annotated
 
 import typer
 
+from fielding.cli.bench_flower import flower
 from fielding.cli.console import progress_bar, say, say_json, say_table
 from fielding.cli.options import JsonOutput, Quiet
 from fielding.errors import unknown_name
@@ -106,6 +107,9 @@ def simulator(
         say(f"rounds of methods between drift events, w1: {plain(record['method_overhead'])}")
         say(f"a large trace: {plain(record['large_trace'])}")
     say_json(record)
+
+
+bench_app.command()(flower)
 
 
 def _say_tables(record: dict[str, object]) -> None:
