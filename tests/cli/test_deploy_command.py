@@ -123,6 +123,20 @@ def test_an_app_is_run_on_as_many_nodes_as_asked_for(stand_in: type[StandIn], ap
     assert f"results: {tmp_path / 'run'}\ntraffic: 700 bytes to the nodes, 500 bytes from them\n" in text
 
 
+def test_what_nodes_failed_with_is_told_in_a_line(
+    stand_in: type[StandIn], app: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    said = "client 'ab'... (64 characters), train: failed (error 2: InputError: train gave loss = nan (of 3))"
+    log = ["INFO : one joined", f"\x1b[93mWARNING \x1b[0m: {said}", f"WARNING : {said}"]
+    monkeypatch.setattr(StandIn, "log_lines", lambda *_: log)
+
+    _, text, _ = invoke("--local", "2", "--app", app, "--out", tmp_path)
+
+    kept = tmp_path / "federation" / "logs" / "run-17.log"
+    assert f"2 answers of nodes failed; the first: {said} (all in {kept})" in text
+    assert kept.read_text().splitlines() == log
+
+
 def test_the_example_is_run_unless_another_app_is_named(stand_in: type[StandIn], tmp_path: Path) -> None:
     code, text, _ = invoke("--local", "2", "--out", tmp_path)
 
@@ -304,3 +318,18 @@ def test_every_round_moves_the_bar_once(tmp_path: Path) -> None:
 
     assert moved == [2]
     assert said == ["round 2, accuracy 0.250, 3 clusters"]
+
+
+def test_a_federation_may_fail_to_tell_how_a_run_is_three_times_in_a_row(
+    stand_in: type[StandIn], app: Path, tmp_path: Path
+) -> None:
+    silence = ProcessError("flwr list failed")
+    stand_in.states[:] = [silence, silence, silence, RUNNING, silence, silence, silence, DONE]
+
+    assert invoke("--local", "2", "--app", app, "--out", tmp_path / "patient")[0] == 0
+
+    stand_in.states[:] = [RUNNING, silence, silence, silence, silence, DONE]
+    code, _, error = invoke("--local", "2", "--app", app, "--out", tmp_path / "silent")
+    assert code != 0
+    assert error is silence
+    assert stand_in.states == [DONE]

@@ -118,6 +118,13 @@ def test_the_loss_is_the_mean_of_the_answers_and_none_without() -> None:
     assert round_row(*nobody, NOTHING_CHANGED)["train_loss"] is None
 
 
+@pytest.mark.parametrize("losses", [[1.7e308, 1.7e308], [np.inf, 1.0], [np.inf, -np.inf]])
+def test_a_mean_loss_that_is_not_finite_is_none(losses: list[float]) -> None:
+    federation, done = done_round(loss=np.array(losses))
+
+    assert round_row(federation, done, NOTHING_CHANGED)["train_loss"] is None
+
+
 @pytest.mark.parametrize(
     ("decision", "found"),
     [

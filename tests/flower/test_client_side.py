@@ -1,5 +1,6 @@
 """The app on a node, called as Flower calls it, without its processes."""
 
+import logging
 import time
 from collections.abc import Mapping
 from pathlib import Path
@@ -18,7 +19,7 @@ from tests.flower.devices import describe, evaluate, samples, train
 
 pytest.importorskip("flwr", reason="the flower extra is not installed")
 
-from fielding.flower.client_side import client_app, device_node
+from fielding.flower.client_side import _warn_of_number, client_app, device_node
 
 if TYPE_CHECKING:
     from flwr.app import Context, Message
@@ -129,6 +130,18 @@ def test_a_users_own_training_code_gets_names_and_shapes(tmp_path: Path) -> None
     assert (tested.n_test, tested.correct, tested.loss) == (1, 1, 1.0)
 
 
+def test_training_code_finds_its_settings_and_a_folder_that_lasts(tmp_path: Path) -> None:
+    def own_train(model: Tensors, own: Samples, job: Job) -> Fitted:
+        seen = job.node.folder / "seen"
+        seen.write_text(f"{job.node.config['partition-id']} {job.node.config['classes']} {job.node.since}")
+        return Fitted(model, len(own), loss=0.25)
+
+    app = client_app(load_data=load_data, train=own_train, evaluate=lambda *_: Scored(1, 1, 0.0))
+    asked(app, train(0), tmp_path)
+
+    assert [path.read_text() for path in tmp_path.rglob("seen")] == ["3 2 0"]
+
+
 def test_train_and_evaluate_come_together_and_without_a_model() -> None:
     with pytest.raises(OptionError, match="client_app has evaluate alone"):
         client_app(load_data=load_data, evaluate=lambda *_: Scored(0, 0, 0.0))
@@ -154,3 +167,18 @@ def test_state_lies_where_node_or_run_say(tmp_path: Path, monkeypatch: pytest.Mo
     assert device_node(context({"partition-id": 1}, {"classes": 2})).config == {"partition-id": 1, "classes": 2}
     with pytest.raises(OptionError, match="partition-id of the node config is 'one'"):
         device_node(context({"partition-id": "one"}))
+
+
+def test_a_state_that_lies_after_the_number_of_a_node_is_warned_of_once(caplog: pytest.LogCaptureFixture) -> None:
+    _warn_of_number.cache_clear()
+    with caplog.at_level(logging.WARNING, logger="fielding.flower"):
+        device_node(context({"state-dir": "/own"}))
+        device_node(context({"partition-id": 1}))
+        assert not caplog.records
+        for _ in range(2):
+            device_node(context({}, {"state-dir": "/of/run"}))
+
+    assert [record.getMessage().partition(";")[0] for record in caplog.records] == [
+        "state lies in /of/run/node-42, after a number that changes if the SuperLink loses its database"
+    ]
+    assert "name a state-dir in the node config" in caplog.text

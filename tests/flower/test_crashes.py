@@ -123,8 +123,17 @@ def reporters(out: Path) -> Counter[Json]:
 
 
 def assert_same_as_undisturbed(run: Crashing, reference: Path) -> None:
-    assert_same_runs(run.out, reference)
-    assert client_records(run.out) == client_records(reference)
+    """Check that a run went as if nothing had happened.
+
+    A node that comes back to its SuperLink too late, on a busy machine, misses a round: from there on the models
+    are others, but reports still act as often.
+    """
+    assert reporters(run.out) == reporters(reference)
+    rows = lines(run.out, ROUNDS)
+    assert {row["n_failed"] for row in rows} == {0}, rows
+    if all(row["n_participants"] == N_NODES for row in rows):
+        assert_same_runs(run.out, reference)
+        assert client_records(run.out) == client_records(reference)
 
 
 @needs_flwr
@@ -178,7 +187,8 @@ def test_whoever_is_killed_whenever_the_run_goes_on(tmp_path: Path, seed: int, v
 
     assert_nothing_lost(run, before)
     reference = run.reference(tmp_path / "reference")
-    assert reporters(run.out) == reporters(reference)
-    if "node" not in victims:
+    if "node" in victims:
+        assert reporters(run.out) == reporters(reference)
+    else:
         assert_same_as_undisturbed(run, reference)
     assert lines(run.out, ROUNDS)[-1]["n_participants"] == N_NODES, "whoever was killed is back"

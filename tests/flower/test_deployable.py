@@ -15,6 +15,7 @@ from fielding.flower.deployable import check_deployable, deployed_config, descri
         ({"method": {"name": "oracle"}}, "method.name is 'oracle', which knows the true concepts"),
         ({"trace": {"liars": 0.2}}, "trace.liars is 0.2, which works in the simulator alone; leave it out"),
         ({"clock": {"availability": "a.csv"}}, "clock.availability is 'a.csv', which works in the simulator alone"),
+        ({"checkpoint": {"every": 2}}, "checkpoint.every is 2, but a deployment commits each round"),
     ],
 )
 def test_what_nobody_tells_a_device_to_do_is_refused(table: dict[str, Json], message: str) -> None:
@@ -34,3 +35,8 @@ def test_presets_and_representations_ask_for_nothing_that_is_refused(preset: str
 @pytest.mark.parametrize("coordinator", [{"representation": "my:own"}, {"detector": "joint", "pseudo": 3}])
 def test_what_cannot_be_described_is_left_to_whoever_describes(coordinator: dict[str, Json]) -> None:
     assert deployed_config({"coordinator": coordinator}).coordinator.shared_model == "pool"
+
+
+@pytest.mark.parametrize("checkpoint", [{}, {"every": 1}])
+def test_a_commit_each_round_may_be_asked_for(checkpoint: dict[str, Json]) -> None:
+    check_deployable(config_from({"checkpoint": checkpoint}))

@@ -134,7 +134,7 @@ def test_a_failure_in_load_data_takes_nothing_in_and_the_round_can_be_asked_agai
     diary = Diary({0: samples([0]), 1: samples([5])})
     device(tmp_path, diary).answer(describe(0))
 
-    with pytest.raises(InputError, match="labels of load_data hold 5"):
+    with pytest.raises(InputError, match=r"labels of load_data \(classes = 2\) hold 5"):
         device(tmp_path, diary).answer(describe(1, confirmed=1))
     diary.by_round = {1: samples([1])}
 

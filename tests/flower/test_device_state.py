@@ -1,14 +1,21 @@
 """What lies on the disk of a device is whole, private, and never a reason to fail for ever."""
 
+import errno
 import logging
+import os
 import stat
+import subprocess
+import sys
 from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
+import numpy.typing as npt
 import pytest
 
-from fielding.errors import OutputError
+from fielding._typing import Json
+from fielding.errors import InputError, OutputError
+from fielding.flower.device_models import SERVED, keep_served, served_here
 from fielding.flower.device_state import (
     STATE,
     TRAINED,
@@ -23,9 +30,11 @@ from fielding.flower.device_state import (
 from fielding.flower.local_jobs import Training
 from fielding.flower.replies import Report
 from fielding.flower.samples import NOTHING
+from fielding.records import container
 from fielding.records.container import Contents, write_contents
 from tests.flower.devices import train
 
+READS = "_check_digest"
 TRAINING = Training(model=np.ones(2, dtype=np.float32), n_samples=3, loss=0.5, square_loss=0.25)
 
 
@@ -125,3 +134,83 @@ def test_a_folder_that_cannot_be_made_is_told(tmp_path: Path) -> None:
 
     with pytest.raises(OutputError, match="name another state-dir"):
         run_folder(tmp_path / "file", "run")
+
+
+def test_the_folder_of_a_run_that_was_open_is_closed(tmp_path: Path) -> None:
+    folder = run_folder(tmp_path, "run")
+    folder.chmod(0o755)
+
+    assert stat.S_IMODE(run_folder(tmp_path, "run").stat().st_mode) == 0o700
+
+
+def test_what_killed_processes_left_half_written_is_removed(tmp_path: Path) -> None:
+    with subprocess.Popen([sys.executable, "-c", ""]) as process:
+        pass
+    folder = run_folder(tmp_path, "run")
+    dead, alive, old, other = (
+        folder / name
+        for name in (f".a.{process.pid}.tmp", f".b.{os.getpid()}.tmp", f".c.{os.getpid()}.tmp", ".mine.tmp")
+    )
+    for path in (dead, alive, old, other):
+        path.write_bytes(b"half")
+    os.utime(old, (1.0, 1.0))
+
+    run_folder(tmp_path, "run")
+
+    assert sorted(folder.iterdir()) == sorted([alive, other])
+
+
+@pytest.mark.parametrize("code", [errno.EMFILE, errno.EIO])
+def test_a_state_that_cannot_be_read_now_is_kept(code: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    write_state(tmp_path, DeviceState(round_index=9, kept=NOTHING, monitor={}, report=None))
+
+    def refuse(*_: object) -> None:
+        raise OSError(code, os.strerror(code))
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Path if code == errno.EMFILE else container, "open" if code == errno.EMFILE else READS, refuse)
+        with pytest.raises(InputError, match=f"cannot read .*: {os.strerror(code)}; it is kept"):
+            read_state(tmp_path)
+
+    assert read_state(tmp_path) is not None
+
+
+def test_a_state_that_does_not_fit_into_memory_now_is_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    write_state(tmp_path, DeviceState(round_index=9, kept=NOTHING, monitor={}, report=None))
+
+    def refuse(*_: object) -> None:
+        raise MemoryError
+
+    with monkeypatch.context() as patch:
+        patch.setattr(container, "_read_array", refuse)
+        with pytest.raises(InputError, match=r"cannot read .*: MemoryError\(\); it is kept"):
+            read_state(tmp_path)
+
+    assert read_state(tmp_path) is not None
+
+
+@pytest.mark.parametrize("losses", [None, [0.5]])
+def test_a_whole_answer_that_lacks_something_is_forgotten(losses: list[float] | None, tmp_path: Path) -> None:
+    arrays: dict[str, npt.NDArray[np.generic]] = {"model": TRAINING.model}
+    if losses is not None:
+        arrays["losses"] = np.array(losses)
+    values: dict[str, Json] = {"job": "this", "n_samples": 3}
+    write_contents(Contents(values=values, arrays=arrays, progress={}, kind="device"), tmp_path / TRAINED)
+
+    assert read_training(tmp_path, "this") is None
+    assert (tmp_path / f"{TRAINED}.damaged").exists()
+
+
+def test_a_model_that_serves_since_no_round_is_forgotten(tmp_path: Path) -> None:
+    order = train(3)
+    values: dict[str, Json] = {"key": "soon", "layout": order.layout.record(), "settings": dict(order.settings)}
+    write_contents(
+        Contents(values=values, arrays={"model": order.model}, progress={}, kind="device"), tmp_path / SERVED
+    )
+
+    keep_served(tmp_path, order)
+
+    assert (tmp_path / f"{SERVED}.damaged").exists()
+    held = served_here(tmp_path, order)
+    assert held is not None
+    assert held.key == "2"

@@ -38,7 +38,10 @@ def _inside_a_task(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 class FakeGrid:
-    """What of Flower's grid a wire uses; ids are set by the push, and what is refused is left out or None."""
+    """What of Flower's grid a wire uses; ids are set by the push, and what is refused is left out or None.
+
+    The replies of a pull are forgotten before they are unpacked; whoever asks for them again gets an error.
+    """
 
     def __init__(self, *, leaves_out: bool = False) -> None:
         self.leaves_out = leaves_out
@@ -47,6 +50,7 @@ class FakeGrid:
         self.pushed: list[Message] = []
         self.replies: dict[str, Callable[[], Message]] = {}
         self.pulls: list[list[str]] = []
+        self._forgotten: set[str] = set()
 
     def get_nodes(self) -> list[NodeInfo]:
         return self.infos
@@ -64,7 +68,14 @@ class FakeGrid:
 
     def pull_messages(self, message_ids: Iterable[str]) -> list[Message]:
         self.pulls.append(list(message_ids))
-        return [self.replies.pop(one)() for one in self.pulls[-1] if one in self.replies]
+        gone = [self._unavailable(one) for one in self.pulls[-1] if one in self._forgotten]
+        delivered = {one: self.replies.pop(one) for one in self.pulls[-1] if one in self.replies}
+        self._forgotten |= delivered.keys()
+        return [*gone, *(unpack() for unpack in delivered.values())]
+
+    def _unavailable(self, message_id: str) -> Message:
+        (message,) = (one for one in self.pushed if one.metadata.message_id == message_id)
+        return Message(Error(code=3, reason="message unavailable"), reply_to=message)
 
     def answer(self, content: RecordDict | Error, number: int = 0) -> None:
         """Have a message answered."""
@@ -155,7 +166,7 @@ def test_replies_are_known_by_what_they_answer() -> None:
     assert [one.ticket for one in found] == ["id-0", "id-1", "id-2"]
     assert [type(one.answer) for one in found] == [TrainReply, DescribeReply, EvaluateReply]
     assert all(one.n_bytes > 0 for one in found)
-    assert wire.pull(asked(grid)) == []
+    assert grid.replies == {}
 
 
 @pytest.mark.parametrize(
@@ -214,20 +225,51 @@ def test_the_link_may_speak_for_a_node_but_no_node_for_another() -> None:
     assert (first.answer.reason, second.answer.reason) == ("failed", "offline")
 
 
-def test_a_reply_that_cannot_be_unpacked_does_not_take_others_with_it() -> None:
+def torn() -> Message:
+    raise ValueError("Unexpected set of `children`.")
+
+
+def test_a_reply_that_cannot_be_unpacked_makes_stragglers_of_the_others_of_its_pull() -> None:
     grid = FakeGrid()
     wire = wire_on(grid)
     wire.push([(5, mail.describe_order()), (6, mail.describe_order()), (7, mail.describe_order())])
-
-    def torn() -> Message:
-        grid.replies["id-0"] = torn  # it stays torn
-        raise ValueError("Unexpected set of `children`.")
-
     grid.replies["id-0"] = torn
     grid.answer(reply_records(mail.describe_reply()), 1)
     found = wire.pull(asked(grid))
 
-    assert [(one.ticket, type(one.answer)) for one in found] == [("id-0", Refusal), ("id-1", DescribeReply)]
+    assert [(one.ticket, one.answer.reason) for one in found if isinstance(one.answer, Refusal)] == [
+        ("id-0", "straggler"),
+        ("id-1", "straggler"),
+    ]
+    assert len(found) == 2  # the third still works, and owes its answer
+
+
+def test_after_one_such_reply_the_next_takes_no_others_with_it() -> None:
+    grid = FakeGrid()
+    wire = wire_on(grid)
+    wire.push([(5, mail.describe_order())])
+    grid.replies["id-0"] = torn
+    wire.pull(asked(grid))
+    wire.push([(5, mail.describe_order()), (6, mail.describe_order())])
+    grid.replies["id-1"] = torn
+    grid.answer(reply_records(mail.describe_reply()), 2)
+    tickets = asked(grid)
+    del tickets["id-0"]
+    first, second = wire.pull(tickets)
+
+    assert isinstance(first.answer, Refusal)
+    assert first.answer.text == "the reply cannot be unpacked: Unexpected set of `children`."
+    assert isinstance(second.answer, DescribeReply)
+
+
+def test_replies_that_can_be_unpacked_are_pulled_together() -> None:
+    grid = FakeGrid()
+    wire = wire_on(grid)
+    wire.push([(5, mail.describe_order()), (6, mail.describe_order())])
+    wire.pull(asked(grid))
+    wire.pull(asked(grid))
+
+    assert grid.pulls == [["id-0", "id-1"], ["id-0", "id-1"]]
 
 
 @pytest.mark.parametrize("error", [httpx.ConnectError("no link"), ConnectionError("no link")])

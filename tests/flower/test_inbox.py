@@ -50,8 +50,57 @@ def test_of_two_reports_of_a_client_the_newer_acts() -> None:
 def test_a_report_of_another_length_is_not_taken_and_may_come_again() -> None:
     inbox = inbox_of()
     inbox.take(0, report(1, 1.0, 0.0))
+    inbox.opened(IDS)
     assert not inbox.take(1, report(1, 1.0))
     assert inbox.confirmed.tolist() == [1, 0, 0]
+
+
+def test_the_first_report_does_not_decide_how_long_all_are() -> None:
+    inbox = inbox_of()
+    inbox.take(0, report(9, 1.0, 1.0, 1.0))
+    inbox.take(1, report(1, 1.0, 0.0))
+    inbox.take(2, report(1, 0.0, 1.0))
+    batch = inbox.opened(IDS)
+    assert batch.client_ids == ["bob", "eve"]
+    assert inbox.n_features == 2
+    assert inbox.confirmed.tolist() == [0, 1, 1]
+    assert inbox.take(0, report(9, 1.0, 0.0))
+
+
+@pytest.mark.parametrize("first", [0, 1])
+def test_of_two_lengths_that_are_as_frequent_the_shorter_counts(first: int) -> None:
+    inbox = inbox_of()
+    inbox.take(first, report(1, 1.0, 0.0))
+    inbox.take(1 - first, report(1, 1.0))
+    assert inbox.opened(IDS).client_ids == [IDS[1 - first]]
+
+
+def test_a_refused_length_leaves_confirmed_what_acted_before() -> None:
+    inbox = inbox_of()
+    inbox.take(0, report(3))
+    assert inbox.opened(IDS).client_ids == []
+    inbox.take(0, report(5, 1.0, 1.0, 1.0))
+    inbox.take(1, report(1, 1.0))
+    inbox.opened(IDS)
+    assert inbox.confirmed.tolist() == [3, 1, 0]
+
+
+def test_a_checkpoint_decides_how_long_reports_are() -> None:
+    inbox = inbox_of()
+    inbox.take(0, report(1, 1.0, 1.0, 1.0))
+    inbox.take(1, report(1, 1.0, 0.0))
+    inbox.take(2, report(1, 0.0, 1.0))
+    again = Inbox()
+    again.restore(inbox.arrays())
+    assert again.n_features == 2
+    assert again.opened(IDS).client_ids == ["bob", "eve"]
+
+
+def test_sums_are_no_report() -> None:
+    inbox = inbox_of()
+    sums = Report(number=1, representation=np.empty(0, dtype=np.float32), n_samples=3, tally=np.ones(2))
+    assert not inbox.take(0, sums)
+    assert inbox.n_features is None
 
 
 def test_silence_is_a_row_of_zeros() -> None:

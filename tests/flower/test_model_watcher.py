@@ -21,7 +21,7 @@ from fielding.flower.device_rule import DeviceRule
 from fielding.flower.local_jobs import JobSettings
 from fielding.flower.orders import DescribeOrder, EvaluateOrder
 from fielding.flower.own_code import OwnCode
-from fielding.flower.replies import DescribeReply
+from fielding.flower.replies import DescribeReply, Report
 from fielding.flower.samples import DeviceNode, Samples
 from fielding.flower.sharing import Sharing, SharingRule
 from fielding.simulation.availability import AlwaysAvailable
@@ -133,7 +133,7 @@ class Deployed:
             reply = self._device(at).answer(order)
             assert isinstance(reply, DescribeReply)
             self._sharing.note(at, reply.holds)
-            if reply.report is not None and (taken := self._sharing.taken(at, reply.report)) is not None:
+            if reply.report is not None and (taken := self._taken(at, reply.report)) is not None:
                 found[at] = taken
         found |= dict(self._sharing.settled())
         for at, report in found.items() if not is_lost else ():
@@ -143,6 +143,10 @@ class Deployed:
             f"client-{at}": (np.round(found[at].row(width), 5).tolist(), found[at].n_samples, found[at].kind or "none")
             for at in sorted(found)
         }
+
+    def _taken(self, client: int, report: Report) -> Report | None:
+        """Return a report as the server takes it: without a shared model it stands by itself."""
+        return self._sharing.taken(client, report) if self._rule.needs_model else report
 
     def serve(self, round_index: int, model: Models) -> None:
         for at in range(N_CLIENTS):

@@ -31,7 +31,9 @@ counts = st.integers(0, 2**53)
 
 
 @given(
-    sizes=st.lists(counts, min_size=1, max_size=3), value=st.floats(0.0, allow_nan=False), n_models=st.integers(0, 3)
+    sizes=st.lists(counts, min_size=1, max_size=3),
+    value=st.floats(0.0, 1e30) | st.just(np.inf),
+    n_models=st.integers(0, 3),
 )
 def test_answers_to_questions_arrive_as_they_were(sizes: list[int], value: float, n_models: int) -> None:
     sent = ProbeReply(sizes=np.array(sizes), values=np.full((len(sizes), n_models), value))

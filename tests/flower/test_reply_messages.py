@@ -38,9 +38,9 @@ from tests.flower.spoiling import array, drop, forged, npy, over_the_wire, put, 
 
 VECTORS = Expected(n_numbers=6, kind="vector")
 
-numbers = st.floats(allow_nan=False, allow_infinity=False)
+numbers = st.floats(-1e30, 1e30)
 counts = st.integers(0, 2**53)
-vectors = hnp.arrays(np.float32, st.integers(1, 20), elements=st.floats(-(2.0**99), 2.0**99, width=32))
+vectors = hnp.arrays(np.float32, st.integers(1, 20), elements=st.floats(-(2.0**49), 2.0**49, width=32))
 reports = st.builds(
     Report,
     number=st.integers(1, 2**53),
@@ -103,7 +103,7 @@ def test_a_description_arrives_as_it_was(n_samples: int, report: Report | None, 
 @given(st.data())
 def test_a_test_arrives_as_it_was(data: st.DataObject) -> None:
     n_test = data.draw(counts)
-    scores = st.builds(Score, correct=st.integers(0, n_test), loss=st.floats(allow_nan=False))
+    scores = st.builds(Score, correct=st.integers(0, n_test), loss=numbers | st.just(math.inf))
     plain = data.draw(scores)
     also = data.draw(st.dictionaries(st.sampled_from(["corrected", "tuned"]), scores))
     sent = EvaluateReply(n_test=n_test, correct=plain.correct, loss=plain.loss, also=also)
@@ -128,6 +128,14 @@ def test_a_client_without_data_may_answer_a_train_order_with_a_description() -> 
 
 def test_a_test_may_say_that_the_model_is_useless() -> None:
     got = reply_from(reply_records(EvaluateReply(n_test=1, correct=0, loss=math.inf)), "evaluate", mail.EXPECTED)
+
+    assert isinstance(got, EvaluateReply)
+    assert got.loss == math.inf
+
+
+@pytest.mark.parametrize("loss", [1.1e30, -1.1e30, 1.7e308, -math.inf])
+def test_the_loss_of_a_test_that_is_too_large_for_a_mean_counts_as_infinite(loss: float) -> None:
+    got = reply_from(reply_records(EvaluateReply(n_test=1, correct=0, loss=loss)), "evaluate", mail.EXPECTED)
 
     assert isinstance(got, EvaluateReply)
     assert got.loss == math.inf
@@ -184,6 +192,10 @@ BAD_TRAINING = {
     "NaN loss": put("metrics", "loss", math.nan),
     "infinite square loss": put("metrics", "square-loss", math.inf),
     "NaN start loss": put("metrics", "start-loss", math.nan),
+    "a loss beyond all means": put("metrics", "loss", 1.1e30),
+    "a loss below all means": put("metrics", "loss", -1.1e30),
+    "a square loss beyond all means": put("metrics", "square-loss", 1.7e308),
+    "a start loss beyond all means": put("metrics", "start-loss", 1.7e308),
     "a list for a loss": put("metrics", "loss", [0.5]),
     "samples in parts": put("metrics", "num-examples", 1.5),
     "no samples": put("metrics", "num-examples", 0),
@@ -238,6 +250,18 @@ def test_a_malformed_report_is_refused_with_all_that_came_along(
 
     assert isinstance(got, Refusal)
     assert (got.reason, got.report) == ("failed", None)
+
+
+@pytest.mark.parametrize("number", [1.1e15, -1.1e15])
+@pytest.mark.parametrize("is_tally", [False, True])
+def test_numbers_of_a_report_are_bounded(number: float, is_tally: bool) -> None:
+    row = np.array([1.0, number], dtype=np.float32)
+    sound = Report(number=1, representation=row, n_samples=3)
+    report = Report(number=1, representation=row[:0], n_samples=3, tally=row.astype(float)) if is_tally else sound
+    got = reply_from(reply_records(DescribeReply(n_samples=3, report=report)), "describe", VECTORS)
+
+    assert isinstance(got, Refusal)
+    assert "beyond 1e+15" in got.text
 
 
 def test_a_representation_has_a_bound_even_before_its_length_is_known() -> None:

@@ -156,10 +156,11 @@ def test_keys_leave_nothing_to_learn() -> None:
         Roster("name")  # type: ignore[arg-type]
 
 
-def test_a_single_node_without_a_key_makes_it_a_simulation() -> None:
+def test_a_node_without_a_key_among_others_does_not_make_it_a_simulation() -> None:
     assert identity_of([node(1, "a"), node(2, "b")]) == "key"
     assert identity_of(simulated(1)) == "partition"
-    assert identity_of([node(1, "a"), Node(address=2)]) == "partition"
+    assert identity_of([node(1, "a"), Node(address=2)]) == "key"
+    assert identity_of([]) == "key"
 
 
 @given(st.lists(st.sets(st.sampled_from("abcd")), max_size=6))

@@ -68,9 +68,9 @@ def test_nothing_is_a_way_to_say_nothing() -> None:
 @pytest.mark.parametrize(
     ("samples", "message"),
     [
-        (([[1.0]], [0]), r"load_data gave \(\[\[1.0\]\], \[0\]\); return Samples"),
-        (Samples([[1.0]], [2]), "labels of load_data hold 2"),
-        (Samples([[1.0]], ["cat"]), "labels of load_data are"),
+        (([[1.0]], [0]), "load_data gave a tuple; return Samples"),
+        (Samples([[1.0]], [2]), r"labels of load_data \(classes = 2\) hold 2"),
+        (Samples([[1.0]], ["cat"]), r"labels of load_data \(classes = 2\) are"),
         (Samples([1.0], [0]), r"float64 of shape \(1,\); give 1 rows"),
         (Samples([[1.0], [2.0]], [0]), r"shape \(2, 1\); give 1 rows"),
         (Samples([["one"]], [0]), "features of load_data are <U3"),

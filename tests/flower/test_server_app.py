@@ -14,7 +14,7 @@ import pytest
 
 from fielding._typing import Json
 from fielding.engine.presets import PRESETS
-from fielding.errors import OptionError
+from fielding.errors import InputError, OptionError
 from fielding.flower.deployable import described_by
 from fielding.flower.samples import DeviceNode, Embedded, Fitted, Job, Samples, Scored, Tensors
 from fielding.records.run_checkpoint import load_run
@@ -120,7 +120,7 @@ class Grid:
         try:
             return self._clients(message, context)
         except Exception as error:
-            return Message(Error(code=2, reason=str(error)), reply_to=message)
+            return Message(Error(code=2, reason=f"{type(error)}:<'{error}'>"), reply_to=message)
 
     def pull_messages(self, message_ids: Iterable[str]) -> list[Message]:
         return [self._replies.pop(one) for one in message_ids if one in self._replies]
@@ -208,6 +208,34 @@ def test_ones_own_models_are_corrected_by_what_embed_sees(tmp_path: Path) -> Non
     # A fifth of the way at a time, toward what the participants have.
     assert last.models[0, 3:].sum() == pytest.approx(1.0, abs=1e-5)
     assert last.models[0, 3] != 0.5
+
+
+def test_a_mistake_on_every_node_ends_the_run_at_its_start_with_their_words(tmp_path: Path) -> None:
+    def mistaken(node: DeviceNode, round_index: int) -> Samples:
+        return Samples(np.zeros((1, 3)), [2])
+
+    wanted = (
+        r"no node can tell of its data; one of 6 said: error 2: InputError: labels of load_data \(classes = 2\) hold 2"
+    )
+    with pytest.raises(InputError, match=wanted):
+        served(plain_app, client_app(load_data=mistaken), tmp_path)
+
+
+def test_a_mistake_on_some_nodes_is_theirs_alone(tmp_path: Path) -> None:
+    def mistaken_at_first(node: DeviceNode, round_index: int) -> Samples:
+        if node.partition == 0:
+            raise OSError("no card")
+        return load_data(node, round_index)
+
+    _, out = served(plain_app, client_app(load_data=mistaken_at_first), tmp_path)
+    assert len(lines(out, "rounds.jsonl")) == N_ROUNDS
+
+
+def test_settings_of_the_users_own_code_are_written_down_and_others_still_checked() -> None:
+    config: dict[str, Json] = {**RUN_CONFIG, "out": "run", "own.epochs": 3}
+    assert deployment_from(config)[0].own_settings == {"own.epochs": 3}
+    with pytest.raises(OptionError, match="unknown key owner"):
+        deployment_from({**config, "owner.epochs": 3})
 
 
 def test_keys_of_the_run_config_count_more_than_those_of_a_file(tmp_path: Path) -> None:

@@ -71,6 +71,25 @@ def test_sums_that_cannot_be_those_of_a_window_count_for_nothing() -> None:
     assert sharing.taken(2, summed(3.0, 1.0)) is None
 
 
+def test_a_vector_before_there_is_a_reference_is_refused() -> None:
+    sharing = shared()
+    vector = Report(number=1, representation=MODEL, n_samples=3)
+    assert sharing.taken(1, vector) is None
+    sharing.taken(0, summed(4.0, 4.0, 8.0))
+    assert set(described(sharing)) == {0}
+    assert sharing.taken(1, vector) is vector
+
+
+def test_sums_that_add_up_to_infinity_are_no_reference() -> None:
+    sharing = shared(2, SharingRule(representation=ClassMeans(dims=1, shrink=0.0), layout=LAYOUT))
+    with np.errstate(over="ignore"):
+        for client in (0, 1):
+            sharing.taken(client, summed(1.5e308, 1.0, 1.0))
+        assert described(sharing) == {}
+    sharing.taken(0, summed(2.0, 8.0, 32.0))
+    assert set(described(sharing)) == {0}
+
+
 def test_reports_without_sums_pass_and_sums_without_a_model_do_not() -> None:
     sharing = Sharing(RULE)
     silent = Report(number=1, representation=NOTHING, n_samples=0)

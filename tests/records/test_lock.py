@@ -1,11 +1,12 @@
 """The lock of a folder: one holder at a time, also when the file that holds it is removed in between."""
 
+import errno
 from pathlib import Path
 from typing import IO
 
 import pytest
 
-from fielding.errors import InputError
+from fielding.errors import InputError, OutputError
 from fielding.records import lock
 from fielding.records.lock import is_locked, locked_folder
 
@@ -39,3 +40,15 @@ def test_a_lock_that_was_removed_while_it_was_taken_counts_for_nothing(
     monkeypatch.setattr(lock, "_opened", opened_too_early)
     with locked_folder(tmp_path / "run"):
         assert is_locked(tmp_path / "run")
+
+
+def test_a_file_system_without_locks_is_told_and_not_taken_for_another_writer(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def flock(_file: IO[bytes], _how: int) -> None:
+        raise OSError(errno.ENOLCK, "No locks available")
+
+    monkeypatch.setattr("fcntl.flock", flock)
+    with pytest.raises(OutputError, match=r"cannot lock .*: No locks available; its file system has no locks, name"):
+        locked_folder(tmp_path / "run")
+    assert not is_locked(tmp_path / "run")

@@ -1,6 +1,7 @@
 """Follow a run of a real federation until it has ended; one whose server was killed is submitted again."""
 
 import contextlib
+import re
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import replace
@@ -15,8 +16,12 @@ if TYPE_CHECKING:
 
 MOST_RETURNS = 3
 """How often an app is submitted again."""
+MOST_SILENCES = 3
+"""How often in a row the federation may fail to tell how a run is."""
 _LOOK_S, _ASK_S = 0.5, 5.0
 _LAST_LINES = 5
+_FAILED = re.compile(r"(client|node) [^,]*, \w+: failed \(.*\)")
+"""How the server tells of an answer that counts for nothing."""
 
 
 def finished(
@@ -54,6 +59,7 @@ def finished(
             bytes_from_nodes=state.bytes_from_nodes + lost.bytes_from_nodes,
         )
         if state.is_completed:
+            _tell_failures(*_kept_log(federation, run_id))
             return state
         if not state.was_lost:
             break
@@ -89,26 +95,47 @@ def has_trained(folder: Path) -> bool:
 
 def followed(federation: "LocalFederation", run_id: str, look: Callable[[], None]) -> "RunState":
     """Look at a run until it has ended, and return its last state."""
-    asked = 0.0
+    from fielding.flower.processes import ProcessError
+
+    asked, n_silences = -_ASK_S, 0
     while True:
         look()
         if time.monotonic() - asked >= _ASK_S:  # asking costs a second of a core
-            state, asked = federation.state(run_id), time.monotonic()
-            if state.is_ended:
-                look()
-                return state
+            try:
+                state, n_silences = federation.state(run_id), 0
+            except ProcessError:  # a busy machine, as a rule
+                n_silences += 1
+                if n_silences > MOST_SILENCES:
+                    raise
+            else:
+                if state.is_ended:
+                    look()
+                    return state
+            asked = time.monotonic()
         time.sleep(_LOOK_S)
+
+
+def _kept_log(federation: "LocalFederation", run_id: str) -> tuple[Path, list[str]]:
+    """Return what the server of a run said, if that can be found out, and the file where it is kept."""
+    from fielding.flower.processes import ProcessError
+
+    kept, lines = federation.folder / "logs" / f"run-{run_id}.log", []
+    with contextlib.suppress(ProcessError, OSError):
+        lines = federation.log_lines(run_id)
+        kept.write_text("\n".join([*lines, ""]))
+    return kept, lines
+
+
+def _tell_failures(kept: Path, lines: list[str]) -> None:
+    """Tell in a line that nodes failed, and what the first one said."""
+    failures = [found.group() for line in lines if (found := _FAILED.search(line))]
+    if failures:
+        tell(f"{len(failures)} answers of nodes failed; the first: {failures[0]} (all in {kept})")
 
 
 def _failure(federation: "LocalFederation", run_id: str, state: "RunState") -> str:
     """Return in a line what became of a run, and keep what its server said."""
-    from fielding.flower.processes import ProcessError
-
-    kept = federation.folder / "logs" / f"run-{run_id}.log"
-    lines: list[str] = []
-    with contextlib.suppress(ProcessError, OSError):
-        lines = federation.log_lines(run_id)
-        kept.write_text("\n".join([*lines, ""]))
+    kept, lines = _kept_log(federation, run_id)
     more = f" (more in {kept})" if lines else ""
     if state.own_error:
         return f"the app failed: {state.own_error}{more}"
@@ -125,7 +152,10 @@ def _words(row: dict[str, object]) -> str:
     --------
     >>> _words({"round": 4, "accuracy": 0.51234, "n_clusters": 3})
     'round 5, accuracy 0.512, 3 clusters'
+    >>> _words({"round": 5, "n_clusters": 3, "n_failed": 2})
+    'round 6, 3 clusters, 2 nodes failed'
     """
     accuracy = row.get("accuracy")
     measured = f", accuracy {accuracy:.3f}" if isinstance(accuracy, float) else ""
-    return f"round {int(str(row.get('round', 0))) + 1}{measured}, {row.get('n_clusters', '?')} clusters"
+    failed = f", {row['n_failed']} nodes failed" if row.get("n_failed") else ""
+    return f"round {int(str(row.get('round', 0))) + 1}{measured}, {row.get('n_clusters', '?')} clusters{failed}"

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from fielding._typing import Codes, Json, Membership
+from fielding._typing import Codes, Json, Membership, Vector
 from fielding.client.report import DRIFT_KINDS
 from fielding.coordinator.decision import Decision
 from fielding.coordinator.registry import UNASSIGNED
@@ -46,7 +46,7 @@ def round_row(federation: Federation, done: Done, changed: Changes) -> dict[str,
         "n_participants": int(updates.clients.size),
         **missing,
         **_named_failures(federation, done),
-        "train_loss": float(updates.loss.mean()) if updates.loss.size else None,
+        "train_loss": _finite_mean(updates.loss),
         **federation.clients.round_costs,
         **(done.scores.summary() if done.scores else {}),
         **(_agreement(federation) if done.scores else {}),
@@ -54,6 +54,13 @@ def round_row(federation: Federation, done: Done, changed: Changes) -> dict[str,
         **{f"{name}_accuracy": scores.summary()["accuracy"] for name, scores in done.other_scores.items()},
         **_served_otherwise(done),
     }
+
+
+def _finite_mean(losses: Vector) -> float | None:
+    """Return a mean; None if there is nothing to take it of, or it is not finite: JSON has no infinity."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        mean = float(losses.mean()) if losses.size else np.nan
+    return mean if np.isfinite(mean) else None
 
 
 def changes_of(method: Method, before: Membership | None, ids: tuple[int, ...] | None) -> Changes:

@@ -1,6 +1,8 @@
 """The app that runs on nodes: a few lines of the user's own, and Fielding does the rest."""
 
+import logging
 from collections.abc import Mapping
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
@@ -21,6 +23,7 @@ if TYPE_CHECKING:
 
 STATE_DIR = "state-dir"
 """Key of the node config, or of the run config: where state lies."""
+_LOG = logging.getLogger("fielding.flower")
 
 
 def client_app(  # noqa: PLR0913 - all that users may bring along
@@ -101,4 +104,16 @@ def device_node(context: "Context") -> DeviceNode:
     else:
         root = Path(str(config[STATE_DIR])) if config.get(STATE_DIR) else Path.home() / ".fielding" / "devices"
         folder = root / (f"node-{context.node_id}" if partition is None else f"partition-{partition}")
+        if partition is None:
+            _warn_of_number(folder)
     return DeviceNode(partition=partition, config=config, folder=folder.expanduser())
+
+
+@cache
+def _warn_of_number(folder: Path) -> None:
+    """Tell, once per process, that state lies in a folder which the device may not find again."""
+    _LOG.warning(
+        "state lies in %s, after a number that changes if the SuperLink loses its database; name a state-dir in the "
+        "node config to keep the state with the device",
+        folder,
+    )

@@ -15,6 +15,7 @@ from fielding.federation.evaluation import ClientScores
 from fielding.federation.ledger import Ledger
 from fielding.flower.contacts import Contacts, Presence
 from fielding.flower.exchange import Exchange
+from fielding.flower.failing_rounds import FailingRounds, check_met
 from fielding.flower.order_book import OrderBook
 from fielding.flower.orders import NO_REPORT
 from fielding.flower.outcomes import Circumstances, scores_of, updates_of
@@ -73,7 +74,7 @@ class FlowerClients:
         self._orders, self._overcommit, self._plan = orders, overcommit, plan
         self._clock, self._begun_at, self._before_s = clock, clock(), 0.0
         self._round_index, self._worked_s = -1, 0.0
-        self._has_met = False
+        self._has_met, self._failing = False, FailingRounds()
 
     @property
     def client_ids(self) -> tuple[ClientId, ...]:
@@ -157,6 +158,7 @@ class FlowerClients:
             order = self._orders.describe(max(round_index - 1, 0), confirmed=NO_REPORT)
             self._contacts.introduce(unknown, order, with_report=round_index == 0)
         self._contacts.take_late()
+        check_met(self.client_ids, len(nodes))
 
     def collect(self, clients: Counts) -> ReportBatch:
         """Return what participants sent with their models, if the method hears only those."""
@@ -187,7 +189,7 @@ class FlowerClients:
         return self.askable()
 
     def draws(self, purpose: str, clients: Counts) -> Hashes:
-        """Return a random number for each client that depends on seed, round and its id alone."""
+        """Return a random number for each client, by seed, round and its id alone."""
         return hashed(self._orders.seed, purpose, self._round_index, self._contacts.keys[clients])
 
     def invitations(self, wanted: int, available: int) -> int:
@@ -195,25 +197,23 @@ class FlowerClients:
         return invited_count(wanted, self._overcommit, available)
 
     def train(self, plan: TrainingPlan) -> Updates:
-        """Send all that this round has to say in one push, and wait until every group has enough answers.
-
-        A probe goes to those alone that it is for. A client with several jobs gets as many orders, and does one after
-        the other.
-        """
-        contacts, orders, at = self._contacts, self._orders, self._round_index
-        jobs = job_tasks(plan, contacts, orders, round_index=at)
-        others = [] if plan.is_probe else question_tasks(plan, contacts, orders, round_index=at)
+        """Send all that this round has to say in one push, and wait until every group has enough answers."""
+        contacts, at = self._contacts, self._round_index
+        jobs = job_tasks(plan, contacts, self._orders, round_index=at)
+        others = [] if plan.is_probe else question_tasks(plan, contacts, self._orders, round_index=at)
         tasks = contacts.with_views([*jobs.values(), *others])
-        outcome = self._contacts.send(tasks, dict(enumerate(plan.wanted.tolist())))
+        outcome = contacts.send(tasks, dict(enumerate(plan.wanted.tolist())))
         self._worked_s += outcome.duration_s
         for task, one in zip(tasks, outcome.settled, strict=True):
-            self._contacts.take_in(task, one)
-        self._contacts.take_late()
+            contacts.take_in(task, one)
+        contacts.take_late()
         found = dict(zip(jobs, outcome.settled, strict=False))
+        if found and not plan.is_probe:
+            self._failing.note(plan.clients[list(found)].tolist(), list(found.values()), int(contacts.free().sum()))
         circumstances = Circumstances(
             n_parameters=self._orders.layout.parameter_size,
-            learning_rate=self._orders.rate.at(self._round_index),
-            round_index=self._round_index,
+            learning_rate=self._orders.rate.at(at),
+            round_index=at,
             interval=self.interval,
             duration_s=outcome.duration_s,
         )

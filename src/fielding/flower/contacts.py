@@ -12,7 +12,7 @@ from fielding.errors import InputError, OptionError, echo
 from fielding.federation.ledger import Ledger
 from fielding.flower.exchange import Exchange
 from fielding.flower.inbox import Inbox
-from fielding.flower.orders import DescribeOrder, Order, TrainOrder, category_of
+from fielding.flower.orders import DescribeOrder, Order, TrainOrder, Verb, category_of
 from fielding.flower.replies import Answer, DescribeReply, Refusal, Report, TrainReply
 from fielding.flower.roster import Changes, Roster, identity_of
 from fielding.flower.sharing import Sharing
@@ -23,6 +23,8 @@ from fielding.rng import Hashes, client_key
 
 COSTS = ("bytes_down", "bytes_up", "client_seconds")
 _CATEGORIES = {"train": "model", "describe": "report", "evaluate": "probe", "probe": "probe"}
+_TELL_S = 60.0
+"""Seconds between two lines of the log while nobody is there."""
 _LOG = logging.getLogger(__name__)
 
 
@@ -33,9 +35,9 @@ class Presence:
     Parameters
     ----------
     min_nodes
-        It begins when so many can be reached; later one is enough.
+        A run begins, or goes on, when so many can be reached; later one is enough, and is waited for for ever.
     within_s
-        How long to wait for them, seconds; then the run ends.
+        How long to wait for them, seconds; then a new run ends, and one that goes on does so with those that are there.
     """
 
     min_nodes: int
@@ -84,6 +86,7 @@ class Contacts:
         self.round_costs: dict[str, float] = {}
         self.keys: Hashes = np.empty(0, dtype=np.uint64)
         self._introduced: dict[int, int] = {}  # partitions of nodes that said late who they are, by address
+        self._owed: dict[tuple[int, Verb], str] = {}  # what late answers are charged as, by address
         self._is_new, self._is_first = True, True
 
     @property
@@ -148,15 +151,17 @@ class Contacts:
         return replace(changes, joined=(*changes.joined, *joined), unknown=tuple(unknown))
 
     def _present(self) -> tuple[Node, ...]:
-        wanted = self._presence.min_nodes if self._is_first else 1
-        enough = wanted if self._is_new else 1  # of a run that goes on some may be gone for good
-        free = self.exchange.gather(wanted, within_s=self._presence.within_s)
-        if len(free) < enough:
-            raise InputError(
-                f"{len(free)} nodes could be reached within {self._presence.within_s:g} s, {enough} are wanted; start "
-                "more nodes, then start again: the run goes on after its last committed round"
-            )
-        self._is_new, self._is_first = False, False
+        if self._is_first:
+            wanted, within_s = self._presence.min_nodes, self._presence.within_s
+            free = self.exchange.gather(wanted, within_s=within_s)
+            if len(free) < wanted and self._is_new:  # of a run that goes on some may be gone for good
+                raise InputError(
+                    f"{len(free)} nodes could be reached within {within_s:g} s, {wanted} are wanted; start more nodes, "
+                    "then start again"
+                )
+            self._is_new, self._is_first = False, False
+        while not self.exchange.gather(1, within_s=_TELL_S):  # an outage must not end a run that has begun
+            _LOG.warning("no node is there, or all still owe an answer: the run waits until one is free")
         return self.exchange.look()
 
     def introduce(self, nodes: Sequence[int], order: Order, *, with_report: bool) -> None:
@@ -171,6 +176,8 @@ class Contacts:
         for task, one in zip(tasks, outcome.settled, strict=True):
             self.take_in(task, one, with_report=with_report)
         self.take_late()
+        if with_report and outcome.settled and all(one.reason == "failed" for one in outcome.settled):
+            raise InputError(f"no node can tell of its data; one of {len(nodes)} said: {outcome.settled[0].text}")
 
     def _make_room(self) -> None:
         """Lengthen all that is kept by client."""
@@ -202,7 +209,11 @@ class Contacts:
 
     def send(self, tasks: Sequence[Task], wanted: Mapping[int, int] | None = None) -> Outcome:
         """Push all tasks at once, and wait for answers; they still have to be taken in."""
-        return self.exchange.send(tasks, wanted)
+        outcome = self.exchange.send(tasks, wanted)
+        for task, one in zip(tasks, outcome.settled, strict=True):
+            if one.answer is None and one.bytes_down:  # it was sent: if an answer comes, it is charged as this order
+                self._owed[task.address, task.order.verb] = category_of(task.order)
+        return outcome
 
     def take_in(self, task: Task, settled: Settled, *, with_report: bool = True) -> None:
         """Charge a task, and take note of what its answer tells of the client's data."""
@@ -219,7 +230,8 @@ class Contacts:
         for late in self.exchange.take_late():
             client = None if self._roster is None else self._roster.client_at(late.address)
             if client is not None:
-                self._charge(_CATEGORIES[late.verb], client, Settled(reason=None, bytes_up=late.bytes_up))
+                category = self._owed.get((late.address, late.verb), _CATEGORIES[late.verb])
+                self._charge(category, client, Settled(reason=None, bytes_up=late.bytes_up))
                 self._hear(client, late.answer, with_report=True)
             elif (partition := _partition(late.answer)) is not None:
                 self._introduced[late.address] = partition
@@ -233,6 +245,9 @@ class Contacts:
                 self.sharing.note(client, answer.holds)
         report = answer.report if isinstance(answer, (TrainReply, DescribeReply, Refusal)) else None
         if report is not None and with_report and report.number > self.inbox.confirmed[client]:
+            if self.sharing is None and report.tally is not None:
+                _LOG.warning("client %s reports sums, but no model is shared: refused", echo(self.client_ids[client]))
+                return
             taken = report if self.sharing is None else self.sharing.taken(client, report)
             if taken is not None:
                 self._keep(client, taken)

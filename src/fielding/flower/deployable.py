@@ -65,6 +65,11 @@ def check_deployable(config: Config) -> None:
     for key, value, usual in _without_orders(config):
         if value != usual:
             raise OptionError(f"{key} is {echo(value)}, which works in the simulator alone; leave it out")
+    if (config.checkpoint.every or 1) > 1:
+        raise OptionError(
+            f"checkpoint.every is {echo(config.checkpoint.every)}, but a deployment commits each round, since devices "
+            "do not go back by several; leave it out"
+        )
 
 
 def _without_orders(config: Config) -> list[tuple[str, object, object]]:

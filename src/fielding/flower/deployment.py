@@ -5,6 +5,7 @@ import logging
 import time
 import uuid
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import IO
 
@@ -14,6 +15,7 @@ from fielding.engine.runner import Watch
 from fielding.errors import InputError
 from fielding.flower.assembly import runner_of
 from fielding.flower.exchange import Patience
+from fielding.flower.first_models import kept_first_model
 from fielding.flower.ground import Deployment, ground_of
 from fielding.flower.replies import Expected
 from fielding.flower.wire import Wire
@@ -70,7 +72,7 @@ def run_deployment(
         _check_same(out, table)
         if not stored_manifest(out):
             check_free(out, config_text(config))
-        ground = ground_of(deployment, config, run_id=_run_id(out))
+        ground = ground_of(_with_kept_model(deployment, out), config, run_id=_run_id(out))
         folder = RunFolder(out, ground.manifest(table, deployment), kind=ground.expected.kind, lock=lock)
         try:
             wire = wire_of(ground.expected, deployment.patience)
@@ -82,6 +84,14 @@ def run_deployment(
             return summary
         finally:
             folder.close()
+
+
+def _with_kept_model(deployment: Deployment, out: Path) -> Deployment:
+    """Return a deployment that begins, or began, with the model in its folder, if the model is the user's own."""
+    if deployment.first_model is None:
+        return deployment
+    kept = kept_first_model(deployment.first_model, out, is_begun=bool(stored_manifest(out)))
+    return replace(deployment, first_model=kept)
 
 
 def _run_id(out: Path) -> str:

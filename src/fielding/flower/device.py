@@ -71,7 +71,7 @@ class Device:
         if isinstance(order, TrainOrder):
             own = block_samples(state.kept, order.block, window=samples, rule=self._rule)
             if own.y.size:
-                place = Workplace(folder=here.folder, state=state, rule=self._rule, own=self._own)
+                place = Workplace(node=here, state=state, rule=self._rule, own=self._own)
                 return replace(self._trained(order, own, report, place=place), holds=holds)
         return DescribeReply(n_samples=int(samples.y.size), report=report, partition=here.partition, holds=holds)
 

@@ -9,7 +9,7 @@ import numpy.typing as npt
 
 from fielding._typing import Json, Models, Vector
 from fielding.errors import CheckpointError
-from fielding.flower.device_state import KIND, read_whole, set_aside
+from fielding.flower.device_state import FOREIGN, KIND, read_whole, set_aside
 from fielding.flower.fields import Fields, checked_layout
 from fielding.flower.orders import EvaluateOrder, TrainOrder
 from fielding.flower.shared_view import SharedView
@@ -125,13 +125,16 @@ def _read(folder: Path, name: str) -> HeldModel | None:
         model, reference = contents.arrays.get("model"), contents.arrays.get("reference")
         if model is None or not isinstance(layout, dict) or not isinstance(settings, dict):
             raise CheckpointError(f"{folder / name} holds no model of a device")
+        key = fields.text("key", longest=64)
+        if name == SERVED:
+            int(key)  # a round
         return HeldModel(
-            key=fields.text("key", longest=64),
+            key=key,
             model=model.astype(np.float32),
             layout=checked_layout(layout, model.size),
             settings=settings,
             reference=None if reference is None else reference.astype(np.float64),
         )
-    except ValueError as error:
+    except FOREIGN as error:
         set_aside(folder, name, error)
         return None

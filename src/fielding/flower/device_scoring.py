@@ -44,7 +44,7 @@ class DeviceScoring:
         if self._own.evaluate is None:
             return summed_up(sample_scores(self._made(samples), model, samples))
         scored = own_score(self._own.evaluate, shown_model(self._layout, model), samples)
-        return int(scored.correct), float(scored.loss)
+        return scored.correct, scored.loss
 
     def judged(self, model: Models, samples: Kept) -> Judged:
         """Return loss and correctness of each sample."""

@@ -1,6 +1,10 @@
 """What a device remembers between messages: files that are there whole or not at all, apart for every run."""
 
+import contextlib
 import logging
+import os
+import re
+import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 from hashlib import blake2b, sha256
@@ -10,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from fielding._typing import Counts, Json
-from fielding.errors import CheckpointError, OutputError
+from fielding.errors import CheckpointError, InputError, OutputError
 from fielding.flower.fields import Fields
 from fielding.flower.local_jobs import Training
 from fielding.flower.orders import NO_REPORT, TrainOrder
@@ -23,6 +27,10 @@ STATE, TRAINED = "device.fielding", "trained.fielding"
 KIND = "device"
 WATCHED = ("window.", "monitor.", "watch.", "last.", "looks.")
 """How the names begin of what watches the samples."""
+FOREIGN = (ValueError, KeyError, IndexError, TypeError)
+"""What reading raises if a file is whole but holds something else."""
+_SCRATCH, _OLDEST_SCRATCH_S = re.compile(r"\..*\.(\d+)\.tmp"), 3600.0
+"""Names of files that are being written, with the process that does; none of them takes as long."""
 LOG = logging.getLogger("fielding.flower")
 """Shows in the log of the node."""
 
@@ -69,13 +77,40 @@ class DeviceState:
 
 
 def run_folder(folder: Path, run_id: str) -> Path:
-    """Return the folder of a run, made if need be; its name is a hash, since ids may hold anything."""
+    """Return the folder of a run, made if need be; its name is a hash, since ids may hold anything.
+
+    What processes that were killed left half written there is removed.
+    """
     own = folder / sha256(run_id.encode("utf-8", "surrogatepass")).hexdigest()[:16]
     try:
-        own.mkdir(mode=0o700, parents=True, exist_ok=True)  # samples are nobody else's business
+        own.mkdir(mode=0o700, parents=True, exist_ok=True)
+        own.chmod(0o700)  # also if it was there: samples are nobody else's business
     except OSError as error:
         raise OutputError(f"cannot make {own}: {error.strerror or error}; name another state-dir") from error
+    _sweep(own)
     return own
+
+
+def _sweep(folder: Path) -> None:
+    """Remove files that were being written when their process died."""
+    for path in folder.glob(".*.tmp"):
+        found = _SCRATCH.fullmatch(path.name)
+        with contextlib.suppress(OSError):  # somebody else may sweep, too
+            if found and (_is_dead(int(found[1])) or time.time() - path.stat().st_mtime > _OLDEST_SCRATCH_S):
+                path.unlink()
+
+
+def _is_dead(process: int) -> bool:
+    """Return whether no process of this machine has this number; False where the system cannot tell."""
+    if os.name != "posix":  # elsewhere asking would end it
+        return False
+    try:
+        os.kill(process, 0)
+    except (ProcessLookupError, OverflowError):
+        return True
+    except OSError:
+        return False
+    return False
 
 
 def write_state(folder: Path, state: DeviceState) -> None:
@@ -110,7 +145,7 @@ def read_state(folder: Path) -> DeviceState | None:
             report=_report(contents, values),
             n_taken=values.whole("taken"),
         )
-    except ValueError as error:
+    except FOREIGN as error:
         set_aside(folder, STATE, error)
         return None
 
@@ -136,7 +171,8 @@ def set_aside(folder: Path, name: str, error: Exception) -> None:
     """Say that a file is damaged, and move it out of the way: the device starts anew instead of failing for ever."""
     path = folder / name
     aside = path.with_name(f"{name}.damaged")
-    LOG.warning("%s; what it held is lost, and it is kept as %s", error, aside)
+    said = error if isinstance(error, ValueError) else f"{path} holds something else ({error!r})"
+    LOG.warning("%s; what it held is lost, and it is kept as %s", said, aside)
     try:
         path.replace(aside)
     except OSError as failure:
@@ -144,15 +180,25 @@ def set_aside(folder: Path, name: str, error: Exception) -> None:
 
 
 def read_whole(path: Path) -> Contents | None:
-    """Return what a file holds; None if there is none, or it is damaged: then it is put aside."""
-    if not path.exists():
-        return None
+    """Return what a file holds; None if there is none, or it is damaged: then it is put aside.
+
+    Raises
+    ------
+    InputError
+        If it cannot be read now, for lack of memory or of open files, say: the file may be good, and stays.
+    """
     try:
         contents = read_contents(path)
         if contents.kind != KIND:
             raise CheckpointError(f"{path} is no state of a device but of a {contents.kind}")
         return contents
-    except CheckpointError as error:
+    except (CheckpointError, OSError, MemoryError) as error:
+        cause = error.__cause__ if isinstance(error, CheckpointError) else error
+        if isinstance(cause, FileNotFoundError):
+            return None
+        if isinstance(cause, (OSError, MemoryError)):
+            why = (cause.strerror if isinstance(cause, OSError) else None) or repr(cause)
+            raise InputError(f"cannot read {path}: {why}; it is kept, ask again later") from error
         set_aside(path.parent, path.name, error)
         return None
 
@@ -190,12 +236,16 @@ def read_training(folder: Path, digest: str) -> Training | None:
     contents = read_whole(folder / TRAINED)
     if contents is None or contents.values.get("job") != digest:
         return None
-    losses = contents.arrays["losses"].astype(np.float64).tolist()
-    return Training(
-        model=contents.arrays["model"].astype(np.float32),
-        n_samples=int(str(contents.values["n_samples"])),
-        loss=losses[0],
-        square_loss=losses[1],
-        start_loss=losses[2] if len(losses) > 2 else None,
-        start=start if isinstance(start := contents.values.get("start"), int) else None,
-    )
+    try:
+        losses = contents.arrays["losses"].astype(np.float64).tolist()
+        return Training(
+            model=contents.arrays["model"].astype(np.float32),
+            n_samples=int(str(contents.values["n_samples"])),
+            loss=losses[0],
+            square_loss=losses[1],
+            start_loss=losses[2] if len(losses) > 2 else None,
+            start=start if isinstance(start := contents.values.get("start"), int) else None,
+        )
+    except FOREIGN as error:
+        set_aside(folder, TRAINED, error)
+        return None

@@ -62,7 +62,7 @@ def _own_test(
     order: EvaluateOrder, samples: Kept, evaluate: Evaluate, *, scoring: DeviceScoring, offsets: Scores | None
 ) -> EvaluateReply:
     scored = own_score(evaluate, shown_model(order.layout, order.model), samples)
-    reply = EvaluateReply(n_test=int(scored.n_test), correct=int(scored.correct), loss=float(scored.loss))
+    reply = EvaluateReply(n_test=scored.n_test, correct=scored.correct, loss=scored.loss)
     if offsets is None:
         return reply
     if reply.n_test != samples.y.size:

@@ -1,12 +1,14 @@
 """Training on a device, by Fielding's code or the user's own, with what the device keeps for it between rounds."""
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 
 import numpy as np
 
 from fielding._typing import Models
-from fielding.errors import InputError, echo
+from fielding.errors import InputError
 from fielding.flower.device_keepsake import keep_model, previous_model
 from fielding.flower.device_rehearsal import rehearsed
 from fielding.flower.device_rule import DeviceRule
@@ -15,7 +17,8 @@ from fielding.flower.device_state import DeviceState
 from fielding.flower.local_jobs import Beside, Training, label_shares, settings_from, trained_here
 from fielding.flower.orders import TrainOrder
 from fielding.flower.own_code import OwnCode, shown_model
-from fielding.flower.samples import Fitted, Kept, Train
+from fielding.flower.own_models import checked_fitted, named_arrays
+from fielding.flower.samples import DeviceNode, Fitted, Job, Kept, Tensors, Train
 from fielding.training.label_mix import LABEL_MIX, moved_mixes
 
 
@@ -25,8 +28,8 @@ class Workplace:
 
     Parameters
     ----------
-    folder
-        Of the run.
+    node
+        Where this is, with the folder of the run.
     state
         What the device knows of its data.
     rule
@@ -35,10 +38,15 @@ class Workplace:
         The user's own code.
     """
 
-    folder: Path
+    node: DeviceNode
     state: DeviceState
     rule: DeviceRule
     own: OwnCode
+
+    @property
+    def folder(self) -> Path:
+        """The folder of the run."""
+        return self.node.folder
 
 
 def device_training(order: TrainOrder, samples: Kept, place: Workplace) -> Training:
@@ -58,7 +66,8 @@ def device_training(order: TrainOrder, samples: Kept, place: Workplace) -> Train
     if place.own.train is None:
         training = trained_here(order, samples, factory=place.own.model, beside=beside)
     else:
-        training = _own_training(order, samples, place.own.train, scoring=scoring, beside=beside)
+        train = partial(_fitted, place.own.train, _job(order, place, scoring))
+        training = _own_training(order, samples, train, scoring=scoring, beside=beside)
     if scoring.settings.moon:
         keep_model(place.folder, order, training.model)
     return training
@@ -79,8 +88,21 @@ def _beside(order: TrainOrder, place: Workplace, scoring: DeviceScoring) -> Besi
     return replace(beside, previous=previous_model(place.folder, order)) if settings.moon else beside
 
 
+def _job(order: TrainOrder, place: Workplace, scoring: DeviceScoring) -> Job:
+    return scoring.settings.job(order, replace(place.node, since=place.state.round_index))
+
+
+def _fitted(train: Train, job: Job, tensors: Tensors, samples: Kept) -> Fitted:
+    return checked_fitted(train(tensors, samples.shown(), job))
+
+
 def _own_training(
-    order: TrainOrder, samples: Kept, train: Train, *, scoring: DeviceScoring, beside: Beside
+    order: TrainOrder,
+    samples: Kept,
+    train: Callable[[Tensors, Kept], Fitted],
+    *,
+    scoring: DeviceScoring,
+    beside: Beside,
 ) -> Training:
     if order.pull is not None:
         raise InputError("the method pulls models toward others, which one's own train cannot do; choose another")
@@ -90,22 +112,19 @@ def _own_training(
         )
     start_loss = scoring.score(order.model, samples)[1] if order.with_start_loss else None
     at_hand = beside.remembered.followed_by(samples)
-    fitted: object = train(shown_model(order.layout, order.model), at_hand.shown(), scoring.settings.job(order))
-    if not isinstance(fitted, Fitted):
-        raise InputError(f"train gave {echo(fitted)}; return Fitted(model, n_samples, loss)")
-    loss = float(fitted.loss)
+    fitted = train(shown_model(order.layout, order.model), at_hand)
     return Training(
         model=_flat(order, fitted, at_hand, mix_rate=scoring.settings.mix_rate),
-        n_samples=int(fitted.n_samples),
-        loss=loss,
-        square_loss=loss**2 if fitted.square_loss is None else float(fitted.square_loss),
+        n_samples=fitted.n_samples,
+        loss=fitted.loss,
+        square_loss=fitted.loss**2 if fitted.square_loss is None else fitted.square_loss,
         start_loss=start_loss,
     )
 
 
 def _flat(order: TrainOrder, fitted: Fitted, samples: Kept, *, mix_rate: float) -> Models:
     """Return a model of the user's own training, with the label mix that it carries moved to that of the samples."""
-    tensors = {name: np.asarray(array, dtype=np.float32) for name, array in fitted.model.items()}
+    tensors = named_arrays(fitted.model, "train")
     carried = order.layout.tensors(order.model).get(LABEL_MIX)
     if carried is not None:
         mixes = label_shares(samples, carried.size).astype(np.float32)

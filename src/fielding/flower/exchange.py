@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from fielding.errors import OptionError, echo
 from fielding.flower.orders import Verb
-from fielding.flower.replies import Answer
+from fielding.flower.replies import Answer, Refusal
 from fielding.flower.tasks import Board, Outcome, Task
 from fielding.flower.wire import Asked, Node, Received, Wire
 
@@ -70,16 +70,20 @@ class Traffic:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Debt:
-    """An answer that is owed: by whom, since when, and when that node had come."""
+    """An answer that is owed: by whom, since when, until when it is in time, and when that node had come."""
 
     asked: Asked
     round_index: int
     activated_at: str | None
     since: float
+    due: float
 
 
 class Exchange:
     """Asks many clients at once, and remembers who still owes an answer: such nodes get nothing until they are free.
+
+    Whoever missed a deadline is asked again when it is free, but nobody waits for it until it has been in time once, so
+    that a slow node costs one deadline. Only where all nodes that can be reached are slow, they are waited for.
 
     Parameters
     ----------
@@ -102,6 +106,7 @@ class Exchange:
         self._wire, self.patience = wire, patience
         self._clock, self._sleep = clock, sleep
         self._debts: dict[str, _Debt] = {}
+        self._slow: set[int] = set()
         self._activated: dict[int, str] = {}
         self._late: list[Late] = []
         self._counts = dict.fromkeys(Traffic.__dataclass_fields__, 0)
@@ -160,12 +165,12 @@ class Exchange:
 
         Returns
         -------
-        What became of each task. It ends when every group has enough and every task without a group is settled, and at
-        the deadline at the latest; whoever has not answered by then owes an answer. Of answers found at the same
-        moment those of earlier tasks count first.
+        What became of each task. It ends when every group has enough and every task without a group is settled, those
+        of slow nodes left aside, and at the deadline at the latest; whoever has not answered by then owes an answer. Of
+        answers found at the same moment those of earlier tasks count first.
         """
         started = self._clock()
-        board = Board(tasks, dict(wanted or {}), owing=self.owing())
+        board = Board(tasks, dict(wanted or {}), owing=self.owing(), slow=self._unawaited(tasks))
         self._push(board)
         end = self._clock() + self.patience.deadline_s
         while True:
@@ -174,8 +179,13 @@ class Exchange:
             if board.is_done() or left <= 0:
                 break
             self._sleep(min(self.patience.poll_s, left))
-        self._close(board, started)
+        self._close(board, started, end)
         return Outcome(settled=board.results(), duration_s=self._clock() - started)
+
+    def _unawaited(self, tasks: Sequence[Task]) -> frozenset[int]:
+        """Return who is not waited for: slow nodes, unless no other can be reached, or nothing would ever come."""
+        there = self._activated.keys() | {task.address for task in tasks}
+        return frozenset(self._slow) if there - self._slow else frozenset()
 
     def _push(self, board: Board) -> None:
         """Send what may be sent, in one push; none if there is nothing to send."""
@@ -206,9 +216,12 @@ class Exchange:
             if ticket in self._debts:
                 self._take_late(received, self._debts.pop(ticket))
             elif board is not None:
+                self._judge(asked[ticket].address, received.answer, is_in_time=True)
                 board.settle(received, self._clock() - started)
 
     def _take_late(self, received: Received, debt: _Debt) -> None:
+        is_in_time = self._clock() <= debt.due  # its exchange may have ended before the deadline
+        self._judge(debt.asked.address, received.answer, is_in_time=is_in_time)
         self._counts["n_late"] += 1
         self._late.append(
             Late(
@@ -220,7 +233,14 @@ class Exchange:
             )
         )
 
-    def _close(self, board: Board, started: float) -> None:
+    def _judge(self, address: int, answer: Answer, *, is_in_time: bool) -> None:
+        """Take note of who is slow; what Flower says in place of a node shows nothing of its speed."""
+        if not is_in_time:
+            self._slow.add(address)
+        elif not (isinstance(answer, Refusal) and answer.reason in ("straggler", "offline")):
+            self._slow.discard(address)
+
+    def _close(self, board: Board, started: float, end: float) -> None:
         """Write down who owes an answer, and why it is missing: the node is gone, or slow."""
         if not board.pending:
             return
@@ -229,8 +249,10 @@ class Exchange:
             order = board.tasks[board.pending[ticket]].order
             activated_at = self._activated.get(asked.address)
             self._debts[ticket] = _Debt(
-                asked=asked, round_index=order.round_index, activated_at=activated_at, since=now
+                asked=asked, round_index=order.round_index, activated_at=activated_at, since=now, due=end
             )
+            if now >= end:
+                self._slow.add(asked.address)
         there = {node.address for node in self.look()}
         for ticket, asked in board.asked().items():
             is_there = asked.address in there and ticket in self._debts

@@ -1,5 +1,7 @@
 """The wire on Flower's grid: one message per node, all in one push; replies by the ids of what they answer."""
 
+import logging
+import re
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
@@ -16,6 +18,9 @@ if TYPE_CHECKING:
 
 REASONS: dict[int, Reason] = {3: "straggler", 4: "straggler", 5: "offline"}
 """Flower's error codes: message or reply outlived, node gone; with all others the client's own code failed."""
+_LOG = logging.getLogger(__name__)
+_RAISED = re.compile(r"<class '(?:\w+\.)*(\w+)'>:<'(.*)'>", re.DOTALL)
+"""How Flower tells of an exception in a client's own code."""
 
 
 class GridWire:
@@ -34,6 +39,7 @@ class GridWire:
 
     def __init__(self, grid: "Grid", expected: Expected, *, ttl_s: float) -> None:
         self._grid, self._ttl_s = grid, ttl_s
+        self._pulls_alone = False
         self.expected = expected
 
     def nodes(self) -> list[Node]:
@@ -78,22 +84,33 @@ class GridWire:
         ]
 
     def pull(self, asked: Mapping[str, Asked]) -> list[Received]:
-        """Return the answers that have come."""
+        """Return the answers that have come.
+
+        Flower forgets the replies of a pull before they are unpacked. One that cannot be takes the others of its pull
+        with it, which then count as stragglers; from then on every reply is pulled alone.
+        """
         if not asked:
             return []
+        if self._pulls_alone:
+            return self._each_alone(asked)
         import httpx
 
         try:
             replies = list(self._grid.pull_messages(list(asked)))
         except (httpx.HTTPError, OSError):  # nobody's fault: the link cannot be reached
             raise
-        except Exception:  # one reply that cannot be unpacked must not take the others with it
-            return [received for ticket, one in asked.items() for received in self._pulled_alone(ticket, one)]
+        except Exception as error:  # whose reply it was is not known: the next one like it is found
+            _LOG.warning("a reply cannot be unpacked, and took others with it: %s", one_line(error))
+            self._pulls_alone = True
+            return self._each_alone(asked)
         return [
             self._received(reply, asked[reply.metadata.reply_to_message_id])
             for reply in replies
             if reply.metadata.reply_to_message_id in asked
         ]
+
+    def _each_alone(self, asked: Mapping[str, Asked]) -> list[Received]:
+        return [received for ticket, one in asked.items() for received in self._pulled_alone(ticket, one)]
 
     def _pulled_alone(self, ticket: str, asked: Asked) -> list[Received]:
         """Return the answer to one order, if it has come; one that Flower cannot unpack is a refusal."""
@@ -113,7 +130,7 @@ class GridWire:
         ticket = reply.metadata.reply_to_message_id
         if reply.has_error():
             reason = REASONS.get(reply.error.code, "failed")
-            text = one_line(f"error {reply.error.code}: {reply.error.reason or 'no reason given'}")
+            text = one_line(f"error {reply.error.code}: {_raised(reply.error.reason or 'no reason given')}")
             return Received(ticket=ticket, answer=Refusal(reason=reason, text=text), n_bytes=0)
         if not reply.has_content():
             return Received(ticket=ticket, answer=Refusal(reason="failed", text="an empty reply"), n_bytes=0)
@@ -122,3 +139,15 @@ class GridWire:
             refusal = Refusal(reason="failed", text=f"node {reply.metadata.src_node_id} answered for another")
             return Received(ticket=ticket, answer=refusal, n_bytes=size)
         return Received(ticket=ticket, answer=reply_from(reply.content, asked.verb, self.expected), n_bytes=size)
+
+
+def _raised(reason: str) -> str:
+    """Return what a client's own code failed with, in as few words as there are.
+
+    Examples
+    --------
+    >>> _raised("<class 'fielding.errors.InputError'>:<'train gave None'>")
+    'InputError: train gave None'
+    """
+    found = _RAISED.fullmatch(reason)
+    return f"{found.group(1)}: {found.group(2)}" if found else reason

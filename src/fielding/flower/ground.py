@@ -3,11 +3,8 @@
 import hashlib
 import platform
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from importlib import metadata
-
-import numpy as np
-import numpy.typing as npt
 
 from fielding._typing import Json, Models
 from fielding._version import __version__
@@ -15,11 +12,12 @@ from fielding.distance import Kind
 from fielding.engine.carried_mix import with_mix
 from fielding.engine.config import Config
 from fielding.engine.describing import Describing
-from fielding.errors import InputError, OptionError
+from fielding.errors import OptionError
 from fielding.federation.aggregation import Aggregator
 from fielding.flower.contacts import Presence
 from fielding.flower.deployable import check_deployable, described_by
 from fielding.flower.exchange import Patience
+from fielding.flower.first_models import FirstModel, own_first_model
 from fielding.flower.local_jobs import JobSettings
 from fielding.flower.model_trial import try_model
 from fielding.flower.order_book import OrderBook
@@ -28,9 +26,6 @@ from fielding.training.factory import ModelRequest, trainer_for
 from fielding.training.label_mix import layout_with_mix, with_even_mix
 from fielding.training.layout import Layout
 from fielding.training.rates import LearningRate
-
-FirstModel = Callable[[], Mapping[str, npt.ArrayLike]]
-"""Returns the model that training starts from, as arrays by name."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -53,6 +48,8 @@ class Deployment:
         In place of the config's; participants then count by their samples.
     own_vectors
         Whether devices describe their windows by code of the user's own.
+    own_settings
+        What the run config says to the user's own code alone.
     """
 
     config: Config
@@ -63,6 +60,7 @@ class Deployment:
     first_model: FirstModel | None = None
     aggregator: Aggregator | None = None
     own_vectors: bool = False
+    own_settings: Mapping[str, Json] = field(default_factory=dict)
 
     def settled(self) -> Config:
         """Return the config as it counts here, or raise if a deployment cannot do what it says."""
@@ -105,6 +103,7 @@ class Ground:
                 "model": deployment.first_model is not None,
                 "aggregation": repr(deployment.aggregator) if deployment.aggregator is not None else None,
                 "represent": deployment.own_vectors,
+                "settings": dict(deployment.own_settings) or None,
             },
             "initial_blake2b": hashlib.blake2b(self.initial.tobytes(), digest_size=16).hexdigest(),
             "n_numbers": self.layout.size,
@@ -134,12 +133,7 @@ def ground_of(deployment: Deployment, config: Config, *, run_id: str) -> Ground:
 def _first_model(deployment: Deployment, config: Config) -> tuple[Models, Layout, Callable[[int], Models] | None]:
     """Return the model that training starts from, what its numbers mean, and how another is drawn, if it can be."""
     if deployment.first_model is not None:
-        tensors = {name: np.asarray(one, dtype=np.float32) for name, one in deployment.first_model().items()}
-        if not tensors or not all(np.isfinite(one).all() for one in tensors.values()):
-            raise InputError("first_model gave nothing, or numbers that are not finite; return arrays by name")
-        shapes = tuple(one.shape for one in tensors.values())
-        layout = Layout(names=tuple(tensors), shapes=shapes, n_parameters=len(tensors))
-        model = layout.flat(tensors)
+        model, layout = own_first_model(deployment.first_model)
         if config.serving.correction != "none":
             layout, model = layout_with_mix(layout, deployment.classes), with_even_mix(model, deployment.classes)
         return model, layout, None

@@ -1,5 +1,7 @@
 """What clients have told: reports that still have to act, which ones have come, and how many samples they have."""
 
+import logging
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
@@ -15,6 +17,7 @@ UNKNOWN = -1
 """In place of a number of samples: the client has not told yet."""
 _NAMES = ("confirmed", "n_samples", "waiting", "waiting_n_samples", "waiting_kinds", "waiting_rows")
 _NO_KIND = -1
+_LOG = logging.getLogger(__name__)
 
 
 class Inbox:
@@ -23,7 +26,9 @@ class Inbox:
     Parameters
     ----------
     n_features
-        The length of a representation; None: that of the first report that has one.
+        The length of a representation; None: that of most reports that wait when they are first opened, of equally
+        many the shorter. So one client that comes first cannot decide for all; those of another length are refused
+        and may come again.
 
     Attributes
     ----------
@@ -48,6 +53,7 @@ class Inbox:
         self.confirmed: Counts = np.empty(0, dtype=np.int64)
         self.n_samples: Counts = np.empty(0, dtype=np.int64)
         self._waiting: dict[int, Report] = {}
+        self._before: dict[int, int] = {}  # what was confirmed before reports whose length may yet be refused
 
     def grow(self, n_clients: int) -> None:
         """Make room for clients that joined."""
@@ -56,15 +62,16 @@ class Inbox:
         self.n_samples = np.pad(self.n_samples, (0, n_new), constant_values=UNKNOWN)
 
     def take(self, client: int, report: Report) -> bool:
-        """Take in a report, and return whether it counts: it is new, and as long as the others.
+        """Take in a report, and return whether it counts: it is new, a vector, and as long as the others.
 
-        Of a client that reports again before its last report acted, the newest counts.
+        Of a client that reports again before its last report acted, the newest counts. As long as nobody knows how
+        long the others are, whatever length it has counts for the time being.
         """
-        if report.number <= self.confirmed[client]:
+        if report.number <= self.confirmed[client] or report.tally is not None:
             return False
-        if self.n_features is None and not report.is_silent:
-            self.n_features = int(report.representation.size)
-        if not report.is_silent and report.representation.size != self.n_features:
+        if self.n_features is None:
+            self._before.setdefault(client, int(self.confirmed[client]))
+        elif not report.is_silent and report.representation.size != self.n_features:
             return False
         self.confirmed[client] = report.number
         self._waiting[client] = report
@@ -72,8 +79,11 @@ class Inbox:
 
     def opened(self, client_ids: Sequence[ClientId], of: Callable[[int], bool] = lambda _client: True) -> ReportBatch:
         """Return the reports that act now, by client, and keep them no longer; ``of`` says whose."""
+        self._decide()
         clients = sorted(client for client in self._waiting if of(client))
         reports = [self._waiting.pop(client) for client in clients]
+        for client in clients:
+            self._before.pop(client, None)
         if not reports or self.n_features is None:  # of whom none ever had data, nothing can be told
             return NO_REPORTS
         kinds = [DRIFT_KINDS.index(report.kind or DRIFT_KINDS[0]) for report in reports]
@@ -85,8 +95,23 @@ class Inbox:
             kinds=np.array(kinds, dtype=np.int8) if has_kinds else None,
         )
 
+    def _decide(self) -> None:
+        """Find how long representations are, if somebody sent one by now, and refuse those of another length."""
+        sizes = Counter(report.representation.size for report in self._waiting.values() if not report.is_silent)
+        if self.n_features is not None or not sizes:
+            return
+        self.n_features = max(sizes, key=lambda size: (sizes[size], -size))
+        before, self._before = self._before, {}
+        for client, report in list(self._waiting.items()):
+            if not report.is_silent and report.representation.size != self.n_features:
+                got = (client, report.representation.size, self.n_features)
+                _LOG.warning("client %d reports %d numbers, most others %d: refused", *got)
+                del self._waiting[client]
+                self.confirmed[client] = before.get(client, NO_REPORT)
+
     def arrays(self) -> dict[str, npt.NDArray[np.generic]]:
         """Return what a checkpoint needs, the reports that wait among it."""
+        self._decide()
         clients = sorted(self._waiting)
         reports = [self._waiting[client] for client in clients]
         width = self.n_features or 0

@@ -10,7 +10,7 @@ from fielding.errors import InputError, echo
 from fielding.federation.clients import Pull
 from fielding.federation.correction import CALIBRATED, balancing_offsets
 from fielding.flower.orders import EvaluateOrder, TrainOrder
-from fielding.flower.samples import NOTHING, Job, Kept
+from fielding.flower.samples import NOTHING, DeviceNode, Job, Kept
 from fielding.flower.setting_checks import checked_setting
 from fielding.rng import Hashes, client_key
 from fielding.training.batches import drawn_positions
@@ -97,7 +97,7 @@ class JobSettings:
         usual = {field.name: field.default for field in fields(self)}
         return {name: value for name, value in asdict(self).items() if value != usual[name]}
 
-    def job(self, order: TrainOrder) -> Job:
+    def job(self, order: TrainOrder, node: DeviceNode) -> Job:
         """Return what a user's own training code is told."""
         return Job(
             round_index=order.round_index,
@@ -108,6 +108,7 @@ class JobSettings:
             weight_decay=self.weight_decay,
             prox=self.prox,
             seed=order.seed,
+            node=node,
         )
 
 
@@ -284,16 +285,15 @@ def trainer_here(layout: Layout, settings: JobSettings, samples: Kept, factory: 
         device=settings.device,
         hidden=settings.hidden,
     )
-    if samples.y.max() >= settings.classes:
-        raise InputError(
-            f"a sample has label {samples.y.max()}, but the server's model knows {settings.classes} classes"
-        )
+    if (label := samples.y.max()) >= settings.classes:
+        raise InputError(f"a sample has label {label}, but the server's model knows {settings.classes} classes")
     trainer = trainer_for(request)
     if LABEL_MIX in layout.names:
         trainer = MixKeepingTrainer(trainer, settings.classes, rate=settings.mix_rate, is_balanced=settings.balanced)
     if trainer.layout != layout:
         raise InputError(
             f"the server sent a model of {layout.size} numbers, but {settings.model!r} on samples of shape "
-            f"{request.input_shape} has {trainer.layout.size}; bring config and load_data into line"
+            f"{request.input_shape} has {trainer.layout.size}; bring config and load_data into line, or give "
+            "client_app train and evaluate if server_app has a first_model"
         )
     return trainer

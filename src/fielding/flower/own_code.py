@@ -7,6 +7,7 @@ import numpy as np
 from fielding._typing import Models
 from fielding.errors import InputError, echo
 from fielding.flower.local_jobs import ModelFactory
+from fielding.flower.own_models import checked_scored
 from fielding.flower.samples import (
     Describe,
     Embed,
@@ -57,10 +58,7 @@ def shown_model(layout: Layout, model: Models) -> Tensors:
 
 def own_score(evaluate: Evaluate, tensors: Tensors, samples: Kept) -> Scored:
     """Return what the user's own code says of a model, or raise if it says nothing."""
-    scored: object = evaluate(tensors, samples.shown())
-    if not isinstance(scored, Scored):
-        raise InputError(f"evaluate gave {echo(scored)}; return Scored(n_test, correct, loss)")
-    return scored
+    return checked_scored(evaluate(tensors, samples.shown()))
 
 
 def own_sight(embed: Embed | None, tensors: Tensors, samples: Kept, n_classes: int) -> tuple[Scores, Scores]:

@@ -8,6 +8,7 @@ from fielding._typing import Models
 from fielding.client.report import DRIFT_KINDS, checked_rows
 from fielding.errors import InputError, echo
 from fielding.federation.admission import finite_rows
+from fielding.flower.fields import Fields
 from fielding.flower.orders import NO_REPORT, Verb
 from fielding.flower.records import check_names, fields_of, model_names, model_of, models_record
 from fielding.flower.replies import (
@@ -24,13 +25,15 @@ from fielding.flower.replies import (
     TrainReply,
     one_line,
 )
-from fielding.flower.shared_records import SHARED, finite_doubles, holds_from, put_holds
+from fielding.flower.shared_records import LARGEST, SHARED, holds_from, put_holds, tally_from
 
 if TYPE_CHECKING:
     from flwr.app import ConfigRecord, RecordDict
 
 PART = "part"
 """What a model is called of which only some numbers came."""
+LARGEST_LOSS = 1e30
+"""Means over the losses of clients have to be finite: a larger loss says nothing, and could make them infinite."""
 
 
 # ---- writing -----------------------------------------------------------------------------------------------------
@@ -144,14 +147,28 @@ def _train_reply(records: "RecordDict", report: Report | None, expected: Expecte
     return TrainReply(
         model=model,
         n_samples=metrics.whole("num-examples", least=1),
-        loss=metrics.number("loss"),
-        square_loss=metrics.number("square-loss"),
-        start_loss=metrics.number("start-loss") if "start-loss" in metrics.values else None,
+        loss=_loss(metrics, "loss"),
+        square_loss=_loss(metrics, "square-loss"),
+        start_loss=_loss(metrics, "start-loss") if "start-loss" in metrics.values else None,
         start=metrics.whole("start") if "start" in metrics.values else None,
         is_part=is_part,
         report=report,
         holds=holds_from(records),
     )
+
+
+def _loss(metrics: Fields, key: str) -> float:
+    """Return a loss of training, or raise if it is so large that a mean over clients would lose its meaning."""
+    loss = metrics.number(key)
+    if abs(loss) > LARGEST_LOSS:
+        raise InputError(f"{key!r} of {metrics.name} is {loss:g}; it must be within {LARGEST_LOSS:g}")
+    return loss
+
+
+def _test_loss(metrics: Fields, key: str) -> float:
+    """Return a loss of a test, which need not be finite; one that is too large for a mean counts as infinite."""
+    loss = metrics.number(key, finite=False)
+    return float("inf") if abs(loss) > LARGEST_LOSS else loss
 
 
 def _part_of(records: "RecordDict", expected: Expected) -> Models:
@@ -180,7 +197,7 @@ def _probe_reply(records: "RecordDict") -> ProbeReply:
     table = values.reshape(sizes.size, -1)
     if np.isnan(table[sizes > 0]).any() or (table[sizes > 0] < 0).any():
         raise InputError("a loss or a share of right answers is NaN or below 0; look at the client's evaluate")
-    return ProbeReply(sizes=sizes, values=table)
+    return ProbeReply(sizes=sizes, values=np.where(table > LARGEST_LOSS, np.inf, table))
 
 
 def _evaluate_reply(records: "RecordDict") -> EvaluateReply:
@@ -192,7 +209,7 @@ def _evaluate_reply(records: "RecordDict") -> EvaluateReply:
 
     def score(prefix: str) -> Score:
         correct = metrics.whole(f"{prefix}correct", most=n_test)
-        return Score(correct=correct, loss=metrics.number(f"{prefix}loss", finite=False))
+        return Score(correct=correct, loss=_test_loss(metrics, f"{prefix}loss"))
 
     plain = score("")
     return EvaluateReply(
@@ -209,6 +226,8 @@ def _report(records: "RecordDict", expected: Expected) -> Report | None:
     if "representation" in fields.values:
         representation = fields.floats("representation")
         checked_rows(representation[np.newaxis], 1, kind=expected.kind, width=expected.n_features)
+        if np.abs(representation).max() > LARGEST:
+            raise InputError(f"a representation holds numbers beyond {LARGEST:g}; scale it down")
     kind = fields.text("kind", longest=32) if "kind" in fields.values else None
     if kind is not None and kind not in DRIFT_KINDS:
         raise InputError(f"a report speaks of the drift {echo(kind)}; send one of {', '.join(DRIFT_KINDS)}")
@@ -217,5 +236,5 @@ def _report(records: "RecordDict", expected: Expected) -> Report | None:
         representation=representation,
         n_samples=fields.whole("num-examples"),
         kind=kind,
-        tally=finite_doubles(fields, "tally") if "tally" in fields.values else None,
+        tally=tally_from(fields) if "tally" in fields.values else None,
     )

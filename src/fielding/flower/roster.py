@@ -22,7 +22,9 @@ _NAMES: dict[Identity, str] = {"key": "roster.keys", "partition": "roster.partit
 
 
 def identity_of(nodes: Iterable[Node]) -> Identity:
-    """Return what the clients behind these nodes can be known by: their keys, unless Flower simulates them.
+    """Return what the clients behind these nodes can be known by: their keys, unless Flower simulates them all.
+
+    A node without a key among others that have one is passed over; it does not change what these are known by.
 
     Examples
     --------
@@ -31,7 +33,8 @@ def identity_of(nodes: Iterable[Node]) -> Identity:
     >>> identity_of([Node(address=7, public_key=b"random", heartbeat_s=1e300)])
     'partition'
     """
-    return "key" if all(_has_key(node) for node in nodes) else "partition"
+    has_key = [_has_key(node) for node in nodes]
+    return "key" if any(has_key) or not has_key else "partition"
 
 
 def key_id(public_key: bytes) -> str:

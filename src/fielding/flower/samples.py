@@ -3,14 +3,14 @@
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TypeAlias
+from typing import Any, Protocol, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
 from fielding._typing import Codes, Counts, Features, Floats, Json, Mask
 from fielding.client.arrivals import checked_column
-from fielding.errors import CheckpointError, InputError, echo
+from fielding.errors import CheckpointError, InputError
 from fielding.flower.sample_checks import checked_features, put_aside, tested
 
 FARTHEST = 2**31
@@ -18,6 +18,16 @@ FARTHEST = 2**31
 
 Tensors: TypeAlias = dict[str, npt.NDArray[np.float32]]
 """A model as a user's own code takes it: arrays by name, as in a state dict."""
+
+
+class Stateful(Protocol):
+    """A torch module, as far as it matters here: it has a state dict."""
+
+    def state_dict(self) -> Mapping[str, Any]: ...  # noqa: D102 - as torch has it
+
+
+AnyModel: TypeAlias = Mapping[str, Any] | Stateful
+"""A model as a user's own code may give it: arrays or tensors by name, or a torch module."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -90,6 +100,8 @@ class Job:
         Of a step, as in :class:`~fielding.training.trainer.Sgd`.
     seed
         Of draws; with the round it makes them repeatable.
+    node
+        Where this is: its config has settings of one's own (``own.epochs``), its folder is for files of one's own.
     """
 
     round_index: int
@@ -100,6 +112,7 @@ class Job:
     weight_decay: float
     prox: float
     seed: int
+    node: DeviceNode
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -109,16 +122,14 @@ class Fitted:
     Parameters
     ----------
     model
-        Under the names and in the shapes that came.
-    n_samples
-        How many samples it was trained on.
-    loss
-        Mean loss over them.
+        Arrays or torch tensors under the names and in the shapes that came, as a state dict, or a torch module.
+    n_samples, loss
+        How many samples it was trained on, and the mean loss over them.
     square_loss
         Mean of the squared losses; None: the square of the mean.
     """
 
-    model: Mapping[str, npt.ArrayLike]
+    model: AnyModel
     n_samples: int
     loss: float
     square_loss: float | None = None
@@ -268,8 +279,8 @@ def checked_samples(samples: object, *, n_classes: int, now: int, since: int | N
     if samples is None:
         return NOTHING
     if not isinstance(samples, Samples):
-        raise InputError(f"load_data gave {echo(samples)}; return Samples(x, y), or None if nothing came")
-    y = checked_column("labels of load_data", samples.y, n_classes)
+        raise InputError(f"load_data gave a {type(samples).__name__}; return Samples(x, y), or None if nothing came")
+    y = checked_column(f"labels of load_data (classes = {n_classes})", samples.y, n_classes)
     x = checked_features(samples.x, y.size)
     rounds = _rounds(samples.rounds, y.size, now=now, since=since)
     is_test = tested(samples.is_test, x)

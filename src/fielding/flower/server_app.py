@@ -17,8 +17,9 @@ from fielding.flower.deployment import run_deployment
 from fielding.flower.device_needs import MEMORY
 from fielding.flower.device_rule import KEPT_ASIDE, rule_from
 from fielding.flower.exchange import Patience
+from fielding.flower.first_models import FirstModel
 from fielding.flower.grid_wire import GridWire
-from fielding.flower.ground import Deployment, FirstModel
+from fielding.flower.ground import Deployment
 from fielding.flower.strategies import FlowerStrategy
 
 if TYPE_CHECKING:
@@ -28,6 +29,8 @@ if TYPE_CHECKING:
 
 KEYS = ("config", "out", "classes", "shape", "min-nodes", "deadline", "start-wait", "state-dir", "own-vectors", MEMORY)
 """Keys of the run config beside those of Fielding's configs, and those that are for clients."""
+OWN = "own"
+"""Table of the run config for the user's own code; the server only writes it down."""
 _LOG = logging.getLogger(__name__)
 
 
@@ -44,8 +47,8 @@ def server_app(
     config
         A TOML file, or a table of the same shape; keys of the run config count more.
     first_model
-        Returns the model that training starts from, as arrays by name; for client apps with a ``train`` of their own.
-        Without it the config names the model.
+        Returns the model that training starts from: arrays by name, or a torch module; for client apps with a
+        ``train`` of their own. Without it the config names the model.
     strategy
         Makes a strategy of Flower that combines the models of each cluster in place of ``aggregation.name``, as
         ``lambda: Krum(num_malicious_nodes=1)``.
@@ -61,6 +64,7 @@ def server_app(
     - ``min-nodes``: how many must be there at the start, 2 by default; ``start-wait``: seconds to wait for them, 600
     - ``deadline``: seconds that a round waits for answers, 60 by default
     - ``own-vectors``: whether the client app describes windows by code of its own
+    - a table ``own``: for your own code, which finds ``own.epochs`` in ``node.config``
     - ``memory-rounds``: how long devices keep samples that left the window, for methods that ask for them
 
     Devices read ``classes``, ``trace``, ``coordinator`` and ``method`` from the run config, too; a file that says
@@ -135,6 +139,7 @@ def deployment_from(
         first_model=first_model,
         aggregator=None if strategy is None else FlowerStrategy(strategy),
         own_vectors=own_vectors,
+        own_settings={key: value for key, value in run_config.items() if key.partition(".")[0] == OWN},
     )
     out = run_config.get("out")
     if not isinstance(out, str) or not out:
@@ -149,6 +154,8 @@ def _config(run_config: Mapping[str, Json], config: Path | Mapping[str, Any] | N
     table: dict[str, Any] = {name: dict(one) if isinstance(one, Mapping) else one for name, one in base.items()}
     for key, value in run_config.items():
         section, _, name = key.partition(".")
+        if name and section == OWN:
+            continue
         if name:
             table.setdefault(section, {})[name] = value
         elif key not in KEYS:
@@ -216,7 +223,10 @@ def _shape(got: Json) -> tuple[int, ...]:
     except ValueError:
         shape = ()
     if not shape or min(shape) < 1:
-        raise OptionError(f'shape of the run config is {echo(got)}; give the shape of a sample, as "64" or "8,8"')
+        raise OptionError(
+            f'shape of the run config is {echo(got)}; give the shape of a sample, as "64" or "8,8", or a '
+            "first_model to server_app"
+        )
     return shape
 
 

@@ -22,6 +22,8 @@ SHARED = "shared"
 """Name of the key in the config of an order, of the model among its arrays, and of the record of a reply."""
 VIEW = (SHARED, "shared-layout", "shared-reference", "shared-settings")
 """All keys of the config of an order that are about the shared model."""
+LARGEST = 1e15
+"""Sums and vectors of a client are at most this large: distances between them, squared, then fit into a float32."""
 
 
 def put_view(config: "ConfigRecord", view: SharedView | None) -> dict[str, Models]:
@@ -80,3 +82,11 @@ def finite_doubles(fields: Fields, key: str) -> Vector:
     if not numbers.size or not np.isfinite(numbers).all():
         raise InputError(f"{key!r} of {fields.name} is empty or holds NaN or infinity; send finite sums")
     return numbers
+
+
+def tally_from(fields: Fields) -> Vector:
+    """Return the sums of a window, each within ``LARGEST``, so that the sums over many windows are finite, too."""
+    tally = finite_doubles(fields, "tally")
+    if np.abs(tally).max() > LARGEST:
+        raise InputError(f"'tally' of {fields.name} holds sums beyond {LARGEST:g}; scale down what is summed up")
+    return tally

@@ -118,9 +118,15 @@ class Sharing:
     # ---- reports ---------------------------------------------------------------------------------------------------
 
     def taken(self, client: int, report: Report) -> Report | None:
-        """Return a report as the coordinator wants it; None if it has to wait, or counts for nothing."""
+        """Return a report as the coordinator wants it; None if it has to wait, or counts for nothing.
+
+        A vector before there is a reference cannot be relative to it, and is refused.
+        """
         if report.tally is None:
-            return report
+            if report.is_silent or self._reference is not None:
+                return report
+            _LOG.warning("client %d reports a vector before anybody knows what it is relative to: refused", client)
+            return None
         if self._model is None:
             return None
         if self._reference is None:
@@ -139,7 +145,11 @@ class Sharing:
         fitting = {client: tally for client, tally in tallies.items() if self._fits(client, tally, width)}
         if not fitting:
             return []
-        self._reference = np.asarray(np.stack(list(fitting.values())).sum(axis=0))
+        reference = np.asarray(np.stack(list(fitting.values())).sum(axis=0))
+        if not np.isfinite(reference).all():
+            _LOG.warning("the sums of %d clients add up to infinity: all are refused", len(fitting))
+            return []
+        self._reference = reference
         self._name()
         found = [(client, self._as_vector(client, pending[client])) for client in fitting]
         return [(client, report) for client, report in found if report is not None]

@@ -23,7 +23,7 @@ class Task:
     order
         What it says.
     group
-        Which answers it competes with: once its group has enough, nobody waits for it. None: it is waited for.
+        Which answers it competes with: once its group has enough, nobody waits for it. None: it competes with none.
     """
 
     address: int
@@ -76,10 +76,19 @@ class Board:
         How many good answers are enough, by group; all, for a group that is not named.
     owing
         Addresses that get nothing, since they owe an answer.
+    slow
+        Addresses that are asked, but not waited for.
     """
 
-    def __init__(self, tasks: Sequence[Task], wanted: Mapping[int, int], *, owing: Collection[int]) -> None:
-        self.tasks, self._wanted = tuple(tasks), wanted
+    def __init__(
+        self,
+        tasks: Sequence[Task],
+        wanted: Mapping[int, int],
+        *,
+        owing: Collection[int],
+        slow: Collection[int] = (),
+    ) -> None:
+        self.tasks, self._wanted, self._slow = tuple(tasks), wanted, frozenset(slow)
         self.pending: dict[str, int] = {}
         self.bytes_down = [0] * len(self.tasks)
         self._settled: dict[int, Settled] = {}
@@ -105,7 +114,8 @@ class Board:
 
     def is_done(self) -> bool:
         """Return whether nobody needs to be waited for."""
-        return all(self._has_enough(self.tasks[at].group) for at in self.pending.values())
+        tasks = [self.tasks[at] for at in self.pending.values()]
+        return all(task.address in self._slow or self._has_enough(task.group) for task in tasks)
 
     def settle(self, received: Received, seconds: float) -> None:
         """Take note of an answer."""

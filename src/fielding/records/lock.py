@@ -20,13 +20,20 @@ def locked_folder(path: Path) -> IO[bytes]:
     ------
     InputError
         If another process is writing into the folder.
+    OutputError
+        If the folder cannot be written, or its file system has no locks.
     """
     take = _locker(shared=False)
     for at in range(_TRIES):  # somebody may just be asking whether it is locked
         file = _opened(path)
-        if take is None or (take(file) and _is_still(file, path / NAME)):
+        is_taken = False
+        try:
+            is_taken = take is None or (take(file) and _is_still(file, path / NAME))
+        finally:
+            if not is_taken:
+                file.close()
+        if is_taken:
             return file
-        file.close()
         time.sleep(_PAUSE_S if at + 1 < _TRIES else 0.0)
     raise InputError(f"another process is writing into {path}; wait for it or name another folder") from None
 
@@ -65,8 +72,13 @@ def _locker(*, shared: bool) -> Callable[[IO[bytes]], bool] | None:
     def take(file: IO[bytes]) -> bool:
         try:
             fcntl.flock(file, how)
-        except OSError:
+        except BlockingIOError:
             return False
+        except OSError as error:
+            raise OutputError(
+                f"cannot lock {file.name}: {error.strerror or error}; its file system has no locks, name a folder on "
+                "another one"
+            ) from error
         return True
 
     return take

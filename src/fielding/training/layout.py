@@ -58,7 +58,7 @@ class Layout:
             raise InputError(f"a model has {model.shape[-1]} numbers; this one needs {self.size}")
         parts, start = {}, 0
         for name, shape, size in zip(self.names, self.shapes, self.sizes, strict=True):
-            parts[name] = model[..., start : start + size].reshape(*model.shape[:-1], *shape)
+            parts[name] = model[..., start : start + size].reshape((*model.shape[:-1], *shape))
             start += size
         return parts
 

@@ -1,0 +1,59 @@
+"""A new run wants so many nodes; one that has begun outlives any outage."""
+
+import logging
+
+import pytest
+
+from fielding.errors import InputError
+from fielding.flower.contacts import Contacts, Presence
+from fielding.flower.exchange import Exchange, Patience
+from tests.flower.simulated_wire import Clock, SimulatedWire
+
+
+def contacts_with(min_nodes: int, *, back_at: float) -> tuple[Contacts, SimulatedWire, Clock]:
+    """Return contacts with two nodes, of which number 2 is seen again at some time."""
+    clock = Clock()
+    wire = SimulatedWire(clock, [1, 2])
+
+    def sleep(seconds: float) -> None:
+        clock.sleep(seconds)
+        if clock.now >= back_at:
+            wire.gone.discard(2)
+
+    exchange = Exchange(wire, Patience(deadline_s=10.0), clock=clock, sleep=sleep)
+    presence = Presence(min_nodes=min_nodes, within_s=5.0)
+    return Contacts(exchange, presence, hears="drifted", n_features=2), wire, clock
+
+
+def test_a_new_run_without_enough_nodes_ends() -> None:
+    contacts, wire, clock = contacts_with(2, back_at=100.0)
+    wire.gone = {2}
+
+    with pytest.raises(InputError, match=r"1 nodes could be reached within 5 s, 2 are wanted; start more nodes"):
+        contacts.arrive()
+    assert clock.now == 5.0
+
+
+def test_an_outage_after_the_first_round_is_waited_out_and_told_every_minute(caplog: pytest.LogCaptureFixture) -> None:
+    contacts, wire, clock = contacts_with(2, back_at=3600.0)
+    contacts.arrive()
+    wire.gone = {1, 2}
+
+    with caplog.at_level(logging.WARNING, logger="fielding.flower"):
+        nodes, _ = contacts.arrive()
+
+    assert [node.address for node in nodes] == [2], "one is enough"
+    assert clock.now == 3600.0
+    assert caplog.text.count("the run waits until one is free") in (59, 60)
+
+
+def test_a_run_that_goes_on_waits_for_as_many_for_a_while_and_then_does_without() -> None:
+    first, _, _ = contacts_with(2, back_at=0.0)
+    first.arrive()
+    contacts, wire, clock = contacts_with(2, back_at=3600.0)
+    contacts.restore(first.arrays(), first.ledger)
+    wire.gone = {2}
+
+    nodes, _ = contacts.arrive()
+
+    assert ([node.address for node in nodes], clock.now) == ([1], 5.0), "it goes on with those that are there"
