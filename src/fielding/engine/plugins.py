@@ -10,7 +10,7 @@ from fielding.errors import OptionError
 from fielding.federation.aggregation import Aggregator, aggregator_named
 from fielding.federation.pace import Pace, pace_named
 from fielding.federation.selection import Selection, selector_named
-from fielding.methods import METHODS, MethodKind, Parts, kind_named
+from fielding.methods import METHODS, Method, MethodKind, MethodSetting, Parts, kind_named, method_named
 from fielding.methods.kinds import Hears, check_method_options, heard
 
 LEARNED = "learned"
@@ -39,6 +39,15 @@ def kind_of(config: Config) -> MethodKind:
     except OptionError as error:
         raise OptionError(f"method: {error}") from None
     return kind
+
+
+def method_of(config: Config, setting: MethodSetting) -> Method:
+    """Return the method that a config names, made of what a run gives it."""
+    section = config.method
+    try:
+        return method_named(kind_named(section.name, METHODS), setting, section.options)
+    except OptionError as error:
+        raise OptionError(f"method: {error}") from None
 
 
 def hears_of(config: Config, kind: MethodKind, selection: Selection, n_clients: int) -> Hears:

@@ -7,7 +7,7 @@ from fielding._typing import ClientId
 from fielding.engine.config import Config
 from fielding.engine.config_reader import config_text
 from fielding.engine.describing import AUTO
-from fielding.engine.plugins import hears_of, kind_of, parts_of, policy_of
+from fielding.engine.plugins import hears_of, kind_of, method_of, parts_of, policy_of
 from fielding.engine.round import Federation
 from fielding.engine.runner import Rules, Runner, under
 from fielding.errors import OptionError
@@ -16,7 +16,7 @@ from fielding.flower.exchange import Exchange
 from fielding.flower.ground import Deployment, Ground, orders_of
 from fielding.flower.sharing import sharing_of
 from fielding.flower.wire import Wire
-from fielding.methods import METHODS, MethodSetting, kind_named, method_named
+from fielding.methods import MethodSetting
 from fielding.methods.kinds import Hears
 from fielding.methods.method import Grows, Method
 from fielding.records.run_checkpoint import DRIVER
@@ -34,7 +34,7 @@ def runner_of(
     the method cannot take in others, whoever comes later is left out, and the log says so.
     """
     config = ground.config
-    _method(config, _setting(ground, deployment, range(deployment.presence.min_nodes)))  # mistakes are told at once
+    method_of(config, _setting(ground, deployment, range(deployment.presence.min_nodes)))  # mistakes are told at once
     orders = orders_of(ground, deployment)
     clients = FlowerClients(
         Exchange(wire, deployment.patience),
@@ -53,7 +53,7 @@ def runner_of(
     setting = _setting(ground, deployment, client_ids)
     hears = _hears(config, setting)
     clients.listen(hears)
-    method = _method(config, setting)
+    method = method_of(config, setting)
     federation = _federation(config, clients, method, setting)
     runner = Runner(
         replace(federation, keeps_reports=hears != "flags"),
@@ -104,13 +104,6 @@ def _hears(config: Config, setting: MethodSetting) -> Hears:
     kind = kind_of(config)
     hears = hears_of(config, kind, setting.parts.selection, len(setting.client_ids))
     return "first" if hears == "drifted" and kind.detector is not None else hears
-
-
-def _method(config: Config, setting: MethodSetting) -> Method:
-    try:
-        return method_named(kind_named(config.method.name, METHODS), setting, config.method.options)
-    except OptionError as error:
-        raise OptionError(f"method: {error}") from None
 
 
 def _federation(config: Config, clients: FlowerClients, method: Method, setting: MethodSetting) -> Federation:

@@ -10,10 +10,10 @@ from fielding.coordinator.policy import Policy
 from fielding.engine.carried_mix import with_mix
 from fielding.engine.config import Config
 from fielding.engine.describing import AUTO, Describing, describing_of, is_own_function
-from fielding.engine.plugins import hears_of, kind_of, parts_of, policy_of
+from fielding.engine.plugins import hears_of, kind_of, method_of, parts_of, policy_of
 from fielding.engine.shared_models import POOL
 from fielding.errors import FileFormatError, InputError, OptionError, OutputError, echo
-from fielding.methods import METHODS, Method, MethodKind, MethodSetting, Parts, kind_named, method_named
+from fielding.methods import Method, MethodKind, MethodSetting, Parts
 from fielding.methods.kinds import Hears
 from fielding.records.model_file import read_model
 from fielding.simulation.clients import SimulatedClients
@@ -82,11 +82,7 @@ class Simulation:
             n_visible=self.dealt.plan.n_visible,
             is_guarded=self.config.coordinator.representation == AUTO,
         )
-        section = self.config.method
-        try:
-            return method_named(kind_named(section.name, METHODS), setting, section.options)
-        except OptionError as error:
-            raise OptionError(f"method: {error}") from None
+        return method_of(self.config, setting)
 
 
 def assembled(config: Config, own: Own, *, n_workers: int, path: TrainingPath | None = None) -> Simulation:
