@@ -35,7 +35,9 @@ def run_cards(run: RunRecord) -> list[Card]:
         *(_accuracy_cards(summary) if run.state == FINISHED else _cards_so_far(run)),
         *(_cluster_cards(summary) if run.is_clustered else ()),
         Card(
-            name="simulated time", value=as_time(float(str(summary["time_s"]))), note=f"{summary['n_rounds']:,} rounds"
+            name="time" if run.is_deployed else "simulated time",
+            value=as_time(float(str(summary["time_s"]))),
+            note=f"{summary['n_rounds']:,} rounds",
         ),
         Card(name="sent to clients", value=megabytes(summary["bytes_down"])),
         Card(name="sent by clients", value=megabytes(summary["bytes_up"])),

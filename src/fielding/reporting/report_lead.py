@@ -44,7 +44,9 @@ def report_lead(runs: Gathered) -> str:
 def _sources(runs: Sequence[RunRecord]) -> str:
     """Return the data sets of runs with their drift scenarios, each once; runs without a config do not count."""
     known = [run for run in runs if run.config] or runs
-    found = list(dict.fromkeys((_source(run), run.setting("trace", "scenario")) for run in known))
+    found = list(
+        dict.fromkeys((_source(run), None if run.is_deployed else run.setting("trace", "scenario")) for run in known)
+    )
     if len(found) == 1:
         ((source, scenario),) = found
         return f"{source}, drift scenario {scenario}" if scenario else source
@@ -53,6 +55,8 @@ def _sources(runs: Sequence[RunRecord]) -> str:
 
 
 def _source(run: RunRecord) -> str:
+    if run.is_deployed:
+        return "real devices"
     return str(run.setting("trace", "file") or run.setting("trace", "name") or "samples of one's own")
 
 

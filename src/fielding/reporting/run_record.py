@@ -93,6 +93,11 @@ class RunRecord:
         classes = self.manifest.get("classes")
         return [str(one) for one in classes] if isinstance(classes, list) else []
 
+    @property
+    def is_deployed(self) -> bool:
+        """Whether real devices took part: then times were measured, not simulated."""
+        return self.manifest.get("engine") == "flower"
+
     def setting(self, section: str, name: str) -> Json:
         """Return a value of the config, None if it is not set."""
         values = self.config.get(section)

@@ -77,13 +77,13 @@ def reclusterings(run: RunRecord, axis: str = "round") -> list[float]:
 
 def _compared(gathered: Gathered, name: str, title: str) -> list[Section]:
     rounds = group_lines(gathered, partial(over_rounds, name=name), (0.0, 1.0))
-    titles = f"{title} over rounds", f"{title} over simulated time"
+    runs = [run for _, run in gathered.runs]
+    titles = f"{title} over rounds", f"{title} over {_time(runs)}"
     if not rounds:
         return [Section(title=one, missing=NOT_EVALUATED) for one in titles]
-    runs = [run for _, run in gathered.runs]
     over = curves_figure(rounds, x_title="round", y_title=title.lower(), from_zero=False)
     seconds = group_lines(gathered, partial(over_time, name=name), (0.0, 1.0))
-    timed, unit = _timed(seconds, title.lower())
+    timed, unit = _timed(seconds, title.lower(), runs)
     goal = target(gathered) if name == "accuracy" else None
     words = f" Dotted: the target, the final accuracy of {goal[0]}." if goal else ""
     return [
@@ -94,8 +94,8 @@ def _compared(gathered: Gathered, name: str, title: str) -> list[Section]:
         ),
         Section(
             title=titles[1],
-            text=f"The same over the {unit} it would have taken on the clients' devices and networks, up to the end of "
-            f"the shortest run of each group.{words} {CUT_WORDS}",
+            text=f"The same over the {_clock_words(unit, runs)}, up to the end of the shortest run of each group."
+            f"{words} {CUT_WORDS}",
             figure=_with_target(timed, seconds, goal),
         ),
     ]
@@ -111,11 +111,11 @@ def _alone(gathered: Gathered) -> list[Section]:
     """Return the curves of a single group: mean, worst tenth, and how clients fare that correct or tune."""
     runs = counted(gathered.groups[0])
     rounds, seconds = _quantity_lines(runs, over_rounds), _quantity_lines(runs, over_time)
-    titles = "Accuracy over rounds", "Accuracy over simulated time"
+    titles = "Accuracy over rounds", f"Accuracy over {_time(runs)}"
     if not rounds:
         return [Section(title=one, missing=NOT_EVALUATED) for one in titles]
     figure = with_arrivals(curves_figure(rounds, x_title="round", y_title="accuracy", from_zero=False), runs)
-    timed, unit = _timed(seconds, "accuracy")
+    timed, unit = _timed(seconds, "accuracy", runs)
     grouped = ""
     if len(runs) == 1 and (at := reclusterings(runs[0])):
         figure = marked(figure, at)
@@ -130,7 +130,7 @@ def _alone(gathered: Gathered) -> list[Section]:
         ),
         Section(
             title=titles[1],
-            text=f"The same over the {unit} it would have taken on the clients' devices and networks.{grouped}",
+            text=f"The same over the {_clock_words(unit, runs)}.{grouped}",
             figure=timed,
         ),
     ]
@@ -141,11 +141,22 @@ def _quantity_lines(runs: Sequence[RunRecord], read: Callable[[Sequence[RunRecor
     return [mean_line(one, words, style=style) for words, style, one in found if one is not None]
 
 
-def _timed(lines: Sequence[Line], y_title: str) -> tuple[Figure, str]:
+def _time(runs: Sequence[RunRecord]) -> str:
+    """Return what the time of runs is called: measured on real devices, or simulated."""
+    return "time" if runs and all(run.is_deployed for run in runs) else "simulated time"
+
+
+def _clock_words(unit: str, runs: Sequence[RunRecord]) -> str:
+    measured = f"{unit} it took, without those in which a run was stopped"
+    return measured if _time(runs) == "time" else f"{unit} it would have taken on the clients' devices and networks"
+
+
+def _timed(lines: Sequence[Line], y_title: str, runs: Sequence[RunRecord]) -> tuple[Figure, str]:
     """Return lines over seconds as a figure in a unit that suits them, and the unit."""
     unit = time_unit(max((float(np.max(_numbers(line.x))) for line in lines), default=0.0))
+    x_title = _time(runs).replace("time", unit)
     figure = curves_figure(
-        [_scaled(line, SECONDS[unit]) for line in lines], x_title=f"simulated {unit}", y_title=y_title, from_zero=False
+        [_scaled(line, SECONDS[unit]) for line in lines], x_title=x_title, y_title=y_title, from_zero=False
     )
     return with_layout(figure, xaxis={"hoverformat": ".2f"}), unit
 
