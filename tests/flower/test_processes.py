@@ -154,10 +154,11 @@ def test_nothing_outlives_an_owner_who_is_signaled(tmp_path: Path, number: int) 
     owner = subprocess.Popen(
         python(
             textwrap.dedent(f"""
-            import sys, time
+            import signal, sys, time
             from pathlib import Path
             from fielding.flower.environment import clean_environment
             from fielding.flower.processes import Supervisor
+            signal.signal(signal.SIGINT, signal.default_int_handler)  # whoever runs tests may ignore it
             folder = Path({str(folder)!r})
             with Supervisor(folder=folder, environment=clean_environment(folder)) as supervisor:
                 supervisor.start("one", [sys.executable, "-c", {PARENT.format(child=SLEEP, far=True)!r}])
