@@ -1,11 +1,18 @@
 """Orders and replies for tests: small, and each with numbers of its own."""
 
+import time
+from typing import TYPE_CHECKING
+
 import numpy as np
 
 from fielding._typing import Models
-from fielding.flower.orders import DescribeOrder, EvaluateOrder, ProbeOrder, TrainOrder
+from fielding.flower.messages import MESSAGE_TYPES, order_records
+from fielding.flower.orders import DescribeOrder, EvaluateOrder, Order, ProbeOrder, TrainOrder
 from fielding.flower.replies import DescribeReply, EvaluateReply, Expected, ProbeReply, Report, TrainReply
 from fielding.training.layout import Layout
+
+if TYPE_CHECKING:
+    from flwr.app import Message
 
 LAYOUT = Layout(names=("weight", "bias"), shapes=((2, 2), (2,)), n_parameters=2)
 EXPECTED = Expected(n_numbers=6, kind="histogram", n_features=2)
@@ -68,3 +75,21 @@ def evaluate_reply() -> EvaluateReply:
 def probe_reply() -> ProbeReply:
     """Return an answer to :func:`probe_order`; there are no samples of the two intervals."""
     return ProbeReply(sizes=np.array([4, 0]), values=np.array([[0.5, 1.5], [0.0, 0.0]]))
+
+
+def instruction(order: Order) -> "Message":
+    """Return an order as Flower hands it to a client app; only Flower's own processes may make such a message."""
+    from flwr.app import Message, Metadata
+
+    metadata = Metadata(
+        run_id=1,
+        message_id="asked",
+        src_node_id=1,
+        dst_node_id=42,
+        reply_to_message_id="",
+        group_id="0",
+        created_at=time.time(),
+        ttl=60.0,
+        message_type=MESSAGE_TYPES[order.verb],
+    )
+    return Message(content=order_records(order), metadata=metadata)  # type: ignore[call-overload]

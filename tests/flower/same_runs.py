@@ -7,9 +7,11 @@ import numpy as np
 import pytest
 
 from fielding._typing import Json
+from fielding.engine.config import Config
 from fielding.records.run_checkpoint import load_run
 from fielding.records.run_folder import CLIENTS, EVENTS, MEMBERSHIPS, ROUNDS, newest_checkpoint
-from tests.flower.device_wire import lines
+from fielding.simulation.experiment import run
+from tests.flower.device_wire import Deployed, lines
 
 TOLERANCE = 1e-5
 COSTS = ("time_s", "bytes_down", "bytes_up", "client_seconds")
@@ -38,6 +40,26 @@ def assert_same_runs(found: Path, wanted: Path, *, models_within: float = TOLERA
     assert last.client_ids == last_wanted.client_ids
     assert last.membership.tolist() == last_wanted.membership.tolist()
     np.testing.assert_allclose(last.models, last_wanted.models, rtol=0, atol=models_within)
+
+
+def deployed_as_simulated(config: Config, folder: Path) -> Deployed:
+    """Run a config on both engines, compare the runs, and return the deployed one."""
+    deployed = Deployed(config, folder)
+    run(config, folder / "simulated", page=False)
+    assert deployed.run() is not None
+    assert_same_runs(deployed.out, folder / "simulated")
+    return deployed
+
+
+def assert_stops_do_no_harm(config: Config, folder: Path) -> None:
+    """Run a config whole, and once more with two stops; compare the runs."""
+    whole, cut = Deployed(config, folder / "one"), Deployed(config, folder / "two")
+    assert whole.run() is not None
+    for last in (2, 6):
+        assert cut.run(watch=lambda row, last=last: row["round"] != last) is None  # type: ignore[misc]
+        cut.restarted()
+    assert cut.run() is not None
+    assert_same_runs(cut.out, whole.out)
 
 
 def _comparable(rows: Sequence[Mapping[str, Json]]) -> list[dict[str, Json]]:

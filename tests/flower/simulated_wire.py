@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 from fielding.flower.exchange import Exchange, Patience
 from fielding.flower.orders import Order
 from fielding.flower.replies import Answer
+from fielding.flower.tasks import Outcome, Task
 from fielding.flower.wire import Asked, Node, Posted, Received
 from tests.flower import mail
 
@@ -86,3 +87,15 @@ def exchange_with(n_nodes: int, *, deadline_s: float = 10.0) -> tuple[Exchange, 
     wire = SimulatedWire(clock, range(1, n_nodes + 1))
     patience = Patience(deadline_s=deadline_s, poll_s=0.5)
     return Exchange(wire, patience, clock=clock, sleep=clock.sleep), wire, clock
+
+
+def train(address: int, group: int | None = 0, round_index: int = 0) -> Task:
+    return Task(address=address, order=mail.train_order(round_index), group=group)
+
+
+def describe(address: int, round_index: int = 0) -> Task:
+    return Task(address=address, order=mail.describe_order(round_index))
+
+
+def reasons(outcome: Outcome) -> list[str | None]:
+    return [one.reason for one in outcome.settled]

@@ -1,7 +1,6 @@
 """The app on a node, called as Flower calls it, without its processes."""
 
 import logging
-import time
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -11,18 +10,19 @@ import pytest
 
 from fielding._extras import EXTRAS
 from fielding.errors import OptionError
-from fielding.flower.messages import MESSAGE_TYPES, order_records, reply_from
+from fielding.flower.messages import reply_from
 from fielding.flower.orders import Order, ProbeOrder
 from fielding.flower.replies import Answer, DescribeReply, EvaluateReply, Expected, ProbeReply, TrainReply
 from fielding.flower.samples import DeviceNode, Embedded, Fitted, Job, Samples, Scored, Tensors
 from tests.flower.devices import describe, evaluate, samples, train
+from tests.flower.mail import instruction
 
 pytest.importorskip("flwr", reason="the flower extra is not installed")
 
 from fielding.flower.client_side import _warn_of_number, client_app, device_node
 
 if TYPE_CHECKING:
-    from flwr.app import Context, Message
+    from flwr.app import Context
     from flwr.clientapp import ClientApp
 
 EXPECTED = Expected(n_numbers=6, kind="histogram", n_features=2)
@@ -48,23 +48,6 @@ def context(node_config: Mapping[str, int | str], run_config: Mapping[str, int |
         state=RecordDict(),
         run_config=dict(RUN_CONFIG if run_config is None else run_config),
     )
-
-
-def instruction(order: Order) -> "Message":
-    from flwr.app import Message, Metadata
-
-    metadata = Metadata(
-        run_id=1,
-        message_id="asked",
-        src_node_id=1,
-        dst_node_id=42,
-        reply_to_message_id="",
-        group_id="0",
-        created_at=time.time(),
-        ttl=60.0,
-        message_type=MESSAGE_TYPES[order.verb],
-    )
-    return Message(content=order_records(order), metadata=metadata)  # type: ignore[call-overload]
 
 
 def asked(app: "ClientApp", order: Order, folder: Path) -> Answer:

@@ -1,7 +1,6 @@
 """The Flower app among the examples: its settings are right, and its nodes are the clients of a simulation."""
 
 import os
-import time
 import tomllib
 from collections.abc import Mapping
 from pathlib import Path
@@ -25,13 +24,14 @@ from fielding.flower.deployment import run_deployment
 from fielding.flower.device import Device
 from fielding.flower.device_rule import rule_from
 from fielding.flower.ground import Deployment, Ground, ground_of, orders_of
-from fielding.flower.messages import MESSAGE_TYPES, order_records, reply_from
+from fielding.flower.messages import reply_from
 from fielding.flower.orders import Order
 from fielding.flower.own_code import OwnCode
 from fielding.flower.replies import Answer, DescribeReply, EvaluateReply, Expected, TrainReply
 from fielding.flower.samples import DeviceNode
 from fielding.flower.server_app import KEYS, deployment_from
 from tests.flower.device_wire import DeviceWire, decisions
+from tests.flower.mail import instruction
 from tests.flower.same_runs import assert_same_runs
 
 EXAMPLE = Path(__file__).resolve().parents[2] / "examples" / "flower"
@@ -123,19 +123,8 @@ def test_the_app_goes_as_its_simulation_and_one_node_moves(tmp_path: Path, monke
 
 def asked(order: Order, partition: int, folder: Path, expected: Expected) -> Answer:
     """Return what the server makes of the answer of the client app."""
-    from flwr.app import Context, Message, Metadata, RecordDict
+    from flwr.app import Context, RecordDict
 
-    metadata = Metadata(
-        run_id=1,
-        message_id="asked",
-        src_node_id=1,
-        dst_node_id=42,
-        reply_to_message_id="",
-        group_id="0",
-        created_at=time.time(),
-        ttl=60.0,
-        message_type=MESSAGE_TYPES[order.verb],
-    )
     context = Context(
         run_id=1,
         node_id=42,
@@ -143,8 +132,7 @@ def asked(order: Order, partition: int, folder: Path, expected: Expected) -> Ans
         state=RecordDict(),
         run_config=run_config(),  # type: ignore[arg-type]
     )
-    message = Message(content=order_records(order), metadata=metadata)  # type: ignore[call-overload]
-    return reply_from(client_app(message, context).content, order.verb, expected)
+    return reply_from(client_app(instruction(order), context).content, order.verb, expected)
 
 
 def test_the_client_app_describes_trains_tests_and_tells_of_its_move(tmp_path: Path) -> None:

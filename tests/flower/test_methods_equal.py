@@ -7,13 +7,12 @@ import pytest
 
 from fielding.flower.orders import ProbeOrder, TrainOrder
 from fielding.methods import METHODS
-from fielding.simulation.experiment import run
 from tests.simulation.run_cases import Table, table
 
 pytest.importorskip("flwr", reason="the flower extra is not installed")
 
 from tests.flower.device_wire import Deployed, deployed_config
-from tests.flower.same_runs import assert_same_runs
+from tests.flower.same_runs import assert_stops_do_no_harm, deployed_as_simulated
 
 ONLY_SIMULATED = {"oracle": "it knows the true concepts, and in life nobody does"}
 """Methods that cannot be deployed, and why."""
@@ -61,10 +60,7 @@ def _no_waiting_for_the_disk(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize("name", sorted(METHODS.keys() - ONLY_SIMULATED.keys()))
 def test_a_method_goes_in_a_deployment_as_in_the_simulator(name: str, tmp_path: Path) -> None:
     config = deployed_config(table(method={"name": name, **OPTIONS.get(name, {})}))
-    simulated, deployed = tmp_path / "simulated", Deployed(config, tmp_path)
-    run(config, simulated, page=False)
-    assert deployed.run() is not None
-    assert_same_runs(deployed.out, simulated)
+    deployed = deployed_as_simulated(config, tmp_path)
     assert asked(deployed) == ASKED.get(name, set())
 
 
@@ -83,19 +79,10 @@ def asked(deployed: Deployed) -> set[str]:
 @pytest.mark.parametrize("name", ["fedac", "feddrift", "flexcfl", "ifca"])
 def test_a_run_of_it_that_is_stopped_goes_on_as_if_nothing_had_happened(name: str, tmp_path: Path) -> None:
     config = deployed_config(table(method={"name": name, **OPTIONS[name]}))
-    whole, cut = Deployed(config, tmp_path / "one"), Deployed(config, tmp_path / "two")
-    assert whole.run() is not None
-    for last in (2, 6):
-        assert cut.run(watch=lambda row, last=last: row["round"] != last) is None  # type: ignore[misc]
-        cut.restarted()
-    assert cut.run() is not None
-    assert_same_runs(cut.out, whole.out)
+    assert_stops_do_no_harm(config, tmp_path)
 
 
 @pytest.mark.parametrize("name", VARIANTS)
 def test_so_do_its_options(name: str, tmp_path: Path) -> None:
     config = deployed_config(table(**VARIANTS[name]))
-    simulated, deployed = tmp_path / "simulated", Deployed(config, tmp_path)
-    run(config, simulated, page=False)
-    assert deployed.run() is not None
-    assert_same_runs(deployed.out, simulated)
+    deployed_as_simulated(config, tmp_path)

@@ -12,7 +12,6 @@ from fielding.flower.deployable import deployed_config as as_deployed
 from fielding.flower.orders import Order, ProbeOrder
 from fielding.flower.replies import Reply
 from fielding.records.container import read_contents
-from fielding.simulation.experiment import run
 from tests.simulation.run_cases import Table, table
 
 pytest.importorskip("flwr", reason="the flower extra is not installed")
@@ -22,7 +21,7 @@ from fielding.flower.device_keepsake import PREVIOUS
 from fielding.flower.device_rehearsal import REHEARSAL
 from fielding.flower.device_state import TRAINED
 from tests.flower.device_wire import Deployed, deployed_config
-from tests.flower.same_runs import assert_same_runs
+from tests.flower.same_runs import assert_same_runs, assert_stops_do_no_harm, deployed_as_simulated
 
 MANY: dict[str, Json] = {"samples": 30}
 """Samples enough for a look at what is new."""
@@ -75,10 +74,7 @@ def _no_waiting_for_the_disk(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize("name", SERVING)
 def test_models_serve_devices_as_they_do_clients(name: str, tmp_path: Path) -> None:
     config = deployed_config(table(**SERVING[name]))
-    simulated, deployed = tmp_path / "simulated", Deployed(config, tmp_path)
-    run(config, simulated, page=False)
-    assert deployed.run() is not None
-    assert_same_runs(deployed.out, simulated)
+    deployed_as_simulated(config, tmp_path)
 
 
 def asked(deployed: Deployed) -> list[ProbeOrder]:
@@ -112,10 +108,7 @@ def test_every_preset_runs_as_it_is_written(preset: str | None, representation: 
     config = as_deployed(written)
     check_deployable(config)
     assert config.trace.kept_aside == (0.1 if representation == "auto" else 0.0)
-    simulated, deployed = tmp_path / "simulated", Deployed(config, tmp_path)
-    run(config, simulated, page=False)
-    assert deployed.run() is not None
-    assert_same_runs(deployed.out, simulated)
+    deployed = deployed_as_simulated(config, tmp_path)
     assert any(order.aside and order.corrected for order in asked(deployed)) == (representation == "auto")
 
 
@@ -123,13 +116,7 @@ def test_every_preset_runs_as_it_is_written(preset: str | None, representation: 
 @pytest.mark.usefixtures("easily_alarmed")
 def test_a_run_that_is_stopped_goes_on_as_if_nothing_had_happened(name: str, tmp_path: Path) -> None:
     config = deployed_config(table(**{**SERVING, **KEEPING}[name]))
-    whole, cut = Deployed(config, tmp_path / "one"), Deployed(config, tmp_path / "two")
-    assert whole.run() is not None
-    for last in (2, 6):
-        assert cut.run(watch=lambda row, last=last: row["round"] != last) is None  # type: ignore[misc]
-        cut.restarted()
-    assert cut.run() is not None
-    assert_same_runs(cut.out, whole.out)
+    assert_stops_do_no_harm(config, tmp_path)
 
 
 @pytest.mark.parametrize("name", ["moon, several jobs", "both"])
@@ -166,10 +153,7 @@ def _easily_alarmed(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.usefixtures("easily_alarmed")
 def test_devices_keep_what_clients_do(name: str, tmp_path: Path) -> None:
     config = deployed_config(table(**KEEPING[name]))
-    simulated, deployed = tmp_path / "simulated", Deployed(config, tmp_path)
-    run(config, simulated, page=False)
-    assert deployed.run() is not None
-    assert_same_runs(deployed.out, simulated)
+    deployed_as_simulated(config, tmp_path)
     assert kept(tmp_path, PREVIOUS, "now") == ("moon" in name or name == "both")
     assert kept(tmp_path, REHEARSAL, "places") == (name == "both" or name.startswith("rehearsal"))
 

@@ -8,7 +8,6 @@ import pytest
 
 from fielding._typing import Json
 from fielding.records.run_folder import EVENTS
-from fielding.simulation.experiment import run
 from tests.simulation.run_cases import N_ROUNDS, Table, table
 
 pytest.importorskip("flwr", reason="the flower extra is not installed")
@@ -16,7 +15,7 @@ pytest.importorskip("flwr", reason="the flower extra is not installed")
 from fielding.flower.roster import key_id
 from tests.flower.device_wire import Deployed, accuracies, deployed_config, lines
 from tests.flower.named_clients import run_named
-from tests.flower.same_runs import assert_same_runs
+from tests.flower.same_runs import assert_same_runs, deployed_as_simulated
 
 CASES: dict[str, Table] = {
     "fielding": {},
@@ -39,11 +38,7 @@ def _no_waiting_for_the_disk(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize("name", CASES)
 def test_a_deployment_goes_as_its_simulation(name: str, tmp_path: Path) -> None:
     config = deployed_config(table(**CASES[name]))
-    simulated, deployed = tmp_path / "simulated", Deployed(config, tmp_path)
-    run(config, simulated, page=False)
-    assert deployed.run() is not None
-
-    assert_same_runs(deployed.out, simulated)
+    deployed = deployed_as_simulated(config, tmp_path)
     assert list(accuracies(deployed.out)) == [0, 3, 7, N_ROUNDS - 1]
 
 

@@ -12,6 +12,7 @@ from fielding.federation.pace import Pace, pace_named
 from fielding.federation.selection import Selection, selector_named
 from fielding.methods import METHODS, Method, MethodKind, MethodSetting, Parts, kind_named, method_named
 from fielding.methods.kinds import Hears, check_method_options, heard
+from fielding.training.rates import LearningRate
 
 LEARNED = "learned"
 """In place of a number for tau: it is found out."""
@@ -48,6 +49,14 @@ def method_of(config: Config, setting: MethodSetting) -> Method:
         return method_named(kind_named(section.name, METHODS), setting, section.options)
     except OptionError as error:
         raise OptionError(f"method: {error}") from None
+
+
+def rate_of(config: Config) -> LearningRate:
+    """Return the learning rate of local steps, by round."""
+    section = config.training
+    return LearningRate(
+        initial=section.learning_rate, decay=section.lr_decay, every=section.lr_every, floor=section.lr_floor
+    )
 
 
 def hears_of(config: Config, kind: MethodKind, selection: Selection, n_clients: int) -> Hears:

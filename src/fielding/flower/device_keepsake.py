@@ -6,7 +6,7 @@ import numpy as np
 import numpy.typing as npt
 
 from fielding._typing import Models
-from fielding.flower.device_state import KIND, read_whole, set_aside
+from fielding.flower.device_state import FOREIGN, KIND, read_whole, set_aside
 from fielding.flower.fields import Fields
 from fielding.flower.orders import TrainOrder
 from fielding.records.container import Contents, write_contents
@@ -51,7 +51,7 @@ def _read(folder: Path) -> tuple[int, dict[str, Models]] | None:
         return None
     try:
         round_index = Fields(name=PREVIOUS, values=contents.values).whole("round")
-    except ValueError as error:
+    except FOREIGN as error:
         set_aside(folder, PREVIOUS, error)
         return None
     return round_index, {name: array.astype(np.float32) for name, array in contents.arrays.items()}

@@ -8,7 +8,7 @@ from fielding.errors import OptionError, echo
 
 MEMORY = "memory-rounds"
 """Key of the run config: how many rounds devices keep samples that have left the window."""
-REMEMBERING = ("feddrift", "feddrift-eager")
+KEEPING_SAMPLES = ("feddrift", "feddrift-eager")
 """Methods that train on samples which have left the window, unless ``method.memory`` is ``"window"``."""
 USUAL_MEMORY = 1000
 """Rounds that devices keep samples for such a method, if the run config does not say."""
@@ -24,7 +24,7 @@ def memory_rounds(config: Mapping[str, Json]) -> int:
     >>> memory_rounds({"method.name": "feddrift", "method.memory": "window"}), memory_rounds({"memory-rounds": 20})
     (0, 20)
     """
-    needs_all = config.get("method.name") in REMEMBERING and config.get("method.memory") != "window"
+    needs_all = config.get("method.name") in KEEPING_SAMPLES and config.get("method.memory") != "window"
     got = config.get(MEMORY, USUAL_MEMORY if needs_all else 0)
     if type(got) is not int or not 0 <= got < 2**31:
         raise OptionError(f"{MEMORY} is {echo(got)}; give a whole number of rounds from 0 in the run config")

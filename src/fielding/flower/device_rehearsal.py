@@ -11,7 +11,7 @@ from fielding._typing import Counts, Json
 from fielding.client.confidence import Confidence
 from fielding.client.rehearsing import PURPOSE, after_looks, look_ends, remembered
 from fielding.errors import CheckpointError
-from fielding.flower.device_state import KIND, DeviceState, read_whole, set_aside
+from fielding.flower.device_state import FOREIGN, KIND, DeviceState, read_whole, set_aside
 from fielding.flower.fields import Fields
 from fielding.flower.local_jobs import settings_from
 from fielding.flower.orders import TrainOrder
@@ -142,6 +142,6 @@ def _read(folder: Path) -> Rehearsed | None:
             confidence=Confidence(weight=weight, mean=mean, squares=squares, excess=excess),
             memory=replace(_nothing(), samples=samples, places=places.astype(np.int64)),
         )
-    except ValueError as error:
+    except FOREIGN as error:
         set_aside(folder, REHEARSAL, error)
         return None

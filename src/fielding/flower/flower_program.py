@@ -138,10 +138,6 @@ class FlowerProgram:
             raise ProcessError(f"no log of run {run_id}; Flower said: {_said(call)}")
         return (call.out + call.err).splitlines()
 
-    def stop(self, run_id: str) -> None:
-        """Ask the SuperLink to stop a run."""
-        self._asked(["stop", run_id, CONNECTION, "--format", "json"])
-
     def _asked(self, words: list[str]) -> dict[str, Json]:
         """Run one command that answers in JSON."""
         (call,) = self._calls([words])

@@ -12,6 +12,7 @@ from fielding.distance import Kind
 from fielding.engine.carried_mix import with_mix
 from fielding.engine.config import Config
 from fielding.engine.describing import Describing
+from fielding.engine.plugins import rate_of
 from fielding.errors import OptionError
 from fielding.federation.aggregation import Aggregator
 from fielding.flower.contacts import Presence
@@ -25,7 +26,6 @@ from fielding.flower.replies import Expected
 from fielding.training.factory import ModelRequest, trainer_for
 from fielding.training.label_mix import layout_with_mix, with_even_mix
 from fielding.training.layout import Layout
-from fielding.training.rates import LearningRate
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -157,9 +157,6 @@ def _first_model(deployment: Deployment, config: Config) -> tuple[Models, Layout
 def orders_of(ground: Ground, deployment: Deployment) -> OrderBook:
     """Return how the orders of a run are worded."""
     section, model = ground.config.training, ground.config.model
-    rate = LearningRate(
-        initial=section.learning_rate, decay=section.lr_decay, every=section.lr_every, floor=section.lr_floor
-    )
     settings = JobSettings(
         client="",
         classes=deployment.classes,
@@ -185,7 +182,7 @@ def orders_of(ground: Ground, deployment: Deployment) -> OrderBook:
         layout=ground.layout,
         seed=ground.config.seed,
         n_steps=section.local_steps,
-        rate=rate,
+        rate=rate_of(ground.config),
         settings=settings,
         fine_tune=ground.config.serving.fine_tune,
         keeps_aside=ground.config.trace.kept_aside > 0.0,

@@ -151,10 +151,6 @@ class LocalFederation:
         """Kill a node and all it runs at once (SIGKILL): the SuperLink learns of it when its lease is over."""
         self.supervisor.kill(_node_name(self._known(number)))
 
-    def stop_node(self, number: int) -> None:
-        """Let a node say good-bye and end."""
-        self.supervisor.stop(_node_name(self._known(number)))
-
     def restart_node(self, number: int, *, patience_s: float = LEASE_S) -> None:
         """Start a node again that was killed or stopped; while its old lease holds, it is tried again."""
         self._admit(number, self._launch_node(self._known(number)), patience_s)
@@ -190,10 +186,6 @@ class LocalFederation:
     def state(self, run_id: str) -> RunState:
         """Return how a run is doing, as the SuperLink sees it; takes a second or two."""
         return self.flower.state(run_id)
-
-    def stop_app(self, run_id: str) -> None:
-        """Stop a run; the federation stays."""
-        self.flower.stop(run_id)
 
     def log_lines(self, run_id: str) -> list[str]:
         """Return what the server's side of a run has logged so far; takes a second or two."""

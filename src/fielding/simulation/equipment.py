@@ -4,6 +4,7 @@ from collections.abc import Callable
 from typing import Any
 
 from fielding.engine.config import Config
+from fielding.engine.plugins import rate_of
 from fielding.errors import OptionError
 from fielding.simulation.availability import AlwaysAvailable, read_availability
 from fielding.simulation.devices import devices_of
@@ -12,7 +13,6 @@ from fielding.simulation.settings import Hardware, LocalRule
 from fielding.simulation.sources import Dealt
 from fielding.traces.pool import Pool
 from fielding.training.factory import ModelRequest, trainer_for
-from fielding.training.rates import LearningRate
 from fielding.training.trainer import Trainer, TrainingPath
 
 
@@ -61,13 +61,10 @@ def serving_of(config: Config) -> Serving:
 def local_rule(config: Config) -> LocalRule:
     """Return how participants train."""
     section = config.training
-    rate = LearningRate(
-        initial=section.learning_rate, decay=section.lr_decay, every=section.lr_every, floor=section.lr_floor
-    )
     return LocalRule(
         n_steps=section.local_steps,
         batch_size=section.batch_size,
-        rate=rate,
+        rate=rate_of(config),
         momentum=section.momentum,
         weight_decay=section.weight_decay,
         prox=section.prox,
