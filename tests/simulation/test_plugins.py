@@ -15,7 +15,7 @@ from fielding.distance import Kind
 from fielding.engine.config import Config
 from fielding.engine.config_reader import config_from
 from fielding.engine.describing import Describing, describing_of
-from fielding.engine.plugins import aggregator_of, kind_of, pace_of, parts_of, policy_of, selection_of
+from fielding.engine.plugins import aggregator_of, kind_of, pace_of, parts_of, policy_of, rate_of, selection_of
 from fielding.errors import OptionError
 from fielding.federation.aggregation import TrimmedMean
 from fielding.federation.pace import Restarts
@@ -47,6 +47,12 @@ def test_parts_are_what_the_config_says() -> None:
     assert parts.aggregator == TrimmedMean(share=0.1)
     assert parts.pace == Restarts(longest=8, seed=9), "a pace that draws lots gets the seed of the run"
     assert parts.selection.looks_at_members
+
+
+def test_the_learning_rate_falls_as_the_config_says() -> None:
+    rate = rate_of(config_of(training={"learning_rate": 0.8, "lr_decay": 0.5, "lr_every": 2, "lr_floor": 0.3}))
+
+    assert [rate.at(round_index) for round_index in range(5)] == [0.8, 0.8, 0.4, 0.4, 0.3]
 
 
 def described(config: Config) -> Describing:
