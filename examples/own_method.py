@@ -3,7 +3,6 @@
 In this folder: fielding run configs/own_method.toml; fielding methods own_method:MostFrequentLabel --check
 """
 
-# ruff: noqa: D102, ARG002 - docs/methods/index.md tells what the verbs are for
 from collections.abc import Mapping
 
 import numpy as np
@@ -28,27 +27,27 @@ class MostFrequentLabel:
         self._models.mix(np.ones((groups, 1)))  # all groups start from the one initial model
 
     @property
-    def models(self) -> Models:
+    def models(self) -> Models:  # noqa: D102
         return self._models.models
 
-    def adapt(self, reports: ReportBatch, clients: Clients) -> None:
+    def adapt(self, reports: ReportBatch, clients: Clients) -> None:  # noqa: ARG002, D102
         for client_id, histogram in zip(reports.client_ids, reports.representations, strict=True):
             if histogram.any():  # zeros say that a client has no samples left
                 self._row[self._index[client_id]] = histogram.argmax() % self._groups
 
-    def plan(self, clients: Clients) -> TrainingPlan:
+    def plan(self, clients: Clients) -> TrainingPlan:  # noqa: D102
         return plan_by_cluster(self._models, self._row, clients, self._parts)
 
-    def learn(self, updates: Updates) -> None:
+    def learn(self, updates: Updates) -> None:  # noqa: D102
         self._models.learn(updates)
 
-    def membership(self) -> Membership:
+    def membership(self) -> Membership:  # noqa: D102
         return self._row.copy()
 
-    def snapshot(self) -> tuple[dict[str, Json], Arrays]:
+    def snapshot(self) -> tuple[dict[str, Json], Arrays]:  # noqa: D102
         return {}, {**self._models.arrays(), "row": self._row}
 
-    def restore(self, values: Mapping[str, Json], arrays: Arrays) -> None:
+    def restore(self, values: Mapping[str, Json], arrays: Arrays) -> None:  # noqa: ARG002, D102
         self._models.restore(arrays)
         self._row = arrays["row"].astype(np.int32)
 

@@ -21,11 +21,18 @@ from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
 from fielding._typing import Counts, Features, Matrix, Vector
 from fielding.client.arrivals import Arrivals
 from fielding.client.drift import AnyChange, Chi2, DriftTest, Never, Threshold
-from fielding.client.drift.batch import Batch, SampleTest
-from fielding.client.drift.by_predictions import Confusion, rows_of_counts
 from fielding.client.drift.chi2 import excess_l1, gamma_p_values, p_values, pearson
-from fielding.client.drift.kinds import KINDS, Signs, kinds_of, label_counts, signs_of
-from fielding.client.drift.sample_tests import RIVER_TESTS, sample_test_named
+from fielding.client.drift.drift_test import Batch, SampleTest
+from fielding.client.drift.predictions import Confusion, rows_of_counts
+from fielding.client.drift.sample_tests import (
+    KINDS,
+    RIVER_TESTS,
+    Signs,
+    kinds_of,
+    label_counts,
+    sample_test_named,
+    signs_of,
+)
 from fielding.client.fleet import Fleet
 from fielding.client.report import row_chunks
 from fielding.client.representation.label import shares_of

@@ -26,7 +26,7 @@ from fielding.client.report import ReportBatch
 from fielding.coordinator import Coordinator, Policy, trigger_named
 from fielding.coordinator.heterogeneity import mean_client_distance
 from fielding.coordinator.registry import Registry
-from fielding.reporting.figures import Line, lines_figure
+from fielding.reporting.charts.figures import Line, lines_figure
 from fielding.reporting.page import Card, Page, Section, page_html
 from fielding.rng import stream
 from fielding.traces.histograms import WindowPlan, label_reports

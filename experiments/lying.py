@@ -27,7 +27,7 @@ from fielding import run
 from fielding._typing import Codes, Json
 from fielding.engine.config import Config
 from fielding.engine.config_reader import config_from
-from fielding.federation.agreement import adjusted_rand_index
+from fielding.federation.evaluation import adjusted_rand_index
 from fielding.records.run_folder import CLIENTS
 from fielding.simulation.lying import LIES, drawn_liars
 from fielding.simulation.sources import dealt_samples

@@ -22,12 +22,12 @@ from experiments.swinging import PERIOD, swinging_file
 from experiments.threshold.cases import LOCAL, MLP_64
 from experiments.threshold.verdicts import percent
 from fielding._typing import Json
+from fielding.comparing.sweep import Finished
 from fielding.engine.config import Config
 from fielding.engine.config_reader import config_from
 from fielding.records.logs import read_lines
 from fielding.records.run_folder import ROUNDS
-from fielding.reporting.paired import estimate, paired_difference
-from fielding.simulation.sweep import Finished
+from fielding.reporting.numbers.paired import estimate, paired_difference
 
 GAP, N_ROUNDS = 15, 240
 N_CLIENTS, N_SAMPLES = 60, 30

@@ -5,8 +5,8 @@ import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
+from fielding.comparing.sweep import Finished, sweep
 from fielding.engine.config import Config
-from fielding.simulation.sweep import Finished, sweep
 
 
 def telling(n_runs: int, name: str = "") -> Callable[[Finished], None]:

@@ -22,8 +22,8 @@ from experiments.beyond.running import run_all, stored_run, wall_seconds
 from experiments.beyond.scenarios import SCENARIOS
 from experiments.beyond.traffic import Traffic, traffic_of
 from experiments.peers.comparing import markdown
+from fielding.comparing.sweep import Finished
 from fielding.engine.config import Config
-from fielding.simulation.sweep import Finished
 
 CHOSEN = "chosen.json"
 Found = dict[tuple[str, int], Summary]

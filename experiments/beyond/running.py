@@ -10,13 +10,13 @@ from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wai
 from pathlib import Path
 
 from fielding._typing import Json
+from fielding.comparing.sweep import Finished, sweep
 from fielding.engine.config import Config
 from fielding.engine.config_reader import config_from, config_table
 from fielding.errors import FieldingError
 from fielding.records.manifest import write_json
 from fielding.records.run_folder import SUMMARY, check_same_config
 from fielding.simulation.provenance import FREE
-from fielding.simulation.sweep import Finished, sweep
 
 WALLS = "walls"
 """Folder beside the runs of a scenario with the wall-clock seconds of each; logs of runs know no clock."""

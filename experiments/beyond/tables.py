@@ -7,7 +7,7 @@ from typing import Literal
 from experiments.beyond.choosing import FIGURES, Summaries, accuracies
 from experiments.beyond.rows import AUTO, GLOBAL, PARTS, REFERENCES, RIVALS
 from experiments.beyond.traffic import Traffic
-from fielding.reporting.paired import Estimate, estimate, paired_difference
+from fielding.reporting.numbers.paired import Estimate, estimate, paired_difference
 
 Cells = list[list[str]]
 MARGIN = 0.01

@@ -10,7 +10,7 @@ from fielding.methods.guard import MOST_JUDGES
 from fielding.records.logs import read_lines
 from fielding.records.run_checkpoint import LEDGER, load_run
 from fielding.records.run_folder import EVENTS, ROUNDS, newest_checkpoint
-from fielding.reporting.run_summary import n_joined
+from fielding.reporting.numbers.run_summary import n_joined
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -7,12 +7,12 @@ from experiments.peers.grounds import merged
 from experiments.peers.rows import folder_name
 from experiments.representations.tasks import Table
 from fielding._typing import Json
+from fielding.comparing.sweep import Finished
 from fielding.engine.config import Config
 from fielding.engine.config_reader import config_from
 from fielding.records.logs import read_lines
 from fielding.records.run_folder import ROUNDS
-from fielding.reporting.paired import Estimate, estimate, paired_difference
-from fielding.simulation.sweep import Finished
+from fielding.reporting.numbers.paired import Estimate, estimate, paired_difference
 
 GAP, N_ROUNDS, EVERY = 20, 100, 5
 SCENES: dict[str, Table] = {

@@ -19,8 +19,8 @@ from fielding.client.representation.registry import REPRESENTATIONS
 from fielding.coordinator.clustering import Clusterer
 from fielding.engine.config import Config
 from fielding.engine.config_reader import config_from
-from fielding.federation.agreement import adjusted_rand_index
-from fielding.reporting.paired import estimate
+from fielding.federation.evaluation import adjusted_rand_index
+from fielding.reporting.numbers.paired import estimate
 from fielding.simulation.assembly import Own, Simulation, assembled
 from fielding.simulation.holding_out import held_out
 from fielding.simulation.observing import HELD_OUT, MOMENTUM

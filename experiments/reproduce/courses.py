@@ -7,10 +7,9 @@ import numpy as np
 
 from experiments.reproduce.results import Figure, Results, figure_of
 from fielding._typing import Matrix, Vector
-from fielding.reporting.paired import estimate, paired_difference
-from fielding.reporting.run_lines import column
-from fielding.reporting.run_record import RunRecord
-from fielding.reporting.run_summary import evaluations
+from fielding.reporting.numbers.paired import estimate, paired_difference
+from fielding.reporting.numbers.run_record import RunRecord, column
+from fielding.reporting.numbers.run_summary import evaluations
 
 FIRST_SHARE = 0.1
 """Share of the rounds, at the start, that differences over the rounds leave out: models are hardly trained."""

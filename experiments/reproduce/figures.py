@@ -6,7 +6,7 @@ from types import MappingProxyType
 
 from experiments.reproduce import courses, speed
 from experiments.reproduce.results import Figure, Results, figure_of
-from fielding.reporting.paired import estimate, paired_difference
+from fielding.reporting.numbers.paired import estimate, paired_difference
 
 PLAIN, CORRECTED = "final_accuracy", "final_accuracy_corrected"
 """Final accuracy of the models as they are, and of those that clients correct to their own label mix."""

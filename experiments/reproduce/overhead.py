@@ -12,14 +12,14 @@ from experiments.reproduce.results import Figure
 from fielding._typing import Floats
 from fielding.bench.planted import planted_histograms
 from fielding.client.report import ReportBatch
-from fielding.coordinator.center_shift import CenterShift
 from fielding.coordinator.clustering import Clusterer
 from fielding.coordinator.coordinator import Coordinator
 from fielding.coordinator.points import Points
 from fielding.coordinator.policy import Policy
+from fielding.coordinator.trigger import CenterShift
 from fielding.distance import metric_named
 from fielding.federation.ledger import Costs
-from fielding.methods.update_directions import grouped_by_direction
+from fielding.methods.flexcfl import grouped_by_direction
 from fielding.rng import stream
 from fielding.simulation.clock import seconds_of
 from fielding.simulation.devices import devices_of

@@ -7,9 +7,9 @@ from pathlib import Path
 from fielding._typing import Json
 from fielding.errors import InputError, unknown_name
 from fielding.records.plan import Plan
-from fielding.reporting.paired import Estimate
-from fielding.reporting.run_metrics import run_metrics
-from fielding.reporting.run_record import RunRecord, read_run
+from fielding.reporting.numbers.paired import Estimate
+from fielding.reporting.numbers.run_metrics import run_metrics
+from fielding.reporting.numbers.run_record import RunRecord, read_run
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -26,7 +26,7 @@ def figure_of(one: Estimate, unit: float = 1.0) -> Figure:
 
     Examples
     --------
-    >>> from fielding.reporting.paired import estimate
+    >>> from fielding.reporting.numbers.paired import estimate
     >>> figure_of(estimate([0.5]), 100.0)
     Figure(mean=50.0, low=None, high=None)
     """

@@ -7,12 +7,12 @@ from pathlib import Path
 from experiments.reproduce.reading import Experiment, Table
 from experiments.reproduce.street import street_file
 from experiments.sweeping import telling
+from fielding.comparing.compare import carried_out
+from fielding.comparing.plan import Comparison, planned
+from fielding.comparing.sweep import Following, sweep
+from fielding.comparing.variants import with_settings
 from fielding.errors import InputError
 from fielding.records.plan import Plan, write_plan
-from fielding.simulation.compare import carried_out
-from fielding.simulation.comparison_plan import Comparison, planned
-from fielding.simulation.sweep import Following, sweep
-from fielding.simulation.variants import with_settings
 from fielding.traces.catalog import data_folder
 
 BUILDERS: dict[str, Callable[[Path, Path], Path]] = {"street": street_file}

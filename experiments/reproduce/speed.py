@@ -4,9 +4,9 @@ import math
 from collections.abc import Sequence
 
 from experiments.reproduce.results import Figure, Results
-from fielding.reporting.paired import estimate
-from fielding.reporting.run_record import RunRecord
-from fielding.reporting.targets import times_to_target
+from fielding.reporting.numbers.paired import estimate
+from fielding.reporting.numbers.run_record import RunRecord
+from fielding.reporting.numbers.targets import times_to_target
 
 SECONDS, ROUNDS, FIRST = "time_to_target_s", "rounds_to_target", "time_to_first_crossing_s"
 """Until accuracy stays above the target, by the clock and in rounds; until it first is there, by the clock."""

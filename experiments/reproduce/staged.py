@@ -7,7 +7,7 @@ from experiments.peers.comparing import markdown
 from experiments.representations import stages
 from experiments.representations.tasks import Table, collected
 from experiments.reproduce.results import Figure, figure_of
-from fielding.reporting.paired import estimate
+from fielding.reporting.numbers.paired import estimate
 
 STAGES = (10, 20, 50, 100, 150)
 """Of 200 rounds: the paper's 100, 200, 500, 1,000 and 1,500 of 2,000."""

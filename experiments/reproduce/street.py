@@ -18,8 +18,8 @@ from fielding._typing import Codes, Counts
 from fielding.atomic import replaced_file
 from fielding.errors import InputError
 from fielding.rng import stream
-from fielding.traces.catalog.streaming import interval_times
-from fielding.traces.columns import encoded_ids
+from fielding.traces.catalog.entry import interval_times
+from fielding.traces.csv_table import encoded_ids
 from fielding.traces.importers import import_trace
 from fielding.traces.npz_file import read_arrays, write_arrays
 from fielding.traces.trace import Trace

@@ -10,7 +10,7 @@ from experiments.reproduce.figures import CORRECTED, gain, level
 from experiments.reproduce.reading import Experiment
 from experiments.reproduce.results import Figure, Results, figure_of
 from experiments.reproduce.speed import FIRST, ROUNDS, SECONDS, times_there
-from fielding.reporting.paired import estimate
+from fielding.reporting.numbers.paired import estimate
 
 Cells = list[list[str]]
 

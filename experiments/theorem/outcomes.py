@@ -10,7 +10,7 @@ from experiments.theorem.clustered_sgd import Trajectory, noise, trajectory
 from experiments.theorem.quadratics import ROOM, Check, checks, quadratics
 from experiments.theorem.settings import Setting
 from fielding._typing import Matrix, Vector
-from fielding.reporting.paired import Estimate, estimate
+from fielding.reporting.numbers.paired import Estimate, estimate
 from fielding.rng import stream
 
 HEAD = (

@@ -5,8 +5,8 @@ from pathlib import Path
 
 from experiments.sweeping import swept
 from experiments.threshold.cases import FIXED, FLOORS, ROWS, Case
+from fielding.comparing.sweep import Finished
 from fielding.engine.config import Config
-from fielding.simulation.sweep import Finished
 
 
 def run_all(chosen: Sequence[Case], seeds: Sequence[int], out: Path, n_jobs: int) -> dict[str, Finished]:

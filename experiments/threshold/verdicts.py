@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from experiments.peers.comparing import markdown
 from experiments.threshold.cases import FIXED, LEARNED, Case
 from fielding._typing import Json
-from fielding.reporting.paired import Estimate, estimate, paired_difference
-from fielding.simulation.sweep import Finished
+from fielding.comparing.sweep import Finished
+from fielding.reporting.numbers.paired import Estimate, estimate, paired_difference
 
 HEAD = ("trigger", "final accuracy", "against the best fixed", "re-clusterings", "K at the end")
 

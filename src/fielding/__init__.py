@@ -3,7 +3,7 @@
 Reading order: :mod:`fielding.engine.round` (one round, stages 1 to 13 as a list of calls),
 :mod:`fielding.client.monitor` (what happens on a device, stages 1 to 4), :mod:`fielding.coordinator.coordinator` (what
 happens on the server, stages 5 to 8), :mod:`fielding.simulation.clients` (clients in process),
-:mod:`fielding.simulation.experiment` (a whole experiment), :mod:`fielding.simulation.compare` (many of them side by
+:mod:`fielding.simulation.experiment` (a whole experiment), :mod:`fielding.comparing.compare` (many of them side by
 side), :mod:`fielding.reporting.report_page` (the page about them), :mod:`fielding.engine.replay` (recorded reports
 only).
 """
@@ -21,8 +21,8 @@ from fielding.errors import FieldingError
 from fielding.records.checkpoint import load_coordinator, save_coordinator
 
 if TYPE_CHECKING:
+    from fielding.comparing.compare import compare
     from fielding.simulation.assembly import Own
-    from fielding.simulation.compare import compare
     from fielding.simulation.experiment import Result, Start, run
     from fielding.traces.pool import Pool
     from fielding.traces.trace import Trace
@@ -62,7 +62,7 @@ _LATER = {
     "Result": "fielding.simulation.experiment",
     "Start": "fielding.simulation.experiment",
     "Trace": "fielding.traces.trace",
-    "compare": "fielding.simulation.compare",
+    "compare": "fielding.comparing.compare",
     "run": "fielding.simulation.experiment",
 }
 

@@ -7,9 +7,9 @@ import pytest
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn
 
-from fielding.cli import comparison_progress as shown
-from fielding.cli.comparison_progress import Tally, comparison_progress
-from fielding.simulation.sweep import Finished, Note, Step
+from fielding.cli import compare as shown
+from fielding.cli.compare import Tally, comparison_progress
+from fielding.comparing.sweep import Finished, Note, Step
 
 
 @dataclass

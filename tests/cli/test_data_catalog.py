@@ -5,7 +5,7 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
-from fielding.cli.data_catalog import fetch, list_data
+from fielding.cli.data import fetch, list_data
 from fielding.traces import fetching
 from fielding.traces.catalog import CATALOG
 from fielding.traces.fetching import FetchError, Recipe, RemoteFile

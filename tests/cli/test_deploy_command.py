@@ -13,10 +13,9 @@ import typer
 from typer.testing import CliRunner
 
 from fielding.cli import deploy as deploy_module
-from fielding.cli import following
+from fielding.cli import deploy as following
 from fielding.cli.console import Bar
-from fielding.cli.deploy import deploy
-from fielding.cli.following import rounds_shown
+from fielding.cli.deploy import deploy, rounds_shown
 from fielding.errors import InputError, OptionError, OutputError
 from fielding.flower import environment, local_federation
 from fielding.flower.app_folder import shipped_app

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from fielding.cli.explaining import explained
+from fielding.cli.run import explained
 from tests.cli.in_process import CONFIG, RUN, Command
 
 

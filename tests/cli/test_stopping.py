@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from fielding.cli.stopping import StopRequest, stop_on_signal
+from fielding.cli.options import StopRequest, stop_on_signal
 
 SIGNALS = [(signal.SIGINT, 130), (signal.SIGTERM, 143)]
 

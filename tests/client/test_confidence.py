@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fielding._typing import Vector
-from fielding.client.confidence import FORGETTING, LEAST_REFERENCE, SLACK, Confidence
+from fielding.client.rehearsal import FORGETTING, LEAST_REFERENCE, SLACK, Confidence
 
 
 def after(*looks: Vector) -> tuple[Confidence, list[bool]]:

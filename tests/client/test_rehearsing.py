@@ -5,8 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fielding.client.confidence import Confidence
-from fielding.client.rehearsing import LEAST_LOOK, PER_LABEL, after_looks, look_ends, remembered
+from fielding.client.rehearsal import LEAST_LOOK, PER_LABEL, Confidence, after_looks, look_ends, remembered
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from fielding.client.drift.batch import Batch
+from fielding.client.drift.drift_test import Batch
 from fielding.client.representation.representation import Seen
 from fielding.client.windows_seen import LastReports, WindowsSeen, joined, split
 

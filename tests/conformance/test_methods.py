@@ -11,10 +11,9 @@ import pytest
 
 from fielding import run
 from fielding._typing import Json
+from fielding.conformance.method_checks import CHECKS, EMPTY, GONE, GUEST, LATE, LEAVER, N_ROUNDS, WAKING, stage_for
 from fielding.methods import METHODS, method_options
 from fielding.records.run_folder import EVENTS
-from fielding.simulation.conformance import CHECKS
-from fielding.simulation.conformance_stage import EMPTY, GONE, GUEST, LATE, LEAVER, N_ROUNDS, WAKING, stage_for
 from fielding.simulation.experiment import Result
 from fielding.training.numpy_trainer import NumpyTrainer
 from fielding.training.trainer import LocalWork, Trained

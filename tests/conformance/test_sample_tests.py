@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from fielding import _extras
-from fielding.client.drift.batch import Batch, SampleTest
+from fielding.client.drift.drift_test import Batch, SampleTest
 from fielding.client.drift.sample_tests import RIVER_TESTS, SAMPLE_TESTS, sample_test_named
 from fielding.errors import InputError
 from tests.client.drift.batches import Drift, batch, simulated

@@ -12,8 +12,8 @@ import pytest
 
 from fielding._typing import Models
 from fielding.federation.clients import Pull
-from fielding.training.dense import Dense
 from fielding.training.factory import ModelRequest, trainer_for
+from fielding.training.numpy_models import Dense
 from fielding.training.trainer import LocalWork, Sgd, Trainer
 from tests.training.by_differences import trained_model
 from tests.training.jobs import (

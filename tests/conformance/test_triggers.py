@@ -7,10 +7,10 @@ import numpy as np
 import pytest
 
 from fielding.coordinator.clustering import PARTITIONERS, Clusterer
-from fielding.coordinator.movement import Resampled
+from fielding.coordinator.movement import Movement, Resampled, TriggerMemory
 from fielding.coordinator.points import Points
 from fielding.coordinator.policy import Policy, policy_from, policy_record, trigger_named
-from fielding.coordinator.trigger import TRIGGERS, Movement, TriggerMemory
+from fielding.coordinator.trigger import TRIGGERS
 from fielding.coordinator.warm_start import INHERIT
 from fielding.distance import METRICS, metric_named
 from fielding.errors import OptionError

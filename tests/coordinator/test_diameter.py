@@ -3,8 +3,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fielding.coordinator import diameter as spread
-from fielding.coordinator.diameter import spread_within
+from fielding.coordinator import heterogeneity as spread
+from fielding.coordinator.heterogeneity import spread_within
 from fielding.coordinator.points import Points
 from fielding.distance import METRICS, metric_named
 from fielding.errors import InputError

@@ -2,7 +2,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fielding.coordinator.id_index import UNKNOWN, IdIndex
+from fielding.coordinator.registry import UNKNOWN, IdIndex
 
 DENSE = st.integers(0, 3000)
 ANY = st.integers(-(2**63), 2**63 - 1)

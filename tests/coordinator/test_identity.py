@@ -1,6 +1,6 @@
 import numpy as np
 
-from fielding.coordinator.identity import inherited_ids
+from fielding.coordinator.coordinator import inherited_ids
 
 
 def test_a_split_keeps_the_id_with_the_larger_part() -> None:

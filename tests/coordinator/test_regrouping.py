@@ -6,15 +6,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fielding.client.report import ReportBatch
-from fielding.coordinator.center_shift import CenterShift
 from fielding.coordinator.clustering import Clusterer
 from fielding.coordinator.coordinator import Coordinator
-from fielding.coordinator.learned_tau import LearnedTau
 from fielding.coordinator.policy import Policy
 from fielding.coordinator.registry import UNASSIGNED
 from fielding.coordinator.regrouping import merge_clusters, moved_membership, place_clients, regrouping_ruled
 from fielding.coordinator.snapshot import restored, snapshot
-from fielding.coordinator.trigger import Always, Never
+from fielding.coordinator.trigger import Always, CenterShift, LearnedTau, Never
 from fielding.errors import InputError
 
 THREE = np.array([[1, 0, 0]] * 3 + [[0, 1, 0]] * 2 + [[0.1, 0, 0.9], [0, 0.1, 0.9]])

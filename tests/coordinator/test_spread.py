@@ -3,7 +3,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fielding.coordinator.points import Points
-from fielding.coordinator.spread import holds_pair_beyond
+from fielding.coordinator.trigger import holds_pair_beyond
 from fielding.distance import METRICS, TIE
 
 

@@ -1,20 +1,11 @@
-from dataclasses import replace
+from dataclasses import replace  # noqa: I001
 
 import numpy as np
 import pytest
 
+from fielding.coordinator.movement import Movement, TriggerMemory, largest_shift
 from fielding.coordinator.points import Points
-from fielding.coordinator.trigger import (
-    TRIGGERS,
-    Always,
-    CenterShift,
-    Movement,
-    Never,
-    Pairwise,
-    TriggerMemory,
-    center_spacing,
-    largest_shift,
-)
+from fielding.coordinator.trigger import center_spacing, TRIGGERS, Always, CenterShift, Never, Pairwise
 from fielding.distance import metric_named
 from fielding.errors import OptionError
 

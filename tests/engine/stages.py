@@ -1,5 +1,4 @@
 """Clients and a method that do nothing but note what is asked of them, in which order."""
-# ruff: noqa: ARG002 - they have to take what they do not need
 
 from collections.abc import Mapping, Sequence
 
@@ -41,7 +40,7 @@ class NotingClients:
     def charge_reports(self) -> None:
         self.notes.append(f"charge {self._round}")
 
-    def collect(self, clients: Counts) -> ReportBatch:
+    def collect(self, clients: Counts) -> ReportBatch:  # noqa: ARG002
         return NO_REPORTS
 
     def snapshot(self) -> Arrays:
@@ -51,13 +50,13 @@ class NotingClients:
     def awaits_model(self) -> bool:
         return False
 
-    def share(self, model: Models) -> None:
+    def share(self, model: Models) -> None:  # noqa: ARG002
         self.notes.append("share")
 
     def serve(self, models: Models, row: Counts) -> None:
         """Hear of the models; nothing to note."""
 
-    def heterogeneity(self, membership: Membership) -> float | None:
+    def heterogeneity(self, membership: Membership) -> float | None:  # noqa: ARG002
         return None
 
     def return_to(
@@ -66,7 +65,7 @@ class NotingClients:
         times: Sequence[float],
         *,
         ledger: Ledger,
-        arrays: Mapping[str, npt.NDArray[np.generic]],
+        arrays: Mapping[str, npt.NDArray[np.generic]],  # noqa: ARG002
     ) -> ReportBatch:
         self.ledger, self.now_s = ledger, times[round_index + 1]
         return self.begin(round_index)
@@ -94,7 +93,7 @@ class NotingClients:
     def invitations(self, wanted: int, available: int) -> int:
         return min(wanted, available)
 
-    def train(self, plan: TrainingPlan) -> Updates:
+    def train(self, plan: TrainingPlan) -> Updates:  # noqa: ARG002
         self.notes.append("train")
         self.now_s += ROUND_S
         return Updates(
@@ -114,29 +113,34 @@ class NotingClients:
         clients: Counts,
         models: Models,
         *,
-        blocks: Sequence[Counts] | None = None,
-        held: Mask | None = None,
-        corrected: bool = False,
-        aside: bool = False,
+        blocks: Sequence[Counts] | None = None,  # noqa: ARG002
+        held: Mask | None = None,  # noqa: ARG002
+        corrected: bool = False,  # noqa: ARG002
+        aside: bool = False,  # noqa: ARG002
     ) -> Matrix:
         return np.zeros((clients.size, models.shape[0]))
 
     def accuracies(
-        self, clients: Counts, models: Models, *, blocks: Sequence[Counts] | None = None, held: Mask | None = None
+        self,
+        clients: Counts,
+        models: Models,
+        *,
+        blocks: Sequence[Counts] | None = None,  # noqa: ARG002
+        held: Mask | None = None,  # noqa: ARG002
     ) -> Matrix:
         return np.zeros((clients.size, models.shape[0]))
 
-    def block_sizes(self, clients: Counts, blocks: Sequence[Counts]) -> Counts:
+    def block_sizes(self, clients: Counts, blocks: Sequence[Counts]) -> Counts:  # noqa: ARG002
         return np.zeros(clients.size, dtype=np.int64)
 
-    def scores(self, models: Models, row: Counts) -> ClientScores:
+    def scores(self, models: Models, row: Counts) -> ClientScores:  # noqa: ARG002
         self.notes.append("test")
         right = round(100 * self._accuracy.get(self._round, 0.0))
         return ClientScores(
             clients=np.array([0]), n_test=np.array([100]), correct=np.array([right]), loss=np.array([1.0])
         )
 
-    def other_scores(self, models: Models, row: Counts) -> dict[str, ClientScores]:
+    def other_scores(self, models: Models, row: Counts) -> dict[str, ClientScores]:  # noqa: ARG002
         self.notes.append("test elsewhere")
         return {}
 
@@ -148,14 +152,14 @@ class NotingMethod:
         self.notes = notes
         self.models: Models = np.zeros((1, 2), dtype=np.float32)
 
-    def adapt(self, reports: ReportBatch, clients: Clients) -> None:
+    def adapt(self, reports: ReportBatch, clients: Clients) -> None:  # noqa: ARG002
         self.notes.append(f"adapt {','.join(map(str, reports.client_ids)) or 'nothing'}")
 
-    def plan(self, clients: Clients) -> TrainingPlan:
+    def plan(self, clients: Clients) -> TrainingPlan:  # noqa: ARG002
         self.notes.append("plan")
         return TrainingPlan(models=self.models, clients=NOBODY, groups=NOBODY, start=NOBODY, wanted=NOBODY)
 
-    def learn(self, updates: Updates) -> None:
+    def learn(self, updates: Updates) -> None:  # noqa: ARG002
         self.notes.append("learn")
         self.models = self.models + np.float32(1.0)
 
@@ -171,7 +175,7 @@ class NotingMethod:
     def snapshot(self) -> tuple[dict[str, Json], Arrays]:
         return {}, {}
 
-    def restore(self, values: Mapping[str, Json], arrays: Arrays) -> None:
+    def restore(self, values: Mapping[str, Json], arrays: Arrays) -> None:  # noqa: ARG002
         self.models = np.asarray(arrays["models"], dtype=np.float32)
 
 

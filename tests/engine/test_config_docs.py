@@ -15,8 +15,7 @@ import pytest
 from fielding._options import options_of
 from fielding._typing import Json
 from fielding.client.drift import DRIFT_TESTS
-from fielding.client.drift.judges import BY_KIND, ByKind, BySamples
-from fielding.client.drift.sample_tests import SAMPLE_TESTS
+from fielding.client.drift.sample_tests import BY_KIND, SAMPLE_TESTS, ByKind, BySamples
 from fielding.client.representation.registry import REPRESENTATIONS, representation_options
 from fielding.engine.config import Config
 from fielding.engine.config_reader import config_from, config_keys

@@ -102,7 +102,7 @@ def test_a_stage_that_comes_twice_is_timed_as_one(monkeypatch: pytest.MonkeyPatc
     class Telling(NotingClients):
         """Participants send something with their models, so that the method decides a second time."""
 
-        def collect(self, clients: Counts) -> ReportBatch:  # noqa: ARG002 - it has to take them
+        def collect(self, clients: Counts) -> ReportBatch:  # noqa: ARG002
             return self.begin(self.round_index)
 
     ticks = count()

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from fielding.simulation.conformance import CHECKS, check_method
+from fielding.conformance.method_checks import CHECKS, check_method
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 

@@ -14,9 +14,9 @@ from experiments.beyond.running import run_all, stored_run, timed_run, wall_file
 from experiments.beyond.scenarios import SCENARIOS, Scenario
 from experiments.beyond.traffic import Traffic, most_judged, traffic_of
 from fielding._typing import Json
+from fielding.comparing.sweep import Finished
 from fielding.engine.config_reader import config_table
 from fielding.methods.guard import MOST_JUDGES
-from fielding.simulation.sweep import Finished
 
 SEEDS = [4, 5, 6]
 TINY = Scenario(

@@ -8,8 +8,8 @@ from experiments.peers.grounds import GROUNDS, base_table, merged
 from experiments.peers.rows import BUDGET, PARTNERS, ROWS, Chosen, rows_on, settings_of
 from experiments.peers.tuning import candidate_name, candidates, choose, read_choice, tuned_rows, write_choice
 from fielding._typing import Json
+from fielding.comparing.sweep import Finished
 from fielding.methods import METHODS
-from fielding.simulation.sweep import Finished
 
 NATURAL = GROUNDS["zephyr"]
 

@@ -9,7 +9,7 @@ from experiments.representations.viewing import View, representation_called, tra
 from fielding.client.representation.representation import Seen
 from fielding.engine.config import Config
 from fielding.engine.config_reader import config_from
-from fielding.reporting.paired import estimate
+from fielding.reporting.numbers.paired import estimate
 from fielding.simulation.assembly import Own, Simulation, assembled
 from fielding.simulation.experiment import run
 from fielding.simulation.holding_out import held_out

@@ -11,9 +11,9 @@ from experiments.reproduce.page import BEGIN, END, index_part, measured_part, wr
 from experiments.reproduce.reading import HERE, ORDER, RELATIONS, STANDINS, Experiment, names, read, standin
 from experiments.reproduce.running import Way, base_config, check_data, comparison_of
 from fielding._typing import Json
+from fielding.comparing.variants import named_variants, variant_config, with_settings
 from fielding.errors import InputError, OptionError
 from fielding.records.plan import write_plan
-from fielding.simulation.variants import named_variants, variant_config, with_settings
 
 SOURCE = re.compile(r"^(Abstract|Section \d(\.\d)?|Appendix [A-F](\.\d)?)")
 COMPARED = [name for name in ORDER if read(name).measure is None]

@@ -18,8 +18,7 @@ from experiments.reproduce.reading import Claim, read
 from experiments.reproduce.results import Figure, Results
 from experiments.reproduce.speed import ROUNDS, faster, n_reached
 from experiments.reproduce.tables import course_table, variant_table
-from fielding.reporting.log_reader import LogReader
-from fielding.reporting.run_record import RunRecord
+from fielding.reporting.numbers.run_record import LogReader, RunRecord
 
 CLAIM = Claim(says="a", source="Section 1", value=(2.0,), unit="points", ours={"figure": "gain", "of": "fielding"})
 

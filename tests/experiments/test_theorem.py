@@ -21,7 +21,7 @@ from experiments.theorem.quadratics import Check, Quadratics, checks, quadratics
 from experiments.theorem.settings import QUIET, SWEEPS, Setting, quick_settings, settings
 from fielding.coordinator.clustering import KCenter
 from fielding.distance import metric_named
-from fielding.reporting.paired import estimate
+from fielding.reporting.numbers.paired import estimate
 from fielding.rng import stream
 
 SHORT = Setting(n_events=12, n_rounds=3, drift=0.4)

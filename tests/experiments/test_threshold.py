@@ -7,7 +7,7 @@ from experiments.threshold.cases import FIXED, GROUNDS, LEARNED, PAIRWISE, ROWS,
 from experiments.threshold.running import calm_below, waves
 from experiments.threshold.verdicts import Outcome, best_fixed, outcome, rows_of, side_by_side, verdict, verdict_line
 from fielding._typing import Json
-from fielding.simulation.sweep import Finished
+from fielding.comparing.sweep import Finished
 
 TAU_0, TAU_1_6, TAU_1_3, TAU_1_2, TAU_2_3 = FIXED
 

@@ -3,7 +3,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fielding.federation.agreement import adjusted_rand_index
+from fielding.federation.evaluation import adjusted_rand_index
 
 GROUPS = st.lists(st.tuples(st.integers(0, 3), st.integers(0, 3)), min_size=1, max_size=30)
 

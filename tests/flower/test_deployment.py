@@ -14,7 +14,7 @@ from fielding.flower.local_federation import LocalFederation
 from fielding.flower.processes import ProcessError
 from fielding.records.run_checkpoint import LEDGER, RunCheckpoint, load_run
 from fielding.records.run_folder import CLIENTS, EVENTS, ROUNDS, SUMMARY, TIMINGS, newest_checkpoint, stored_manifest
-from fielding.reporting.run_record import read_run
+from fielding.reporting.numbers.run_record import read_run
 from tests.cli.in_process import Command
 from tests.flower.device_wire import lines
 from tests.flower.real_runs import APP, ended, here, n_rounds, needs_flwr, scripted_federation, wait_until

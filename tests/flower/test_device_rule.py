@@ -2,10 +2,10 @@ import pytest
 
 from fielding._typing import Json
 from fielding.client.drift import AnyChange, Chi2, Periodic
-from fielding.client.drift.class_shift import ClassShift
-from fielding.client.drift.judges import BySamples
-from fielding.client.representation.class_means import ClassMeans
-from fielding.client.representation.label_shares import LabelShares, SmoothedLabelShares
+from fielding.client.drift.sample_tests import BySamples
+from fielding.client.drift.two_sample import ClassShift
+from fielding.client.representation.embedding import ClassMeans
+from fielding.client.representation.label import LabelShares, SmoothedLabelShares
 from fielding.errors import OptionError
 from fielding.flower.device_rule import rule_from
 

@@ -7,13 +7,12 @@ import pytest
 
 from fielding._typing import Models
 from fielding.client.drift import Always, AnyChange, DriftTest, Periodic, Threshold
-from fielding.client.drift.by_embedding import Ks
-from fielding.client.drift.by_errors import ErrorRate
-from fielding.client.drift.judges import ByKind, BySamples, ByVector, Judge
+from fielding.client.drift.predictions import ErrorRate
+from fielding.client.drift.sample_tests import ByKind, BySamples, ByVector, Judge
+from fielding.client.drift.two_sample import Ks
 from fielding.client.report import DRIFT_KINDS, ReportBatch
-from fielding.client.representation.class_means import ClassMeans
-from fielding.client.representation.embedding import Embedding
-from fielding.client.representation.label_shares import LabelShares
+from fielding.client.representation.embedding import ClassMeans, Embedding
+from fielding.client.representation.label import LabelShares
 from fielding.client.representation.representation import Representation
 from fielding.distance import metric_named
 from fielding.flower.device import Device

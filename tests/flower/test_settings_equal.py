@@ -144,9 +144,9 @@ def test_a_device_that_does_everything_twice_ends_where_it_would_have(
 @pytest.fixture(name="easily_alarmed")
 def _easily_alarmed(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let clients remember in a dozen rounds what would take more."""
-    monkeypatch.setattr("fielding.client.confidence.SLACK", -1.0)
-    monkeypatch.setattr("fielding.client.confidence.THRESHOLD", 1.0)
-    monkeypatch.setattr("fielding.client.rehearsing.PER_LABEL", 2)
+    monkeypatch.setattr("fielding.client.rehearsal.SLACK", -1.0)
+    monkeypatch.setattr("fielding.client.rehearsal.THRESHOLD", 1.0)
+    monkeypatch.setattr("fielding.client.rehearsal.PER_LABEL", 2)
 
 
 @pytest.mark.parametrize("name", KEEPING)

@@ -5,9 +5,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from fielding.client.representation.class_means import ClassMeans
 from fielding.client.representation.confusion import Confusion
-from fielding.client.representation.embedding import Embedding
+from fielding.client.representation.embedding import ClassMeans, Embedding
 from fielding.errors import CheckpointError
 from fielding.flower.device_models import confirmation, shared_here
 from fielding.flower.replies import Report

@@ -4,8 +4,7 @@ from typing import Any
 
 import numpy as np
 
-from fielding.methods.feddrift import FedDrift
-from fielding.methods.feddrift_kinds import feddrift, feddrift_eager
+from fielding.methods.feddrift import FedDrift, feddrift, feddrift_eager
 from fielding.simulation.clients import SimulatedClients
 from tests.methods.plane import (
     setting_of,

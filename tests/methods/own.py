@@ -1,5 +1,4 @@
 """Methods as users write them, named by ``module:Class``."""
-# ruff: noqa: ARG002 - verbs have to take what they do not need
 
 from collections.abc import Mapping
 
@@ -39,7 +38,7 @@ class Quiet:
     def snapshot(self) -> tuple[dict[str, Json], Arrays]:
         return {}, self._models.arrays()
 
-    def restore(self, values: Mapping[str, Json], arrays: Arrays) -> None:
+    def restore(self, values: Mapping[str, Json], arrays: Arrays) -> None:  # noqa: ARG002
         self._models.restore(arrays)
 
 

@@ -9,7 +9,7 @@ from fielding._typing import Counts, Mask, Vector
 from fielding.client.fleet import FleetReports
 from fielding.coordinator.policy import Policy
 from fielding.engine.round import Done, Federation, run_round
-from fielding.federation.agreement import adjusted_rand_index
+from fielding.federation.evaluation import adjusted_rand_index
 from fielding.methods.kinds import Hears
 from fielding.methods.method import Method, MethodSetting, Parts
 from fielding.simulation.availability import AlwaysAvailable, Availability
@@ -92,7 +92,7 @@ class Absent:
     def __init__(self) -> None:
         self.who: Sequence[int] = ()
 
-    def available(self, clients: Counts, time_s: float | Vector) -> Mask:  # noqa: ARG002 - all ask alike
+    def available(self, clients: Counts, time_s: float | Vector) -> Mask:  # noqa: ARG002
         return ~np.isin(clients, self.who)
 
 

@@ -7,11 +7,8 @@ import pytest
 from fielding._typing import Json
 from fielding.errors import OptionError
 from fielding.federation.aggregation import aggregator_named
-from fielding.federation.agreement import adjusted_rand_index
-from fielding.methods.auxo import Auxo
-from fielding.methods.auxo_comparing import begin_halves, extend_halves, reward_likeness
-from fielding.methods.auxo_rules import AuxoRules, Cohort
-from fielding.methods.auxo_scores import CohortScores
+from fielding.federation.evaluation import adjusted_rand_index
+from fielding.methods.auxo import Auxo, AuxoRules, Cohort, CohortScores, begin_halves, extend_halves, reward_likeness
 from fielding.methods.global_model import GlobalModel
 from fielding.methods.gram import centered, products
 from fielding.methods.method import Method, cluster_ids

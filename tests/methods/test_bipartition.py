@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from fielding.methods.bipartition import bipartition
+from fielding.methods.cfl import bipartition
 
 
 def test_opposite_updates_are_told_apart_whatever_their_length() -> None:

@@ -7,8 +7,8 @@ import pytest
 from fielding._typing import Json
 from fielding.errors import OptionError
 from fielding.federation.aggregation import aggregator_named
-from fielding.federation.agreement import adjusted_rand_index
 from fielding.federation.clients import Updates
+from fielding.federation.evaluation import adjusted_rand_index
 from fielding.methods.cfl import CFL
 from fielding.methods.global_model import GlobalModel
 from fielding.methods.method import MethodSetting

@@ -10,7 +10,7 @@ from fielding.client.report import ReportBatch
 from fielding.coordinator.decision import Decision
 from fielding.errors import OptionError
 from fielding.methods import METHODS, method_named
-from fielding.methods.clustered_sgd import ClusteredSGD
+from fielding.methods.variants import ClusteredSGD
 from fielding.simulation.clients import SimulatedClients
 from tests.methods.settings import setting_of
 from tests.simulation.small import small_clients

@@ -8,8 +8,7 @@ import pytest
 from fielding.coordinator import LearnedTau
 from fielding.engine.round import run_round
 from fielding.federation.clients import Updates
-from fielding.methods.event_rewards import MOST_ROUNDS, EventRewards
-from fielding.methods.fielding import Fielding
+from fielding.methods.fielding import MOST_ROUNDS, EventRewards, Fielding
 from fielding.simulation.clients import SimulatedClients
 from tests.methods.settings import federation_of, setting_of
 from tests.simulation.small import small_clients

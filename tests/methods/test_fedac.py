@@ -10,10 +10,8 @@ from fielding.coordinator.clustering import Clusterer
 from fielding.coordinator.policy import Policy
 from fielding.errors import OptionError
 from fielding.federation.aggregation import aggregator_named
-from fielding.federation.agreement import adjusted_rand_index
-from fielding.methods.fedac import FedAC
-from fielding.methods.fedac_tuning import better_grouping, variance_ratio
-from fielding.methods.low_rank import principal_directions
+from fielding.federation.evaluation import adjusted_rand_index
+from fielding.methods.fedac import FedAC, better_grouping, principal_directions, variance_ratio
 from fielding.methods.registry import METHODS
 from fielding.simulation.assembly import Own
 from fielding.simulation.clients import SimulatedClients

@@ -8,7 +8,7 @@ import pytest
 from fielding._typing import Counts, Mask, Matrix, Models
 from fielding.client.report import NO_REPORTS
 from fielding.errors import OptionError
-from fielding.methods.feddrift_blocks import EMPTY, FORGOTTEN
+from fielding.methods.feddrift import EMPTY, FORGOTTEN
 from tests.methods.drifting import (
     AT_ONCE,
     CALM,

@@ -1,4 +1,3 @@
-# ruff: noqa: ARG002 - clients have to take what they do not need
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import cast
@@ -11,10 +10,17 @@ from fielding._typing import Counts, Mask, Matrix, Models
 from fielding.federation.aggregation import Mean
 from fielding.federation.clients import Clients
 from fielding.federation.cluster_models import ClusterModels
-from fielding.methods.feddrift_blocks import Blocks
-from fielding.methods.feddrift_merging import Merging, concept_distances, linked, merge_models, pooled_accuracies
-from fielding.methods.feddrift_models import NamedModels, merging_shares
-from fielding.methods.feddrift_state import DriftState
+from fielding.methods.feddrift import (
+    Blocks,
+    DriftState,
+    Merging,
+    NamedModels,
+    concept_distances,
+    linked,
+    merge_models,
+    merging_shares,
+    pooled_accuracies,
+)
 
 
 @st.composite
@@ -89,10 +95,10 @@ class Told:
     def askable(self) -> Mask:
         return np.ones(len(self._answers), dtype=np.bool_)
 
-    def block_sizes(self, clients: Counts, blocks: Sequence[Counts]) -> Counts:
+    def block_sizes(self, clients: Counts, blocks: Sequence[Counts]) -> Counts:  # noqa: ARG002
         return np.array([self._answers[client][1] for client in clients.tolist()])
 
-    def accuracies(self, clients: Counts, models: Models, *, blocks: Sequence[Counts], held: Mask) -> Matrix:
+    def accuracies(self, clients: Counts, models: Models, *, blocks: Sequence[Counts], held: Mask) -> Matrix:  # noqa: ARG002
         return np.array([self._answers[client][0] for client in clients.tolist()])
 
 

@@ -2,8 +2,7 @@
 
 import numpy as np
 
-from fielding.methods.feddrift_blocks import NOBODY
-from fielding.methods.feddrift_kinds import feddrift_hears
+from fielding.methods.feddrift import NOBODY, feddrift_hears
 from tests.methods.drifting import (
     AT_ONCE,
     CALM,

@@ -2,9 +2,7 @@ import numpy as np
 
 from fielding.federation.aggregation import Mean
 from fielding.federation.cluster_models import ClusterModels
-from fielding.methods.feddrift_blocks import EMPTY, FORGOTTEN, NOBODY, Blocks
-from fielding.methods.feddrift_models import NamedModels
-from fielding.methods.feddrift_state import DriftState
+from fielding.methods.feddrift import EMPTY, FORGOTTEN, NOBODY, Blocks, DriftState, NamedModels
 
 
 def state_of(owner: list[list[int]], member: list[int], n_models: int) -> DriftState:

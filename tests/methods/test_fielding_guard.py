@@ -9,11 +9,10 @@ import pytest
 
 from fielding._typing import Counts, Matrix, Models
 from fielding.client.drift import AnyChange
-from fielding.coordinator.center_shift import CenterShift
 from fielding.coordinator.clustering import Clusterer
 from fielding.coordinator.decision import Decision
 from fielding.coordinator.policy import Policy
-from fielding.coordinator.trigger import Always, Never, Trigger
+from fielding.coordinator.trigger import Always, CenterShift, Never, Trigger
 from fielding.methods import fielding as fielding_module
 from fielding.methods.fielding import Fielding
 from fielding.methods.method import MethodSetting

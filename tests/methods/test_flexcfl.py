@@ -11,8 +11,8 @@ from fielding.client.drift import Evidence
 from fielding.client.report import NO_REPORTS
 from fielding.errors import OptionError
 from fielding.federation.aggregation import aggregator_named
-from fielding.federation.agreement import adjusted_rand_index
 from fielding.federation.clients import TrainingPlan, Updates
+from fielding.federation.evaluation import adjusted_rand_index
 from fielding.federation.ledger import CATEGORIES
 from fielding.methods.flexcfl import Anchor, FlexCFL, Newcomers, flexcfl_detector, pulled_together
 from fielding.methods.global_model import GlobalModel

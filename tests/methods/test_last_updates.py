@@ -1,6 +1,6 @@
 import numpy as np
 
-from fielding.methods.last_updates import LastUpdates
+from fielding.methods.cfl import LastUpdates
 
 
 def change(*values: float) -> np.ndarray[tuple[int, ...], np.dtype[np.float32]]:

@@ -6,8 +6,8 @@ import pytest
 
 from fielding._typing import Matrix, Models
 from fielding.client.drift import AnyChange
+from fielding.coordinator.assignment import Clusters
 from fielding.coordinator.clustering import Clusterer
-from fielding.coordinator.clusters import Clusters
 from fielding.coordinator.policy import Policy
 from fielding.distance import METRICS
 from fielding.errors import OptionError

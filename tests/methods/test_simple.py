@@ -9,6 +9,7 @@ import pytest
 from fielding import run
 from fielding._typing import Codes, Json, Membership
 from fielding.client.report import ReportBatch
+from fielding.conformance.method_checks import EMPTY, GONE, LATE, WAKING, stage_for
 from fielding.engine.round import run_round
 from fielding.errors import OptionError
 from fielding.federation.ledger import Ledger
@@ -20,7 +21,6 @@ from fielding.methods.variants import Variant, with_newcomers
 from fielding.records.run_checkpoint import LEDGER
 from fielding.simulation.assembly import Own, initial_model
 from fielding.simulation.clients import SimulatedClients
-from fielding.simulation.conformance_stage import EMPTY, GONE, LATE, WAKING, stage_for
 from fielding.simulation.experiment import Result
 from fielding.traces.trace import Trace
 from tests.methods.settings import federation_of, setting_of

@@ -1,6 +1,6 @@
 import numpy as np
 
-from fielding.methods.split_tree import SplitTree
+from fielding.methods.cfl import SplitTree
 
 EAST_WEST = np.array([[1.0, 0.0], [-1.0, 0.0]], dtype=np.float32)
 NORTH_SOUTH = np.array([[0.0, 1.0], [0.0, -1.0]], dtype=np.float32)

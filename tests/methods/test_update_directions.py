@@ -2,7 +2,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fielding.methods.update_directions import decomposed_cosines, grouped_by_direction
+from fielding.methods.flexcfl import decomposed_cosines, grouped_by_direction
 from fielding.rng import stream
 
 

@@ -58,7 +58,7 @@ def test_1000_clients_and_2000_rounds_are_drawn(
 
     size = path.stat().st_size / 1e6
     with capsys.disabled():
-        print(  # noqa: T201 - what this test is for
+        print(  # noqa: T201
             f"\n1,000 clients x 2,000 rounds: report in {took:.1f} s, {size:.1f} MB; drawn what is in sight after"
             f" {in_sight:.1f} s, everything after {everything:.1f} s (aim: 3 s)"
         )

@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 from sklearn.metrics import adjusted_mutual_info_score
 from sklearn.metrics.cluster import contingency_matrix
 
-from fielding.reporting.cluster_quality import agreement, churn, mutual_information, purity
+from fielding.reporting.numbers.cluster_quality import agreement, churn, mutual_information, purity
 
 PAIRS = st.lists(st.tuples(st.integers(0, 3), st.integers(0, 4)), min_size=1, max_size=30)
 

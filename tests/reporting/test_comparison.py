@@ -7,8 +7,8 @@ import pytest
 from scipy import stats
 
 from fielding.records.plan import Plan, Variant, write_failure, write_plan
-from fielding.reporting.comparison import ALWAYS, comparison
-from fielding.reporting.gathering import gathered
+from fielding.reporting.numbers.comparison import ALWAYS, comparison
+from fielding.reporting.numbers.groups import gathered
 from tests.reporting.run_folders import compared, round_rows, run_folder
 
 OURS = {1: [0.25, 0.5, 0.75, 0.75], 2: [0.75, 0.25, 0.75, 0.25], 3: [0.5, 0.5, 0.875, 0.875]}

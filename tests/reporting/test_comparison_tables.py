@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 
-from fielding.reporting.comparison import comparison
 from fielding.reporting.comparison_tables import (
     comparison_table,
     escaped_latex,
@@ -20,7 +19,8 @@ from fielding.reporting.comparison_tables import (
     table_words,
     written_tables,
 )
-from fielding.reporting.gathering import gathered
+from fielding.reporting.numbers.comparison import comparison
+from fielding.reporting.numbers.groups import gathered
 from tests.reporting.run_folders import compared
 
 LEVELS = {"fielding": (0.7, 0.81, 0.75), "ifca": (0.71, 0.8, 0.73), "global": (0.5, 0.6, 0.55)}

@@ -7,10 +7,9 @@ import pytest
 
 from fielding.records.run_folder import MANIFEST
 from fielding.reporting.charts.curves import curves
-from fielding.reporting.gathering import gathered
-from fielding.reporting.report_cards import run_cards
-from fielding.reporting.report_lead import report_lead
-from fielding.reporting.run_record import read_run
+from fielding.reporting.numbers.groups import gathered
+from fielding.reporting.numbers.run_record import read_run
+from fielding.reporting.report_page import report_lead, run_cards
 from tests.reporting.run_folders import round_rows, run_folder
 
 

@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from fielding.reporting.drift_response import Curve, mean_response, responses
+from fielding.reporting.numbers.drift_response import Curve, mean_response, responses
 
 
 def curve(*accuracies: float, every: int = 1) -> Curve:

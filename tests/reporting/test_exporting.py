@@ -6,8 +6,8 @@ import pytest
 
 from fielding.errors import InputError, OptionError
 from fielding.reporting import exporting
+from fielding.reporting.charts.figures import Line, lines_figure
 from fielding.reporting.exporting import exported, for_paper
-from fielding.reporting.figures import Line, lines_figure
 from fielding.reporting.page import Frame, Page, Section
 
 FIGURE = lines_figure([Line(name="ours", x=[0.0, 1.0], y=[5.0, 6.0])], x_title="round", y_title="accuracy")

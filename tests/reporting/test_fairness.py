@@ -4,8 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from fielding.reporting.client_tests import client_tests
-from fielding.reporting.fairness import fairness, final_fairness
+from fielding.reporting.numbers.fairness import client_tests, fairness, final_fairness
 
 ACCURACIES = arrays(np.float64, st.integers(1, 40), elements=st.floats(0.0, 1.0))
 

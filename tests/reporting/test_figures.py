@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from fielding.reporting.figures import (
+from fielding.reporting.charts.figures import (
     MOST_MARKS,
     Line,
     as_text,

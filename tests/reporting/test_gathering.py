@@ -6,7 +6,7 @@ import pytest
 from fielding._typing import Json
 from fielding.errors import InputError
 from fielding.records.plan import Plan, Variant, write_failure, write_plan
-from fielding.reporting.gathering import gathered
+from fielding.reporting.numbers.groups import gathered
 from tests.reporting.run_logs import CONFIG, round_line, write_run
 
 

@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from fielding._typing import Json
-from fielding.reporting.comparison import comparison
 from fielding.reporting.comparison_tables import comparison_table, table_words
-from fielding.reporting.gathering import gathered
+from fielding.reporting.numbers.comparison import comparison
+from fielding.reporting.numbers.groups import gathered
 from fielding.reporting.report_page import report_of
 from tests.reporting.run_folders import compared, round_rows, run_folder
 

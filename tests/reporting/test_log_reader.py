@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fielding.reporting.log_reader import LogReader, Row
+from fielding.reporting.numbers.run_record import LogReader, Row
 
 READ: list[int] = []
 

@@ -1,6 +1,6 @@
 import pytest
 
-from fielding.reporting.marking import best
+from fielding.reporting.numbers.paired import best
 from fielding.rng import stream
 
 

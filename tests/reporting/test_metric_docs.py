@@ -3,9 +3,9 @@
 import re
 from pathlib import Path
 
-from fielding.reporting.comparison import comparison
-from fielding.reporting.gathering import gathered
-from fielding.reporting.run_metrics import TIMINGS
+from fielding.reporting.numbers.comparison import comparison
+from fielding.reporting.numbers.groups import gathered
+from fielding.reporting.numbers.run_metrics import TIMINGS
 from tests.reporting.run_folders import compared
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "metrics.md"

@@ -2,7 +2,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from fielding.reporting.figures import Line, lines_figure
+from fielding.reporting.charts.figures import Line, lines_figure
 from fielding.reporting.page import Card, Frame, Page, Section, page_html, page_record
 from tests.reporting.run_logs import DRAWN
 

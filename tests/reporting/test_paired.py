@@ -5,7 +5,15 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from fielding.errors import InputError
-from fielding.reporting.paired import estimate, estimate_of, holm, paired_difference, paired_p, seed_record, t_interval
+from fielding.reporting.numbers.paired import (
+    estimate,
+    estimate_of,
+    holm,
+    paired_difference,
+    paired_p,
+    seed_record,
+    t_interval,
+)
 
 VALUES = st.lists(st.floats(-10.0, 10.0), min_size=2, max_size=12)
 

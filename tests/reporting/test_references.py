@@ -1,5 +1,5 @@
 from fielding._typing import Json
-from fielding.reporting.references import METHOD, Settings, first_reference, references, targets
+from fielding.reporting.numbers.targets import METHOD, Settings, first_reference, references, targets
 
 
 def variants_of(methods: list[str], **varied: list[Json]) -> dict[str, Settings]:

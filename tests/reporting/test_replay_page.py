@@ -6,8 +6,7 @@ import pytest
 from fielding import Coordinator, Policy, ReportBatch
 from fielding.engine.replay import replay, replay_summary
 from fielding.records.replay_folder import ReplayFolder
-from fielding.reporting.replay_figures import sizes_figure
-from fielding.reporting.replay_page import replay_page
+from fielding.reporting.replay_page import replay_page, sizes_figure
 from tests.reporting.run_logs import DRAWN
 
 if TYPE_CHECKING:

@@ -1,10 +1,10 @@
 from dataclasses import replace
 from pathlib import Path
 
-from fielding.reporting.comparison import comparison
-from fielding.reporting.gathering import gathered
-from fielding.reporting.report_cards import MOST_CARDS, report_cards, run_cards
-from fielding.reporting.run_record import read_run
+from fielding.reporting.numbers.comparison import comparison
+from fielding.reporting.numbers.groups import gathered
+from fielding.reporting.numbers.run_record import read_run
+from fielding.reporting.report_page import MOST_CARDS, report_cards, run_cards
 from tests.reporting.run_folders import compared, round_rows, run_folder
 
 CURVE = [0.1, 0.2, 0.3, 0.4, 0.5, 0.6]

@@ -7,9 +7,9 @@ import pytest
 
 from fielding.federation.ledger import CATEGORIES, Ledger
 from fielding.records.run_checkpoint import LEDGER, RunCheckpoint, save_run
-from fielding.reporting.run_metrics import TIMINGS, run_metrics
-from fielding.reporting.run_record import read_run
-from fielding.reporting.run_summary import run_summary
+from fielding.reporting.numbers.run_metrics import TIMINGS, run_metrics
+from fielding.reporting.numbers.run_record import read_run
+from fielding.reporting.numbers.run_summary import run_summary
 from fielding.training.layout import Layout
 from tests.reporting.run_folders import round_rows, run_folder
 

@@ -7,8 +7,7 @@ from fielding._typing import Json
 from fielding.errors import InputError
 from fielding.records.lock import locked_folder
 from fielding.records.plan import write_failure
-from fielding.reporting.run_lines import last_line, sizes_over_time
-from fielding.reporting.run_record import read_run
+from fielding.reporting.numbers.run_record import last_line, read_run, sizes_over_time
 from tests.reporting.run_folders import round_rows, run_folder
 from tests.reporting.run_logs import evaluated, round_line, write_run
 

@@ -2,7 +2,14 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from fielding.reporting.run_summary import final_mean, final_words, first_crossing, largest_dip, reached, run_summary
+from fielding.reporting.numbers.run_summary import (
+    final_mean,
+    final_words,
+    first_crossing,
+    largest_dip,
+    reached,
+    run_summary,
+)
 
 if TYPE_CHECKING:
     from fielding._typing import Json

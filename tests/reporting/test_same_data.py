@@ -2,8 +2,8 @@ import json
 from pathlib import Path
 
 from fielding._typing import Json
-from fielding.reporting.run_record import FAILED, FINISHED, RunRecord, read_run
-from fielding.reporting.same_data import version_words, with_equal_data
+from fielding.reporting.numbers.groups import version_words, with_equal_data
+from fielding.reporting.numbers.run_record import FAILED, FINISHED, RunRecord, read_run
 from tests.reporting.run_folders import round_rows, run_folder
 
 

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from fielding.reporting.speedup import speedup
+from fielding.reporting.numbers.paired import speedup
 from fielding.rng import stream
 
 TIMES = st.lists(st.tuples(st.floats(1.0, 100.0), st.floats(1.0, 100.0)), min_size=3, max_size=8)

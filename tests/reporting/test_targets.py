@@ -1,6 +1,6 @@
 import pytest
 
-from fielding.reporting.targets import dynamic_regret, held, times_to_target
+from fielding.reporting.numbers.targets import dynamic_regret, held, times_to_target
 from tests.reporting.run_folders import round_rows
 
 

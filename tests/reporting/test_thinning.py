@@ -2,7 +2,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fielding.reporting.thinning import binned, thinned
+from fielding.reporting.charts.thinning import binned, thinned
 
 MISSING = st.one_of(st.floats(-1e6, 1e6), st.just(float("nan")))
 

@@ -73,7 +73,7 @@ class Vanishing(Quiet):
 class Hungry(Quiet):
     """Wants more memory than there is."""
 
-    def plan(self, clients: Clients) -> TrainingPlan:  # noqa: ARG002 - as all of its kind
+    def plan(self, clients: Clients) -> TrainingPlan:  # noqa: ARG002
         raise MemoryError
 
 
@@ -89,7 +89,7 @@ class Slow(Quiet):
 class Endless(Quiet):
     """Never ends its first round, and tells its process's id in a file."""
 
-    def learn(self, updates: Updates) -> None:  # noqa: ARG002 - as all of its kind
+    def learn(self, updates: Updates) -> None:  # noqa: ARG002
         Path(f"pid-{os.getpid()}").touch()
         while True:
             time.sleep(0.1)

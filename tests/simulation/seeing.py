@@ -7,7 +7,7 @@ import numpy as np
 
 from fielding._typing import Mask
 from fielding.client.drift import AnyChange, DriftTest
-from fielding.client.drift.judges import ByVector, Comparison, Judge, Kinds
+from fielding.client.drift.sample_tests import ByVector, Comparison, Judge, Kinds
 from fielding.client.representation.registry import representation_named
 from fielding.client.representation.representation import Representation, Seen
 from fielding.distance import metric_named

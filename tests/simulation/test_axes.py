@@ -3,8 +3,8 @@
 import pytest
 
 from fielding._typing import Json
+from fielding.comparing.variants import axis_from
 from fielding.errors import OptionError
-from fielding.simulation.axes import axis_from
 
 
 @pytest.mark.parametrize(

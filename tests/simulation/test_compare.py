@@ -7,15 +7,15 @@ from pathlib import Path
 import pytest
 
 from fielding._typing import Json
+from fielding.comparing.compare import Compared, compare
+from fielding.comparing.plan import planned
+from fielding.comparing.sweep import Finished, Following
+from fielding.comparing.variants import Settings, with_settings
 from fielding.errors import InputError
 from fielding.records.lock import locked_folder
 from fielding.records.plan import FAILURE, read_failure, read_plan, write_plan
 from fielding.records.run_folder import PAGE, ROUNDS
-from fielding.simulation.compare import Compared, compare
-from fielding.simulation.comparison_plan import planned
 from fielding.simulation.experiment import run
-from fielding.simulation.sweep import Finished, Following
-from fielding.simulation.variants import Settings, with_settings
 from tests.simulation.breaking import SMALL
 
 OTHERS = ("summary.json", "table.md", "table.csv", "table.tex", "runs.csv")

@@ -9,13 +9,12 @@ import numpy as np
 import pytest
 
 from fielding._typing import Json
+from fielding.comparing import variants as checked_variants
+from fielding.comparing.plan import Comparison, base_table, planned, seeds_of
+from fielding.comparing.variants import axis_from, crossed, variant_config
 from fielding.engine.config_reader import config_from
 from fielding.errors import InputError, OptionError
 from fielding.records.plan import PLAN, Variant, read_plan, write_plan
-from fielding.simulation import variants as checked_variants
-from fielding.simulation.axes import axis_from
-from fielding.simulation.comparison_plan import Comparison, base_table, planned, seeds_of
-from fielding.simulation.variants import crossed, variant_config
 
 BASE: dict[str, Json] = {"rounds": 3, "trace": {"clients": 8}}
 

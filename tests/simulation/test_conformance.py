@@ -10,12 +10,13 @@ import numpy as np
 import pytest
 
 from fielding._typing import Json, Membership
+from fielding.conformance.method_checks import CHECKS, check_method
+from fielding.conformance.watched_clients import ConformanceError
 from fielding.errors import OptionError
 from fielding.federation.clients import Clients, TrainingPlan, Updates
 from fielding.federation.cluster_models import Arrays
 from fielding.methods.global_model import GlobalModel
 from fielding.methods.method import MethodSetting
-from fielding.simulation.conformance import CHECKS, ConformanceError, check_method
 
 COUNTER = itertools.count()
 

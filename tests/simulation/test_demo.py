@@ -5,12 +5,12 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from fielding.comparing.compare import carried_out
+from fielding.comparing.demo import CAVEAT, METHODS, SETTINGS, demo_page, planned_demo, written_demo_page
+from fielding.comparing.sweep import Following
 from fielding.engine.config_reader import config_from
 from fielding.errors import InputError
 from fielding.reporting.report_page import read_report
-from fielding.simulation.compare import carried_out
-from fielding.simulation.demo import CAVEAT, METHODS, SETTINGS, demo_page, planned_demo, written_demo_page
-from fielding.simulation.sweep import Following
 from tests.reporting.run_logs import DRAWN
 
 if TYPE_CHECKING:

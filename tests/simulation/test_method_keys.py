@@ -5,10 +5,10 @@ from functools import cache
 import pytest
 
 from fielding._typing import Json
+from fielding.comparing.variants import Settings, with_settings
 from fielding.methods import METHODS
 from fielding.simulation.experiment import run
 from fielding.simulation.method_keys import GROUPING_KEYS, uses_key
-from fielding.simulation.variants import Settings, with_settings
 
 BASE: dict[str, Json] = {
     "rounds": 4,

@@ -166,7 +166,7 @@ def test_tau_may_be_learned_but_of_center_shifts_alone() -> None:
 def test_tau_may_be_a_fraction_in_words(tau: Json, value: float) -> None:
     policy = labels_policy(config_of(coordinator={"tau": tau}))
 
-    assert getattr(policy.trigger, "tau") == pytest.approx(value)  # noqa: B009 - of this trigger alone
+    assert getattr(policy.trigger, "tau") == pytest.approx(value)  # noqa: B009
 
 
 def test_mistakes_are_told_also_where_nobody_would_notice() -> None:

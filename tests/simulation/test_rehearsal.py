@@ -5,7 +5,7 @@ import numpy.typing as npt
 import pytest
 
 from fielding._typing import Codes, Counts, Features, Mask, Models
-from fielding.client.rehearsing import LEAST_LOOK, PER_LABEL
+from fielding.client.rehearsal import LEAST_LOOK, PER_LABEL
 from fielding.errors import CheckpointError
 from fielding.rng import client_key
 from fielding.simulation.clients import SimulatedClients

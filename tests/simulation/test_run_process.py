@@ -4,7 +4,7 @@ import json
 from multiprocessing import Pipe
 from pathlib import Path
 
-from fielding.simulation import run_process
+from fielding.comparing import processes as run_process
 from fielding.simulation.experiment import run
 from tests.simulation.breaking import SMALL
 

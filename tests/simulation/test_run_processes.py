@@ -10,10 +10,9 @@ from pathlib import Path
 
 import pytest
 
+from fielding.comparing.processes import OUTPUT, Finished, Following, Job, Note, Step, run_in_processes
+from fielding.comparing.variants import with_settings
 from fielding.engine.config_reader import config_from, config_table
-from fielding.simulation.run_process import OUTPUT
-from fielding.simulation.run_processes import Finished, Following, Job, Note, Step, run_in_processes
-from fielding.simulation.variants import with_settings
 from tests.simulation.breaking import SMALL, complaining
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -110,7 +109,7 @@ ORPHANS = """
 import sys
 from pathlib import Path
 from tests.simulation.test_run_processes import job
-from fielding.simulation.run_processes import Following, run_in_processes
+from fielding.comparing.processes import Following, run_in_processes
 slow = job("a", Path.cwd(), "tests.simulation.breaking:Slow", rounds=1000)
 run_in_processes([slow], n_jobs=1, following=Following())
 """

@@ -5,7 +5,7 @@ import numpy as np
 from fielding._typing import Counts, Models
 from fielding.simulation.scoring import NO_SAMPLES, scored_ways
 from fielding.traces.sliding import Ranges
-from fielding.training.judging import Judged
+from fielding.training.head import Judged
 
 
 def test_every_way_keeps_clients_and_their_samples_apart() -> None:

@@ -7,7 +7,7 @@ from fielding.simulation.served_models import ServedModels
 from fielding.simulation.serving import Correcting, Serving
 from fielding.simulation.workers import Workers
 from fielding.traces.sliding import SlidingWindows
-from fielding.training.judging import Judged, judged
+from fielding.training.head import Judged, judged
 from tests.simulation.serving_cases import EVERYONE, PRIOR, labelled, mixed_trainer, model
 
 

@@ -2,11 +2,11 @@ from pathlib import Path
 
 import pytest
 
+from fielding.comparing.sweep import Finished, Following, sweep, swept, unfinished
 from fielding.engine.config import Config
 from fielding.engine.config_reader import config_from
 from fielding.errors import InputError
 from fielding.records.run_folder import ROUNDS
-from fielding.simulation.sweep import Finished, Following, sweep, swept, unfinished
 
 
 def config_of(seed: int, **method: str) -> Config:

@@ -6,9 +6,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fielding.client.drift import Always, AnyChange, Periodic
-from fielding.client.drift.judges import ByKind
+from fielding.client.drift.sample_tests import ByKind
 from fielding.client.fleet import FleetReports
-from fielding.client.representation.label_shares import LabelShares
+from fielding.client.representation.label import LabelShares
 from fielding.client.representation.registry import representation_named
 from fielding.simulation.observers import LabelObserver
 from fielding.simulation.sight import Sight

@@ -8,10 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fielding._typing import Json
-from fielding.errors import InputError, OptionError
-from fielding.records.plan import Variant
-from fielding.simulation.axes import axis_from
-from fielding.simulation.variants import (
+from fielding.comparing.variants import (
+    axis_from,
     crossed,
     folder_name,
     named_variants,
@@ -19,6 +17,8 @@ from fielding.simulation.variants import (
     variants_from,
     with_settings,
 )
+from fielding.errors import InputError, OptionError
+from fielding.records.plan import Variant
 
 OWN = "tests.methods.own:Quiet"
 

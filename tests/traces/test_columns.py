@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 
 from fielding._typing import ClientId
 from fielding.errors import InputError
-from fielding.traces.columns import encoded_ids, id_array, listed_classes, typed_ids, whole_numbers
+from fielding.traces.csv_table import encoded_ids, id_array, listed_classes, typed_ids, whole_numbers
 
 
 @pytest.mark.parametrize(

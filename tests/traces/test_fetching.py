@@ -10,9 +10,18 @@ import pytest
 
 from fielding.errors import OptionError, OutputError
 from fielding.traces.catalog import CATALOG, open_source
-from fielding.traces.fetching import RECIPES, FetchError, Recipe, RemoteFile, _SafeRedirects, download, fetch
+from fielding.traces.fetching import (
+    RECIPES,
+    FetchError,
+    Recipe,
+    RemoteFile,
+    _SafeRedirects,
+    cifar100_arrays,
+    download,
+    fashion_mnist_arrays,
+    fetch,
+)
 from fielding.traces.pool import Pool
-from fielding.traces.published import cifar100_arrays, fashion_mnist_arrays
 from fielding.traces.trace import Trace
 from tests.traces.publishing import Pages, cifar_archive, fashion_files, md5, sensor_archive, serving
 

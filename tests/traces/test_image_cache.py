@@ -12,8 +12,8 @@ pytest.importorskip("PIL", reason="images need the extra 'images'")
 from PIL import Image
 
 from fielding.errors import FileFormatError, InputError, OptionError, OutputError
-from fielding.traces import image_cache
-from fielding.traces.image_cache import ImageList, ImageSpec, cache_folder, cached_images
+from fielding.traces import images as image_cache
+from fielding.traces.images import ImageList, ImageSpec, cache_folder, cached_images
 from fielding.traces.npz_file import Array
 from tests.traces.pictures import paint
 
@@ -75,7 +75,7 @@ def test_a_box_outside_its_image_is_refused(tmp_path: Path) -> None:
 def test_the_second_time_nothing_is_decoded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     images = ImageList(files=(paint(tmp_path / "a.png"),))
     first = cached_images(images, SMALL, folder=tmp_path / "cache")
-    monkeypatch.setattr(image_cache, "_decoded", None)
+    monkeypatch.setattr(image_cache, "_decoded_image_cache", None)
 
     assert (cached_images(images, SMALL, folder=tmp_path / "cache") == first).all()
 
@@ -155,14 +155,14 @@ def test_progress_is_told_in_chunks_and_no_more_than_a_chunk_is_held(
 ) -> None:
     monkeypatch.setattr(image_cache, "CHUNK", 4)
     sizes: list[int] = []
-    real = image_cache._decoded
+    real = image_cache._decoded_image_cache
 
     def spied(images: ImageList, spec: ImageSpec) -> Iterator[tuple[int, Array]]:
         for n_done, chunk in real(images, spec):
             sizes.append(len(chunk))
             yield n_done, chunk
 
-    monkeypatch.setattr(image_cache, "_decoded", spied)
+    monkeypatch.setattr(image_cache, "_decoded_image_cache", spied)
     told: list[tuple[int, int]] = []
     paths = tuple(paint(tmp_path / f"{at}.png", (at, at, at)) for at in range(10))
 
@@ -178,8 +178,8 @@ def test_progress_is_told_in_chunks_and_no_more_than_a_chunk_is_held(
 KILLED = """
 import os, sys
 from pathlib import Path
-from fielding.traces import image_cache
-from fielding.traces.image_cache import ImageList, ImageSpec, cached_images
+from fielding.traces import images as image_cache
+from fielding.traces.images import ImageList, ImageSpec, cached_images
 image_cache.CHUNK = 1
 images = ImageList(files=tuple(sorted(Path(sys.argv[1]).glob("*.png"))))
 cached_images(images, ImageSpec(size=2), folder=Path(sys.argv[2]), on_images=lambda done, total: os._exit(9))

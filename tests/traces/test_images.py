@@ -6,8 +6,7 @@ import pytest
 pytest.importorskip("PIL", reason="images need the extra 'images'")
 
 from fielding.errors import FileFormatError, InputError
-from fielding.traces.image_cache import ImageList, ImageSpec
-from fielding.traces.images import Decoding, find_images, image_index, image_pool, with_images
+from fielding.traces.images import Decoding, ImageList, ImageSpec, find_images, image_index, image_pool, with_images
 from fielding.traces.pool import Pool
 from fielding.traces.trace import Trace
 from tests.traces.pictures import paint

@@ -6,8 +6,8 @@ from scipy.ndimage import gaussian_filter
 
 from fielding.errors import InputError, OptionError
 from fielding.rng import stream
-from fielding.traces.looks import Affine, Blur, Brightness, Rotation, affine_look, check_turns, feature_range
 from fielding.traces.pool import Pool, Scaling
+from fielding.traces.scenarios.looks import Affine, Blur, Brightness, Rotation, affine_look, check_turns, feature_range
 from tests.traces.scenarios.pools import image_pool, vector_pool
 
 

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 from fielding.errors import FileFormatError
-from fielding.traces.published import (
+from fielding.traces.fetching import (
     Convert,
     cifar100_arrays,
     extrasensory_arrays,

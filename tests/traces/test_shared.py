@@ -17,8 +17,8 @@ from fielding.rng import stream
 from fielding.traces.histograms import WindowPlan
 from fielding.traces.pool import Pool
 from fielding.traces.scenarios import SCENARIOS, Covariate, DealRequest, Places, deal
+from fielding.traces.scenarios.shared import shared_samples, with_shared
 from fielding.traces.schedule import Schedule, sorted_schedule
-from fielding.traces.shared import shared_samples, with_shared
 from fielding.traces.sliding import SlidingWindows
 
 N_LABELS = 6

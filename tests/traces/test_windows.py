@@ -8,9 +8,9 @@ from hypothesis import strategies as st
 from fielding._typing import Counts
 from fielding.errors import OptionError
 from fielding.rng import stream
-from fielding.traces import windows
+from fielding.traces import statistics as windows
+from fielding.traces.statistics import dealt_distance, measure_drift
 from fielding.traces.trace import Trace
-from fielding.traces.windows import dealt_distance, measure_drift
 
 
 def trace_of(*clients: list[list[int]]) -> tuple[Trace, Counts]:

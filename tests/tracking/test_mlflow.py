@@ -11,8 +11,7 @@ import pytest
 
 from fielding.errors import InputError, OptionError
 from fielding.simulation.experiment import Start, run
-from fielding.tracking.mlflow import LONGEST_VALUE, Mlflow, params_of
-from fielding.tracking.mlflow_store import calm, database_file, made_whole, without_password
+from fielding.tracking.mlflow import LONGEST_VALUE, Mlflow, calm, database_file, made_whole, params_of, without_password
 from fielding.tracking.tracked import tracked
 from tests.simulation.run_cases import N_ROUNDS, table
 from tests.tracking.tracked_cases import row_of, run_folder
@@ -192,7 +191,7 @@ def test_the_environment_names_store_and_experiment(tmp_path: Path, uri: str, mo
 
 MAKE_STORE = """
 import sys
-from fielding.tracking.mlflow_store import calm, made_whole
+from fielding.tracking.mlflow import calm, made_whole
 with calm():
     made_whole(sys.argv[1])
 """

@@ -8,9 +8,8 @@ from fielding._typing import Json
 from fielding.errors import InputError
 from fielding.simulation.experiment import Start, run
 from fielding.simulation.watching import Watching
-from fielding.tracking.memory import remember, remembered
 from fielding.tracking.tracked import tracked
-from fielding.tracking.tracker import figures_of
+from fielding.tracking.tracker import figures_of, remember, remembered
 from tests.simulation.run_cases import N_ROUNDS, table
 from tests.tracking.tracked_cases import Notebook, row_of, run_folder
 

@@ -5,7 +5,7 @@ from collections.abc import Callable
 import numpy as np
 import numpy.typing as npt
 
-from fielding.training.dense import Dense
+from fielding.training.numpy_models import Dense
 from fielding.training.trainer import LocalWork
 
 Double = npt.NDArray[np.float64]

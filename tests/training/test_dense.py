@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from fielding.errors import OptionError
-from fielding.training.dense import Dense
+from fielding.training.numpy_models import Dense
 
 MLP = Dense(n_inputs=4, n_hidden=3, n_classes=2)
 SOFTMAX = Dense(n_inputs=4, n_hidden=0, n_classes=2)

@@ -8,8 +8,8 @@ torch = pytest.importorskip("torch", reason="PyTorch is not installed")
 from torch.nn import functional  # noqa: E402
 
 from fielding.errors import OptionError  # noqa: E402
-from fielding.training.dense import Dense  # noqa: E402
 from fielding.training.factory import ModelRequest, trainer_for  # noqa: E402
+from fielding.training.numpy_models import Dense  # noqa: E402
 from fielding.training.trainer import Trainer  # noqa: E402
 from tests.training import by_differences, modules  # noqa: E402
 from tests.training.jobs import samples, work_of  # noqa: E402

@@ -7,10 +7,10 @@ import pytest
 
 from fielding._typing import Codes, Counts, Features, Vector
 from fielding.errors import InputError
-from fielding.training import feeding
-from fielding.training.dense import Dense
-from fielding.training.feeding import checked_work, mini_batches, trained
+from fielding.training import batches as feeding
+from fielding.training.batches import checked_work, mini_batches, trained
 from fielding.training.layout import Layout
+from fielding.training.numpy_models import Dense
 from fielding.training.numpy_trainer import NumpyTrainer
 from fielding.training.trainer import LocalWork
 from tests.training.jobs import samples, with_all_asked, work_of

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from fielding.training.factory import ModelRequest, trainer_for
-from fielding.training.judging import judged
+from fielding.training.head import judged
 
 
 @pytest.mark.parametrize("trainer", ["numpy", "torch"])

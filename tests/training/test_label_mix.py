@@ -11,9 +11,9 @@ from hypothesis.extra.numpy import arrays
 from fielding._typing import Models
 from fielding.errors import InputError, OptionError
 from fielding.federation.models import mean_model
-from fielding.training.dense import Dense
 from fielding.training.factory import ModelRequest, trainer_for
 from fielding.training.label_mix import LABEL_MIX, LEAST_SHARE, MixKeepingTrainer, label_mix_of, without_mix
+from fielding.training.numpy_models import Dense
 from fielding.training.numpy_trainer import NumpyTrainer
 from fielding.training.trainer import LocalWork
 from tests.training.jobs import parts_of, samples, some_mixes, with_all_asked, work_of

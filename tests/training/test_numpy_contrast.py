@@ -7,9 +7,15 @@ import pytest
 
 from fielding._typing import Features, Models
 from fielding.errors import OptionError
-from fielding.training.dense import Dense
-from fielding.training.numpy_contrast import StackedContrast, hidden_contrast, reference_layers
-from fielding.training.numpy_models import from_work_order, stacked_network, to_work_order
+from fielding.training.numpy_models import (
+    Dense,
+    StackedContrast,
+    from_work_order,
+    hidden_contrast,
+    reference_layers,
+    stacked_network,
+    to_work_order,
+)
 from fielding.training.numpy_trainer import NumpyTrainer
 from fielding.training.trainer import Contrast, LocalWork, Sgd
 from tests.training.by_differences import Double, contrastive_loss, cosines, features, slopes

@@ -5,8 +5,7 @@ from functools import partial
 import numpy as np
 import pytest
 
-from fielding.training.dense import Dense
-from fielding.training.numpy_models import from_work_order, stacked_network, to_work_order
+from fielding.training.numpy_models import Dense, from_work_order, stacked_network, to_work_order
 from tests.training.by_differences import mean_loss, slopes
 from tests.training.jobs import samples
 

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fielding._typing import Models
-from fielding.training.dense import Dense
+from fielding.training.numpy_models import Dense
 from fielding.training.numpy_trainer import NumpyTrainer, stacked_path
 from fielding.training.trainer import LocalWork, Sgd
 from tests.training.jobs import FULL_SGD, in_chunks, parts_of, samples, work_of

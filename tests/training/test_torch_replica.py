@@ -6,7 +6,7 @@ import pytest
 torch = pytest.importorskip("torch", reason="PyTorch is not installed")
 
 from fielding.training.torch_module import layout_of, tensors_of  # noqa: E402
-from fielding.training.torch_replica import Replica, Replicas  # noqa: E402
+from fielding.training.torch_trainer import Replica, Replicas  # noqa: E402
 from tests.training import modules  # noqa: E402
 
 MODULE = modules.convolved(input_shape=(2, 5, 5), n_classes=3)

@@ -5,7 +5,7 @@ from dataclasses import fields, replace
 import numpy as np
 import pytest
 
-from fielding.training.dense import Dense
+from fielding.training.numpy_models import Dense
 from fielding.training.numpy_trainer import NumpyTrainer
 from fielding.training.trainer import LocalWork, TrainingPath, path_from
 from tests.training.jobs import samples, some_contrast, with_all_asked, work_of

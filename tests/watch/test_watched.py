@@ -12,7 +12,7 @@ from fielding._typing import Json
 from fielding.errors import InputError
 from fielding.records.lock import locked_folder
 from fielding.records.plan import Plan, Variant, write_failure, write_plan
-from fielding.reporting.gathering import Gathered, gathered
+from fielding.reporting.numbers.groups import Gathered, gathered
 from fielding.watch import watched as module
 from fielding.watch.watched import LEAST_S, MOST_WORK, Shown, Watched
 from tests.reporting.big_folder import Shape, big_folder

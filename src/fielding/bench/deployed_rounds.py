@@ -14,7 +14,7 @@ from fielding.bench.counted_grid import END, PUSH
 from fielding.bench.shared_work import SharedWork
 from fielding.bench.traffic import Exchanges, cost_of, exchanges_of, ratio_of
 from fielding.flower.processes import ProcessError
-from fielding.reporting.log_reader import LogReader
+from fielding.reporting.numbers.run_record import LogReader
 
 if TYPE_CHECKING:
     from fielding.flower.flower_program import RunState

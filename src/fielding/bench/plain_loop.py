@@ -20,8 +20,7 @@ def plain_module(workload: Workload) -> "torch.nn.Module":
 
     if workload.model == "mlp":
         return nn.Sequential(nn.Linear(workload.shape[0], 64), nn.ReLU(), nn.Linear(64, workload.n_classes))
-    from fielding.training.torch_models import MODULES
-    from fielding.training.torch_shapes import module_shape
+    from fielding.training.torch_models import MODULES, module_shape
 
     made = MODULES[workload.model](input_shape=module_shape(workload.shape), n_classes=workload.n_classes)
     if not isinstance(made, nn.Module):

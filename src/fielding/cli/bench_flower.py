@@ -8,8 +8,7 @@ import typer
 
 from fielding._typing import Json
 from fielding.cli.console import progress_bar, say, say_json, say_wide_table, tell
-from fielding.cli.options import JsonOutput, Quiet
-from fielding.cli.stopping import stop_on_signal
+from fielding.cli.options import JsonOutput, Quiet, stop_on_signal
 from fielding.errors import OptionError, OutputError, echo
 
 SIZES = "64,13333"

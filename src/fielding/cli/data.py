@@ -1,33 +1,359 @@
 """`fielding data`: what a file holds, and how to turn it into a trace or into reports."""
 
 import math
+from collections.abc import Mapping
 from dataclasses import asdict
+from datetime import UTC, datetime
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from fielding.cli.console import say, say_json
-from fielding.cli.data_catalog import DataFolder, fetch, list_data
-from fielding.cli.description import say_description
-from fielding.cli.inspected import (
-    inspected_trace,
-    is_reports,
-    known_samples,
-    known_set,
-    own_samples,
-    read_trace_with_progress,
-)
+from fielding.cli.console import Advance, counting, progress_bar, say, say_json, say_table
 from fielding.cli.options import JsonOutput, KindOption, MetricOption, Quiet
 from fielding.client.drift import DRIFT_TESTS, drift_test_named
+from fielding.errors import unknown_name
 from fielding.records.report_file import read_reports, write_reports
 from fielding.reporting.words import plain
-from fielding.traces.catalog import Narrowing, NaturalDefaults
+from fielding.traces.catalog import CATALOG, FOLDER_VARIABLE, Entry, Narrowing, NaturalDefaults, Opening, data_folder
+from fielding.traces.csv_table import open_table
 from fielding.traces.hashing import TEXT_FEATURES
 from fielding.traces.histograms import WindowPlan, report_stream
-from fielding.traces.importers import Columns, feature_names
-from fielding.traces.statistics import PoolDescription
-from fielding.traces.trace import write_trace
+from fielding.traces.images import FILE, FoundImages, find_images, listed_images
+from fielding.traces.importers import Columns, feature_names, import_pool, import_trace
+from fielding.traces.intervals import LAST_MOMENT
+from fielding.traces.npz_file import array_names
+from fielding.traces.pool import Pool
+from fielding.traces.statistics import PoolDescription, describe_pool
+from fielding.traces.trace import Trace, write_trace
+
+if TYPE_CHECKING:
+    from fielding.traces.fetching import OnBytes
+
+DataFolder = Annotated[
+    Path | None,
+    typer.Option("--data", help=f"Folder of data sets; without it {FOLDER_VARIABLE}, or ~/.cache/fielding/data."),
+]
+TargetFolder = Annotated[
+    Path | None,
+    typer.Option("--to", help=f"Folder to write into; without it {FOLDER_VARIABLE}, or ~/.cache/fielding/data."),
+]
+
+
+def list_data(data: DataFolder = None, as_json: JsonOutput = False) -> None:
+    """List the known data sets: which are here, how large they are, and how to get the others."""
+    folder = data_folder(data)
+    if as_json:
+        say_json({"folder": str(folder), "sets": [_record(entry, folder) for entry in CATALOG.values()]})
+        return
+    heads = ("name", "kind", "here", "samples", "clients", "classes")
+    say_table(f"data sets, looked for in {folder}", [heads, *(_row(entry, folder) for entry in CATALOG.values())])
+    width = max(map(len, CATALOG))
+    for entry in CATALOG.values():
+        way = "" if entry.missing(folder) is None else f"; {entry.how_to_get}"
+        say(f"{entry.name:<{width}}  {entry.summary}{way}")
+
+
+def _record(entry: Entry, folder: Path) -> dict[str, object]:
+    """Return everything that is known about a data set."""
+    defaults = entry.defaults
+    return {
+        "name": entry.name,
+        "kind": entry.kind,
+        "here": entry.missing(folder) is None,
+        "samples": entry.n_samples,
+        "clients": entry.n_clients,
+        "classes": entry.n_classes,
+        "summary": entry.summary,
+        "licence": entry.licence,
+        "files": list(entry.files),
+        "how_to_get": entry.how_to_get,
+        "fetchable": entry.fetchable,
+        "interval": None if defaults is None else defaults.interval,
+        "align": None if defaults is None else defaults.align,
+        "last": None if defaults is None else defaults.narrowing.last,
+        "most_active": None if defaults is None else defaults.narrowing.clients,
+    }
+
+
+def _row(entry: Entry, folder: Path) -> tuple[str, ...]:
+    here = "yes" if entry.missing(folder) is None else "no"
+    sizes = (entry.n_samples, entry.n_clients, entry.n_classes)
+    return (entry.name, entry.kind, here, *("-" if one is None else f"{one:,}" for one in sizes))
+
+
+def fetch(
+    name: Annotated[str, typer.Argument(help="A data set that can be downloaded freely; see `fielding data list`.")],
+    to: TargetFolder = None,
+    as_json: JsonOutput = False,
+    quiet: Quiet = False,
+) -> None:
+    """Download a data set, check its checksum, and write it in the form that Fielding reads.
+
+    A data set that is there already is left alone. If anything goes wrong, nothing is left behind.
+    """
+    from fielding.traces.fetching import fetch as fetch_data  # brings TLS, which no other command needs
+
+    with progress_bar(f"fetching {name}", None, quiet=quiet) as advance:
+        path, is_new = fetch_data(name, data_folder(to), on_bytes=_told_per_file(advance))
+    written: dict[str, int | str] = {"file": str(path), "bytes": path.stat().st_size, "fetched": is_new}
+    if as_json:
+        say_json(written)
+    elif not quiet:
+        say(plain(written) if is_new else f"{path} is there already; delete it to fetch it again")
+
+
+def _told_per_file(advance: Advance) -> "OnBytes":
+    """Return a callback that adds up the bytes of several files."""
+    counters: dict[str, Advance] = {}
+
+    def told(name: str, n_bytes: int, total: int | None) -> None:  # noqa: ARG001
+        counters.setdefault(name, counting(advance))(n_bytes)
+
+    return told
+
+
+_EARLIEST = 1e8
+"""Numbers below this are no unix time that anybody means: 1973."""
+_UNITS = (("day", 86_400.0), ("hour", 3600.0), ("minute", 60.0), ("second", 1.0))
+_SHOWN = 12
+"""Classes whose counts are told; of more only the largest are."""
+
+TITLES = {
+    "trace": "samples over time",
+    "pool": "samples without clients and times: a scenario deals them",
+    "reports": "reports (of a trace: one whenever the label shares in the window change)",
+    "clusters": "clusters of the first reports",
+    "over_time": "what changes from interval to interval of a client?",
+    "between_clients": "what differs between clients in the same interval?",
+    "probe": "the small model through which inputs and meanings were looked at",
+    "verdict": "does it drift beyond sampling noise?",
+    "advice": "what to use:",
+}
+WORDS = {
+    "n_rows": "rows",
+    "n_samples": "samples",
+    "n_clients": "clients",
+    "n_classes": "classes",
+    "first_time": "first sample",
+    "last_time": "last sample",
+    "span": "time between them",
+    "samples_per_client": "samples per client",
+    "samples_per_class": "samples per class",
+    "shape": "shape of a sample",
+    "interval": "length of an interval",
+    "align": "intervals begin by",
+    "n_intervals": "intervals",
+    "active_per_interval": "clients with samples, per interval",
+    "drift": "change of label shares, interval to interval (L1)",
+    "noise": "the same by sampling alone",
+    "excess": "standard errors between the two",
+    "min_samples": "samples that an interval needs to be compared",
+    "n_pairs": "pairs that were compared",
+    "n_clients_compared": "clients that were compared",
+    "n_steps": "steps",
+    "n_features": "numbers in a report",
+    "n_silent": "reports of having no data",
+    "first_step": "first step",
+    "last_step": "last step",
+    "reports_per_client": "reports per client",
+    "metric": "distance",
+    "delta": "largest step of a client between reports (the paper's delta)",
+    "mean_step": "mean step, over reports",
+    "n_clusters": "clusters",
+    "delta_within": "largest distance within a cluster (the paper's Delta)",
+    "is_exact": "measured on all pairs",
+    "labels": "label mix",
+    "inputs": "inputs of a label",
+    "meanings": "meaning of labels",
+    "n_trained": "samples it was trained on",
+    "n_compared": "samples that were compared",
+    "accuracy": "share of these that it gets right",
+}
+OWN_WORDS = {"reports": {"drift": "mean step, over clients"}}
+"""Words for what has another meaning in one part than elsewhere."""
+
+ABSENT = {
+    "trace": "- (nothing to compare; the verdict says why)",
+    "pool": "- (images are brought to one size when they are decoded)",
+    "reports": "- (no client reports twice)",
+    "clusters": "- (every client is a cluster of its own)",
+    "probe": "- (nothing to look at but labels)",
+}
+"""Why there is nothing to tell."""
+
+
+def say_description(record: Mapping[str, object], *, as_json: bool) -> None:
+    """Print a record of records, each under its title."""
+    if as_json:
+        say_json(record)
+        return
+    for part, values in record.items():
+        title = TITLES.get(part, part)
+        if not isinstance(values, dict):
+            say(f"{title} {values}")
+            continue
+        say(title)
+        known = WORDS | OWN_WORDS.get(part, {})
+        words = {name: known[name] if name in known else str(name) for name in values}
+        width = max(map(len, words.values()))
+        for name, value in values.items():
+            told = ABSENT.get(part, "-") if value is None else _told(name, value)
+            say(f"  {words[name]:<{width}}  {told}")
+
+
+def _told(name: str, value: object) -> str:
+    """Return a value as people write it."""
+    if name in ("first_time", "last_time") and isinstance(value, float):
+        return moment(value)
+    if name in ("span", "interval") and isinstance(value, float):
+        return time_span(value)
+    if name == "samples_per_class" and isinstance(value, dict):
+        return largest_counts(value)
+    if isinstance(value, dict) and "verdict" in value:
+        return str(value["verdict"])
+    if isinstance(value, dict):
+        return ", ".join(f"{inner} {number(one)}" for inner, one in value.items())
+    if isinstance(value, tuple):
+        return " x ".join(map(str, value))
+    return number(value)
+
+
+def number(value: object) -> str:
+    """Return a number with few digits and no exponent where none is needed; yes or no; a dash for nothing.
+
+    Examples
+    --------
+    >>> number(0.12345), number(2156012.0), number(True), number(None)
+    ('0.1235', '2,156,012', 'yes', '-')
+    """
+    if value is None:
+        return "-"
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, float) and abs(value) < 1000.0:
+        return f"{value:.4g}"
+    return f"{value:,.0f}" if isinstance(value, (int, float)) else str(value)
+
+
+def moment(time: float) -> str:
+    """Return a time as a date if it can be unix seconds, else the number.
+
+    Examples
+    --------
+    >>> moment(1.7e9), moment(2156012.0)
+    ('2023-11-14 22:13 UTC', '2,156,012 (no unix time)')
+    """
+    if _EARLIEST < time < LAST_MOMENT:
+        return datetime.fromtimestamp(time, UTC).strftime("%Y-%m-%d %H:%M UTC")
+    return f"{number(time)} (no unix time)"
+
+
+def time_span(seconds: float) -> str:
+    """Return a length of time in its longest unit.
+
+    Examples
+    --------
+    >>> time_span(86400.0), time_span(21600.0), time_span(0.5)
+    ('1 day', '6 hours', '0.5 seconds')
+    """
+    unit, length = next((pair for pair in _UNITS if seconds >= pair[1]), _UNITS[-1])
+    amount = number(seconds / length)
+    return f"{amount} {unit}{'' if amount == '1' else 's'}"
+
+
+def largest_counts(counts: Mapping[str, int]) -> str:
+    """Return how many samples classes have; of many classes those with most.
+
+    Examples
+    --------
+    >>> largest_counts({"cat": 1, "dog": 2000})
+    'cat 1, dog 2,000'
+    """
+    if len(counts) <= _SHOWN:
+        return ", ".join(f"{name} {count:,}" for name, count in counts.items())
+    most = sorted(counts.items(), key=lambda pair: -pair[1])[:_SHOWN]
+    told = ", ".join(f"{name} {count:,}" for name, count in most)
+    return f"{told}, and {len(counts) - _SHOWN:,} more with at least {min(counts.values()):,} each"
+
+
+def known_set(place: Path) -> Entry | None:
+    """Return the data set of this name, None for a path; files and folders that are there come first."""
+    if place.exists() or place.suffix or len(place.parts) != 1:
+        return None
+    if str(place) not in CATALOG:
+        raise unknown_name("file or data set", str(place), CATALOG)
+    return CATALOG[str(place)]
+
+
+def names_in(file: Path) -> tuple[str, ...]:
+    """Return the columns or arrays of a file."""
+    return tuple(array_names(file, ["client", "time", "y"])) if file.suffix == ".npz" else open_table(file).header
+
+
+def is_reports(place: Path) -> bool:
+    """Return whether a file holds reports rather than samples, by the names of its columns."""
+    names = () if place.is_dir() else names_in(place)
+    return "representation" in names or ("step" in names and "client" in names)
+
+
+def known_samples(
+    entry: Entry, narrowing: Narrowing, *, folder: Path | None, quiet: bool = False
+) -> Trace | PoolDescription:
+    """Return a known data set; of a natural trace the part that is used by default, unless another is wanted."""
+    usual = Narrowing() if entry.defaults is None else entry.defaults.narrowing
+    part = Narrowing(last=narrowing.last or usual.last, clients=narrowing.clients or usual.clients)
+    with progress_bar(f"reading {entry.name}", None, quiet=quiet) as bar:
+        advance = counting(bar)
+        opening = Opening(narrowing=part, on_images=lambda done, _total: advance(done))
+        source = entry.open(data_folder(folder), opening)
+    return _described(source) if isinstance(source, Pool) else source
+
+
+def own_samples(place: Path, columns: Columns, narrowing: Narrowing, *, quiet: bool = False) -> Trace | PoolDescription:
+    """Return the trace of a file or of a folder of images, or its description if nobody knows clients and times.
+
+    No image is decoded.
+    """
+    if place.is_dir():
+        index = place / "index.csv"
+        return _told_inspected(listed_images(index, columns) if index.exists() else find_images(place), narrowing)
+    names = names_in(place)
+    has_owners = bool({columns.client, columns.time} & set(names))
+    if place.suffix == ".npz" and "x" in names and not has_owners:
+        return _described(import_pool(place, columns))
+    if place.suffix != ".npz" and FILE in names and not has_owners:
+        return _told_inspected(listed_images(place, columns), narrowing)
+    return narrowing.apply(read_trace_with_progress(place, columns, quiet=quiet))
+
+
+def read_trace_with_progress(source: Path, columns: Columns, *, quiet: bool) -> Trace:
+    """Read a trace, showing the rows read so far."""
+    with progress_bar(f"reading {source.name}", None, quiet=quiet) as advance:
+        return import_trace(source, columns, on_rows=counting(advance))
+
+
+def inspected_trace(trace: Trace, plan: WindowPlan, metric: str, *, quiet: bool) -> dict[str, object]:
+    """Return all that can be told of a trace: its numbers, its kinds of drift, what to use, and the verdict."""
+    from fielding.engine.inspection import inspect_trace
+    from fielding.simulation.drift_kinds import drift_kinds
+
+    found = inspect_trace(trace, plan, metric)
+    with progress_bar("telling kinds of drift apart", None, quiet=quiet) as bar:
+        kinds = asdict(drift_kinds(trace, found.trace, on_pair=bar))
+    probe = {name: kinds.pop(name) for name in ("n_trained", "n_compared", "accuracy")}
+    verdict, advice = found.verdict, kinds.pop("advice")
+    told = {name: part for name, part in asdict(found).items() if name != "verdict"}
+    return {**told, **kinds, "probe": probe, "verdict": verdict, "advice": advice}
+
+
+def _told_inspected(found: FoundImages, narrowing: Narrowing) -> Trace | PoolDescription:
+    return describe_pool(found.y, found.classes) if found.trace is None else narrowing.apply(found.trace)
+
+
+def _described(pool: Pool) -> PoolDescription:
+    return describe_pool(pool.y, pool.classes, shape=pool.shape)
+
 
 data_app = typer.Typer(help="Look at data, import traces, turn traces into reports.", no_args_is_help=True)
 

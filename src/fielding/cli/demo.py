@@ -25,7 +25,7 @@ def demo(
     the start) and global (one model). Writes what `fielding compare` writes. After Ctrl-C, the same command goes on
     where it stopped.
     """
-    from fielding.simulation.demo import planned_demo, written_demo_page
+    from fielding.comparing.demo import planned_demo, written_demo_page
 
     compared, stop = followed(planned_demo(out, seeds), jobs, page=False, quiet=quiet)
     if compared is None or not compared.is_ended:

@@ -23,15 +23,15 @@ from fielding.cli.options import (
     TriggerOption,
     WarmStart,
     policy_from_options,
+    stop_on_signal,
 )
-from fielding.cli.stopping import stop_on_signal
 from fielding.coordinator.policy import Policy
 from fielding.coordinator.trigger import LearnedTau
 from fielding.distance import Kind
 from fielding.engine.replay import Origin, run_replay
 from fielding.errors import OptionError
-from fielding.records.digest import file_digest, stream_digest
-from fielding.records.replay_row import ReplayRow
+from fielding.records.manifest import file_digest, stream_digest
+from fielding.records.replay_folder import ReplayRow
 from fielding.records.report_file import read_reports
 from fielding.records.run_folder import CONFIG, run_reports, stored_manifest
 from fielding.reporting.words import plain

@@ -4,7 +4,7 @@ import re
 import shlex
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -23,12 +23,35 @@ from fielding.cli.console import (
     say_table,
     tell,
 )
-from fielding.cli.explaining import explained
-from fielding.cli.options import JsonOutput, Quiet
-from fielding.cli.stopping import StopRequest, stop_on_signal
+from fielding.cli.options import JsonOutput, Quiet, StopRequest, stop_on_signal
 from fielding.errors import InputError, OptionError
 from fielding.reporting.run_table import failure_words, run_table
 from fielding.reporting.words import as_time
+
+_SENTENCES = {
+    "worst_decile": "Worst tenth: mean over the tenth of the clients with the lowest accuracy.",
+    "final_accuracy_corrected": "Corrected: each client shifts the scores of its model to its own mix of labels.",
+    "final_accuracy_tuned": "Tuned: each client trains its model for some steps more, on its own samples.",
+    "final_newest_accuracy": "Newest interval: of the samples in the clients' windows those that came last.",
+    "final_prequential_accuracy": "Interval to come: the samples that arrive next, before models are trained on them.",
+}
+
+
+def explained(figures: Collection[str]) -> str:
+    """Return what the names of figures mean, of those that do not say it themselves; nothing if all do.
+
+    Parameters
+    ----------
+    figures
+        Their names in ``summary.json``.
+
+    Examples
+    --------
+    >>> explained(["moves", "worst_decile"])
+    'Worst tenth: mean over the tenth of the clients with the lowest accuracy.'
+    """
+    return " ".join(words for figure, words in _SENTENCES.items() if figure in figures)
+
 
 if TYPE_CHECKING:
     from fielding.engine.config import Config

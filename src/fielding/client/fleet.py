@@ -8,7 +8,7 @@ import numpy.typing as npt
 
 from fielding._typing import Counts, Mask
 from fielding.client.arrivals import Arrivals, Block, checked_arrivals, checked_column
-from fielding.client.drift.evidence import CHUNK, DriftTest, Evidence, checked_drift_test
+from fielding.client.drift.drift_test import CHUNK, DriftTest, Evidence, checked_drift_test
 from fielding.client.report import row_chunks
 from fielding.client.representation.label import checked_n_labels, shares_of
 from fielding.client.window import checked_bound, checked_round

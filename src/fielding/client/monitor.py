@@ -6,7 +6,7 @@ import numpy as np
 import numpy.typing as npt
 
 from fielding._typing import ClientId, Counts
-from fielding.client.drift.evidence import DriftTest, Evidence, checked_drift_test
+from fielding.client.drift.drift_test import DriftTest, Evidence, checked_drift_test
 from fielding.client.report import ClientReport, checked_id
 from fielding.client.representation.label import LabelHistogram
 from fielding.client.window import Window, checked_labels, saved_column

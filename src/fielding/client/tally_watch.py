@@ -7,7 +7,7 @@ import numpy as np
 import numpy.typing as npt
 
 from fielding._typing import Counts, Mask
-from fielding.client.drift.judges import Comparison, Judge
+from fielding.client.drift.sample_tests import Comparison, Judge
 from fielding.client.fleet import FleetReports
 from fielding.client.windows_seen import LastReports, WindowsSeen
 

@@ -7,7 +7,7 @@ import numpy as np
 import numpy.typing as npt
 
 from fielding._typing import Counts, Mask, Vector
-from fielding.client.drift.batch import Batch, batch_of
+from fielding.client.drift.drift_test import Batch, batch_of
 from fielding.client.representation.representation import Seen
 
 _COLUMNS = ("sizes", "labels", "predicted", "features", "errors")

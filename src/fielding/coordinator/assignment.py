@@ -1,12 +1,13 @@
 """Stages 5 and 6, first half: drifted clients to the nearest frozen center, then centers from their members."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
-from fielding._typing import Floats, Matrix, Membership
+from fielding._typing import Counts, Floats, Mask, Matrix, Membership
 from fielding.coordinator.points import Points
-from fielding.coordinator.registry import Registry
+from fielding.coordinator.registry import UNASSIGNED, Registry
 from fielding.distance import TIE, Metric
 
 
@@ -67,3 +68,90 @@ def recomputed_centers(registry: Registry, centers: Matrix, clusters: Iterable[i
         if members.size:
             fresh[cluster] = mean_of(Points(registry.representations, members))
     return fresh
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Clusters:
+    """The clusters, one position each, in rising order of their stable ids.
+
+    Parameters
+    ----------
+    ids
+        The id of each cluster that people see; it outlives re-clusterings.
+    centers
+        Mean representation of the active members, shape ``(n_clusters, n_features)``; the last one if dormant.
+    live
+        Which clusters have active members; the others are dormant.
+    since_global
+        The centers right after the last global clustering.
+    """
+
+    ids: tuple[int, ...]
+    centers: Matrix
+    live: Mask
+    since_global: Matrix
+
+
+def live_clusters(registry: Registry, n_clusters: int) -> Mask:
+    """Return which cluster positions have active members."""
+    sizes = np.bincount(registry.membership[registry.active_rows()], minlength=n_clusters)
+    return sizes > 0
+
+
+def occurring(membership: Membership) -> set[int]:
+    """Return the cluster positions that occur; clients without a cluster are passed over.
+
+    Examples
+    --------
+    >>> sorted(occurring(np.array([2, -1, 0, 2], dtype=np.int32)))
+    [0, 2]
+    """
+    counts = np.bincount(membership + 1)[1:]
+    return set(np.flatnonzero(counts).tolist())
+
+
+def in_order_of_first_member(labels: Membership) -> Membership:
+    """Return the same partition with clusters numbered in the order in which they first occur; none may be empty.
+
+    Examples
+    --------
+    >>> in_order_of_first_member(np.array([2, 0, 2, 1], dtype=np.int32)).tolist()
+    [0, 1, 0, 2]
+    """
+    first = np.array([np.argmax(labels == cluster) for cluster in range(int(labels.max()) + 1)])
+    rank = np.empty(first.size, dtype=np.int32)
+    rank[np.argsort(first)] = np.arange(first.size, dtype=np.int32)
+    return np.asarray(rank[labels])
+
+
+def settle(registry: Registry, labels: Membership, ids: Sequence[int], *, metric: Metric) -> Clusters:
+    """Write a new partition of the active clients into the registry and return its clusters.
+
+    Parameters
+    ----------
+    registry
+        Its membership is replaced.
+    labels
+        Cluster of each active client, in the order of rows.
+    ids
+        The stable id of each label.
+    metric
+        By which inactive clients that once had a cluster are given the nearest new one.
+    """
+    by_id: Counts = np.argsort(np.asarray(ids))
+    position = np.empty(len(ids), dtype=np.int32)
+    position[by_id] = np.arange(len(ids), dtype=np.int32)
+    registry.membership[registry.active_rows()] = position[labels]
+    blank = np.zeros((len(ids), registry.representations.shape[1]), dtype=np.float64)
+    centers = recomputed_centers(registry, blank, range(len(ids)))
+    absent = np.flatnonzero(~registry.active & (registry.membership != UNASSIGNED))
+    nobody = np.full(absent.size, UNASSIGNED, dtype=np.int32)
+    last_seen = Points(registry.representations, absent)
+    registry.membership[absent] = nearest_clusters(last_seen, centers, metric=metric, current=nobody)
+    registry.samples.settle(registry.active_rows(), registry.membership)
+    return Clusters(
+        ids=tuple(ids[at] for at in by_id),
+        centers=centers,
+        live=np.ones(len(ids), dtype=np.bool_),
+        since_global=centers,
+    )

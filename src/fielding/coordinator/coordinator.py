@@ -1,28 +1,116 @@
 """Stages 5 to 8 in one call: reports in, groups and mixing weights out."""
 
-from collections.abc import Sequence
+from collections.abc import Sequence  # noqa: I001
 from dataclasses import replace
 from itertools import pairwise
+from typing import cast
 
 import numpy as np
 
 from fielding._typing import ClientId, Codes, Counts, Floats, Matrix, Membership
 from fielding.client.report import ClientReport, ReportBatch, checked_batch
-from fielding.coordinator.assignment import nearest_clusters, recomputed_centers
-from fielding.coordinator.checks import as_row, check_same_type, checked_count, checked_counts, checked_step
+from fielding.coordinator.assignment import (
+    Clusters,
+    in_order_of_first_member,
+    live_clusters,
+    nearest_clusters,
+    occurring,
+    recomputed_centers,
+    settle,
+)
 from fielding.coordinator.clustering import Clustering
-from fielding.coordinator.clusters import Clusters, in_order_of_first_member, live_clusters, occurring, settle
 from fielding.coordinator.decision import Decision
-from fielding.coordinator.identity import inherited_ids
+from fielding.coordinator.movement import Movement, TriggerMemory, Verdict
+from fielding.coordinator.trigger import center_spacing
 from fielding.coordinator.points import Points
 from fielding.coordinator.policy import Policy
-from fielding.coordinator.registry import UNASSIGNED, Registry
-from fielding.coordinator.sample_columns import Told
-from fielding.coordinator.trigger import Movement, TriggerMemory, Verdict, center_spacing
+from fielding.coordinator.registry import UNASSIGNED, Registry, Told
 from fielding.coordinator.warm_start import head_counts, mixing_matrix
 from fielding.distance import Metric, metric_named
-from fielding.errors import ReportError
+from fielding.errors import ReportError, echo
 from fielding.rng import stream
+
+
+def as_row(representation: Floats) -> Floats:
+    """Return a representation as a matrix of one row, for the check that batches pass."""
+    try:
+        shape = np.shape(representation)
+    except ValueError:
+        shape = ()
+    if len(shape) != 1:
+        raise ReportError(f"a representation has shape {shape}; it must be (n_features,)")
+    return cast(Floats, np.asarray(representation)[np.newaxis])
+
+
+def check_same_type(known: ClientId, new: ClientId) -> None:
+    """Raise if the ids of the first reports of a federation differ in type."""
+    if type(known) is not type(new):
+        raise ReportError(f"client ids {echo(known)} and {echo(new)} differ in type; use one type")
+
+
+def checked_count(n_samples: object) -> int:
+    """Return a number of samples, or raise unless it is a whole number from 0."""
+    if not isinstance(n_samples, (int, np.integer)) or isinstance(n_samples, bool) or n_samples < 0:
+        raise ReportError(f"n_samples is {echo(n_samples)}; give a whole number from 0")
+    return int(n_samples)
+
+
+def checked_counts(n_samples: object, n_rows: int) -> Counts | None:
+    """Return the numbers of samples behind the reports of a batch, or raise unless there is one for each.
+
+    Examples
+    --------
+    >>> checked_counts([20, 0], 2).tolist()
+    [20, 0]
+    """
+    if n_samples is None:
+        return None
+    try:
+        counts = np.asarray(n_samples)
+    except ValueError:
+        counts = np.empty(())
+    if counts.shape != (n_rows,) or (counts.size and (counts.dtype.kind not in "iu" or int(counts.min()) < 0)):
+        raise ReportError(f"n_samples is {echo(n_samples)}; give a whole number from 0 for each of {n_rows} reports")
+    return np.asarray(np.minimum(counts, 2**62).astype(np.int64))
+
+
+def checked_step(step: object) -> int:
+    """Return the number of an event, or raise unless it is a whole number of 64 bits."""
+    if not isinstance(step, (int, np.integer)) or isinstance(step, bool) or not -(2**63) <= step < 2**63:
+        raise ReportError(f"step is {echo(step)}; give a whole number of 64 bits")
+    return int(step)
+
+
+def inherited_ids(heads: Matrix, old_ids: Sequence[int], next_id: int) -> list[int]:
+    """Give each new cluster the id of the old one it shares most clients with, or a fresh one.
+
+    Parameters
+    ----------
+    heads
+        Clients of each new cluster that come from each old one, shape ``(n_new, n_old)``.
+    old_ids
+        The id of each old cluster.
+    next_id
+        The first id that was never used.
+
+    Returns
+    -------
+    One id per new cluster. The matching keeps as many clients as possible under their old id; an id is never used
+    for two clusters, nor passed on where no client is shared.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> inherited_ids(np.array([[1.0, 9.0], [8.0, 0.0], [3.0, 2.0]]), old_ids=[4, 7], next_id=8)
+    [7, 4, 8]
+    """
+    from scipy.optimize import linear_sum_assignment
+
+    new_rows, old_columns = linear_sum_assignment(heads, maximize=True)
+    pairs = [(int(new), int(old)) for new, old in zip(new_rows, old_columns, strict=True)]
+    matched = {new: old_ids[old] for new, old in pairs if heads[new, old] > 0.0}
+    fresh = iter(range(next_id, next_id + heads.shape[0]))
+    return [matched[new] if new in matched else next(fresh) for new in range(heads.shape[0])]
 
 
 class Coordinator:

@@ -1,17 +1,236 @@
 """What the coordinator knows of its clients: one row each, found by id, growing in place."""
 
 from collections.abc import Mapping, Sequence
+from typing import Generic, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
-from fielding._typing import ClientId, Counts, Floats, Mask, Membership
+from fielding._typing import ClientId, Codes, Counts, Floats, Mask, Membership
 from fielding.client.report import checked_id, row_chunks, silent_rows
-from fielding.coordinator.column import Column
-from fielding.coordinator.id_index import UNKNOWN, IdIndex
+from fielding.coordinator.movement import Resampled
 from fielding.coordinator.points import Points
-from fielding.coordinator.sample_columns import SampleColumns
 from fielding.errors import ReportError, echo
+
+Scalar = TypeVar("Scalar", bound=np.generic)
+
+
+class Column(Generic[Scalar]):
+    """Rows that are added at the end; the operating system moves the pages where it can.
+
+    Parameters
+    ----------
+    values
+        The first rows, of any further shape; owned by the column from now on.
+    fill
+        What new rows hold.
+    """
+
+    __slots__ = ("_fill", "values")
+
+    def __init__(self, values: npt.NDArray[Scalar], fill: int = 0) -> None:
+        self.values = values
+        self._fill = fill
+
+    def grow(self, n_rows: int) -> None:
+        """Make room for so many rows; rows that stand keep their values, views of them stay valid."""
+        before = self.values.shape[0]
+        shape = (n_rows, *self.values.shape[1:])
+        try:
+            # Not a copy: a matrix of a million clients never stands in memory twice.
+            self.values.resize(shape)
+        except ValueError:  # somebody holds a view of the old rows
+            wider = np.zeros(shape, dtype=self.values.dtype)
+            wider[:before] = self.values
+            self.values = wider
+        if self._fill:
+            self.values[before:] = self._fill
+
+
+UNKNOWN = -1
+_SPARSEST = 4
+"""Ids are kept in a table as long as it has at most so many places per client: 16 bytes against a dictionary's 100."""
+_LEAST_PLACES = 1024
+
+
+class IdIndex:
+    """The row of every client, in the order in which clients were added.
+
+    Whole numbers from 0 without large gaps, as simulations use them, are looked up in a table; all other ids in a
+    dictionary. The change-over happens by itself, once at most.
+    """
+
+    def __init__(self) -> None:
+        self.ids: list[ClientId] = []
+        self._table = Column(np.zeros(0, dtype=np.int32), fill=UNKNOWN)
+        self._row_of: dict[ClientId, int] | None = None
+
+    def __len__(self) -> int:
+        return len(self.ids)
+
+    def row(self, client_id: ClientId) -> int:
+        """Return the row of one client, :data:`UNKNOWN` if it was never added.
+
+        Examples
+        --------
+        >>> index = IdIndex()
+        >>> index.add_all([3, 1])
+        >>> index.row(1), index.row(2), index.row("1")
+        (1, -1, -1)
+        """
+        if self._row_of is not None:
+            return self._row_of.get(client_id, UNKNOWN)
+        is_place = isinstance(client_id, int) and 0 <= client_id < self._table.values.size
+        return int(self._table.values[client_id]) if is_place else UNKNOWN  # type: ignore[index]
+
+    def rows(self, client_ids: Sequence[ClientId]) -> Counts:
+        """Return the row of each id, :data:`UNKNOWN` for those never added, shape ``(n_ids,)``."""
+        if self._row_of is None and client_ids and isinstance(client_ids[0], int):
+            places = np.array(client_ids, dtype=np.int64)
+            inside = (places >= 0) & (places < self._table.values.size)
+            found = np.full(places.size, UNKNOWN, dtype=np.int64)
+            found[inside] = self._table.values[places[inside]]
+            return found
+        return np.fromiter(map(self.row, client_ids), dtype=np.int64, count=len(client_ids))
+
+    def add_all(self, client_ids: Sequence[ClientId]) -> None:
+        """Give new clients the next rows, in the order given; none of them may be known."""
+        first = len(self.ids)
+        self.ids.extend(client_ids)
+        if self._row_of is None and not self._fill_table(client_ids, first):
+            self._row_of = {client_id: row for row, client_id in enumerate(self.ids)}
+            self._table = Column(np.zeros(0, dtype=np.int32), fill=UNKNOWN)
+        elif self._row_of is not None:
+            self._row_of.update(zip(client_ids, range(first, len(self.ids)), strict=True))
+
+    def _fill_table(self, client_ids: Sequence[ClientId], first: int) -> bool:
+        """Write the ids into the table, or return False if they do not fit."""
+        if not client_ids:
+            return True
+        if not isinstance(client_ids[0], int):
+            return False
+        places = np.array(client_ids, dtype=np.int64)
+        highest = int(places.max())
+        if places.min() < 0 or highest >= max(_LEAST_PLACES, _SPARSEST * len(self.ids)):
+            return False
+        if highest >= self._table.values.size:
+            self._table.grow(max(highest + 1, min(2 * self._table.values.size, _SPARSEST * len(self.ids))))
+        self._table.values[places] = np.arange(first, len(self.ids), dtype=np.int32)
+        return True
+
+
+SAMPLE_COLUMNS = ("n_samples", "n_global", "origin", "heard")
+"""The columns, as checkpoints name them; those of earlier versions lack them: then no number is known."""
+MOST_SAMPLES = 2**31 - 1
+"""Larger numbers of samples are kept as this one: their noise is nothing."""
+NOWHERE = -1
+
+
+class Told:
+    """Who told what in one event, by rows of the registry.
+
+    Parameters
+    ----------
+    rows
+        Whoever reported.
+    speaks
+        Who of them was not silent, same shape.
+    was_active, n_before
+        Who of them was active before, and how many samples stood behind what they had told before, same shape.
+    """
+
+    __slots__ = ("_n_before", "_was_active", "silent", "speaking")
+
+    def __init__(self, rows: Counts, speaks: Mask, *, was_active: Mask, n_before: Codes) -> None:
+        order = np.flatnonzero(speaks)[np.argsort(rows[speaks], kind="stable")]
+        self.speaking: Counts = rows[order]
+        self.silent: Counts = rows[~speaks]
+        self._was_active, self._n_before = was_active[order], n_before[order]
+
+    def of_those(self, stayed: Mask) -> tuple[Counts, Codes]:
+        """Return who of the speaking told anew, given who kept its cluster, and the samples behind what it had told."""
+        again = stayed & self._was_active
+        return self.speaking[again], self._n_before[again]
+
+
+class SampleColumns:
+    """One row per client, for telling noise from shift; 17 bytes each.
+
+    Parameters
+    ----------
+    n_rows
+        How many clients there are.
+    """
+
+    def __init__(self, n_rows: int) -> None:
+        self._n_samples = Column(np.zeros(n_rows, dtype=np.int32))
+        self._n_global = Column(np.zeros(n_rows, dtype=np.int32))
+        self._origin = Column(np.full(n_rows, NOWHERE, dtype=np.int32), fill=NOWHERE)
+        self._heard = Column(np.zeros(n_rows, dtype=np.bool_))
+
+    @classmethod
+    def restored(cls, columns: Mapping[str, npt.NDArray[np.generic]], n_rows: int) -> "SampleColumns":
+        """Return the columns that a checkpoint holds; blank ones where it has none."""
+        samples = cls(n_rows)
+        if "n_samples" not in columns:
+            return samples
+        if {columns[name].shape for name in SAMPLE_COLUMNS} != {(n_rows,)}:
+            raise ValueError("the numbers of samples in the registry differ in length")
+        samples._n_samples = Column(columns["n_samples"].astype(np.int32, copy=False))
+        samples._n_global = Column(columns["n_global"].astype(np.int32, copy=False))
+        samples._origin = Column(columns["origin"].astype(np.int32, copy=False), fill=NOWHERE)
+        samples._heard = Column(columns["heard"].astype(np.bool_, copy=False))
+        return samples
+
+    def arrays(self, n_rows: int) -> dict[str, npt.NDArray[np.generic]]:
+        """Return the first rows of all columns, for a checkpoint."""
+        every = (self._n_samples.values, self._n_global.values, self._origin.values, self._heard.values)
+        return {name: values[:n_rows] for name, values in zip(SAMPLE_COLUMNS, every, strict=True)}
+
+    def of(self, rows: Counts) -> Codes:
+        """Return how many samples stand behind the representations of these rows; 0 is unknown."""
+        return np.asarray(self._n_samples.values[rows])
+
+    def grow(self, n_rows: int) -> None:
+        """Make room for so many clients."""
+        for column in (self._n_samples, self._n_global, self._origin, self._heard):
+            column.grow(n_rows)
+
+    def record(self, rows: Counts, n_samples: Counts | int) -> None:
+        """Write down how many samples stand behind what clients just told."""
+        self._n_samples.values[rows] = np.minimum(n_samples, MOST_SAMPLES)
+        self._heard.values[rows] = True
+
+    def settle(self, active: Counts, membership: Membership) -> None:
+        """Note where everyone stands right after a global clustering; ``membership`` of all, active rows rising."""
+        here = slice(membership.size)
+        self._heard.values[here] = False
+        self._origin.values[here] = NOWHERE
+        self._origin.values[active] = membership[active]
+        self._n_global.values[here] = self._n_samples.values[here]
+
+    def since_global(self, active: Counts, membership: Membership) -> Resampled:
+        """Return who of the active told anew since the last global clustering, in the cluster it was given there."""
+        stayed: Mask = self._heard.values[active] & (self._origin.values[active] == membership[active])
+        return Resampled(stayed=stayed, n_before=self._n_global.values[active], n_after=self._n_samples.values[active])
+
+    def since_previous(self, active: Counts, told: Counts, n_before: Codes) -> Resampled:
+        """Return what is noise in an event.
+
+        Parameters
+        ----------
+        active
+            All active clients, rising.
+        told
+            Those that told anew and stayed where they were, rising.
+        n_before
+            How many samples stood behind what they had told before.
+        """
+        before, stayed = np.zeros(active.size, dtype=np.int32), np.zeros(active.size, dtype=np.bool_)
+        at = np.searchsorted(active, told)
+        before[at], stayed[at] = n_before, True
+        return Resampled(stayed=stayed, n_before=before, n_after=self._n_samples.values[active])
+
 
 UNASSIGNED = -1
 """The cluster of a client that never had data."""

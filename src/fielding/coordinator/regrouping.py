@@ -8,8 +8,7 @@ from dataclasses import replace
 import numpy as np
 
 from fielding._typing import ClientId, Counts, Matrix, Membership
-from fielding.coordinator.assignment import nearest_clusters, recomputed_centers
-from fielding.coordinator.clusters import Clusters, live_clusters
+from fielding.coordinator.assignment import Clusters, live_clusters, nearest_clusters, recomputed_centers
 from fielding.coordinator.coordinator import Coordinator
 from fielding.coordinator.points import Points
 from fielding.coordinator.registry import UNASSIGNED

@@ -9,12 +9,11 @@ import numpy.typing as npt
 
 from fielding._typing import ClientId, Floats, Json
 from fielding.client.report import checked_id
-from fielding.coordinator.checks import checked_count
-from fielding.coordinator.clusters import Clusters
-from fielding.coordinator.coordinator import Coordinator
+from fielding.coordinator.assignment import Clusters
+from fielding.coordinator.coordinator import Coordinator, checked_count
+from fielding.coordinator.movement import TriggerMemory
 from fielding.coordinator.policy import policy_from, policy_record
 from fielding.coordinator.registry import Registry
-from fielding.coordinator.trigger import TriggerMemory
 from fielding.errors import CheckpointError
 
 Arrays = Mapping[str, npt.NDArray[np.generic]]

@@ -4,8 +4,7 @@ from dataclasses import dataclass, field
 
 from fielding._typing import Json
 from fielding.client.drift import DRIFT_TESTS
-from fielding.client.drift.judges import BY_KIND
-from fielding.client.drift.sample_tests import SAMPLE_TESTS
+from fielding.client.drift.sample_tests import BY_KIND, SAMPLE_TESTS
 from fielding.coordinator.clustering import PARTITIONERS
 from fielding.coordinator.trigger import TRIGGERS
 from fielding.coordinator.warm_start import INHERIT

@@ -11,8 +11,7 @@ from typing import Any, TypeVar, get_type_hints
 
 from fielding._typing import Json
 from fielding.client.drift import DRIFT_TESTS
-from fielding.client.drift.judges import BY_KIND, ByKind
-from fielding.client.drift.sample_tests import SAMPLE_TESTS
+from fielding.client.drift.sample_tests import BY_KIND, SAMPLE_TESTS, ByKind
 from fielding.client.representation.registry import REPRESENTATIONS
 from fielding.engine.config import OPTION_SECTIONS, Config
 from fielding.engine.presets import defaults_of

@@ -8,8 +8,18 @@ from fielding._extras import require
 from fielding._options import options_of
 from fielding._typing import Json
 from fielding.client.drift import DRIFT_TESTS, DriftTest, drift_test_named
-from fielding.client.drift.judges import BY_KIND, ByKind, BySamples, ByVector, Judge, check_vector_test
-from fielding.client.drift.sample_tests import OF_ERRORS, RIVER_TESTS, SAMPLE_TESTS, sample_test_named
+from fielding.client.drift.sample_tests import (
+    BY_KIND,
+    OF_ERRORS,
+    RIVER_TESTS,
+    SAMPLE_TESTS,
+    ByKind,
+    BySamples,
+    ByVector,
+    Judge,
+    check_vector_test,
+    sample_test_named,
+)
 from fielding.client.representation.registry import REPRESENTATIONS, representation_named, representation_options
 from fielding.client.representation.representation import Representation
 from fielding.distance import Kind, metric_named

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from fielding.client.drift import AnyChange
 from fielding.coordinator.coordinator import Coordinator
-from fielding.coordinator.diameter import spread_within
+from fielding.coordinator.heterogeneity import spread_within
 from fielding.coordinator.policy import Policy
 from fielding.distance import metric_named
 from fielding.rng import stream

@@ -18,8 +18,7 @@ from fielding.coordinator.decision import Decision
 from fielding.coordinator.heterogeneity import mean_client_distance
 from fielding.coordinator.policy import Policy, policy_record
 from fielding.errors import InputError
-from fielding.records.replay_folder import LOGS, ReplayFolder
-from fielding.records.replay_row import ReplayRow
+from fielding.records.replay_folder import LOGS, ReplayFolder, ReplayRow
 from fielding.records.run_folder import stored_manifest
 from fielding.reporting.replay_page import replay_page
 from fielding.rng import stream

@@ -9,10 +9,9 @@ from fielding.client.report import DRIFT_KINDS
 from fielding.coordinator.decision import Decision
 from fielding.coordinator.registry import UNASSIGNED
 from fielding.engine.round import Done, Federation
-from fielding.federation.agreement import adjusted_rand_index
-from fielding.federation.evaluation import ClientScores
+from fielding.federation.evaluation import ClientScores, adjusted_rand_index
 from fielding.methods.method import Method, cluster_ids, heterogeneity
-from fielding.records.membership_log import changes
+from fielding.records.logs import changes
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -25,7 +25,7 @@ from fielding.federation.ledger import Ledger
 from fielding.methods.method import cluster_ids
 from fielding.records.run_checkpoint import DRIVER, LEDGER, METHOD, SELECTION, RunCheckpoint
 from fielding.records.run_folder import CLIENTS, CONCEPTS, EVENTS, MEMBERSHIPS, ROUNDS, TIMINGS, RunFolder
-from fielding.reporting.run_summary import run_summary
+from fielding.reporting.numbers.run_summary import run_summary
 from fielding.training.layout import Layout
 
 MOST_COMMITTING = 0.02

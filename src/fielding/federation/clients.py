@@ -196,7 +196,7 @@ class Clients(Protocol):
         """Let clients train; time passes until every group has enough answers."""
         ...
 
-    def losses(  # noqa: PLR0913 - one question, asked in several ways
+    def losses(
         self,
         clients: Counts,
         models: Models,

@@ -10,8 +10,25 @@ import numpy.typing as npt
 
 from fielding._typing import Counts, Json, Vector
 from fielding.client.arrivals import checked_column
-from fielding.errors import CheckpointError, InputError, echo, unknown_name
-from fielding.federation.growth import added_clients
+from fielding.errors import CheckpointError, InputError, OptionError, echo, unknown_name
+
+
+def added_clients(n_before: int, n_clients: object) -> int:
+    """Return how many clients were added, or raise if that is no number or would take some away.
+
+    Examples
+    --------
+    >>> added_clients(3, 5)
+    2
+    >>> added_clients(3, 2)
+    Traceback (most recent call last):
+    ...
+    fielding.errors.OptionError: n_clients is 2; give a whole number of at least 3
+    """
+    if not isinstance(n_clients, (int, np.integer)) or isinstance(n_clients, bool) or n_clients < n_before:
+        raise OptionError(f"n_clients is {echo(n_clients)}; give a whole number of at least {n_before}")
+    return int(n_clients) - n_before
+
 
 CATEGORIES = ("model", "report", "probe")
 """What clients are used for: training on a model, telling that their data moved, answering a method's question."""

@@ -26,7 +26,7 @@ STATE_DIR = "state-dir"
 _LOG = logging.getLogger("fielding.flower")
 
 
-def client_app(  # noqa: PLR0913 - all that users may bring along
+def client_app(
     *,
     load_data: LoadData,
     train: Train | None = None,

@@ -57,7 +57,7 @@ class FlowerClients:
         What the time is, in seconds from anywhere.
     """
 
-    def __init__(  # noqa: PLR0913 - the one place where all parts of a deployment meet
+    def __init__(
         self,
         exchange: Exchange,
         orders: OrderBook,
@@ -238,13 +238,13 @@ class FlowerClients:
     def heterogeneity(self, membership: Membership) -> None:
         """Return None: nobody sees the data of all clients."""
 
-    def losses(  # noqa: PLR0913 - one question, asked in several ways
+    def losses(
         self,
         clients: Counts,
         models: Models,
         *,
         blocks: Sequence[Counts] | None = None,
-        held: Mask | None = None,  # noqa: ARG002 - devices do not keep what they judged
+        held: Mask | None = None,  # noqa: ARG002
         corrected: bool = False,
         aside: bool = False,
     ) -> Matrix:

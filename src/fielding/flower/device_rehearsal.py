@@ -8,8 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from fielding._typing import Counts, Json
-from fielding.client.confidence import Confidence
-from fielding.client.rehearsing import PURPOSE, after_looks, look_ends, remembered
+from fielding.client.rehearsal import PURPOSE, Confidence, after_looks, look_ends, remembered
 from fielding.errors import CheckpointError
 from fielding.flower.device_state import FOREIGN, KIND, DeviceState, read_whole, set_aside
 from fielding.flower.fields import Fields

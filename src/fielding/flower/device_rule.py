@@ -8,8 +8,8 @@ import numpy as np
 from fielding._options import options_of
 from fielding._typing import Counts, Json
 from fielding.client.drift import DRIFT_TESTS, Chi2, DriftTest
-from fielding.client.drift.judges import Judge
-from fielding.client.representation.label_shares import LabelShares
+from fielding.client.drift.sample_tests import Judge
+from fielding.client.representation.label import LabelShares
 from fielding.client.representation.representation import Representation
 from fielding.engine.config import Config
 from fielding.engine.config_reader import config_from

@@ -13,10 +13,9 @@ from fielding.flower.local_jobs import (
 )
 from fielding.flower.own_code import OwnCode, own_score, own_sight, shown_model
 from fielding.flower.samples import Kept
-from fielding.training.judging import Judged, judged
+from fielding.training.head import Judged, features_of, judged
 from fielding.training.label_mix import label_mix_of
 from fielding.training.layout import Layout
-from fielding.training.looking import features_of
 from fielding.training.trainer import Scores, Trainer
 
 

@@ -14,8 +14,7 @@ from fielding.flower.device_scoring import DeviceScoring
 from fielding.flower.local_jobs import settings_from, trainer_here
 from fielding.flower.own_code import OwnCode
 from fielding.flower.samples import Kept
-from fielding.training.head import head_size
-from fielding.training.looking import gradient_of
+from fielding.training.head import gradient_of, head_size
 
 Columns: TypeAlias = npt.NDArray[np.float32]
 

@@ -12,7 +12,7 @@ from fielding.flower.own_code import OwnCode, own_score, shown_model
 from fielding.flower.replies import EvaluateReply, Score
 from fielding.flower.samples import Evaluate, Kept
 from fielding.rng import client_key, hashed
-from fielding.training.judging import Judged, judged
+from fielding.training.head import Judged, judged
 from fielding.training.trainer import Scores
 
 NO_TEST = EvaluateReply(n_test=0, correct=0, loss=float("nan"))

@@ -15,7 +15,7 @@ from fielding.flower.setting_checks import checked_setting
 from fielding.rng import Hashes, client_key
 from fielding.training.batches import drawn_positions
 from fielding.training.factory import ModelRequest, trainer_for
-from fielding.training.judging import Judged
+from fielding.training.head import Judged
 from fielding.training.label_mix import LABEL_MIX, MixKeepingTrainer
 from fielding.training.layout import Layout
 from fielding.training.trainer import Contrast, LocalWork, Scores, Sgd, Trainer

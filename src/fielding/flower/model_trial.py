@@ -4,8 +4,7 @@ import numpy as np
 
 from fielding.engine.config import Config
 from fielding.training.label_mix import LABEL_MIX
-from fielding.training.trainer import Contrast, LocalWork, Sgd, Trainer
-from fielding.training.trial import try_scores, try_work
+from fielding.training.trainer import Contrast, LocalWork, Sgd, Trainer, try_scores, try_work
 
 
 def try_model(trainer: Trainer, shape: tuple[int, ...], config: Config) -> None:

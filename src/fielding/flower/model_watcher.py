@@ -6,7 +6,7 @@ import numpy as np
 import numpy.typing as npt
 
 from fielding._typing import Counts, Matrix, Vector
-from fielding.client.drift.judges import Judge
+from fielding.client.drift.sample_tests import Judge
 from fielding.client.report import DRIFT_KINDS
 from fielding.client.representation.representation import Representation, Seen
 from fielding.client.tally_watch import Sighting, TallyWatch

@@ -113,7 +113,7 @@ class OrderBook:
             seed=self.seed,
         )
 
-    def probe(  # noqa: PLR0913 - one question, asked in several ways
+    def probe(
         self,
         wanted: Wanted,
         models: Models,

@@ -23,7 +23,7 @@ Tensors: TypeAlias = dict[str, npt.NDArray[np.float32]]
 class Stateful(Protocol):
     """A torch module, as far as it matters here: it has a state dict."""
 
-    def state_dict(self) -> Mapping[str, Any]: ...  # noqa: D102 - as torch has it
+    def state_dict(self) -> Mapping[str, Any]: ...  # noqa: D102
 
 
 AnyModel: TypeAlias = Mapping[str, Any] | Stateful

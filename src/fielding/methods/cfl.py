@@ -5,20 +5,231 @@ from dataclasses import dataclass, replace
 from typing import get_args
 
 import numpy as np
+import numpy.typing as npt
 
-from fielding._typing import ClientId, Counts, Json, Membership, Models
+from fielding._typing import ClientId, Counts, Json, Mask, Membership, Models
 from fielding.errors import OptionError, echo
 from fielding.federation.clients import Clients, TrainingPlan, Updates
 from fielding.federation.cluster_models import Arrays
 from fielding.federation.models import mean_model
-from fielding.methods.bipartition import bipartition
-from fielding.methods.gram import norms, unit_rows
-from fielding.methods.last_updates import LastUpdates
+from fielding.methods.gram import cosines, cosines_from, norms, products, unit_rows
 from fielding.methods.method import MethodSetting, plan_by_cluster
 from fielding.methods.option_checks import number, one_of, whole
-from fielding.methods.participation import Participation, is_sampled
-from fielding.methods.probing import changes, drawn, probe_plan
-from fielding.methods.split_tree import SplitTree
+from fielding.methods.probing import Participation, changes, drawn, is_sampled, probe_plan
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Bipartition:
+    """Two halves.
+
+    Parameters
+    ----------
+    is_second
+        Which updates are in the second half, shape ``(n_updates,)``; the first update is in the first.
+    likeness
+        The largest cosine between updates of different halves.
+    """
+
+    is_second: Mask
+    likeness: float
+
+    @property
+    def gap(self) -> float:
+        """How far the halves are apart: ``sqrt((1 - likeness) / 2)``, from 0 (alike) to 1 (opposite)."""
+        return float(np.sqrt(max(0.0, 1.0 - self.likeness) / 2.0))
+
+
+def bipartition(updates: Models) -> Bipartition:
+    """Return the last two clusters of complete linkage on the cosines; time grows with the square of the updates.
+
+    Parameters
+    ----------
+    updates
+        float32, shape ``(n_updates, n_numbers)``, at least two.
+
+    Examples
+    --------
+    >>> found = bipartition(np.array([[1.0, 0.0], [-1.0, 0.1], [1.0, 0.1]], dtype=np.float32))
+    >>> found.is_second.tolist(), round(found.gap, 2)
+    ([False, True, False], 1.0)
+    """
+    # Here and not above: scipy costs more than all of Fielding to import.
+    from scipy.cluster.hierarchy import cut_tree, linkage
+
+    likeness = cosines_from(products(updates, updates))
+    # Not below 0: of equal updates, rounding alone would make a distance of less, which scipy refuses.
+    distances = np.maximum(0.0, 1.0 - likeness[np.triu_indices(likeness.shape[0], k=1)])
+    labels = cut_tree(linkage(distances, method="complete"), n_clusters=[2])[:, 0]
+    is_second = np.asarray(labels != labels[0])
+    return Bipartition(is_second=is_second, likeness=float(likeness[np.ix_(is_second, ~is_second)].max()))
+
+
+_PREFIX = "last/"
+
+
+class LastUpdates:
+    """Keeps one update per client, and none that is older than so many rounds.
+
+    Parameters
+    ----------
+    max_age
+        Rounds after which an update is dropped; 0 keeps those of the newest round alone.
+
+    Attributes
+    ----------
+    clients, rounds
+        Whose update, rising, and of which round, shape ``(n_updates,)``.
+    changes
+        float32, shape ``(n_updates, n_parameters)``.
+
+    Examples
+    --------
+    >>> last = LastUpdates(1)
+    >>> last.note(np.array([4, 7]), np.zeros((2, 3), dtype=np.float32), 0)
+    >>> last.note(np.array([4]), np.ones((1, 3), dtype=np.float32), 1)
+    >>> last.note(np.array([2]), np.ones((1, 3), dtype=np.float32), 2)
+    >>> last.clients.tolist(), last.rounds.tolist()
+    ([2, 4], [2, 1])
+    """
+
+    def __init__(self, max_age: int) -> None:
+        self._max_age = max_age
+        self.forget()
+
+    def forget(self) -> None:
+        """Drop everything."""
+        self.clients: Counts = np.empty(0, dtype=np.int64)
+        self.rounds: Counts = np.empty(0, dtype=np.int64)
+        self.changes: Models = np.empty((0, 0), dtype=np.float32)
+
+    def note(self, clients: Counts, changes: Models, round_index: int) -> None:
+        """Take in the updates of a round, each client once, and drop what they replace and what is too old."""
+        kept = (round_index - self.rounds <= self._max_age) & ~np.isin(self.clients, clients)
+        everyone = np.concatenate([self.clients[kept], clients])
+        order = np.argsort(everyone, kind="stable")
+        rounds = np.concatenate([self.rounds[kept], np.full(clients.size, round_index, dtype=np.int64)])
+        self.clients, self.rounds = everyone[order], rounds[order]
+        self.changes = np.concatenate([self.changes[kept], changes])[order] if kept.any() else changes[order]
+
+    def arrays(self) -> Arrays:
+        """Return everything, for a checkpoint."""
+        return {f"{_PREFIX}{name}": getattr(self, name) for name in ("clients", "rounds", "changes")}
+
+    def restore(self, arrays: Mapping[str, npt.NDArray[np.generic]]) -> None:
+        """Go on from what :meth:`arrays` gave."""
+        self.clients, self.rounds = (arrays[f"{_PREFIX}{name}"].astype(np.int64) for name in ("clients", "rounds"))
+        self.changes = arrays[f"{_PREFIX}changes"].astype(np.float32)
+
+
+_PREFIX_split_tree = "tree/"
+
+
+class SplitTree:
+    """A node per cluster that is or was; leaves are the clusters of today, one row of the models each.
+
+    The root is node 0; split number ``s`` makes the nodes ``2 s + 1`` and ``2 s + 2`` of a leaf. A client that stays in
+    a node that was split has no cluster until it walked down.
+
+    Parameters
+    ----------
+    n_clients
+        How many clients there are, all of them in the root.
+    n_numbers
+        Length of a model.
+
+    Examples
+    --------
+    >>> tree = SplitTree(4, 2)
+    >>> model, directions = np.zeros(2, dtype=np.float32), np.eye(2, dtype=np.float32)
+    >>> tree.split(0, (np.array([0, 2]), np.array([3])), model=model, directions=directions)
+    >>> tree.membership().tolist(), tree.leaves
+    ([0, -1, 0, 1], (1, 2))
+    """
+
+    def __init__(self, n_clients: int, n_numbers: int) -> None:
+        self.leaves: tuple[int, ...] = (0,)
+        self._node: Counts = np.zeros(n_clients, dtype=np.int64)
+        self._split_of: dict[int, int] = {}
+        self.models: Models = np.empty((0, n_numbers), dtype=np.float32)
+        self._directions: Models = np.empty((0, 0), dtype=np.float32)
+
+    def grow(self, n_clients: int) -> None:
+        """Let clients that joined begin in the root; if that was split, they have to walk down."""
+        self._node = np.pad(self._node, (0, n_clients - self._node.size))
+
+    def membership(self) -> Membership:
+        """Return the row of each client's leaf, -1 for those that have to walk down."""
+        row_of = np.full(2 * len(self._split_of) + 1, -1, dtype=np.int32)
+        row_of[list(self.leaves)] = np.arange(len(self.leaves))
+        return row_of[self._node]
+
+    def waits(self) -> Mask:
+        """Return who has to walk down."""
+        return np.asarray(self.membership() < 0)
+
+    def split(self, row: int, parts: tuple[Counts, Counts], *, model: Models, directions: Models) -> None:
+        """Split a leaf in two; the first keeps its row, the second gets a new one at the end.
+
+        Parameters
+        ----------
+        row
+            The row of the leaf.
+        parts
+            The clients of each half; others of the leaf have to walk down.
+        model, directions
+            What was trained there, and the direction in which each half changed it, shape ``(2, n_parameters)``.
+        """
+        children = (2 * len(self._split_of) + 1, 2 * len(self._split_of) + 2)
+        for child, members in zip(children, parts, strict=True):
+            self._node[members] = child
+        self._split_of[self.leaves[row]] = len(self._split_of)
+        self.leaves = (*self.leaves[:row], children[0], *self.leaves[row + 1 :], children[1])
+        self.models = np.concatenate([self.models, model[np.newaxis]])
+        before = self._directions if self._directions.size else np.empty((0, directions.shape[1]), dtype=np.float32)
+        self._directions = np.concatenate([before, directions.astype(np.float32)])
+
+    def split_at(self, clients: Counts) -> Counts:
+        """Return the row of ``models`` that waiting clients have to train to get one node further."""
+        return np.array([self._split_of[node] for node in self._node[clients].tolist()], dtype=np.int64)
+
+    def walk(self, clients: Counts, changes: Models) -> None:
+        """Take waiting clients one node down, each to the half that changed the model more as it did (ties: the first).
+
+        Parameters
+        ----------
+        clients
+            Who, shape ``(n_clients,)``.
+        changes
+            How each changed the model of its node, shape ``(n_clients, n_parameters)``.
+        """
+        splits = self.split_at(clients)
+        for at in np.unique(splits).tolist():
+            own = np.flatnonzero(splits == at)
+            likeness = cosines(changes[own], self._directions[2 * at : 2 * at + 2])
+            self._node[clients[own]] = 2 * at + 1 + likeness.argmax(axis=1)
+
+    def arrays(self) -> Arrays:
+        """Return everything, for a checkpoint."""
+        parents = sorted(self._split_of, key=self._split_of.__getitem__)
+        return {
+            f"{_PREFIX}node": self._node.copy(),
+            f"{_PREFIX}leaves": np.array(self.leaves, dtype=np.int64),
+            f"{_PREFIX}parents": np.array(parents, dtype=np.int64),
+            f"{_PREFIX}models": self.models,
+            f"{_PREFIX}directions": self._directions,
+        }
+
+    def restore(self, arrays: Mapping[str, npt.NDArray[np.generic]]) -> None:
+        """Go on from what :meth:`arrays` gave."""
+        self._node, leaves, parents = (
+            arrays[f"{_PREFIX}{name}"].astype(np.int64) for name in ("node", "leaves", "parents")
+        )
+        self.leaves = tuple(leaves.tolist())
+        self._split_of = {parent: at for at, parent in enumerate(parents.tolist())}
+        self.models, self._directions = (
+            arrays[f"{_PREFIX}{name}"].astype(np.float32) for name in ("models", "directions")
+        )
+
 
 SELF_TUNED = "self-tuned"
 STALLED, STRAYING = 0.1, 6.0
@@ -86,7 +297,7 @@ class CFL:
         How many rounds old a last update may be (only with ``"sampled"``).
     """
 
-    def __init__(  # noqa: PLR0913 - each is an option with a default
+    def __init__(
         self,
         setting: MethodSetting,
         *,

@@ -6,20 +6,67 @@ from typing import Literal, get_args
 
 import numpy as np
 
-from fielding._typing import ClientId, Counts, Json, Mask, Membership, Models
+from fielding._typing import ClientId, Counts, Json, Mask, Matrix, Membership, Models
 from fielding.client.drift import DriftTest, FlexcflOriginal, Threshold
 from fielding.client.report import ReportBatch
+from fielding.coordinator.clustering import KMeans
+from fielding.coordinator.clustering.labels import in_order_of_appearance
+from fielding.distance import METRICS
 from fielding.errors import OptionError
 from fielding.federation.clients import Clients, TrainingPlan, Updates
 from fielding.federation.cluster_models import Arrays
 from fielding.federation.models import mean_model, mixed_models
-from fielding.methods.gram import cosines, norms
+from fielding.methods.gram import cosines, norms, products
 from fielding.methods.kinds import Hears
 from fielding.methods.method import MethodSetting, client_index, plan_by_cluster, positions_of
 from fielding.methods.option_checks import flag, number, one_of, whole
 from fielding.methods.probing import changes, drawn, probe_plan
-from fielding.methods.update_directions import grouped_by_direction
 from fielding.rng import stream
+
+_ROUNDING = 1e-12
+"""Share of the largest eigenvalue below which another one is rounding."""
+
+
+def decomposed_cosines(updates: Models, n_directions: int) -> Matrix:
+    """Return the cosine of each update with the main directions of all of them (FlexCFL's measure "EDC").
+
+    Parameters
+    ----------
+    updates
+        float32, shape ``(n_updates, n_numbers)``.
+    n_directions
+        How many singular vectors, largest first; zeros for those that rank does not allow.
+
+    Returns
+    -------
+    Shape ``(n_updates, n_directions)``; the sign of a column means nothing.
+
+    Examples
+    --------
+    >>> updates = np.array([[2.0, 0.0], [4.0, 0.0], [0.0, 1.0]], dtype=np.float32)
+    >>> np.abs(decomposed_cosines(updates, 2)).round(6).tolist()
+    [[1.0, 0.0], [1.0, 0.0], [0.0, 1.0]]
+    """
+    # With A = U S V', A V = U S follows from the small matrix A A' alone.
+    inner = products(updates, updates)
+    values, vectors = np.linalg.eigh(inner)
+    found = np.zeros((updates.shape[0], n_directions))
+    kept = [at for at in range(values.size - 1, -1, -1) if values[at] > _ROUNDING * values[-1]][:n_directions]
+    lengths = np.sqrt(np.diag(inner))[:, np.newaxis]
+    parts = vectors[:, kept] * np.sqrt(values[kept])
+    np.divide(parts, lengths, out=found[:, : len(kept)], where=lengths > 0.0)
+    return found
+
+
+def grouped_by_direction(updates: Models, k: int, *, rng: np.random.Generator) -> Membership:
+    """Return the group of each update, numbered in the order in which they first appear; at most ``k`` groups.
+
+    There are fewer groups if there are fewer different directions.
+    """
+    features = decomposed_cosines(updates, k)
+    found = KMeans().partitions(features, [k], metric=METRICS["l2"], rng=rng)[k]
+    return in_order_of_appearance(found)
+
 
 Anchor = Literal["initial", "global"]
 Newcomers = Literal["picked", "all"]
@@ -84,7 +131,7 @@ class FlexCFL:
         Whether there are cold starts at all; without them it is federated averaging, ``k`` must be 1.
     """
 
-    def __init__(  # noqa: PLR0913 - each is an option with a default
+    def __init__(
         self,
         setting: MethodSetting,
         *,
@@ -235,7 +282,7 @@ def flexcfl_detector(options: Mapping[str, Json]) -> DriftTest:
     return DETECTORS[one_of("method.detector", options.get("detector", "corrected"), DETECTORS)]
 
 
-def flexcfl_hears(options: Mapping[str, Json], n_clients: int) -> Hears:  # noqa: ARG001 - all methods are asked alike
+def flexcfl_hears(options: Mapping[str, Json], n_clients: int) -> Hears:  # noqa: ARG001
     """Return whose reports reach the method: who drifted says so, unless nobody would pre-train for it."""
     return "flags" if options.get("cold_start", True) else "nobody"
 

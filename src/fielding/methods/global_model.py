@@ -1,10 +1,12 @@
 """One model for everybody: what clustered methods are measured against."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 import numpy as np
 
 from fielding._typing import ClientId, Json, Membership, Models
+from fielding.federation.aggregation.flash import Flash
 from fielding.federation.clients import Clients, TrainingPlan, Updates
 from fielding.federation.cluster_models import Arrays
 from fielding.methods.method import MethodSetting, plan_by_cluster
@@ -52,3 +54,31 @@ class GlobalModel:
     def restore(self, values: Mapping[str, Json], arrays: Arrays) -> None:  # noqa: ARG002
         """Go on from a snapshot."""
         self._cluster_models.restore(arrays)
+
+
+def flash(
+    setting: MethodSetting,
+    *,
+    eta: float = 0.01,
+    beta1: float = 0.9,
+    beta2: float = 0.99,
+    tau: float = 1e-3,
+    speedup: float = 10.0,
+) -> GlobalModel:
+    """Return one model for everybody with Flash at the server, whatever aggregation the setting names.
+
+    Parameters
+    ----------
+    setting
+        What it is made of.
+    eta
+        The server's learning rate.
+    beta1, beta2
+        How much of the old moments stays.
+    tau
+        How little adaptivity there is: large values make all coordinates alike.
+    speedup
+        How many times the step of Adam a step may be, at least 1; with 1 it only ever brakes.
+    """
+    aggregator = Flash(eta=eta, beta1=beta1, beta2=beta2, tau=tau, speedup=speedup)
+    return GlobalModel(replace(setting, parts=replace(setting.parts, aggregator=aggregator)))

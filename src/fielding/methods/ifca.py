@@ -49,7 +49,7 @@ class Ifca:
         Rounds on the random partition (only with ``"shared-backbone"``).
     """
 
-    def __init__(  # noqa: PLR0913 - options of a config
+    def __init__(
         self,
         setting: MethodSetting,
         *,
@@ -223,7 +223,7 @@ def lowest(losses: Matrix) -> tuple[Counts, Mask]:
     return np.argmin(np.where(known, losses, np.inf), axis=1), np.asarray(known.any(axis=1))
 
 
-def ifca_hears(options: Mapping[str, Json], n_clients: int) -> Hears:  # noqa: ARG001 - as all of its kind
+def ifca_hears(options: Mapping[str, Json], n_clients: int) -> Hears:  # noqa: ARG001
     """Return whose reports IFCA hears: flags of drifted clients if these are to choose again."""
     return "flags" if options.get("reassess") == "drifted" else "nobody"
 

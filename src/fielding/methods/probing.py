@@ -1,10 +1,28 @@
 """What a method asks clients beside training: how they would change a model."""
 
+from typing import Literal
+
 import numpy as np
 
 from fielding._typing import Counts, Mask, Models, Vector
 from fielding.federation.clients import Clients, TrainingPlan, Updates
-from fielding.federation.selection.sampling import smallest_draws
+from fielding.federation.selection.selector import smallest_draws
+
+Participation = Literal["auto", "all", "sampled"]
+MOST_FOR_ALL = 200
+"""Federations up to this size let everybody take part in every round, as authors do (METHODS.md 5.7 and 7)."""
+
+
+def is_sampled(participation: object, n_clients: int) -> bool:
+    """Return whether only the participants of the run take part, not everybody.
+
+    Examples
+    --------
+    >>> is_sampled("auto", 200), is_sampled("auto", 201), is_sampled("sampled", 3)
+    (False, True, True)
+    """
+    return participation == "sampled" or (participation == "auto" and n_clients > MOST_FOR_ALL)
+
 
 _MOST = np.finfo(np.float32).max
 

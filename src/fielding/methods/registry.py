@@ -3,18 +3,16 @@
 from fielding.client.drift import Never
 from fielding.methods.auxo import Auxo
 from fielding.methods.cfl import CFL
-from fielding.methods.clustered_sgd import ClusteredSGD
 from fielding.methods.fedac import FedAC
-from fielding.methods.feddrift_kinds import feddrift, feddrift_eager, feddrift_hears
+from fielding.methods.feddrift import feddrift, feddrift_eager, feddrift_hears
 from fielding.methods.fielding import Fielding
-from fielding.methods.flash import flash
 from fielding.methods.flexcfl import FlexCFL, flexcfl_detector, flexcfl_hears
-from fielding.methods.global_model import GlobalModel
+from fielding.methods.global_model import GlobalModel, flash
 from fielding.methods.ifca import Ifca, ifca_hears
 from fielding.methods.kinds import MethodKind
 from fielding.methods.local import Local
 from fielding.methods.oracle import Oracle
-from fielding.methods.variants import always, moves, selected, static
+from fielding.methods.variants import ClusteredSGD, always, moves, selected, static
 
 METHODS: dict[str, MethodKind] = {
     "fielding": MethodKind(

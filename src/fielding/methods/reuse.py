@@ -7,7 +7,7 @@ import numpy as np
 import numpy.typing as npt
 
 from fielding._typing import Counts, Mask, Matrix, Membership, Models, Vector
-from fielding.coordinator.clusters import Clusters
+from fielding.coordinator.assignment import Clusters
 from fielding.distance import Metric
 from fielding.federation.clients import Clients
 from fielding.methods.option_checks import whole

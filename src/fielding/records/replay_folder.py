@@ -1,7 +1,7 @@
 """What `fielding replay` leaves behind: decisions, events, memberships and a checkpoint to go on from."""
 
 from collections.abc import Mapping
-from dataclasses import asdict
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 from fielding._typing import Json, Membership
@@ -11,10 +11,39 @@ from fielding.coordinator.decision import Decision
 from fielding.errors import InputError
 from fielding.records.checkpoint import load_checkpoint, save_coordinator
 from fielding.records.lock import locked_folder
-from fielding.records.logs import Logs
+from fielding.records.logs import Logs, changes, write_membership_table
 from fielding.records.manifest import check_manifest, write_json
-from fielding.records.membership_log import changes, write_membership_table
-from fielding.records.replay_row import ReplayRow
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReplayRow:
+    """What happened at one step, in numbers.
+
+    The distances are None where they do not exist: no shift at the start, no mean distance while every cluster is a
+    singleton. ``is_sampled`` says that the mean distances were estimated from a sample of the clients.
+    """
+
+    step: int
+    n_reports: int
+    n_moved: int
+    shift: float | None
+    theta: float | None
+    reclustered: bool
+    n_clusters: int
+    mean_client_distance: float | None
+    mean_distance_unclustered: float | None
+    threshold: float | None
+    started: bool
+    n_joined: int
+    n_silenced: int
+    n_clients: int
+    n_active: int
+    n_dormant: int
+    n_singletons: int
+    is_sampled: bool
+    cluster_sizes: dict[int, int] = field(default_factory=dict)
+    silhouettes: dict[int, float] = field(default_factory=dict)
+
 
 CHECKPOINT = "coordinator.ckpt"
 MANIFEST = "manifest.json"

@@ -15,8 +15,15 @@ from fielding.atomic import replaced_file
 from fielding.client.report import checked_rows, row_chunks
 from fielding.distance import Kind, checked_kind
 from fielding.errors import FileFormatError, InputError, OptionError, ReportError, echo
-from fielding.traces.columns import encoded_ids, id_array, in_id_order, text_names, typed_ids, whole_numbers
-from fielding.traces.csv_table import open_table
+from fielding.traces.csv_table import (
+    encoded_ids,
+    id_array,
+    in_id_order,
+    open_table,
+    text_names,
+    typed_ids,
+    whole_numbers,
+)
 from fielding.traces.npz_file import Array, read_arrays, write_arrays
 from fielding.traces.reports import ReportStream
 from fielding.traces.text_columns import (

@@ -10,7 +10,7 @@ from typing import Any
 
 from fielding._extras import require
 from fielding.errors import InputError, OptionError, OutputError, echo
-from fielding.reporting.figures import Figure, with_layout
+from fielding.reporting.charts.figures import Figure, with_layout
 from fielding.reporting.page import Page, Section, distinct
 
 FORMATS = ("png", "pdf")

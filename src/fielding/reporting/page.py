@@ -17,7 +17,7 @@ from itertools import count
 from typing import Any
 
 from fielding._typing import Json
-from fielding.reporting.figures import Figure, library_script
+from fielding.reporting.charts.figures import Figure, library_script
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,7 +71,7 @@ class Section:
     more
         What else there is to say about reading it, for those who ask; folded in.
     figure
-        As :mod:`fielding.reporting.figures` makes them.
+        As :mod:`fielding.reporting.charts.figures` makes them.
     frames
         Moments of the figure, for a slider; the last one is shown first.
     table

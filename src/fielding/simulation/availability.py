@@ -44,7 +44,7 @@ class AlwaysAvailable:
     [True, True]
     """
 
-    def available(self, clients: Counts, time_s: float | Vector) -> Mask:  # noqa: ARG002 - the protocol names it
+    def available(self, clients: Counts, time_s: float | Vector) -> Mask:  # noqa: ARG002
         """Return yes for each client."""
         return np.ones(clients.shape, dtype=np.bool_)
 

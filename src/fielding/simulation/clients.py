@@ -63,7 +63,7 @@ class SimulatedClients:
         Seed of all draws, and how many threads may train; the latter changes nothing but the time it takes.
     """
 
-    def __init__(  # noqa: PLR0913 - the one place where all parts of a simulation meet
+    def __init__(
         self,
         windows: SlidingWindows,
         observer: Observer | None,
@@ -252,7 +252,7 @@ class SimulatedClients:
         updates = updates_of(settled, trained, at_hand.sizes, circumstances)
         return self._local.with_start_loss(updates, plan, samples)
 
-    def losses(  # noqa: PLR0913 - one question, asked in several ways
+    def losses(
         self,
         clients: Counts,
         models: Models,

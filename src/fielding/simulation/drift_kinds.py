@@ -15,9 +15,8 @@ from fielding.simulation.compared_samples import CellSize, Compared, Pairs, comp
 from fielding.simulation.drift_advice import Finding, advice, finding, unknown
 from fielding.simulation.probe_model import Compression, Raw, fitted_compression, trained_probe
 from fielding.simulation.shift_measures import count_shift, input_shift
-from fielding.traces.statistics import TraceDescription
+from fielding.traces.statistics import MIN_SAMPLES, TraceDescription, dealt_distance, standard_errors
 from fielding.traces.trace import Trace
-from fielding.traces.windows import MIN_SAMPLES, dealt_distance, standard_errors
 
 TRAINING_PART, MOST_TRAINED = 4, 6000
 """One in so many samples of the first half of the time trains the probe, and so many at most."""

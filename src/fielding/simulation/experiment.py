@@ -116,7 +116,7 @@ class Start:
     init_from: Path | None = None
 
 
-def run(  # noqa: PLR0913 - all but the config have a default
+def run(
     config: Config | Mapping[str, Any] | str | Path,
     out: str | Path | None = None,
     *,

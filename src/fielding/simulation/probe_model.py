@@ -11,7 +11,7 @@ from fielding.coordinator.clustering.kmeans import KMeans
 from fielding.coordinator.clustering.labels import nearest_center
 from fielding.distance import metric_named
 from fielding.rng import stream
-from fielding.training.dense import Dense
+from fielding.training.numpy_models import Dense
 from fielding.training.numpy_trainer import NumpyTrainer
 from fielding.training.trainer import LocalWork, Sgd
 

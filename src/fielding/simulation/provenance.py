@@ -12,8 +12,7 @@ from fielding._typing import Json, Models
 from fielding._version import __version__
 from fielding.engine.config import Config
 from fielding.engine.config_reader import config_table
-from fielding.records.digest import file_digest
-from fielding.records.manifest import difference
+from fielding.records.manifest import difference, file_digest
 from fielding.simulation.assembly import Own, Simulation
 from fielding.simulation.devices import PROFILES
 from fielding.simulation.sources import Dealt

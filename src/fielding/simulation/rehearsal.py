@@ -7,8 +7,7 @@ import numpy as np
 import numpy.typing as npt
 
 from fielding._typing import Counts, Models
-from fielding.client.confidence import Confidence
-from fielding.client.rehearsing import PURPOSE, after_looks, look_ends, remembered
+from fielding.client.rehearsal import PURPOSE, Confidence, after_looks, look_ends, remembered
 from fielding.errors import CheckpointError, echo
 from fielding.rng import Hashes, hashed
 from fielding.simulation.scoring import Score
@@ -46,7 +45,7 @@ class Rehearsal:
 
     A participant looks at the training samples of its window that it has not looked at before: interval by interval, at
     least ``LEAST_LOOK`` at a time, it puts them through the model that it received, before it trains on them, and
-    runs a CUSUM on the probabilities of their labels (:class:`~fielding.client.confidence.Confidence`). On an
+    runs a CUSUM on the probabilities of their labels (:class:`~fielding.client.rehearsal.Confidence`). On an
     alarm, what its window holds of earlier intervals goes to its long-term memory: at most ``PER_LABEL`` samples of a
     label, those with the smallest hashes of all that ever went there, which is a uniform sample of them. From then on
     it trains on its window and its memory together; a sample in both counts once.

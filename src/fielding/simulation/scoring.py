@@ -10,7 +10,7 @@ from fielding._typing import Counts, Models
 from fielding.federation.evaluation import ClientScores
 from fielding.simulation.segments import segment_means, segment_sums
 from fielding.traces.sliding import Ranges
-from fielding.training.judging import Judged
+from fielding.training.head import Judged
 
 Score: TypeAlias = Callable[[Models, Counts], Judged]
 """Returns loss and correctness of schedule rows under a model."""

@@ -20,7 +20,7 @@ from fielding.simulation.scoring import NO_SAMPLES, Judge, Score
 from fielding.simulation.segments import segment_means
 from fielding.simulation.workers import Workers
 from fielding.traces.sliding import Ranges, SlidingWindows
-from fielding.training.judging import Judged, judged
+from fielding.training.head import Judged, judged
 from fielding.training.label_mix import label_mix_of
 from fielding.training.trainer import Scores
 

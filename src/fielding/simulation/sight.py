@@ -6,8 +6,7 @@ import numpy.typing as npt
 from fielding._typing import Counts, Matrix, Models
 from fielding.client.representation.representation import Seen
 from fielding.traces.sliding import SlidingWindows
-from fielding.training.head import head_size
-from fielding.training.looking import features_of, gradient_of
+from fielding.training.head import features_of, gradient_of, head_size
 from fielding.training.trainer import Scores, Trainer
 
 Columns = npt.NDArray[np.float32]

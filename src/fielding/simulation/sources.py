@@ -11,18 +11,16 @@ from fielding.engine.config import TraceSection
 from fielding.errors import InputError, OptionError, echo, unknown_name
 from fielding.simulation.presence import check_present
 from fielding.traces.catalog import Narrowing, NaturalDefaults, Opening, Source, entry_named, open_source
-from fielding.traces.columns import in_id_order
-from fielding.traces.csv_table import open_table
+from fielding.traces.csv_table import in_id_order, open_table
 from fielding.traces.histograms import WindowPlan
-from fielding.traces.image_cache import ImageSpec
-from fielding.traces.images import FILE, Decoding, image_index, image_pool, is_image_list
+from fielding.traces.images import FILE, Decoding, ImageSpec, image_index, image_pool, is_image_list
 from fielding.traces.importers import Columns, feature_names, import_samples
 from fielding.traces.intervals import checked_align, parse_interval, parse_span
 from fielding.traces.natural import n_rounds, natural_schedule, needed_intervals
 from fielding.traces.pool import Pool
 from fielding.traces.scenarios import SCENARIOS, DealRequest, scenario_named
+from fielding.traces.scenarios.shared import with_shared
 from fielding.traces.schedule import Schedule
-from fielding.traces.shared import with_shared
 from fielding.traces.standardizing import scale_note, standardized
 from fielding.traces.trace import Trace
 

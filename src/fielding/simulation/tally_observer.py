@@ -7,7 +7,7 @@ import numpy as np
 import numpy.typing as npt
 
 from fielding._typing import Counts, Mask, Models, Vector
-from fielding.client.drift.judges import Judge
+from fielding.client.drift.sample_tests import Judge
 from fielding.client.fleet import FleetReports
 from fielding.client.representation.representation import Representation
 from fielding.client.tally_watch import Sighting, TallyWatch

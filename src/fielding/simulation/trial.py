@@ -11,8 +11,7 @@ from fielding.simulation.settings import LocalRule
 from fielding.traces.sliding import SlidingWindows
 from fielding.training.head import NO_HEAD, head_size
 from fielding.training.label_mix import LABEL_MIX
-from fielding.training.trainer import Contrast, LocalWork, Trainer
-from fielding.training.trial import try_scores, try_work
+from fielding.training.trainer import Contrast, LocalWork, Trainer, try_scores, try_work
 
 
 def try_step(trainer: Trainer, windows: SlidingWindows, rule: LocalRule) -> None:

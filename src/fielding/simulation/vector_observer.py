@@ -7,7 +7,7 @@ import numpy as np
 
 from fielding._typing import Counts, Features, Floats, Mask
 from fielding.client.drift import AnyChange, DriftTest, Threshold
-from fielding.client.drift.judges import check_vector_test, vectors_drifted
+from fielding.client.drift.sample_tests import check_vector_test, vectors_drifted
 from fielding.client.fleet import FleetReports
 from fielding.distance import Metric
 from fielding.errors import InputError, echo

@@ -10,7 +10,7 @@ from fielding._typing import ClientId, Counts, Floats
 from fielding.client.report import ReportBatch
 from fielding.distance import Kind
 from fielding.errors import InputError
-from fielding.traces.columns import in_id_order
+from fielding.traces.csv_table import in_id_order
 from fielding.traces.npz_file import Array
 
 

@@ -14,8 +14,7 @@ import numpy as np
 from fielding._typing import Vector
 from fielding.client.report import LONGEST_ID
 from fielding.errors import FileFormatError, InputError
-from fielding.traces.columns import PLAIN_INTEGER
-from fielding.traces.csv_table import CsvTable
+from fielding.traces.csv_table import PLAIN_INTEGER, CsvTable
 from fielding.traces.npz_file import Array
 
 LARGEST_CACHE = 100_000

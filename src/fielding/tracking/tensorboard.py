@@ -9,8 +9,7 @@ from typing import Any
 
 from fielding._extras import require
 from fielding.errors import InputError
-from fielding.tracking.memory import remember, remembered
-from fielding.tracking.tracker import ALWAYS_THERE, SUMMARY_PREFIX, Ending, Figures, TrackedRun
+from fielding.tracking.tracker import ALWAYS_THERE, SUMMARY_PREFIX, Ending, Figures, TrackedRun, remember, remembered
 
 FOLDER = "tensorboard"
 """The folder of events within that of a run, if none is named."""
@@ -76,7 +75,7 @@ class TensorBoard:
         self._write(Event(wall_time=time.time(), step=round_index, summary=Summary(value=values)))
         self._last, self._has_summary = round_index, False  # a summary of fewer rounds is out of date
 
-    def end(self, ending: Ending, figures: Figures) -> None:  # noqa: ARG002 - TensorBoard shows no endings
+    def end(self, ending: Ending, figures: Figures) -> None:  # noqa: ARG002
         """Write the summary at the last round, if it is not there, and close the file."""
         if figures and not self._has_summary:
             self.add(max(self._last, 0), figures)

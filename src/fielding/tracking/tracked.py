@@ -12,7 +12,7 @@ from fielding.engine.runner import Watch
 from fielding.records.logs import read_lines
 from fielding.records.run_folder import ROUNDS, SUMMARY
 from fielding.simulation.watching import Watching
-from fielding.tracking.mlflow_store import without_password
+from fielding.tracking.mlflow import without_password
 from fielding.tracking.tracker import SUMMARY_PREFIX, Ending, Tracker, figures_of, tracked_run
 
 LONGEST_REASON = 200

@@ -1,9 +1,138 @@
 """Which samples of its window every participant trains on, step by step; the same on a device as in the simulator."""
 
-import numpy as np
+from collections.abc import Iterator
 
-from fielding._typing import Counts
+import numpy as np
+import numpy.typing as npt
+
+from fielding._typing import Codes, Counts, Features, Models, Vector
+from fielding.errors import InputError, OptionError, echo
+from fielding.federation.clients import Pull
 from fielding.rng import Hashes, hashed
+from fielding.training.layout import Layout
+from fielding.training.trainer import Contrast, LocalWork, Scores, Trained
+
+MOST_NUMBERS = 1 << 22
+"""Features held at a time, in numbers: 16 MB."""
+
+
+def checked_work(work: LocalWork, *, layout: Layout, n_classes: int) -> None:
+    """Raise unless the parts of local work fit each other and models of a layout and of so many classes."""
+    if work.models.ndim != 2 or work.models.shape[1] != layout.size:
+        raise InputError(f"models have shape {work.models.shape}; they must be rows of {layout.size} numbers")
+    if work.draws.ndim != 3 or not work.draws.size:
+        raise InputError(f"draws have shape {work.draws.shape}; give (participants, steps, batch size), none of them 0")
+    n_participants = work.draws.shape[0]
+    if work.start.shape != (n_participants,):
+        raise InputError(f"start has shape {work.start.shape}; give one model for each of {n_participants}")
+    if work.rate_factors is not None:
+        _check_factors(work.rate_factors, n_participants)
+    if work.pull is not None:
+        _check_pull(work.pull, n_participants, layout)
+    if work.contrast is not None:
+        _check_contrast(work.contrast, n_participants, layout)
+    _check_by_class("offsets", work.offsets, (n_participants, n_classes))
+    _check_by_class("mixes", work.mixes, (n_participants, n_classes))
+
+
+def _check_by_class(name: str, numbers: Scores | None, shape: tuple[int, int]) -> None:
+    if numbers is None:
+        return
+    if numbers.shape != shape:
+        raise InputError(f"{name} have shape {numbers.shape}; give one for each participant and class, {shape}")
+    if not np.isfinite(numbers).all():
+        raise InputError(f"{name} go from {numbers.min()} to {numbers.max()}; give finite ones")
+
+
+def _check_factors(factors: Vector, n_participants: int) -> None:
+    if factors.shape != (n_participants,):
+        raise InputError(f"rate_factors have shape {factors.shape}; give one for each of {n_participants}")
+    if not _is_from_zero(factors):
+        raise InputError(f"rate_factors go from {factors.min()} to {factors.max()}; give finite ones of at least 0")
+
+
+def _check_pull(pull: Pull, n_participants: int, layout: Layout) -> None:
+    if pull.anchors.ndim != 2 or pull.anchors.shape[1] != layout.size:
+        raise InputError(f"anchors have shape {pull.anchors.shape}; they must be rows of {layout.size} numbers")
+    if pull.row.shape != (n_participants,):
+        raise InputError(f"row has shape {pull.row.shape}; give one anchor for each of {n_participants}")
+    if pull.row.min() < 0 or pull.row.max() >= pull.anchors.shape[0]:
+        raise InputError(
+            f"row goes from {pull.row.min()} to {pull.row.max()}; there are {pull.anchors.shape[0]} anchors"
+        )
+    if pull.strength.shape != (layout.size,):
+        raise InputError(f"strength has shape {pull.strength.shape}; give one for each of {layout.size} numbers")
+    if not _is_from_zero(pull.strength):
+        least, most = pull.strength.min(), pull.strength.max()
+        raise InputError(f"strength goes from {least} to {most}; give finite ones of at least 0")
+    if pull.strength[layout.parameter_size :].any():
+        raise InputError(
+            f"strength is not 0 on buffers, which take no step; set it to 0 from {layout.parameter_size} on"
+        )
+
+
+def _check_contrast(contrast: Contrast, n_participants: int, layout: Layout) -> None:
+    wanted = (n_participants, layout.size)
+    if contrast.previous.shape != wanted:
+        raise InputError(f"previous has shape {contrast.previous.shape}; it must be {wanted}")
+    if contrast.has_previous.shape != wanted[:1] or contrast.has_previous.dtype != np.bool_:
+        got = f"{contrast.has_previous.dtype} of shape {contrast.has_previous.shape}"
+        raise InputError(f"has_previous is {got}; give yes or no for each of {n_participants}")
+    if not 0 <= contrast.mu < np.inf:
+        raise OptionError(f"mu is {echo(contrast.mu)}; give a finite number of at least 0")
+    if not 0 < contrast.temperature < np.inf:
+        raise OptionError(f"temperature is {echo(contrast.temperature)}; give a finite number above 0")
+
+
+def _is_from_zero(numbers: Vector) -> bool:
+    """Return whether all numbers are finite and at least 0; a NaN makes both ends NaN."""
+    return bool(numbers.min() >= 0 and numbers.max() < np.inf)
+
+
+def mini_batches(work: LocalWork, *, sample_size: int) -> Iterator[tuple[Features, Codes]]:
+    """Yield, step after step, the features and labels of all participants.
+
+    Parameters
+    ----------
+    work
+        Names the samples.
+    sample_size
+        Numbers per sample: several steps are fetched at once, but no more than ``MOST_NUMBERS`` unless one step
+        is larger than that.
+
+    Yields
+    ------
+    Features, shape ``(n_participants, batch_size, ...)``, and labels, shape ``(n_participants, batch_size)``; both
+    contiguous.
+    """
+    n_participants, n_steps, batch_size = work.draws.shape
+    by_step = work.draws.transpose(1, 0, 2)
+    at_once = max(1, MOST_NUMBERS // max(1, n_participants * batch_size * sample_size))
+    for first in range(0, n_steps, at_once):
+        block = by_step[first : first + at_once]
+        x, y = work.gather(np.ascontiguousarray(block).reshape(-1))
+        features = np.ascontiguousarray(x, dtype=np.float32).reshape(*block.shape, *x.shape[1:])
+        labels = np.ascontiguousarray(y).reshape(block.shape)
+        yield from zip(features, labels, strict=True)
+
+
+def trained(models: Models, losses: npt.NDArray[np.float32]) -> Trained:
+    """Return what training gave.
+
+    Parameters
+    ----------
+    models
+        The trained models, shape ``(n_participants, n_numbers)``.
+    losses
+        Loss of each sample under the weights before its step, shape ``(n_steps, n_participants, batch_size)``.
+    """
+    exact = losses.astype(np.float64)
+    return Trained(
+        models=models,
+        loss=np.asarray(exact.mean(axis=(0, 2))),
+        square_loss=np.asarray(np.square(exact).mean(axis=(0, 2))),
+    )
+
 
 _GROUP_BITS = 24
 """Bits of a sort key that say whose epoch it is; the others are random."""

@@ -7,7 +7,7 @@ from math import prod
 from fielding._extras import require
 from fielding._imported import imported_function
 from fielding.errors import OptionError, echo, unknown_name
-from fielding.training.dense import HIDDEN, Dense
+from fielding.training.numpy_models import HIDDEN, Dense
 from fielding.training.numpy_trainer import NumpyTrainer, stacked_path
 from fielding.training.trainer import Trainer, TrainingPath
 
@@ -120,9 +120,8 @@ def _path(model: ModelRequest, rule: TrainingPath) -> TrainingPath:
 
 def _torch_trainer(model: ModelRequest) -> Trainer:
     require("torch")
-    from fielding.training.torch_models import MODULES
+    from fielding.training.torch_models import MODULES, module_shape
     from fielding.training.torch_module import Blueprint
-    from fielding.training.torch_shapes import module_shape
     from fielding.training.torch_stacked import StackedTorchTrainer
     from fielding.training.torch_threads import device_named
     from fielding.training.torch_trainer import TorchTrainer

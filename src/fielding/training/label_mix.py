@@ -9,7 +9,7 @@ import numpy.typing as npt
 from fielding._typing import Codes, Features, Mask, Matrix, Models, Vector
 from fielding.errors import OptionError, echo
 from fielding.federation.clients import Pull
-from fielding.training.feeding import checked_work
+from fielding.training.batches import checked_work
 from fielding.training.layout import Layout
 from fielding.training.trainer import Contrast, LocalWork, Scores, Trained, Trainer, TrainingPath
 
@@ -121,7 +121,7 @@ class MixKeepingTrainer:
 
     Examples
     --------
-    >>> from fielding.training.dense import Dense
+    >>> from fielding.training.numpy_models import Dense
     >>> from fielding.training.numpy_trainer import NumpyTrainer
     >>> inner = NumpyTrainer(Dense(n_inputs=1, n_hidden=0, n_classes=2))
     >>> trainer = MixKeepingTrainer(inner, 2, rate=0.5, is_balanced=False)

@@ -5,14 +5,15 @@ import numpy.typing as npt
 
 from fielding._typing import Codes, Features, Mask, Models, Vector
 from fielding.blas_threads import ONE_BLAS_THREAD
-from fielding.training.dense import Dense
-from fielding.training.feeding import checked_work, mini_batches, trained
+from fielding.training.batches import checked_work, mini_batches, trained
 from fielding.training.layout import Layout
-from fielding.training.numpy_contrast import StackedContrast, hidden_contrast
 from fielding.training.numpy_models import (
     Array,
+    Dense,
+    StackedContrast,
     StackedNetwork,
     from_work_order,
+    hidden_contrast,
     pull_in_work_order,
     stacked_network,
     summed_gradient,

@@ -1,6 +1,6 @@
 """The contrastive part of the loss in PyTorch: by hand for stacked dense models, by autograd for modules.
 
-The formulas are those of :mod:`fielding.training.numpy_contrast`.
+The formulas are those of :mod:`fielding.training.numpy_models`.
 """
 
 from types import TracebackType
@@ -10,8 +10,7 @@ from torch import nn
 from torch.nn import functional
 
 from fielding.errors import OptionError
-from fielding.training.dense import Dense
-from fielding.training.numpy_contrast import SHORTEST_SQUARE, reference_layers
+from fielding.training.numpy_models import SHORTEST_SQUARE, Dense, reference_layers
 from fielding.training.trainer import Contrast, LocalWork
 
 

@@ -9,14 +9,12 @@ import numpy.typing as npt
 import torch
 
 from fielding._typing import Codes, Features, Mask, Models
-from fielding.training.dense import Dense
-from fielding.training.feeding import checked_work, mini_batches, trained
+from fielding.training.batches import checked_work, mini_batches, trained
 from fielding.training.layout import Layout
-from fielding.training.numpy_contrast import hidden_contrast
-from fielding.training.numpy_models import from_work_order, pull_in_work_order, to_work_order
+from fielding.training.numpy_models import Dense, from_work_order, hidden_contrast, pull_in_work_order, to_work_order
 from fielding.training.torch_contrast import StackedTorchContrast
-from fielding.training.torch_descent import Descent
 from fielding.training.torch_threads import TORCH_THREADS
+from fielding.training.torch_trainer import Descent
 from fielding.training.trainer import LocalWork, Scores, Trained, TrainingPath
 
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from fielding._extras import require
 from fielding._typing import Json
 from fielding.errors import FieldingError
-from fielding.reporting.figures import library_script
+from fielding.reporting.charts.figures import library_script
 from fielding.reporting.page import asset, live_html
 from fielding.watch.guard import METHODS, guarded
 from fielding.watch.watched import Watched

@@ -18,11 +18,10 @@ from fielding.records.lock import is_locked
 from fielding.records.plan import PLAN
 from fielding.records.run_folder import MANIFEST
 from fielding.reporting.charts.client_story import client_ids, client_story
-from fielding.reporting.gathering import Gathered, gathered
-from fielding.reporting.log_reader import LogReader
+from fielding.reporting.numbers.groups import Gathered, gathered
+from fielding.reporting.numbers.run_record import LogReader, RunRecord
 from fielding.reporting.page import Page, page_record, section_record
 from fielding.reporting.report_page import DAMAGE, report_of
-from fielding.reporting.run_record import RunRecord
 
 LEAST_S = 1.0
 """Seconds between two readings at least."""

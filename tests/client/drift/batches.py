@@ -5,7 +5,7 @@ from typing import Literal
 import numpy as np
 
 from fielding._typing import Counts
-from fielding.client.drift.batch import Batch
+from fielding.client.drift.drift_test import Batch
 from fielding.rng import stream
 
 N_CLASSES, N_FEATURES = 4, 6

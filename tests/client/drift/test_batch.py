@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from fielding.client.drift.batch import batch_of, paired
+from fielding.client.drift.drift_test import batch_of, paired
 from fielding.client.representation.representation import Seen
 from fielding.errors import InputError
 from tests.client.drift.batches import batch, simulated

@@ -3,7 +3,7 @@ from itertools import combinations
 import numpy as np
 import pytest
 
-from fielding.client.drift.by_embedding import Ks, Mmd, ks_p_values
+from fielding.client.drift.two_sample import Ks, Mmd, ks_p_values
 from fielding.errors import OptionError
 from fielding.rng import stream
 from tests.client.drift.batches import batch, simulated

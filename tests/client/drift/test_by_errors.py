@@ -1,8 +1,8 @@
 import numpy as np
 import pytest
 
-from fielding.client.drift.batch import Batch
-from fielding.client.drift.by_errors import ErrorRate
+from fielding.client.drift.drift_test import Batch
+from fielding.client.drift.predictions import ErrorRate
 from fielding.errors import InputError
 from fielding.rng import stream
 from tests.client.drift.batches import batch

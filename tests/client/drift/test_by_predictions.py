@@ -1,8 +1,8 @@
 import numpy as np
 import pytest
 
-from fielding.client.drift.by_predictions import Bbsd, Confusion
 from fielding.client.drift.chi2 import p_values
+from fielding.client.drift.predictions import Bbsd, Confusion
 from tests.client.drift.batches import batch, simulated
 
 

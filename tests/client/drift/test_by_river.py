@@ -5,8 +5,8 @@ import numpy as np
 import pytest
 
 from fielding import _extras
-from fielding.client.drift.batch import Batch, SampleTest
-from fielding.client.drift.by_river import Adwin, Hddm, Kswin, PageHinkley
+from fielding.client.drift.drift_test import Batch, SampleTest
+from fielding.client.drift.river_tests import Adwin, Hddm, Kswin, PageHinkley
 from fielding.errors import OptionError
 from fielding.rng import stream
 from tests.client.drift.batches import batch

@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from fielding.client.drift.class_shift import ClassShift
+from fielding.client.drift.two_sample import ClassShift
 from fielding.errors import OptionError
 from fielding.rng import stream
 from tests.client.drift.batches import Drift, batch, simulated

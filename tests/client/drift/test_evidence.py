@@ -1,8 +1,8 @@
 import numpy as np
 import pytest
 
-from fielding.client.drift import evidence as evidence_module
-from fielding.client.drift.evidence import Evidence, judged_in_chunks
+from fielding.client.drift import drift_test as evidence_module
+from fielding.client.drift.drift_test import Evidence, judged_in_chunks
 
 
 def evidence_of(n_clients: int) -> Evidence:

@@ -8,10 +8,9 @@ import pytest
 
 from fielding._typing import Counts, Floats
 from fielding.client.drift import Always, AnyChange, Chi2, FlexcflOriginal, Never, Periodic, Threshold
-from fielding.client.drift.batch import Batch
-from fielding.client.drift.by_errors import ErrorRate
-from fielding.client.drift.by_predictions import Confusion
-from fielding.client.drift.judges import ByKind, BySamples, Comparison, served_pair
+from fielding.client.drift.drift_test import Batch
+from fielding.client.drift.predictions import Confusion, ErrorRate
+from fielding.client.drift.sample_tests import ByKind, BySamples, Comparison, served_pair
 from fielding.client.report import DRIFT_KINDS, UNEXPLAINED
 from fielding.client.windows_seen import joined, split
 from fielding.errors import OptionError

@@ -3,7 +3,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from fielding.client.drift.kinds import KINDS, Signs, kinds_of, label_counts, signs_of
+from fielding.client.drift.sample_tests import KINDS, Signs, kinds_of, label_counts, signs_of
 from fielding.errors import OptionError
 from tests.client.drift.batches import Drift, batch, simulated
 

@@ -1,7 +1,7 @@
 import pytest
 
-from fielding.client.drift.class_shift import ClassShift
 from fielding.client.drift.sample_tests import RIVER_TESTS, SAMPLE_TESTS, sample_test_named
+from fielding.client.drift.two_sample import ClassShift
 from fielding.errors import OptionError
 
 

@@ -1,6 +1,6 @@
 import numpy as np
 
-from fielding.client.representation.class_sums import ClassSums, class_sums
+from fielding.client.representation.embedding import ClassSums, class_sums
 from fielding.client.representation.representation import Seen
 
 

@@ -3,9 +3,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-import fielding.client.representation.sums as sums_module
-from fielding.client.representation.representation import Seen
-from fielding.client.representation.sums import (
+import fielding.client.representation.representation as sums_module
+from fielding.client.representation.representation import (
+    Seen,
     as_reported,
     client_sums,
     labelled,

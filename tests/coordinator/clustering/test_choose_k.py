@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from fielding.coordinator.clustering.choose_k import PEEK, choose_k, count_distinct
+from fielding.coordinator.clustering.silhouette import PEEK, choose_k, count_distinct
 from fielding.coordinator.points import Points
 
 

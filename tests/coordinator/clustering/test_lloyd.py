@@ -3,9 +3,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fielding.coordinator.clustering.lloyd import lloyd
-from fielding.coordinator.clustering.space import SPACES
-from fielding.coordinator.clustering.space_points import SpacePoints, cluster_means
+from fielding.coordinator.clustering.kmeans import lloyd
+from fielding.coordinator.clustering.space import SPACES, SpacePoints, cluster_means
 from fielding.distance import METRICS
 from tests.coordinator.clustering.data import NAMES, Array, dirichlet, histograms, means_of, objective
 

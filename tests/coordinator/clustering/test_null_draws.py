@@ -3,7 +3,7 @@ import pytest
 
 from fielding._typing import Matrix
 from fielding.coordinator.clustering import Clusterer
-from fielding.coordinator.clustering.null_draws import beats_null, without_structure
+from fielding.coordinator.clustering.clusterer import beats_null, without_structure
 from fielding.coordinator.points import Points
 from fielding.distance import METRICS
 from fielding.errors import OptionError

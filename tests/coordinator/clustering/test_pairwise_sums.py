@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from fielding.coordinator.clustering.pairwise_sums import TILE, euclidean_sums, sums_of
+from fielding.coordinator.clustering.distance_sums import TILE, euclidean_sums, sums_of
 from fielding.distance import METRICS
 
 

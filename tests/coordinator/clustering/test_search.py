@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from fielding.coordinator.clustering.search import RoughSearch
+from fielding.coordinator.clustering.kmeans import RoughSearch
 from fielding.coordinator.clustering.space import SPACES
 from tests.coordinator.clustering.data import NAMES, planted
 

@@ -1,6 +1,6 @@
 import numpy as np
 
-from fielding.coordinator.clustering.seeding import drawn_rows, seed_rows
+from fielding.coordinator.clustering.kmeans import drawn_rows, seed_rows
 
 
 def test_far_groups_each_get_a_seed() -> None:

@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from fielding.coordinator.clustering.sorted_sums import BLOCK, l1_sums
+from fielding.coordinator.clustering.distance_sums import BLOCK, l1_sums
 from fielding.distance import METRICS
 
 

@@ -2,7 +2,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fielding.federation.selection.pacer import paced_percentiles
+from fielding.federation.selection.oort import paced_percentiles
 
 BOUNDS = (0.1, 5.0)
 sums = st.floats(0.0, 1e6)

@@ -1,6 +1,6 @@
 import numpy as np
 
-from fielding.federation.selection.sampling import smallest_draws, uniforms, weighted_sample
+from fielding.federation.selection.selector import smallest_draws, uniforms, weighted_sample
 from fielding.rng import hashed
 
 

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fielding.federation.selection import Known, Oort
-from fielding.federation.selection.scoring import (
+from fielding.federation.selection.oort import (
     exploitation_chances,
     exploration_chances,
     preferred_seconds,

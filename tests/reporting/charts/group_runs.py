@@ -10,9 +10,9 @@ import numpy as np
 import plotly.graph_objects as go
 
 from fielding._typing import Json
-from fielding.reporting.gathering import Gathered, Group
+from fielding.reporting.numbers.groups import Gathered, Group
+from fielding.reporting.numbers.run_record import RunRecord, read_run
 from fielding.reporting.page import Section
-from fielding.reporting.run_record import RunRecord, read_run
 from tests.reporting.run_logs import CONFIG, round_line
 
 Rows = Sequence[Mapping[str, Json]]

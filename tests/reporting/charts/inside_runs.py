@@ -8,12 +8,12 @@ import numpy as np
 
 from fielding._typing import ClientId, Json
 from fielding.reporting.charts.client_map import client_map
-from fielding.reporting.charts.cluster_cards import cluster_cards
+from fielding.reporting.charts.clusters import cluster_cards
 from fielding.reporting.charts.decisions import decisions, traffic
 from fielding.reporting.charts.river import river
 from fielding.reporting.charts.truth import truth
+from fielding.reporting.numbers.run_record import RunRecord, read_run
 from fielding.reporting.page import Section
-from fielding.reporting.run_record import RunRecord, read_run
 
 SECTIONS: dict[str, Callable[[RunRecord, str | None], Section]] = {
     "river": river,

@@ -1,7 +1,7 @@
 from pathlib import Path
 
-from fielding.reporting.charts.agreement import agreement
-from fielding.reporting.figures import EVENT_COLOR
+from fielding.reporting.charts.figures import EVENT_COLOR
+from fielding.reporting.charts.truth import agreement
 from tests.reporting.charts.group_runs import accuracies, drawn, groups_of, numbers, traces
 
 

@@ -10,21 +10,14 @@ import plotly.graph_objects as go
 import pytest
 
 from fielding._typing import Json
-from fielding.reporting.charts.agreement import agreement
-from fielding.reporting.charts.clusters import clusters
-from fielding.reporting.charts.costs import costs
-from fielding.reporting.charts.curves import curves
-from fielding.reporting.charts.differences import differences
+from fielding.reporting.charts.curves import curves, differences, heterogeneity, losses
 from fielding.reporting.charts.fairness import fairness
-from fielding.reporting.charts.heterogeneity import heterogeneity
-from fielding.reporting.charts.losses import losses
-from fielding.reporting.charts.results import results
-from fielding.reporting.charts.settings import settings
-from fielding.reporting.charts.states import states
-from fielding.reporting.charts.targets import targets
-from fielding.reporting.gathering import WAITING, Awaited, Gathered, Group
+from fielding.reporting.charts.group_bars import clusters, costs, targets
+from fielding.reporting.charts.results import results, settings, states
+from fielding.reporting.charts.truth import agreement
+from fielding.reporting.numbers.groups import WAITING, Awaited, Gathered, Group
+from fielding.reporting.numbers.run_record import RunRecord, read_run
 from fielding.reporting.page import Page, Section, page_record
-from fielding.reporting.run_record import RunRecord, read_run
 from tests.reporting.charts.group_runs import HOSTILE, accuracies, one_run
 
 Chart = Callable[[Gathered], Section | list[Section]]

@@ -9,8 +9,8 @@ from fielding._typing import Vector
 from fielding.reporting.charts import client_map as module
 from fielding.reporting.charts.client_map import client_map, laid_plane, map_moments
 from fielding.reporting.charts.histories import newest_rows
+from fielding.reporting.numbers.run_record import read_run
 from fielding.reporting.page import Section
-from fielding.reporting.run_record import read_run
 from fielding.traces.reports import ReportStream
 from tests.reporting.charts.inside_runs import inside_run
 

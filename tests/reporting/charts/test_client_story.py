@@ -6,8 +6,8 @@ import pytest
 
 from fielding.errors import InputError
 from fielding.reporting.charts.client_story import MOST_FEATURES, client_ids, client_story
-from fielding.reporting.charts.cluster_colors import COLORS
-from fielding.reporting.run_record import read_run
+from fielding.reporting.charts.clusters import COLORS
+from fielding.reporting.numbers.run_record import read_run
 from tests.reporting.charts.inside_runs import inside_run
 
 

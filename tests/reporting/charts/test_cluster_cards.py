@@ -4,9 +4,8 @@ import numpy as np
 import pytest
 
 from fielding._typing import ClientId
-from fielding.reporting.charts.cluster_cards import cluster_cards, clusters_now, mean_and_worst
-from fielding.reporting.charts.cluster_colors import COLORS
-from fielding.reporting.run_record import read_run
+from fielding.reporting.charts.clusters import COLORS, cluster_cards, clusters_now, mean_and_worst
+from fielding.reporting.numbers.run_record import read_run
 from tests.reporting.charts.inside_runs import changed, inside_run, write_log
 
 

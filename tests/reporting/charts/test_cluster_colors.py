@@ -1,5 +1,5 @@
-from fielding.reporting.charts.cluster_colors import COLORS, NONE, OWN, SHARED, cluster_colors
-from fielding.reporting.run_lines import Changes
+from fielding.reporting.charts.clusters import COLORS, NONE, OWN, SHARED, cluster_colors
+from fielding.reporting.numbers.run_record import Changes
 
 
 def test_every_cluster_has_its_own_colour_while_there_are_enough() -> None:

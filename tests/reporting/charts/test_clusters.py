@@ -1,6 +1,6 @@
 from pathlib import Path
 
-from fielding.reporting.charts.clusters import MOST_TICKS, clusters
+from fielding.reporting.charts.group_bars import MOST_TICKS, clusters
 from tests.reporting.charts.group_runs import accuracies, drawn, groups_of, numbers, traces
 
 

@@ -4,9 +4,8 @@ import numpy as np
 import pytest
 
 from fielding.federation.ledger import Ledger
-from fielding.reporting.charts.costs import costs
-from fielding.reporting.log_reader import Row
-from fielding.reporting.run_record import RunRecord
+from fielding.reporting.charts.group_bars import costs
+from fielding.reporting.numbers.run_record import Row, RunRecord
 from tests.reporting.charts.group_runs import accuracies, drawn, groups_of, numbers, traces
 
 

@@ -3,10 +3,9 @@ from pathlib import Path
 
 import numpy as np
 
-from fielding.reporting.charts.curves import curves, fitted, reclusterings, target
-from fielding.reporting.charts.mean_curves import curves_figure
-from fielding.reporting.figures import ARRIVAL_COLOR, EVENT_COLOR, Line
-from fielding.reporting.gathering import Gathered, Group
+from fielding.reporting.charts.curves import curves, curves_figure, fitted, reclusterings, target
+from fielding.reporting.charts.figures import ARRIVAL_COLOR, EVENT_COLOR, Line
+from fielding.reporting.numbers.groups import Gathered, Group
 from tests.reporting.charts.group_runs import accuracies, drawn, groups_of, numbers, one_run, traces
 
 

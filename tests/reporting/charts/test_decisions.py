@@ -5,8 +5,7 @@ import pytest
 
 from fielding._typing import Json
 from fielding.reporting.charts.decisions import decision_words, decisions, kept_events, traffic
-from fielding.reporting.log_reader import Row
-from fielding.reporting.run_record import read_run
+from fielding.reporting.numbers.run_record import Row, read_run
 from tests.reporting.charts.inside_runs import inside_run, write_log
 
 

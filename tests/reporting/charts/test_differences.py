@@ -3,7 +3,7 @@ from pathlib import Path
 
 import numpy as np
 
-from fielding.reporting.charts.differences import differences
+from fielding.reporting.charts.curves import differences
 from tests.reporting.charts.group_runs import accuracies, drawn, groups_of, numbers, traces
 
 

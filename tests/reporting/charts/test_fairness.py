@@ -4,7 +4,7 @@ import numpy as np
 
 from fielding._typing import Json
 from fielding.reporting.charts.fairness import MOST_POINTS, fairness, shares
-from fielding.reporting.gathering import Gathered, Group
+from fielding.reporting.numbers.groups import Gathered, Group
 from tests.reporting.charts.group_runs import accuracies, drawn, groups_of, numbers, one_run, traces
 
 

@@ -1,6 +1,6 @@
 from pathlib import Path
 
-from fielding.reporting.charts.heterogeneity import heterogeneity
+from fielding.reporting.charts.curves import heterogeneity
 from tests.reporting.charts.group_runs import accuracies, groups_of, numbers, traces
 
 

@@ -1,8 +1,7 @@
 from pathlib import Path
 
 from fielding.reporting.charts.histories import evenly, feature_names, last_round, places_at, why_no_reports
-from fielding.reporting.run_lines import Changes
-from fielding.reporting.run_record import read_run
+from fielding.reporting.numbers.run_record import Changes, read_run
 from tests.reporting.charts.inside_runs import inside_run
 
 

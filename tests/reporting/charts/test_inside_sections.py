@@ -8,8 +8,8 @@ import plotly.graph_objects as go
 import pytest
 
 from fielding.reporting.charts.client_story import client_ids, client_story
+from fielding.reporting.numbers.run_record import RunRecord, read_run
 from fielding.reporting.page import Page, Section, page_html, section_record
-from fielding.reporting.run_record import RunRecord, read_run
 from tests.reporting.charts.inside_runs import HOSTILE, SECTIONS, inside_run
 
 if TYPE_CHECKING:

@@ -1,6 +1,6 @@
 from pathlib import Path
 
-from fielding.reporting.charts.losses import losses
+from fielding.reporting.charts.curves import losses
 from tests.reporting.charts.group_runs import accuracies, groups_of, numbers, traces
 
 

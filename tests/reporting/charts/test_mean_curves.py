@@ -2,7 +2,7 @@ from pathlib import Path
 
 import numpy as np
 
-from fielding.reporting.charts.mean_curves import (
+from fielding.reporting.charts.curves import (
     MANY_GROUPS,
     MOST_POINTS,
     Curves,
@@ -18,8 +18,8 @@ from fielding.reporting.charts.mean_curves import (
     over_time,
     seeds_words,
 )
-from fielding.reporting.figures import Line
-from fielding.reporting.gathering import Group
+from fielding.reporting.charts.figures import Line
+from fielding.reporting.numbers.groups import Group
 from tests.reporting.charts.group_runs import accuracies, groups_of, one_run
 
 # The 97.5 % quantile of Student's t with two degrees of freedom, from tables.

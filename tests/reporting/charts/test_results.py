@@ -1,8 +1,8 @@
 from pathlib import Path
 
 from fielding.reporting.charts.results import results
-from fielding.reporting.comparison import comparison
-from fielding.reporting.gathering import Gathered, Group
+from fielding.reporting.numbers.comparison import comparison
+from fielding.reporting.numbers.groups import Gathered, Group
 from tests.reporting.charts.group_runs import accuracies, groups_of, one_run
 
 

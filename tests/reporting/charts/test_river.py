@@ -4,11 +4,10 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fielding.reporting.charts.cluster_colors import cluster_colors
+from fielding.reporting.charts.clusters import cluster_colors
 from fielding.reporting.charts.river import NOBODY, OTHERS, Flows, _shapes, flows, river, river_moments
+from fielding.reporting.numbers.run_record import Changes, read_run
 from fielding.reporting.page import Section
-from fielding.reporting.run_lines import Changes
-from fielding.reporting.run_record import read_run
 from tests.reporting.charts.inside_runs import changed, inside_run, write_log
 
 CHANGES: list[Changes] = [

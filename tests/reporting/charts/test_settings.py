@@ -3,9 +3,9 @@ from dataclasses import replace
 from pathlib import Path
 
 from fielding._typing import Json
-from fielding.reporting.charts.settings import settings
-from fielding.reporting.gathering import Gathered, Group
-from fielding.reporting.run_record import RunRecord
+from fielding.reporting.charts.results import settings
+from fielding.reporting.numbers.groups import Gathered, Group
+from fielding.reporting.numbers.run_record import RunRecord
 from tests.reporting.charts.group_runs import accuracies, groups_of, one_run
 
 

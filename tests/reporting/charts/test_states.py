@@ -1,7 +1,7 @@
 from pathlib import Path
 
-from fielding.reporting.charts.states import states
-from fielding.reporting.gathering import Awaited, Gathered, Group
+from fielding.reporting.charts.results import states
+from fielding.reporting.numbers.groups import Awaited, Gathered, Group
 from tests.reporting.charts.group_runs import accuracies, one_run
 
 

@@ -3,7 +3,7 @@ from pathlib import Path
 
 import numpy as np
 
-from fielding.reporting.charts.targets import targets
+from fielding.reporting.charts.group_bars import targets
 from tests.reporting.charts.group_runs import accuracies, drawn, groups_of, traces
 
 GLOBAL = [accuracies([0.1, 0.2, 0.5, 0.5], seconds=3600.0)] * 2

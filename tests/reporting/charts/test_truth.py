@@ -5,9 +5,9 @@ import pytest
 
 from fielding._typing import ClientId
 from fielding.reporting.charts import truth as module
-from fielding.reporting.charts.cluster_colors import COLORS, ClusterColors
+from fielding.reporting.charts.clusters import COLORS, ClusterColors
 from fielding.reporting.charts.truth import concept_colors, true_colors, truth
-from fielding.reporting.run_record import read_run
+from fielding.reporting.numbers.run_record import read_run
 from tests.reporting.charts.inside_runs import changed, inside_run, write_log
 
 

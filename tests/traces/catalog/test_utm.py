@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fielding.errors import InputError
-from fielding.traces.catalog.utm import BANDS, grid_zones
+from fielding.traces.catalog.fmow import BANDS, grid_zones
 
 PLACES = [
     ("Munich", 48.137, 11.575, "32U"),

@@ -1,7 +1,7 @@
 import numpy as np
 
 from fielding.rng import stream
-from fielding.traces.scenarios.numbering import numbered
+from fielding.traces.scenarios.dealing import numbered
 
 
 def test_equal_contents_have_equal_numbers_and_others_do_not() -> None:

@@ -1,7 +1,7 @@
 import pytest
 
 from fielding.errors import OptionError
-from fielding.traces.scenarios.options import check_alpha, check_choice, check_share, check_whole
+from fielding.traces.scenarios.scenario import check_alpha, check_choice, check_share, check_whole
 
 
 @pytest.mark.parametrize("value", [1, 3])

@@ -7,11 +7,9 @@ To add a test, write a frozen dataclass with the verb of :class:`DriftTest` and 
 from collections.abc import Mapping
 from inspect import signature
 
-from fielding.client.drift.by_profile import FlexcflOriginal
-from fielding.client.drift.by_schedule import Always, Never, Periodic
-from fielding.client.drift.by_shares import AnyChange, Threshold
-from fielding.client.drift.chi2 import Chi2
-from fielding.client.drift.evidence import DriftTest, Evidence
+from fielding.client.drift.any_change import Always, FlexcflOriginal, Never, Periodic
+from fielding.client.drift.chi2 import AnyChange, Chi2, Threshold
+from fielding.client.drift.drift_test import DriftTest, Evidence
 from fielding.errors import unknown_name
 
 __all__ = [

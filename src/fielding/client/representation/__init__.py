@@ -4,14 +4,11 @@ To add a representation, write a frozen dataclass with the verbs of :class:`Repr
 ``REPRESENTATIONS``; ``tests/conformance/test_representations.py`` then checks it with all the others.
 """
 
-from fielding.client.representation.class_directions import ClassDirections
-from fielding.client.representation.class_means import ClassMeans
 from fielding.client.representation.combination import Combination, Part
 from fielding.client.representation.confusion import Confusion, Predictions
-from fielding.client.representation.embedding import Embedding, ResidualEmbedding
-from fielding.client.representation.gradient import Gradient, HeadGradient
-from fielding.client.representation.label import LabelHistogram
-from fielding.client.representation.label_shares import LabelShares, RootLabelShares, SmoothedLabelShares
+from fielding.client.representation.embedding import ClassMeans, Embedding, ResidualEmbedding
+from fielding.client.representation.gradient import ClassDirections, Gradient, HeadGradient
+from fielding.client.representation.label import LabelHistogram, LabelShares, RootLabelShares, SmoothedLabelShares
 from fielding.client.representation.loss import Loss
 from fielding.client.representation.registry import (
     REPRESENTATIONS,

@@ -6,9 +6,14 @@ from typing import ClassVar, Protocol, runtime_checkable
 import numpy as np
 
 from fielding._typing import Floats, Matrix, Vector
-from fielding.client.representation.options import LARGEST_WEIGHT, check_number
-from fielding.client.representation.representation import Effort, Representation, Seen
-from fielding.client.representation.sums import as_reported
+from fielding.client.representation.representation import (
+    LARGEST_WEIGHT,
+    Effort,
+    Representation,
+    Seen,
+    as_reported,
+    check_number,
+)
 from fielding.distance import Kind
 from fielding.errors import OptionError
 
@@ -69,7 +74,7 @@ class Combination:
 
     Examples
     --------
-    >>> from fielding.client.representation.label_shares import LabelShares
+    >>> from fielding.client.representation.label import LabelShares
     >>> from fielding.client.representation.confusion import Predictions
     >>> both = Combination(parts=(Part(representation=LabelShares()), Part(representation=Predictions(), weight=2.0)))
     >>> scores = np.array([[1.0, 0.0]], dtype=np.float32)

@@ -7,10 +7,12 @@ from typing import ClassVar
 import numpy as np
 
 from fielding._typing import Floats, Matrix, Vector
-from fielding.client.representation.options import LARGEST_WEIGHT, check_number
-from fielding.client.representation.representation import Effort, Seen
-from fielding.client.representation.sums import (
+from fielding.client.representation.representation import (
+    LARGEST_WEIGHT,
+    Effort,
+    Seen,
     as_reported,
+    check_number,
     labelled,
     means_of,
     one_hot,
@@ -44,7 +46,7 @@ class Predictions:
         """Return how often each label is predicted."""
         return pair_counts(seen, np.argmax(seen.scores, axis=1), seen.n_classes)
 
-    def vectors(self, tallies: Matrix, reference: Vector) -> Floats:  # noqa: ARG002 - every representation is called alike
+    def vectors(self, tallies: Matrix, reference: Vector) -> Floats:  # noqa: ARG002
         """Return shares."""
         sizes = tallies.sum(axis=1, keepdims=True)
         return as_reported(means_of(tallies, sizes), sizes[:, 0] > 0, constant=False)

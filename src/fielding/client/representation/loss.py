@@ -6,10 +6,12 @@ from typing import ClassVar
 import numpy as np
 
 from fielding._typing import Floats, Matrix, Vector
-from fielding.client.representation.options import LARGEST_WEIGHT, check_number
-from fielding.client.representation.representation import Effort, Seen
-from fielding.client.representation.sums import (
+from fielding.client.representation.representation import (
+    LARGEST_WEIGHT,
+    Effort,
+    Seen,
     as_reported,
+    check_number,
     client_sums,
     labelled,
     means_of,

@@ -6,13 +6,11 @@ from typing import TypeAlias
 
 from fielding._options import check_options, options_of
 from fielding._typing import Json
-from fielding.client.representation.class_directions import ClassDirections
-from fielding.client.representation.class_means import ClassMeans
 from fielding.client.representation.combination import Combination, Part
 from fielding.client.representation.confusion import Confusion, Predictions, SoftConfusion
-from fielding.client.representation.embedding import Embedding, ResidualEmbedding
-from fielding.client.representation.gradient import Gradient, HeadGradient
-from fielding.client.representation.label_shares import LabelShares, RootLabelShares, SmoothedLabelShares
+from fielding.client.representation.embedding import ClassMeans, Embedding, ResidualEmbedding
+from fielding.client.representation.gradient import ClassDirections, Gradient, HeadGradient
+from fielding.client.representation.label import LabelShares, RootLabelShares, SmoothedLabelShares
 from fielding.client.representation.loss import Loss
 from fielding.client.representation.representation import Representation
 from fielding.errors import OptionError, echo, unknown_name

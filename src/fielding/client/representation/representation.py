@@ -1,14 +1,45 @@
 """What every representation of a window can do: sum up samples, and make a vector of the sums."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Literal, Protocol, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
-from fielding._typing import Counts, Floats, Matrix, Vector
+from fielding._typing import Counts, Floats, Mask, Matrix, Vector
+from fielding.blas_threads import ONE_BLAS_THREAD
 from fielding.distance import Kind
+from fielding.errors import OptionError, echo
+
+
+def check_number(name: str, value: object, *, low: float, high: float = float("inf")) -> None:
+    """Raise unless the option is a finite number from ``low`` to ``high``, both included.
+
+    Examples
+    --------
+    >>> check_number("shrink", -1, low=0.0, high=1e6)
+    Traceback (most recent call last):
+    ...
+    fielding.errors.OptionError: shrink is -1; give a number from 0 to 1e+06
+    """
+    is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
+    if not is_number or not low <= value <= high or value == float("inf"):  # type: ignore[operator]
+        raise OptionError(f"{name} is {echo(value)}; give a number from {low:g} to {high:g}")
+
+
+def check_whole(name: str, value: object, *, low: int, high: int = 2**31) -> None:
+    """Raise unless the option is a whole number from ``low`` to ``high``, both included."""
+    if isinstance(value, bool) or not isinstance(value, int) or not low <= value <= high:
+        raise OptionError(f"{name} is {echo(value)}; give a whole number from {low} to {high}")
+
+
+MOST_DIMS = 4096
+"""A projection to more numbers would cost more than it saves."""
+
+LARGEST_WEIGHT = 1e6
+"""Samples that a reference may stand for; beyond, no client would ever be heard."""
+
 
 Effort: TypeAlias = Literal["none", "forward", "backward"]
 """What a sample costs its client: nothing, a pass through the shared model, or a pass forth and back."""
@@ -110,3 +141,175 @@ class Representation(Protocol):
             in for classes that it lacks.
         """
         ...
+
+
+BLOCK_NUMBERS = 2**22
+"""How many float64 are worked on at a time, 32 MiB: memory beside the result stays bounded."""
+
+LARGEST = float(np.finfo(np.float32).max)
+
+
+def labelled(seen: Seen) -> Seen:
+    """Return the samples that have a label, without the means to compute gradients; clients without any stay.
+
+    Examples
+    --------
+    >>> scores = np.zeros((3, 2), dtype=np.float32)
+    >>> seen = Seen(labels=np.array([1, -1, -1]), features=scores, scores=scores, sizes=np.array([2, 1]))
+    >>> labelled(seen).labels.tolist(), labelled(seen).sizes.tolist()
+    ([1], [1, 0])
+    """
+    known = seen.labels >= 0
+    if known.all():
+        return seen
+    return Seen(
+        labels=seen.labels[known],
+        features=seen.features[known],
+        scores=seen.scores[known],
+        sizes=np.bincount(seen.owners[known], minlength=seen.sizes.size),
+    )
+
+
+def pair_counts(seen: Seen, values: Counts, n_values: int) -> Matrix:
+    """Return how often each client has each value, shape ``(n_clients, n_values)``.
+
+    Parameters
+    ----------
+    seen
+        Whose samples.
+    values
+        From 0 to ``n_values - 1``, one per sample.
+    n_values
+        How many there could be.
+
+    Examples
+    --------
+    >>> scores = np.zeros((3, 2), dtype=np.float32)
+    >>> seen = Seen(labels=np.array([1, 0, 0]), features=scores, scores=scores, sizes=np.array([1, 2]))
+    >>> pair_counts(seen, seen.labels, 2).tolist()
+    [[0.0, 1.0], [2.0, 0.0]]
+    """
+    n_clients = seen.sizes.size
+    counts = np.bincount(seen.owners * n_values + values, minlength=n_clients * n_values)
+    return counts.astype(np.float64).reshape(n_clients, n_values)
+
+
+def one_hot(labels: Counts, n_classes: int) -> Matrix:
+    """Return a row per label with a 1 at its place, shape ``(n_samples, n_classes)``."""
+    rows = np.zeros((labels.size, n_classes))
+    rows[np.arange(labels.size), labels] = 1.0
+    return rows
+
+
+def softmax(scores: npt.NDArray[np.float32]) -> Matrix:
+    """Return the probabilities of the classes, float64, shape ``(n_samples, n_classes)``."""
+    wide = scores.astype(np.float64)
+    powers = np.exp(wide - wide.max(axis=1, keepdims=True, initial=-np.inf))
+    return np.asarray(powers / powers.sum(axis=1, keepdims=True))
+
+
+def outer_sums(left: npt.NDArray[np.floating], right: npt.NDArray[np.floating], sizes: Counts) -> Matrix:
+    """Return the sum over each client's samples of the outer product of two rows.
+
+    With ones on the left these are sums by client, with one-hot labels sums by client and class.
+
+    Parameters
+    ----------
+    left, right
+        A row per sample, shapes ``(n_samples, n_left)`` and ``(n_samples, n_right)``; those of a client stand together.
+    sizes
+        How many samples each client has, shape ``(n_clients,)``.
+
+    Returns
+    -------
+    Shape ``(n_clients, n_left, n_right)``; that of a client does not depend on the other clients.
+
+    Examples
+    --------
+    >>> left, right = np.array([[1.0, 0.0], [0.0, 1.0], [0.0, 1.0]]), np.array([[1.0], [2.0], [3.0]])
+    >>> outer_sums(left, right, np.array([1, 0, 2])).tolist()
+    [[[1.0], [0.0]], [[0.0], [0.0]], [[0.0], [5.0]]]
+    """
+    sums = np.zeros((sizes.size, left.shape[1], right.shape[1]))
+    for clients, products in outer_blocks(left, right, sizes):
+        sums[clients] = products
+    return sums
+
+
+def outer_blocks(
+    left: npt.NDArray[np.floating], right: npt.NDArray[np.floating], sizes: Counts
+) -> Iterator[tuple[Counts, Matrix]]:
+    """Yield clients that have samples with the sums of :func:`outer_sums` for them, a block of clients at a time."""
+    starts = np.cumsum(sizes) - sizes
+    # A client's samples are padded to the next power of two and multiplied as one matrix: clients of like size go
+    # together at the speed of BLAS, and the width depends on a client's own size alone, so does its rounding.
+    widths = np.where(sizes > 0, 2 ** np.ceil(np.log2(np.maximum(sizes, 1))).astype(np.int64), 0)
+    n_numbers = left.shape[1] + right.shape[1]
+    for width in np.unique(widths[widths > 0]).tolist():
+        members = np.flatnonzero(widths == width)
+        step = max(1, BLOCK_NUMBERS // max(1, width * n_numbers + left.shape[1] * right.shape[1]))
+        for at in range(0, members.size, step):
+            clients = members[at : at + step]
+            is_there = np.arange(width) < sizes[clients, np.newaxis]
+            rows = np.where(is_there, starts[clients, np.newaxis] + np.arange(width), 0)
+            ours = left[rows].astype(np.float64) * is_there[:, :, np.newaxis]
+            with ONE_BLAS_THREAD:
+                products = np.matmul(ours.transpose(0, 2, 1), right[rows].astype(np.float64))
+            yield clients, products
+
+
+def client_sums(values: npt.NDArray[np.floating], sizes: Counts) -> Matrix:
+    """Return the sum of each column over each client's samples, shape ``(n_clients, n_columns)``."""
+    return outer_sums(np.ones((values.shape[0], 1)), values, sizes)[:, 0, :]
+
+
+def means_of(sums: Matrix, counts: Matrix | Vector) -> Matrix:
+    """Return sums divided by counts that broadcast with them; zero where nothing is counted.
+
+    The count decides: sums from which all samples were taken off again may keep an error of rounding.
+
+    Examples
+    --------
+    >>> means_of(np.array([4.0, 1e-17]), np.array([2.0, 0.0])).tolist()
+    [2.0, 0.0]
+    """
+    counts = np.broadcast_to(counts, sums.shape)
+    return np.divide(sums, counts, out=np.zeros(sums.shape), where=counts > 0)
+
+
+def spread_of(mean_square: float, square_of_means: float) -> float:
+    """Return the root mean square deviation; 1 where nothing varies, since it is there to divide by.
+
+    Examples
+    --------
+    >>> spread_of(5.0, 1.0), spread_of(4.0, 4.0)
+    (2.0, 1.0)
+    """
+    variance = mean_square - square_of_means
+    # A difference of equal numbers is zero up to rounding, and no scale.
+    return float(np.sqrt(variance)) if variance > 1e-12 * mean_square else 1.0
+
+
+def as_reported(vectors: Matrix, speaks: Mask, *, constant: bool = True) -> Floats:
+    """Return vectors as they are sent, float32 and zero for clients without samples.
+
+    Parameters
+    ----------
+    vectors
+        Shape ``(n_clients, n_numbers)``.
+    speaks
+        Who has samples, shape ``(n_clients,)``.
+    constant
+        Append a coordinate of 1: a row of zeros tells the coordinator that a client went silent, and numbers that may
+        all be zero by themselves must not. It is the same for all that speak, so no distance changes.
+
+    Examples
+    --------
+    >>> as_reported(np.array([[0.0], [7.0]]), np.array([True, False])).tolist()
+    [[0.0, 1.0], [0.0, 0.0]]
+    """
+    if constant:
+        vectors = np.hstack([vectors, np.ones((vectors.shape[0], 1))])
+    sent = np.clip(vectors, -LARGEST, LARGEST).astype(np.float32)
+    sent[~speaks] = 0.0
+    return sent

@@ -4,13 +4,11 @@ Reading order: ``clusterer`` (the whole stage), ``kmeans`` and ``kcenter`` (cand
 ``choose_k`` (which of them), then what makes these quick.
 """
 
-from fielding.coordinator.clustering.choose_k import choose_k
-from fielding.coordinator.clustering.clusterer import PARTITIONERS, Clusterer, Clustering
+from fielding.coordinator.clustering.clusterer import PARTITIONERS, Clusterer, Clustering, Extender, Partitioner
 from fielding.coordinator.clustering.distance_sums import distance_sums
 from fielding.coordinator.clustering.kcenter import KCenter
 from fielding.coordinator.clustering.kmeans import KMeans
-from fielding.coordinator.clustering.partitioner import Extender, Partitioner
-from fielding.coordinator.clustering.silhouette import mean_silhouettes
+from fielding.coordinator.clustering.silhouette import choose_k, mean_silhouettes
 
 __all__ = [
     "PARTITIONERS",

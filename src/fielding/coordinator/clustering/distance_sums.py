@@ -6,14 +6,210 @@ summed once and equal points are measured once, whatever the metric.
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import TypeVar
 
 import numpy as np
+import numpy.typing as npt
 
-from fielding._typing import Counts, Mask, Matrix, Membership
-from fielding.coordinator.clustering.pairwise_sums import euclidean_sums, sums_of
-from fielding.coordinator.clustering.sorted_sums import l1_sums
+from fielding._typing import Counts, Mask, Matrix, Membership, Vector
+from fielding.blas_threads import in_threads
+from fielding.client.report import row_chunks
 from fielding.coordinator.clustering.space import jensen_shannon, root_rows
 from fielding.distance import METRICS, Metric, unit_rows
+
+TILE = 256
+"""Rows and columns of a tile of distances: it stays in the cache while it is used."""
+TOO_CLOSE = 1e-8
+"""Squared distances below this share of the squared extent are measured again, without cancellation."""
+SINGLE_FROM = 2_048
+"""From so many points on float32 may do: the errors of so many distances average out to less than 1e-7."""
+TOO_CLOSE_SINGLE = 5e-3
+"""The share below which squared distances in float32 are measured again."""
+
+Number = TypeVar("Number", np.float32, np.float64)
+
+
+def pairwise_sums(weights: npt.NDArray[Number], tile: Callable[[slice, slice], npt.NDArray[Number]]) -> Matrix:
+    """Return the sums over all points of weight times distance.
+
+    Parameters
+    ----------
+    weights
+        One row per point, shape ``(n_points, n_columns)``.
+    tile
+        Two runs of points to their distances, one row per point of the first; symmetric, and the distance of a point
+        to itself counts as 0.
+
+    Returns
+    -------
+    Shape ``(n_points, n_columns)``.
+
+    Examples
+    --------
+    >>> line = np.array([0.0, 1.0, 5.0])
+    >>> apart = lambda rows, columns: np.abs(line[rows, None] - line[columns])
+    >>> pairwise_sums(np.ones((3, 1)), apart).ravel().tolist()
+    [6.0, 5.0, 9.0]
+    """
+    runs = list(row_chunks(len(weights), TILE))
+
+    def strip(at: int) -> tuple[Matrix, list[npt.NDArray[Number]]]:
+        rows, later = runs[at], []
+        distances = tile(rows, rows)
+        np.fill_diagonal(distances, 0.0)
+        own = (distances @ weights[rows]).astype(np.float64)
+        for columns in runs[at + 1 :]:
+            distances = tile(rows, columns)
+            own += distances @ weights[columns]
+            later.append(distances.T @ weights[rows])
+        return own, later
+
+    sums = np.zeros(weights.shape)
+    for at, (own, later) in enumerate(in_threads(strip, range(len(runs)))):
+        sums[runs[at]] += own
+        for columns, part in zip(runs[at + 1 :], later, strict=True):
+            sums[columns] += part
+    return sums
+
+
+def sums_of(points: Matrix, weights: Matrix, between: Callable[[Matrix, Matrix], Matrix]) -> Matrix:
+    """Return the sums over all points of weight times any distance.
+
+    Examples
+    --------
+    >>> sums_of(np.array([[0.0], [1.0], [5.0]]), np.ones((3, 1)), METRICS["l1"].between).ravel().tolist()
+    [6.0, 5.0, 9.0]
+    """
+    return pairwise_sums(weights, lambda rows, columns: between(points[columns], points[rows]).T)
+
+
+def euclidean_sums(points: Matrix, weights: Matrix) -> Matrix:
+    """Return the sums over all points of weight times Euclidean distance, by matrix products.
+
+    Parameters
+    ----------
+    points
+        Shape ``(n_points, n_features)``; fastest when no two are equal.
+    weights
+        One row per point, shape ``(n_points, n_columns)``.
+
+    Examples
+    --------
+    >>> euclidean_sums(np.array([[0.0, 0.0], [3.0, 4.0]]), np.array([[1.0], [2.0]])).tolist()
+    [[10.0], [5.0]]
+    """
+    # Squared lengths should be no larger than they must: digits are lost in proportion to them.
+    centered = points - np.median(points[:: 1 + len(points) // 256], axis=0)
+    squares = np.einsum("ij,ij->i", centered, centered)
+    # Squared lengths as two more features: the product then is the squared distance, with no pass for the sum.
+    ones = np.ones(len(points))
+    left = np.column_stack([-2.0 * centered, squares, ones])
+    right = np.column_stack([centered, ones, squares])
+    extent = 2.0 * float(squares.max())
+    if _single_will_do(centered, extent):
+        single = _product_tile(left.astype(np.float32), right.astype(np.float32), centered, extent * TOO_CLOSE_SINGLE)
+        return pairwise_sums(weights.astype(np.float32), single)
+    return pairwise_sums(weights, _product_tile(left, right, centered, extent * TOO_CLOSE))
+
+
+def _product_tile(
+    left: npt.NDArray[Number], right: npt.NDArray[Number], centered: Matrix, too_close: float
+) -> Callable[[slice, slice], npt.NDArray[Number]]:
+    """Return what measures tiles by products, and rows with a distance too close for that directly."""
+
+    def tile(rows: slice, columns: slice) -> npt.NDArray[Number]:
+        distances = left[rows] @ right[columns].T
+        if rows == columns:
+            np.fill_diagonal(distances, np.inf)
+        is_close = bool(distances.min() < too_close)
+        close = np.flatnonzero(distances.min(axis=1) < too_close) if is_close else None
+        np.sqrt(np.maximum(distances, 0.0, out=distances), out=distances)
+        if close is not None:
+            distances[close] = METRICS["l2"].between(centered[rows][close], centered[columns])
+        return distances
+
+    return tile
+
+
+def _single_will_do(centered: Matrix, extent: float) -> bool:
+    """Return whether float32 is enough: many points, and as far as some of them tell, no two close together."""
+    if len(centered) < SINGLE_FROM:
+        return False
+    some = centered[:: len(centered) // TILE]
+    distances = METRICS["l2"].between(some, some)
+    np.fill_diagonal(distances, np.inf)
+    return bool(distances.min() ** 2 > 2.0 * TOO_CLOSE_SINGLE * extent)
+
+
+BLOCK = 32
+"""Points in a block: small enough to waste no work, large enough for the matrix product."""
+N_GROUPS = 8
+"""Features are handled in so many groups, fixed so that sums do not depend on the number of threads."""
+
+
+def l1_sums(points: Matrix, weights: Matrix) -> Matrix:
+    """Return the sums over all points of weight times L1 distance.
+
+    Parameters
+    ----------
+    points
+        Shape ``(n_points, n_features)``.
+    weights
+        One row per point, shape ``(n_points, n_columns)``.
+
+    Returns
+    -------
+    Shape ``(n_points, n_columns)``, not negative for weights that are not negative.
+
+    Examples
+    --------
+    >>> l1_sums(np.array([[0.0], [1.0], [5.0]]), np.ones((3, 1))).ravel().tolist()
+    [6.0, 5.0, 9.0]
+    """
+    groups = [part for part in np.array_split(np.arange(points.shape[1]), N_GROUPS) if part.size]
+    sums = np.zeros(weights.shape)
+    for part in in_threads(lambda features: _sums_along(points, weights, features), groups):
+        sums += part
+    return np.asarray(np.maximum(sums, 0.0))
+
+
+def _sums_along(points: Matrix, weights: Matrix, features: Counts) -> Matrix:
+    n_points, n_columns = weights.shape
+    n_blocks = -(-n_points // BLOCK)
+    # The last block is filled up with points of weight zero.
+    padded = np.vstack([weights, np.zeros((1, n_columns))])
+    order = np.full(n_blocks * BLOCK, n_points)
+    values, rank = np.empty(n_blocks * BLOCK), np.empty(n_points, dtype=np.int64)
+    left, right = np.ones((n_blocks, BLOCK, BLOCK + 2)), np.empty((n_blocks, BLOCK + 2, n_columns))
+    sums = np.zeros(weights.shape)
+    for feature in features:
+        column = np.ascontiguousarray(points[:, feature])
+        # From the middle of the values, so that little is lost when sums are subtracted.
+        column -= np.median(column[:: 1 + n_points // 256])
+        order[:n_points] = np.argsort(column, kind="stable")
+        rank[order[:n_points]] = np.arange(n_points)
+        values[:n_points] = column[order[:n_points]]
+        values[n_points:] = values[n_points - 1]
+        right[:, :BLOCK] = padded[order].reshape(n_blocks, BLOCK, n_columns)
+        _fill(values.reshape(n_blocks, BLOCK), left, right)
+        sums += np.matmul(left, right).reshape(-1, n_columns)[rank]
+    return sums
+
+
+def _fill(values: Vector, left: Matrix, right: Matrix) -> None:
+    """Write differences inside blocks, and what all lower and higher blocks weigh together, into the two factors."""
+    lines = np.ones((len(values), 2, BLOCK))
+    lines[:, 1] = values
+    totals = np.matmul(lines, right[:, :BLOCK])
+    until = np.cumsum(totals, axis=0)
+    lower, higher = until - totals, until[-1] - until
+    right[:, BLOCK] = lower[:, 0] - higher[:, 0]
+    right[:, BLOCK + 1] = higher[:, 1] - lower[:, 1]
+    inside = left[:, :, :BLOCK]
+    np.subtract(values[:, :, None], values[:, None, :], out=inside)
+    np.abs(inside, out=inside)
+    left[:, :, BLOCK] = values
+
 
 COSINE_NOISE = 1e-13
 """Mean cosine distances below this are rounding."""

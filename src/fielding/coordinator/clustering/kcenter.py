@@ -24,8 +24,8 @@ class KCenter:
         ks: Sequence[int],
         *,
         metric: Metric,
-        rng: np.random.Generator,  # noqa: ARG002  (nothing is left to chance here)
-        start: Matrix | None = None,  # noqa: ARG002  (nor to history)
+        rng: np.random.Generator,  # noqa: ARG002
+        start: Matrix | None = None,  # noqa: ARG002
     ) -> dict[int, Membership]:
         """Return for every K the nearest of the first K centers; a tie goes to the earlier center.
 

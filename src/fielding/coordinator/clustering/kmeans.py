@@ -1,20 +1,380 @@
 """Stage 7: k-means under a metric, with the arithmetic mean as center so that a center is a label distribution."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import TypeAlias
 
 import numpy as np
+import numpy.typing as npt
 
-from fielding._typing import Matrix, Membership
+from fielding._typing import Counts, Floats, Matrix, Membership, Vector
 from fielding.blas_threads import in_threads
-from fielding.coordinator.clustering.labels import without_gaps
-from fielding.coordinator.clustering.lloyd import Partition, lloyd
+from fielding.coordinator.clustering.labels import leads_over, nearest_center, without_gaps
 from fielding.coordinator.clustering.passes import settled
-from fielding.coordinator.clustering.search import RoughSearch, Single
-from fielding.coordinator.clustering.space import space_of
-from fielding.coordinator.clustering.space_points import SpacePoints, cluster_means
+from fielding.coordinator.clustering.space import Space, SpacePoints, Tally, cluster_means, space_of
 from fielding.coordinator.points import Points
-from fielding.distance import Metric
+from fielding.distance import TIE, Metric
+
+MOST_PASSES = 100
+"""Passes after which k-means stops even if it still moves points."""
+EQUAL_COST = 1e-12
+"""Costs that differ by less than this share are equal; the later partition then wins."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Partition:
+    """Labels, shape ``(n_points,)``, and the sum of each point's distance to the mean of its cluster, to its power."""
+
+    labels: Membership
+    cost: float
+
+
+def lloyd(given: SpacePoints, centers: Matrix, *, most_passes: int = MOST_PASSES) -> Partition:
+    """Return the best partition that passes of k-means from these centers come by.
+
+    A pass gives every point to its nearest center (a tie goes to the lower index) and moves every center to the mean
+    of its points, whatever the metric. It ends with a partition seen before, or after 100 passes. Outside Euclidean
+    space a pass may raise the cost, so the best partition on the way is kept. A cluster that loses all its points
+    starts anew at the point that is farthest from its center.
+
+    Parameters
+    ----------
+    given
+        The points and their places in the metric's space.
+    centers
+        Where to start, shape ``(k, n_features)``.
+    most_passes
+        When to stop at the latest.
+
+    Examples
+    --------
+    >>> from fielding.coordinator.clustering.space import SPACES
+    >>> line = SpacePoints.of(np.array([[0.0], [1.0], [9.0], [10.0]]), SPACES["l1"])
+    >>> lloyd(line, np.array([[0.0], [1.0]])).labels.tolist()
+    [0, 0, 1, 1]
+    """
+    state = _start(given, centers)
+    best, seen = Partition(labels=state.labels, cost=np.inf), set[bytes]()
+    for _ in range(most_passes):
+        state = _with_means(given, state, _without_empty(given, _reassigned(given, state)))
+        key = state.labels.tobytes()
+        if key in seen:
+            break
+        seen.add(key)
+        cost = _cost(given, state)
+        if cost <= best.cost * (1.0 + EQUAL_COST):
+            best = Partition(labels=state.labels, cost=cost)
+    return best
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class _State:
+    """Where k-means stands after a pass.
+
+    Parameters
+    ----------
+    centers
+        Shape ``(k, n_features)``.
+    labels
+        Shape ``(n_points,)``.
+    leads
+        How much farther than the own center every other one is at least, shape ``(k, n_points)``.
+    own
+        The distance from the own center, shape ``(n_points,)``; not kept in Euclidean space, where sums will do.
+    tally
+        The sums of the clusters.
+    """
+
+    centers: Matrix
+    labels: Membership
+    leads: Matrix
+    own: Vector
+    tally: Tally
+
+
+def _start(given: SpacePoints, centers: Matrix) -> _State:
+    return _State(
+        centers=centers,
+        labels=np.full(len(given), -1, dtype=np.int32),
+        leads=np.full((len(centers), len(given)), -np.inf),
+        own=np.zeros(len(given)),
+        tally=Tally.empty(*centers.shape),
+    )
+
+
+def _reassigned(given: SpacePoints, state: _State) -> _State:
+    """Return the nearest center of every point and its leads; measured only where a lead may be gone."""
+    labels, leads = state.labels.copy(), state.leads.copy()
+    for measure in (given.quick_distances, given.distances):
+        stale: Counts = np.flatnonzero(leads.min(axis=0) <= max(4.0 * TIE, given.doubt))
+        distances = measure(state.centers, stale)
+        labels[stale] = nearest_center(distances)
+        leads[:, stale] = leads_over(distances, labels[stale])
+        if not given.space.is_euclidean:
+            break
+    return replace(state, labels=labels, leads=leads)
+
+
+def _without_empty(given: SpacePoints, state: _State) -> _State:
+    """Return the state with the farthest point in every cluster that had none, as far as points lie off centers."""
+    sizes = np.bincount(state.labels, minlength=len(state.centers))
+    if sizes.all():
+        return state
+    labels, leads, everyone = state.labels.copy(), state.leads.copy(), np.arange(len(given))
+    own = given.distances(state.centers, everyone)[everyone, labels]
+    for index in np.flatnonzero(sizes == 0):
+        farthest = int(np.argmax(np.where(sizes[labels] > 1, own, 0.0)))
+        if sizes[labels[farthest]] < 2 or own[farthest] <= TIE:
+            break
+        sizes[labels[farthest]] -= 1
+        labels[farthest], leads[:, farthest], sizes[index] = index, -np.inf, 1
+        own = np.minimum(own, given.distances(given.points[farthest : farthest + 1], everyone)[:, 0])
+    return replace(state, labels=labels, leads=leads)
+
+
+def _with_means(given: SpacePoints, before: _State, state: _State) -> _State:
+    """Return the state with every center at the mean of its points, and leads that hold for the new centers."""
+    tally = before.tally.updated(given, before.labels, state.labels)
+    centers = tally.means(otherwise=state.centers)
+    own = state.own
+    if not given.space.is_euclidean:
+        changed = (centers != state.centers).any(axis=1)
+        changed[state.labels[state.labels != before.labels]] = True
+        own = given.own_distances(centers, state.labels, known=own, changed=changed)
+    leads = state.leads - _possible_loss(given, state, centers)
+    return replace(state, centers=centers, leads=leads, own=own, tally=tally)
+
+
+def _possible_loss(given: SpacePoints, state: _State, centers: Matrix) -> Matrix:
+    """Return how much the leads can have shrunk at most, by the triangle inequality: both centers may have moved."""
+    if not given.space.has_triangle:
+        return np.full(state.leads.shape, np.inf)
+    moved = np.diagonal(given.space.between(given.places(state.centers), given.places(centers)))
+    return np.asarray(moved[:, None] + moved[state.labels])
+
+
+def _cost(given: SpacePoints, state: _State) -> float:
+    if given.space.is_euclidean:
+        return state.tally.euclidean_cost(given, state.centers)
+    return given.space.cost(state.own)
+
+
+def seed_rows(squares: Floats, n_seeds: int, *, n_restarts: int, rng: np.random.Generator) -> Counts:
+    """Return rows to start k-means from; the first k of a restart are a start for k clusters.
+
+    Each seed after the first is the best of a few rows drawn with a chance in proportion to their squared distance
+    from the seeds so far (Arthur and Vassilvitskii 2007, section 7: greedy k-means++).
+
+    Parameters
+    ----------
+    squares
+        Squared distances between all rows, shape ``(n_rows, n_rows)``, zero on the diagonal.
+    n_seeds
+        How many rows per restart.
+    n_restarts
+        How many independent restarts.
+    rng
+        Where chance comes from.
+
+    Returns
+    -------
+    Row numbers, shape ``(n_restarts, n_seeds)``; once every row is a seed or equals one, the last row repeats.
+
+    Examples
+    --------
+    >>> squares = np.array([[0.0, 0.0, 9.0], [0.0, 0.0, 9.0], [9.0, 9.0, 0.0]])
+    >>> seeds = seed_rows(squares, 2, n_restarts=5, rng=np.random.default_rng(1))
+    >>> bool(np.all((seeds == 2).sum(axis=1) == 1))
+    True
+    """
+    n_trials = 2 + int(np.log(n_seeds))
+    restarts = np.arange(n_restarts)
+    seeds = np.empty((n_restarts, n_seeds), dtype=np.int64)
+    seeds[:, 0] = rng.integers(len(squares), size=n_restarts)
+    nearest = squares[seeds[:, 0]]
+    for at in range(1, n_seeds):
+        trials = drawn_rows(nearest, n_trials, rng=rng)
+        after = np.minimum(squares[trials], nearest[:, None, :])
+        best = after.sum(axis=2).argmin(axis=1)
+        seeds[:, at] = trials[restarts, best]
+        nearest = after[restarts, best]
+    return seeds
+
+
+def drawn_rows(masses: Floats, n_drawn: int, *, rng: np.random.Generator) -> Counts:
+    """Return numbers drawn with a chance in proportion to mass, so many for every row of masses.
+
+    Parameters
+    ----------
+    masses
+        Not negative, shape ``(n_restarts, n_rows)``.
+    n_drawn
+        How many numbers per restart.
+    rng
+        Where chance comes from.
+
+    Returns
+    -------
+    Shape ``(n_restarts, n_drawn)``; the last number where there is no mass at all.
+
+    Examples
+    --------
+    >>> drawn_rows(np.array([[0.0, 2.0, 0.0]]), 3, rng=np.random.default_rng(1)).tolist()
+    [[1, 1, 1]]
+    """
+    until = np.cumsum(masses, axis=1, dtype=np.float64)
+    draws = rng.random((len(until), n_drawn)) * until[:, -1:]
+    drawn = [np.searchsorted(row, draw, side="right") for row, draw in zip(until, draws, strict=True)]
+    return np.asarray(np.minimum(np.stack(drawn), masses.shape[1] - 1))
+
+
+SEED_ROWS = 1_000
+"""Points that seeds are drawn from, evenly spaced over all: chance needs no more."""
+SEED_ROWS_OTHER = 500
+"""The same outside Euclidean space, where distances are dearer."""
+FEW = 200
+"""Up to so many points the metric itself is used."""
+MOST_NUMBERS = 2**25
+"""Distances that the restarts of one K may hold at a time."""
+
+Single: TypeAlias = npt.NDArray[np.float32]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class RoughSearch:
+    """Points made ready for rough k-means.
+
+    Parameters
+    ----------
+    points
+        Scaled representations and a last column of ones, shape ``(n_points, n_features + 1)``.
+    mapped
+        The same in Euclidean space around their middle, shape ``(n_points, n_features)``.
+    middle
+        That middle, shape ``(n_features,)``.
+    exact
+        Few points in the metric's own space, if that is not Euclidean; else None.
+    scale
+        What the representations were divided by.
+    space
+        The metric's space.
+    """
+
+    points: Single
+    mapped: Single
+    exact: Matrix | None
+    middle: Vector
+    scale: float
+    space: Space
+
+    @classmethod
+    def of(cls, points: Matrix, space: Space) -> "RoughSearch":
+        """Return the search over these points, shape ``(n_points, n_features)``."""
+        # Squares of very large or small numbers leave the range of float32; scaling changes no partition.
+        scale = float(np.abs(points).max()) or 1.0
+        scaled = points / scale
+        mapped = space.euclidean(scaled)
+        # Around the median, not the mean: one far point must not cost the others their digits.
+        middle = np.median(mapped[:: 1 + len(mapped) // 256], axis=0)
+        return cls(
+            points=np.column_stack([scaled, np.ones(len(points))]).astype(np.float32),
+            mapped=(mapped - middle).astype(np.float32),
+            middle=middle,
+            exact=None if space.is_euclidean or len(points) > FEW else space.mapped(points),
+            scale=scale,
+            space=space,
+        )
+
+    @property
+    def knows_the_cost(self) -> bool:
+        """Whether the cost of a restart is the metric's own, not one that resembles it."""
+        return self.space.is_euclidean or self.exact is not None
+
+    def starts(self, n_seeds: int, *, n_restarts: int, rng: np.random.Generator) -> Single:
+        """Return seeds for every restart, scaled, shape ``(n_restarts, n_seeds, n_features)``."""
+        most = SEED_ROWS if self.space.is_euclidean else SEED_ROWS_OTHER
+        few = slice(None, None, -(-len(self.points) // most))
+        rows = seed_rows(self._squares(few), n_seeds, n_restarts=n_restarts, rng=rng)
+        return np.asarray(self.points[few][rows, :-1])
+
+    def _squares(self, few: slice) -> Floats:
+        """Return the squared distances between some of the points."""
+        if not self.space.is_euclidean:
+            places = self.space.mapped(self.at_scale(self.points[few, :-1]))
+            return np.asarray(self.space.between(places, places) ** 2)
+        mapped = self.mapped[few]
+        lengths = np.einsum("ij,ij->i", mapped, mapped)
+        squares = mapped @ (-2.0 * mapped.T)
+        squares += lengths[:, None]
+        squares += lengths
+        np.maximum(squares, 0.0, out=squares)
+        np.fill_diagonal(squares, 0.0)
+        return squares
+
+    def improved(self, centers: Single, *, n_passes: int) -> tuple[Single, Vector]:
+        """Return the centers after a few passes of k-means, and the cost of every restart up to a constant.
+
+        Parameters
+        ----------
+        centers
+            Shape ``(n_restarts, k, n_features)``; of many restarts with many centers only as many as fit into memory.
+        n_passes
+            How many passes.
+        """
+        fitting = max(1, MOST_NUMBERS // (centers.shape[1] * len(self.points)))
+        by_cluster = np.ascontiguousarray(centers[:fitting].transpose(1, 0, 2))
+        for _ in range(n_passes):
+            nearness, best = self._nearness(by_cluster)
+            # A point that is exactly between two centers counts for both: good enough here, and no loop is needed.
+            inside = (nearness == best).astype(np.float32).reshape(-1, len(self.points))
+            sums = (inside @ self.points).reshape(*by_cluster.shape[:2], -1)
+            sizes = sums[..., -1:]
+            by_cluster = np.where(sizes > 0.0, sums[..., :-1] / np.maximum(sizes, 1.0), by_cluster)
+        _, best = self._nearness(by_cluster)
+        return by_cluster.transpose(1, 0, 2), best.sum(axis=1, dtype=np.float64)
+
+    def varied(self, centers: Single, *, n_each: int, rng: np.random.Generator) -> Single:
+        """Return the centers of every restart, then copies of them in which one center lies elsewhere.
+
+        The new place is a point drawn with a chance in proportion to its squared distance from the centers: what
+        one more restart finds with luck, a good restart with one center in the wrong place finds soon.
+
+        Parameters
+        ----------
+        centers
+            Shape ``(n_restarts, k, n_features)``.
+        n_each
+            Copies per restart.
+        rng
+            Where chance comes from.
+        """
+        n_restarts, k, _ = centers.shape
+        _, best = self._nearness(np.ascontiguousarray(centers.transpose(1, 0, 2)))
+        if self.exact is None:
+            best = np.maximum(best + 0.5 * np.einsum("ij,ij->i", self.mapped, self.mapped), 0.0)
+        rows = drawn_rows(best, n_each, rng=rng)
+        copies = np.repeat(centers[:, None], n_each, axis=1)
+        restarts, each = np.arange(n_restarts)[:, None], np.arange(n_each)
+        copies[restarts, each, rng.integers(k, size=(n_restarts, n_each))] = self.points[rows, :-1]
+        return np.concatenate([centers, copies.reshape(-1, *centers.shape[1:])])
+
+    def at_scale(self, centers: Single) -> Matrix:
+        """Return centers as they lie among the points that were given."""
+        return np.asarray(centers.astype(np.float64) * self.scale)
+
+    def _nearness(self, by_cluster: Single) -> tuple[Single, Single]:
+        """Return what k-means adds up, up to the point's own part, ``(k, n_restarts, n_points)``, and its minimum."""
+        flat = by_cluster.reshape(-1, by_cluster.shape[-1])
+        if self.exact is not None:
+            distances = self.space.between(self.exact, self.space.mapped(self.at_scale(flat))).T / self.scale
+            shaped = (distances**self.space.power).astype(np.float32).reshape(*by_cluster.shape[:2], -1)
+            return shaped, shaped.min(axis=0)
+        mapped = (self.space.euclidean(flat) - self.middle).astype(np.float32)
+        nearness = -mapped @ self.mapped.T
+        nearness += 0.5 * np.einsum("ij,ij->i", mapped, mapped)[:, None]
+        shaped = nearness.reshape(*by_cluster.shape[:2], -1)
+        return shaped, shaped.min(axis=0)
+
 
 SAMPLE = 2_000
 """Points that restarts look at; what they find is then improved on all points."""

@@ -12,10 +12,9 @@ from fielding._options import check_options, options_of
 from fielding._typing import Json
 from fielding.errors import unknown_name
 from fielding.federation.aggregation.adaptive import Adaptive
-from fielding.federation.aggregation.aggregator import Aggregator, Uploads
+from fielding.federation.aggregation.aggregator import Aggregator, Mean, Uploads
 from fielding.federation.aggregation.fair import QFedAvg
 from fielding.federation.aggregation.flash import Flash
-from fielding.federation.aggregation.mean import Mean
 from fielding.federation.aggregation.robust import Median, MultiKrum, NormClipping, TrimmedMean
 
 AGGREGATORS: dict[str, Callable[..., Aggregator]] = {

@@ -7,8 +7,7 @@ from typing import ClassVar, Literal
 import numpy as np
 
 from fielding._typing import Models, Vector
-from fielding.federation.aggregation.aggregator import Uploads
-from fielding.federation.aggregation.options import check_above_zero, check_below
+from fielding.federation.aggregation.aggregator import Uploads, check_above_zero, check_below
 from fielding.federation.models import mean_model
 
 Rule = Literal["adagrad", "adam", "yogi"]

@@ -2,9 +2,35 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Protocol
+from typing import ClassVar, Protocol
 
 from fielding._typing import Models, Vector
+from fielding.errors import OptionError, echo
+from fielding.federation.models import mean_model
+
+
+def check_above_zero(name: str, value: object) -> None:
+    """Raise unless the option is a finite number above 0.
+
+    Examples
+    --------
+    >>> check_above_zero("eta", "fast")
+    Traceback (most recent call last):
+    ...
+    fielding.errors.OptionError: eta is 'fast'; give a number above 0
+    """
+    if not _is_number(value) or not 0.0 < value < float("inf"):  # type: ignore[operator]
+        raise OptionError(f"{name} is {echo(value)}; give a number above 0")
+
+
+def check_below(name: str, value: object, bound: float) -> None:
+    """Raise unless the option is a number from 0 to below a bound."""
+    if not _is_number(value) or not 0.0 <= value < bound:  # type: ignore[operator]
+        raise OptionError(f"{name} is {echo(value)}; give a number from 0 to below {bound:g}")
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, (int, float)) and not isinstance(value, bool)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -60,3 +86,29 @@ class Aggregator(Protocol):
             What was remembered, by name, each of shape ``(n_numbers,)``.
         """
         ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Mean:
+    """Takes the mean of the uploads, whatever they started from (McMahan et al., 2017).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> models = np.array([[1.0], [3.0]], dtype=np.float32)
+    >>> uploads = Uploads(models=models, weights=None, n_parameters=1, learning_rate=0.1)
+    >>> Mean().combine(np.zeros(1, dtype=np.float32), uploads, {})[0].tolist()
+    [2.0]
+    """
+
+    memory: ClassVar[Mapping[str, float]] = {}
+    needs_start_loss: ClassVar[bool] = False
+
+    def combine(
+        self,
+        model: Models,
+        uploads: Uploads,
+        memory: Mapping[str, Models],
+    ) -> tuple[Models, dict[str, Models]]:
+        """Return the mean of the uploads."""
+        return mean_model(uploads.models, uploads.weights), {}

@@ -8,8 +8,7 @@ import numpy as np
 
 from fielding._typing import Models
 from fielding.errors import InputError
-from fielding.federation.aggregation.aggregator import Uploads
-from fielding.federation.aggregation.options import check_below
+from fielding.federation.aggregation.aggregator import Uploads, check_below
 from fielding.federation.models import mean_model
 
 _LEAST_LOSS = 1e-10

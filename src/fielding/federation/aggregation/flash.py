@@ -8,8 +8,7 @@ import numpy as np
 
 from fielding._typing import Models, Vector
 from fielding.errors import OptionError, echo
-from fielding.federation.aggregation.aggregator import Uploads
-from fielding.federation.aggregation.options import check_above_zero, check_below
+from fielding.federation.aggregation.aggregator import Uploads, check_above_zero, check_below
 from fielding.federation.models import mean_model
 
 _LARGEST = float(np.finfo(np.float32).max)

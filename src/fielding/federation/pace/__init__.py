@@ -11,9 +11,8 @@ from fielding._options import check_options, options_of
 from fielding._typing import Json
 from fielding.errors import unknown_name
 from fielding.federation.pace.adaptive_rate import AdaptiveRate
-from fielding.federation.pace.pace import LEAST_FACTOR, Memory, Pace, PaceStep, mixed_memory
+from fielding.federation.pace.pace import LEAST_FACTOR, Memory, Pace, PaceStep, Steady, mixed_memory
 from fielding.federation.pace.restarts import Restarts
-from fielding.federation.pace.steady import Steady
 
 PACES: dict[str, Callable[..., Pace]] = {"steady": Steady, "adaptive": AdaptiveRate, "master-fl": Restarts}
 """Every pace by the name that configs use."""

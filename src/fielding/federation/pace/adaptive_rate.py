@@ -8,7 +8,7 @@ import numpy as np
 from fielding._options import check_flag
 from fielding._typing import Floats
 from fielding.errors import OptionError, echo
-from fielding.federation.aggregation.options import check_below
+from fielding.federation.aggregation.aggregator import check_below
 from fielding.federation.pace.pace import LEAST_FACTOR, Memory, PaceStep
 
 TimeSteps = Literal["events", "rounds"]
@@ -71,7 +71,7 @@ class AdaptiveRate:
         """Return the ratio of variances over time, at most 1."""
         return float(min(1.0, max(LEAST_FACTOR, memory["ratio"][0] / memory["time"][0])))
 
-    def restarts(self, memory: Memory) -> bool:  # noqa: ARG002  (every pace is called alike)
+    def restarts(self, memory: Memory) -> bool:  # noqa: ARG002
         """Return False: it never gives a model up."""
         return False
 

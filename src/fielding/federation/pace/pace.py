@@ -101,3 +101,24 @@ def mixed_memory(memory: Memory, mixing: Matrix) -> dict[str, Floats]:
         name: mixed_models(rows.astype(np.float32, copy=False), mixing) if rows.dtype == np.float32 else rows[parents]
         for name, rows in memory.items()
     }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Steady:
+    """Leaves the learning rate alone, and remembers nothing."""
+
+    def memory(self, n_numbers: int) -> dict[str, Floats]:  # noqa: ARG002
+        """Return nothing."""
+        return {}
+
+    def factor(self, memory: Memory) -> float:  # noqa: ARG002
+        """Return 1."""
+        return 1.0
+
+    def restarts(self, memory: Memory) -> bool:  # noqa: ARG002
+        """Return False."""
+        return False
+
+    def observe(self, step: PaceStep, memory: Memory) -> dict[str, Floats]:  # noqa: ARG002
+        """Return nothing."""
+        return {}

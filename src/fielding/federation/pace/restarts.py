@@ -8,7 +8,7 @@ import numpy as np
 from fielding._options import check_flag
 from fielding._typing import Floats, Mask, Vector
 from fielding.errors import OptionError, echo
-from fielding.federation.aggregation.options import check_above_zero
+from fielding.federation.aggregation.aggregator import check_above_zero
 from fielding.federation.pace.pace import Memory, PaceStep
 from fielding.rng import hashed
 
@@ -60,7 +60,7 @@ class Restarts:
             raise OptionError(f"longest is {echo(self.longest)}; give a power of two from 1 to {2**20}")
         check_flag("reset_model", self.reset_model)
 
-    def memory(self, n_numbers: int) -> dict[str, Floats]:  # noqa: ARG002  (every pace is called alike)
+    def memory(self, n_numbers: int) -> dict[str, Floats]:  # noqa: ARG002
         """Return one instance of horizon 1, alone in its block."""
         n_orders = self.longest.bit_length()
         left = np.zeros(n_orders)

@@ -11,13 +11,11 @@ from typing import Any
 from fielding._options import check_options, options_of
 from fielding._typing import Json
 from fielding.errors import unknown_name
-from fielding.federation.selection.feedback import Feedback
 from fielding.federation.selection.nearest import Nearest
 from fielding.federation.selection.oort import Oort
 from fielding.federation.selection.pyramidfl import PyramidFL
 from fielding.federation.selection.selection import Selection
-from fielding.federation.selection.selector import Candidates, Known, Learner, Selector, Tuner
-from fielding.federation.selection.uniform import Uniform
+from fielding.federation.selection.selector import Candidates, Feedback, Known, Learner, Selector, Tuner, Uniform
 
 SELECTORS: dict[str, Callable[..., Selector]] = {
     "uniform": Uniform,

@@ -8,9 +8,7 @@ from typing import ClassVar
 import numpy as np
 
 from fielding._typing import Counts
-from fielding.federation.selection.options import check_between
-from fielding.federation.selection.sampling import smallest_draws
-from fielding.federation.selection.selector import Candidates
+from fielding.federation.selection.selector import Candidates, check_between, smallest_draws
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

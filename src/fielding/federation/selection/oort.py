@@ -10,21 +10,241 @@ import numpy as np
 from fielding._options import check_flag
 from fielding._typing import Counts, Mask, Vector
 from fielding.errors import OptionError, echo
-from fielding.federation.selection.client_statistics import learn_clients
-from fielding.federation.selection.feedback import Feedback
 from fielding.federation.selection.memory import Memory
-from fielding.federation.selection.options import check_between, check_whole
-from fielding.federation.selection.pacer import paced_percentiles
-from fielding.federation.selection.sampling import smallest_draws, weighted_sample
-from fielding.federation.selection.scoring import (
-    exploitation_chances,
-    exploration_chances,
-    preferred_seconds,
-    speed_factors,
-    staleness_bonus,
-    statistical_scores,
+from fielding.federation.selection.selector import (
+    Candidates,
+    Feedback,
+    Known,
+    check_between,
+    check_whole,
+    smallest_draws,
+    weighted_sample,
 )
-from fielding.federation.selection.selector import Candidates, Known
+from fielding.rng import Hashes
+
+
+def paced_percentiles(
+    percentile: Vector, before: Vector, now: Vector, *, delta: float, bounds: tuple[float, float]
+) -> Vector:
+    """Return the percentiles of preferred durations after a comparison of two stretches of rounds, one per cluster.
+
+    Where the utility of exploited clients stays about the same, there is nothing more to get from fast clients: the
+    percentile grows. Where it changes sharply, it shrinks. A first stretch without utility says nothing.
+
+    Parameters
+    ----------
+    percentile
+        As it was, shape ``(n_clusters,)``.
+    before, now
+        Summed utility of the two stretches, same shape.
+    delta
+        The step, and the least percentile; 100 is the most.
+    bounds
+        A change up to the first multiple of ``before`` is flat, one from the second on is sharp.
+
+    Examples
+    --------
+    >>> before, now = np.array([100.0, 100.0, 100.0]), np.array([95.0, 150.0, 600.0])
+    >>> paced_percentiles(np.full(3, 30.0), before, now, delta=5.0, bounds=(0.1, 5.0)).tolist()
+    [35.0, 30.0, 25.0]
+    """
+    change, says_something = np.abs(now - before), before > 0.0
+    is_flat: Mask = says_something & (change <= bounds[0] * before)
+    is_sharp: Mask = says_something & ~is_flat & (change >= bounds[1] * before)
+    moved = percentile + delta * is_flat - delta * is_sharp
+    return np.where(is_flat | is_sharp, np.clip(moved, delta, 100.0), percentile)
+
+
+_LEAST_RANGE = 1e-4
+_BELOW_LEAST = 0.999
+
+
+def utilities(n_samples: Counts, square_loss: Vector, n_train_samples: int) -> Vector:
+    """Return what each answer was worth: the samples it could train on, times the root of the mean square loss.
+
+    An answer whose loss is no finite number is worth the mean of the others, nothing if there are none.
+
+    Examples
+    --------
+    >>> utilities(np.array([100, 3]), np.array([4.0, 1.0]), 50).tolist()
+    [100.0, 3.0]
+    """
+    with np.errstate(invalid="ignore"):
+        worth = np.minimum(n_samples, n_train_samples) * np.sqrt(square_loss)
+    sound = np.isfinite(worth)
+    return np.where(sound, worth, worth[sound].mean() if sound.any() else 0.0)
+
+
+def preferred_seconds(seconds: Vector, percentile: float) -> float:
+    """Return the duration that a share of the clients keeps to; infinite at 100 or if no duration is known.
+
+    Parameters
+    ----------
+    seconds
+        The duration of each client's last participation, NaN where unknown.
+    percentile
+        From 0 to 100.
+    """
+    known = np.sort(seconds[np.isfinite(seconds)])
+    if percentile >= 100.0 or not known.size:
+        return float("inf")
+    return float(known[min(int(known.size * percentile / 100.0), known.size - 1)])
+
+
+def speed_factors(seconds: Vector, preferred: float, penalty: float) -> Vector:
+    """Return by how much scores shrink: ``(T / t)^penalty`` for clients slower than preferred, else 1.
+
+    Examples
+    --------
+    >>> speed_factors(np.array([1.0, 4.0, np.nan]), 2.0, 2.0).tolist()
+    [1.0, 0.25, 1.0]
+    """
+    factors = np.ones(seconds.size)
+    is_slow = seconds > preferred
+    factors[is_slow] = (preferred / seconds[is_slow]) ** penalty
+    return factors
+
+
+def statistical_scores(utility: Vector, clip: float) -> Vector:
+    """Return utilities between the least and the greatest as numbers from about 0 to 1, the greatest clipped.
+
+    Parameters
+    ----------
+    utility
+        Of the clients that were tried, at least one.
+    clip
+        The quantile above which a utility counts no more.
+    """
+    # The least is lowered a little, so that nobody is left without a chance.
+    least, greatest = utility.min() * _BELOW_LEAST, utility.max()
+    highest = np.sort(utility)[min(int(utility.size * clip), utility.size - 1)]
+    return np.asarray((np.minimum(utility, highest) - least) / max(greatest - least, _LEAST_RANGE))
+
+
+def staleness_bonus(last_round: Vector, round_now: int, uncertainty: float) -> Vector:
+    """Return ``sqrt(uncertainty * ln(now) / last)``: the longer ago a client took part, the more.
+
+    Parameters
+    ----------
+    last_round
+        When each took part last, counted from 1; 0 for never, which counts as the first round.
+    round_now
+        Counted from 1.
+    uncertainty
+        How much this weighs beside utility.
+    """
+    return np.asarray(np.sqrt(uncertainty * np.log(round_now) / np.maximum(last_round, 1.0)))
+
+
+def exploitation_chances(scores: Vector, n_slots: int, *, cutoff: float, pool: float) -> Vector:
+    """Return each client's chance to be the first that is drawn: by score, among the best; sums to 1.
+
+    Parameters
+    ----------
+    scores
+        Not negative, shape ``(n_tried,)``, at least one.
+    n_slots
+        How many will be drawn.
+    cutoff
+        The best are those whose score reaches this share of the score at rank ``n_slots``.
+    pool
+        They are at least this many for each slot (ties in).
+    """
+    ranked = np.sort(scores)[::-1]
+    cut = ranked[min(n_slots, ranked.size - 1)] * cutoff
+    widest = ranked[min(max(n_slots, int(np.ceil(pool * n_slots))), ranked.size) - 1] if n_slots else cut
+    weights = np.where(scores >= min(cut, widest), scores, 0.0)
+    if not weights.any():
+        weights = np.ones(scores.size)
+    return np.asarray(weights / weights.sum())
+
+
+def exploration_chances(rewards: Vector, draws: Hashes, n_pool: int) -> Vector:
+    """Return each untried client's chance to be the first that is drawn: by reward, among the best; sums to 1.
+
+    Parameters
+    ----------
+    rewards
+        What is expected of each before it was tried, not negative, shape ``(n_untried,)``, at least one.
+    draws
+        A random number for each, which breaks ties, same shape.
+    n_pool
+        How many of the best have a chance.
+    """
+    weights = np.zeros(rewards.size)
+    best = np.lexsort((draws, -rewards))[: max(1, n_pool)]
+    weights[best] = rewards[best] if rewards[best].any() else 1.0
+    return np.asarray(weights / weights.sum())
+
+
+def learn_clients(feedback: Feedback, memory: Memory) -> Vector:
+    """Write down a round of training, and return how useful exploited clients were.
+
+    Exploited is who answered and had been tried in an earlier round.
+
+    Returns
+    -------
+    The mean utility of the exploited, one for each of ``feedback.trained_clusters``; 0 where there were none.
+    """
+    worth = utilities(feedback.n_samples, feedback.square_loss, feedback.n_train_samples)
+    was_tried = memory.clients["times"][feedback.clients] > 0
+    exploited = _means_by_cluster(feedback.clusters[was_tried], worth[was_tried], feedback.trained_clusters)
+    _learn_answers(feedback, worth, memory)
+    _learn_stragglers(feedback, worth, memory)
+    _learn_failures(feedback, memory)
+    return np.nan_to_num(exploited)
+
+
+def _means_by_cluster(clusters: Counts, values: Vector, rows: Counts) -> Vector:
+    """Return the mean of the values of each row, NaN where there are none."""
+    at = np.searchsorted(rows, clusters)
+    heads = np.bincount(at, minlength=rows.size)
+    sums = np.bincount(at, weights=values, minlength=rows.size)
+    return np.asarray(np.divide(sums, heads, out=np.full(rows.size, np.nan), where=heads > 0))
+
+
+def _learn_answers(feedback: Feedback, worth: Vector, memory: Memory) -> None:
+    """Write down who answered; of a client with several answers the mean utility and the longest time."""
+    clients, at = np.unique(feedback.clients, return_inverse=True)
+    known = memory.clients
+    known["utility"][clients] = np.bincount(at, weights=worth, minlength=clients.size) / np.bincount(at)
+    known["n_samples"][feedback.clients] = feedback.n_samples
+    _learn_participation(clients, feedback, memory)
+    longest(known["seconds"], feedback.clients, feedback.seconds)
+
+
+def _learn_stragglers(feedback: Feedback, worth: Vector, memory: Memory) -> None:
+    """Write down who was too slow: tried, and worth what is usual in its cluster; else in all; else what it was."""
+    is_late = ~np.isin(feedback.stragglers, feedback.clients)
+    late, rows = feedback.stragglers[is_late], feedback.trained_clusters
+    stragglers, first = np.unique(late, return_index=True)
+    by_cluster = _means_by_cluster(feedback.clusters, worth, rows)
+    usual = by_cluster[np.searchsorted(rows, feedback.straggler_clusters[is_late][first])]
+    if worth.size:
+        usual = np.where(np.isnan(usual), worth.mean(), usual)
+    utility = memory.clients["utility"]
+    utility[stragglers] = np.where(np.isnan(usual), utility[stragglers], usual)
+    _learn_participation(stragglers, feedback, memory)
+    longest(memory.clients["seconds"], late, feedback.straggler_seconds[is_late])
+
+
+def _learn_failures(feedback: Feedback, memory: Memory) -> None:
+    """Write down who sent no model: tried, and worth nothing; else it would be explored for ever."""
+    failed = np.setdiff1d(feedback.failed, np.concatenate([feedback.clients, feedback.stragglers]))
+    memory.clients["utility"][failed] = 0.0
+    _learn_participation(failed, feedback, memory)
+
+
+def _learn_participation(clients: Counts, feedback: Feedback, memory: Memory) -> None:
+    memory.clients["last_round"][clients] = feedback.round_index + 1
+    memory.clients["times"][clients] += 1
+
+
+def longest(column: Vector, clients: Counts, seconds: Vector) -> None:
+    """Write the longest of each client's new times into a column; other clients keep theirs."""
+    column[clients] = -np.inf
+    np.maximum.at(column, clients, seconds)
+
 
 _ROUNDING = 1e-9
 

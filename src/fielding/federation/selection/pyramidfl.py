@@ -8,12 +8,9 @@ import numpy as np
 
 from fielding._typing import Counts, Vector
 from fielding.errors import OptionError, echo
-from fielding.federation.selection.client_statistics import longest
-from fielding.federation.selection.feedback import Feedback
 from fielding.federation.selection.memory import Memory
-from fielding.federation.selection.oort import Oort
-from fielding.federation.selection.options import check_between
-from fielding.federation.selection.selector import Candidates
+from fielding.federation.selection.oort import Oort, longest
+from fielding.federation.selection.selector import Candidates, Feedback, check_between
 
 MOST_EXTRA = 10.0
 """However fast a client is, it does no more than this many times its steps in addition."""

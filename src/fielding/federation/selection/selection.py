@@ -9,10 +9,9 @@ import numpy.typing as npt
 from fielding._typing import Counts, Floats, Mask, Matrix, Vector
 from fielding.distance import Kind, checked_kind, metric_named
 from fielding.errors import CheckpointError, InputError
-from fielding.federation.growth import added_clients
-from fielding.federation.selection.feedback import Feedback
+from fielding.federation.ledger import added_clients
 from fielding.federation.selection.memory import Arrays, Memory
-from fielding.federation.selection.selector import Candidates, Known, Learner, Selector, Tuner
+from fielding.federation.selection.selector import Candidates, Feedback, Known, Learner, Selector, Tuner
 
 _REPRESENTATIONS, _HAS_REPORTED = "representations", "has_reported"
 
@@ -36,7 +35,7 @@ class Selection:
 
     Examples
     --------
-    >>> from fielding.federation.selection.uniform import Uniform
+    >>> from fielding.federation.selection.selector import Uniform
     >>> selection = Selection(Uniform(), 9)
     >>> candidates = Candidates(clients=np.array([3, 5, 8]), draws=np.array([9, 2, 4], dtype=np.uint64))
     >>> selection.choose(candidates, 2, cluster=0, round_index=0).tolist()

@@ -1,13 +1,138 @@
 """What every selector can do, and what it is given."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Protocol, runtime_checkable
+from dataclasses import dataclass, field
+from typing import ClassVar, Protocol, runtime_checkable
+
+import numpy as np
 
 from fielding._typing import Counts, Vector
-from fielding.federation.selection.feedback import Feedback
+from fielding.errors import InputError, OptionError, echo
 from fielding.federation.selection.memory import Memory
 from fielding.rng import Hashes
+
+
+def check_between(name: str, value: object, low: float, high: float = float("inf")) -> None:
+    """Raise unless the option is a number from ``low`` to ``high``, both included.
+
+    Examples
+    --------
+    >>> check_between("clip", 2, 0.0, 1.0)
+    Traceback (most recent call last):
+    ...
+    fielding.errors.OptionError: clip is 2; give a number from 0 to 1
+    """
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or not low <= value <= high:
+        raise OptionError(f"{name} is {echo(value)}; give a number from {low:g} to {high:g}")
+
+
+def check_whole(name: str, value: object, low: int) -> None:
+    """Raise unless the option is a whole number of at least ``low``."""
+    if isinstance(value, bool) or not isinstance(value, int) or value < low:
+        raise OptionError(f"{name} is {echo(value)}; give a whole number of at least {low}")
+
+
+def uniforms(draws: Hashes) -> Vector:
+    """Return numbers strictly between 0 and 1, one for each hash.
+
+    Examples
+    --------
+    >>> uniforms(np.array([0, 2**63, 2**64 - 1], dtype=np.uint64)).round(6).tolist()
+    [0.0, 0.5, 1.0]
+    """
+    # Half a step off zero, so that the logarithm is finite; 52 bits, so that the last one is still below 1.
+    return np.asarray(((draws >> np.uint64(12)).astype(np.float64) + 0.5) / 2.0**52)
+
+
+def smallest_draws(draws: Hashes, n_wanted: int) -> Counts:
+    """Return the positions of the smallest hashes (ties: the first): a uniform sample."""
+    return np.argsort(draws, kind="stable")[: max(0, n_wanted)]
+
+
+def weighted_sample(weights: Vector, draws: Hashes, n_wanted: int) -> Counts:
+    """Return positions drawn one after the other by weight, without replacement.
+
+    With keys ``-log(u) / weight`` the smallest ones are such a sample (Efraimidis and Spirakis, 2006), and no draw
+    has to wait for the one before it. Positions without weight are taken last, by their hashes.
+
+    Parameters
+    ----------
+    weights
+        Not negative, shape ``(n_candidates,)``; their sum does not matter.
+    draws
+        One hash for each, same shape.
+    n_wanted
+        How many, at most.
+
+    Examples
+    --------
+    >>> draws = np.array([5, 2**63, 9], dtype=np.uint64)
+    >>> weighted_sample(np.array([0.0, 1.0, 0.0]), draws, 2).tolist()
+    [1, 0]
+    """
+    keys = np.full(weights.size, np.inf)
+    with np.errstate(over="ignore"):  # next to no weight is as good as none
+        np.divide(-np.log(uniforms(draws)), weights, out=keys, where=weights > 0.0)
+    return np.lexsort((draws, keys))[: max(0, n_wanted)]
+
+
+def _nobody() -> Counts:
+    return np.empty(0, dtype=np.int64)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Feedback:
+    """How the training of one round went: answers first, then those who were too slow.
+
+    Parameters
+    ----------
+    round_index
+        The round, from 0.
+    n_train_samples
+        Local steps times batch size: a client counts for no more samples than it can train on.
+    clients, clusters
+        Whose answer, and the cluster it trained for, shape ``(n_answers,)``; a client may answer several times.
+    n_samples
+        How many samples each could train on.
+    loss, square_loss
+        Mean loss over the samples trained on, and mean of its square.
+    seconds, compute_seconds
+        How long each took in all, and how much of that was computing.
+    stragglers, straggler_clusters, straggler_seconds
+        Who was invited and too slow, for which cluster, and how long each took, shape ``(n_stragglers,)``.
+    failed
+        Whose answer was no model; of no use, but tried.
+    """
+
+    round_index: int
+    n_train_samples: int
+    clients: Counts
+    clusters: Counts
+    n_samples: Counts
+    loss: Vector
+    square_loss: Vector
+    seconds: Vector
+    compute_seconds: Vector
+    stragglers: Counts = field(default_factory=_nobody)
+    straggler_clusters: Counts = field(default_factory=_nobody)
+    straggler_seconds: Vector = field(default_factory=lambda: np.empty(0))
+    failed: Counts = field(default_factory=_nobody)
+
+    def __post_init__(self) -> None:
+        for name in ("clusters", "n_samples", "loss", "square_loss", "seconds", "compute_seconds"):
+            _check_length(name, getattr(self, name), "clients", self.clients.size)
+        for name in ("straggler_clusters", "straggler_seconds"):
+            _check_length(name, getattr(self, name), "stragglers", self.stragglers.size)
+
+    @property
+    def trained_clusters(self) -> Counts:
+        """The clusters that anybody was invited for, rising."""
+        return np.union1d(self.clusters, self.straggler_clusters).astype(np.int64)
+
+
+def _check_length(name: str, values: Counts | Vector, of: str, n_wanted: int) -> None:
+    if values.shape != (n_wanted,):
+        raise InputError(f"{name} has shape {values.shape} but there are {n_wanted} {of}; give one number each")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -106,3 +231,24 @@ class Tuner(Protocol):
     def upload_shares(self, clients: Counts, memory: Memory) -> Vector:
         """Return the share of its update that each participant sends."""
         ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Uniform:
+    """Chooses uniformly, without replacement.
+
+    Examples
+    --------
+    >>> candidates = Candidates(clients=np.array([3, 5, 8]), draws=np.array([9, 2, 4], dtype=np.uint64))
+    >>> Uniform().select(candidates, 2).tolist()
+    [5, 8]
+    """
+
+    client_memory: ClassVar[Mapping[str, float]] = {}
+    cluster_memory: ClassVar[Mapping[str, float]] = {}
+    needs_reports: ClassVar[bool] = False
+    needs_distances: ClassVar[bool] = False
+
+    def select(self, candidates: Candidates, n_wanted: int) -> Counts:
+        """Return the candidates with the smallest draws (ties: lower index), rising."""
+        return np.sort(candidates.clients[smallest_draws(candidates.draws, n_wanted)])

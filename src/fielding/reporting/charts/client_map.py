@@ -7,7 +7,8 @@ from typing import Any
 import numpy as np
 
 from fielding._typing import ClientId, Codes, Counts, Matrix, Vector
-from fielding.reporting.charts.cluster_colors import COLORS, NONE, ClusterColors, cluster_colors
+from fielding.reporting.charts.clusters import COLORS, NONE, ClusterColors, cluster_colors
+from fielding.reporting.charts.figures import Figure, as_text, blank_figure, packed, with_layout
 from fielding.reporting.charts.histories import (
     evenly,
     feature_names,
@@ -16,9 +17,8 @@ from fielding.reporting.charts.histories import (
     speaks,
     why_no_reports,
 )
-from fielding.reporting.figures import Figure, as_text, blank_figure, packed, with_layout
+from fielding.reporting.numbers.run_record import RunRecord
 from fielding.reporting.page import Frame, Section
-from fielding.reporting.run_record import RunRecord
 from fielding.rng import stream
 from fielding.traces.reports import ReportStream
 

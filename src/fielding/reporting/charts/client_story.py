@@ -9,7 +9,17 @@ import numpy as np
 
 from fielding._typing import ClientId, Matrix
 from fielding.errors import InputError, echo
-from fielding.reporting.charts.cluster_colors import COLORS, NONE, cluster_colors
+from fielding.reporting.charts.clusters import COLORS, NONE, cluster_colors
+from fielding.reporting.charts.figures import (
+    GRAY,
+    Figure,
+    Line,
+    as_text,
+    blank_figure,
+    lines_figure,
+    shade,
+    with_layout,
+)
 from fielding.reporting.charts.histories import (
     evenly,
     feature_names,
@@ -18,10 +28,8 @@ from fielding.reporting.charts.histories import (
     why_no_reports,
 )
 from fielding.reporting.charts.truth import true_colors
-from fielding.reporting.figures import GRAY, Figure, Line, as_text, blank_figure, lines_figure, shade, with_layout
+from fielding.reporting.numbers.run_record import Changes, RunRecord
 from fielding.reporting.page import Section
-from fielding.reporting.run_lines import Changes
-from fielding.reporting.run_record import RunRecord
 from fielding.traces.reports import ReportStream
 
 MOST_REPORTS = 200

@@ -1,76 +1,291 @@
-"""How many clusters there are, and when all clients were grouped anew."""
+"""One colour for each cluster of a run, the same in all figures that show its inside."""
 
-from collections import Counter
-from collections.abc import Sequence
-from functools import partial
-from typing import Any
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 
-from fielding.reporting.charts.curves import reclusterings, with_arrivals
-from fielding.reporting.charts.group_bars import amount
-from fielding.reporting.charts.mean_curves import counted, curves_figure, group_lines, over_rounds, seeds_words
-from fielding.reporting.figures import Line, as_text, packed
-from fielding.reporting.gathering import Gathered, Group
-from fielding.reporting.page import Section
-from fielding.reporting.run_lines import column
-from fielding.reporting.run_record import RunRecord
+from fielding._typing import ClientId, Vector
+from fielding.reporting.charts.figures import GRAY, PALETTE
+from fielding.reporting.charts.histories import NOWHERE, feature_names, ids_in_order, last_round, newest_rows, places_at
+from fielding.reporting.numbers.run_record import Changes, RunRecord, sizes_over_time
+from fielding.reporting.page import Card, Section
+from fielding.reporting.words import digits
 
-MOST_TICKS = 200
-"""Marks of a figure; more would hide the lines."""
-_HEADS = ["", "re-clusterings per run", "moves per run", "clusters, mean", "clusters, last round"]
-_TITLE = "Number of clusters and re-clusterings"
+OWN = tuple(color for at, color in enumerate(PALETTE) if at != GRAY)
+"""Colours that clusters have for themselves."""
+COLORS = (*OWN, PALETTE[GRAY], "#B9C0C8")
+SHARED, NONE = len(OWN), len(OWN) + 1
+"""Places in ``COLORS``: of the smallest clusters if there are too many, and of clients without a cluster."""
 
 
-def clusters(gathered: Gathered) -> Section:
-    """Return the number of clusters over rounds, with a mark where a run grouped all clients anew."""
-    clustered = {group.name: group for group in gathered.groups if group.is_clustered}
-    found = group_lines(gathered, partial(over_rounds, name="n_clusters"), (0.0, np.inf))
-    lines = [line for line in found if line.name in clustered]
-    if not lines:
-        return Section(title=_TITLE, missing="No run put clients into clusters so far.")
-    figure = curves_figure(lines, x_title="round", y_title="clusters with members", places=1)
-    ticks = [one for line in lines if (one := _ticks(line, counted(clustered[line.name])))]
-    marks = " Triangles: all clients were grouped anew, in one run at least." if ticks else ""
-    if sum(len(one["text"]) for one in ticks) <= MOST_TICKS:
-        figure["data"] += ticks
-    else:
-        marks = " Rounds in which all clients were grouped anew are too many to be marked."
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClusterColors:
+    """The colours of all clusters that a run ever had.
+
+    Parameters
+    ----------
+    slots
+        The place of each cluster in ``COLORS``, by its stable id.
+    """
+
+    slots: Mapping[int, int]
+
+    def slot(self, cluster: int) -> int:
+        """Return the place of a cluster in ``COLORS``; a negative one stands for no cluster."""
+        return NONE if cluster < 0 else self.slots.get(cluster, SHARED)
+
+    def color(self, cluster: int) -> str:
+        """Return the colour of a cluster."""
+        return COLORS[self.slot(cluster)]
+
+    def name(self, cluster: int) -> str:
+        """Return what a cluster is called."""
+        return "no cluster" if cluster < 0 else f"cluster {cluster}"
+
+    @property
+    def legend(self) -> dict[int, str]:
+        """What each place in ``COLORS`` that a cluster has stands for, rising."""
+        named: dict[int, list[int]] = {}
+        for cluster, slot in sorted(self.slots.items()):
+            named.setdefault(slot, []).append(cluster)
+        return {slot: _together(slot, clusters) for slot, clusters in sorted(named.items())}
+
+
+def cluster_colors(changes: Sequence[Changes]) -> ClusterColors:
+    """Give every cluster a colour, by who was in which cluster when.
+
+    Clusters that were never there together may have the same colour, but only once all colours are in use. If more
+    are there at once than there are colours, the smallest share gray; size is clients times rounds.
+
+    Examples
+    --------
+    >>> colors = cluster_colors([(0, [("ann", 4), ("bob", 7)]), (9, [("bob", 8)])])
+    >>> colors.slots, colors.legend
+    ({4: 0, 7: 1, 8: 2}, {0: 'cluster 4', 1: 'cluster 7', 2: 'cluster 8'})
+    """
+    lives = _lives(changes)
+    crowd = max(
+        (sum(other.meets(_Life(one.first, one.first)) for other in lives.values()) for one in lives.values()), default=0
+    )
+    if crowd > len(OWN):
+        order = sorted(lives, key=lambda cluster: (-lives[cluster].weight, cluster))
+    else:  # by birth, so that those who come later change nothing; that never takes more colours than the crowd has
+        order = sorted(lives, key=lambda cluster: (lives[cluster].first, cluster))
+    slots: dict[int, int] = {}
+    uses = [0] * len(OWN)
+    for cluster in order:
+        taken = {slots[other] for other in slots if lives[other].meets(lives[cluster])}
+        free = [slot for slot in range(len(OWN)) if slot not in taken]
+        slots[cluster] = min(free, key=lambda slot: (uses[slot], slot), default=SHARED)
+        if slots[cluster] != SHARED:
+            uses[slots[cluster]] += 1
+    return ClusterColors(slots=_by_id(slots))
+
+
+@dataclass(slots=True)
+class _Life:
+    """From which change to which one a cluster had members, and how many it had, times rounds."""
+
+    first: int
+    last: int
+    weight: float = 0.0
+
+    def meets(self, other: "_Life") -> bool:
+        return self.first <= other.last and other.first <= self.last
+
+
+def _lives(changes: Sequence[Changes]) -> dict[int, _Life]:
+    """Return the life of each cluster."""
+    lives: dict[int, _Life] = {}
+    spans = [later[0] - earlier[0] for earlier, later in pairwise(changes)]
+    for at, (_, sizes) in enumerate(sizes_over_time(changes)):
+        for cluster, size in sizes.items():
+            life = lives.setdefault(cluster, _Life(at, at))
+            life.last = at
+            life.weight += size * (spans[at] if at < len(spans) else 1)
+    return lives
+
+
+def _by_id(slots: Mapping[int, int]) -> dict[int, int]:
+    """Return the same sharing of colours, with these in the order of the oldest cluster that each has."""
+    rank: dict[int, int] = {SHARED: SHARED}
+    for cluster in sorted(slots):
+        rank.setdefault(slots[cluster], len(rank) - 1)
+    return {cluster: rank[slot] for cluster, slot in sorted(slots.items())}
+
+
+def _together(slot: int, clusters: Sequence[int]) -> str:
+    if len(clusters) == 1:
+        return f"cluster {clusters[0]}"
+    if slot == SHARED:
+        return f"{len(clusters)} small clusters"
+    shown = ", ".join(map(str, clusters[:3]))
+    return f"clusters {shown}{', ...' if len(clusters) > 3 else ''}"
+
+
+MOST_CARDS = 12
+TOP_LABELS = 3
+WORST = 0.1
+"""The share of a cluster's clients that counts as its worst."""
+_TITLE = "The clusters now"
+_LONGEST_NAME = 30
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class ClusterNow:
+    """One cluster, after the last round.
+
+    Parameters
+    ----------
+    cluster
+        Its stable id.
+    n_clients
+        Its members.
+    labels
+        The labels that its members have most of, with their mean shares; falling, none where reports tell no labels.
+    accuracy, worst
+        The mean over its members in the last evaluation, and over the worst tenth of them; NaN if none was tested.
+    since
+        The round in which it first had a member.
+    """
+
+    cluster: int
+    n_clients: int
+    labels: Sequence[tuple[str, float]]
+    accuracy: float
+    worst: float
+    since: int
+
+
+def cluster_cards(run: RunRecord, group: str | None) -> Section:
+    """Return a card for each of the largest clusters, and one for the rest."""
+    changes = run.memberships()
+    found = clusters_now(run)
+    if not found:
+        return Section(title=_TITLE, missing="No client is in a cluster yet.", group=group)
+    colors, now = cluster_colors(changes), max(last_round(run), changes[-1][0])
+    whole = sum(one.n_clients for one in found)
+    shown = found if len(found) <= MOST_CARDS else found[: MOST_CARDS - 1]
+    cards = [_card(one, whole, now, colors.color(one.cluster)) for one in shown]
+    if len(shown) < len(found):
+        cards.append(_rest(found[len(shown) :], whole))
+    labels = "the labels that its clients have most of, by their newest reports; " if found[0].labels else ""
     return Section(
         title=_TITLE,
-        text=f"Clusters that have members at the end of a round. {seeds_words(gathered)}{marks}",
-        figure=with_arrivals(figure, [run for _, run in gathered.runs]),
-        table=[_HEADS, *[_row(group) for group in clustered.values()]],
-        row_groups=list(clustered),
+        text=(
+            f"Each of the {len(found)} clusters after round {now}: its clients and their share; {labels}the mean "
+            "accuracy of its clients in the last evaluation, and of the worst tenth of them; and its age."
+        ),
+        cards=cards,
+        group=group,
     )
 
 
-def _ticks(line: Line, runs: Sequence[RunRecord]) -> dict[str, Any]:
-    """Return marks on a line in the rounds with a re-clustering; nothing without any."""
-    times = Counter(at for run in runs for at in reclusterings(run))
-    rounds = sorted(times)
-    if not rounds:
-        return {}
-    heights = np.interp(rounds, np.asarray(line.x, dtype=np.float64), np.asarray(line.y, dtype=np.float64))
-    return {
-        "type": "scatter", "mode": "markers", "name": as_text(line.name), "legendgroup": as_text(line.name),
-        "showlegend": False, "x": packed(rounds), "y": packed(heights), "meta": {"group": line.group},
-        "marker": {"symbol": "triangle-down", "size": 12, "color": line.color},
-        "text": [f"grouped anew in {times[at]} of {len(runs)} runs" for at in rounds], "hovertemplate": "%{text}",
-    }  # fmt: skip
+def clusters_now(run: RunRecord) -> list[ClusterNow]:
+    """Return all clusters that have members, the largest first, of equal ones the older."""
+    changes = run.memberships()
+    client_ids = ids_in_order(changes)
+    if not client_ids:
+        return []
+    places = places_at(changes, [changes[-1][0]], client_ids)[0]
+    mixes, tested, births = _label_mixes(run, client_ids), _tested(run), _births(changes)
+    found = []
+    for cluster in np.unique(places[places >= 0]).tolist():
+        members = np.flatnonzero(places == cluster)
+        accuracy = np.array([tested.get(client_ids[at], np.nan) for at in members.tolist()])
+        mean, worst = mean_and_worst(accuracy)
+        found.append(
+            ClusterNow(
+                cluster=cluster,
+                n_clients=members.size,
+                labels=_top(mixes[0], mixes[1][members]) if mixes else (),
+                accuracy=mean,
+                worst=worst,
+                since=births[cluster],
+            )
+        )
+    return sorted(found, key=lambda one: (-one.n_clients, one.cluster))
 
 
-def _row(group: Group) -> list[str]:
-    """Return figures of a group: re-clusterings and moves per run, clusters over all rounds and in the last."""
-    runs = [run for run in counted(group) if run.rounds]
-    if not runs:
-        return [group.name, "-", "-", "-", "-"]
-    numbers = [column(run.rounds, "n_clusters") for run in runs]
-    known = np.concatenate(numbers)
-    means = (
-        sum(len(reclusterings(run)) for run in runs) / len(runs),
-        sum(float(np.nansum(column(run.rounds, "n_moved"))) for run in runs) / len(runs),
-        float(known[np.isfinite(known)].mean()) if np.isfinite(known).any() else np.nan,
-        sum(float(one[-1]) for one in numbers) / len(runs),
+def mean_and_worst(accuracy: Vector) -> tuple[float, float]:
+    """Return the mean of what is known, and of its lowest tenth, one at least; NaN if nothing is known.
+
+    Examples
+    --------
+    >>> mean_and_worst(np.array([0.5, np.nan, 1.0]))
+    (0.75, 0.5)
+    """
+    known = np.sort(accuracy[~np.isnan(accuracy)])
+    if not known.size:
+        return float("nan"), float("nan")
+    return float(known.mean()), float(known[: max(1, int(np.ceil(WORST * known.size)))].mean())
+
+
+def _label_mixes(run: RunRecord, client_ids: Sequence[ClientId]) -> tuple[list[str], Vector] | None:
+    """Return the names of labels and the newest shares of each client, NaN without any; None if nobody told."""
+    reports = run.reports()
+    names = feature_names(run, reports) if reports is not None else []
+    if reports is None or not names:
+        return None
+    row_of = dict(zip(reports.client_ids, newest_rows(reports, [int(reports.step.max())])[0].tolist(), strict=True))
+    rows = np.array([row_of.get(client, NOWHERE) for client in client_ids])
+    mixes = reports.representations[rows].astype(np.float64)
+    sums = mixes.sum(axis=1, keepdims=True)
+    is_known = (rows >= 0)[:, None] & (sums > 0)
+    return names, np.where(is_known, mixes / np.where(sums > 0, sums, 1.0), np.nan)
+
+
+def _top(names: Sequence[str], mixes: Vector) -> list[tuple[str, float]]:
+    known = mixes[~np.isnan(mixes[:, 0])]
+    if not len(known):
+        return []
+    mean = known.mean(axis=0)
+    return [(names[at], float(mean[at])) for at in np.argsort(-mean, kind="stable")[:TOP_LABELS].tolist() if mean[at]]
+
+
+def _tested(run: RunRecord) -> Mapping[ClientId, float]:
+    last = run.last_test()
+    return {} if last is None else dict(zip(last.client_ids, last.accuracy().tolist(), strict=True))
+
+
+def _births(changes: Sequence[Changes]) -> dict[int, int]:
+    births: dict[int, int] = {}
+    for at, changed in changes:
+        for _, cluster in changed:
+            births.setdefault(cluster, at)
+    return births
+
+
+def _card(one: ClusterNow, whole: int, now: int, color: str) -> Card:
+    labels = ", ".join(f"{name[:_LONGEST_NAME]} ({share:.0%})" for name, share in one.labels)
+    age = now - one.since
+    parts = [
+        f"mostly {labels}" if labels else "",
+        f"accuracy {digits(one.accuracy)}, worst tenth {digits(one.worst)}" if one.accuracy == one.accuracy else "",
+        f"since round {one.since} ({age:,} round{'' if age == 1 else 's'} old)",
+    ]
+    return Card(
+        name=f"cluster {one.cluster}",
+        value=_clients(one.n_clients, whole),
+        note=";\n".join(part for part in parts if part),
+        color=color,
     )
-    return [group.name, *["-" if np.isnan(mean) else amount(mean) for mean in means]]
+
+
+def _rest(rest: Sequence[ClusterNow], whole: int) -> Card:
+    n_clients = sum(one.n_clients for one in rest)
+    known = [(one.accuracy, one.n_clients) for one in rest if one.accuracy == one.accuracy]
+    n_known = sum(size for _, size in known)
+    mean = sum(accuracy * size for accuracy, size in known) / n_known if n_known else float("nan")
+    return Card(
+        name=f"{len(rest)} smaller clusters",
+        value=_clients(n_clients, whole),
+        note=f"of {rest[-1].n_clients:,} to {rest[0].n_clients:,} clients;\naccuracy {digits(mean)}",
+        color=COLORS[SHARED],
+    )
+
+
+def _clients(size: int, whole: int) -> str:
+    return f"{size:,} client{'' if size == 1 else 's'} ({size / whole:.0%})"

@@ -5,12 +5,10 @@ from collections.abc import Sequence
 import numpy as np
 
 from fielding._typing import Counts
-from fielding.reporting.figures import Figure, Line, bars_figure, lines_figure, with_layout
-from fielding.reporting.log_reader import Row
+from fielding.reporting.charts.figures import Figure, Line, bars_figure, lines_figure, with_layout
+from fielding.reporting.charts.thinning import binned
+from fielding.reporting.numbers.run_record import Row, RunRecord, column
 from fielding.reporting.page import Section
-from fielding.reporting.run_lines import column
-from fielding.reporting.run_record import RunRecord
-from fielding.reporting.thinning import binned
 from fielding.reporting.words import digits
 
 MOST_EVENTS = 400

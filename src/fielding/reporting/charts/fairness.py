@@ -5,12 +5,12 @@ from collections.abc import Mapping
 import numpy as np
 
 from fielding._typing import Vector
-from fielding.reporting.charts.mean_curves import counted, quiet
-from fielding.reporting.fairness import fairness as spread_of
-from fielding.reporting.figures import Figure, Line, lines_figure, with_layout, with_shapes
-from fielding.reporting.gathering import Gathered, Group
+from fielding.reporting.charts.curves import counted, quiet
+from fielding.reporting.charts.figures import Figure, Line, lines_figure, with_layout, with_shapes
+from fielding.reporting.charts.thinning import thinned
+from fielding.reporting.numbers.fairness import fairness as spread_of
+from fielding.reporting.numbers.groups import Gathered, Group
 from fielding.reporting.page import Section
-from fielding.reporting.thinning import thinned
 from fielding.reporting.words import digits
 
 MOST_POINTS = 400

@@ -6,8 +6,7 @@ import numpy as np
 
 from fielding._typing import ClientId, Codes, Counts, Mask
 from fielding.records.run_folder import REPORTS
-from fielding.reporting.run_lines import Changes
-from fielding.reporting.run_record import RunRecord
+from fielding.reporting.numbers.run_record import Changes, RunRecord
 from fielding.traces.reports import ReportStream
 
 NOWHERE = -1

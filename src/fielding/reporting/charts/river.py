@@ -8,12 +8,11 @@ from typing import Any
 import numpy as np
 
 from fielding._typing import Codes, Counts, Vector
-from fielding.reporting.charts.cluster_colors import COLORS, NONE, SHARED, ClusterColors, cluster_colors
+from fielding.reporting.charts.clusters import COLORS, NONE, SHARED, ClusterColors, cluster_colors
+from fielding.reporting.charts.figures import EVENT_COLOR, MOST_MARKS, Figure, blank_figure, packed, shade, with_layout
 from fielding.reporting.charts.histories import ids_in_order, last_round, places_at
-from fielding.reporting.figures import EVENT_COLOR, MOST_MARKS, Figure, blank_figure, packed, shade, with_layout
+from fielding.reporting.numbers.run_record import Changes, RunRecord
 from fielding.reporting.page import Section
-from fielding.reporting.run_lines import Changes
-from fielding.reporting.run_record import RunRecord
 
 MOST_MOMENTS = 14
 """Moments at which clients are seen to move; more would leave no room for the bands between."""

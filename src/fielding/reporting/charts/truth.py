@@ -1,18 +1,57 @@
 """Who is in which cluster over time, beside the concept that everybody really has, where that is known."""
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from fielding._typing import ClientId, Codes
-from fielding.reporting.charts.cluster_colors import COLORS, NONE, OWN, ClusterColors, cluster_colors
+from fielding.reporting.charts.clusters import COLORS, NONE, OWN, ClusterColors, cluster_colors
+from fielding.reporting.charts.curves import (
+    counted,
+    curves_figure,
+    group_lines,
+    over_rounds,
+    reclusterings,
+    seeds_words,
+    with_arrivals,
+)
+from fielding.reporting.charts.figures import Figure, as_text, blank_figure, marked, packed, with_layout
 from fielding.reporting.charts.histories import evenly, ids_in_order, last_round, places_at
-from fielding.reporting.figures import Figure, as_text, blank_figure, packed, with_layout
+from fielding.reporting.numbers.groups import Gathered
+from fielding.reporting.numbers.run_record import RunRecord
 from fielding.reporting.page import Section
-from fielding.reporting.run_record import RunRecord
 from fielding.rng import stream
+
+_TITLE_agreement = "Agreement of clusters with the truth"
+
+
+def agreement(gathered: Gathered) -> Section:
+    """Return the adjusted Rand index over rounds."""
+    clustered = {group.name for group in gathered.groups if group.is_clustered}
+    found = group_lines(gathered, partial(over_rounds, name="ari"), (-1.0, 1.0))
+    lines = [line for line in found if line.name in clustered]
+    if not lines:
+        return Section(
+            title=_TITLE_agreement,
+            missing="No run with clusters was evaluated on data whose true groups are known; natural traces have none.",
+        )
+    figure = with_arrivals(
+        curves_figure(lines, x_title="round", y_title="adjusted Rand index"), [run for _, run in gathered.runs]
+    )
+    runs = counted(gathered.groups[0])
+    grouped = ""
+    if len(gathered.groups) == 1 and len(runs) == 1 and (at := reclusterings(runs[0])):
+        figure, grouped = marked(figure, at), " Orange: all clients were grouped anew."
+    return Section(
+        title=_TITLE_agreement,
+        text="Adjusted Rand index of the clusters and the groups that the data were made with: 1 is perfect, 0 is what "
+        f"chance gives. No method but the oracle sees the truth. {seeds_words(gathered)}{grouped}",
+        figure=figure,
+    )
+
 
 MOST_CLIENTS = 300
 MOST_SPANS = 240

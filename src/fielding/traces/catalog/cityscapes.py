@@ -14,11 +14,9 @@ from pathlib import Path
 import numpy as np
 
 from fielding.errors import FileFormatError, echo
-from fielding.traces.catalog.entry import Entry, NaturalDefaults, Opening, decoding_of, narrowing_of
-from fielding.traces.catalog.streaming import interval_times
-from fielding.traces.columns import encoded_ids
-from fielding.traces.image_cache import ImageList
-from fielding.traces.images import reason_against, with_images
+from fielding.traces.catalog.entry import Entry, NaturalDefaults, Opening, decoding_of, interval_times, narrowing_of
+from fielding.traces.csv_table import encoded_ids
+from fielding.traces.images import ImageList, reason_against, with_images
 from fielding.traces.npz_file import unreadable
 from fielding.traces.trace import Trace
 

@@ -16,7 +16,7 @@ LARGEST = 16
 """Pixels run from 0 to this."""
 
 
-def load(folder: Path, opening: Opening) -> Pool:  # noqa: ARG001 - every loader is called the same way
+def load(folder: Path, opening: Opening) -> Pool:  # noqa: ARG001
     """Return the 1,797 digits; the folder does not matter."""
     # Read from scikit-learn's own file without importing scikit-learn: thirty milliseconds instead of a second.
     package = find_spec("sklearn")

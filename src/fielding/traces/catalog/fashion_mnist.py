@@ -9,7 +9,7 @@ from fielding.traces.pool import Pool
 FILE = "fashion_mnist.npz"
 
 
-def load(folder: Path, opening: Opening) -> Pool:  # noqa: ARG001 - every loader is called the same way
+def load(folder: Path, opening: Opening) -> Pool:  # noqa: ARG001
     """Return the images, training and test set together: Fielding makes its own split."""
     return import_pool(folder / FILE)
 

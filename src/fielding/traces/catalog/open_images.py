@@ -15,12 +15,17 @@ import numpy as np
 from fielding._typing import Counts, Vector
 from fielding.errors import FileFormatError, echo
 from fielding.rng import client_key, hashed
-from fielding.traces.catalog.entry import Entry, NaturalDefaults, Opening, decoding_of, narrowing_of
-from fielding.traces.catalog.streaming import N_INTERVALS, ranks_within
-from fielding.traces.columns import in_id_order, listed_classes, typed_ids
-from fielding.traces.csv_table import open_table
-from fielding.traces.image_cache import ImageList
-from fielding.traces.images import reason_against, with_images
+from fielding.traces.catalog.entry import (
+    N_INTERVALS,
+    Entry,
+    NaturalDefaults,
+    Opening,
+    decoding_of,
+    narrowing_of,
+    ranks_within,
+)
+from fielding.traces.csv_table import in_id_order, listed_classes, open_table, typed_ids
+from fielding.traces.images import ImageList, reason_against, with_images
 from fielding.traces.text_columns import NameColumn, fill_columns
 from fielding.traces.trace import Trace
 

@@ -9,7 +9,7 @@ from fielding._typing import Counts, Membership
 from fielding.errors import InputError
 from fielding.rng import stream
 from fielding.traces.pool import Pool
-from fielding.traces.scenarios.dealing import Positions, View, dealt
+from fielding.traces.scenarios.dealing import Contents, Positions, View, dealt, numbered
 from fielding.traces.scenarios.draws import (
     client_keys,
     client_mixes,
@@ -18,9 +18,7 @@ from fielding.traces.scenarios.draws import (
     units,
     wanderings,
 )
-from fielding.traces.scenarios.numbering import Contents, numbered
-from fielding.traces.scenarios.options import MOST_CONCEPTS, check_alpha, check_share, check_whole
-from fielding.traces.scenarios.scenario import DealRequest
+from fielding.traces.scenarios.scenario import MOST_CONCEPTS, DealRequest, check_alpha, check_share, check_whole
 from fielding.traces.schedule import Schedule
 
 MOST_TRIES = 1000

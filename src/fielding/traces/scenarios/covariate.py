@@ -7,12 +7,26 @@ import numpy as np
 from fielding._typing import Vector
 from fielding.errors import OptionError
 from fielding.rng import stream
-from fielding.traces.looks import Blur, Brightness, Rotation, affine_look, check_images, check_turns, feature_range
 from fielding.traces.pool import Pool
 from fielding.traces.scenarios.dealing import View, by_client, dealt
 from fielding.traces.scenarios.draws import client_mixes, slot_units, wanderings
-from fielding.traces.scenarios.options import MOST_CONCEPTS, check_alpha, check_choice, check_share, check_whole
-from fielding.traces.scenarios.scenario import DealRequest
+from fielding.traces.scenarios.looks import (
+    Blur,
+    Brightness,
+    Rotation,
+    affine_look,
+    check_images,
+    check_turns,
+    feature_range,
+)
+from fielding.traces.scenarios.scenario import (
+    MOST_CONCEPTS,
+    DealRequest,
+    check_alpha,
+    check_choice,
+    check_share,
+    check_whole,
+)
 from fielding.traces.schedule import AS_IS, Look, Schedule
 
 LOOKS = ("auto", "rotation", "brightness", "blur", "mixed", "affine")

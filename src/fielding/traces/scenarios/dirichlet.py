@@ -17,8 +17,14 @@ from fielding.traces.scenarios.draws import (
     units,
     wanderings,
 )
-from fielding.traces.scenarios.options import MOST_CONCEPTS, check_alpha, check_choice, check_share, check_whole
-from fielding.traces.scenarios.scenario import DealRequest
+from fielding.traces.scenarios.scenario import (
+    MOST_CONCEPTS,
+    DealRequest,
+    check_alpha,
+    check_choice,
+    check_share,
+    check_whole,
+)
 from fielding.traces.schedule import Schedule
 
 KINDS = ("sudden", "gradual", "recurring")

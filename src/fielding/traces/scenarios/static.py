@@ -5,8 +5,7 @@ from dataclasses import dataclass
 from fielding.traces.pool import Pool
 from fielding.traces.scenarios.dealing import View, by_client, dealt
 from fielding.traces.scenarios.draws import concept_mixes, wanderings
-from fielding.traces.scenarios.options import MOST_CONCEPTS, check_alpha, check_whole
-from fielding.traces.scenarios.scenario import DealRequest
+from fielding.traces.scenarios.scenario import MOST_CONCEPTS, DealRequest, check_alpha, check_whole
 from fielding.traces.schedule import Schedule
 
 

@@ -1,0 +1,256 @@
+"""Stage 3, with a frozen shared model: the samples that a test may look at, and what such a test must be able to do."""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Protocol, runtime_checkable
+
+import numpy as np
+
+from fielding._typing import Counts, Features, Mask, Vector
+from fielding.client.report import row_chunks
+from fielding.client.representation.representation import Seen
+from fielding.errors import InputError, OptionError, echo
+
+CHUNK = 4096
+"""Clients that are tested in one go: with 100 labels a chunk in float64 takes 3 MB, whatever the number of clients."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Evidence:
+    """What is known of some clients when their drift is judged, one row per client.
+
+    Parameters
+    ----------
+    reported
+        Label counts of the last report, shape ``(n_clients, n_labels)``.
+    current
+        Label counts of the window now, same shape.
+    fresh
+        Label counts of what arrived since the last report and still is in the window, same shape.
+    age
+        Rounds since the last report, shape ``(n_clients,)``.
+    arrived
+        Samples that arrived with this observation, shape ``(n_clients,)``.
+    """
+
+    reported: Counts
+    current: Counts
+    fresh: Counts
+    age: Counts
+    arrived: Counts
+
+    @property
+    def n_clients(self) -> int:
+        """How many clients are judged."""
+        return int(self.age.size)
+
+    def comparable(self) -> Mask:
+        """Return who has samples now and had some at the last report; the others are no business of a drift test."""
+        return np.asarray(self.reported.any(axis=1) & self.current.any(axis=1))
+
+    def rows(self, which: slice | Counts) -> "Evidence":
+        """Return the evidence of some clients."""
+        return Evidence(
+            reported=self.reported[which],
+            current=self.current[which],
+            fresh=self.fresh[which],
+            age=self.age[which],
+            arrived=self.arrived[which],
+        )
+
+    def chunks(self) -> Iterator[tuple[slice, "Evidence"]]:
+        """Yield the evidence of at most ``CHUNK`` clients at a time, in order."""
+        for part in row_chunks(self.n_clients, CHUNK):
+            yield part, self.rows(part)
+
+
+@runtime_checkable
+class DriftTest(Protocol):
+    """Decides which clients moved since their last report.
+
+    An implementation is a frozen dataclass whose fields are its options, every one with a default.
+    """
+
+    @property
+    def is_timed(self) -> bool:
+        """Whether the answer may turn to yes although no sample came or left; False saves most of the work."""
+        ...
+
+    def drifted(self, evidence: Evidence) -> Mask:
+        """Return a yes or no per client, shape ``(n_clients,)``; no where it is not :meth:`~Evidence.comparable`."""
+        ...
+
+
+def checked_drift_test(drift_test: object) -> DriftTest:
+    """Return the drift test, or raise if it is none: a name, for example."""
+    if not isinstance(drift_test, DriftTest):
+        raise OptionError(f"drift_test is {echo(drift_test)}; give an object such as Chi2() or AnyChange()")
+    return drift_test
+
+
+def judged_in_chunks(evidence: Evidence, judge: Callable[[Evidence], Mask]) -> Mask:
+    """Return the answers of ``judge``, which sees a bounded number of clients at a time, all of them comparable."""
+    drifted = np.zeros(evidence.n_clients, dtype=np.bool_)
+    for part, chunk in evidence.chunks():
+        comparable = np.flatnonzero(chunk.comparable())
+        if comparable.size == chunk.n_clients:
+            drifted[part] = judge(chunk)
+        elif comparable.size:
+            drifted[part.start + comparable] = judge(chunk.rows(comparable))
+    return drifted
+
+
+def check_number(name: str, value: object, *, low: float, high: float) -> None:
+    """Raise unless the option is a number from ``low`` to ``high``, both included.
+
+    Examples
+    --------
+    >>> check_number("eps", 3, low=0, high=2)
+    Traceback (most recent call last):
+    ...
+    fielding.errors.OptionError: eps is 3; give a number from 0 to 2
+    """
+    is_number = isinstance(value, (int, float, np.integer, np.floating)) and not isinstance(value, bool)
+    if not is_number or not low <= value <= high:  # type: ignore[operator]
+        raise OptionError(f"{name} is {echo(value)}; give a number from {low:g} to {high:g}")
+
+
+def check_whole(name: str, value: object) -> None:
+    """Raise unless the option is a whole number of at least 1."""
+    if not isinstance(value, (int, np.integer)) or isinstance(value, bool) or value < 1:
+        raise OptionError(f"{name} is {echo(value)}; give a whole number of at least 1")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Batch:
+    """Samples of several clients and what models make of them; those of a client stand together, oldest first.
+
+    Parameters
+    ----------
+    sizes
+        How many samples each client has, perhaps none, shape ``(n_clients,)``; they sum to ``n_samples``.
+    n_classes
+        Length of the class list.
+    labels
+        Shape ``(n_samples,)``; -1 where nobody knows.
+    predicted
+        What the frozen shared model takes each sample for, shape ``(n_samples,)``; -1 where nobody asked it.
+    features
+        What goes into the last layer of that model, shape ``(n_samples, n_features)``; perhaps of no columns.
+    errors
+        1 where the model that the client was served erred before it saw the sample, else 0; or its losses. Shape
+        ``(n_samples,)``; of no meaning where the label is -1.
+    """
+
+    sizes: Counts
+    n_classes: int
+    labels: Counts
+    predicted: Counts
+    features: Features
+    errors: Vector
+
+    def __post_init__(self) -> None:
+        lengths = {len(self.labels), len(self.predicted), len(self.features), len(self.errors), int(self.sizes.sum())}
+        if len(lengths) != 1:
+            raise InputError(
+                f"labels, predicted, features, errors and the sum of sizes are {sorted(lengths)} samples; "
+                "give the same number of each"
+            )
+        for name, codes in (("labels", self.labels), ("predicted", self.predicted)):
+            if codes.size and not -1 <= codes.min() <= codes.max() < self.n_classes:
+                raise InputError(
+                    f"{name} go from {codes.min()} to {codes.max()}; give -1 or a class below {self.n_classes}"
+                )
+
+    @property
+    def owners(self) -> Counts:
+        """The position of the client of each sample, shape ``(n_samples,)``."""
+        return np.repeat(np.arange(self.sizes.size), self.sizes)
+
+    def clients(self) -> Iterator[slice]:
+        """Yield where the samples of each client stand, in order."""
+        ends = np.cumsum(self.sizes)
+        for start, end in zip(ends - self.sizes, ends, strict=True):
+            yield slice(int(start), int(end))
+
+    def rows(self, which: slice, *, sizes: Counts) -> "Batch":
+        """Return a run of samples as a batch of its own, dealt to clients by ``sizes``."""
+        return Batch(
+            sizes=sizes,
+            n_classes=self.n_classes,
+            labels=self.labels[which],
+            predicted=self.predicted[which],
+            features=self.features[which],
+            errors=self.errors[which],
+        )
+
+
+def batch_of(seen: Seen, *, errors: Vector | None = None) -> Batch:
+    """Return what the shared model saw as a batch; the class of the highest score is what it takes a sample for.
+
+    Parameters
+    ----------
+    seen
+        Samples with features and scores; a tie goes to the lower class.
+    errors
+        Of the served model, shape ``(n_samples,)``; those of the shared model by default.
+
+    Examples
+    --------
+    >>> scores = np.array([[2, 1], [0, 3]], dtype=np.float32)
+    >>> batch = batch_of(Seen(labels=np.array([0, 0]), features=scores, scores=scores, sizes=np.array([2])))
+    >>> batch.predicted.tolist(), batch.errors.tolist()
+    ([0, 1], [0.0, 1.0])
+    """
+    predicted = seen.scores.argmax(axis=1).astype(np.int64)
+    return Batch(
+        sizes=seen.sizes,
+        n_classes=seen.n_classes,
+        labels=seen.labels,
+        predicted=predicted,
+        features=seen.features,
+        errors=(predicted != seen.labels).astype(np.float64) if errors is None else errors,
+    )
+
+
+@runtime_checkable
+class SampleTest(Protocol):
+    """Says how surprising fresh samples are if nothing changed since the last reported window.
+
+    An implementation is a frozen dataclass whose fields are its options, every one with a default. It is a function of
+    the samples alone: what it draws at random comes from a seed among its options.
+    """
+
+    def p_values(self, reference: Batch, fresh: Batch) -> Vector:
+        """Return how probable so large a difference is without drift.
+
+        Parameters
+        ----------
+        reference
+            The samples of the last reported window.
+        fresh
+            What arrived since then, of the same clients in the same order.
+
+        Returns
+        -------
+        Shape ``(n_clients,)``; 1 where nothing can be told. A test that knows only yes and no says 0 and 1.
+        """
+        ...
+
+
+def check_pair(reference: Batch, fresh: Batch) -> None:
+    """Raise :class:`InputError` if the batches are of different clients, classes or features."""
+    shapes = [(batch.sizes.size, batch.n_classes, batch.features.shape[1]) for batch in (reference, fresh)]
+    if shapes[0] != shapes[1]:
+        raise InputError(
+            f"reference and fresh have (clients, classes, features) {shapes[0]} and {shapes[1]}; "
+            "give both of the same clients, as the same model saw them"
+        )
+
+
+def paired(reference: Batch, fresh: Batch) -> Iterator[tuple[int, slice, slice]]:
+    """Yield the position of each client that has samples in both batches, and where they stand; checks the pair."""
+    check_pair(reference, fresh)
+    for client, (then, now) in enumerate(zip(reference.clients(), fresh.clients(), strict=True)):
+        if then.stop > then.start and now.stop > now.start:
+            yield client, then, now

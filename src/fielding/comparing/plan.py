@@ -1,0 +1,394 @@
+"""A comparison before it is run: every config checked, and what a folder holds already extended, not replaced."""
+
+import contextlib
+import operator
+import shlex
+import tomllib
+from collections import Counter
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from fielding._typing import Json
+from fielding.comparing.variants import (
+    Table,
+    Variants,
+    crossed,
+    folder_name,
+    plain_value,
+    variant_config,
+    variants_from,
+    with_settings,
+)
+from fielding.engine.config import Config, CoordinatorSection
+from fielding.engine.config_reader import changed, config_from, config_table, read_config
+from fielding.engine.describing import describing_of, is_own_function
+from fielding.engine.factors import parse_factor
+from fielding.errors import InputError, OptionError, echo, unknown_name
+from fielding.records.lock import NAME as LOCK
+from fielding.records.manifest import difference
+from fielding.records.plan import PLAN, Plan, Variant, read_plan
+from fielding.records.run_folder import stored_manifest
+
+ANY = ("seed", "workers", "checkpoint")
+"""Keys of a base config that do not tell one comparison from another."""
+
+
+def check_distinct(plan: Plan) -> None:
+    """Raise if two variants of a plan would be the same runs under two names.
+
+    Raises
+    ------
+    InputError
+        The message names both.
+    """
+    found: list[tuple[Variant, dict[str, Json]]] = []
+    for one in plan.variants:
+        config = resolved(plan.config, one)
+        for other, known in found:
+            if known == config:
+                raise InputError(f"{other.name} and {one.name} come to the same config; leave one out")
+        if config is not None:
+            found.append((one, config))
+
+
+def extended(stored: Plan, new: Plan, folder: Path, taken: Collection[str] = ()) -> tuple[Plan, dict[str, str]]:
+    """Return a plan with what is new in another one after what it has.
+
+    Parameters
+    ----------
+    stored, new
+        The two.
+    folder
+        Where the first is stored, for messages.
+    taken
+        How names of run folders begin that are in use beside those of the plan.
+
+    Returns
+    -------
+    The plan, and by the name of each new variant that is there already under another name, that name.
+
+    Raises
+    ------
+    InputError
+        If they have other base configs, or other variants by the same name.
+    """
+    if differing := difference(_settled(stored.config, folder), _settled(new.config, folder), "config"):
+        words = differing.removeprefix("config.")
+        raise InputError(f"{folder} holds a comparison of another config ({words}); name another folder")
+    variants, same = list(stored.variants), {}
+    configs = {one.name: resolved(new.config, one) for one in stored.variants}
+    for one in new.variants:
+        config = resolved(new.config, one)
+        if one.name in configs:
+            old = stored.variant_named(one.name)
+            differing = difference(dict(old.settings), dict(one.settings), one.name)
+            if differing and (config is None or config != configs[one.name]):
+                raise InputError(f"{folder} holds another {one.name} ({differing}); name another folder")
+        elif equal := [name for name, known in configs.items() if config is not None and known == config]:
+            same[one.name] = equal[0]
+        else:
+            used = {*(old.folder.casefold() for old in variants), *(text.casefold() for text in taken)}
+            variants.append(replace(one, folder=folder_name(one.name, used)))
+    seeds = tuple(dict.fromkeys((*stored.seeds, *new.seeds)))
+    return replace(stored, config=new.config, variants=tuple(variants), seeds=seeds), same
+
+
+def resolved(table: Table, variant: Variant) -> dict[str, Json] | None:
+    """Return all keys that the results of a variant depend on but the seed, however they were written.
+
+    Presets and values by default count as if they were given, and 1/2 is 0.5. None if there is no such config.
+
+    Examples
+    --------
+    >>> one, other = ({"coordinator.tau": tau} for tau in ("1/2", 0.5))
+    >>> one, other = (Variant(name="x", folder="x", settings=settings) for settings in (one, other))
+    >>> resolved({}, one) == resolved({"preset": None, "coordinator": {"metric": "l1"}}, other)
+    True
+    """
+    try:
+        config = config_from(with_settings(table, variant.settings))
+        coordinator = _resolved_coordinator(config.coordinator)
+    except InputError:
+        return None
+    whole = {**config_table(config), "coordinator": coordinator}
+    return {name: value for name, value in whole.items() if name not in (*ANY, "preset")}
+
+
+def _resolved_coordinator(section: CoordinatorSection) -> dict[str, Json]:
+    """Return the keys of a section that are given or follow from others."""
+    describing = describing_of(section, is_own=is_own_function(section), seed=0)
+    given = {name: getattr(section, name) for name in section.__dataclass_fields__ if name != "options"}
+    known: dict[str, Json] = {"metric": describing.metric, "detector": describing.detector}
+    return {**given, **known, "tau": _as_number(section.tau), **section.options}
+
+
+def _as_number(value: float | str) -> float | str:
+    try:
+        return parse_factor(value) if isinstance(value, str) else value
+    except OptionError:  # a word, such as "learned"
+        return value
+
+
+def _settled(table: Table, folder: Path) -> dict[str, Json]:
+    """Return all keys of a base config that tell it from others; every variant names its method itself."""
+    try:
+        settled = config_table(config_from(table))
+    except InputError as error:
+        raise InputError(f"{folder} holds a comparison of another version: {error}; name another folder") from None
+    method = settled.get("method")
+    options = {name: value for name, value in method.items() if name != "name"} if isinstance(method, dict) else {}
+    kept = {name: value for name, value in settled.items() if name not in ANY}
+    return {"preset": None, **kept, "method": options}  # the preset first: other differences come from it
+
+
+DEFAULT_REFERENCE = "global"
+DEFAULT_SEEDS = 5
+MOST_SEEDS = 10_000
+LARGEST_SEED = 2**63 - 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Comparison:
+    """A comparison that can be run.
+
+    Parameters
+    ----------
+    folder
+        Where to.
+    plan
+        Everything that belongs to it, also what the folder held before.
+    stored
+        The plan that the folder held; None if it was free.
+    configs
+        Of every run, by the name of its folder; all variants of a seed before the next seed.
+    notes
+        What users should know of: variants that were taken out, or are there already under another name.
+    """
+
+    folder: Path
+    plan: Plan
+    stored: Plan | None
+    configs: Mapping[str, Config]
+    notes: tuple[str, ...] = ()
+
+
+def planned(
+    config: Config | Mapping[str, Any] | str | Path,
+    variants: Variants | str | None = None,
+    *,
+    seeds: int | Iterable[int] | None = None,
+    out: str | Path,
+    reference: str | None = None,
+    drop: Collection[str] = (),
+) -> Comparison:
+    """Return a comparison that can be run; nothing is written.
+
+    Parameters
+    ----------
+    config
+        The base config: a config, a table of the same shape, or a TOML file.
+    variants
+        What is compared: names of methods, settings by name, or variants from
+        :func:`~fielding.comparing.variants.crossed`; the method of the base config alone by default.
+    seeds
+        How many, from 1 on; or which. 5 by default; with ``drop``, those that the folder has.
+    out
+        A folder that is free, or holds a comparison of the same base config. To that one, what is new is added. A
+        variant that it holds under another name is not added again.
+    reference
+        The name of the variant that others are compared with; by default the one that was asked for before, else
+        ``global``, else the first.
+    drop
+        Names of variants that are taken out; their run folders stay. If no variants are given beside it, none is added.
+
+    Raises
+    ------
+    InputError
+        If a config cannot be run, two variants come to the same config, or the folder holds something else.
+    """
+    table, folder = base_table(config), Path(out)
+    own: tuple[Variant, ...] = ()
+    if variants is not None or not drop:
+        own = variants_from(table, crossed(table) if variants is None else variants)
+        if not own:
+            raise InputError("there is nothing to compare; name a method or give settings")
+    new = Plan(config=table, variants=own, seeds=() if seeds is None else seeds_of(seeds), reference="")
+    checked = _without(new, drop)
+    check_distinct(checked)
+    configs_of(checked)  # what cannot be run is told before a folder is looked at
+    stored = stored_plan(folder)
+    _check_dropped(drop, new, stored, folder)
+    if seeds is None and not (drop and stored):
+        checked = replace(checked, seeds=seeds_of(DEFAULT_SEEDS))
+    plan, same = checked, dict[str, str]()
+    if stored is not None:
+        plan, same = extended(_without(stored, drop), checked, folder, taken=[one.folder for one in stored.variants])
+    if not plan.variants:
+        raise InputError("nothing would be left to compare; name a method, or drop less")
+    plan = _with_reference(plan, stored, None if reference is None else same.get(reference, reference))
+    notes = (*_dropped_words(drop, stored, folder), *_same_words(same, folder), *_reference_words(plan, stored))
+    return Comparison(folder=folder, plan=plan, stored=stored, configs=configs_of(plan), notes=notes)
+
+
+def _without(plan: Plan, names: Collection[str]) -> Plan:
+    """Return a plan without some variants."""
+    return replace(plan, variants=tuple(one for one in plan.variants if one.name not in names))
+
+
+def _check_dropped(names: Collection[str], new: Plan, stored: Plan | None, folder: Path) -> None:
+    """Raise if something is to be taken out that is not there."""
+    known = [one.name for plan in (new, stored) if plan is not None for one in plan.variants]
+    for name in names:
+        if not known:
+            raise InputError(f"{folder} holds no comparison, so {echo(name)} cannot be taken out of it; check the path")
+        if name not in known:
+            raise unknown_name("variant", name, known)
+
+
+def _dropped_words(names: Collection[str], stored: Plan | None, folder: Path) -> list[str]:
+    gone = [one for one in (stored.variants if stored else ()) if one.name in names]
+    return [f"{one.name} is taken out; its run folders stay, as {folder / one.folder}-SEED" for one in gone]
+
+
+def _same_words(same: Mapping[str, str], folder: Path) -> list[str]:
+    return [f"{one} comes to the config of {other}, which {folder} holds already" for one, other in same.items()]
+
+
+def base_table(config: Config | Mapping[str, Any] | str | Path, changes: Sequence[str] = ()) -> dict[str, Json]:
+    """Return a base config as a table that JSON can hold, with only the keys that were given.
+
+    Keys that were not given stay open, since a preset or ``auto`` may be one of the things that are compared.
+
+    Parameters
+    ----------
+    config
+        A config, a table, or a TOML file.
+    changes
+        For a file: values that count instead, as ``key=value``.
+    """
+    if isinstance(config, Config):
+        return config_table(config)
+    if isinstance(config, Mapping):
+        config_from(config)
+        table: Mapping[str, Any] = config
+    else:
+        read_config(Path(config), changes)  # which tells what is wrong with it, and where
+        table = changed(tomllib.loads(Path(config).read_text(encoding="utf-8")), changes)
+    return {str(name): plain_value(value) for name, value in table.items()}
+
+
+def seeds_of(seeds: int | Iterable[int]) -> tuple[int, ...]:
+    """Return the seeds: so many from 1 on, or those given; NumPy's whole numbers will do.
+
+    Raises
+    ------
+    OptionError
+        If they are no whole numbers, none, too many, or one is given twice.
+
+    Examples
+    --------
+    >>> seeds_of(3), seeds_of([7, 5]), seeds_of(range(2))
+    ((1, 2, 3), (7, 5), (0, 1))
+    """
+    if isinstance(seeds, Iterable):
+        found = tuple(_whole(seed, "seed") for seed in seeds)
+    else:
+        n_seeds = _whole(seeds, "the number of seeds")
+        if not 1 <= n_seeds <= MOST_SEEDS:
+            raise OptionError(f"the number of seeds is {n_seeds}; give one from 1 to {MOST_SEEDS}")
+        found = tuple(range(1, n_seeds + 1))
+    if not found:
+        raise OptionError("there is no seed; give at least one")
+    if wrong := [seed for seed in found if not 0 <= seed <= LARGEST_SEED]:
+        raise OptionError(f"seed is {echo(wrong[0])}; give one from 0 to {LARGEST_SEED}")
+    if repeated := [seed for seed, n_times in Counter(found).items() if n_times > 1]:
+        raise OptionError(f"seed {repeated[0]} is given twice; give each once")
+    return found
+
+
+def _whole(value: object, name: str) -> int:
+    try:
+        if isinstance(value, bool):
+            raise TypeError
+        return operator.index(value)  # type: ignore[arg-type]
+    except TypeError:
+        raise OptionError(f"{name} is {echo(value)}; give a whole number") from None
+
+
+def configs_of(plan: Plan) -> dict[str, Config]:
+    """Return the config of every run of a plan, by the name of its folder; all variants of a seed before the next.
+
+    Each variant is checked once: its configs differ in the seed alone.
+
+    Raises
+    ------
+    OptionError
+        If one cannot be run.
+    """
+    first = (*plan.seeds, 1)[0]
+    checked = [(variant, variant_config(plan.config, variant, first)) for variant in plan.variants]
+    return {
+        plan.folder_of(variant, seed): replace(config, seed=seed) for seed in plan.seeds for variant, config in checked
+    }
+
+
+def stored_plan(folder: Path) -> Plan | None:
+    """Return the plan of the comparison that a folder holds; None if it is free.
+
+    Raises
+    ------
+    InputError
+        If it holds something else.
+    """
+    plan = read_plan(folder)
+    if plan is not None:
+        return plan
+    _check_place(folder)
+    try:
+        foreign = sorted(one.name for one in folder.iterdir() if one.name != LOCK and not one.name.endswith(".tmp"))
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        raise InputError(f"cannot write into {folder}: {error.strerror or error}") from error
+    if foreign:
+        raise InputError(f"{folder} holds {echo(foreign[0])}, which is of no comparison; name another folder")
+    return None
+
+
+def _check_place(folder: Path) -> None:
+    """Raise if a folder is inside one that belongs to a run or to another comparison."""
+    with contextlib.suppress(OSError):  # what may not be looked at is nobody's here
+        for outer in folder.resolve().parents:
+            if "config" in stored_manifest(outer) or (outer / PLAN).is_file():
+                raise InputError(f"{folder} is inside {outer}, which holds a run or a comparison; name another folder")
+
+
+def _with_reference(plan: Plan, stored: Plan | None, wanted: str | None) -> Plan:
+    """Return a plan with its reference: the one that is or was asked for, else the usual one."""
+    names = [one.name for one in plan.variants]
+    if wanted is not None:
+        if wanted not in names:
+            raise unknown_name("reference", wanted, names)
+        return replace(plan, reference=wanted, is_asked=True)
+    if stored is not None and stored.reference in names:
+        is_asked = stored.is_asked or stored.reference != _usual_reference(stored)
+        return replace(plan, reference=stored.reference if is_asked else _usual_reference(plan), is_asked=is_asked)
+    return replace(plan, reference=_usual_reference(plan), is_asked=False)
+
+
+def _usual_reference(plan: Plan) -> str:
+    """Return the variant that others are compared with unless another is asked for: ``global``, else the first."""
+    names = [one.name for one in plan.variants]
+    baselines = (one.name for one in plan.variants if one.settings.get("method.name") == DEFAULT_REFERENCE)
+    return DEFAULT_REFERENCE if DEFAULT_REFERENCE in names else next(baselines, names[0])
+
+
+def _reference_words(plan: Plan, stored: Plan | None) -> list[str]:
+    """Return that the reference is another now, though nobody asked for that."""
+    names = [one.name for one in plan.variants]
+    if stored is None or plan.is_asked or plan.reference == stored.reference or stored.reference not in names:
+        return []
+    back = f"--reference {shlex.quote(stored.reference)}"
+    return [f"all are compared with {plan.reference} now, not with {stored.reference}; {back} brings that back"]

@@ -1,0 +1,382 @@
+"""What is compared: methods, crossed with values of keys of the config, each with a name that people can read."""
+
+import math
+import re
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import count, product
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from fielding._typing import Json
+from fielding.engine.config import Config
+from fielding.engine.config_reader import changed, config_from, config_keys
+from fielding.errors import InputError, OptionError, echo, unknown_name
+from fielding.methods import METHODS, kind_named, method_options
+from fielding.records.plan import Variant
+from fielding.simulation.config_check import check_config
+from fielding.simulation.method_keys import uses_key
+
+METHOD = "method.name"
+"""The key that names the method."""
+ELSEWHERE = {
+    "seed": "the number of seeds is an option of its own",
+    METHOD: "methods are an option of their own",
+    "workers": "it changes nothing but the time",
+    "checkpoint.every": "it changes nothing but the time",
+}
+"""Keys that cannot be varied, and why."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Axis:
+    """A key of the config that is varied.
+
+    Parameters
+    ----------
+    key
+        Dotted.
+    values
+        What it is set to, by the text that people gave.
+    """
+
+    key: str
+    values: Mapping[str, Json]
+
+    @property
+    def words(self) -> str:
+        """How it is typed."""
+        return f"--vary {self.key}={','.join(self.values)}"
+
+
+def axis_from(text: str) -> Axis:
+    """Return the axis that ``key=value,value,...`` describes; values are read as ``--set`` reads them.
+
+    Commas within quotes or brackets belong to a value.
+
+    Raises
+    ------
+    OptionError
+        If there is no key, an empty value or one twice, or the key cannot be varied or is a section.
+
+    Examples
+    --------
+    >>> axis_from("coordinator.tau=0,1/3,inf").values
+    {'0': 0, '1/3': '1/3', 'inf': 'inf'}
+    """
+    key, _, rest = (part.strip() for part in text.partition("="))
+    texts = [part.strip() for part in _parts(rest)]
+    if not key.rpartition(".")[2] or key.count(".") > 1 or not all(texts):
+        raise OptionError(f"--vary {echo(text)} says nothing; write key=value,value or section.key=value,value")
+    if key in ELSEWHERE:
+        raise OptionError(f"--vary {echo(text)}: {key} cannot be varied, {ELSEWHERE[key]}")
+    if key in section_names():
+        raise OptionError(f"--vary {echo(text)}: {key} is a section; vary its keys, each as {key}.KEY=value,value")
+    values = {one: _value(key, one) for one in texts}
+    for one in texts:
+        if texts.count(one) > 1 or list(values.values()).count(values[one]) > 1:
+            raise OptionError(f"--vary {echo(text)} names {one} twice; give each value once")
+    return Axis(key=key, values=values)
+
+
+def _parts(text: str) -> Iterator[str]:
+    """Yield a text split at its commas, but not within quotes or brackets."""
+    part, quote, depth = "", "", 0
+    for letter in text:
+        if letter == "," and not quote and not depth:
+            yield part
+            part = ""
+            continue
+        part += letter
+        if letter in "\"'" and quote in ("", letter):
+            quote = "" if quote else letter
+        elif not quote:
+            depth += (letter in "[{") - (letter in "]}")
+    yield part
+
+
+def _value(key: str, text: str) -> Json:
+    table = changed({}, [f"{key}={text}"])
+    section, _, name = key.rpartition(".")
+    inner = table[section] if section else table
+    value = inner[name] if isinstance(inner, dict) else None
+    if value == float("inf"):
+        return "inf"  # the text, since JSON knows no infinity
+    return value if isinstance(value, (bool, int, float, str, list, dict)) else text  # nor dates
+
+
+def section_names() -> set[str]:
+    """Return the names of all sections of a config.
+
+    Examples
+    --------
+    >>> "coordinator" in section_names(), "rounds" in section_names()
+    (True, False)
+    """
+    return {section for path, _, _ in config_keys() if (section := path.rpartition(".")[0])}
+
+
+Table: TypeAlias = Mapping[str, Json]
+Settings: TypeAlias = Mapping[str, Json]
+"""Values by dotted key; None leaves a key out."""
+Variants: TypeAlias = Sequence[Variant] | Sequence[str] | Mapping[str, Settings]
+"""What stands for variants: they themselves, names of methods, or settings by name."""
+LONGEST_FOLDER = 80
+
+
+def crossed(table: Table, methods: Sequence[str] = (), axes: Sequence[Axis] = ()) -> tuple[Variant, ...]:
+    """Return every method with every combination of values.
+
+    A key that a method does not use makes no variants of it: ``global`` runs once, whatever the values of
+    ``coordinator.tau``. Options in ``[method]``, in the base config or varied, count for the methods that have them.
+
+    Parameters
+    ----------
+    table
+        The base config, as a table; its own method is compared if none are named.
+    methods
+        Names of methods, or ``my_module:MyMethod``.
+    axes
+        What is varied.
+
+    Raises
+    ------
+    OptionError
+        If a name, a key or a value is unknown or given twice, or no method uses a key.
+
+    Examples
+    --------
+    >>> from fielding.comparing.variants import axis_from
+    >>> axes = [axis_from("coordinator.tau=1/6,1/3")]
+    >>> [one.name for one in crossed({}, ["fielding", "global"], axes)]
+    ['fielding tau=1/6', 'fielding tau=1/3', 'global']
+    """
+    names = list(methods) or [config_from(table).method.name]
+    for name in names:
+        kind_named(name, METHODS)
+        if names.count(name) > 1:
+            raise OptionError(f"method {echo(name)} is named twice; name each once")
+    if repeated := [key for key, n_times in Counter(one.key for one in axes).items() if n_times > 1]:
+        raise OptionError(f"{repeated[0]} is varied twice; give all its values at once")
+    used = _used_by(table, names, axes)
+    for axis in axes:
+        _check_axis(table, names, axis)
+        if not any(axis in mine for mine in used.values()):
+            raise OptionError(f"{axis.words}: {axis.key} changes nothing for {', '.join(names)}; leave it out")
+    _check_options(table, names)
+    words = _short_keys([one.key for one in axes])
+    found = {
+        f"{method}{''.join(f' {words[key]}={text}' for key, text, _ in chosen)}": {
+            METHOD: method,
+            **_left_out(table, method),
+            **{key: value for key, _, value in chosen},
+        }
+        for method in names
+        for chosen in _choices(used[method])
+    }
+    return named_variants(found)
+
+
+def named_variants(settings: Mapping[str, Settings]) -> tuple[Variant, ...]:
+    """Return variants by their names, each with a folder of its own.
+
+    Raises
+    ------
+    InputError
+        If there is none, a name is empty or not printable, two have the same settings, or settings are no values by
+        dotted key.
+
+    Examples
+    --------
+    >>> [one.folder for one in named_variants({"a b": {"rounds": 1}, "A/B": {"rounds": 2}, "a-b": {"rounds": 3}})]
+    ['a-b', 'A_B', 'a-b-2']
+    """
+    if not settings:
+        raise InputError("there is nothing to compare; name a method or give settings")
+    found: list[Variant] = []
+    for name, own in settings.items():
+        if not isinstance(name, str) or not name.strip() or not name.isprintable():
+            raise InputError(f"a variant is named {echo(name)}; give it a name of printable letters")
+        plain = _plain_settings(name, own)
+        if same := [one.name for one in found if one.settings == plain]:
+            raise InputError(f"{same[0]} and {name} have the same settings; leave one out")
+        taken = {one.folder.casefold() for one in found}
+        found.append(Variant(name=name, folder=folder_name(name, taken), settings=plain))
+    return tuple(found)
+
+
+def variants_from(table: Table, given: Variants | str) -> tuple[Variant, ...]:
+    """Return variants from any of the things that stand for them.
+
+    Parameters
+    ----------
+    table
+        The base config, as a table.
+    given
+        Names of methods, settings by name, or variants themselves.
+
+    Raises
+    ------
+    InputError
+        If it is none of them, there is none, or two have the same name.
+
+    Examples
+    --------
+    >>> [one.name for one in variants_from({}, ["fielding", "global"])]
+    ['fielding', 'global']
+    """
+    if isinstance(given, Mapping):
+        return named_variants(given)
+    found = [given] if isinstance(given, str) else list(given) if isinstance(given, Iterable) else [given]
+    if found and all(isinstance(one, str) for one in found):
+        return crossed(table, [str(one) for one in found])
+    own = tuple(one for one in found if isinstance(one, Variant))
+    if len(own) < len(found):
+        raise InputError(f"variants are {echo(given)}; give names of methods, or settings by name")
+    for of, texts in (("named", [one.name for one in own]), ("kept in", [one.folder for one in own])):
+        if repeated := [text for text, n_times in Counter(texts).items() if n_times > 1]:
+            raise InputError(f"two variants are {of} {echo(repeated[0])}; give each a name of its own")
+    return tuple(replace(one, settings=_plain_settings(one.name, one.settings)) for one in own)
+
+
+def _plain_settings(name: str, given: Any) -> dict[str, Json]:
+    """Return settings as a plan can keep them, or raise if they are none."""
+    if not isinstance(given, Mapping) or not all(isinstance(key, str) for key in given):
+        example = "{'coordinator.tau': 0.5}"
+        raise InputError(f"the settings of {name} are {echo(given)}; give values by dotted key, such as {example}")
+    if sections := given.keys() & section_names():
+        section = min(sections)
+        raise InputError(f"{name}: {section} is a section; set its keys one by one, each as '{section}.KEY'")
+    return {key: plain_value(value) for key, value in given.items()}
+
+
+def plain_value(value: Any) -> Json:
+    """Return a value as JSON can hold it; infinity is a text in configs, too.
+
+    Examples
+    --------
+    >>> plain_value({"tau": float("inf"), "k": np.int64(3), "sizes": (1, 2)})
+    {'tau': 'inf', 'k': 3, 'sizes': [1, 2]}
+    """
+    if isinstance(value, np.generic | np.ndarray):
+        return plain_value(value.tolist())
+    if isinstance(value, Mapping):
+        return {str(name): plain_value(inner) for name, inner in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [plain_value(inner) for inner in value]
+    if isinstance(value, float) and not math.isfinite(value):
+        return str(value)
+    return value if value is None or isinstance(value, (bool, int, float, str)) else str(value)
+
+
+def folder_name(name: str, taken: Iterable[str] = ()) -> str:
+    """Return how the run folders of a variant begin: fit for any file system, unlike all that are taken.
+
+    Examples
+    --------
+    >>> folder_name("fielding tau=1/3"), folder_name("my_module:Own"), folder_name("..", {"variant"})
+    ('fielding-tau-1_3', 'my_module-Own', 'variant-2')
+    """
+    plain = re.sub(r"[^A-Za-z0-9._-]+", "-", name.replace("/", "_")).strip("-.")[:LONGEST_FOLDER] or "variant"
+    others = set(taken)
+    candidates = (plain if at == 1 else f"{plain}-{at}" for at in count(1))
+    return next(one for one in candidates if one.casefold() not in others)
+
+
+def with_settings(table: Table, settings: Settings) -> dict[str, Json]:
+    """Return a config table with some keys set or, where the value is None, left out.
+
+    Examples
+    --------
+    >>> with_settings({"seed": 1, "method": {"name": "ifca", "k": 3}}, {"method.k": None, "coordinator.tau": 0.5})
+    {'seed': 1, 'method': {'name': 'ifca'}, 'coordinator': {'tau': 0.5}}
+    """
+    new = {name: dict(value) if isinstance(value, dict) else value for name, value in table.items()}
+    for key, value in settings.items():
+        section, _, name = key.rpartition(".")
+        target = new.setdefault(section, {}) if section else new
+        if not isinstance(target, dict) or "." in section:
+            raise OptionError(f"unknown key {key}; {section} is no section")
+        if value is None:
+            target.pop(name, None)
+        else:
+            target[name] = value
+    return new
+
+
+def variant_config(table: Table, variant: Variant, seed: int) -> Config:
+    """Return the config of a variant on a seed.
+
+    Raises
+    ------
+    OptionError
+        If it cannot be run, as far as that is known before data are read; the message begins with the variant's name.
+    """
+    if "seed" in variant.settings:
+        raise OptionError(f"{variant.name}: its settings name a seed; leave it out, seeds are given for all variants")
+    try:
+        config = config_from(with_settings(table, {**variant.settings, "seed": seed}))
+        check_config(config)
+    except InputError as error:
+        raise OptionError(f"{variant.name}: {error}") from None
+    return config
+
+
+def _options(table: Table) -> list[str]:
+    """Return the options of methods that a table has."""
+    section = table.get("method")
+    return [name for name in section if name != "name"] if isinstance(section, Mapping) else []
+
+
+def _left_out(table: Table, method: str) -> Settings:
+    """Return settings that leave out the options that a method does not have."""
+    known = method_options(kind_named(method, METHODS))
+    return {f"method.{name}": None for name in _options(table) if name not in known}
+
+
+def _check_options(table: Table, methods: Sequence[str]) -> None:
+    """Raise if the base config has an option that no method could use."""
+    known = {
+        name
+        for method in (*methods, config_from(table).method.name)
+        for name in method_options(kind_named(method, METHODS))
+    }
+    for name in _options(table):
+        if name not in known:
+            raise OptionError(f"method: {unknown_name('option of these methods', name, known)}")
+
+
+def _check_axis(table: Table, methods: Sequence[str], axis: Axis) -> None:
+    """Raise if a key or a value is unknown."""
+    # Of options of one's own methods only these know, so one of them stands for all.
+    method = next((name for name in methods if ":" in name), methods[0])
+    for value in axis.values.values():
+        try:
+            config_from(with_settings(table, {METHOD: method, axis.key: value}))
+        except OptionError as error:
+            raise OptionError(f"{axis.words}: {error}") from None
+
+
+def _used_by(table: Table, methods: Sequence[str], axes: Sequence[Axis]) -> dict[str, list[Axis]]:
+    """Return, by method, what may change something for it when it is varied."""
+    varied = [value for axis in axes if axis.key == "selection.name" for value in axis.values.values()]
+    selections = varied or [config_from(table).selection.name]
+    return {
+        method: [
+            axis for axis in axes if uses_key(method, axis.key, values=axis.values.values(), selections=selections)
+        ]
+        for method in methods
+    }
+
+
+def _choices(axes: Sequence[Axis]) -> Iterator[tuple[tuple[str, str, Json], ...]]:
+    """Yield every combination of values: key, text and value of each."""
+    return product(*([(axis.key, text, value) for text, value in axis.values.items()] for axis in axes))
+
+
+def _short_keys(keys: Sequence[str]) -> dict[str, str]:
+    """Return the last part of each key, or the whole where that could be another key of the config."""
+    lasts = Counter(path.rpartition(".")[2] for path in {*keys, *(path for path, _, _ in config_keys())})
+    return {key: last if lasts[last := key.rpartition(".")[2]] == 1 else key for key in keys}

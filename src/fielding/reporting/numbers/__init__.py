@@ -1,0 +1,1 @@
+"""Figures of runs: what a page or a table shows, computed from run folders alone."""

@@ -1,0 +1,302 @@
+"""Means over seeds with 95 % intervals, and differences between methods that ran on the same seeds, with tests."""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import combinations
+from typing import TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from fielding._typing import Json, Vector
+from fielding.errors import InputError
+
+COVERAGE = 0.95
+ROUNDING = 1e-9
+"""Differences whose spread is this small a share of them are equal, but for how numbers are rounded."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Estimate:
+    """A mean over seeds.
+
+    Parameters
+    ----------
+    mean
+        The mean.
+    half_width
+        Half of its 95 % t-interval; None for a single seed, which tells nothing about others.
+    per_seed
+        What it is the mean of.
+    """
+
+    mean: float
+    half_width: float | None
+    per_seed: tuple[float, ...]
+
+    def record(self) -> dict[str, Json]:
+        """Return it for ``summary.json``; ``ci95`` is None for a single seed."""
+        ends: Json = None if self.half_width is None else [self.mean - self.half_width, self.mean + self.half_width]
+        return {"mean": self.mean, "ci95": ends, "per_seed": list(self.per_seed)}
+
+    def words(self, places: int = 3, *, sign: str = "") -> str:
+        """Return mean and half width.
+
+        Examples
+        --------
+        >>> estimate([0.5, 0.7]).words(), estimate([0.25]).words(2, sign="+")
+        ('0.600 ± 1.271', '+0.25')
+        """
+        mean = f"{self.mean:{sign}.{places}f}"
+        return mean if self.half_width is None else f"{mean} ± {self.half_width:.{places}f}"
+
+
+def estimate(values: Sequence[float]) -> Estimate:
+    """Return the mean of values of independent seeds with its 95 % t-interval.
+
+    Raises
+    ------
+    InputError
+        If there is no value.
+
+    Examples
+    --------
+    >>> one = estimate([0.9, 0.8, 1.0])
+    >>> round(one.mean, 3), round(one.half_width, 4)
+    (0.9, 0.2484)
+    """
+    if not len(values):
+        raise InputError("there is no value to take the mean of; give at least one seed")
+    center, half_width = t_interval(np.asarray(values, dtype=np.float64))
+    width = float(half_width)
+    return Estimate(
+        mean=float(center), half_width=None if np.isnan(width) else width, per_seed=tuple(float(one) for one in values)
+    )
+
+
+def paired_difference(ours: Sequence[float], theirs: Sequence[float]) -> Estimate:
+    """Return ours minus theirs, seed by seed: what all methods gain or lose by a seed cancels out.
+
+    Raises
+    ------
+    InputError
+        If there are not equally many.
+
+    Examples
+    --------
+    >>> gain = paired_difference([0.91, 0.82, 0.73], [0.90, 0.80, 0.70])
+    >>> round(gain.mean, 3), round(gain.half_width, 4)
+    (0.02, 0.0248)
+    """
+    if len(ours) != len(theirs):
+        raise InputError(f"{len(ours)} values cannot be paired with {len(theirs)}; run all methods on the same seeds")
+    return estimate([one - other for one, other in zip(ours, theirs, strict=True)])
+
+
+def estimate_of(record: Json) -> Estimate | None:
+    """Return the estimate that a record of ``summary.json`` is of; None if no seed has a value.
+
+    Examples
+    --------
+    >>> estimate_of(estimate([0.5, 0.7]).record()).words(), estimate_of(seed_record([None, None]))
+    ('0.600 ± 1.271', None)
+    """
+    values = record.get("per_seed") if isinstance(record, dict) else None
+    known = [float(one) for one in values if isinstance(one, (int, float))] if isinstance(values, list) else []
+    return estimate(known) if known else None
+
+
+def seed_record(values: Sequence[float | None]) -> dict[str, Json]:
+    """Return mean, interval and values for ``summary.json``; seeds without a value are None and do not count.
+
+    Examples
+    --------
+    >>> seed_record([0.5, None])
+    {'mean': 0.5, 'ci95': None, 'per_seed': [0.5, None]}
+    >>> seed_record([None])
+    {'mean': None, 'ci95': None, 'per_seed': [None]}
+    """
+    known = [value for value in values if value is not None]
+    found = estimate(known).record() if known else {"mean": None, "ci95": None}
+    return {**found, "per_seed": list(values)}
+
+
+def paired_p(differences: Sequence[float]) -> float | None:
+    """Return the two-sided p-value of the paired t-test: how likely so large a mean is if there is no difference.
+
+    Differences that are all zero give 1. Those that are all equal but not zero have no spread to judge by and give
+    None, as do fewer than two.
+
+    Examples
+    --------
+    >>> round(paired_p([0.1, 0.2, 0.3]), 4), paired_p([0.1]), paired_p([0.1, 0.1]), paired_p([0.0, 0.0])
+    (0.0742, None, None, 1.0)
+    """
+    values = np.asarray(differences, dtype=np.float64)
+    if values.size < 2:
+        return None
+    if not values.any():
+        return 1.0
+    mean, error = float(values.mean()), float(values.std(ddof=1) / np.sqrt(values.size))
+    if error <= ROUNDING * np.abs(values).max():
+        return None
+    from scipy.special import stdtr
+
+    return float(2 * stdtr(values.size - 1, -abs(mean / error)))
+
+
+def holm(p_values: Sequence[float | None]) -> list[float | None]:
+    """Return p-values adjusted for having asked so many questions at once (Holm, 1979), in the same order.
+
+    The smallest counts as often as there are questions, the next once less, and none less than a smaller one before it.
+    Questions without an answer (None) do not count.
+
+    Examples
+    --------
+    >>> holm([0.01, None, 0.04, 0.03])
+    [0.03, None, 0.06, 0.06]
+    """
+    order = sorted((value, at) for at, value in enumerate(p_values) if value is not None)
+    adjusted: list[float | None] = [None] * len(p_values)
+    largest = 0.0
+    for rank, (value, at) in enumerate(order):
+        largest = max(largest, min(1.0, value * (len(order) - rank)))
+        adjusted[at] = largest
+    return adjusted
+
+
+def t_interval(values: npt.NDArray[np.float64]) -> tuple[Vector, Vector]:
+    """Return mean and half width of the 95 % t-interval over the first axis; NaN for a single value.
+
+    Examples
+    --------
+    >>> mean, half_width = t_interval(np.array([[0.0, 1.0], [2.0, 1.0]]))
+    >>> mean.tolist(), half_width.round(3).tolist()
+    ([1.0, 1.0], [12.706, 0.0])
+    """
+    n_values, mean = values.shape[0], np.asarray(values.mean(axis=0))
+    if n_values < 2:
+        return mean, np.full(mean.shape, np.nan)
+    from scipy.special import stdtrit  # a third of the time that scipy.stats takes to load
+
+    quantile = float(stdtrit(n_values - 1, 0.5 + COVERAGE / 2))
+    return mean, np.asarray(quantile * values.std(axis=0, ddof=1) / np.sqrt(n_values))
+
+
+FEWEST_PAIRS = 3
+"""Seeds on which both must get there for an interval."""
+
+
+def speedup(theirs: Sequence[float | None], ours: Sequence[float | None]) -> dict[str, Json]:
+    """Return how many times their time ours is, over the seeds on which both got there.
+
+    It is the geometric mean of the ratios, and its interval the t-interval of their logarithms: with few seeds that
+    holds the truth about as often as it says, which a bootstrap does not.
+
+    Parameters
+    ----------
+    theirs, ours
+        Times by seed, None where the target was never reached.
+
+    Returns
+    -------
+    ``mean``, the ratio; ``ci95``, None for fewer than three seeds; ``per_seed``, the ratio on each; ``n_seeds``, on how
+    many both got there. Without such a seed ``mean`` is None too.
+
+    Examples
+    --------
+    >>> found = speedup([10.0, 12.0, None], [5.0, 4.0, 3.0])
+    >>> round(found["mean"], 3), found["ci95"], found["per_seed"], found["n_seeds"]
+    (2.449, None, [2.0, 3.0, None], 2)
+    """
+    ratios = [
+        other / own if other is not None and own is not None and other > 0 and own > 0 else None
+        for other, own in zip(theirs, ours, strict=True)
+    ]
+    logs = [math.log(one) for one in ratios if one is not None]
+    record: dict[str, Json] = {"mean": None, "ci95": None, "per_seed": list[Json](ratios), "n_seeds": len(logs)}
+    if not logs:
+        return record
+    found = estimate(logs)
+    record["mean"] = math.exp(found.mean)
+    if found.half_width is not None and len(logs) >= FEWEST_PAIRS:
+        # Two seeds that agree by chance, with a wild third, have no end that a number can hold.
+        ends = [found.mean - found.half_width, found.mean + found.half_width]
+        record["ci95"] = [math.exp(end) for end in ends] if ends[1] < math.log(1e300) else None
+    return record
+
+
+BySeed: TypeAlias = Sequence[float | None]
+"""A figure on each seed, in the same order for all methods; None where it is not known."""
+Pair: TypeAlias = tuple[str, str]
+FEWEST_SEEDS = 3
+"""Seeds that two methods must share to be told apart: of two, any spread may be chance."""
+
+
+def best(figures: Mapping[str, BySeed], *, lower_is_better: bool = False) -> dict[str, Json]:
+    """Return who is best in a figure, as far as seeds can tell.
+
+    Every two methods are held against each other by a paired t-test on the seeds that both have, if those are three or
+    more; p-values are adjusted for the number of pairs (Holm). One *clearly beats* another if its mean over these seeds
+    is better and the adjusted p-value below 5 %.
+
+    Parameters
+    ----------
+    figures
+        By method, the figure on each seed.
+    lower_is_better
+        Whether small figures are good.
+
+    Returns
+    -------
+    ``marked``
+        Of the methods that none clearly beats, the one that is better than most others on shared seeds, and those that
+        were held against it; nobody if no method is clearly beaten.
+    ``winner``
+        The one method that clearly beats all others; None without one.
+    ``worse``
+        Those that another clearly beats.
+
+    Examples
+    --------
+    >>> found = best({"a": [0.9, 0.8, 0.7], "b": [0.89, 0.81, 0.7], "c": [0.5, 0.39, 0.31]})
+    >>> found["marked"], found["winner"], found["worse"]
+    (['a', 'b'], None, ['c'])
+    """
+    sign = -1.0 if lower_is_better else 1.0
+    gaps = {(one, other): _gaps(figures[one], figures[other], sign) for one, other in combinations(figures, 2)}
+    beats, tested = _outcomes(gaps)
+    beaten = {other for _, other in beats}
+    worse = list[Json](name for name in figures if name in beaten)
+    unbeaten = [name for name in figures if name not in beaten and any(name in pair for pair in tested)]
+    if not beats or not unbeaten:
+        return {"marked": [], "winner": None, "worse": worse}
+    n_better = _n_better(gaps)
+    first = max(unbeaten, key=lambda name: n_better[name])
+    level = [name for name in unbeaten if name == first or {(name, first), (first, name)} & tested]
+    is_winner = all((first, name) in beats for name in figures if name != first)
+    return {"marked": list[Json](level), "winner": first if is_winner else None, "worse": worse}
+
+
+def _gaps(ours: BySeed, theirs: BySeed, sign: float) -> list[float]:
+    pairs = zip(ours, theirs, strict=True)
+    return [sign * (one - other) for one, other in pairs if one is not None and other is not None]
+
+
+def _outcomes(gaps: Mapping[Pair, Sequence[float]]) -> tuple[set[Pair], set[Pair]]:
+    """Return which methods clearly beat which, and which pairs could be tested at all."""
+    p_values = [paired_p(gap) if len(gap) >= FEWEST_SEEDS else None for gap in gaps.values()]
+    adjusted = {pair: p for pair, p in zip(gaps, holm(p_values), strict=True) if p is not None}
+    clear = [pair for pair, p in adjusted.items() if p < 1 - COVERAGE]
+    return {pair if sum(gaps[pair]) > 0 else (pair[1], pair[0]) for pair in clear}, set(adjusted)
+
+
+def _n_better(gaps: Mapping[Pair, Sequence[float]]) -> dict[str, int]:
+    """Return how many others each method is better than on the seeds they share, less those it is worse than."""
+    found = {name: 0 for pair in gaps for name in pair}
+    for (one, other), gap in gaps.items():
+        outcome = (sum(gap) > 0) - (sum(gap) < 0)
+        found[one] += outcome
+        found[other] -= outcome
+    return found
