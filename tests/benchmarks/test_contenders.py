@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from fielding.bench.contenders import CONTENDERS, FIELDING, PAIRS, log_of, run_config, write_app
-from fielding.bench.shared_work import SharedWork
-from fielding.bench.traffic import exchanges_of
+from benchmarks.contenders import CONTENDERS, FIELDING, PAIRS, log_of, run_config, write_app
+from benchmarks.shared_work import SharedWork
+from benchmarks.traffic import exchanges_of
 
 WORK = SharedWork(n_rounds=4, hidden=2)
 
@@ -49,7 +49,7 @@ def test_an_app_is_a_folder_that_names_code_of_this_package(contender: Any, tmp_
     assert app["config"]["training"]["participants"] == (2 if "half" in contender.name else 4)
     for component in app["components"].values():
         module = folder / f"{component.partition(':')[0].replace('.', '/')}.py"
-        assert f"from fielding.bench.{contender.engine}_app import" in module.read_text()
+        assert f"from benchmarks.{contender.engine}_app import" in module.read_text()
 
 
 def test_only_contenders_that_train_and_test_alike_are_held_against_each_other() -> None:
@@ -71,7 +71,7 @@ def flat(table: Mapping[str, Any]) -> dict[str, Any]:
 
 def test_the_server_of_fielding_takes_the_run_config(tmp_path: Path) -> None:
     pytest.importorskip("flwr", reason="flwr is not installed; run: pip install 'fielding[flower]'")
-    from fielding.bench.fielding_app import OWN_KEYS
+    from benchmarks.fielding_app import OWN_KEYS
     from fielding.flower.server_app import deployment_from
 
     config = flat(run_config(FIELDING, WORK, 4, tmp_path / "run"))
@@ -85,7 +85,7 @@ def test_the_server_of_fielding_takes_the_run_config(tmp_path: Path) -> None:
 
 
 def test_a_device_takes_the_samples_of_each_half_once(tmp_path: Path) -> None:
-    from fielding.bench.fielding_app import load_data
+    from benchmarks.fielding_app import load_data
     from fielding.flower.samples import DeviceNode
 
     config = flat(run_config(FIELDING, WORK, 4, tmp_path / "run"))
@@ -112,7 +112,7 @@ class FakeGrid:
     def push_messages(self, messages: Sequence[Any]) -> list[str]:
         from flwr.app import Context, RecordDict
 
-        from fielding.bench.fedavg_app import client_app
+        from benchmarks.fedavg_app import client_app
 
         self.n_pushes += 1
         app = client_app()
@@ -146,7 +146,7 @@ def test_plain_fedavg_trains_every_round_and_tests_when_fielding_would(
     from flwr.app import Context, RecordDict
     from flwr.supercore.task_identity import TaskIdentity
 
-    from fielding.bench import fedavg_app
+    from benchmarks import fedavg_app
 
     for name in ("run_id", "node_id", "task_id"):
         monkeypatch.setattr(TaskIdentity, f"_{name}", 1)

@@ -4,11 +4,10 @@ from typing import Any
 
 import pytest
 
-from fielding.bench.traffic import cost_of, exchanges_of, ratio_of
-from fielding.bench.traffic_tables import cost_rows, ratio_rows
+from benchmarks.traffic import cost_of, cost_rows, exchanges_of, ratio_of, ratio_rows
 from fielding.flower.flower_program import RunState
 from fielding.flower.processes import ProcessError
-from tests.bench.exchange_logs import END, LOG, cost, push, replies
+from tests.benchmarks.exchange_logs import END, LOG, cost, push, replies
 
 
 def test_a_log_tells_exchanges_bytes_and_the_seconds_of_rounds_without_a_test() -> None:

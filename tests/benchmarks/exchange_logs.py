@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from fielding.bench.traffic import Cost
+from benchmarks.traffic import Cost
 
 
 def push(at_s: float, size: int, **messages: int) -> dict[str, Any]:

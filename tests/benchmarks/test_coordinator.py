@@ -3,13 +3,10 @@ import json
 import numpy as np
 import pytest
 
-from fielding.bench.adjusting import compare_adjusting
-from fielding.bench.clustering import compare_clustering
-from fielding.bench.planted import planted_histograms
-from fielding.bench.scaling import measure_scaling
-from fielding.bench.timing import in_turns
+from benchmarks.coordinator import compare_adjusting, compare_clustering, measure_scaling, planted_histograms
+from benchmarks.timing import in_turns
 from fielding.rng import stream
-from tests.cli.invoke import fielding
+from tests.cli.invoke import benchmarks
 
 
 def test_contenders_take_turns() -> None:
@@ -47,9 +44,9 @@ def test_each_size_is_measured_in_a_process_of_its_own() -> None:
 
 
 def test_the_command_prints_tables_and_json() -> None:
-    small = ("bench", "coordinator", "--clients", "200", "--labels", "10", "--repeat", "1", "--largest", "10000")
+    small = ("coordinator", "--clients", "200", "--labels", "10", "--repeat", "1", "--largest", "10000")
 
-    table, record = fielding(*small), json.loads(fielding(*small, "--json").stdout)
+    table, record = benchmarks(*small), json.loads(benchmarks(*small, "--json").stdout)
 
     assert "KMeans(n_init=10)" in table.stdout
     assert "The paper, on its server" in table.stdout

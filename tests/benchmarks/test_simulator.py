@@ -2,10 +2,9 @@ import json
 
 import pytest
 
-from fielding.bench.method_overhead import method_overhead
-from fielding.bench.whole_rounds import large_trace, whole_rounds
-from fielding.bench.workloads import WORKLOADS, Workload, workload_round, workload_windows
-from tests.cli.invoke import assert_one_line_error, fielding
+from benchmarks.simulator import large_trace, method_overhead, whole_rounds
+from benchmarks.workloads import WORKLOADS, Workload, workload_round, workload_windows
+from tests.cli.invoke import assert_one_line_error, benchmarks
 
 
 def nothing(_amount: int) -> None:
@@ -25,7 +24,7 @@ def small(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize("name", ["w1", "w2"])
 def test_all_contenders_train_to_the_same_models(name: str) -> None:
     pytest.importorskip("torch", reason="PyTorch is not installed")
-    from fielding.bench.local_training import compare_training
+    from benchmarks.simulator import compare_training
 
     rows = compare_training(name, repeat=1, on_turn=nothing)
 
@@ -42,11 +41,11 @@ def test_all_contenders_train_to_the_same_models(name: str) -> None:
 @pytest.mark.usefixtures("small")
 def test_both_ways_to_evaluate_find_the_same_samples_right(monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("torch", reason="PyTorch is not installed")
-    from fielding.bench import evaluating
+    from benchmarks import simulator
 
-    monkeypatch.setattr(evaluating, "N_CLIENTS", 12)
+    monkeypatch.setattr(simulator, "N_CLIENTS", 12)
 
-    rows = evaluating.compare_evaluation("w1", repeat=1, on_turn=nothing)
+    rows = simulator.compare_evaluation("w1", repeat=1, on_turn=nothing)
 
     assert [row.largest_difference for row in rows] == [0.0, 0.0, 0.0]
 
@@ -93,12 +92,12 @@ def test_participants_of_a_workload_draw_from_their_own_samples() -> None:
 
 
 def test_an_unknown_workload_is_named() -> None:
-    assert_one_line_error(fielding("bench", "simulator", "--workloads", "w4"), "unknown workload 'w4'", "w1, w2, w3")
+    assert_one_line_error(benchmarks("simulator", "--workloads", "w4"), "unknown workload 'w4'", "w1, w2, w3")
 
 
 def test_the_command_prints_a_table_and_json() -> None:
     pytest.importorskip("torch", reason="PyTorch is not installed")
-    done = fielding("bench", "simulator", "--workloads", "w1", "--repeat", "1", "--rounds", "5", "--json")
+    done = benchmarks("simulator", "--workloads", "w1", "--repeat", "1", "--rounds", "5", "--json")
 
     record = json.loads(done.stdout)
 

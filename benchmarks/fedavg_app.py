@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
+from benchmarks.shared_work import LEARNING_RATE, N_STEPS, SEED, SharedWork, whole_of, work_from
+from benchmarks.traffic import CountedGrid
 from fielding._extras import require
 from fielding._typing import Models
-from fielding.bench.counted_grid import CountedGrid
-from fielding.bench.shared_work import LEARNING_RATE, N_STEPS, SEED, SharedWork, whole_of, work_from
 from fielding.flower.local_jobs import scored_here, trained_here
 from fielding.flower.orders import EvaluateOrder, TrainOrder
 from fielding.training.layout import Layout

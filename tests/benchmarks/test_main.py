@@ -1,18 +1,20 @@
 import json
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from benchmarks import __main__ as commands
+from benchmarks.__main__ import hidden_sizes
+from benchmarks.traffic import ratio_of
 from fielding._extras import EXTRAS
-from fielding.bench.traffic import ratio_of
-from fielding.cli import bench_flower
-from fielding.cli.bench_flower import hidden_sizes
+from fielding.cli.app import main
 from fielding.errors import OptionError
-from tests.bench.exchange_logs import cost
+from tests.benchmarks.exchange_logs import cost
 from tests.cli.in_process import Command
-from tests.cli.invoke import assert_one_line_error, fielding
+from tests.cli.invoke import assert_one_line_error, benchmarks
 
 
 def test_sizes_are_named_by_hidden_units() -> None:
@@ -37,35 +39,35 @@ def command(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str],
         }
 
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(bench_flower, "_compared", compared)
+    monkeypatch.setattr(commands, "_compare_deployments", compared)
     monkeypatch.setattr("fielding._extras.require", lambda _extra: None)
-    return Command(monkeypatch, capsys)
+    return Command(monkeypatch, capsys, partial(main, commands.app))
 
 
 def test_the_command_prints_tables_and_json(command: Command) -> None:
-    assert command("bench", "flower", "--nodes", "3") == 0
+    assert command("flower", "--nodes", "3") == 0
     assert "6 rounds on 3 nodes" in command.out
     assert "Fielding / FedAvg" in command.out
 
-    assert command("bench", "flower", "--json") == 0
+    assert command("flower", "--json") == 0
     assert json.loads(command.out)["ratios"][0]["flower_bytes"] == 1.0
 
 
 def test_the_json_may_go_to_a_file(command: Command, tmp_path: Path) -> None:
-    assert command("bench", "flower", "--out", "figures.json", "--quiet") == 0
+    assert command("flower", "--out", "figures.json", "--quiet") == 0
 
     assert command.out == ""
     assert json.loads((tmp_path / "figures.json").read_text())["nodes"] == 4
-    assert "cannot write no-such" in command.refuses("bench", "flower", "--out", "no-such/figures.json", code=1)
+    assert "cannot write no-such" in command.refuses("flower", "--out", "no-such/figures.json", code=1)
 
 
 def test_ctrl_c_is_told(command: Command, monkeypatch: pytest.MonkeyPatch) -> None:
     def interrupted(*_arguments: Any, **_more: Any) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(bench_flower, "_compared", interrupted)
+    monkeypatch.setattr(commands, "_compare_deployments", interrupted)
 
-    assert command("bench", "flower") == 130
+    assert command("flower") == 130
     assert command.err == "stopped, and all that was started with it\n"
 
 
@@ -74,8 +76,10 @@ def test_the_extra_that_is_missing_is_named(
 ) -> None:
     monkeypatch.setitem(EXTRAS, "flower", "no_such_flwr")
 
-    assert "pip install 'fielding[flower]'" in Command(monkeypatch, capsys).refuses("bench", "flower")
+    assert "pip install 'fielding[flower]'" in Command(monkeypatch, capsys, partial(main, commands.app)).refuses(
+        "flower"
+    )
 
 
 def test_wrong_use_of_the_command_is_named() -> None:
-    assert_one_line_error(fielding("bench", "flower", "--hidden", "many"), "--hidden is 'many'")
+    assert_one_line_error(benchmarks("flower", "--hidden", "many"), "--hidden is 'many'")

@@ -4,10 +4,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
+from benchmarks.shared_work import work_from
+from benchmarks.traffic import CountedGrid
 from fielding._extras import require
 from fielding._typing import Json
-from fielding.bench.counted_grid import CountedGrid
-from fielding.bench.shared_work import work_from
 from fielding.flower.client_side import client_app as client_app_around
 from fielding.flower.samples import DeviceNode, Samples
 

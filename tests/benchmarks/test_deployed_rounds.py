@@ -6,13 +6,12 @@ from typing import Any
 
 import pytest
 
-from fielding.bench import deployed_rounds
-from fielding.bench.contenders import FEDAVG, FIELDING
-from fielding.bench.deployed_rounds import compare_deployments, run_once
-from fielding.bench.shared_work import SharedWork
+from benchmarks import contenders
+from benchmarks.contenders import FEDAVG, FIELDING, compare_deployments, run_once
+from benchmarks.shared_work import SharedWork
 from fielding.flower.flower_program import RunState
 from fielding.flower.processes import ProcessError
-from tests.bench.exchange_logs import LOG
+from tests.benchmarks.exchange_logs import LOG
 
 WORK = SharedWork(n_rounds=4, hidden=2)
 
@@ -47,8 +46,8 @@ def test_a_run_is_followed_to_its_end(tmp_path: Path) -> None:
 
 
 def test_a_run_that_failed_is_told_with_its_last_words(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(deployed_rounds, "_LOOK_S", 0.01)
-    monkeypatch.setattr(deployed_rounds, "_PATIENCE_S", 0.05)
+    monkeypatch.setattr(contenders, "_LOOK_S", 0.01)
+    monkeypatch.setattr(contenders, "_PATIENCE_S", 0.05)
     failed = FakeFederation(LOG[:3], "finished:failed")
 
     with pytest.raises(
