@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fielding.rng import stream
-from fielding.simulation.shift_measures import count_shift, input_shift
+from fielding.traces.diagnosis import count_shift, input_shift
 
 
 def deals(n_samples: int, n_second: int) -> list[np.ndarray]:

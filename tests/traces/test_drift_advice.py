@@ -3,10 +3,10 @@ import pytest
 from fielding.client.representation.registry import REPRESENTATIONS
 from fielding.federation.correction import CORRECTIONS
 from fielding.methods import METHODS
-from fielding.simulation.drift_advice import Finding, advice, finding, unknown
+from fielding.traces.diagnosis import Finding, advise, assess, open_finding
 
-YES, NO = finding("labels", 2.0, 9.0, 99), finding("labels", 1.0, 0.1, 99)
-OPEN = unknown("without features")
+YES, NO = assess("labels", 2.0, 9.0, 99), assess("labels", 1.0, 0.1, 99)
+OPEN = open_finding("without features")
 
 
 @pytest.mark.parametrize(
@@ -24,7 +24,7 @@ OPEN = unknown("without features")
 def test_a_finding_is_sure_only_if_it_is_far_above_noise(
     measured: tuple[float | None, float | None, int], answer: str
 ) -> None:
-    found = finding("labels", *measured)
+    found = assess("labels", *measured)
 
     assert found.verdict.startswith(answer)
     assert found.is_sure == answer.startswith("yes")
@@ -33,8 +33,8 @@ def test_a_finding_is_sure_only_if_it_is_far_above_noise(
 
 
 def test_shifts_that_few_pairs_have_matter_though_the_mean_is_low() -> None:
-    assert finding("inputs", 1.1, 4.0, 50).matters
-    assert not finding("inputs", 1.01, 4.0, 50).matters
+    assert assess("inputs", 1.1, 4.0, 50).matters
+    assert not assess("inputs", 1.01, 4.0, 50).matters
 
 
 @pytest.mark.parametrize(
@@ -52,7 +52,7 @@ def test_shifts_that_few_pairs_have_matter_though_the_mean_is_low() -> None:
 def test_advice_names_what_differs_and_what_to_set(
     labels: Finding, inputs: Finding, meanings: Finding, words: str
 ) -> None:
-    told = advice({"labels": labels, "inputs": inputs, "meanings": meanings}, has_features=True)
+    told = advise({"labels": labels, "inputs": inputs, "meanings": meanings}, has_features=True)
 
     assert told.startswith(words)
 
@@ -60,19 +60,19 @@ def test_advice_names_what_differs_and_what_to_set(
 def test_one_place_that_differs_is_enough_and_labels_are_corrected_beside() -> None:
     calm = {"labels": NO, "inputs": NO, "meanings": NO}
 
-    told = advice(calm, {"labels": YES, "inputs": NO, "meanings": YES}, has_features=True)
+    told = advise(calm, {"labels": YES, "inputs": NO, "meanings": YES}, has_features=True)
 
     assert 'coordinator.representation = "confusion" (or "auto")' in told
     assert told.endswith('and serving.correction = "prior" for the label mixes')
-    assert "correction =" not in advice(calm, {**calm, "inputs": YES}, has_features=True)
-    assert '"auto"' in advice({**calm, "inputs": YES}, {**calm, "meanings": YES}, has_features=True)
+    assert "correction =" not in advise(calm, {**calm, "inputs": YES}, has_features=True)
+    assert '"auto"' in advise({**calm, "inputs": YES}, {**calm, "meanings": YES}, has_features=True)
 
 
 def test_labels_alone_do_not_tell_everything() -> None:
     open_beyond = {"inputs": OPEN, "meanings": OPEN}
 
-    assert advice({"labels": YES, **open_beyond}, has_features=False).endswith("labels alone cannot tell")
-    assert advice({"labels": NO, **open_beyond}, has_features=False).startswith("label mixes do not differ")
+    assert advise({"labels": YES, **open_beyond}, has_features=False).endswith("labels alone cannot tell")
+    assert advise({"labels": NO, **open_beyond}, has_features=False).startswith("label mixes do not differ")
 
 
 def test_what_is_advised_exists() -> None:

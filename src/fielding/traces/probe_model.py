@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from fielding._typing import Codes, Counts, Features, Matrix, Membership, Models, Vector
+from fielding._typing import Codes, Counts, Features, Matrix, Membership, Models
 from fielding.blas_threads import ONE_BLAS_THREAD
 from fielding.coordinator.clustering.kmeans import KMeans
 from fielding.coordinator.clustering.labels import nearest_center
@@ -58,13 +58,13 @@ def scaled(x: Raw, center: Features, scale: Features) -> Features:
     return np.asarray(np.clip(units, -LARGEST, LARGEST), dtype=np.float32)
 
 
-def fitted_compression(x: Raw) -> Compression:
+def fit_compression(x: Raw) -> Compression:
     """Return the compression that keeps most of the spread of some samples.
 
     Examples
     --------
     >>> line = np.arange(6.0)[:, np.newaxis] * [1.0, -100.0, 0.0]
-    >>> fitted = fitted_compression(line)
+    >>> fitted = fit_compression(line)
     >>> fitted.directions.shape, float(fitted.apply(line).std().round(4))
     ((3, 1), 1.0)
     """
@@ -75,7 +75,16 @@ def fitted_compression(x: Raw) -> Compression:
     spread = np.sqrt(np.nansum((known - center) ** 2, axis=0) / seen)
     center, scale = center.astype(np.float32), np.where(spread > 0.0, spread, 1.0).astype(np.float32)
     units = scaled(x, center, scale).astype(np.float64)
-    directions = _strongest(units - units.mean(axis=0))
+    # The directions of largest spread by power iteration from random ones, strongest first.
+    centered = units - units.mean(axis=0)
+    n_wanted = min(N_COMPONENTS, *centered.shape)
+    start = stream(0, "probe directions").normal(size=(centered.shape[1], min(n_wanted + 8, centered.shape[1])))
+    basis = np.linalg.qr(start)[0]
+    for _ in range(2):
+        basis = np.linalg.qr(centered.T @ (centered @ basis))[0]
+    within = centered @ basis
+    _, turned = np.linalg.eigh(within.T @ within)
+    directions = basis @ turned[:, ::-1][:, :n_wanted]
     strength = (units @ directions).std(axis=0)
     kept = strength > 1e-6 * max(1e-6, float(strength.max(initial=0.0)))
     return Compression(
@@ -84,18 +93,6 @@ def fitted_compression(x: Raw) -> Compression:
         directions=directions[:, kept].astype(np.float32),
         strength=strength[kept].astype(np.float32),
     )
-
-
-def _strongest(centered: Matrix) -> Matrix:
-    """Return the directions of largest spread by power iteration from random ones, strongest first."""
-    n_wanted = min(N_COMPONENTS, *centered.shape)
-    start = stream(0, "probe directions").normal(size=(centered.shape[1], min(n_wanted + 8, centered.shape[1])))
-    basis = np.linalg.qr(start)[0]
-    for _ in range(2):
-        basis = np.linalg.qr(centered.T @ (centered @ basis))[0]
-    within = centered @ basis
-    _, turned = np.linalg.eigh(within.T @ within)
-    return np.asarray(basis @ turned[:, ::-1][:, :n_wanted])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -117,16 +114,16 @@ class ProbeModel:
     strength: Features
     centers: Matrix
 
-    def predicted(self, components: Features) -> Counts:
+    def predict(self, components: Features) -> Counts:
         """Return the most likely class of each sample, shape ``(n_samples,)``."""
         return np.asarray(self.trainer.features(self.model, components)[1].argmax(axis=1), dtype=np.int64)
 
-    def grouped(self, components: Features) -> Membership:
+    def group(self, components: Features) -> Membership:
         """Return the nearest group of each sample, shape ``(n_samples,)``."""
         return nearest_center(metric_named("l2").between(_as_strong(components, self.strength), self.centers))
 
 
-def trained_probe(components: Features, y: Codes, *, n_classes: int, strength: Features) -> ProbeModel:
+def train_probe(components: Features, y: Codes, *, n_classes: int, strength: Features) -> ProbeModel:
     """Return a model of one hidden layer, trained on some samples, and as many groups as there are classes.
 
     Parameters
@@ -151,25 +148,15 @@ def trained_probe(components: Features, y: Codes, *, n_classes: int, strength: F
         gather=gather,
         sgd=RULE,
     )
-    with ONE_BLAS_THREAD:
-        centers = _group_centers(_as_strong(components[:MOST_GROUPED], strength), min(n_classes, MOST_GROUPS))
+    points, n_groups = _as_strong(components[:MOST_GROUPED], strength), min(n_classes, MOST_GROUPS)
+    centers = np.unique(points, axis=0)
+    if centers.shape[0] > n_groups:  # else each distinct sample is a group
+        metric, rng = metric_named("l2"), stream(0, "probe groups")
+        with ONE_BLAS_THREAD:
+            found = KMeans(n_init=2).partitions(points, [n_groups], metric=metric, rng=rng)[n_groups]
+            centers = np.stack([points[found == group].mean(axis=0) for group in np.unique(found).tolist()])
     return ProbeModel(trainer=trainer, model=trainer.train(work).models[0], strength=strength, centers=centers)
 
 
 def _as_strong(components: Features, strength: Features) -> Matrix:
     return (components * strength).astype(np.float64)
-
-
-def _group_centers(points: Matrix, n_groups: int) -> Matrix:
-    """Return the centers of k-means; of fewer distinct samples than groups, the samples."""
-    distinct = np.unique(points, axis=0)
-    if distinct.shape[0] <= n_groups:
-        return distinct
-    found = KMeans(n_init=2).partitions(points, [n_groups], metric=metric_named("l2"), rng=stream(0, "probe groups"))[
-        n_groups
-    ]
-    return np.stack([_mean(points[found == group]) for group in np.unique(found).tolist()])
-
-
-def _mean(points: Matrix) -> Vector:
-    return np.asarray(points.mean(axis=0))

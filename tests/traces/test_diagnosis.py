@@ -4,17 +4,17 @@ import numpy as np
 import pytest
 
 from fielding._typing import Json
-from fielding.simulation.drift_kinds import DriftKinds, drift_kinds
+from fielding.traces.diagnosis import DriftDiagnosis, diagnose_drift
 from fielding.traces.statistics import describe_trace
 from fielding.traces.trace import Trace
-from tests.simulation.dealt_traces import INTERVAL, dealt_trace
+from tests.traces.dealt_traces import INTERVAL, dealt_trace
 
 
-def kinds_of(trace: Trace) -> DriftKinds:
-    return drift_kinds(trace, describe_trace(trace, INTERVAL))
+def kinds_of(trace: Trace) -> DriftDiagnosis:
+    return diagnose_drift(trace, describe_trace(trace, INTERVAL))
 
 
-def seen(kinds: DriftKinds) -> tuple[set[str], set[str]]:
+def seen(kinds: DriftDiagnosis) -> tuple[set[str], set[str]]:
     """Return what surely changes over time, and what surely differs between clients."""
     return (
         {kind for kind, found in kinds.over_time.items() if found.is_sure},
@@ -88,7 +88,7 @@ def test_equal_traces_give_equal_findings() -> None:
 def test_every_pair_that_is_compared_is_told_of() -> None:
     trace, told = dealt_trace("static", n_clients=6), list[int]()
 
-    kinds = drift_kinds(trace, describe_trace(trace, INTERVAL), on_pair=told.append)
+    kinds = diagnose_drift(trace, describe_trace(trace, INTERVAL), on_pair=told.append)
 
     assert set(told) == {1}
     assert len(told) == 6 * 7 + 3 * 8
@@ -130,7 +130,7 @@ def test_too_little_is_no_finding() -> None:
 def test_one_interval_still_tells_clients_apart() -> None:
     trace = dealt_trace("places", n_clients=60, n_intervals=2)
 
-    kinds = drift_kinds(trace, describe_trace(trace, "1d"))
+    kinds = diagnose_drift(trace, describe_trace(trace, "1d"))
 
     assert seen(kinds) == (set(), {"labels", "inputs"})
     assert all(found.is_open for found in kinds.over_time.values())

@@ -3,8 +3,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from fielding.engine.inspection import drift_verdict, inspect_reports, inspect_trace
 from fielding.errors import OptionError
+from fielding.traces.diagnosis import drift_verdict, inspect_reports, inspect_trace
 from fielding.traces.histograms import WindowPlan
 from fielding.traces.reports import ReportStream
 from fielding.traces.statistics import describe_trace

@@ -1,8 +1,8 @@
 import numpy as np
 
-from fielding.simulation.compared_samples import MOST_CLIENTS, MOST_PAIRS, CellSize, compared_samples
+from fielding.traces.diagnosis import MOST_CLIENTS, MOST_PAIRS, pair_cells
 from fielding.traces.trace import Trace
-from tests.simulation.dealt_traces import INTERVAL, dealt_trace
+from tests.traces.dealt_traces import INTERVAL, dealt_trace
 
 
 def regular(n_clients: int, n_intervals: int, n_samples: int) -> Trace:
@@ -21,31 +21,31 @@ def test_pairs_are_neighbors_in_time_or_share_an_interval() -> None:
     trace = dealt_trace("static", n_clients=9, n_intervals=5)
     interval_of = trace.interval_of(INTERVAL)
 
-    compared = compared_samples(trace, interval_of, CellSize(least=10))
+    over_time, between = pair_cells(trace, interval_of, least=10)
 
-    assert len(compared.over_time) == 9 * 4
-    for first, second in zip(compared.over_time.first, compared.over_time.second, strict=True):
+    assert len(over_time) == 9 * 4
+    for first, second in zip(over_time.first, over_time.second, strict=True):
         assert set(trace.client[first].tolist()) == set(trace.client[second].tolist())
         assert interval_of[first][0] + 1 == interval_of[second][0]
         assert np.unique(interval_of[first]).size == np.unique(interval_of[second]).size == 1
-    assert len(compared.between) == 4 * 5
-    for first, second in zip(compared.between.first, compared.between.second, strict=True):
+    assert len(between) == 4 * 5
+    for first, second in zip(between.first, between.second, strict=True):
         assert trace.client[first][0] != trace.client[second][0]
         assert set(interval_of[first].tolist()) == set(interval_of[second].tolist())
-    everything = np.concatenate([*compared.between.first, *compared.between.second])
+    everything = np.concatenate([*between.first, *between.second])
     assert np.unique(everything).size == everything.size
 
 
 def test_costs_are_bounded() -> None:
     trace = regular(MOST_CLIENTS + 100, 30, 3)
 
-    compared = compared_samples(trace, trace.interval_of("1s"), CellSize(least=1, most=2))
+    over_time, between = pair_cells(trace, trace.interval_of("1s"), least=1, most=2)
 
-    assert len(compared.over_time) == MOST_PAIRS
-    assert MOST_PAIRS - 40 <= len(compared.between) <= MOST_PAIRS
-    assert {rows.size for rows in compared.over_time.first} == {2}
-    assert np.unique(trace.client[compared.between.rows()]).size <= MOST_CLIENTS
-    n_intervals = np.unique(trace.time[compared.over_time.rows()]).size
+    assert len(over_time) == MOST_PAIRS
+    assert MOST_PAIRS - 40 <= len(between) <= MOST_PAIRS
+    assert {rows.size for rows in over_time.first} == {2}
+    assert np.unique(trace.client[between.rows()]).size <= MOST_CLIENTS
+    n_intervals = np.unique(trace.time[over_time.rows()]).size
     assert n_intervals >= 8, "no single interval speaks for all"
 
 
@@ -53,10 +53,10 @@ def test_small_cells_and_rows_that_may_not_be_used_are_left_out() -> None:
     trace = regular(4, 3, 5)
     is_usable = np.arange(trace.n_rows) % 5 > 0
 
-    assert len(compared_samples(trace, trace.interval_of("1s"), CellSize(least=5), is_usable=is_usable).over_time) == 0
-    compared = compared_samples(trace, trace.interval_of("1s"), CellSize(least=4), is_usable=is_usable)
-    assert len(compared.over_time) == 8
-    assert is_usable[compared.over_time.rows()].all()
+    assert len(pair_cells(trace, trace.interval_of("1s"), least=5, is_usable=is_usable)[0]) == 0
+    over_time, _ = pair_cells(trace, trace.interval_of("1s"), least=4, is_usable=is_usable)
+    assert len(over_time) == 8
+    assert is_usable[over_time.rows()].all()
 
 
 def test_rows_count_as_many_samples_as_they_stand_for() -> None:
@@ -65,12 +65,12 @@ def test_rows_count_as_many_samples_as_they_stand_for() -> None:
         client_ids=few.client_ids, client=few.client, time=few.time, y=few.y, classes=few.classes, count=np.full(4, 20)
     )
 
-    assert len(compared_samples(few, few.interval_of("1s"), CellSize(least=20)).between) == 0
-    assert len(compared_samples(many, many.interval_of("1s"), CellSize(least=20)).between) == 2
+    assert len(pair_cells(few, few.interval_of("1s"), least=20)[1]) == 0
+    assert len(pair_cells(many, many.interval_of("1s"), least=20)[1]) == 2
 
 
 def test_an_interval_that_a_client_missed_parts_its_neighbors() -> None:
     trace = regular(1, 3, 4)
     gap = trace.rows(trace.time != 1.0)
 
-    assert len(compared_samples(gap, gap.interval_of("1s"), CellSize(least=1)).over_time) == 0
+    assert len(pair_cells(gap, gap.interval_of("1s"), least=1)[0]) == 0
