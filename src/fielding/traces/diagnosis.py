@@ -15,7 +15,7 @@ import numpy.typing as npt
 from fielding._typing import Codes, Counts, Features, Floats, Mask, Matrix, Vector
 from fielding.blas_threads import ONE_BLAS_THREAD
 from fielding.client.drift import AnyChange
-from fielding.client.drift.chi2 import pearson
+from fielding.client.drift.pearson import pearson
 from fielding.client.report import row_chunks
 from fielding.client.representation.label import shares_of
 from fielding.coordinator.coordinator import Coordinator

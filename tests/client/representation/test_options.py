@@ -1,6 +1,6 @@
 import pytest
 
-from fielding.client.representation.representation import check_number, check_whole
+from fielding._options import check_number, check_whole
 from fielding.errors import OptionError
 
 

@@ -6,13 +6,13 @@ from typing import ClassVar
 
 import numpy as np
 
+from fielding._options import check_number
 from fielding._typing import Floats, Matrix, Vector
 from fielding.client.representation.representation import (
     LARGEST_WEIGHT,
     Effort,
     Seen,
     as_reported,
-    check_number,
     labelled,
     means_of,
     one_hot,

@@ -5,17 +5,17 @@ from typing import ClassVar
 
 import numpy as np
 
+from fielding._options import check_number, check_whole
 from fielding._typing import Floats, Matrix, Vector
 from fielding.blas_threads import ONE_BLAS_THREAD
 from fielding.client.representation.projection import projected_features
 from fielding.client.representation.representation import (
     LARGEST_WEIGHT,
     MOST_DIMS,
+    MOST_SEED,
     Effort,
     Seen,
     as_reported,
-    check_number,
-    check_whole,
     client_sums,
     labelled,
     means_of,
@@ -133,7 +133,7 @@ class ClassMeans:
     def __post_init__(self) -> None:
         check_whole("dims", self.dims, low=1, high=MOST_DIMS)
         check_number("shrink", self.shrink, low=0.0, high=LARGEST_WEIGHT)
-        check_whole("seed", self.seed, low=0)
+        check_whole("seed", self.seed, low=0, high=MOST_SEED)
 
     def tally(self, seen: Seen) -> Matrix:
         """Return for each class the number of samples and the sum of features, then the sum of squared lengths."""
@@ -225,7 +225,7 @@ class ResidualEmbedding:
 
     def __post_init__(self) -> None:
         check_whole("dims", self.dims, low=1, high=MOST_DIMS)
-        check_whole("seed", self.seed, low=0)
+        check_whole("seed", self.seed, low=0, high=MOST_SEED)
 
     def tally(self, seen: Seen) -> Matrix:
         """Return for each class the number of samples and the sum of features, then the sum of squared lengths."""

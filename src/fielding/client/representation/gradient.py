@@ -5,15 +5,15 @@ from typing import ClassVar
 
 import numpy as np
 
-from fielding._options import check_flag
+from fielding._options import check_flag, check_whole
 from fielding._typing import Counts, Floats, Matrix, Vector
 from fielding.client.representation.projection import projected_features, shortened
 from fielding.client.representation.representation import (
     MOST_DIMS,
+    MOST_SEED,
     Effort,
     Seen,
     as_reported,
-    check_whole,
     labelled,
     means_of,
     one_hot,
@@ -154,7 +154,7 @@ def softmax_errors(known: Seen) -> Matrix:
 def _check(normalize: object, dims: object, seed: object) -> None:
     check_flag("normalize", normalize)
     check_whole("dims", dims, low=0, high=MOST_DIMS)
-    check_whole("seed", seed, low=0)
+    check_whole("seed", seed, low=0, high=MOST_SEED)
 
 
 def _counted(counts: Counts, sums: Matrix) -> Matrix:
@@ -211,7 +211,7 @@ class ClassDirections:
 
     def __post_init__(self) -> None:
         check_whole("dims", self.dims, low=1, high=MOST_DIMS)
-        check_whole("seed", self.seed, low=0)
+        check_whole("seed", self.seed, low=0, high=MOST_SEED)
 
     def tally(self, seen: Seen) -> Matrix:
         """Return for each class the number of samples and the sum of the gradients by its weights and its bias."""

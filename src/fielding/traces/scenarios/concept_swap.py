@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from fielding._options import check_flag
+from fielding._options import check_flag, check_whole
 from fielding._typing import Counts, Membership
 from fielding.errors import InputError
 from fielding.rng import stream
@@ -18,7 +18,7 @@ from fielding.traces.scenarios.draws import (
     units,
     wanderings,
 )
-from fielding.traces.scenarios.scenario import MOST_CONCEPTS, DealRequest, check_alpha, check_share, check_whole
+from fielding.traces.scenarios.scenario import MOST_CONCEPTS, DealRequest, check_alpha, check_share
 from fielding.traces.schedule import Schedule
 
 MOST_TRIES = 1000

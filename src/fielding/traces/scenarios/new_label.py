@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from fielding._options import check_whole
 from fielding.errors import InputError, OptionError
 from fielding.rng import stream
 from fielding.traces.pool import Pool
@@ -16,7 +17,7 @@ from fielding.traces.scenarios.draws import (
     units,
     wanderings,
 )
-from fielding.traces.scenarios.scenario import MOST_CONCEPTS, DealRequest, check_alpha, check_share, check_whole
+from fielding.traces.scenarios.scenario import MOST_CONCEPTS, DealRequest, check_alpha, check_share
 from fielding.traces.schedule import Schedule
 
 
