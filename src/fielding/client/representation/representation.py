@@ -17,7 +17,7 @@ MOST_DIMS = 4096
 MOST_SEED = 2**31
 
 LARGEST_WEIGHT = 1e6
-"""Samples that a reference may stand for; beyond, no client would ever be heard."""
+"""Samples that a reference may stand for; beyond, the data of a client would never show."""
 
 
 Effort: TypeAlias = Literal["none", "forward", "backward"]
@@ -25,7 +25,7 @@ Effort: TypeAlias = Literal["none", "forward", "backward"]
 
 
 def _no_gradients() -> Matrix:
-    raise NotImplementedError("nobody computes gradients here")
+    raise NotImplementedError("no gradients are computed here")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -35,7 +35,7 @@ class Seen:
     Parameters
     ----------
     labels
-        shape ``(n_samples,)``; -1 where nobody knows.
+        Shape ``(n_samples,)``; -1 where it is not known.
     features
         What goes into the last layer of the shared model, float32, shape ``(n_samples, n_features)``; without a shared
         model of no columns.
@@ -150,16 +150,7 @@ def labelled(seen: Seen) -> Seen:
 
 
 def pair_counts(seen: Seen, values: Counts, n_values: int) -> Matrix:
-    """Return how often each client has each value, shape ``(n_clients, n_values)``.
-
-    Parameters
-    ----------
-    seen
-        Whose samples.
-    values
-        From 0 to ``n_values - 1``, one per sample.
-    n_values
-        How many there could be.
+    """Return how often each client has each of the values 0 to ``n_values - 1``, shape ``(n_clients, n_values)``.
 
     Examples
     --------
