@@ -14,7 +14,7 @@ from benchmarks.fedavg_app import DEADLINE_S
 from benchmarks.shared_work import BATCH_SIZE, LEARNING_RATE, N_CLASSES, N_FEATURES, N_STEPS, SEED, SharedWork
 from benchmarks.traffic import END, PUSH, Exchanges, cost_of, exchanges_of, ratio_of
 from fielding._typing import Json
-from fielding.flower.processes import ProcessError
+from fielding.flower.deploy.processes import ProcessError
 from fielding.reporting.numbers.run_record import LogReader
 
 _PACKAGE = "bench_app"
@@ -139,8 +139,8 @@ def write_app(folder: Path, contender: Contender, config: dict[str, Json]) -> Pa
 
 
 if TYPE_CHECKING:
-    from fielding.flower.flower_program import RunState
-    from fielding.flower.local_federation import LocalFederation
+    from fielding.flower.deploy.federation import LocalFederation
+    from fielding.flower.deploy.flower_program import RunState
 
 Show = Callable[[str, int], None]
 """Told what is going on, and how many rounds more are done."""
@@ -177,7 +177,7 @@ def compare_deployments(
     -------
     ``costs`` and ``ratios``, a record for each contender or pair and each of the works.
     """
-    from fielding.flower.local_federation import LocalFederation
+    from fielding.flower.deploy.federation import LocalFederation
 
     measured: dict[tuple[Contender, SharedWork], list[tuple[Exchanges, RunState]]] = {
         (contender, work): [] for work in works for contender in contenders

@@ -10,8 +10,8 @@ from benchmarks.shared_work import LEARNING_RATE, N_STEPS, SEED, SharedWork, who
 from benchmarks.traffic import CountedGrid
 from fielding._extras import require
 from fielding._typing import Models
-from fielding.flower.local_jobs import scored_here, trained_here
-from fielding.flower.orders import EvaluateOrder, TrainOrder
+from fielding.flower.device.local_jobs import scored_here, trained_here
+from fielding.flower.wire.orders import EvaluateOrder, TrainOrder
 from fielding.training.layout import Layout
 
 if TYPE_CHECKING:

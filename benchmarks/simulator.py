@@ -14,17 +14,17 @@ from benchmarks.timing import Timing, in_turns
 from benchmarks.workloads import WORKLOADS, Workload, workload_pool, workload_round, workload_windows
 from fielding._typing import Counts, Json, Models
 from fielding.client.drift import Chi2
+from fielding.client.ranges import segment_sums
 from fielding.engine.config_reader import config_from
 from fielding.engine.round import Federation, run_round
 from fielding.federation.clients import TrainingPlan
 from fielding.federation.models import mean_model
 from fielding.rng import stream
+from fielding.runtime.observe import LabelObserver
+from fielding.runtime.workers import Workers
 from fielding.simulation.assembly import Own, Simulation, assembled, initial_model
 from fielding.simulation.clients import SimulatedClients
 from fielding.simulation.experiment import federation_of, run
-from fielding.simulation.observers import LabelObserver
-from fielding.simulation.segments import segment_sums
-from fielding.simulation.workers import Workers
 from fielding.traces.histograms import WindowPlan
 from fielding.traces.pool import Pool
 from fielding.traces.scenarios import DealRequest, scenario_named

@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from fielding._typing import Codes, Counts, Features, Models
 from fielding.rng import client_key, stream
-from fielding.simulation.batches import drawn_batches
+from fielding.runtime.train import draw_batches
 from fielding.traces.histograms import WindowPlan
 from fielding.traces.pool import Pool
 from fielding.traces.schedule import sorted_schedule
@@ -95,7 +95,7 @@ def workload_round(workload: Workload, windows: SlidingWindows, trainer: Trainer
     return LocalWork(
         models=trainer.initial_model(1)[np.newaxis],
         start=np.zeros(participants.size, dtype=np.int64),
-        draws=drawn_batches(
+        draws=draw_batches(
             windows.training(0),
             participants,
             keys=keys,

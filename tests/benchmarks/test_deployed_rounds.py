@@ -9,8 +9,8 @@ import pytest
 from benchmarks import contenders
 from benchmarks.contenders import FEDAVG, FIELDING, compare_deployments, run_once
 from benchmarks.shared_work import SharedWork
-from fielding.flower.flower_program import RunState
-from fielding.flower.processes import ProcessError
+from fielding.flower.deploy.flower_program import RunState
+from fielding.flower.deploy.processes import ProcessError
 from tests.benchmarks.exchange_logs import LOG
 
 WORK = SharedWork(n_rounds=4, hidden=2)

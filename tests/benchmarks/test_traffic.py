@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 
 from benchmarks.traffic import cost_of, cost_rows, exchanges_of, ratio_of, ratio_rows
-from fielding.flower.flower_program import RunState
-from fielding.flower.processes import ProcessError
+from fielding.flower.deploy.flower_program import RunState
+from fielding.flower.deploy.processes import ProcessError
 from tests.benchmarks.exchange_logs import END, LOG, cost, push, replies
 
 
