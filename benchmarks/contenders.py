@@ -1,5 +1,6 @@
 """Who takes turns on Flower's nodes, and the app of each: a folder as `flwr run` takes it."""
 
+import os
 import tempfile
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -13,6 +14,7 @@ import tomli_w
 from benchmarks.fedavg_app import DEADLINE_S
 from benchmarks.shared_work import BATCH_SIZE, LEARNING_RATE, N_CLASSES, N_FEATURES, N_STEPS, SEED, SharedWork
 from benchmarks.traffic import END, PUSH, Exchanges, cost_of, exchanges_of, ratio_of
+from fielding import _version
 from fielding._typing import Json
 from fielding.flower.deploy.processes import ProcessError
 from fielding.reporting.numbers.run_record import LogReader
@@ -184,7 +186,9 @@ def compare_deployments(
     }
     with tempfile.TemporaryDirectory(prefix="fielding-bench-") as scratch:
         show(f"starting a SuperLink and {n_nodes} nodes", 0)
-        ours = {"PYTHONPATH": str(Path(__file__).resolve().parent.parent)}  # where the apps find this package
+        # Where the apps find this package, and the same Fielding as this process.
+        roots = [str(Path(file).resolve().parent.parent) for file in (__file__, _version.__file__)]
+        ours = {"PYTHONPATH": os.pathsep.join(roots)}
         with LocalFederation(Path(scratch) / "federation", n_nodes, environment=ours) as federation:
             for turn in range(repeat):
                 for number, ((contender, work), turns) in enumerate(measured.items()):
