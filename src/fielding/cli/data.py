@@ -17,10 +17,9 @@ from fielding.records.report_file import read_reports, write_reports
 from fielding.reporting.words import plain
 from fielding.traces.catalog import CATALOG, FOLDER_VARIABLE, Entry, Narrowing, NaturalDefaults, Opening, data_folder
 from fielding.traces.csv_table import open_table
-from fielding.traces.hashing import TEXT_FEATURES
 from fielding.traces.histograms import WindowPlan, report_stream
 from fielding.traces.images import FILE, FoundImages, find_images, listed_images
-from fielding.traces.importers import Columns, feature_names, import_pool, import_trace
+from fielding.traces.importers import TEXT_FEATURES, Columns, feature_names, import_pool, import_trace
 from fielding.traces.intervals import LAST_MOMENT
 from fielding.traces.npz_file import array_names
 from fielding.traces.pool import Pool
@@ -28,7 +27,7 @@ from fielding.traces.statistics import PoolDescription, describe_pool
 from fielding.traces.trace import Trace, write_trace
 
 if TYPE_CHECKING:
-    from fielding.traces.fetching import OnBytes
+    from fielding.traces.catalog.fetching import OnBytes
 
 DataFolder = Annotated[
     Path | None,
@@ -92,7 +91,7 @@ def fetch(
 
     A data set that is there already is left alone. If anything goes wrong, nothing is left behind.
     """
-    from fielding.traces.fetching import fetch as fetch_data  # brings TLS, which no other command needs
+    from fielding.traces.catalog.fetching import fetch as fetch_data  # brings TLS, which no other command needs
 
     with progress_bar(f"fetching {name}", None, quiet=quiet) as advance:
         path, is_new = fetch_data(name, data_folder(to), on_bytes=_told_per_file(advance))

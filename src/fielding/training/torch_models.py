@@ -57,7 +57,8 @@ def cnn(*, input_shape: tuple[int, ...], n_classes: int) -> nn.Module:
         Channels, height, width. Pooling rounds up, so images of any size pass; the hidden layer of 64 units grows
         with the image.
     n_classes
-        Classes."""
+        Classes.
+    """
     channels, height, width = image_shape(input_shape)
     pooled = 32 * _quarter(height) * _quarter(width)
     return nn.Sequential(
@@ -79,7 +80,8 @@ WIDTHS = (64, 128, 256, 512)
 def resnet18(*, input_shape: tuple[int, ...], n_classes: int) -> nn.Module:
     """Return a ResNet-18; on small images it starts with a 3x3 convolution and no pooling.
 
-    Tensors are named as in other PyTorch libraries, so that published weights fit."""
+    Tensors are named as in other PyTorch libraries, so that published weights fit.
+    """
     return ResNet(input_shape=input_shape, n_classes=n_classes)
 
 

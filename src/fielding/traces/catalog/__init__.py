@@ -1,19 +1,9 @@
-"""Known data sets, one file each: what they are, how to get them, how to open them."""
+"""Known data sets: what they are, how to get them, how to open them."""
 
 from pathlib import Path
 
 from fielding.errors import unknown_name
-from fielding.traces.catalog import (
-    cifar100,
-    cityscapes,
-    digits,
-    extrasensory,
-    fashion_mnist,
-    fmow,
-    open_images,
-    waymo,
-    zephyr,
-)
+from fielding.traces.catalog import cityscapes, digits, fmow, open_images, waymo
 from fielding.traces.catalog.entry import (
     DEFAULT_OPENING,
     FOLDER_VARIABLE,
@@ -24,20 +14,11 @@ from fielding.traces.catalog.entry import (
     Source,
     data_folder,
 )
+from fielding.traces.catalog.public import ENTRIES
 
 CATALOG: dict[str, Entry] = {
-    module.ENTRY.name: module.ENTRY
-    for module in (
-        digits,
-        fashion_mnist,
-        cifar100,
-        extrasensory,
-        zephyr,
-        fmow,
-        cityscapes,
-        waymo,
-        open_images,
-    )
+    entry.name: entry
+    for entry in (digits.ENTRY, *ENTRIES, fmow.ENTRY, cityscapes.ENTRY, waymo.ENTRY, open_images.ENTRY)
 }
 """The known data sets by name: those that anyone can have first, then the paper's."""
 
