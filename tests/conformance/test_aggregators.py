@@ -6,7 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fielding.errors import OptionError
-from fielding.federation.aggregation import AGGREGATORS, Adaptive, Uploads, aggregator_named, aggregator_options
+from fielding.federation.aggregation import AGGREGATORS, Uploads, aggregator_named, aggregator_options
+from fielding.federation.aggregation.adaptive import Adaptive
 from fielding.federation.aggregation.robust import change_lengths
 
 N_PARAMETERS, N_NUMBERS = 6, 8

@@ -7,15 +7,9 @@ from hypothesis import strategies as st
 
 from fielding._typing import Counts
 from fielding.errors import OptionError
-from fielding.federation.selection import (
-    SELECTORS,
-    Candidates,
-    Oort,
-    PyramidFL,
-    Selection,
-    selector_named,
-    selector_options,
-)
+from fielding.federation.selection import SELECTORS, Candidates, Selection, selector_named, selector_options
+from fielding.federation.selection.oort import Oort
+from fielding.federation.selection.pyramidfl import PyramidFL
 from tests.federation.selection.rounds import Federation, candidates_of
 
 N_CLIENTS = 24

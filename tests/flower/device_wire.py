@@ -8,8 +8,8 @@ import numpy as np
 
 from fielding._typing import Json
 from fielding.client.drift import AnyChange
-from fielding.engine.config import Config
-from fielding.engine.config_reader import config_from
+from fielding.config.keys import Config
+from fielding.config.reader import config_from
 from fielding.engine.describing import describing_of
 from fielding.engine.runner import Watch
 from fielding.flower.contacts import Presence

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from fielding._typing import Json
-from fielding.engine.presets import PRESETS
+from fielding.config.presets import PRESETS
 from fielding.flower.deployable import check_deployable
 from fielding.flower.deployable import deployed_config as as_deployed
 from fielding.flower.orders import Order, ProbeOrder

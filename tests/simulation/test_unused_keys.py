@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from fielding.engine.config import Config, ServingSection, TraceSection
-from fielding.engine.config_reader import config_from
+from fielding.config.keys import Config, ServingSection, TraceSection
+from fielding.config.reader import config_from
 from fielding.errors import OptionError
 from fielding.simulation.unused_keys import check_effects, check_partners
 from fielding.traces.catalog import Source

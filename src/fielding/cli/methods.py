@@ -142,8 +142,8 @@ def option_words(docstring: str) -> dict[str, str]:
 
 def _try_out(name: str, kind: MethodKind, changes: "list[str] | tuple[str, ...]", *, quiet: bool) -> None:
     """Run all checks on a method; the first that it does not pass is an error."""
+    from fielding.config.reader import changed
     from fielding.conformance.method_checks import check_method
-    from fielding.engine.config_reader import changed
 
     options = changed({}, list(changes))
     check_method_options(kind, options)

@@ -54,7 +54,7 @@ def explained(figures: Collection[str]) -> str:
 
 
 if TYPE_CHECKING:
-    from fielding.engine.config import Config
+    from fielding.config.keys import Config
     from fielding.simulation.experiment import Result, Start
     from fielding.simulation.watching import Watching
 
@@ -104,7 +104,7 @@ def run(
     clients.jsonl, timings.jsonl, reports/ (for `fielding replay`), checkpoints/, summary.json and report.html. Ctrl-C
     ends the round and keeps everything; --resume goes on.
     """
-    from fielding.engine.config_reader import read_config
+    from fielding.config.reader import read_config
     from fielding.simulation.experiment import Start
 
     sys.path.insert(0, str(Path.cwd()))  # for functions of the user's own, named in the config
@@ -135,7 +135,7 @@ class Order:
 
 def watched_run(settled: "Config", order: Order, *, start: "Start", page: bool, quiet: bool) -> "Result":
     """Run with a progress bar and return the result; exit with 130 or 143 if stopped, saying how to go on."""
-    from fielding.engine.config_reader import located
+    from fielding.config.reader import located
     from fielding.simulation.experiment import run as run_experiment
     from fielding.tracking import places, tracked, trackers_from
 

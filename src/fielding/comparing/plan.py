@@ -21,10 +21,10 @@ from fielding.comparing.variants import (
     variants_from,
     with_settings,
 )
-from fielding.engine.config import Config, CoordinatorSection
-from fielding.engine.config_reader import changed, config_from, config_table, read_config
+from fielding.config.keys import Config, CoordinatorSection
+from fielding.config.reader import changed, config_from, config_table, read_config
+from fielding.config.rules import parse_factor
 from fielding.engine.describing import describing_of, is_own_function
-from fielding.engine.factors import parse_factor
 from fielding.errors import InputError, OptionError, echo, unknown_name
 from fielding.records.lock import NAME as LOCK
 from fielding.records.manifest import difference

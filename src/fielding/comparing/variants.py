@@ -11,8 +11,8 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from fielding._typing import Json
-from fielding.engine.config import Config
-from fielding.engine.config_reader import changed, config_from, config_keys
+from fielding.config.keys import Config
+from fielding.config.reader import changed, config_from, config_keys
 from fielding.errors import InputError, OptionError, echo, unknown_name
 from fielding.methods import METHODS, kind_named, method_options
 from fielding.records.plan import Variant

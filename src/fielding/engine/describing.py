@@ -5,11 +5,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 
 from fielding._extras import require
-from fielding._options import options_of
 from fielding._typing import Json
 from fielding.client.drift import DRIFT_TESTS, DriftTest, drift_test_named
 from fielding.client.drift.sample_tests import (
-    BY_KIND,
     OF_ERRORS,
     RIVER_TESTS,
     SAMPLE_TESTS,
@@ -22,9 +20,11 @@ from fielding.client.drift.sample_tests import (
 )
 from fielding.client.representation.registry import REPRESENTATIONS, representation_named, representation_options
 from fielding.client.representation.representation import Representation
+from fielding.config.keys import CoordinatorSection
+from fielding.config.options import options_of
+from fielding.config.parts import BY_KIND
+from fielding.config.reader import config_keys, unknown_key
 from fielding.distance import Kind, metric_named
-from fielding.engine.config import CoordinatorSection
-from fielding.engine.config_reader import config_keys, unknown_key
 from fielding.errors import OptionError, unknown_name
 
 LABEL = "label"

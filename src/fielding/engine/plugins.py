@@ -1,11 +1,11 @@
 """The plug-ins that a config names, made with their options; a mistake is told with its section."""
 
 from fielding._typing import Json
+from fielding.config.keys import Config
+from fielding.config.rules import parse_factor
 from fielding.coordinator.clustering import Clusterer
 from fielding.coordinator.policy import Policy, trigger_named
 from fielding.distance import Kind
-from fielding.engine.config import Config
-from fielding.engine.factors import parse_factor
 from fielding.errors import OptionError
 from fielding.federation.aggregation import Aggregator, aggregator_named
 from fielding.federation.pace import Pace, pace_named

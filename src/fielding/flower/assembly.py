@@ -4,8 +4,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from fielding._typing import ClientId
-from fielding.engine.config import Config
-from fielding.engine.config_reader import config_text
+from fielding.config.keys import Config
+from fielding.config.reader import config_text
 from fielding.engine.describing import AUTO
 from fielding.engine.plugins import hears_of, kind_of, method_of, parts_of, policy_of
 from fielding.engine.round import Federation

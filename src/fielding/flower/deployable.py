@@ -4,8 +4,8 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from fielding.engine.config import Config
-from fielding.engine.config_reader import config_from
+from fielding.config.keys import Config
+from fielding.config.reader import config_from
 from fielding.engine.describing import Describing, describing_of, is_own_function
 from fielding.engine.plugins import kind_of
 from fielding.engine.shared_models import GLOBAL, POOL

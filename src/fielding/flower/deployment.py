@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import IO
 
 from fielding._typing import Json
-from fielding.engine.config_reader import config_table, config_text
+from fielding.config.reader import config_table, config_text
 from fielding.engine.runner import Watch
 from fielding.errors import InputError
 from fielding.flower.assembly import runner_of

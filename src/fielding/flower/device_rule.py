@@ -5,14 +5,14 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from fielding._options import options_of
 from fielding._typing import Counts, Json
 from fielding.client.drift import DRIFT_TESTS, Chi2, DriftTest
 from fielding.client.drift.sample_tests import Judge
 from fielding.client.representation.label import LabelShares
 from fielding.client.representation.representation import Representation
-from fielding.engine.config import Config
-from fielding.engine.config_reader import config_from
+from fielding.config.keys import Config
+from fielding.config.options import options_of
+from fielding.config.reader import config_from
 from fielding.engine.describing import Describing, describing_of
 from fielding.errors import OptionError, echo
 from fielding.flower.device_needs import memory_rounds, own_drift_test

@@ -8,9 +8,9 @@ from importlib import metadata
 
 from fielding._typing import Json, Models
 from fielding._version import __version__
+from fielding.config.keys import Config
 from fielding.distance import Kind
 from fielding.engine.carried_mix import with_mix
-from fielding.engine.config import Config
 from fielding.engine.describing import Describing
 from fielding.engine.plugins import rate_of
 from fielding.errors import OptionError

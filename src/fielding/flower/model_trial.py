@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from fielding.engine.config import Config
+from fielding.config.keys import Config
 from fielding.training.label_mix import LABEL_MIX
 from fielding.training.trainer import Contrast, LocalWork, Sgd, Trainer, try_scores, try_work
 

@@ -1,8 +1,9 @@
 """Checks of single settings of an order: every one has a type and a range, or the order is refused."""
 
 from fielding._typing import Json
+from fielding.config.parts import CORRECTIONS
 from fielding.errors import InputError, echo
-from fielding.federation.correction import CALIBRATED, CORRECTIONS
+from fielding.federation.correction import CALIBRATED
 
 _SIZES = ("classes", "hidden", "batch_size")
 _TEXTS = ("model", "trainer", "device")

@@ -11,7 +11,7 @@ import numpy.typing as npt
 from fielding._typing import Counts, Json, Models, Vector
 from fielding.client.report import checked_rows
 from fielding.client.representation.representation import Representation
-from fielding.engine.config import Config
+from fielding.config.keys import Config
 from fielding.engine.describing import Describing
 from fielding.engine.shared_models import GLOBAL, file_model
 from fielding.errors import CheckpointError, ReportError

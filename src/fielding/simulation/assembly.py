@@ -6,9 +6,9 @@ from pathlib import Path
 from typing import Any
 
 from fielding._typing import Models
+from fielding.config.keys import Config
 from fielding.coordinator.policy import Policy
 from fielding.engine.carried_mix import with_mix
-from fielding.engine.config import Config
 from fielding.engine.describing import AUTO, Describing, describing_of, is_own_function
 from fielding.engine.plugins import hears_of, kind_of, method_of, parts_of, policy_of
 from fielding.engine.shared_models import POOL
@@ -24,11 +24,11 @@ from fielding.simulation.observing import Watched, observer_of, without_held_out
 from fielding.simulation.plugins import lie_of, spoiling_of
 from fielding.simulation.serving import Serving
 from fielding.simulation.sharing import Sharing
-from fielding.simulation.sources import Dealt, OnImages, check_scenario, dealt_samples
 from fielding.simulation.trial import try_look, try_step
 from fielding.simulation.vector_observer import Represent
 from fielding.traces.catalog import Source
 from fielding.traces.sliding import SlidingWindows
+from fielding.traces.sources import Dealt, OnImages, check_scenario, dealt_samples
 from fielding.training.head import NO_HEAD, head_size
 from fielding.training.trainer import Trainer, TrainingPath
 

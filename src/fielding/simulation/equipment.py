@@ -3,15 +3,15 @@
 from collections.abc import Callable
 from typing import Any
 
-from fielding.engine.config import Config
+from fielding.config.keys import Config
 from fielding.engine.plugins import rate_of
 from fielding.errors import OptionError
 from fielding.simulation.availability import AlwaysAvailable, read_availability
 from fielding.simulation.devices import devices_of
 from fielding.simulation.serving import Serving
 from fielding.simulation.settings import Hardware, LocalRule
-from fielding.simulation.sources import Dealt
 from fielding.traces.pool import Pool
+from fielding.traces.sources import Dealt
 from fielding.training.factory import ModelRequest, trainer_for
 from fielding.training.trainer import Trainer, TrainingPath
 

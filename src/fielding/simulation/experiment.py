@@ -11,8 +11,8 @@ import numpy as np
 import numpy.typing as npt
 
 from fielding._typing import ClientId, Json, Models
-from fielding.engine.config import Config
-from fielding.engine.config_reader import config_from, config_table, config_text, read_config
+from fielding.config.keys import Config
+from fielding.config.reader import config_from, config_table, config_text, read_config
 from fielding.engine.driver import Driver
 from fielding.engine.round import Federation
 from fielding.engine.runner import Rules, Runner, Watch

@@ -3,23 +3,22 @@
 from dataclasses import dataclass
 from typing import cast
 
-from fielding._imported import imported_function
 from fielding._typing import Models
 from fielding.client.drift import DriftTest
+from fielding.config.keys import Config
+from fielding.config.parts import imported_function
 from fielding.distance import metric_named
-from fielding.engine.config import Config
 from fielding.engine.describing import LABEL, Describing
 from fielding.engine.shared_models import GLOBAL, POOL, file_model
 from fielding.errors import OptionError
 from fielding.federation.admission import is_finite
-from fielding.simulation.holding_out import HeldOut, held_out
 from fielding.simulation.observers import LabelObserver, Observer
 from fielding.simulation.shared_model import Lessons, pool_model
 from fielding.simulation.sight import Sight
-from fielding.simulation.sources import Dealt
 from fielding.simulation.tally_observer import TallyObserver
 from fielding.simulation.vector_observer import Represent, VectorObserver
 from fielding.traces.sliding import SlidingWindows
+from fielding.traces.sources import Dealt, HeldOut, held_out
 from fielding.training.trainer import Sgd, Trainer
 
 HELD_OUT = 200

@@ -1,6 +1,6 @@
 """Lies that a config names; the plug-ins that also work outside a simulation are the engine's."""
 
-from fielding.engine.config import Config
+from fielding.config.keys import Config
 from fielding.errors import OptionError
 from fielding.simulation.lying import Lie, drawn_liars
 from fielding.simulation.spoiling import Spoiling

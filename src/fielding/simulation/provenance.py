@@ -10,12 +10,12 @@ import numpy as np
 
 from fielding._typing import Json, Models
 from fielding._version import __version__
-from fielding.engine.config import Config
-from fielding.engine.config_reader import config_table
+from fielding.config.keys import Config
+from fielding.config.reader import config_table
 from fielding.records.manifest import difference, file_digest
 from fielding.simulation.assembly import Own, Simulation
 from fielding.simulation.devices import PROFILES
-from fielding.simulation.sources import Dealt
+from fielding.traces.sources import Dealt
 
 FREE = ("workers", "stop_at_accuracy", "stop_at_time_s", "checkpoint")
 """Keys that may change when a run is resumed."""

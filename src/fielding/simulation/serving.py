@@ -5,10 +5,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from fielding._typing import Counts, Matrix, Models
+from fielding.config.parts import CORRECTIONS
 from fielding.errors import OptionError, unknown_name
 from fielding.federation.correction import (
     CALIBRATED,
-    CORRECTIONS,
     checked_smoothing,
     label_offsets,
     predicted_mixes,

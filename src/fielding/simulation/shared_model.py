@@ -6,8 +6,8 @@ import numpy as np
 
 from fielding._typing import Codes, Counts, Features, Models
 from fielding.rng import stream
-from fielding.simulation.holding_out import HeldOut
 from fielding.traces.pool import Pool
+from fielding.traces.sources import HeldOut
 from fielding.training.trainer import LocalWork, Sgd, Trainer
 
 STEPS_AT_ONCE = 200

@@ -3,13 +3,13 @@
 from dataclasses import fields
 from pathlib import Path
 
-from fielding.engine.config import Config, TraceSection
+from fielding.config.keys import Config, TraceSection
 from fielding.engine.describing import AUTO, describing_of, is_own_function
 from fielding.engine.shared_models import GLOBAL, POOL
 from fielding.errors import OptionError, echo
-from fielding.simulation.sources import NATURAL
 from fielding.traces.catalog import Source, entry_named
 from fielding.traces.pool import Pool
+from fielding.traces.sources import NATURAL
 
 TIME_KEYS = ("interval", "align", "last")
 COLUMN_KEYS = ("client", "time", "label", "text", "features")

@@ -1,30 +1,27 @@
 """How fast the clients of a cluster train, decided at the server from what training did before.
 
-To add a pace, write a frozen dataclass with the verbs of :class:`Pace` and name it in ``PACES``;
+To add a pace, write a frozen dataclass with the verbs of :class:`Pace` and name it in ``fielding.config.parts``;
 ``tests/conformance/test_paces.py`` then checks it with all the others.
 """
 
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from fielding._options import check_options, options_of
 from fielding._typing import Json
+from fielding.config.options import check_options, options_of
+from fielding.config.parts import Family
 from fielding.errors import unknown_name
-from fielding.federation.pace.adaptive_rate import AdaptiveRate
 from fielding.federation.pace.pace import LEAST_FACTOR, Memory, Pace, PaceStep, Steady, mixed_memory
-from fielding.federation.pace.restarts import Restarts
 
-PACES: dict[str, Callable[..., Pace]] = {"steady": Steady, "adaptive": AdaptiveRate, "master-fl": Restarts}
+PACES: Family[Callable[..., Pace]] = Family("pace")
 """Every pace by the name that configs use."""
 
 __all__ = [
     "LEAST_FACTOR",
     "PACES",
-    "AdaptiveRate",
     "Memory",
     "Pace",
     "PaceStep",
-    "Restarts",
     "Steady",
     "mixed_memory",
     "pace_named",

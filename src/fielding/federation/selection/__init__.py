@@ -1,6 +1,6 @@
 """Stage 9: who trains in a round.
 
-To add a way, write a frozen dataclass with the verb of :class:`Selector` and name it in ``SELECTORS``;
+To add a way, write a frozen dataclass with the verb of :class:`Selector` and name it in ``fielding.config.parts``;
 ``tests/conformance/test_selectors.py`` then checks it with all the others. One that learns from training also has the
 verbs of :class:`Learner`; what it remembers is kept by :class:`Selection`.
 """
@@ -8,22 +8,17 @@ verbs of :class:`Learner`; what it remembers is kept by :class:`Selection`.
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from fielding._options import check_options, options_of
 from fielding._typing import Json
+from fielding.config.options import check_options, options_of
+from fielding.config.parts import Family
 from fielding.errors import unknown_name
-from fielding.federation.selection.nearest import Nearest
-from fielding.federation.selection.oort import Oort
-from fielding.federation.selection.pyramidfl import PyramidFL
 from fielding.federation.selection.selection import Selection
 from fielding.federation.selection.selector import Candidates, Feedback, Known, Learner, Selector, Tuner, Uniform
 
-SELECTORS: dict[str, Callable[..., Selector]] = {
-    "uniform": Uniform,
-    "oort": Oort,
-    "nearest": Nearest,
-    "pyramidfl": PyramidFL,
-}
+SELECTORS: Family[Callable[..., Selector]] = Family("selection")
 """Every selector by the name that configs use."""
+PLAIN = (bool, int, float, str)
+"""Values of options; another default is a selector that this one builds on, whose options are its own."""
 
 __all__ = [
     "SELECTORS",
@@ -31,9 +26,6 @@ __all__ = [
     "Feedback",
     "Known",
     "Learner",
-    "Nearest",
-    "Oort",
-    "PyramidFL",
     "Selection",
     "Selector",
     "Tuner",
@@ -55,7 +47,7 @@ def selector_options(name: str) -> dict[str, Json]:
         raise unknown_name("selection", name, SELECTORS)
     known: dict[str, Json] = {}
     for option, default in options_of(SELECTORS[name]).items():
-        known |= selector_options("oort") if isinstance(default, Oort) else {option: default}
+        known |= {option: default} if isinstance(default, PLAIN) else options_of(type(default))
     return known
 
 
@@ -70,7 +62,7 @@ def selector_named(name: str, options: Mapping[str, Json] | None = None) -> Sele
     values: dict[str, Any] = dict(options or {})
     check_options(f"selection {name!r}", values, selector_options(name))
     for option, default in options_of(SELECTORS[name]).items():
-        if isinstance(default, Oort):
-            inner = {one: values.pop(one) for one in selector_options("oort") if one in values}
-            values[option] = Oort(**inner)
+        if not isinstance(default, PLAIN):
+            build: Any = type(default)
+            values[option] = build(**{one: values.pop(one) for one in options_of(build) if one in values})
     return SELECTORS[name](**values)

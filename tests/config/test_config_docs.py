@@ -12,15 +12,16 @@ from typing import get_type_hints
 
 import pytest
 
-from fielding._options import options_of
 from fielding._typing import Json
 from fielding.client.drift import DRIFT_TESTS
-from fielding.client.drift.sample_tests import BY_KIND, SAMPLE_TESTS, ByKind, BySamples
+from fielding.client.drift.sample_tests import SAMPLE_TESTS, ByKind, BySamples
 from fielding.client.representation.registry import REPRESENTATIONS, representation_options
-from fielding.engine.config import Config
-from fielding.engine.config_reader import config_from, config_keys
-from fielding.engine.presets import AUTO, PRESETS
-from fielding.engine.settings import allowed
+from fielding.config.keys import Config
+from fielding.config.options import options_of
+from fielding.config.parts import BY_KIND
+from fielding.config.presets import AUTO, PRESETS
+from fielding.config.reader import config_from, config_keys
+from fielding.config.rules import allowed
 from fielding.federation.aggregation import AGGREGATORS, aggregator_options
 from fielding.federation.pace import PACES, pace_options
 from fielding.federation.selection import SELECTORS, selector_options

@@ -3,23 +3,13 @@
 from dataclasses import dataclass, field
 
 from fielding._typing import Json
-from fielding.client.drift import DRIFT_TESTS
-from fielding.client.drift.sample_tests import BY_KIND, SAMPLE_TESTS
-from fielding.coordinator.clustering import PARTITIONERS
-from fielding.coordinator.trigger import TRIGGERS
-from fielding.coordinator.warm_start import INHERIT
+from fielding.config.parts import BY_KIND, CORRECTIONS, PLACES, TRAINERS
+from fielding.config.presets import PRESETS
+from fielding.config.rules import key
 from fielding.distance import METRICS
-from fielding.engine.presets import PRESETS
-from fielding.engine.settings import key
-from fielding.federation.aggregation import AGGREGATORS
-from fielding.federation.correction import CORRECTIONS
-from fielding.federation.pace import PACES
-from fielding.federation.selection import SELECTORS
-from fielding.methods import METHODS
-from fielding.training.factory import TRAINERS
 
 K_CHOICES = ("silhouette", "finest")
-DETECTORS = (*DRIFT_TESTS, *SAMPLE_TESTS, BY_KIND)
+DETECTORS = (*PLACES["drift test"], *PLACES["sample test"], BY_KIND)
 """Drift tests on reports, and those on samples as the shared model sees them."""
 
 OPTION_SECTIONS = {
@@ -31,6 +21,15 @@ OPTION_SECTIONS = {
     "pace": "name",
 }
 """Sections in which the options of a part stand beside the keys, and the key that names the part."""
+OPTION_FAMILIES = {
+    "trace": ("scenario",),
+    "method": ("method",),
+    "coordinator": ("drift test", "sample test", "representation", "test by kind"),
+    "selection": ("selection",),
+    "aggregation": ("aggregation",),
+    "pace": ("pace",),
+}
+"""By section: the families of these parts."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -87,7 +86,7 @@ class ModelSection:
 class TrainingSection:
     """How clients train."""
 
-    trainer: str = key("numpy", "who computes", choices=lambda: TRAINERS)
+    trainer: str = key("numpy", "who computes", choices=TRAINERS)
     device: str = key("cpu", "torch: cpu, cuda, cuda:1, mps")
     participants: int = key(20, "per round, over all clusters", low=1)
     local_steps: int = key(20, "steps of a participant in a round", low=1, high=1_000_000)
@@ -117,7 +116,7 @@ class MethodSection:
     name: str = key(
         "fielding",
         "the method (`fielding methods`), or one of one's own: my_module:MyMethod",
-        choices=lambda: METHODS,
+        choices=PLACES["method"],
         is_open=True,
     )
     options: dict[str, Json] = field(default_factory=dict)
@@ -136,28 +135,28 @@ class CoordinatorSection:
     shared_epochs: int = key(30, "pool: passes over them", low=1, high=100_000)
     shared_rounds: int = key(5, "global: rounds after which the mean of all models is frozen and sent out", low=1)
     metric: str | None = key(
-        None, "distance between representations; by default the one that suits them", choices=lambda: METRICS
+        None, "distance between representations; by default the one that suits them", choices=METRICS
     )
     detector: str | None = key(
-        None, "when a client reports; by default by the test that suits the representation", choices=lambda: DETECTORS
+        None, "when a client reports; by default by the test that suits the representation", choices=DETECTORS
     )
-    trigger: str = key("center-shift", "when to group everyone anew", choices=lambda: TRIGGERS)
+    trigger: str = key("center-shift", "when to group everyone anew", choices=PLACES["trigger"])
     tau: float | str = key(
         1 / 3, "center-shift: factor of the mean distance between centers; a number, 1/3, inf or learned"
     )
-    reference: str = key("previous", "center-shift: measured since", choices=lambda: ("previous", "last-global"))
+    reference: str = key("previous", "center-shift: measured since", choices=("previous", "last-global"))
     noise_floor: bool = key(
         False, "center-shift: a shift that sampling alone can explain never counts; needs the number of samples"
     )
     delta_step: float = key(0.1, "pairwise: where the bound on distances within a cluster starts", above=0.0)
-    partitioner: str = key("kmeans", "how to group", choices=lambda: PARTITIONERS)
+    partitioner: str = key("kmeans", "how to group", choices=PLACES["partitioner"])
     k_max: int = key(10, "most clusters", low=1)
-    k_choice: str = key("silhouette", "how many clusters: by silhouette, or finest: k_max", choices=lambda: K_CHOICES)
+    k_choice: str = key("silhouette", "how many clusters: by silhouette, or finest: k_max", choices=K_CHOICES)
     participants_per_cluster: int = key(4, "there are no more clusters than so many participants each allow", low=1)
     hysteresis: float = key(0.0, "keep the number of clusters unless the silhouette gains more", low=0.0)
     warm_start: bool = key(False, "start k-means from the current centers, too")
-    inherit: str = key("average", "what a new cluster's model is made of", choices=lambda: INHERIT)
-    reports: str = key("before-round", "when reports act", choices=lambda: ("before-round", "with-training"))
+    inherit: str = key("average", "what a new cluster's model is made of", choices=PLACES["inheritance"])
+    reports: str = key("before-round", "when reports act", choices=("before-round", "with-training"))
     options: dict[str, Json] = field(default_factory=dict)
 
 
@@ -165,7 +164,7 @@ class CoordinatorSection:
 class SelectionSection:
     """Who trains."""
 
-    name: str = key("uniform", "how participants are chosen", choices=lambda: SELECTORS)
+    name: str = key("uniform", "how participants are chosen", choices=PLACES["selection"])
     options: dict[str, Json] = field(default_factory=dict)
 
 
@@ -173,7 +172,7 @@ class SelectionSection:
 class AggregationSection:
     """How models become one."""
 
-    name: str = key("mean", "how the models of participants become one", choices=lambda: AGGREGATORS)
+    name: str = key("mean", "how the models of participants become one", choices=PLACES["aggregation"])
     shared_body: bool = key(False, "all clusters share all but the last layer of their models")
     options: dict[str, Json] = field(default_factory=dict)
 
@@ -182,7 +181,7 @@ class AggregationSection:
 class PaceSection:
     """How fast clusters train."""
 
-    name: str = key("steady", "what decides on a factor on the learning rate of each cluster", choices=lambda: PACES)
+    name: str = key("steady", "what decides on a factor on the learning rate of each cluster", choices=PLACES["pace"])
     options: dict[str, Json] = field(default_factory=dict)
 
 
@@ -193,7 +192,7 @@ class ServingSection:
     correction: str = key(
         "none",
         "shift scores from the label mix that a model was trained on to the client's: by its labels, or by predictions",
-        choices=lambda: CORRECTIONS,
+        choices=CORRECTIONS,
     )
     smoothing: float | str = key(
         "calibrated", "samples that the model's mix counts for beside the client's own; a number, or calibrated"
@@ -231,7 +230,7 @@ class CheckpointSection:
 class Config:
     """A whole run as data."""
 
-    preset: str | None = key(None, "a set of other defaults", choices=lambda: PRESETS)
+    preset: str | None = key(None, "a set of other defaults", choices=PRESETS)
     seed: int = key(1, "of all random choices", low=0, high=2**63 - 1)
     rounds: int = key(200, "how many", low=1, high=100_000_000)
     stop_at_accuracy: float | None = key(None, "stop after the first evaluation that reaches it", above=0.0, high=1.0)

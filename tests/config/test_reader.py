@@ -6,8 +6,9 @@ import pytest
 
 from fielding._typing import Json
 from fielding.client.drift import DRIFT_TESTS
-from fielding.engine.config import Config
-from fielding.engine.config_reader import (
+from fielding.config.keys import Config
+from fielding.config.presets import PRESETS
+from fielding.config.reader import (
     changed,
     config_from,
     config_keys,
@@ -16,7 +17,6 @@ from fielding.engine.config_reader import (
     located,
     read_config,
 )
-from fielding.engine.presets import PRESETS
 from fielding.errors import InputError, OptionError
 from fielding.simulation.assembly import Own, assembled
 from fielding.traces.scenarios import SCENARIOS

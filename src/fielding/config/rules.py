@@ -1,13 +1,30 @@
 """How a key of the config is declared, and how a value is checked against its declaration."""
 
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Collection
 from dataclasses import Field, dataclass, field
+from fractions import Fraction
 from types import UnionType
 from typing import Any, get_args
 
 from fielding._typing import Json
 from fielding.errors import OptionError, echo, unknown_name
+
+
+def parse_factor(text: str) -> float:
+    """Return a number written as a decimal, a fraction or ``inf``.
+
+    Examples
+    --------
+    >>> parse_factor("1/4"), parse_factor("inf")
+    (0.25, inf)
+    """
+    try:
+        if len(text) > 40:  # a fraction of a thousand digits is a mistake, and slow to compute
+            raise ValueError
+        return float("inf") if text.strip().lower() in ("inf", "infinity") else float(Fraction(text))
+    except (ValueError, ZeroDivisionError, OverflowError):
+        raise OptionError(f"{echo(text)} is not a number; write for example 0.5, 1/3 or inf") from None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -21,7 +38,7 @@ class Rule:
     low, above, high
         Least value, value that must be exceeded, largest value.
     choices
-        Returns the known names.
+        The known names.
     is_open
         Whether ``module:name`` of the user's own will do, too.
     """
@@ -30,7 +47,7 @@ class Rule:
     low: float | None = None
     above: float | None = None
     high: float | None = None
-    choices: Callable[[], Iterable[str]] | None = None
+    choices: Collection[str] | None = None
     is_open: bool = False
 
 
@@ -67,7 +84,7 @@ def checked(name: str, value: Json, declared: "Field[Any]", annotation: object) 
     if value is None and type(None) in kinds:
         return None
     if rule.choices is not None and isinstance(value, str):
-        known = list(rule.choices())
+        known = rule.choices
         if value not in known and not (rule.is_open and ":" in value):
             raise OptionError(f"{name}: {unknown_name(name.rpartition('.')[2], value, known)}")
         return value
@@ -119,7 +136,7 @@ def allowed(declared: "Field[Any]", annotation: object) -> str:
     """
     rule = rule_of(declared)
     if rule.choices is not None:
-        return f"one of {', '.join(sorted(rule.choices()))}{' or my_module:Name' if rule.is_open else ''}"
+        return f"one of {', '.join(sorted(rule.choices))}{' or my_module:Name' if rule.is_open else ''}"
     words = " or ".join(_KINDS[kind] for kind in _kinds(annotation) if kind in _KINDS)
     if rule.low is not None and rule.high is not None:
         return f"{words} from {rule.low} to {rule.high}"

@@ -5,7 +5,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from fielding.engine.config_reader import config_from, config_keys, config_table, config_text, read_config
+from fielding.config.reader import config_from, config_keys, config_table, config_text, read_config
 from fielding.errors import InputError
 from fielding.simulation.assembly import Own, assembled
 from fielding.traces.scenarios import scenario_options

@@ -2,7 +2,7 @@
 
 import re
 import tomllib
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, fields, is_dataclass
 from difflib import get_close_matches
 from inspect import signature
@@ -10,35 +10,14 @@ from pathlib import Path
 from typing import Any, TypeVar, get_type_hints
 
 from fielding._typing import Json
-from fielding.client.drift import DRIFT_TESTS
-from fielding.client.drift.sample_tests import BY_KIND, SAMPLE_TESTS, ByKind
-from fielding.client.representation.registry import REPRESENTATIONS
-from fielding.engine.config import OPTION_SECTIONS, Config
-from fielding.engine.presets import defaults_of
-from fielding.engine.settings import checked, rule_of
+from fielding.config.keys import OPTION_FAMILIES, OPTION_SECTIONS, Config
+from fielding.config.parts import Family
+from fielding.config.presets import defaults_of
+from fielding.config.rules import checked, rule_of
 from fielding.errors import LONGEST_ECHO, FileFormatError, InputError, OptionError, echo
-from fielding.federation.aggregation import AGGREGATORS
-from fielding.federation.pace import PACES
-from fielding.federation.selection import SELECTORS
-from fielding.methods import METHODS
-from fielding.traces.scenarios import SCENARIOS
 
 Section = TypeVar("Section")
 OPTIONS = "options"
-PARTS: dict[str, Mapping[str, Callable[..., object]]] = {
-    "trace": SCENARIOS,
-    "method": {name: kind.build for name, kind in METHODS.items()},
-    "coordinator": {
-        **DRIFT_TESTS,
-        **{f"samples, {name}": test for name, test in SAMPLE_TESTS.items()},
-        **{f"of {name}": described for name, described in REPRESENTATIONS.items()},
-        BY_KIND: ByKind,
-    },
-    "selection": SELECTORS,
-    "aggregation": AGGREGATORS,
-    "pace": PACES,
-}
-"""By section: who has options beside its keys."""
 
 
 def read_config(path: Path, changes: Sequence[str] = ()) -> Config:
@@ -213,7 +192,11 @@ def _check_options(section: str, table: Mapping[str, Json], known: list[str]) ->
         raise OptionError(f"{section}.{part} is a table; give its name, and its options beside it in [{section}]")
     if ":" in str(table.get(part)):  # whoever imports a part of one's own knows its options
         return
-    options = {name for family in PARTS[section].values() for name in signature(family).parameters}
+    own = {path.partition(".")[2] for path in known if path.startswith(f"{section}.")}
+    if not table.keys() - own:
+        return  # and no part is imported
+    parts = [part for name in OPTION_FAMILIES[section] for part in Family[Any](name).values()]
+    options = {name for part in parts for name in signature(getattr(part, "build", part)).parameters}
     for inner in table:
         if inner not in options:
             _check_key(f"{section}.{inner}", [*known, *(f"{section}.{name}" for name in sorted(options))])

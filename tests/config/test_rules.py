@@ -5,20 +5,20 @@ from typing import get_type_hints
 import pytest
 
 from fielding._typing import Json
-from fielding.engine.settings import allowed, checked, key, rule_of
+from fielding.config.rules import allowed, checked, key, rule_of
 from fielding.errors import OptionError
 
 
 @dataclass(frozen=True)
 class Section:
-    name: str = key("mlp", "a name", choices=lambda: ("mlp", "softmax"))
+    name: str = key("mlp", "a name", choices=("mlp", "softmax"))
     rate: float = key(0.1, "a rate", above=0.0, high=1.0)
     steps: int = key(3, "steps", low=1)
     text: str = key("", "any text")
     flag: bool = key(False, "yes or no")
     size: int | None = key(None, "a size", low=1)
     tau: float | str = key(0.5, "a factor")
-    method: str = key("mean", "a name, or one's own", choices=lambda: ("mean", "median"), is_open=True)
+    method: str = key("mean", "a name, or one's own", choices=("mean", "median"), is_open=True)
 
 
 def check(name: str, value: Json) -> Json:
