@@ -142,10 +142,10 @@ def option_words(docstring: str) -> dict[str, str]:
 
 def _try_out(name: str, kind: MethodKind, changes: "list[str] | tuple[str, ...]", *, quiet: bool) -> None:
     """Run all checks on a method; the first that it does not pass is an error."""
-    from fielding.config.reader import changed
+    from fielding.config.reader import apply_changes
     from fielding.conformance.method_checks import check_method
 
-    options = changed({}, list(changes))
+    options = apply_changes({}, list(changes))
     check_method_options(kind, options)
     check_method(name, options, on_check=lambda passed: None if quiet else tell(f"{name} is {passed}"))
     if not quiet:

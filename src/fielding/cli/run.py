@@ -135,7 +135,7 @@ class Order:
 
 def watched_run(settled: "Config", order: Order, *, start: "Start", page: bool, quiet: bool) -> "Result":
     """Run with a progress bar and return the result; exit with 130 or 143 if stopped, saying how to go on."""
-    from fielding.config.reader import located
+    from fielding.config.reader import locate_error
     from fielding.simulation.experiment import run as run_experiment
     from fielding.tracking import places, tracked, trackers_from
 
@@ -151,7 +151,7 @@ def watched_run(settled: "Config", order: Order, *, start: "Start", page: bool, 
             with tracked(order.folder, trackers, watch=watching, note=note_down) as told:
                 result = run_experiment(settled, order.folder, start=start, watch=told, page=page)
         except OptionError as error:
-            raise located(error, order.config, order.changes) from None
+            raise locate_error(error, order.config, order.changes) from None
         except InputError as error:
             raise InputError(as_options(str(error))) from None
         except KeyboardInterrupt:

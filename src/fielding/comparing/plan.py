@@ -22,7 +22,7 @@ from fielding.comparing.variants import (
     with_settings,
 )
 from fielding.config.keys import Config, CoordinatorSection
-from fielding.config.reader import changed, config_from, config_table, read_config
+from fielding.config.reader import apply_changes, config_from, config_table, read_config
 from fielding.config.rules import parse_factor
 from fielding.engine.describing import describing_of, is_own_function
 from fielding.errors import InputError, OptionError, echo, unknown_name
@@ -275,7 +275,7 @@ def base_table(config: Config | Mapping[str, Any] | str | Path, changes: Sequenc
         table: Mapping[str, Any] = config
     else:
         read_config(Path(config), changes)  # which tells what is wrong with it, and where
-        table = changed(tomllib.loads(Path(config).read_text(encoding="utf-8")), changes)
+        table = apply_changes(tomllib.loads(Path(config).read_text(encoding="utf-8")), changes)
     return {str(name): plain_value(value) for name, value in table.items()}
 
 

@@ -1,14 +1,159 @@
-"""How a key of the config is declared, and how a value is checked against its declaration."""
+"""How a key of the config is declared, and how a value is checked against its declaration.
+
+msgspec checks types and ranges. Its messages are not passed on: every mistake is told in the words of :class:`Key`.
+"""
 
 import math
 from collections.abc import Collection
-from dataclasses import Field, dataclass, field
+from dataclasses import dataclass, field, fields
 from fractions import Fraction
+from functools import reduce
+from operator import or_
 from types import UnionType
-from typing import Any, get_args
+from typing import Annotated, Any, get_args
+
+import msgspec
 
 from fielding._typing import Json
 from fielding.errors import OptionError, echo, unknown_name
+
+LARGEST_EXACT = 2**53
+"""Whole numbers beyond it have no exact floating-point number."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rule:
+    """What a key may be, and what it has an effect on.
+
+    Parameters
+    ----------
+    help
+        One line for people.
+    low, above, high
+        Least value, value that must be exceeded, largest value.
+    choices
+        The known names.
+    is_open
+        Whether ``module:name`` of the user's own will do, too.
+    used_with
+        What the key has an effect with; ``fielding.simulation.config_check`` knows when there is none of that.
+    used_by
+        Of the known methods, those that use it; None for all.
+    """
+
+    help: str
+    low: float | None = None
+    above: float | None = None
+    high: float | None = None
+    choices: Collection[str] | None = None
+    is_open: bool = False
+    used_with: tuple[str, ...] = ()
+    used_by: Collection[str] | None = None
+
+
+def key(default: Json, text: str, **rule: Any) -> Any:
+    """Declare a key of a section: its default, a line of help, and its :class:`Rule`."""
+    return field(default=default, metadata={"rule": Rule(help=text, **rule)})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Key:
+    """A key of the config as it was declared.
+
+    Parameters
+    ----------
+    path
+        Its name after that of its section: ``coordinator.tau``.
+    default
+        Its value where a config does not have it.
+    type
+        Its annotation.
+    rule
+        What it may be.
+    """
+
+    path: str
+    default: Json
+    type: Any
+    rule: Rule
+
+    @property
+    def name(self) -> str:
+        """Its name in its section."""
+        return self.path.rpartition(".")[2]
+
+    @property
+    def kinds(self) -> tuple[Any, ...]:
+        """The types that it may have."""
+        return get_args(self.type) if isinstance(self.type, UnionType) else (self.type,)
+
+    @property
+    def checked_type(self) -> Any:
+        """Its type with its range, as msgspec checks values and writes schemas."""
+        bounds = msgspec.Meta(ge=self.rule.low, gt=self.rule.above, le=self.rule.high)
+        return reduce(or_, [Annotated[kind, bounds] if kind in (int, float) else kind for kind in self.kinds])
+
+    @property
+    def allowed(self) -> str:
+        """In words what it may be."""
+        rule = self.rule
+        if rule.choices is not None:
+            return f"one of {', '.join(sorted(rule.choices))}{' or my_module:Name' if rule.is_open else ''}"
+        words = " or ".join(_WORDS[kind] for kind in self.kinds if kind in _WORDS)
+        if rule.low is not None and rule.high is not None:
+            return f"{words} from {rule.low} to {rule.high}"
+        bounds = [
+            f"above {rule.above:g}" if rule.above is not None else "",
+            f"of at least {rule.low:g}" if rule.low is not None else "",
+            f"of at most {rule.high:g}" if rule.high is not None else "",
+        ]
+        return " ".join([words, " and ".join(filter(None, bounds))]).strip()
+
+    def check(self, value: Json) -> Json:
+        """Return a value in the type of the key, or raise naming the key, the value and what is allowed.
+
+        Examples
+        --------
+        >>> rate = Key(path="training.rate", default=0.1, type=float, rule=Rule(help="a rate", above=0.0, high=1.0))
+        >>> rate.check(1)
+        1.0
+        >>> rate.check(-1)
+        Traceback (most recent call last):
+        ...
+        fielding.errors.OptionError: training.rate is -1; give a number above 0 and of at most 1
+        """
+        rule, kinds = self.rule, self.kinds
+        if rule.choices is not None and isinstance(value, str):
+            if value not in rule.choices and not (rule.is_open and ":" in value):
+                raise OptionError(f"{self.path}: {unknown_name(self.name, value, rule.choices)}")
+            return value
+        if value == math.inf and float in kinds and str in kinds:
+            return "inf"  # the text, since JSON knows no infinity
+        is_exact = abs(value) < LARGEST_EXACT if isinstance(value, int) else _is_finite(value)
+        try:
+            if is_exact or float not in kinds:
+                plain = float(value) if isinstance(value, float) else value  # msgspec does not know NumPy's floats
+                found: Json = msgspec.convert(plain, self.checked_type)
+                return found
+        except msgspec.ValidationError:
+            pass
+        raise OptionError(f"{self.path} is {echo(value)}; give {self.allowed}")
+
+
+_WORDS: dict[object, str] = {bool: "true or false", int: "a whole number", float: "a number", str: "a text"}
+
+
+def _is_finite(value: object) -> bool:
+    return not isinstance(value, float) or math.isfinite(value)
+
+
+def declared_keys(section: type, prefix: str = "") -> list[Key]:
+    """Return the keys that a section declares."""
+    return [
+        Key(path=f"{prefix}{one.name}", default=one.default, type=one.type, rule=one.metadata["rule"])
+        for one in fields(section)
+        if "rule" in one.metadata
+    ]
 
 
 def parse_factor(text: str) -> float:
@@ -25,124 +170,3 @@ def parse_factor(text: str) -> float:
         return float("inf") if text.strip().lower() in ("inf", "infinity") else float(Fraction(text))
     except (ValueError, ZeroDivisionError, OverflowError):
         raise OptionError(f"{echo(text)} is not a number; write for example 0.5, 1/3 or inf") from None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Rule:
-    """What a key may be.
-
-    Parameters
-    ----------
-    help
-        One line for people.
-    low, above, high
-        Least value, value that must be exceeded, largest value.
-    choices
-        The known names.
-    is_open
-        Whether ``module:name`` of the user's own will do, too.
-    """
-
-    help: str
-    low: float | None = None
-    above: float | None = None
-    high: float | None = None
-    choices: Collection[str] | None = None
-    is_open: bool = False
-
-
-def key(default: Json, text: str, **rule: Any) -> Any:
-    """Declare a key of a section: its default, a line of help, and its :class:`Rule`."""
-    return field(default=default, metadata={"rule": Rule(help=text, **rule)})
-
-
-def rule_of(declared: "Field[Any]") -> Rule:
-    """Return the rule of a key."""
-    rule = declared.metadata["rule"]
-    if not isinstance(rule, Rule):
-        raise TypeError(f"{declared.name} has no rule")
-    return rule
-
-
-def checked(name: str, value: Json, declared: "Field[Any]", annotation: object) -> Json:
-    """Return the value of a key in the type of its annotation, or raise naming the key, the value and what is allowed.
-
-    Examples
-    --------
-    >>> from dataclasses import fields
-    >>> @dataclass
-    ... class Section:
-    ...     rate: float = key(0.1, "a rate", above=0.0)
-    >>> checked("training.rate", 1, fields(Section)[0], float)
-    1.0
-    >>> checked("training.rate", -1, fields(Section)[0], float)
-    Traceback (most recent call last):
-    ...
-    fielding.errors.OptionError: training.rate is -1; give a number above 0
-    """
-    rule, kinds, given = rule_of(declared), _kinds(annotation), value
-    if value is None and type(None) in kinds:
-        return None
-    if rule.choices is not None and isinstance(value, str):
-        known = rule.choices
-        if value not in known and not (rule.is_open and ":" in value):
-            raise OptionError(f"{name}: {unknown_name(name.rpartition('.')[2], value, known)}")
-        return value
-    if float in kinds and isinstance(value, int) and not isinstance(value, bool) and int not in kinds:
-        value = float(value) if abs(value) < 2**53 else value
-    if value == math.inf and float in kinds and str in kinds:
-        return "inf"  # the text, since JSON knows no infinity
-    is_right = any(isinstance(value, kind) for kind in kinds if isinstance(kind, type))
-    if isinstance(value, bool) and bool not in kinds:
-        is_right = False
-    if not is_right or (isinstance(value, (int, float)) and not _is_within(value, rule)):
-        raise OptionError(f"{name} is {echo(given)}; give {allowed(declared, annotation)}")
-    return value
-
-
-def _is_within(value: float, rule: Rule) -> bool:
-    return (
-        (isinstance(value, int) or math.isfinite(value))
-        and (rule.low is None or value >= rule.low)
-        and (rule.above is None or value > rule.above)
-        and (rule.high is None or value <= rule.high)
-    )
-
-
-_KINDS: dict[object, str] = {
-    bool: "true or false",
-    int: "a whole number",
-    float: "a number",
-    str: "a text",
-    dict: "a table",
-}
-
-
-def _kinds(annotation: object) -> tuple[object, ...]:
-    return get_args(annotation) if isinstance(annotation, UnionType) else (annotation,)
-
-
-def allowed(declared: "Field[Any]", annotation: object) -> str:
-    """Return in words what a key may be.
-
-    Examples
-    --------
-    >>> from dataclasses import fields
-    >>> @dataclass
-    ... class Section:
-    ...     rate: float = key(0.1, "a rate", above=0.0, high=1.0)
-    >>> allowed(fields(Section)[0], float)
-    'a number above 0 and of at most 1'
-    """
-    rule = rule_of(declared)
-    if rule.choices is not None:
-        return f"one of {', '.join(sorted(rule.choices))}{' or my_module:Name' if rule.is_open else ''}"
-    words = " or ".join(_KINDS[kind] for kind in _kinds(annotation) if kind in _KINDS)
-    if rule.low is not None and rule.high is not None:
-        return f"{words} from {rule.low} to {rule.high}"
-    bounds = [
-        f"above {rule.above:g}" if rule.above is not None else "",
-        f"of at least {rule.low:g}" if rule.low is not None else "",
-        f"of at most {rule.high:g}" if rule.high is not None else "",
-    ]
-    return " ".join([words, " and ".join(filter(None, bounds))]).strip()

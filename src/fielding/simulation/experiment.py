@@ -30,8 +30,8 @@ from fielding.records.run_folder import (
 )
 from fielding.reporting.report_page import report_page
 from fielding.simulation.assembly import Own, Simulation, assembled, initial_model
+from fielding.simulation.config_check import check_effects
 from fielding.simulation.provenance import FREE, run_manifest, version_notes
-from fielding.simulation.unused_keys import check_effects, check_partners
 from fielding.simulation.watching import TRAINING, Watching
 from fielding.training.label_mix import LABEL_MIX
 from fielding.training.layout import Layout
@@ -152,8 +152,7 @@ def run(
     settled = settled if isinstance(settled, Config) else config_from(settled)
     watching = watch if isinstance(watch, Watching) else Watching(after_round=watch)
     experiment = _Experiment(config=settled, own=own or Own(), start=start or Start(), watching=watching)
-    check_effects(settled.trace, experiment.own.samples)
-    check_partners(settled, has_own=experiment.own.represent is not None)
+    check_effects(settled, source=experiment.own.samples, has_own=experiment.own.represent is not None)
     if out is not None:
         return _run_into(Path(out), experiment, page=page)
     if experiment.start.resume:
