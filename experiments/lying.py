@@ -29,7 +29,7 @@ from fielding.config.keys import Config
 from fielding.config.reader import config_from
 from fielding.federation.evaluation import adjusted_rand_index
 from fielding.records.run_folder import CLIENTS
-from fielding.simulation.lying import LIES, drawn_liars
+from fielding.simulation.attacks import LIES, drawn_liars
 from fielding.traces.sliding import SlidingWindows
 from fielding.traces.sources import dealt_samples
 

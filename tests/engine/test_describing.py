@@ -16,12 +16,7 @@ from fielding.client.representation.registry import REPRESENTATIONS
 from fielding.config.keys import CoordinatorSection
 from fielding.config.parts import BY_KIND
 from fielding.distance import metric_named
-from fielding.engine.describing import (
-    NATURAL_TESTS,
-    Describing,
-    describing_of,
-    is_own_function,
-)
+from fielding.engine.describing import NATURAL_TESTS, Describing, describing_of, is_own_function
 from fielding.errors import OptionError
 
 

@@ -90,7 +90,8 @@ class Key:
     @property
     def checked_type(self) -> Any:
         """Its type with its range, as msgspec checks values and writes schemas."""
-        bounds = msgspec.Meta(ge=self.rule.low, gt=self.rule.above, le=self.rule.high)
+        given: dict[str, Any] = {"ge": self.rule.low, "gt": self.rule.above, "le": self.rule.high}
+        bounds = msgspec.Meta(**given)
         return reduce(or_, [Annotated[kind, bounds] if kind in (int, float) else kind for kind in self.kinds])
 
     @property
@@ -149,10 +150,11 @@ def _is_finite(value: object) -> bool:
 
 def declared_keys(section: type, prefix: str = "") -> list[Key]:
     """Return the keys that a section declares."""
+    declared = [one for one in fields(section) if "rule" in one.metadata]
+    defaults: dict[str, Any] = {one.name: one.default for one in declared}
     return [
-        Key(path=f"{prefix}{one.name}", default=one.default, type=one.type, rule=one.metadata["rule"])
-        for one in fields(section)
-        if "rule" in one.metadata
+        Key(path=f"{prefix}{one.name}", default=defaults[one.name], type=one.type, rule=one.metadata["rule"])
+        for one in declared
     ]
 
 

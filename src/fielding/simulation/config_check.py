@@ -11,11 +11,9 @@ from fielding.engine.describing import AUTO, describing_of, is_own_function
 from fielding.engine.plugins import kind_of, parts_of, policy_of
 from fielding.engine.shared_models import GLOBAL, POOL
 from fielding.errors import FileFormatError, InputError, OptionError, echo
-from fielding.simulation.availability import read_availability
-from fielding.simulation.devices import devices_of
-from fielding.simulation.equipment import serving_of, trainer_of
-from fielding.simulation.plugins import lie_of
-from fielding.simulation.spoiling import check_spoil
+from fielding.simulation.assembly import lie_of, serving_of, trainer_of
+from fielding.simulation.attacks import check_spoil
+from fielding.simulation.hardware import devices_of, read_availability
 from fielding.traces.catalog import CATALOG, Source, entry_named
 from fielding.traces.intervals import checked_align, parse_interval, parse_span
 from fielding.traces.pool import Pool
