@@ -19,9 +19,9 @@ from fielding.config.options import options_of
 from fielding.config.parts import BY_KIND
 from fielding.config.presets import AUTO, PRESETS
 from fielding.config.reader import config_from
-from fielding.federation.aggregation import AGGREGATORS, aggregator_options
-from fielding.federation.pace import PACES, pace_options
-from fielding.federation.selection import SELECTORS, selector_options
+from fielding.federation.aggregation import AGGREGATORS
+from fielding.federation.pace import PACES
+from fielding.federation.selection import SELECTORS
 from fielding.methods import METHODS, method_options
 from fielding.traces.scenarios import SCENARIOS, scenario_options
 
@@ -94,9 +94,9 @@ def tables() -> dict[str, str]:
         "methods": option_table({name: method_options(kind) for name, kind in METHODS.items()}),
         "drift tests": option_table({name: options_of(kind) for name, kind in DRIFT_TESTS.items()}),
         "drift tests on samples": option_table({**seen, BY_KIND: options_of(ByKind)}),
-        "selectors": option_table({name: selector_options(name) for name in SELECTORS}),
-        "aggregators": option_table({name: aggregator_options(name) for name in AGGREGATORS}),
-        "paces": option_table({name: pace_options(name) for name in PACES}),
+        "selectors": option_table({name: SELECTORS.options(name) for name in SELECTORS}),
+        "aggregators": option_table({name: AGGREGATORS.options(name) for name in AGGREGATORS}),
+        "paces": option_table({name: PACES.options(name) for name in PACES}),
     }
 
 

@@ -121,14 +121,9 @@ def _resolved_coordinator(section: CoordinatorSection) -> dict[str, Json]:
     describing = describing_of(section, is_own=is_own_function(section), seed=0)
     given = {name: getattr(section, name) for name in section.__dataclass_fields__ if name != "options"}
     known: dict[str, Json] = {"metric": describing.metric, "detector": describing.detector}
-    return {**given, **known, "tau": _as_number(section.tau), **section.options}
-
-
-def _as_number(value: float | str) -> float | str:
-    try:
-        return parse_factor(value) if isinstance(value, str) else value
-    except OptionError:  # a word, such as "learned"
-        return value
+    with contextlib.suppress(OptionError):  # a word, such as "learned"
+        known["tau"] = parse_factor(section.tau)
+    return {**given, **known, **section.options}
 
 
 def _settled(table: Table, folder: Path) -> dict[str, Json]:

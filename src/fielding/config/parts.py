@@ -4,10 +4,12 @@ To add a part, write it as its family asks (``fielding.methods``, ``fielding.fed
 here. A method or a function of the user's own is named in the config as ``module:name`` and needs no line here.
 """
 
-from collections.abc import Callable, Iterable, Iterator, MutableMapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, MutableMapping
 from importlib import import_module
 from typing import Any, TypeVar
 
+from fielding._typing import Json
+from fielding.config.options import check_options, options_of
 from fielding.errors import OptionError, echo, unknown_name
 
 Part = TypeVar("Part")
@@ -138,6 +140,11 @@ PLACES: dict[str, dict[str, Any]] = {
 }
 """By family and name: ``module:attribute``, or the part itself once it was asked for or added by the user."""
 
+_HIDDEN: dict[str, tuple[str, ...]] = {"aggregation": ("rule",), "pace": ("seed",)}
+"""By family: what its parts take but no config sets."""
+_PLAIN = (bool, int, float, str, tuple, type(None))
+"""Values of options; another default is a part that this one builds on, whose options are its own."""
+
 TRAINERS = ("numpy", "torch")
 CORRECTIONS = ("none", "prior", "predicted")
 """Where a client's label mix is taken from: nowhere, from its labels, or from what the model predicts (EM)."""
@@ -160,6 +167,7 @@ class Family(MutableMapping[str, Part]):
     """
 
     def __init__(self, name: str) -> None:
+        self.name = name
         self._places = PLACES[name]
 
     def __getitem__(self, name: str) -> Part:
@@ -184,6 +192,58 @@ class Family(MutableMapping[str, Part]):
 
     def __len__(self) -> int:
         return len(self._places)
+
+    def options(self, name: str) -> dict[str, Json]:
+        """Return the options of a part with their defaults; those of a part that it builds on stand among them.
+
+        Examples
+        --------
+        >>> Family("pace").options("master-fl")
+        {'longest': 64, 'errors': 2.0, 'reset_model': False}
+        """
+        found: dict[str, Json] = {}
+        for option, default in options_of(self._builder(name), hidden=_HIDDEN.get(self.name, ())).items():
+            found |= {option: default} if isinstance(default, _PLAIN) else options_of(type(default))
+        return found
+
+    def make(self, name: str, options: Mapping[str, Json] | None = None, **given: Any) -> Any:
+        """Return a part, made with its options.
+
+        Parameters
+        ----------
+        name
+            Which.
+        options
+            What differs from :meth:`options`.
+        given
+            What no config says (the seed of the run); for parts that take it.
+
+        Raises
+        ------
+        OptionError
+            If a name is unknown, or a value is not allowed; the message names the nearest known one.
+
+        Examples
+        --------
+        >>> Family("pace").make("master-fl", {"longest": 32}, seed=7)
+        Restarts(longest=32, errors=2.0, reset_model=False, seed=7)
+        """
+        values: dict[str, Any] = dict(options or {})
+        check_options(f"{self.name} {name!r}", values, self.options(name))
+        build = self._builder(name)
+        for option, default in options_of(build).items():
+            if option in given:
+                values[option] = given[option]
+            elif not isinstance(default, _PLAIN):
+                inner: Any = type(default)
+                values[option] = inner(**{one: values.pop(one) for one in options_of(inner) if one in values})
+        return build(**values)
+
+    def _builder(self, name: str) -> Callable[..., Any]:
+        if name not in self:
+            raise unknown_name(self.name, name, self)
+        found: Any = self[name]
+        return found
 
 
 def imported_function(path: str, *, key: str, known: Iterable[str] = ()) -> Callable[..., object]:

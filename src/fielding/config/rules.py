@@ -158,14 +158,16 @@ def declared_keys(section: type, prefix: str = "") -> list[Key]:
     ]
 
 
-def parse_factor(text: str) -> float:
-    """Return a number written as a decimal, a fraction or ``inf``.
+def parse_factor(text: float | str) -> float:
+    """Return a number, or one written as a decimal, a fraction or ``inf``.
 
     Examples
     --------
-    >>> parse_factor("1/4"), parse_factor("inf")
-    (0.25, inf)
+    >>> parse_factor("1/4"), parse_factor("inf"), parse_factor(2)
+    (0.25, inf, 2.0)
     """
+    if not isinstance(text, str):
+        return float(text)
     try:
         if len(text) > 40:  # a fraction of a thousand digits is a mistake, and slow to compute
             raise ValueError

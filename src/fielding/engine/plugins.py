@@ -95,10 +95,12 @@ def policy_of(config: Config, *, kind: Kind, metric: str) -> Policy:
     section = config.coordinator
     is_learned = section.tau == LEARNED and section.trigger == "center-shift"
     shift: dict[str, Json] = {"reference": section.reference, "noise_floor": section.noise_floor}
-    options: dict[str, dict[str, Json]] = {
-        "center-shift": shift if is_learned else {**shift, "tau": _tau(section.tau)},
-        "pairwise": {"step": section.delta_step},
-    }
+    if not is_learned:
+        try:
+            shift["tau"] = parse_factor(section.tau)
+        except OptionError as error:
+            raise OptionError(f"coordinator.tau: {error}") from None
+    options: dict[str, dict[str, Json]] = {"center-shift": shift, "pairwise": {"step": section.delta_step}}
     # Fewer participants each would make a cluster's model the work of one or two clients (METHODS.md A7).
     k_max = max(1, min(section.k_max, config.training.participants // section.participants_per_cluster))
     try:
@@ -118,10 +120,3 @@ def policy_of(config: Config, *, kind: Kind, metric: str) -> Policy:
         )
     except OptionError as error:
         raise OptionError(f"coordinator: {error}") from None
-
-
-def _tau(value: float | str) -> float:
-    try:
-        return parse_factor(value) if isinstance(value, str) else float(value)
-    except OptionError as error:
-        raise OptionError(f"coordinator.tau: {error}") from None

@@ -19,7 +19,6 @@ from fielding.client.drift.drift_test import Batch, SampleTest, check_number, ch
 from fielding.client.drift.predictions import Bbsd, Confusion
 from fielding.client.drift.two_sample import ClassShift, Mmd
 from fielding.client.report import DRIFT_KINDS, UNEXPLAINED
-from fielding.config.options import check_options, options_of
 from fielding.config.parts import Family
 from fielding.distance import Metric
 from fielding.errors import OptionError, unknown_name
@@ -179,11 +178,8 @@ def sample_test_named(name: str, options: Mapping[str, Json] | None = None) -> S
     ...
     fielding.errors.OptionError: unknown sample test 'mdd'; did you mean 'mmd'? Known: ...
     """
-    if name not in SAMPLE_TESTS:
-        raise unknown_name("sample test", name, SAMPLE_TESTS)
-    build = SAMPLE_TESTS[name]
-    check_options(f"sample test {name!r}", dict(options or {}), options_of(build))
-    return build(**(options or {}))
+    made: SampleTest = SAMPLE_TESTS.make(name, options)
+    return made
 
 
 Kinds = npt.NDArray[np.int8]

@@ -6,19 +6,14 @@ verbs of :class:`Learner`; what it remembers is kept by :class:`Selection`.
 """
 
 from collections.abc import Callable, Mapping
-from typing import Any
 
 from fielding._typing import Json
-from fielding.config.options import check_options, options_of
 from fielding.config.parts import Family
-from fielding.errors import unknown_name
 from fielding.federation.selection.selection import Selection
 from fielding.federation.selection.selector import Candidates, Feedback, Known, Learner, Selector, Tuner, Uniform
 
 SELECTORS: Family[Callable[..., Selector]] = Family("selection")
 """Every selector by the name that configs use."""
-PLAIN = (bool, int, float, str)
-"""Values of options; another default is a selector that this one builds on, whose options are its own."""
 
 __all__ = [
     "SELECTORS",
@@ -31,24 +26,7 @@ __all__ = [
     "Tuner",
     "Uniform",
     "selector_named",
-    "selector_options",
 ]
-
-
-def selector_options(name: str) -> dict[str, Json]:
-    """Return the options of a selector with their defaults; those of a selector that it builds on stand among them.
-
-    Examples
-    --------
-    >>> selector_options("nearest")
-    {'pool': 2.0}
-    """
-    if name not in SELECTORS:
-        raise unknown_name("selection", name, SELECTORS)
-    known: dict[str, Json] = {}
-    for option, default in options_of(SELECTORS[name]).items():
-        known |= {option: default} if isinstance(default, PLAIN) else options_of(type(default))
-    return known
 
 
 def selector_named(name: str, options: Mapping[str, Json] | None = None) -> Selector:
@@ -59,10 +37,5 @@ def selector_named(name: str, options: Mapping[str, Json] | None = None) -> Sele
     >>> selector_named("nearest", {"pool": 3.0})
     Nearest(pool=3.0)
     """
-    values: dict[str, Any] = dict(options or {})
-    check_options(f"selection {name!r}", values, selector_options(name))
-    for option, default in options_of(SELECTORS[name]).items():
-        if not isinstance(default, PLAIN):
-            build: Any = type(default)
-            values[option] = build(**{one: values.pop(one) for one in options_of(build) if one in values})
-    return SELECTORS[name](**values)
+    made: Selector = SELECTORS.make(name, options)
+    return made

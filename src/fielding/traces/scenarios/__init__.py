@@ -5,12 +5,9 @@ To add one, write a frozen dataclass with the verb of :class:`Scenario`, a defau
 """
 
 from collections.abc import Mapping
-from typing import Any
 
 from fielding._typing import Json
-from fielding.config.options import check_options, options_of
 from fielding.config.parts import Family
-from fielding.errors import unknown_name
 from fielding.traces.pool import Pool
 from fielding.traces.scenarios.scenario import DealRequest, Scenario
 from fielding.traces.schedule import Schedule
@@ -36,9 +33,7 @@ def scenario_options(name: str) -> dict[str, Json]:
     >>> scenario_options("places")
     {'places': 4, 'alpha': 0.5, 'share': 0.3, 'looks': True}
     """
-    if name not in SCENARIOS:
-        raise unknown_name("scenario", name, SCENARIOS)
-    return options_of(SCENARIOS[name])
+    return SCENARIOS.options(name)
 
 
 def scenario_named(name: str, options: Mapping[str, Json] | None = None) -> Scenario:
@@ -65,9 +60,8 @@ def scenario_named(name: str, options: Mapping[str, Json] | None = None) -> Scen
     ...
     fielding.errors.OptionError: unknown option of scenario 'places' 'shares'; did you mean 'share'? Known: ...
     """
-    values: dict[str, Any] = dict(options or {})
-    check_options(f"scenario {name!r}", values, scenario_options(name))
-    return SCENARIOS[name](**values)
+    made: Scenario = SCENARIOS.make(name, options)
+    return made
 
 
 def deal(
