@@ -60,6 +60,34 @@ def check_options(what: str, given: Collection[str], known: Mapping[str, Json]) 
             raise unknown_name(f"option of {what}", option, known)
 
 
+def option_words(docstring: str) -> dict[str, str]:
+    """Return what the parameters section of a docstring says of each parameter.
+
+    Parameters
+    ----------
+    docstring
+        Whose first line
+        may be anything.
+
+    Examples
+    --------
+    >>> from inspect import getdoc
+    >>> option_words(getdoc(option_words))
+    {'docstring': 'Whose first line may be anything.'}
+    """
+    words: dict[str, str] = {}
+    names: list[str] = []
+    _, _, section = docstring.partition("Parameters\n----------\n")
+    for line in section.splitlines():
+        if line.startswith("---"):  # the next section has begun
+            break
+        if line and not line.startswith(" "):
+            names = [one.strip() for one in line.split(",")]
+        else:
+            words |= {one: f"{words.get(one, '')} {line.strip()}".strip() for one in names}
+    return words
+
+
 def check_flag(name: str, value: object) -> None:
     """Raise unless the option is true or false; 1 and 0 are neither.
 

@@ -6,6 +6,7 @@ here. A method or a function of the user's own is named in the config as ``modul
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, MutableMapping
 from importlib import import_module
+from inspect import Parameter, signature
 from typing import Any, TypeVar
 
 from fielding._typing import Json
@@ -74,6 +75,7 @@ PLACES: dict[str, dict[str, Any]] = {
         "mmd": "fielding.client.drift.two_sample:Mmd",
         "page-hinkley": "fielding.client.drift.river_tests:PageHinkley",
     },
+    "sample rule": {"samples": "fielding.client.drift.sample_tests:BySamples"},
     "test by kind": {BY_KIND: "fielding.client.drift.sample_tests:ByKind"},
     "trigger": {
         "center-shift": "fielding.coordinator.trigger:CenterShift",
@@ -140,7 +142,12 @@ PLACES: dict[str, dict[str, Any]] = {
 }
 """By family and name: ``module:attribute``, or the part itself once it was asked for or added by the user."""
 
-_HIDDEN: dict[str, tuple[str, ...]] = {"aggregation": ("rule",), "pace": ("seed",)}
+_HIDDEN: dict[str, tuple[str, ...]] = {
+    "method": ("setting",),
+    "sample rule": ("test", "needs_errors"),
+    "aggregation": ("rule",),
+    "pace": ("seed",),
+}
 """By family: what its parts take but no config sets."""
 _PLAIN = (bool, int, float, str, tuple, type(None))
 """Values of options; another default is a part that this one builds on, whose options are its own."""
@@ -201,9 +208,16 @@ class Family(MutableMapping[str, Part]):
         >>> Family("pace").options("master-fl")
         {'longest': 64, 'errors': 2.0, 'reset_model': False}
         """
-        found: dict[str, Json] = {}
-        for option, default in options_of(self._builder(name), hidden=_HIDDEN.get(self.name, ())).items():
-            found |= {option: default} if isinstance(default, _PLAIN) else options_of(type(default))
+        return {option: one.default for option, one in self.parameters(name).items()}
+
+    def parameters(self, name: str) -> dict[str, Parameter]:
+        """Return the options of a part as its constructor declares them."""
+        found: dict[str, Parameter] = {}
+        for option, one in signature(self.builder(name)).parameters.items():
+            if not isinstance(one.default, _PLAIN) and one.default is not Parameter.empty:
+                found |= signature(type(one.default)).parameters
+            elif option not in _HIDDEN.get(self.name, ()):
+                found[option] = one
         return found
 
     def make(self, name: str, options: Mapping[str, Json] | None = None, **given: Any) -> Any:
@@ -230,7 +244,7 @@ class Family(MutableMapping[str, Part]):
         """
         values: dict[str, Any] = dict(options or {})
         check_options(f"{self.name} {name!r}", values, self.options(name))
-        build = self._builder(name)
+        build = self.builder(name)
         for option, default in options_of(build).items():
             if option in given:
                 values[option] = given[option]
@@ -239,10 +253,12 @@ class Family(MutableMapping[str, Part]):
                 values[option] = inner(**{one: values.pop(one) for one in options_of(inner) if one in values})
         return build(**values)
 
-    def _builder(self, name: str) -> Callable[..., Any]:
+    def builder(self, name: str) -> Callable[..., Any]:
+        """Return what makes a part: its class, a function, or the ``build`` of a description of it."""
         if name not in self:
             raise unknown_name(self.name, name, self)
-        found: Any = self[name]
+        part: Any = self[name]
+        found: Callable[..., Any] = part.build if self.name == "method" else part
         return found
 
 

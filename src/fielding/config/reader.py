@@ -189,8 +189,7 @@ def _known_options(section: str, table: Mapping[str, Json], given: Collection[st
             parts: Family[Any] = Family(family)
             for name in parts:
                 if (name in names) is is_named:
-                    build = parts[name].build if family == "method" else parts[name]
-                    found |= signature(build).parameters.keys()
+                    found |= signature(parts.builder(name)).parameters.keys()
     return found
 
 

@@ -87,12 +87,12 @@ class Key:
         """The types that it may have."""
         return get_args(self.type) if isinstance(self.type, UnionType) else (self.type,)
 
-    @property
-    def checked_type(self) -> Any:
-        """Its type with its range, as msgspec checks values and writes schemas."""
+    def checked_type(self, *, can_be_none: bool = True) -> Any:
+        """Return its type with its range, as msgspec checks values and writes schemas."""
         given: dict[str, Any] = {"ge": self.rule.low, "gt": self.rule.above, "le": self.rule.high}
         bounds = msgspec.Meta(**given)
-        return reduce(or_, [Annotated[kind, bounds] if kind in (int, float) else kind for kind in self.kinds])
+        kinds = [kind for kind in self.kinds if can_be_none or kind is not type(None)]
+        return reduce(or_, [Annotated[kind, bounds] if kind in (int, float) else kind for kind in kinds])
 
     @property
     def allowed(self) -> str:
@@ -134,7 +134,7 @@ class Key:
         try:
             if is_exact or float not in kinds:
                 plain = float(value) if isinstance(value, float) else value  # msgspec does not know NumPy's floats
-                found: Json = msgspec.convert(plain, self.checked_type)
+                found: Json = msgspec.convert(plain, self.checked_type())
                 return found
         except msgspec.ValidationError:
             pass
