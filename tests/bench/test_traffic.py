@@ -3,11 +3,11 @@ from dataclasses import asdict
 from typing import Any
 
 import pytest
+from fielding.flower.flower_program import RunState
+from fielding.flower.processes import ProcessError
 
 from fielding.bench.traffic import cost_of, exchanges_of, ratio_of
 from fielding.bench.traffic_tables import cost_rows, ratio_rows
-from fielding.flower.flower_program import RunState
-from fielding.flower.processes import ProcessError
 from tests.bench.exchange_logs import END, LOG, cost, push, replies
 
 

@@ -5,9 +5,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from fielding.flower.device.previous_model import PREVIOUS, keep_model, previous_model
 
 from fielding._typing import Models
-from fielding.flower.device.previous_model import PREVIOUS, keep_model, previous_model
 from tests.flower.devices import train
 
 

@@ -4,9 +4,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from fielding.flower.device.rehearsal import REHEARSAL, rehearsed
 
 from fielding._typing import Counts
-from fielding.flower.device.rehearsal import REHEARSAL, rehearsed
 from fielding.flower.device.samples import Kept
 from fielding.flower.device.state import DeviceState
 from fielding.flower.wire.orders import TrainOrder

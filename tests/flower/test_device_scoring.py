@@ -5,13 +5,13 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from fielding.flower.device.local_jobs import JobSettings
+from fielding.flower.device.scoring import DeviceScoring
 
 from fielding._typing import Models
 from fielding.errors import InputError
-from fielding.flower.device.local_jobs import JobSettings
 from fielding.flower.device.own_code import OwnCode
 from fielding.flower.device.samples import Embedded, Fitted, Kept, Samples, Scored, Tensors, checked_samples
-from fielding.flower.device.scoring import DeviceScoring
 from fielding.training.label_mix import layout_with_mix
 from tests.flower.devices import TRAINER
 

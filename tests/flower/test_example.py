@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 
 from fielding._typing import Json
-from fielding.engine.config_reader import config_from
+from fielding.config.reader import config_from
 from fielding.simulation.experiment import run
-from fielding.simulation.sources import dealt_samples
+from fielding.traces.sources import dealt_samples
 
 pytest.importorskip("flwr", reason="flwr is not installed; run: pip install 'fielding[flower]'")
 

@@ -5,14 +5,14 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 import numpy.typing as npt
+from fielding.simulation.availability import AlwaysAvailable
+from fielding.simulation.devices import Devices
+from fielding.simulation.settings import Hardware, LocalRule
 
 from fielding._typing import Codes, Features, Mask, Models
 from fielding.federation.clients import TrainingPlan, Updates
 from fielding.federation.ledger import Ledger
-from fielding.simulation.availability import AlwaysAvailable
 from fielding.simulation.clients import SimulatedClients
-from fielding.simulation.devices import Devices
-from fielding.simulation.settings import Hardware, LocalRule
 from fielding.traces.histograms import WindowPlan
 from fielding.traces.pool import Pool
 from fielding.traces.schedule import sorted_schedule

@@ -3,10 +3,10 @@
 from collections.abc import Sequence
 
 import numpy as np
+from fielding.simulation.answers import Settled
 
 from fielding._typing import Counts, Models
 from fielding.federation.clients import TrainingPlan
-from fielding.simulation.answers import Settled
 from fielding.simulation.clock import RoundOutcome
 
 

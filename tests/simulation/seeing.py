@@ -4,6 +4,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
+from fielding.simulation.sight import Sight
+from fielding.simulation.tally_observer import TallyObserver
 
 from fielding._typing import Mask
 from fielding.client.drift import AnyChange, DriftTest
@@ -11,8 +13,6 @@ from fielding.client.drift.sample_tests import ByVector, Comparison, Judge, Kind
 from fielding.client.representation.registry import representation_named
 from fielding.client.representation.representation import Representation, Seen
 from fielding.distance import metric_named
-from fielding.simulation.sight import Sight
-from fielding.simulation.tally_observer import TallyObserver
 from fielding.traces.histograms import WindowPlan
 from fielding.traces.sliding import SlidingWindows
 from fielding.training.factory import ModelRequest, trainer_for

@@ -3,13 +3,13 @@
 from collections.abc import Sequence
 
 import numpy as np
-
-from fielding._typing import Models
 from fielding.simulation.availability import AlwaysAvailable
-from fielding.simulation.clients import SimulatedClients
 from fielding.simulation.devices import Devices
 from fielding.simulation.serving import Serving
 from fielding.simulation.settings import Hardware, LocalRule
+
+from fielding._typing import Models
+from fielding.simulation.clients import SimulatedClients
 from fielding.traces.histograms import WindowPlan
 from fielding.traces.sliding import SlidingWindows
 from fielding.training.factory import ModelRequest, trainer_for

@@ -2,12 +2,12 @@
 
 import numpy as np
 import pytest
-
-from fielding.federation.ledger import Costs, Ledger
 from fielding.simulation.accounts import Accounts
 from fielding.simulation.availability import AlwaysAvailable
 from fielding.simulation.devices import Devices
 from fielding.simulation.settings import Hardware
+
+from fielding.federation.ledger import Costs, Ledger
 
 
 def accounts_of(n_clients: int = 3) -> Accounts:

@@ -2,10 +2,10 @@
 
 import numpy as np
 import pytest
+from fielding.simulation.answers import Circumstances, updates_of
 
 from fielding._typing import Models
 from fielding.federation.clients import Updates
-from fielding.simulation.answers import Circumstances, updates_of
 from fielding.training.trainer import Trained
 from tests.simulation.plans import counts, plan_of, settled_as
 

@@ -2,11 +2,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from fielding.simulation.availability import AlwaysAvailable, IntervalAvailability, Intervals, read_availability
 from hypothesis import given
 from hypothesis import strategies as st
 
 from fielding.errors import FileFormatError, InputError
-from fielding.simulation.availability import AlwaysAvailable, IntervalAvailability, Intervals, read_availability
 
 N_CLIENTS = 3
 

@@ -1,11 +1,11 @@
 from collections import Counter
 
 import numpy as np
+from fielding.simulation.batches import drawn_batches
 from hypothesis import given
 from hypothesis import strategies as st
 
 from fielding.rng import client_key
-from fielding.simulation.batches import drawn_batches
 from fielding.traces.sliding import Ranges
 
 SIZES = st.lists(st.integers(1, 30), min_size=1, max_size=6)

@@ -1,9 +1,9 @@
 from pathlib import Path
 
 import pytest
+from fielding.simulation.client_rows import bounded_parser, rows_of_clients
 
 from fielding.errors import FileFormatError
-from fielding.simulation.client_rows import bounded_parser, rows_of_clients
 from fielding.traces.csv_table import CsvTable
 from fielding.traces.text_columns import CellError, NameColumn
 

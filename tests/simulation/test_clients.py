@@ -2,10 +2,10 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-
-from fielding.errors import InputError
 from fielding.simulation.accounts import IDLE_S
 from fielding.simulation.availability import IntervalAvailability, Intervals
+
+from fielding.errors import InputError
 from fielding.simulation.clients import SimulatedClients
 from tests.simulation.small import N_CLASSES, one_group, small_clients, small_windows
 

@@ -3,10 +3,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from fielding.simulation.devices import PROFILES, Devices, devices_of, read_devices, synthetic_devices
 
 from fielding.errors import FileFormatError, InputError, OptionError
 from fielding.rng import client_key
-from fielding.simulation.devices import PROFILES, Devices, devices_of, read_devices, synthetic_devices
 
 MANY_KEYS = np.arange(100_000, dtype=np.uint64)
 

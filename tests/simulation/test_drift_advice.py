@@ -1,7 +1,7 @@
 import pytest
 
 from fielding.client.representation.registry import REPRESENTATIONS
-from fielding.federation.correction import CORRECTIONS
+from fielding.config.parts import CORRECTIONS
 from fielding.methods import METHODS
 from fielding.simulation.drift_advice import Finding, advice, finding, unknown
 

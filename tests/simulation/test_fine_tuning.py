@@ -4,13 +4,13 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from fielding.simulation.serving import Serving
+from fielding.simulation.workers import SMALL_MODEL
 
 from fielding._typing import Models
 from fielding.federation.evaluation import ClientScores
 from fielding.simulation import fine_tuning
 from fielding.simulation.clients import SimulatedClients
-from fielding.simulation.serving import Serving
-from fielding.simulation.workers import SMALL_MODEL
 from fielding.training.factory import ModelRequest, trainer_for
 from fielding.training.trainer import LocalWork, Trained, Trainer, TrainingPath
 from tests.simulation.keeping import RecordingTrainer, plan_for

@@ -5,13 +5,13 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from fielding.simulation.keepsakes import CLIENTS, MODELS
+from fielding.simulation.rehearsal import NEXT, ROW
 
 from fielding._typing import Json
 from fielding.records.run_checkpoint import DRIVER
 from fielding.simulation.assembly import Own
 from fielding.simulation.experiment import Result, run
-from fielding.simulation.keepsakes import CLIENTS, MODELS
-from fielding.simulation.rehearsal import NEXT, ROW
 from fielding.traces.trace import Trace
 from tests.simulation.run_cases import N_ROUNDS, Table, left_behind, stop_and_resume, table
 

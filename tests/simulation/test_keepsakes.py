@@ -2,10 +2,10 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from fielding.simulation.keepsakes import CLIENTS, MODELS, Keepsakes
 
 from fielding.errors import CheckpointError, OptionError
 from fielding.simulation.clients import SimulatedClients
-from fielding.simulation.keepsakes import CLIENTS, MODELS, Keepsakes
 from tests.simulation.keeping import (
     RULE,
     RecordingTrainer,

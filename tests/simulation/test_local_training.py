@@ -6,14 +6,14 @@ from dataclasses import replace
 import numpy as np
 import numpy.typing as npt
 import pytest
-
-from fielding.errors import InputError
-from fielding.federation.clients import Pull, TrainingPlan
-from fielding.rng import client_key
 from fielding.simulation.answers import Circumstances, Settled, updates_of
 from fielding.simulation.local_training import LocalTraining, Moment
 from fielding.simulation.settings import LocalRule
 from fielding.simulation.workers import Workers
+
+from fielding.errors import InputError
+from fielding.federation.clients import Pull, TrainingPlan
+from fielding.rng import client_key
 from fielding.traces.histograms import WindowPlan
 from fielding.traces.sliding import SlidingWindows
 from fielding.training.factory import ModelRequest, trainer_for

@@ -5,6 +5,9 @@ from dataclasses import dataclass, field
 
 import numpy as np
 import pytest
+from fielding.simulation.lying import LIES, Lie, LyingObserver, drawn_liars
+from fielding.simulation.observers import NOTHING, LabelObserver, Looked
+from fielding.simulation.vector_observer import VectorObserver
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -15,9 +18,6 @@ from fielding.client.report import ReportBatch
 from fielding.coordinator import Coordinator
 from fielding.distance import metric_named
 from fielding.errors import OptionError
-from fielding.simulation.lying import LIES, Lie, LyingObserver, drawn_liars
-from fielding.simulation.observers import NOTHING, LabelObserver, Looked
-from fielding.simulation.vector_observer import VectorObserver
 from fielding.traces.histograms import WindowPlan
 from fielding.traces.sliding import SlidingWindows
 from tests.simulation.run_cases import Sample, planted_windows

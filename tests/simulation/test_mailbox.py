@@ -4,12 +4,12 @@ from collections.abc import Mapping
 
 import numpy as np
 import pytest
+from fielding.simulation.mailbox import Letters, Mailbox
+from fielding.simulation.observers import NOTHING, Looked
 
 from fielding._typing import Counts, Mask
 from fielding.client.fleet import FleetReports
 from fielding.methods.kinds import Hears
-from fielding.simulation.mailbox import Letters, Mailbox
-from fielding.simulation.observers import NOTHING, Looked
 
 N_LABELS = 2
 

@@ -3,10 +3,10 @@
 import numpy as np
 import numpy.typing as npt
 import pytest
-
-from fielding._typing import Counts, Mask, Models
 from fielding.simulation.local_training import Moment
 from fielding.simulation.measuring import Measuring
+
+from fielding._typing import Counts, Mask, Models
 from fielding.traces.histograms import WindowPlan
 from fielding.traces.sliding import SlidingWindows
 from tests.simulation.run_cases import Sample, planted_windows

@@ -1,8 +1,8 @@
 import numpy as np
 import pytest
+from fielding.simulation.observers import LabelObserver
 
 from fielding.client.drift import Always, AnyChange, DriftTest, Periodic
-from fielding.simulation.observers import LabelObserver
 from tests.simulation.small import small_windows
 
 

@@ -2,14 +2,14 @@
 
 import numpy as np
 import pytest
-
-from fielding._typing import Counts, Mask, Matrix, Models
-from fielding.federation.ledger import Costs
 from fielding.simulation.local_training import LocalTraining, Moment
 from fielding.simulation.probing import Probing
 from fielding.simulation.questions import Question
 from fielding.simulation.serving import Correcting, Serving
 from fielding.simulation.workers import Workers
+
+from fielding._typing import Counts, Mask, Matrix, Models
+from fielding.federation.ledger import Costs
 from fielding.traces.sliding import SlidingWindows
 from tests.simulation.serving_cases import PREDICTED, PRIOR, RULE, labelled, mixed_trainer, model
 

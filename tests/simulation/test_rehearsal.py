@@ -3,13 +3,13 @@ from dataclasses import replace
 import numpy as np
 import numpy.typing as npt
 import pytest
+from fielding.simulation.rehearsal import CONFIDENCE, NEXT, OWNER, ROW, Rehearsal
 
 from fielding._typing import Codes, Counts, Features, Mask, Models
 from fielding.client.rehearsal import LEAST_LOOK, PER_LABEL
 from fielding.errors import CheckpointError
 from fielding.rng import client_key
 from fielding.simulation.clients import SimulatedClients
-from fielding.simulation.rehearsal import CONFIDENCE, NEXT, OWNER, ROW, Rehearsal
 from fielding.traces.sliding import SlidingWindows
 from tests.simulation.keeping import (
     RULE,

@@ -1,9 +1,9 @@
 """Clients scored in several ways at once."""
 
 import numpy as np
+from fielding.simulation.scoring import NO_SAMPLES, scored_ways
 
 from fielding._typing import Counts, Models
-from fielding.simulation.scoring import NO_SAMPLES, scored_ways
 from fielding.traces.sliding import Ranges
 from fielding.training.head import Judged
 

@@ -3,11 +3,11 @@
 from dataclasses import replace
 
 import numpy as np
-
-from fielding._typing import Models, Vector
 from fielding.simulation.answers import Settled
 from fielding.simulation.sending import sent
 from fielding.simulation.spoiling import Spoiling
+
+from fielding._typing import Models, Vector
 from fielding.training.trainer import Trained
 from tests.simulation.plans import plan_of, settled_as
 

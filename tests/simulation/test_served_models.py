@@ -1,11 +1,11 @@
 """How served models err on samples that just arrived, by hand."""
 
 import numpy as np
-
-from fielding._typing import Counts, Models
 from fielding.simulation.served_models import ServedModels
 from fielding.simulation.serving import Correcting, Serving
 from fielding.simulation.workers import Workers
+
+from fielding._typing import Counts, Models
 from fielding.traces.sliding import SlidingWindows
 from fielding.training.head import Judged, judged
 from tests.simulation.serving_cases import EVERYONE, PRIOR, labelled, mixed_trainer, model

@@ -3,14 +3,14 @@
 from dataclasses import replace
 
 import numpy as np
-
-from fielding.federation.clients import TrainingPlan
-from fielding.federation.ledger import Costs
 from fielding.simulation.answers import Settled
 from fielding.simulation.availability import AlwaysAvailable, Availability, IntervalAvailability, Intervals
 from fielding.simulation.devices import Devices
 from fielding.simulation.settings import Hardware
 from fielding.simulation.settling import Tasks, settled_plan
+
+from fielding.federation.clients import TrainingPlan
+from fielding.federation.ledger import Costs
 from tests.simulation.plans import counts, plan_of
 
 MODELS = np.zeros((2, 4), dtype=np.float32)

@@ -1,11 +1,11 @@
 """The shared model reaches clients when it is due, and once more after a restart."""
 
 import numpy as np
+from fielding.simulation.observers import LabelObserver
+from fielding.simulation.sharing import Sharing
 
 from fielding._typing import Counts, Vector
 from fielding.client.drift import AnyChange
-from fielding.simulation.observers import LabelObserver
-from fielding.simulation.sharing import Sharing
 from tests.simulation.seeing import MODEL, Told, observer_of, windows_of
 
 

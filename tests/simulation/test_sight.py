@@ -2,9 +2,9 @@
 
 import numpy as np
 import pytest
+from fielding.simulation.sight import Sight
 
 from fielding._typing import Codes, Counts, Features
-from fielding.simulation.sight import Sight
 from fielding.traces.sliding import SlidingWindows
 from tests.simulation.seeing import MODEL, softmax_trainer, windows_of
 

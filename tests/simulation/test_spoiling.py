@@ -2,11 +2,11 @@
 
 import numpy as np
 import pytest
+from fielding.simulation.spoiling import SPOILS, Spoiling, check_spoil, spoiled
 
 from fielding.errors import OptionError
 from fielding.simulation.assembly import Own
 from fielding.simulation.experiment import run
-from fielding.simulation.spoiling import SPOILS, Spoiling, check_spoil, spoiled
 from tests.simulation.run_cases import small_pool, table
 
 TRAINED = np.array([[3.0, 1.0], [0.0, 0.0]], dtype=np.float32)

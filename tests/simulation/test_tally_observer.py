@@ -2,6 +2,9 @@
 
 import numpy as np
 import pytest
+from fielding.simulation.observers import LabelObserver
+from fielding.simulation.sight import Sight
+from fielding.simulation.tally_observer import TallyObserver
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -10,9 +13,6 @@ from fielding.client.drift.sample_tests import ByKind
 from fielding.client.fleet import FleetReports
 from fielding.client.representation.label import LabelShares
 from fielding.client.representation.registry import representation_named
-from fielding.simulation.observers import LabelObserver
-from fielding.simulation.sight import Sight
-from fielding.simulation.tally_observer import TallyObserver
 from tests.simulation.seeing import (
     MODEL,
     Arrivals,

@@ -4,10 +4,10 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from fielding.simulation.task_costs import finish_times, is_first, job_costs, window_passes, without
 
 from fielding.federation.clients import TrainingPlan
 from fielding.federation.ledger import Costs
-from fielding.simulation.task_costs import finish_times, is_first, job_costs, window_passes, without
 from tests.simulation.plans import counts, plan_of
 
 THREE_MODELS = np.zeros((3, 10), dtype=np.float32)

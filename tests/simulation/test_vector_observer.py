@@ -5,14 +5,14 @@ from typing import Any
 
 import numpy as np
 import pytest
+from fielding.simulation.observers import LabelObserver
+from fielding.simulation.vector_observer import VectorObserver
 
 from fielding._typing import Counts, Features, Floats
 from fielding.client.drift import Always, AnyChange, Chi2, DriftTest, Never, Periodic, Threshold
 from fielding.client.fleet import FleetReports
 from fielding.distance import metric_named
 from fielding.errors import InputError, OptionError
-from fielding.simulation.observers import LabelObserver
-from fielding.simulation.vector_observer import VectorObserver
 from fielding.traces.histograms import WindowPlan
 from fielding.traces.sliding import SlidingWindows
 from tests.simulation.run_cases import Sample, planted_windows

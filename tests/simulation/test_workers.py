@@ -3,9 +3,9 @@ import threading
 import numpy as np
 import numpy.typing as npt
 import pytest
-
 from fielding.simulation.batches import drawn_batches
 from fielding.simulation.workers import SMALL_MODEL, Workers
+
 from fielding.training.factory import ModelRequest, trainer_for
 from fielding.training.trainer import LocalWork, Sgd, Trainer, TrainingPath
 from tests.simulation.small import N_CLASSES, N_FEATURES, small_windows

@@ -6,11 +6,10 @@ import numpy as np
 import pytest
 
 from fielding.errors import OptionError
-from fielding.simulation.holding_out import HeldOut, held_out
-from fielding.simulation.sources import Dealt
 from fielding.traces.histograms import WindowPlan
 from fielding.traces.pool import Pool
 from fielding.traces.schedule import sorted_schedule
+from fielding.traces.sources import Dealt, HeldOut, held_out
 
 PLAN = WindowPlan(gap=2, window=4)
 """Two intervals make the first window."""

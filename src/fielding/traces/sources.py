@@ -6,11 +6,20 @@ from pathlib import Path
 
 import numpy as np
 
-from fielding._typing import Counts
-from fielding.engine.config import TraceSection
+from fielding._typing import Codes, Counts
+from fielding.config.keys import TraceSection
 from fielding.errors import InputError, OptionError, echo, unknown_name
-from fielding.simulation.presence import check_present
-from fielding.traces.catalog import Narrowing, NaturalDefaults, Opening, Source, entry_named, open_source
+from fielding.rng import hashed
+from fielding.traces.catalog import (
+    FOLDER_VARIABLE,
+    Narrowing,
+    NaturalDefaults,
+    Opening,
+    Source,
+    data_folder,
+    entry_named,
+    open_source,
+)
 from fielding.traces.csv_table import in_id_order, open_table
 from fielding.traces.histograms import WindowPlan
 from fielding.traces.images import FILE, Decoding, ImageSpec, image_index, image_pool, is_image_list
@@ -23,6 +32,26 @@ from fielding.traces.scenarios.shared import with_shared
 from fielding.traces.schedule import Schedule
 from fielding.traces.standardizing import scale_note, standardized
 from fielding.traces.trace import Trace
+
+
+def check_present(section: TraceSection) -> None:
+    """Raise if a section names a known data set of which a file is missing; costs nothing.
+
+    Raises
+    ------
+    InputError
+        The message names the file, the folder, and how to get it.
+    """
+    if section.file is not None:
+        return
+    entry, folder = entry_named(section.name), data_folder(section.data)
+    missing = entry.missing(folder)
+    if missing is not None:
+        raise InputError(
+            f"{entry.name} needs {missing}, which is not in {folder}; {entry.how_to_get}; if it is elsewhere, name its "
+            f"folder in trace.data or in the environment variable {FOLDER_VARIABLE}"
+        )
+
 
 DEFAULT_CLIENTS = 100
 """Clients that a pool is dealt to unless a config says otherwise."""
@@ -274,3 +303,78 @@ def _with_shared(dealt: Dealt, section: TraceSection, seed: int) -> Dealt:
     except OptionError as error:
         raise OptionError(f"trace: {error}") from None
     return replace(dealt, schedule=schedule)
+
+
+LARGEST_PART = 4
+"""At most one in so many training samples of a class is held out: the clients need them, too."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class HeldOut:
+    """Samples of the server's own.
+
+    Parameters
+    ----------
+    samples
+        Rows of the pool, rising, shape ``(n_samples,)``.
+    labels
+        Their labels, same shape.
+    """
+
+    samples: Counts
+    labels: Codes
+
+
+def held_out(dealt: Dealt, per_class: int, *, seed: int) -> tuple[Dealt, HeldOut]:
+    """Take samples away from all clients, the same ones whatever the method.
+
+    Of a pool that a scenario deals, any training samples; of a natural trace, training samples of the first window
+    alone, since a server knows nothing of what is to come.
+
+    Parameters
+    ----------
+    dealt
+        What clients would get.
+    per_class
+        Samples of each class, or a quarter of its training samples if these are fewer.
+    seed
+        Of the choice.
+
+    Raises
+    ------
+    OptionError
+        If no sample can be spared.
+    """
+    candidates = _candidates(dealt)
+    labels = dealt.pool.y[candidates]
+    order = np.lexsort((hashed(seed, "held out", candidates.astype(np.uint64)), labels))
+    sizes = np.bincount(labels, minlength=len(dealt.pool.classes))
+    rank = np.arange(order.size) - np.repeat(np.cumsum(sizes) - sizes, sizes)
+    quota = np.minimum(per_class, sizes // LARGEST_PART)
+    samples = np.sort(candidates[order[rank < quota[labels[order]]]])
+    if not samples.size:
+        raise OptionError(
+            f"trace.held_out is {per_class}, but no class has {LARGEST_PART} training samples to spare one of; "
+            "give more samples, or another coordinator.shared_model"
+        )
+    kept = ~np.isin(dealt.schedule.sample, samples)
+    if not kept.any():
+        raise OptionError(f"trace.held_out is {per_class}, which leaves the clients no sample; lower it")
+    held = HeldOut(samples=samples, labels=dealt.pool.y[samples])
+    return replace(dealt, schedule=_some_rows(dealt.schedule, np.flatnonzero(kept))), held
+
+
+def _candidates(dealt: Dealt) -> Counts:
+    """Return the training samples that a server may have, rising."""
+    is_training = ~dealt.pool.is_test()
+    if dealt.schedule.concepts is None:
+        is_early = np.zeros(is_training.size, dtype=np.bool_)
+        is_early[dealt.schedule.sample[dealt.schedule.interval < dealt.plan.n_first]] = True
+        is_training &= is_early
+    return np.flatnonzero(is_training)
+
+
+def _some_rows(schedule: Schedule, rows: Counts) -> Schedule:
+    """Return a schedule of some of its rows, rising."""
+    columns = {name: getattr(schedule, name)[rows] for name in ("client", "interval", "sample", "y", "look")}
+    return replace(schedule, **columns)

@@ -7,11 +7,11 @@ import numpy as np
 import pytest
 
 from fielding._typing import Json
-from fielding.engine.config import TraceSection
+from fielding.config.keys import TraceSection
 from fielding.errors import FileFormatError, InputError
 from fielding.simulation.experiment import run
-from fielding.simulation.sources import dealt_samples, first_samples, ordered
 from fielding.traces.pool import Pool
+from fielding.traces.sources import dealt_samples, first_samples, ordered
 from fielding.traces.trace import Trace
 from tests.simulation.run_cases import small_pool, small_trace, table
 from tests.traces.pictures import paint
