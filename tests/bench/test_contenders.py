@@ -72,7 +72,7 @@ def flat(table: Mapping[str, Any]) -> dict[str, Any]:
 def test_the_server_of_fielding_takes_the_run_config(tmp_path: Path) -> None:
     pytest.importorskip("flwr", reason="flwr is not installed; run: pip install 'fielding[flower]'")
     from fielding.bench.fielding_app import OWN_KEYS
-    from fielding.flower.server_app import deployment_from
+    from fielding.flower.server.server_app import deployment_from
 
     config = flat(run_config(FIELDING, WORK, 4, tmp_path / "run"))
 
@@ -86,7 +86,7 @@ def test_the_server_of_fielding_takes_the_run_config(tmp_path: Path) -> None:
 
 def test_a_device_takes_the_samples_of_each_half_once(tmp_path: Path) -> None:
     from fielding.bench.fielding_app import load_data
-    from fielding.flower.samples import DeviceNode
+    from fielding.flower.device.samples import DeviceNode
 
     config = flat(run_config(FIELDING, WORK, 4, tmp_path / "run"))
 

@@ -10,8 +10,8 @@ from fielding.bench import deployed_rounds
 from fielding.bench.contenders import FEDAVG, FIELDING
 from fielding.bench.deployed_rounds import compare_deployments, run_once
 from fielding.bench.shared_work import SharedWork
-from fielding.flower.flower_program import RunState
-from fielding.flower.processes import ProcessError
+from fielding.flower.deploy.flower_program import RunState
+from fielding.flower.deploy.processes import ProcessError
 from tests.bench.exchange_logs import LOG
 
 WORK = SharedWork(n_rounds=4, hidden=2)

@@ -6,8 +6,8 @@ import pytest
 
 from fielding.bench.traffic import cost_of, exchanges_of, ratio_of
 from fielding.bench.traffic_tables import cost_rows, ratio_rows
-from fielding.flower.flower_program import RunState
-from fielding.flower.processes import ProcessError
+from fielding.flower.deploy.flower_program import RunState
+from fielding.flower.deploy.processes import ProcessError
 from tests.bench.exchange_logs import END, LOG, cost, push, replies
 
 
