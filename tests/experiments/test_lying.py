@@ -1,8 +1,8 @@
 import numpy as np
 import pytest
-from fielding.simulation.lying import LIES
 
 from experiments.lying import METRICS, Outcome, cases, honest_accuracy, honest_ari, table
+from fielding.simulation.attacks import LIES
 
 TEST = {
     "client": [0, 1, 2, 4],

@@ -8,11 +8,10 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 
-from fielding.simulation.watching import Watching
-
 from fielding._typing import Json
 from fielding.federation.clients import Clients, TrainingPlan, Updates
 from fielding.methods.method import MethodSetting
+from fielding.simulation.experiment import Watching
 from tests.methods.own import Quiet
 
 SMALL: dict[str, Json] = {

@@ -1,14 +1,13 @@
 """A federation small enough to think through: few clients, few samples, two or three classes."""
 
 import numpy as np
-from fielding.simulation.availability import AlwaysAvailable, Availability
-from fielding.simulation.devices import Devices
-from fielding.simulation.observers import LabelObserver
-from fielding.simulation.settings import Hardware, LocalRule
 
 from fielding.client.drift import AnyChange
 from fielding.federation.clients import TrainingPlan
+from fielding.runtime.observe import LabelObserver
+from fielding.runtime.train import LocalRule
 from fielding.simulation.clients import SimulatedClients
+from fielding.simulation.hardware import AlwaysAvailable, Availability, Devices, Hardware
 from fielding.traces.histograms import WindowPlan
 from fielding.traces.pool import Pool
 from fielding.traces.schedule import sorted_schedule
