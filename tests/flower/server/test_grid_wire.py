@@ -21,6 +21,7 @@ from fielding.flower.wire.orders import (
     Verb,
 )
 from tests.flower import mail
+from tests.flower.devices import WORK
 from tests.flower.simulated_wire import Clock
 
 if importlib.util.find_spec("flwr") is None:
@@ -129,14 +130,14 @@ def test_a_client_reads_what_was_pushed() -> None:
 
     order = order_from(grid.pushed[0].content, "train")
     assert isinstance(order, TrainOrder)
-    assert (order.round_index, order.settings) == (3, {"learning_rate": 0.1})
+    assert (order.round_index, order.work) == (3, WORK)
 
 
 def test_a_model_for_many_nodes_is_one_object() -> None:
     grid, models = FakeGrid(), np.zeros((2, 6), dtype=np.float32)
 
     def order(row: int) -> TrainOrder:
-        return TrainOrder(run_id="r", round_index=0, model=models[row], layout=mail.LAYOUT, n_steps=1, seed=0)
+        return mail.train_order(model=models[row])
 
     wire_on(grid).push([(at, order(at // 2)) for at in range(4)])
 

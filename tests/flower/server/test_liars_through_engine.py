@@ -145,8 +145,11 @@ def test_sums_without_measure_leave_the_reference_finite(tmp_path: Path, factor:
 def test_losses_without_measure_count_as_failures_and_means_stay_finite(tmp_path: Path) -> None:
     def huge(told: TrainReply | DescribeReply | EvaluateReply) -> TrainReply | DescribeReply | EvaluateReply:
         if isinstance(told, TrainReply):
-            return replace(told, loss=1.7e308, square_loss=1.7e308)
-        return replace(told, loss=1.7e308) if isinstance(told, EvaluateReply) else told
+            loss = np.array([1.7e308])
+            return replace(told, updates=replace(told.updates, loss=loss, square_loss=loss))
+        if isinstance(told, EvaluateReply):
+            return replace(told, scores=replace(told.scores, loss=np.full_like(told.scores.loss, 1.7e308)))
+        return told
 
     deployed = Deployed(deployed_config(table(rounds=N_ROUNDS)), tmp_path)
     with_liars(deployed, huge, [FIRST, SECOND])

@@ -8,14 +8,15 @@ import pytest
 from fielding.client.representation.confusion import Confusion
 from fielding.client.representation.embedding import ClassMeans, Embedding
 from fielding.errors import CheckpointError
-from fielding.flower.device.state import confirmation, shared_here
+from fielding.flower.device.state import confirmation, keep_shared
 from fielding.flower.server.sharing import Sharing, SharingRule
 from fielding.flower.wire.orders import Report, SharedView
 from fielding.training.layout import Layout
+from tests.flower.devices import WORK
 
 LAYOUT = Layout(names=("w",), shapes=((2,),), n_parameters=1)
 MODEL = np.array([1, 2], dtype=np.float32)
-RULE = SharingRule(representation=Embedding(), layout=LAYOUT, rounds=2)
+RULE = SharingRule(representation=Embedding(), layout=LAYOUT, work=WORK, rounds=2)
 NOTHING = np.empty(0, dtype=np.float32)
 
 
@@ -42,11 +43,11 @@ def test_it_is_time_after_some_rounds_and_only_once() -> None:
     sharing.share(MODEL)
 
     assert not sharing.is_time(4)
-    assert not Sharing(SharingRule(representation=Embedding(), layout=LAYOUT, model=MODEL)).is_time(9)
+    assert not Sharing(SharingRule(representation=Embedding(), layout=LAYOUT, work=WORK, model=MODEL)).is_time(9)
 
 
 def test_the_first_reports_are_relative_to_their_sum_whoever_comes_later_too() -> None:
-    means = shared(3, SharingRule(representation=ClassMeans(dims=1, shrink=0.0), layout=LAYOUT))
+    means = shared(3, SharingRule(representation=ClassMeans(dims=1, shrink=0.0), layout=LAYOUT, work=WORK))
     first, other = summed(2.0, 0.0, 0.0), summed(2.0, 8.0, 32.0)  # one class: samples, sum, squares
     assert means.taken(1, first) is None
     assert means.taken(0, other) is None
@@ -59,7 +60,7 @@ def test_the_first_reports_are_relative_to_their_sum_whoever_comes_later_too() -
 
 
 def test_sums_that_cannot_be_those_of_a_window_count_for_nothing() -> None:
-    sharing = shared(4, SharingRule(representation=Confusion(), layout=LAYOUT))
+    sharing = shared(4, SharingRule(representation=Confusion(), layout=LAYOUT, work=WORK))
     sharing.taken(0, summed(3.0, 1.0, 0.0, 4.0))
     sharing.taken(1, summed(-9.0, 1.0, 0.0, 4.0))  # shares below zero
     sharing.taken(2, summed(3.0, 1.0))
@@ -79,7 +80,7 @@ def test_a_vector_before_there_is_a_reference_is_refused() -> None:
 
 
 def test_sums_that_add_up_to_infinity_are_no_reference() -> None:
-    sharing = shared(2, SharingRule(representation=ClassMeans(dims=1, shrink=0.0), layout=LAYOUT))
+    sharing = shared(2, SharingRule(representation=ClassMeans(dims=1, shrink=0.0), layout=LAYOUT, work=WORK))
     with np.errstate(over="ignore"):
         for client in (0, 1):
             sharing.taken(client, summed(1.5e308, 1.0, 1.0))
@@ -102,11 +103,11 @@ def test_a_client_is_sent_what_it_has_not_confirmed(tmp_path: Path) -> None:
     asked = sharing.view_for(0)
     assert asked is not None
     assert (asked.model is not None, asked.reference is not None) == (True, False)
-    sharing.note(0, confirmation(asked, shared_here(tmp_path, asked)))
+    sharing.note(0, confirmation(asked, keep_shared(tmp_path, asked)))
     bare = sharing.view_for(0)
     assert bare is not None
     assert bare.is_bare
-    assert confirmation(bare, shared_here(tmp_path, bare)) is None
+    assert confirmation(bare, keep_shared(tmp_path, bare)) is None
 
     sharing.taken(0, summed(1.0, 1.0, 1.0))
     sharing.settled()
@@ -117,7 +118,7 @@ def test_a_client_is_sent_what_it_has_not_confirmed(tmp_path: Path) -> None:
     assert (completed.model is None, other.model is None) == (True, False)
     assert completed.reference is not None
     assert completed.reference.tolist() == [1.0, 1.0, 1.0]
-    held = shared_here(tmp_path, completed)
+    held = keep_shared(tmp_path, completed)
     sharing.note(0, confirmation(completed, held))
     assert held is not None
     assert (held.model.tolist(), held.reference is not None) == (MODEL.tolist(), True)
@@ -129,7 +130,7 @@ def test_a_client_is_sent_what_it_has_not_confirmed(tmp_path: Path) -> None:
 def test_a_client_that_lacks_what_it_should_hold_says_so(tmp_path: Path) -> None:
     view = SharedView(key="ab.cd")
 
-    assert shared_here(tmp_path, view) is None
+    assert keep_shared(tmp_path, view) is None
     assert confirmation(view, None) == ""
     sharing = shared()
     sharing.note(0, "another")
