@@ -6,12 +6,11 @@ from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
-from benchmarks.shared_work import LEARNING_RATE, N_STEPS, SEED, SharedWork, whole_of, work_from
+from benchmarks.shared_work import LEARNING_RATE, SEED, SharedWork, whole_of, work_from
 from benchmarks.traffic import CountedGrid
 from fielding._extras import require
 from fielding._typing import Models
-from fielding.flower.device.local_jobs import scored_here, trained_here
-from fielding.flower.wire.orders import EvaluateOrder, TrainOrder
+from fielding.federation.clients import TrainingPlan
 from fielding.training.layout import Layout
 
 if TYPE_CHECKING:
@@ -84,20 +83,13 @@ def trained(message: "Message", context: "Context") -> "Message":
     from flwr.app import Message, MetricRecord, RecordDict
 
     here = _here(message, context)
-    order = TrainOrder(
-        run_id="fedavg",
-        round_index=here.round_index,
-        model=here.model,
-        layout=here.layout,
-        settings=here.work.settings(here.partition).record(),
-        n_steps=N_STEPS,
-        seed=SEED,
-    )
-    done = trained_here(order, here.work.kept(here.partition, here.round_index).training())
+    none = np.zeros(1, dtype=np.int64)
+    plan = TrainingPlan(models=here.model[np.newaxis], clients=none, groups=none, start=none, wanted=none + 1)
+    done = here.work.runtime(here.partition, here.round_index).train(plan)
     content = RecordDict(
         {
-            "arrays": model_arrays(done.model, here.layout, is_flat=here.is_flat),
-            "metrics": MetricRecord({"train_loss": done.loss, "num-examples": done.n_samples}),
+            "arrays": model_arrays(done.models[0], here.layout, is_flat=here.is_flat),
+            "metrics": MetricRecord({"train_loss": float(done.loss[0]), "num-examples": int(done.n_samples[0])}),
         }
     )
     return Message(content, reply_to=message)
@@ -108,17 +100,9 @@ def tested(message: "Message", context: "Context") -> "Message":
     from flwr.app import Message, MetricRecord, RecordDict
 
     here = _here(message, context)
-    order = EvaluateOrder(
-        run_id="fedavg",
-        round_index=here.round_index,
-        model=here.model,
-        layout=here.layout,
-        settings=here.work.settings(here.partition).record(),
-        seed=SEED,
-    )
-    samples = here.work.kept(here.partition, here.round_index).testing()
-    correct, loss = scored_here(order, samples)
-    n_test = int(samples.y.size)
+    runtime = here.work.runtime(here.partition, here.round_index)
+    found = runtime.test(here.model[np.newaxis], np.zeros(1, dtype=np.int64))
+    n_test, correct, loss = int(found.n_test[0]), int(found.correct[0]), float(found.loss[0])
     metrics = MetricRecord({"eval_loss": loss, "eval_acc": correct / n_test, "num-examples": n_test})
     return Message(RecordDict({"metrics": metrics}), reply_to=message)
 

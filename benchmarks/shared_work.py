@@ -6,11 +6,17 @@ from dataclasses import dataclass
 import numpy as np
 
 from fielding._typing import Json
+from fielding.client.drift import AnyChange
 from fielding.errors import OptionError, echo
-from fielding.flower.device.local_jobs import JobSettings
+from fielding.flower.device.rule import DeviceRule
 from fielding.flower.device.samples import Kept, Samples, checked_samples
-from fielding.rng import stream
+from fielding.flower.device.store import DeviceStore
+from fielding.rng import client_key, stream
+from fielding.runtime.runtime import ClientRuntime
+from fielding.runtime.train import LocalRule
+from fielding.runtime.workers import Workers
 from fielding.training.factory import ModelRequest, trainer_for
+from fielding.training.rates import LearningRate
 from fielding.training.trainer import Trainer
 
 N_CLASSES, N_FEATURES = 10, 64
@@ -83,15 +89,16 @@ class SharedWork:
         """Return who knows the network."""
         return trainer_for(ModelRequest(name="mlp", input_shape=(N_FEATURES,), n_classes=N_CLASSES, hidden=self.hidden))
 
-    def settings(self, client: int) -> JobSettings:
-        """Return the rule of a local step."""
-        return JobSettings(
-            client=client,
-            classes=N_CLASSES,
-            hidden=self.hidden,
-            batch_size=BATCH_SIZE,
-            learning_rate=LEARNING_RATE,
-        )
+    def runtime(self, partition: int, round_index: int) -> ClientRuntime:
+        """Return the local work of a node in a round: the steps and draws that Fielding's nodes make, too."""
+        rule = DeviceRule(n_classes=N_CLASSES, max_rounds=self.gap, drift_test=AnyChange())
+        kept = self.kept(partition, round_index)
+        local = LocalRule(n_steps=N_STEPS, batch_size=BATCH_SIZE, rate=LearningRate(initial=LEARNING_RATE))
+        keys = np.array([client_key(partition)], dtype=np.uint64)
+        store = DeviceStore(kept, rule, first=int(kept.rounds.min()))
+        runtime = ClientRuntime(store, Workers(self.trainer()), local, seed=SEED, keys=keys)
+        runtime.begin(round_index)
+        return runtime
 
 
 def work_from(run_config: Mapping[str, Json]) -> SharedWork:

@@ -15,7 +15,7 @@ from benchmarks.workloads import WORKLOADS, Workload, workload_pool, workload_ro
 from fielding._typing import Counts, Json, Models
 from fielding.client.drift import Chi2
 from fielding.client.ranges import segment_sums
-from fielding.engine.config_reader import config_from
+from fielding.config.reader import config_from
 from fielding.engine.round import Federation, run_round
 from fielding.federation.clients import TrainingPlan
 from fielding.federation.models import mean_model

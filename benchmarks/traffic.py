@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from fielding._typing import Json
 from fielding.flower.deploy.flower_program import RunState
 from fielding.flower.deploy.processes import ProcessError
-from fielding.flower.wire.records import n_bytes
+from fielding.flower.wire.messages import n_bytes
 from fielding.reporting.words import digits
 
 COST_HEADS = (

@@ -1,7 +1,7 @@
 import pytest
 
 from fielding.client.representation.registry import REPRESENTATIONS
-from fielding.federation.correction import CORRECTIONS
+from fielding.config.parts import CORRECTIONS
 from fielding.methods import METHODS
 from fielding.traces.diagnosis import Finding, advise, assess, open_finding
 

@@ -1,17 +1,19 @@
 """The plug-ins that a config names, made with their options; a mistake is told with its section."""
 
 from fielding._typing import Json
+from fielding.config.keys import Config
+from fielding.config.rules import parse_factor
 from fielding.coordinator.clustering import Clusterer
 from fielding.coordinator.policy import Policy, trigger_named
 from fielding.distance import Kind
-from fielding.engine.config import Config
-from fielding.engine.factors import parse_factor
 from fielding.errors import OptionError
 from fielding.federation.aggregation import Aggregator, aggregator_named
 from fielding.federation.pace import Pace, pace_named
 from fielding.federation.selection import Selection, selector_named
 from fielding.methods import METHODS, Method, MethodKind, MethodSetting, Parts, kind_named, method_named
 from fielding.methods.kinds import Hears, check_method_options, heard
+from fielding.runtime.serve import Serving
+from fielding.runtime.train import LocalRule
 from fielding.training.rates import LearningRate
 
 LEARNED = "learned"
@@ -95,10 +97,12 @@ def policy_of(config: Config, *, kind: Kind, metric: str) -> Policy:
     section = config.coordinator
     is_learned = section.tau == LEARNED and section.trigger == "center-shift"
     shift: dict[str, Json] = {"reference": section.reference, "noise_floor": section.noise_floor}
-    options: dict[str, dict[str, Json]] = {
-        "center-shift": shift if is_learned else {**shift, "tau": _tau(section.tau)},
-        "pairwise": {"step": section.delta_step},
-    }
+    if not is_learned:
+        try:
+            shift["tau"] = parse_factor(section.tau)
+        except OptionError as error:
+            raise OptionError(f"coordinator.tau: {error}") from None
+    options: dict[str, dict[str, Json]] = {"center-shift": shift, "pairwise": {"step": section.delta_step}}
     # Fewer participants each would make a cluster's model the work of one or two clients (METHODS.md A7).
     k_max = max(1, min(section.k_max, config.training.participants // section.participants_per_cluster))
     try:
@@ -120,8 +124,27 @@ def policy_of(config: Config, *, kind: Kind, metric: str) -> Policy:
         raise OptionError(f"coordinator: {error}") from None
 
 
-def _tau(value: float | str) -> float:
+def serving_of(config: Config) -> Serving:
+    """Return what clients do to the model that serves them."""
+    section = config.serving
     try:
-        return parse_factor(value) if isinstance(value, str) else float(value)
+        return Serving(correction=section.correction, smoothing=section.smoothing, fine_tune=section.fine_tune)
     except OptionError as error:
-        raise OptionError(f"coordinator.tau: {error}") from None
+        raise OptionError(f"serving: {error}") from None
+
+
+def local_rule(config: Config) -> LocalRule:
+    """Return how participants train."""
+    section = config.training
+    return LocalRule(
+        n_steps=section.local_steps,
+        batch_size=section.batch_size,
+        rate=rate_of(config),
+        momentum=section.momentum,
+        weight_decay=section.weight_decay,
+        prox=section.prox,
+        moon=section.moon,
+        moon_temperature=section.moon_temperature,
+        rehearsal=section.rehearsal,
+        balanced=section.balanced,
+    )

@@ -6,11 +6,11 @@ from typing import ClassVar
 
 import numpy as np
 
-from fielding._options import check_number, check_whole
 from fielding._typing import Mask
 from fielding.client.drift.drift_test import Evidence, apply_in_chunks
 from fielding.client.drift.pearson import excess_l1, p_values
 from fielding.client.representation.label import shares_of
+from fielding.config.options import check_number, check_whole
 from fielding.distance import TIE
 
 

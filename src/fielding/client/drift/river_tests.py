@@ -13,9 +13,9 @@ from typing import Protocol
 import numpy as np
 
 from fielding._extras import require
-from fielding._options import check_number, check_whole
 from fielding._typing import Vector
 from fielding.client.drift.drift_test import Batch, pair_clients
+from fielding.config.options import check_number, check_whole
 
 
 class _RiverDetector(Protocol):

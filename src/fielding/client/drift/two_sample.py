@@ -5,10 +5,10 @@ from typing import Literal
 
 import numpy as np
 
-from fielding._options import check_whole
 from fielding._typing import Counts, Features, Mask, Matrix, Vector
 from fielding.client.drift.drift_test import Batch, pair_clients
 from fielding.client.drift.pearson import Pearson, gamma_p_values
+from fielding.config.options import check_whole
 from fielding.errors import OptionError, echo
 from fielding.rng import stream
 

@@ -5,9 +5,9 @@ from typing import ClassVar, Protocol, runtime_checkable
 
 import numpy as np
 
-from fielding._options import check_number
 from fielding._typing import Floats, Matrix, Vector
 from fielding.client.representation.representation import LARGEST_WEIGHT, Effort, Representation, Seen, as_reported
+from fielding.config.options import check_number
 from fielding.distance import Kind
 from fielding.errors import OptionError
 

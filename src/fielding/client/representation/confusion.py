@@ -6,7 +6,6 @@ from typing import ClassVar
 
 import numpy as np
 
-from fielding._options import check_number
 from fielding._typing import Floats, Matrix, Vector
 from fielding.client.representation.representation import (
     LARGEST_WEIGHT,
@@ -20,6 +19,7 @@ from fielding.client.representation.representation import (
     pair_counts,
     softmax,
 )
+from fielding.config.options import check_number
 from fielding.distance import Kind
 
 

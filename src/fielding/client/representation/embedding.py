@@ -5,7 +5,6 @@ from typing import ClassVar
 
 import numpy as np
 
-from fielding._options import check_number, check_whole
 from fielding._typing import Floats, Matrix, Vector
 from fielding.blas_threads import ONE_BLAS_THREAD
 from fielding.client.representation.projection import project_features
@@ -23,6 +22,7 @@ from fielding.client.representation.representation import (
     outer_sums,
     spread_of,
 )
+from fielding.config.options import check_number, check_whole
 from fielding.distance import Kind
 
 

@@ -6,7 +6,6 @@ from typing import ClassVar
 import numpy as np
 import numpy.typing as npt
 
-from fielding._options import check_number
 from fielding._typing import Counts, Floats, Matrix, Vector
 from fielding.client.representation.representation import (
     LARGEST_WEIGHT,
@@ -18,6 +17,7 @@ from fielding.client.representation.representation import (
     pair_counts,
 )
 from fielding.client.window import checked_labels
+from fielding.config.options import check_number
 from fielding.distance import Kind
 from fielding.errors import InputError, OptionError, echo
 

@@ -5,7 +5,6 @@ from typing import ClassVar
 
 import numpy as np
 
-from fielding._options import check_number
 from fielding._typing import Floats, Matrix, Vector
 from fielding.client.representation.representation import (
     LARGEST_WEIGHT,
@@ -19,6 +18,7 @@ from fielding.client.representation.representation import (
     outer_sums,
     spread_of,
 )
+from fielding.config.options import check_number
 from fielding.distance import Kind
 
 

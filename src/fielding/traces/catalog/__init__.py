@@ -2,8 +2,8 @@
 
 from pathlib import Path
 
+from fielding.config.parts import Family
 from fielding.errors import unknown_name
-from fielding.traces.catalog import cityscapes, digits, fmow, open_images, waymo
 from fielding.traces.catalog.entry import (
     DEFAULT_OPENING,
     FOLDER_VARIABLE,
@@ -14,12 +14,8 @@ from fielding.traces.catalog.entry import (
     Source,
     data_folder,
 )
-from fielding.traces.catalog.public import ENTRIES
 
-CATALOG: dict[str, Entry] = {
-    entry.name: entry
-    for entry in (digits.ENTRY, *ENTRIES, fmow.ENTRY, cityscapes.ENTRY, waymo.ENTRY, open_images.ENTRY)
-}
+CATALOG: Family[Entry] = Family("data set")
 """The known data sets by name: those that anyone can have first, then the paper's."""
 
 __all__ = [

@@ -4,8 +4,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from fielding._options import check_whole
 from fielding._typing import Vector
+from fielding.config.options import check_whole
 from fielding.errors import OptionError
 from fielding.rng import stream
 from fielding.traces.pool import Pool

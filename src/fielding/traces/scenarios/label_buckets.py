@@ -4,8 +4,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from fielding._options import check_whole
 from fielding._typing import Counts, Mask
+from fielding.config.options import check_whole
 from fielding.traces.pool import Pool
 from fielding.traces.scenarios.dealing import (
     client_keys,

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from fielding._options import check_whole
+from fielding.config.options import check_whole
 from fielding.traces.pool import Pool
 from fielding.traces.scenarios.concept_swap import ConceptSwap, shared_meanings
 from fielding.traces.scenarios.covariate import MOST_ROTATIONS

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from fielding._options import check_whole
+from fielding.config.options import check_whole
 from fielding.errors import InputError, OptionError
 from fielding.rng import stream
 from fielding.traces.pool import Pool

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Protocol
 
-from fielding._options import check_number, check_whole
+from fielding.config.options import check_number, check_whole
 from fielding.errors import OptionError, echo
 from fielding.traces.pool import Pool
 from fielding.traces.schedule import Schedule

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from fielding._options import check_whole
+from fielding.config.options import check_whole
 from fielding.traces.pool import Pool
 from fielding.traces.scenarios.dealing import View, by_client, concept_mixes, deal_view, wander
 from fielding.traces.scenarios.scenario import MOST_CONCEPTS, DealRequest, check_alpha

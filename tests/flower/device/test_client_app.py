@@ -1,0 +1,175 @@
+"""The app on a node, called as Flower calls it, without its processes."""
+
+import logging
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pytest
+
+from fielding._extras import EXTRAS
+from fielding.errors import OptionError
+from fielding.flower.device.samples import DeviceNode, Embedded, Fitted, Job, Samples, Scored, Tensors
+from fielding.flower.wire.messages import reply_from
+from fielding.flower.wire.orders import (
+    Answer,
+    DescribeReply,
+    EvaluateReply,
+    Expected,
+    Order,
+    ProbeOrder,
+    ProbeReply,
+    TrainReply,
+)
+from tests.flower.devices import describe, evaluate, samples, train
+from tests.flower.mail import instruction
+
+pytest.importorskip("flwr", reason="the flower extra is not installed")
+
+from fielding.flower.device.client_app import _warn_of_number, client_app, device_node
+
+if TYPE_CHECKING:
+    from flwr.app import Context
+    from flwr.clientapp import ClientApp
+
+EXPECTED = Expected(n_numbers=6, kind="histogram", n_features=2)
+RUN_CONFIG: dict[str, int | str] = {"classes": 2, "trace.window": 2, "coordinator.detector": "any-change"}
+
+
+@pytest.fixture(autouse=True)
+def _with_flower(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(EXTRAS, "flower", "flwr")
+
+
+def load_data(node: DeviceNode, round_index: int) -> Samples | None:
+    return samples([0, 1, 1, 0], n_test=1) if round_index == 0 and node.since is None else None
+
+
+def context(node_config: Mapping[str, int | str], run_config: Mapping[str, int | str] | None = None) -> "Context":
+    from flwr.app import Context, RecordDict
+
+    return Context(
+        run_id=1,
+        node_id=42,
+        node_config=dict(node_config),
+        state=RecordDict(),
+        run_config=dict(RUN_CONFIG if run_config is None else run_config),
+    )
+
+
+def asked(app: "ClientApp", order: Order, folder: Path) -> Answer:
+    """Return what the server makes of the answer to an order."""
+    message = instruction(order)
+    reply = app(message, context({"state-dir": str(folder), "partition-id": 3}))
+    assert reply.metadata.reply_to_message_id == "asked"
+    return reply_from(reply.content, order.verb, EXPECTED)
+
+
+def test_an_app_answers_questions_about_its_samples(tmp_path: Path) -> None:
+    order = ProbeOrder(run_id="run", round_index=0, seed=7, wanted="sizes")
+    reply = asked(client_app(load_data=load_data), order, tmp_path)
+    assert isinstance(reply, ProbeReply)
+    assert reply.sizes.tolist() == [3]
+
+
+def test_one_line_of_code_describes_trains_and_tests(tmp_path: Path) -> None:
+    app = client_app(load_data=load_data)
+
+    described, trained = asked(app, describe(0), tmp_path), asked(app, train(0), tmp_path)
+    tested = asked(app, evaluate(0), tmp_path)
+
+    assert isinstance(described, DescribeReply)
+    assert (described.n_samples, described.partition) == (3, 3)
+    assert isinstance(trained, TrainReply)
+    assert trained.n_samples == 3
+    assert np.abs(trained.model).max() > 0
+    for reply in (described, trained):
+        assert reply.report is not None
+        assert reply.report.number == 1
+        assert reply.report.representation.tolist() == pytest.approx([1 / 3, 2 / 3])
+    assert isinstance(tested, EvaluateReply)
+    assert tested.n_test == 1
+
+
+def test_the_same_message_twice_is_answered_with_the_same_bytes(tmp_path: Path) -> None:
+    app = client_app(load_data=load_data)
+    for order in (describe(0), train(0), train(1)):
+        replies = [app(instruction(order), context({"state-dir": str(tmp_path)})) for _ in range(2)]
+        assert replies[0].content.object_id == replies[1].content.object_id
+
+
+def test_a_users_own_training_code_gets_names_and_shapes(tmp_path: Path) -> None:
+    shapes: dict[str, tuple[int, ...]] = {}
+
+    def own_train(model: Tensors, own: Samples, job: Job) -> Fitted:
+        shapes.update({name: array.shape for name, array in model.items()})
+        model["bias"] += job.learning_rate
+        return Fitted(model, len(own), loss=0.25)
+
+    def own_evaluate(model: Tensors, own: Samples) -> Scored:
+        return Scored(len(own), int(model["bias"].sum()), 1.0)
+
+    app = client_app(load_data=load_data, train=own_train, evaluate=own_evaluate)
+    trained = asked(app, train(0), tmp_path)
+    assert isinstance(trained, TrainReply)
+    tested = asked(app, evaluate(0, trained.model), tmp_path)
+
+    assert shapes == {"weight": (2, 2), "bias": (2,)}
+    assert (trained.model.tolist(), trained.n_samples, trained.loss) == ([0.0] * 4 + [0.5] * 2, 3, 0.25)
+    assert isinstance(tested, EvaluateReply)
+    assert (tested.n_test, tested.correct, tested.loss) == (1, 1, 1.0)
+
+
+def test_training_code_finds_its_settings_and_a_folder_that_lasts(tmp_path: Path) -> None:
+    def own_train(model: Tensors, own: Samples, job: Job) -> Fitted:
+        seen = job.node.folder / "seen"
+        seen.write_text(f"{job.node.config['partition-id']} {job.node.config['classes']} {job.node.since}")
+        return Fitted(model, len(own), loss=0.25)
+
+    app = client_app(load_data=load_data, train=own_train, evaluate=lambda *_: Scored(1, 1, 0.0))
+    asked(app, train(0), tmp_path)
+
+    assert [path.read_text() for path in tmp_path.rglob("seen")] == ["3 2 0"]
+
+
+def test_train_and_evaluate_come_together_and_without_a_model() -> None:
+    with pytest.raises(OptionError, match="client_app has evaluate alone"):
+        client_app(load_data=load_data, evaluate=lambda *_: Scored(0, 0, 0.0))
+    with pytest.raises(OptionError, match="leave model out"):
+        client_app(
+            load_data=load_data,
+            train=lambda model, *_: Fitted(model, 1, 0.0),
+            evaluate=lambda *_: Scored(0, 0, 0.0),
+            model=lambda **_: None,
+        )
+    with pytest.raises(OptionError, match="client_app has embed without train"):
+        client_app(load_data=load_data, embed=lambda *_: Embedded([[0.0]], [[0.0]]))
+
+
+def test_state_lies_where_node_or_run_say(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    of_run = {"state-dir": "/of/run"}
+
+    assert device_node(context({"state-dir": "/own", "partition-id": 1}, of_run)).folder == Path("/own")
+    assert device_node(context({"partition-id": 1}, of_run)).folder == Path("/of/run/partition-1")
+    assert device_node(context({}, of_run)).folder == Path("/of/run/node-42")
+    assert device_node(context({}, {})).folder == tmp_path / ".fielding" / "devices" / "node-42"
+    assert device_node(context({"partition-id": 1}, {"classes": 2})).config == {"partition-id": 1, "classes": 2}
+    with pytest.raises(OptionError, match="partition-id of the node config is 'one'"):
+        device_node(context({"partition-id": "one"}))
+
+
+def test_a_state_that_lies_after_the_number_of_a_node_is_warned_of_once(caplog: pytest.LogCaptureFixture) -> None:
+    _warn_of_number.cache_clear()
+    with caplog.at_level(logging.WARNING, logger="fielding.flower"):
+        device_node(context({"state-dir": "/own"}))
+        device_node(context({"partition-id": 1}))
+        assert not caplog.records
+        for _ in range(2):
+            device_node(context({}, {"state-dir": "/of/run"}))
+
+    assert [record.getMessage().partition(";")[0] for record in caplog.records] == [
+        "state lies in /of/run/node-42, after a number that changes if the SuperLink loses its database"
+    ]
+    assert "name a state-dir in the node config" in caplog.text
