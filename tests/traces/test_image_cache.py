@@ -75,7 +75,7 @@ def test_a_box_outside_its_image_is_refused(tmp_path: Path) -> None:
 def test_the_second_time_nothing_is_decoded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     images = ImageList(files=(paint(tmp_path / "a.png"),))
     first = cached_images(images, SMALL, folder=tmp_path / "cache")
-    monkeypatch.setattr(image_cache, "_decoded_image_cache", None)
+    monkeypatch.setattr(image_cache, "_decode_chunks", None)
 
     assert (cached_images(images, SMALL, folder=tmp_path / "cache") == first).all()
 
@@ -155,14 +155,14 @@ def test_progress_is_told_in_chunks_and_no_more_than_a_chunk_is_held(
 ) -> None:
     monkeypatch.setattr(image_cache, "CHUNK", 4)
     sizes: list[int] = []
-    real = image_cache._decoded_image_cache
+    real = image_cache._decode_chunks
 
     def spied(images: ImageList, spec: ImageSpec) -> Iterator[tuple[int, Array]]:
         for n_done, chunk in real(images, spec):
             sizes.append(len(chunk))
             yield n_done, chunk
 
-    monkeypatch.setattr(image_cache, "_decoded_image_cache", spied)
+    monkeypatch.setattr(image_cache, "_decode_chunks", spied)
     told: list[tuple[int, int]] = []
     paths = tuple(paint(tmp_path / f"{at}.png", (at, at, at)) for at in range(10))
 

@@ -7,7 +7,7 @@ import math
 import re
 import zlib
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -43,14 +43,7 @@ def typed_ids(texts: Sequence[str]) -> list[ClientId]:
 
 
 def in_id_order(client_ids: Sequence[ClientId], codes: Array) -> tuple[list[ClientId], Array]:
-    """Return the ids in rising order and the codes that belong to it.
-
-    Parameters
-    ----------
-    client_ids
-        The distinct ids, all of one type.
-    codes
-        Positions in ``client_ids``, any shape.
+    """Return distinct ids, all of one type, in rising order, and positions in that order in place of the codes.
 
     Examples
     --------
@@ -195,7 +188,11 @@ class CsvTable:
             while rows := list(islice(reader, CHUNK)):
                 kept = rows if all(rows) else [row for row in rows if row]
                 if set(map(len, kept)) - {len(self.header)}:
-                    self._refuse_ragged(kept, n_rows)
+                    at = next(at for at, row in enumerate(kept) if len(row) != len(self.header))
+                    raise FileFormatError(
+                        f"{self.path}, line {self.line_of(n_rows + at)}: {len(kept[at])} cells but the header has "
+                        f"{len(self.header)}; quote cells that hold {self.delimiter!r}"
+                    )
                 n_rows += len(kept)
                 if kept:
                     yield kept
@@ -216,14 +213,6 @@ class CsvTable:
     def mistake(self, row: int, column: str, *, got: str, wanted: str) -> FileFormatError:
         """Return the error for one cell."""
         return FileFormatError(f"{self.path}, line {self.line_of(row)}, column {echo(column)}: {echo(got)} is {wanted}")
-
-    def _refuse_ragged(self, rows: list[list[str]], first: int) -> None:
-        """Raise for the first row that is not as wide as the header."""
-        at = next(at for at, row in enumerate(rows) if len(row) != len(self.header))
-        raise FileFormatError(
-            f"{self.path}, line {self.line_of(first + at)}: {len(rows[at])} cells but the header has "
-            f"{len(self.header)}; quote cells that hold {self.delimiter!r}"
-        )
 
 
 def open_table(path: Path) -> CsvTable:
@@ -254,9 +243,11 @@ def open_table(path: Path) -> CsvTable:
 def _reader(path: Path) -> Iterator["Reader"]:
     """Open a file as CSV and turn whatever goes wrong while reading it into one clear error."""
     try:
-        with _text(path) as text:
+        with _bytes(path) as raw, io.TextIOWrapper(raw, encoding="utf-8-sig", newline="") as text:
             first = text.readline()
-            reader = csv.reader(chain([first], text), delimiter=_delimiter(first), strict=True)
+            # A comma, unless the header has none but semicolons or tabs.
+            delimiter = next((mark for mark in (",", ";", "\t") if mark in first), ",")
+            reader = csv.reader(chain([first], text), delimiter=delimiter, strict=True)
             yield reader
     except UnicodeDecodeError:
         raise FileFormatError(f"{path}, line {_undecodable_line(path)}: not UTF-8; save the file as UTF-8") from None
@@ -266,23 +257,6 @@ def _reader(path: Path) -> Iterator["Reader"]:
         raise FileFormatError(f"{path}: the gzip data are damaged or cut short ({error}); get the file again") from None
     except OSError as error:
         raise unreadable(path, error) from None
-
-
-def _delimiter(header: str) -> str:
-    """Return what separates cells: a comma, unless the header has none but semicolons or tabs.
-
-    Examples
-    --------
-    >>> _delimiter("client;time;label"), _delimiter("client,note;label"), _delimiter("label")
-    (';', ',', ',')
-    """
-    return next((mark for mark in (",", ";", "\t") if mark in header), ",")
-
-
-@contextmanager
-def _text(path: Path) -> Iterator[io.TextIOWrapper]:
-    with _bytes(path) as raw, io.TextIOWrapper(raw, encoding="utf-8-sig", newline="") as text:
-        yield text
 
 
 def _bytes(path: Path) -> io.BufferedReader:
@@ -380,17 +354,7 @@ class NumberColumn:
 def fill_columns(
     table: CsvTable, wanted: Sequence[tuple[int, CsvColumn]], on_rows: Callable[[int], None] | None
 ) -> None:
-    """Read a CSV file into the columns at these positions.
-
-    Parameters
-    ----------
-    table
-        The file.
-    wanted
-        Positions of columns in it, and who takes each.
-    on_rows
-        Called after every chunk with the number of rows so far.
-    """
+    """Read a CSV file into columns, each given by its position in the file; ``on_rows`` gets the rows so far."""
     n_rows = 0
     for rows in table.chunks():
         cells = list(zip(*rows, strict=True))
@@ -422,7 +386,7 @@ def time_parser() -> Callable[[Sequence[str]], Vector]:
     def parse_times(texts: Sequence[str]) -> Vector:
         nonlocal parse
         if parse is None:
-            parse = number_parser("time") if _is_number(texts[0]) else _cached(_iso_seconds, NO_DATE)
+            parse = number_parser("time") if _parses(float, texts[0]) else _cached(_iso_seconds, NO_DATE)
         return parse(texts)
 
     return parse_times
@@ -438,19 +402,11 @@ def number_parser(what: str) -> Callable[[Sequence[str]], Vector]:
     return partial(_parse_numbers, what=what)
 
 
-def _is_number(text: str) -> bool:
-    try:
-        float(text)
-    except ValueError:
-        return False
-    return True
-
-
 def _parse_numbers(texts: Sequence[str], what: str) -> Vector:
     try:
         numbers = np.fromiter(map(float, texts), dtype=np.float64, count=len(texts))
     except ValueError:
-        at = next(at for at, text in enumerate(texts) if not _is_number(text))
+        at = next(at for at, text in enumerate(texts) if not _parses(float, text))
         raise CellError(at, f"no number; every {what} here must be one") from None
     if not np.isfinite(numbers).all():
         raise CellError(int(np.argmin(np.isfinite(numbers))), f"no finite number; every {what} must be one")
@@ -465,17 +421,13 @@ def _cached(parse_one: Callable[[str], float], wanted: str) -> Callable[[Sequenc
         if len(known) > LARGEST_CACHE:
             known.clear()
         try:
-            known.update((text, parse_one(text)) for text in _new(texts, known))
+            known.update((text, parse_one(text)) for text in set(texts).difference(known))
         except ValueError:
             at = next(at for at, text in enumerate(texts) if not _parses(parse_one, text))
             raise CellError(at, wanted) from None
         return np.fromiter(map(known.__getitem__, texts), dtype=np.float64, count=len(texts))
 
     return parse
-
-
-def _new(texts: Sequence[str], known: dict[str, float]) -> Iterable[str]:
-    return set(texts).difference(known)
 
 
 def _parses(parse_one: Callable[[str], float], text: str) -> bool:

@@ -60,7 +60,12 @@ class Trace:
 
     def __post_init__(self) -> None:
         checked_ids(self.client_ids)
-        _check_classes(self.classes)
+        for name in self.classes:
+            if not (isinstance(name, str) and name and name.isprintable()):
+                raise InputError(f"class {echo(name)} is no name; use printable text of at least one character")
+        if len(set(self.classes)) < len(self.classes):
+            twice = next(name for name in self.classes if self.classes.count(name) > 1)
+            raise InputError(f"class {echo(twice)} stands twice in the list; each class needs a name of its own")
         _check_codes("client", self.client, len(self.client_ids))
         n_rows = self.client.shape[0]
         if n_rows == 0:
@@ -162,15 +167,6 @@ def _check_codes(name: str, codes: Array, n_known: int) -> None:
     if bad.any():
         row = int(np.argmax(bad))
         raise InputError(f"{name} in row {row} is {int(codes[row])}; it must lie between 0 and {n_known - 1}")
-
-
-def _check_classes(classes: tuple[str, ...]) -> None:
-    for name in classes:
-        if not (isinstance(name, str) and name and name.isprintable()):
-            raise InputError(f"class {echo(name)} is no name; use printable text of at least one character")
-    if len(set(classes)) < len(classes):
-        twice = next(name for name in classes if classes.count(name) > 1)
-        raise InputError(f"class {echo(twice)} stands twice in the list; each class needs a name of its own")
 
 
 def _check_counts(count: Counts | None) -> None:
