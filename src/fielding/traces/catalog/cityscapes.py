@@ -50,16 +50,13 @@ def load(folder: Path, opening: Opening) -> Trace:
         y=np.array([label for _, _, label, _ in samples], dtype=np.int32),
         classes=CLASSES,
     )
-    images = _crops(root, [name for _, name, _, _ in samples], [box for *_, box in samples])
-    return with_images(trace, images, decoding=decoding_of(opening, size=SIZE), narrow=narrowing_of(opening).apply)
-
-
-def _crops(root: Path, names: list[str], boxes: list[list[int]]) -> ImageList:
-    frames = (root / "leftImg8bit").resolve()
+    names, frames = [name for _, name, _, _ in samples], (root / "leftImg8bit").resolve()
     for name in dict.fromkeys(names):
         if reason := reason_against(frames, name):
             raise FileFormatError(f"{frames}: frame {echo(name)} is {reason}")
-    return ImageList(files=tuple(frames / name for name in names), boxes=np.array(boxes, dtype=np.int64))
+    boxes = np.array([box for *_, box in samples], dtype=np.int64)
+    images = ImageList(files=tuple(frames / name for name in names), boxes=boxes)
+    return with_images(trace, images, decoding=decoding_of(opening, size=SIZE), narrow=narrowing_of(opening).apply)
 
 
 def read_list(path: Path) -> Iterator[tuple[str, int, list[int]]]:

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import numpy as np
 
-from fielding._typing import Counts, Mask, Vector
+from fielding._typing import Counts, Vector
 from fielding.errors import FileFormatError, InputError
 from fielding.traces.catalog.entry import Entry, NaturalDefaults, Opening, decoding_of, narrowing_of
 from fielding.traces.csv_table import (
@@ -106,12 +106,7 @@ def read_metadata(path: Path) -> tuple[Trace, Counts]:
         raise FileFormatError(f"{path}: {error}") from None
     classes, y = listed_classes(label.names(), label.codes())
     trace = Trace(client_ids=tuple(client_ids), client=client, time=time.values(), y=y, classes=classes)
-    return _since_2015(path, trace, np.array(split.names())[split.codes()] != SEQUESTERED)
-
-
-def _since_2015(path: Path, trace: Trace, is_public: Mask) -> tuple[Trace, Counts]:
-    """Return the public images taken on or after January 1, 2015, and their rows."""
-    keep = is_public & (trace.time >= FIRST_TIME)
+    keep = (np.array(split.names())[split.codes()] != SEQUESTERED) & (trace.time >= FIRST_TIME)
     if not keep.any():
         raise FileFormatError(f"{path} lists no public image from 2015 on; get the whole metadata")
     return trace.rows(keep), np.flatnonzero(keep)

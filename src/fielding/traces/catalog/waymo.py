@@ -12,7 +12,6 @@ from pathlib import Path
 
 import numpy as np
 
-from fielding._typing import Codes, Counts
 from fielding.errors import FileFormatError, echo
 from fielding.traces.catalog.entry import Entry, NaturalDefaults, Opening, decoding_of, interval_times, narrowing_of
 from fielding.traces.csv_table import (
@@ -43,30 +42,23 @@ def load(folder: Path, opening: Opening) -> Trace:
     if not samples:
         raise FileFormatError(f"{root / _LIST} holds no list <city>_labels.csv; get Ekya's archive")
     ordered = sorted(samples, key=lambda place: (place[0], place[1], samples[place][0], place[2]))
-    codes = _from_zero(root, np.array([samples[place][1] for place in ordered], dtype=np.int64))
+    labels = np.array([samples[place][1] for place in ordered], dtype=np.int64)
+    if int(labels.max()) > len(CLASSES):
+        raise FileFormatError(f"{root / _LIST}: class {int(labels.max())} is unknown; Waymo's run from 0 to 4")
+    counts_from_one = bool((labels == len(CLASSES)).any()) or not (labels == 0).any()
+    codes = (labels - int(counts_from_one)).astype(np.int32)  # -1 is Waymo's class "unknown"
     known = np.flatnonzero(codes >= 0).tolist()
     ordered = [ordered[row] for row in known]
     client_ids, client = encoded_ids(np.array([f"{segment}/{camera}" for segment, camera, _ in ordered]))
     trace = Trace(
         client_ids=tuple(client_ids), client=client, time=interval_times(client), y=codes[known], classes=CLASSES
     )
-    images = _crops(root.resolve(), ["/".join(place) for place in ordered])
-    return with_images(trace, images, decoding=decoding_of(opening, size=SIZE), narrow=narrowing_of(opening).apply)
-
-
-def _from_zero(root: Path, labels: Counts) -> Codes:
-    """Return classes from 0, and -1 for Waymo's class "unknown"."""
-    if int(labels.max()) > len(CLASSES):
-        raise FileFormatError(f"{root / _LIST}: class {int(labels.max())} is unknown; Waymo's run from 0 to 4")
-    counts_from_one = bool((labels == len(CLASSES)).any()) or not (labels == 0).any()
-    return (labels - int(counts_from_one)).astype(np.int32)
-
-
-def _crops(root: Path, names: list[str]) -> ImageList:
+    folder, names = root.resolve(), ["/".join(place) for place in ordered]
     for name in names:
-        if reason := reason_against(root, name):
-            raise FileFormatError(f"{root}: image {echo(name)} is {reason}")
-    return ImageList(files=tuple(root / name for name in names))
+        if reason := reason_against(folder, name):
+            raise FileFormatError(f"{folder}: image {echo(name)} is {reason}")
+    images = ImageList(files=tuple(folder / name for name in names))
+    return with_images(trace, images, decoding=decoding_of(opening, size=SIZE), narrow=narrowing_of(opening).apply)
 
 
 def read_list(path: Path) -> list[tuple[tuple[str, str, str], int, int]]:
