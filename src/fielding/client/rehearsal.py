@@ -119,8 +119,6 @@ def after_looks(before: Confidence, losses: npt.NDArray[np.floating], ends: list
 
     Parameters
     ----------
-    before
-        What it is used to.
     losses
         Of the samples, under the model that it received, shape ``(n_samples,)``.
     ends

@@ -156,17 +156,7 @@ GZIP_MAGIC = b"\x1f\x8b"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CsvTable:
-    """A CSV file whose header has been read; made by :func:`open_table`.
-
-    Parameters
-    ----------
-    path
-        Where the file is.
-    header
-        The names of the columns.
-    delimiter
-        What stands between two cells.
-    """
+    """A CSV file whose header has been read; made by :func:`open_table`."""
 
     path: Path
     header: tuple[str, ...]
@@ -293,8 +283,6 @@ class CellError(InputError):
 
     Parameters
     ----------
-    at
-        Its position in the chunk.
     wanted
         What it is and should be, as the end of a sentence that starts with the text.
     """

@@ -464,8 +464,6 @@ def pair_cells(
 
     Parameters
     ----------
-    trace
-        The samples.
     interval_of
         The interval of each row, shape ``(n_rows,)``.
     least

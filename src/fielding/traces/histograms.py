@@ -1,4 +1,4 @@
-"""A trace turned into label-histogram reports: what its clients would have told the coordinator, and when."""
+"""A trace turned into label-histogram reports: what its clients would have reported, and when."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -71,15 +71,6 @@ class WindowPlan:
 
 def label_reports(trace: Trace, *, plan: WindowPlan, drift_test: DriftTest) -> Iterator[tuple[int, ReportBatch]]:
     """Yield the reports of all clients, step by step, as histograms over the classes of the trace.
-
-    Parameters
-    ----------
-    trace
-        The samples.
-    plan
-        Which samples a client sees when.
-    drift_test
-        When a client reports again.
 
     Yields
     ------

@@ -112,7 +112,7 @@ def cached_images(
     Parameters
     ----------
     images, spec, on_images
-        Which images, what they are turned into, and what is told about progress.
+        Which images, what they are turned into, and what is called with the progress.
     folder
         Where the array is kept; None for ``~/.cache/fielding/images``.
 
@@ -350,8 +350,6 @@ def image_index(
     ----------
     path
         The list. Files are relative to its folder and must lie in it: no ``..``, no way out over a symbolic link.
-    decoding
-        How images are decoded.
     columns
         What the columns of label, client and time are called.
     narrow

@@ -54,11 +54,6 @@ class HashedTexts:
     so the same text has the same features in every process and wherever it stands. The features of a text are the sums
     of its signs per bucket, scaled to length 1; a text without words is all zeros.
 
-    Parameters
-    ----------
-    n_features
-        How many buckets.
-
     Examples
     --------
     >>> texts = HashedTexts(8)
@@ -169,14 +164,10 @@ class CsvFeatures:
 
     Parameters
     ----------
-    table
-        The file.
     names
         Columns of numbers, in the order of the features; a name such as ``acc_*`` stands for all columns that match it.
     text
         The column of texts, whose features follow the numbers; None if there is none.
-    n_text_features
-        How many features a text has.
     taken
         Columns that say something else and that no pattern stands for.
 

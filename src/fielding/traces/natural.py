@@ -21,8 +21,8 @@ def natural_schedule(trace: Trace, plan: WindowPlan) -> tuple[Pool, Schedule]:
 
     Returns
     -------
-    The pool in the order of the rows, and the schedule; samples look as they are and mean what they say, and nobody
-    knows the true concepts.
+    The pool in the order of the rows, and the schedule; samples look as they are and mean what they say, and the
+    true concepts are not known.
 
     Raises
     ------

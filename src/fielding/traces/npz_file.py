@@ -52,8 +52,6 @@ def read_arrays(path: Path, required: Sequence[str], optional: Sequence[str] = (
 
     Parameters
     ----------
-    path
-        The file.
     required
         Names that must be there; a missing one is a :class:`FileFormatError` with the nearest name.
     optional

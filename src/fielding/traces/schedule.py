@@ -51,7 +51,7 @@ class Schedule:
         The changes of appearance; the first leaves samples as they are.
     concepts
         The true concept of each client in each interval, for scoring only, shape ``(n_intervals, n_clients)``; None
-        where nobody knows it.
+        where it is not known.
 
     Raises
     ------

@@ -17,12 +17,6 @@ class SlidingWindows:
 
     Parameters
     ----------
-    pool
-        The samples.
-    schedule
-        Who sees which of them when.
-    plan
-        How intervals map to rounds.
     looks_ahead
         Whether samples that come next are new to their clients, so that models may be tested on them.
     kept_aside
@@ -124,12 +118,12 @@ class SlidingWindows:
         return self._test.ranges(stop - 1, stop)
 
     def upcoming(self, round_index: int) -> Ranges:
-        """Return the samples of the interval that comes next, which nobody has trained on yet; none after the last."""
+        """Return the samples of the interval that comes next, which no client has trained on yet; none after the last."""
         stop = self.n_complete(round_index)
         return self._all.ranges(stop, min(stop + 1, self.schedule.n_intervals))
 
     def concepts(self, round_index: int) -> Codes | None:
-        """Return the true concept of each client in the newest interval, or None if nobody knows."""
+        """Return the true concept of each client in the newest interval, or None if it is not known."""
         known = self.schedule.concepts
         return None if known is None else known[self.n_complete(round_index) - 1]
 

@@ -85,12 +85,8 @@ def dealt_samples(
 
     Parameters
     ----------
-    section
-        The section.
     rounds
         Training rounds that the data must last for.
-    seed
-        Of the scenario.
     source
         Samples or a trace of the caller's own, instead of a named one.
     on_images
@@ -332,12 +328,8 @@ def held_out(dealt: Dealt, per_class: int, *, seed: int) -> tuple[Dealt, HeldOut
 
     Parameters
     ----------
-    dealt
-        What clients would get.
     per_class
         Samples of each class, or a quarter of its training samples if these are fewer.
-    seed
-        Of the choice.
 
     Raises
     ------

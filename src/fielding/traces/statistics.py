@@ -50,8 +50,6 @@ def measure_drift(trace: Trace, window_of: Counts, *, min_samples: int = MIN_SAM
 
     Parameters
     ----------
-    trace
-        The samples.
     window_of
         The window of each row, shape ``(n_rows,)``, from :meth:`Trace.interval_of`.
     min_samples
@@ -276,8 +274,6 @@ def describe_trace(
 
     Parameters
     ----------
-    trace
-        The trace.
     interval, align
         How its time is cut into windows between which drift is measured; see :meth:`Trace.interval_of`.
     min_samples

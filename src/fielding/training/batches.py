@@ -84,8 +84,6 @@ def mini_batches(work: LocalWork, *, sample_size: int) -> Iterator[tuple[Feature
 
     Parameters
     ----------
-    work
-        Names the samples.
     sample_size
         Numbers per sample: several steps are fetched at once, but no more than ``MOST_NUMBERS`` unless one step
         is larger than that.
@@ -137,10 +135,6 @@ def drawn_positions(sizes: Counts, *, keys: Hashes, moment: tuple[int, int], sha
         How many samples each participant has, at least one, shape ``(n_participants,)``.
     keys
         The hash of each one's id (:func:`~fielding.rng.client_key`), same shape.
-    moment
-        Seed and round.
-    shape
-        Local steps and batch size.
 
     Returns
     -------

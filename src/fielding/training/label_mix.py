@@ -27,8 +27,6 @@ def label_mix_of(models: Models, n_classes: int) -> Matrix:
     ----------
     models
         Models with the buffer at their end, shape ``(..., n_numbers)``; whatever numbers it holds.
-    n_classes
-        Length of the buffer.
 
     Returns
     -------
@@ -108,10 +106,6 @@ class MixKeepingTrainer:
 
     Parameters
     ----------
-    inner
-        Does the work; sees no buffer.
-    n_classes
-        Classes.
     rate
         How far a round of training takes the mix, from 0 to 1.
     is_balanced

@@ -47,8 +47,6 @@ class NumpyTrainer:
 
     Parameters
     ----------
-    dense
-        The model.
     path
         How to work; by default as :func:`stacked_path` says.
 
@@ -150,8 +148,6 @@ class _Descent:
 
     Parameters
     ----------
-    sgd
-        The rule.
     weights
         The weights that FedProx pulls toward, as they are now.
     rate

@@ -18,17 +18,7 @@ from fielding.training.trainer import LocalWork, Scores, Trained, TrainingPath
 
 
 class StackedTorchTrainer:
-    """Trains softmax regression or one-hidden-layer networks by batched matrix products.
-
-    Parameters
-    ----------
-    dense
-        The model.
-    path
-        How to work.
-    device
-        Where the numbers live.
-    """
+    """Trains softmax regression or one-hidden-layer networks by batched matrix products."""
 
     def __init__(self, dense: Dense, *, path: TrainingPath, device: torch.device) -> None:
         self._dense = dense

@@ -94,8 +94,6 @@ class Descent:
 
     Parameters
     ----------
-    sgd
-        The rule.
     weights
         The weights that FedProx pulls toward, as they are now.
     rates
@@ -176,13 +174,6 @@ class TorchTrainer:
 
     On a CPU results repeat bit for bit, whatever the number of workers. Random layers are seeded per participant by
     its samples, and by the labels when scores are taken.
-
-    Parameters
-    ----------
-    blueprint
-        Makes the module.
-    device
-        Where it is trained.
     """
 
     def __init__(self, blueprint: Blueprint, *, device: torch.device) -> None:

@@ -84,10 +84,6 @@ class LocalWork:
         Which of them each participant starts from, shape ``(n_participants,)``.
     draws
         Schedule entries of each participant's mini-batches, shape ``(n_participants, n_steps, batch_size)``.
-    gather
-        Fetches features and labels of entries.
-    sgd
-        The rule of a step.
     rate_factors
         Factor on the learning rate of each participant, at least 0, shape ``(n_participants,)``; None: 1 for all.
     pull

@@ -232,8 +232,6 @@ class Recipe:
 
     Parameters
     ----------
-    files
-        What is downloaded.
     convert
         Makes the arrays of the catalog's file.
     """
@@ -292,8 +290,6 @@ def fetch(
         Where it goes; made if needed.
     recipes
         How data sets are made from public files.
-    on_bytes
-        Told about progress.
 
     Returns
     -------

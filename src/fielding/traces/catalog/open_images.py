@@ -87,8 +87,6 @@ def bucket_times(trace: Trace, seed: int, n_buckets: int = N_INTERVALS) -> Vecto
 
     Parameters
     ----------
-    trace
-        The samples.
     seed
         Decides about the dealing; a client's own depends on its id and on its labels alone.
     n_buckets

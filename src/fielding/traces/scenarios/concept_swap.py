@@ -37,7 +37,7 @@ class ConceptSwap:
     share
         The chance of a client to do so at an event.
     concepts
-        0: everyone begins with the true labels and picks labels of its own, and swaps add up (the paper). Above 0:
+        0: a client begins with the true labels and picks labels of its own, and swaps add up (the paper). Above 0:
         there are so many sets of meanings for all clients, the first of them the true one, and clients change between
         them; then there are groups to be found.
     swaps

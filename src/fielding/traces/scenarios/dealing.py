@@ -74,14 +74,10 @@ def wander(request: DealRequest, n_states: int, *, share: float, seed: int, ever
 
     Parameters
     ----------
-    request
-        How many clients and intervals.
     n_states
         How many states there are; with one, no client moves.
     share
         The chance of a client to move to another state at an event.
-    seed
-        The seed of the run.
     every
         Intervals from one event to the next; the first event is at ``request.n_first``.
     """
@@ -292,8 +288,6 @@ def draw_samples(pool: Pool, labels: Counts, drawn: Units) -> Counts:
 
     Parameters
     ----------
-    pool
-        The samples.
     labels
         Labels of which the pool has samples.
     drawn

@@ -34,7 +34,7 @@ class Dirichlet:
     Parameters
     ----------
     kind
-        ``"sudden"``: from an event on a client that drifts sees its new concept. ``"gradual"``: an event every ``duration``
+        ``"sudden"``: a client that drifts sees its new concept at once. ``"gradual"``: an event every ``duration``
         intervals, and the change takes until the next. ``"recurring"``: an event every ``period`` intervals; at the
         first, third, fifth some clients change to a second concept, always the same for a client, and at the next
         they are back.
@@ -163,8 +163,6 @@ def mixed_concepts(states: Membership, n_states: int, *, intensity: float) -> Me
     ----------
     states
         The state of each client in each interval, shape ``(n_intervals, n_clients)``.
-    n_states
-        How many states there are.
     intensity
         The share of the present state in the mix: with 1 it alone counts, with 0 the first alone.
 

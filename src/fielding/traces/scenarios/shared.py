@@ -21,8 +21,6 @@ def with_shared(schedule: Schedule, pool: Pool, n_shared: int, *, n_visible: int
     ----------
     schedule
         Who sees what when. Its concepts are kept, and so is what clients are tested on.
-    pool
-        The samples that it deals.
     n_shared
         How many samples are shared; 0 returns the schedule itself.
     n_visible
