@@ -20,7 +20,7 @@ from fielding.errors import OptionError
 from fielding.federation.aggregation import TrimmedMean
 from fielding.federation.pace import Restarts
 from fielding.methods import METHODS
-from fielding.reporting.run_table import run_table
+from fielding.reporting.formatting import run_table
 from fielding.simulation.experiment import run
 from fielding.simulation.plugins import lie_of, spoiling_of
 from fielding.traces.schedule import sorted_schedule

@@ -12,7 +12,7 @@ from fielding._typing import Json
 from fielding.errors import InputError
 from fielding.records.lock import locked_folder
 from fielding.records.plan import Plan, Variant, write_failure, write_plan
-from fielding.reporting.numbers.groups import Gathered, gathered
+from fielding.reporting.numbers.groups import RunGroups, gather_runs
 from fielding.watch import watched as module
 from fielding.watch.watched import LEAST_S, MOST_WORK, Shown, Watched
 from tests.reporting.big_folder import Shape, big_folder
@@ -106,10 +106,10 @@ def test_a_slow_reading_takes_only_a_share_of_the_time(tmp_path: Path, monkeypat
     clock, folder = Clock(), run_folder(tmp_path / "run", round_rows(CURVE)[:1], finished=False)
     n_read: list[float] = []
 
-    def slow(*arguments: Any) -> Gathered:
+    def slow(*arguments: Any) -> RunGroups:
         clock.now += 10.0
         n_read.append(clock.now)
-        return gathered(*arguments)
+        return gather_runs(*arguments)
 
     monkeypatch.setattr(module, "gathered", slow)
     watched = Watched([folder], clock)
@@ -133,10 +133,10 @@ def test_who_asks_while_the_folders_are_read_gets_what_was_shown_before(
     append(folder, "rounds", *round_rows(CURVE)[1:])
     is_reading, may_go_on = threading.Event(), threading.Event()
 
-    def held(*arguments: Any) -> Gathered:
+    def held(*arguments: Any) -> RunGroups:
         is_reading.set()
         assert may_go_on.wait(20)
-        return gathered(*arguments)
+        return gather_runs(*arguments)
 
     monkeypatch.setattr(module, "gathered", held)
     clock.now = 100.0

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from fielding.reporting.words import digits
+from fielding.reporting.formatting import digits
 
 COST_HEADS = (
     "contender",

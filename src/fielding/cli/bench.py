@@ -9,7 +9,7 @@ from fielding.cli.bench_flower import flower
 from fielding.cli.console import progress_bar, say, say_json, say_table
 from fielding.cli.options import JsonOutput, Quiet
 from fielding.errors import unknown_name
-from fielding.reporting.words import plain
+from fielding.reporting.formatting import plain
 
 PAPER = {"adjust_s": 2.0, "recluster_s": 15.6, "clients": 5078, "labels": 100}
 """What the paper reports of its own coordinator."""

@@ -21,8 +21,8 @@ from fielding.cli.run import Overrides, Tracks, as_options, explained
 from fielding.errors import InputError, OptionError
 from fielding.records.run_folder import PAGE, SUMMARY
 from fielding.reporting.comparison_tables import named_records, printable
+from fielding.reporting.formatting import as_time
 from fielding.reporting.numbers.paired import estimate_of
-from fielding.reporting.words import as_time
 
 if TYPE_CHECKING:
     from fielding.comparing.sweep import Finished, Note, Step

@@ -14,7 +14,7 @@ from fielding.cli.options import JsonOutput, KindOption, MetricOption, Quiet
 from fielding.client.drift import DRIFT_TESTS, drift_test_named
 from fielding.errors import unknown_name
 from fielding.records.report_file import read_reports, write_reports
-from fielding.reporting.words import plain
+from fielding.reporting.formatting import plain
 from fielding.traces.catalog import CATALOG, FOLDER_VARIABLE, Entry, Narrowing, NaturalDefaults, Opening, data_folder
 from fielding.traces.csv_table import open_table
 from fielding.traces.hashing import TEXT_FEATURES

@@ -34,7 +34,7 @@ from fielding.records.manifest import file_digest, stream_digest
 from fielding.records.replay_folder import ReplayRow
 from fielding.records.report_file import read_reports
 from fielding.records.run_folder import CONFIG, run_reports, stored_manifest
-from fielding.reporting.words import plain
+from fielding.reporting.formatting import plain
 from fielding.traces.reports import ReportStream
 
 

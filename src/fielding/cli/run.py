@@ -25,8 +25,7 @@ from fielding.cli.console import (
 )
 from fielding.cli.options import JsonOutput, Quiet, StopRequest, stop_on_signal
 from fielding.errors import InputError, OptionError
-from fielding.reporting.run_table import failure_words, run_table
-from fielding.reporting.words import as_time
+from fielding.reporting.formatting import as_time, failure_words, run_table
 
 _SENTENCES = {
     "worst_decile": "Worst tenth: mean over the tenth of the clients with the lowest accuracy.",

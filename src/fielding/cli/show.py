@@ -19,7 +19,7 @@ from fielding.records.container import read_contents
 from fielding.records.model_file import write_model
 from fielding.records.run_checkpoint import KIND, RunCheckpoint, load_run
 from fielding.records.run_folder import newest_checkpoint
-from fielding.reporting.words import as_time, plain
+from fielding.reporting.formatting import as_time, plain
 
 
 def show(

@@ -15,8 +15,8 @@ from fielding.records.lock import locked_folder
 from fielding.records.manifest import write_json
 from fielding.records.plan import Plan, clear_failure, read_plan, write_failure, write_plan
 from fielding.records.run_folder import PAGE, SUMMARY
-from fielding.reporting.comparison_tables import written_tables
-from fielding.reporting.report_page import read_report, written_report
+from fielding.reporting.comparison_tables import write_tables
+from fielding.reporting.report_page import read_report, write_report
 from fielding.simulation.presence import check_present
 
 RESULTS = (SUMMARY, PAGE, "table.md", "table.csv", "table.tex", "runs.csv")
@@ -176,9 +176,9 @@ def written_results(folder: Path, *, page: bool = True) -> Mapping[str, Json]:
     -------
     The content of ``summary.json``.
     """
-    report = read_report([folder])
-    written_tables(folder, report.summary)
-    write_json(folder / SUMMARY, report.summary)
+    runs, summary = read_report([folder])
+    write_tables(folder, summary)
+    write_json(folder / SUMMARY, summary)
     if page:
-        written_report(report, folder / PAGE)
-    return report.summary
+        write_report(runs, summary, folder / PAGE)
+    return summary

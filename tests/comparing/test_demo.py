@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from fielding.comparing.compare import carried_out
-from fielding.comparing.demo import CAVEAT, METHODS, SETTINGS, demo_page, planned_demo, written_demo_page
+from fielding.comparing.demo import CAVEAT, METHODS, SETTINGS, demo_page, planned_demo, write_demo_page
 from fielding.comparing.sweep import Following
 from fielding.engine.config_reader import config_from
 from fielding.errors import InputError
@@ -31,7 +31,7 @@ SMALL: dict[str, "Json"] = {
 def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("demo") / "out"
     assert carried_out(planned_demo(folder, 2, SMALL), n_jobs=2, page=False).is_ended
-    written_demo_page(folder)
+    write_demo_page(folder)
     return folder
 
 
@@ -118,7 +118,7 @@ def test_a_page_can_be_written_again_from_the_folder_alone(whole: Path, tmp_path
     folder = shutil.copytree(whole, tmp_path / "out")
     (folder / "report.html").unlink()
 
-    written_demo_page(folder)
+    write_demo_page(folder)
 
     assert (folder / "report.html").read_bytes() == (whole / "report.html").read_bytes()
 
@@ -143,7 +143,7 @@ def test_the_page_draws_its_figures_without_a_network(page: "Page", whole: Path,
 
 
 def test_the_page_says_in_whole_sentences_how_much_was_run(whole: Path) -> None:
-    lead = demo_page(read_report([whole])).lead
+    lead = demo_page(*read_report([whole])).lead
 
     assert "(preset paper, 8 rounds, 2 seeds, with 95 % intervals). Accuracy is measured on " in lead
     assert lead.count("(") == lead.count(")")

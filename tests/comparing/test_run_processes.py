@@ -108,7 +108,7 @@ def test_an_error_of_the_follower_leaves_no_process_behind(tmp_path: Path, monke
 ORPHANS = """
 import sys
 from pathlib import Path
-from tests.simulation.test_run_processes import job
+from tests.comparing.test_run_processes import job
 from fielding.comparing.processes import Following, run_in_processes
 slow = job("a", Path.cwd(), "tests.simulation.breaking:Slow", rounds=1000)
 run_in_processes([slow], n_jobs=1, following=Following())
