@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from fielding._typing import Json
 from fielding.federation.ledger import CATEGORIES
 from fielding.reporting.charts.curves import NOT_EVALUATED, counted_runs, final_accuracy, hide_long_legend
 from fielding.reporting.charts.figures import DASHES, GRAY, PALETTE, Figure, as_text, blank_figure, change_layout, shade
@@ -128,18 +129,19 @@ def draw_costs(gathered: RunGroups) -> list[Section]:
     for quantity, title, unit, size in _COSTS:
         means = {}
         for name, runs in charged.items():
-            # In sum if purposes are not known.
-            split = [
-                {one: float(parts[one]) for one in CATEGORIES if isinstance(parts.get(one), (int, float))}
-                if isinstance(parts := costs.get(quantity), dict)
-                else {UNKNOWN: _total(run, quantity)}
-                for run, costs in runs
-            ]
+            split = [_split_costs(run, quantity, costs.get(quantity)) for run, costs in runs]
             purposes = dict.fromkeys(one for parts in split for one in parts)
             if runs:
                 means[name] = {one: sum(parts.get(one, 0.0) for parts in split) / len(split) / size for one in purposes}
         sections.append(_cost_section(means, title, unit))
     return sections if len(gathered.groups) == 1 else [*sections, _draw_accuracy_against_bytes(gathered)]
+
+
+def _split_costs(run: RunRecord, quantity: str, charged: Json) -> dict[str, float]:
+    """Return a quantity by purpose; in sum if purposes are not known."""
+    if isinstance(charged, dict):
+        return {one: float(value) for one in CATEGORIES if isinstance(value := charged.get(one), (int, float))}
+    return {UNKNOWN: _total(run, quantity)}
 
 
 def _total(run: RunRecord, *names: str) -> float:
