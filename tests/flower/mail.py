@@ -6,9 +6,20 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from fielding._typing import Models
-from fielding.flower.messages import MESSAGE_TYPES, order_records
-from fielding.flower.orders import DescribeOrder, EvaluateOrder, Order, ProbeOrder, TrainOrder
-from fielding.flower.replies import DescribeReply, EvaluateReply, Expected, ProbeReply, Report, TrainReply
+from fielding.flower.wire.messages import MESSAGE_TYPES, order_records
+from fielding.flower.wire.orders import (
+    DescribeOrder,
+    DescribeReply,
+    EvaluateOrder,
+    EvaluateReply,
+    Expected,
+    Order,
+    ProbeOrder,
+    ProbeReply,
+    Report,
+    TrainOrder,
+    TrainReply,
+)
 from fielding.training.layout import Layout
 
 if TYPE_CHECKING:

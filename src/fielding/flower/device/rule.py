@@ -1,0 +1,151 @@
+"""What a device keeps, and when it reports: a rule that the server sends with every order."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Annotated, Any
+
+import msgspec
+import numpy as np
+from msgspec import Meta
+
+from fielding._typing import Counts, Json
+from fielding.client.describing import Describing, describing_from
+from fielding.client.drift import DriftTest
+from fielding.client.drift.sample_tests import Judge
+from fielding.client.representation.label import LabelShares
+from fielding.client.representation.representation import Representation
+from fielding.errors import InputError
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeviceRule:
+    """What a device keeps, and when it reports.
+
+    Parameters
+    ----------
+    n_classes
+        Length of the class list.
+    max_rounds
+        How many rounds a sample stays in the window, that of its arrival included.
+    drift_test
+        When the device reports again.
+    representation
+        What it makes of its label counts, or with a judge of its samples; None: shares of labels.
+    gap, phase
+        The clock of a window strikes every ``gap`` rounds, when ``round + phase`` is a multiple, as in the simulator;
+        and whenever samples come. 1: every round.
+    memory_rounds
+        How many rounds a sample is kept after it left the window, for methods that ask for samples of long ago.
+    judge
+        When the device reports again, in place of the drift test, by what models make of its samples; None: labels
+        are enough.
+    needs_model
+        Whether it sees samples with a shared model, for what it says or for the judge.
+    kept_aside
+        Share of samples that it judges models by instead of training on them.
+    """
+
+    n_classes: int
+    max_rounds: int
+    drift_test: DriftTest
+    representation: Representation | None = None
+    gap: int = 1
+    phase: int = 0
+    memory_rounds: int = 0
+    judge: Judge | None = None
+    needs_model: bool = False
+    kept_aside: float = 0.0
+
+    @property
+    def needs_errors(self) -> bool:
+        """Whether it matters how the model errs that serves the device."""
+        return self.judge is not None and self.judge.needs_errors
+
+    def interval_of(self, rounds: Counts) -> Counts:
+        """Return the interval of samples that came in some rounds, from 0, as the server counts them."""
+        return np.maximum((rounds + self.phase) // self.gap - 1, 0)
+
+    def is_asked(self, round_index: int, n_new: int) -> bool:
+        """Return whether there can be something to report in a round in which so many samples came."""
+        return n_new > 0 or not self.drift_test.is_timed or self.last_strike(round_index) == round_index
+
+    def last_strike(self, round_index: int) -> int:
+        """Return the last round up to this one in which the clock of the window struck; may be before the start."""
+        return round_index - (round_index + self.phase) % self.gap
+
+
+def rule_with(rule: DeviceRule, describing: Describing) -> DeviceRule:
+    """Return a rule by which windows are described, and drift is judged, as in the simulator.
+
+    Parameters
+    ----------
+    rule
+        What to keep.
+    describing
+        What to report, and when; without a representation the user's own code has one.
+    """
+    if describing.is_label or describing.representation is None:
+        is_plain = isinstance(describing.representation, LabelShares)  # plain shares need no representation
+        return replace(
+            rule,
+            drift_test=describing.drift_test(),
+            representation=None if is_plain else describing.representation,
+        )
+    return replace(
+        rule,
+        drift_test=rule.drift_test,
+        representation=describing.representation,
+        judge=describing.judge(),
+        needs_model=describing.needs_model,
+    )
+
+
+class ObserveRecord(msgspec.Struct, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
+    """A :class:`DeviceRule` as it travels; ``describing`` is the record of a ``Describing``."""
+
+    classes: Annotated[int, Meta(ge=1, lt=2**31)]
+    max_rounds: Annotated[int, Meta(ge=1, lt=2**40)]
+    describing: dict[str, Any]
+    gap: Annotated[int, Meta(ge=1, lt=2**31)] = 1
+    phase: Annotated[int, Meta(ge=0, lt=2**31)] = 0
+    memory_rounds: Annotated[int, Meta(ge=0, lt=2**31)] = 0
+    kept_aside: Annotated[float, Meta(ge=0, lt=1)] = 0.0
+
+
+def rule_from(record: Mapping[str, Json]) -> DeviceRule:
+    """Return the rule that came with an order, or raise if this release cannot follow it.
+
+    Examples
+    --------
+    >>> from fielding.client.describing import labels_described
+    >>> from fielding.client.drift import AnyChange
+    >>> rule_from({"classes": 10, "max_rounds": 12, "describing": labels_described(AnyChange()).record()}).drift_test
+    AnyChange()
+    """
+    try:
+        found = msgspec.convert(dict(record), ObserveRecord)
+    except msgspec.ValidationError as error:
+        raise InputError(
+            f"what to observe is not as it should be: {error}; use the same release on server and clients"
+        ) from None
+    describing = describing_from(found.describing)
+    rule = DeviceRule(
+        n_classes=found.classes,
+        max_rounds=found.max_rounds,
+        drift_test=describing_from(_LABELS).drift_test(),
+        gap=found.gap,
+        phase=found.phase,
+        memory_rounds=found.memory_rounds,
+        kept_aside=found.kept_aside,
+    )
+    return rule_with(rule, describing)
+
+
+_LABELS: dict[str, Json] = {
+    "representation": "label",
+    "of_representation": {},
+    "metric": "l1",
+    "detector": "chi2",
+    "options": {},
+}
+"""What stands in where a judge decides instead of a drift test on labels."""
