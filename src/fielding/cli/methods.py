@@ -59,7 +59,14 @@ def methods(
         raise OptionError("options given with --set need --check; in a run they stand in the config's [method]")
     kind = kind_named(name, METHODS)
     if check:
-        _try_out(name, kind, changes or (), quiet=quiet)
+        from fielding.conformance.method_checks import check_method
+        from fielding.engine.config_reader import changed
+
+        options = changed({}, list(changes or ()))
+        check_method_options(kind, options)
+        check_method(name, options, on_check=lambda passed: None if quiet else tell(f"{name} is {passed}"))
+        if not quiet:
+            say(f"{name} passed all checks")
     elif as_json:
         say_json(_record(name, kind))
     else:
@@ -138,15 +145,3 @@ def option_words(docstring: str) -> dict[str, str]:
         else:
             words |= {one: f"{words.get(one, '')} {line.strip()}".strip() for one in names}
     return words
-
-
-def _try_out(name: str, kind: MethodKind, changes: "list[str] | tuple[str, ...]", *, quiet: bool) -> None:
-    """Run all checks on a method; the first that it does not pass is an error."""
-    from fielding.conformance.method_checks import check_method
-    from fielding.engine.config_reader import changed
-
-    options = changed({}, list(changes))
-    check_method_options(kind, options)
-    check_method(name, options, on_check=lambda passed: None if quiet else tell(f"{name} is {passed}"))
-    if not quiet:
-        say(f"{name} passed all checks")

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from fielding._typing import Json
 from fielding.atomic import replaced_file
-from fielding.comparing.plan import Comparison, planned
+from fielding.comparing.plan import PlannedComparison, plan_comparison
 from fielding.methods.registry import METHODS as KNOWN
 from fielding.records.run_folder import PAGE
 from fielding.reporting.numbers.groups import RunGroups
@@ -34,7 +34,7 @@ CAVEAT = (
 )
 
 
-def planned_demo(out: Path, n_seeds: int, settings: Mapping[str, Json] = SETTINGS) -> Comparison:
+def plan_demo(out: Path, n_seeds: int, settings: Mapping[str, Json] = SETTINGS) -> PlannedComparison:
     """Return the demo as a comparison that can be run; nothing is written.
 
     Parameters
@@ -52,7 +52,7 @@ def planned_demo(out: Path, n_seeds: int, settings: Mapping[str, Json] = SETTING
         If there is something else in the folder.
     """
     variants = {method: {"method.name": method} for method in METHODS}
-    return planned(dict(settings), variants, seeds=n_seeds, out=out, reference="global")
+    return plan_comparison(dict(settings), variants, seeds=n_seeds, out=out, reference="global")
 
 
 def write_demo_page(folder: Path) -> dict[str, Json]:

@@ -133,7 +133,7 @@ def make_page(runs: RunGroups, summary: Row | None = None) -> Page:
         Their comparison, if it is known already.
     """
     compared = compare_groups(runs) if summary is None else summary
-    so_far = "" if is_complete(runs) else " so far"
+    so_far = "" if are_all_finished(runs) else " so far"
     if len(runs.variants) > 1:
         title = f"{len(runs.variants)} methods compared{so_far}"
     elif len(runs.runs) == 1 and not runs.awaited:
@@ -155,13 +155,13 @@ def make_page(runs: RunGroups, summary: Row | None = None) -> Page:
     )
 
 
-def is_complete(runs: RunGroups) -> bool:
+def are_all_finished(runs: RunGroups) -> bool:
     """Return whether all runs are finished, and none is still to come."""
     return not runs.awaited and all(run.state == FINISHED for _, run in runs.runs)
 
 
 def _sections(runs: RunGroups, summary: Row) -> Iterator[Section]:
-    if not is_complete(runs):
+    if not are_all_finished(runs):
         yield from _draw("The runs", partial(tabulate_states, runs))
     if len(runs.groups) > 1:
         yield from _draw("Results in numbers", partial(tabulate_results, runs, summary))
@@ -203,7 +203,7 @@ def report_lead(runs: RunGroups) -> str:
     if max(counts) > 1:
         seed_words = f"{seed_count_words(counts)}, with 95 % intervals"
     final = ""
-    if is_complete(runs):  # what final figures are means over, where that is so for all runs alike
+    if are_all_finished(runs):  # what final figures are means over, where that is so for all runs alike
         summaries = [run_summary(run.rounds, (), gap=run.gap) for run in every]
         found = {final_words(one) for one in summaries if one["n_final_evaluations"]}
         final = f" Final figures: {found.pop()}." if len(found) == 1 else ""

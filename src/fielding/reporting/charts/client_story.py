@@ -20,13 +20,7 @@ from fielding.reporting.charts.figures import (
     lines_figure,
     shade,
 )
-from fielding.reporting.charts.histories import (
-    ids_in_order,
-    label_names,
-    last_round,
-    pick_evenly,
-    why_no_reports,
-)
+from fielding.reporting.charts.histories import ids_in_order, label_names, last_round, pick_evenly, why_no_reports
 from fielding.reporting.charts.truth import true_colors
 from fielding.reporting.numbers.run_record import Changes, RunRecord
 from fielding.reporting.page import Section

@@ -27,7 +27,7 @@ from fielding.records.run_folder import (
     SUMMARY,
     TIMINGS,
     newest_checkpoint,
-    run_reports,
+    read_run_reports,
 )
 from fielding.traces.reports import ReportStream
 
@@ -455,7 +455,7 @@ class RunRecord:
             kinds: tuple[Kind, ...] = ("histogram", "vector")
             for kind in kinds:
                 try:
-                    return run_reports(self.folder, kind)
+                    return read_run_reports(self.folder, kind)
                 except (FieldingError, OSError):
                     continue
             return None

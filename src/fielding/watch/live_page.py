@@ -35,7 +35,7 @@ A folder of comparisons has one more.
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Shown:
+class PageContent:
     """What the page shows.
 
     Parameters
@@ -56,7 +56,7 @@ class Shown:
         return dict(json.loads(gzip.decompress(self.pressed)))
 
 
-class Watched:
+class LivePage:
     """Some folders that runs may still write into; safe to use from several threads.
 
     Parameters
@@ -70,12 +70,12 @@ class Watched:
     def __init__(self, folders: Sequence[Path], clock: Callable[[], float] = time.monotonic) -> None:
         self._folders, self._clock = tuple(folders), clock
         self._reader, self._lock = LogReader(), threading.Lock()
-        self._shown: Shown | None = None
+        self._shown: PageContent | None = None
         self._gathered: RunGroups | None = None
         self._has_begun = False
         self._seen, self._next_s = "", -1.0
 
-    def shown(self) -> Shown:
+    def shown(self) -> PageContent:
         """Return what the page shows now, or what it showed before if somebody is reading the folders just now."""
         known = self._shown
         if known is not None and (self._clock() < self._next_s or self._lock.locked()):
@@ -114,7 +114,7 @@ class Watched:
             except DAMAGE as error:
                 raise InputError(str(error) or f"this client cannot be shown: {type(error).__name__}") from error
 
-    def _looked(self) -> Shown:
+    def _looked(self) -> PageContent:
         """Return what is to be seen now, and note when to look again."""
         begun, shown = self._clock(), self._shown
         seen = _signature(self._folders)
@@ -124,7 +124,7 @@ class Watched:
             content: Json = {"page": page_record(page), **_openable(self._gathered)}
             body = json.dumps(content, allow_nan=False, separators=(",", ":")).encode()
             tag = hashlib.blake2b(body, digest_size=12).hexdigest()
-            shown = Shown(pressed=gzip.compress(body, 4, mtime=0), tag=tag)
+            shown = PageContent(pressed=gzip.compress(body, 4, mtime=0), tag=tag)
         took = self._clock() - begun
         self._next_s = begun + took + max(LEAST_S, took / MOST_WORK - took)
         return shown
