@@ -25,13 +25,13 @@ import numpy as np
 
 from fielding import run
 from fielding._typing import Codes, Json
-from fielding.engine.config import Config
-from fielding.engine.config_reader import config_from
+from fielding.config.keys import Config
+from fielding.config.reader import config_from
 from fielding.federation.evaluation import adjusted_rand_index
 from fielding.records.run_folder import CLIENTS
 from fielding.simulation.attacks import LIES, drawn_liars
-from fielding.simulation.sources import dealt_samples
 from fielding.traces.sliding import SlidingWindows
+from fielding.traces.sources import dealt_samples
 
 METRICS = ("l1", "hellinger")
 SHARES = (0.1, 0.2, 0.3)

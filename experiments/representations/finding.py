@@ -16,16 +16,15 @@ from experiments.representations.viewing import (
 )
 from fielding._typing import Codes, Membership, Models
 from fielding.client.representation.registry import REPRESENTATIONS
+from fielding.config.keys import Config
+from fielding.config.reader import config_from
 from fielding.coordinator.clustering import Clusterer
-from fielding.engine.config import Config
-from fielding.engine.config_reader import config_from
 from fielding.federation.evaluation import adjusted_rand_index
 from fielding.reporting.numbers.paired import estimate
 from fielding.simulation.assembly import Own, Simulation, assembled
-from fielding.simulation.holding_out import held_out
 from fielding.simulation.observing import HELD_OUT, MOMENTUM, Lessons, pool_model
-from fielding.simulation.sources import dealt_samples
 from fielding.traces.catalog import Opening, Source, open_source
+from fielding.traces.sources import dealt_samples, held_out
 from fielding.training.trainer import Sgd
 
 REPRESENTED = (*REPRESENTATIONS, "gradient, full", "soft-confusion+class-means")

@@ -10,9 +10,9 @@ import pytest
 
 from fielding._typing import Json
 from fielding.comparing import variants as checked_variants
-from fielding.comparing.plan import PlannedComparison, base_table, plan_comparison, parse_seeds
-from fielding.comparing.variants import parse_axis, cross_variants, variant_config
-from fielding.engine.config_reader import config_from
+from fielding.comparing.plan import PlannedComparison, base_table, parse_seeds, plan_comparison
+from fielding.comparing.variants import cross_variants, parse_axis, variant_config
+from fielding.config.reader import config_from
 from fielding.errors import InputError, OptionError
 from fielding.records.plan import PLAN, Variant, read_plan, write_plan
 

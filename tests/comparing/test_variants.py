@@ -9,10 +9,10 @@ from hypothesis import strategies as st
 
 from fielding._typing import Json
 from fielding.comparing.variants import (
-    parse_axis,
     cross_variants,
     folder_name,
     named_variants,
+    parse_axis,
     variant_config,
     variants_from,
     with_settings,

@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from fielding._typing import ClientId, Codes, Counts, Json, Mask, Membership, Models
 from fielding.client.report import ReportBatch
-from fielding.engine.config_reader import config_from
+from fielding.config.reader import config_from
 from fielding.engine.driver import Driver
 from fielding.engine.plugins import parts_of
 from fielding.engine.round import Federation

@@ -7,14 +7,13 @@ from experiments.representations import finding, stages
 from experiments.representations.tasks import Table, collected
 from experiments.representations.viewing import View, representation_called, trained_models, vectors_of, view_of
 from fielding.client.representation.representation import Seen
-from fielding.engine.config import Config
-from fielding.engine.config_reader import config_from
+from fielding.config.keys import Config
+from fielding.config.reader import config_from
 from fielding.reporting.numbers.paired import estimate
 from fielding.simulation.assembly import Own, Simulation, assembled
 from fielding.simulation.experiment import run
-from fielding.simulation.holding_out import held_out
 from fielding.simulation.observing import Watched, _shared_model
-from fielding.simulation.sources import dealt_samples
+from fielding.traces.sources import dealt_samples, held_out
 
 SMALL: Table = {
     "seed": 11,

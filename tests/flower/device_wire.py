@@ -7,8 +7,8 @@ from pathlib import Path
 import numpy as np
 
 from fielding._typing import Json
-from fielding.engine.config import Config
-from fielding.engine.config_reader import config_from
+from fielding.config.keys import Config
+from fielding.config.reader import config_from
 from fielding.engine.runner import Watch
 from fielding.flower.device.device import Device
 from fielding.flower.device.own_code import OwnCode
@@ -148,6 +148,17 @@ def _device(simulation: Simulation, client: int, rule: DeviceRule, folder: Path)
         return Samples(x, y, is_test=is_test, rounds=arrivals[is_new], is_aside=is_aside)
 
     return Device(DeviceNode(partition=client, config={}, folder=folder), rule, OwnCode(load_data=load))
+
+
+def rule_of(deployment: Deployment) -> DeviceRule:
+    """Return the rule that comes with every order of a deployment."""
+    record = device_record(
+        deployment.settled(),
+        classes=deployment.classes,
+        own_vectors=deployment.own_vectors,
+        memory=deployment.memory_rounds,
+    )
+    return rule_from(record)
 
 
 def simulation_of(config: Config) -> Simulation:

@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 
 from fielding._typing import ClientId
-from fielding.engine.config import Config
+from fielding.config.keys import Config
 from fielding.simulation import assembly
 from fielding.simulation.experiment import run
-from fielding.simulation.sources import Dealt, dealt_samples
 from fielding.traces.schedule import sorted_schedule
+from fielding.traces.sources import Dealt, dealt_samples
 
 
 def run_named(config: Config | Mapping[str, Any], out: Path, names: Sequence[ClientId]) -> Path:

@@ -8,11 +8,11 @@ from fielding._typing import Json
 from fielding.errors import OptionError
 from fielding.federation.aggregation import aggregator_named
 from fielding.federation.evaluation import adjusted_rand_index
+from fielding.methods import METHODS
 from fielding.methods.auxo import Auxo, AuxoRules, Cohort, CohortScores, begin_halves, extend_halves, reward_likeness
 from fielding.methods.global_model import GlobalModel
 from fielding.methods.gram import centered, products
 from fielding.methods.method import Method, cluster_ids
-from fielding.methods.registry import METHODS
 from fielding.simulation.assembly import Own
 from fielding.simulation.clients import SimulatedClients
 from fielding.simulation.experiment import run

@@ -11,8 +11,8 @@ from fielding._typing import Codes, Counts, Features, Floats, Json
 from fielding.records.run_folder import CONCEPTS, EVENTS, ROUNDS
 from fielding.simulation.assembly import Own
 from fielding.simulation.experiment import Result, run
-from fielding.simulation.sources import ordered
 from fielding.traces.sliding import SlidingWindows
+from fielding.traces.sources import ordered
 from tests.simulation.run_cases import (
     N_ROUNDS,
     Table,

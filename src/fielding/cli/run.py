@@ -26,7 +26,7 @@ from fielding.errors import InputError, OptionError
 from fielding.reporting.formatting import as_time, failure_words, run_table
 
 if TYPE_CHECKING:
-    from fielding.engine.config import Config
+    from fielding.config.keys import Config
     from fielding.simulation.experiment import Result, Start
     from fielding.tracking import Tracker
 
@@ -101,7 +101,7 @@ def run_command(
     clients.jsonl, timings.jsonl, reports/ (for `fielding replay`), checkpoints/, summary.json and report.html. Ctrl-C
     ends the round and keeps everything; --resume goes on.
     """
-    from fielding.engine.config_reader import located, read_config
+    from fielding.config.reader import locate_error, read_config
     from fielding.simulation.experiment import Start
     from fielding.tracking import places, trackers_from
 
@@ -117,7 +117,7 @@ def run_command(
             start = Start(resume=resume, init_from=init_from)
             result = _run_with_progress(settled, folder, start, stop, trackers, page=page, quiet=quiet)
         except OptionError as error:
-            raise located(error, config, changed) from None
+            raise locate_error(error, config, changed) from None
         except InputError as error:
             raise InputError(as_options(str(error))) from None
         except KeyboardInterrupt:

@@ -3,11 +3,9 @@
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 
-from fielding._options import options_of
 from fielding._typing import Json
 from fielding.client.drift import DRIFT_TESTS, DriftTest, drift_test_named
 from fielding.client.drift.sample_tests import (
-    BY_KIND,
     OF_ERRORS,
     SAMPLE_TESTS,
     ByKind,
@@ -18,6 +16,8 @@ from fielding.client.drift.sample_tests import (
 )
 from fielding.client.representation.registry import representation_named
 from fielding.client.representation.representation import Representation
+from fielding.config.options import options_of
+from fielding.config.parts import BY_KIND
 from fielding.distance import Kind, metric_named
 from fielding.errors import InputError, echo
 
@@ -114,7 +114,7 @@ def describing_from(record: Mapping[str, Json]) -> Describing:
 
 def labels_described(test: DriftTest) -> Describing:
     """Return reports of label shares by a drift test on label counts."""
-    names = [name for name, kind in DRIFT_TESTS.items() if type(test) is kind]
+    names = [name for name in DRIFT_TESTS if type(test) is DRIFT_TESTS[name]]
     return Describing(
         representation=representation_named("label"),
         metric="l1",

@@ -21,10 +21,10 @@ from fielding.comparing.variants import (
     variants_from,
     with_settings,
 )
-from fielding.engine.config import Config
-from fielding.engine.config_reader import changed, config_from, config_table, read_config
+from fielding.config.keys import Config
+from fielding.config.reader import apply_changes, config_from, config_table, read_config
+from fielding.config.rules import parse_factor
 from fielding.engine.describing import describing_of, is_own_function
-from fielding.engine.factors import parse_factor
 from fielding.errors import InputError, OptionError, echo, unknown_name
 from fielding.records.lock import NAME as LOCK
 from fielding.records.manifest import first_difference
@@ -95,11 +95,10 @@ def resolve_variant(table: Table, variant: Variant) -> dict[str, Json] | None:
         describing = describing_of(section, is_own=is_own_function(section), seed=0)
     except InputError:
         return None
-    tau = section.tau
-    with contextlib.suppress(OptionError):  # a word, such as "learned", stays
-        tau = parse_factor(tau) if isinstance(tau, str) else tau
     given = {name: getattr(section, name) for name in section.__dataclass_fields__ if name != "options"}
-    known: dict[str, Json] = {"metric": describing.metric, "detector": describing.detector, "tau": tau}
+    known: dict[str, Json] = {"metric": describing.metric, "detector": describing.detector}
+    with contextlib.suppress(OptionError):  # a word, such as "learned", stays
+        known["tau"] = parse_factor(section.tau)
     whole = {**config_table(config), "coordinator": {**given, **known, **section.options}}
     return {name: value for name, value in whole.items() if name not in (*ANY, "preset")}
 
@@ -251,7 +250,7 @@ def base_table(config: Config | Mapping[str, Any] | str | Path, changes: Sequenc
         table: Mapping[str, Any] = config
     else:
         read_config(Path(config), changes)  # which tells what is wrong with it, and where
-        table = changed(tomllib.loads(Path(config).read_text(encoding="utf-8")), changes)
+        table = apply_changes(tomllib.loads(Path(config).read_text(encoding="utf-8")), changes)
     return {str(name): plain_value(value) for name, value in table.items()}
 
 

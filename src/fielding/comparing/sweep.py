@@ -23,8 +23,8 @@ from types import FrameType
 from typing import Any, TypeAlias
 
 from fielding._typing import Json
-from fielding.engine.config import Config
-from fielding.engine.config_reader import config_from, config_table
+from fielding.config.keys import Config
+from fielding.config.reader import config_from, config_table
 from fielding.errors import FieldingError, InputError
 from fielding.records.run_folder import ROUNDS, SUMMARY, check_same_config
 from fielding.simulation.experiment import FREE, TRAINING, Start, Watching, run

@@ -3,7 +3,7 @@
 import math
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import count, product
 from typing import Any, TypeAlias
@@ -11,13 +11,12 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from fielding._typing import Json
-from fielding.engine.config import Config
-from fielding.engine.config_reader import changed, config_from, config_keys
+from fielding.config.keys import KEYS, SECTIONS, Config
+from fielding.config.reader import apply_changes, config_from
 from fielding.errors import InputError, OptionError, echo, unknown_name
 from fielding.methods import METHODS, kind_named, method_options
 from fielding.records.plan import Variant
 from fielding.simulation.config_check import check_config
-from fielding.simulation.method_keys import uses_key
 
 METHOD = "method.name"
 """The key that names the method."""
@@ -72,7 +71,7 @@ def parse_axis(text: str) -> Axis:
         raise OptionError(f"--vary {echo(text)} says nothing; write key=value,value or section.key=value,value")
     if key in ELSEWHERE:
         raise OptionError(f"--vary {echo(text)}: {key} cannot be varied, {ELSEWHERE[key]}")
-    if key in section_names():
+    if key in SECTIONS:
         raise OptionError(f"--vary {echo(text)}: {key} is a section; vary its keys, each as {key}.KEY=value,value")
     values = {one: _parse_value(key, one) for one in texts}
     for one in texts:
@@ -98,24 +97,13 @@ def _split_at_commas(text: str) -> Iterator[str]:
 
 
 def _parse_value(key: str, text: str) -> Json:
-    table = changed({}, [f"{key}={text}"])
+    table = apply_changes({}, [f"{key}={text}"])
     section, _, name = key.rpartition(".")
     inner = table[section] if section else table
     value = inner[name] if isinstance(inner, dict) else None
     if value == float("inf"):
         return "inf"  # the text, since JSON knows no infinity
     return value if isinstance(value, (bool, int, float, str, list, dict)) else text  # nor dates
-
-
-def section_names() -> set[str]:
-    """Return the names of all sections of a config.
-
-    Examples
-    --------
-    >>> "coordinator" in section_names(), "rounds" in section_names()
-    (True, False)
-    """
-    return {section for path, _, _ in config_keys() if (section := path.rpartition(".")[0])}
 
 
 Table: TypeAlias = Mapping[str, Json]
@@ -180,7 +168,7 @@ def cross_variants(table: Table, methods: Sequence[str] = (), axes: Sequence[Axi
             raise OptionError(f"method: {unknown_name('option of these methods', option, every)}")
     # The last part of each key, or the whole where that could be another key of the config.
     keys = [axis.key for axis in axes]
-    lasts = Counter(path.rpartition(".")[2] for path in {*keys, *(path for path, _, _ in config_keys())})
+    lasts = Counter(path.rpartition(".")[2] for path in {*keys, *KEYS})
     words = {key: last if lasts[last := key.rpartition(".")[2]] == 1 else key for key in keys}
     found: dict[str, Settings] = {}
     for method in names:
@@ -270,7 +258,7 @@ def _plain_settings(name: str, given: Any) -> dict[str, Json]:
     if not isinstance(given, Mapping) or not all(isinstance(key, str) for key in given):
         example = "{'coordinator.tau': 0.5}"
         raise InputError(f"the settings of {name} are {echo(given)}; give values by dotted key, such as {example}")
-    if sections := given.keys() & section_names():
+    if sections := given.keys() & SECTIONS.keys():
         section = min(sections)
         raise InputError(f"{name}: {section} is a section; set its keys one by one, each as '{section}.KEY'")
     return {key: plain_value(value) for key, value in given.items()}
@@ -346,3 +334,41 @@ def variant_config(table: Table, variant: Variant, seed: int) -> Config:
     except InputError as error:
         raise OptionError(f"{variant.name}: {error}") from None
     return config
+
+
+FREE_SELECTION = "uniform"
+"""The selection that needs no reports of clients; others may ask for some that the method itself would not hear."""
+
+
+def uses_key(
+    method: str, key: str, *, values: Collection[Json] = (), selections: Collection[Json] = (FREE_SELECTION,)
+) -> bool:
+    """Return whether a key may change anything for a method; in doubt it may.
+
+    Parameters
+    ----------
+    method
+        Its name; nothing is known of what methods of one's own do with ``[coordinator]``.
+    key
+        Dotted.
+    values
+        What it is set to.
+    selections
+        What ``selection.name`` is, or may be.
+
+    Examples
+    --------
+    >>> [uses_key(name, "coordinator.tau") for name in ("fielding", "moves", "global")]
+    [True, False, False]
+    >>> uses_key("ifca", "method.k"), uses_key("global", "method.k")
+    (True, False)
+    """
+    section, _, name = key.rpartition(".")
+    if section == "method":
+        return name in method_options(kind_named(method, METHODS))
+    if section != "coordinator" or method not in METHODS:
+        return True
+    if key in KEYS and (methods := KEYS[key].rule.used_by) is not None:
+        return method in methods
+    # With auto come other keys, of serving among others, which all methods use.
+    return METHODS[method].hears != "nobody" or set(selections) != {FREE_SELECTION} or "auto" in values

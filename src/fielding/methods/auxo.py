@@ -13,12 +13,13 @@ import numpy as np
 import numpy.typing as npt
 
 from fielding._typing import Counts, Json, Mask, Matrix, Membership, Models, Vector
+from fielding.config.options import number, one_of, whole
 from fielding.errors import OptionError, echo
 from fielding.federation.clients import Clients, TrainingPlan, Updates
 from fielding.federation.cluster_models import Arrays
 from fielding.methods.gram import centered, cosines_from, distances_to_mean, products, two_means
+from fielding.methods.kinds import MethodKind
 from fielding.methods.method import MethodSetting, Parts, plan_by_cluster
-from fielding.methods.option_checks import number, one_of, whole
 from fielding.methods.probing import difference
 from fielding.rng import client_key, hashed, stream
 
@@ -485,3 +486,10 @@ def equal_shares(parts: Parts, membership: Membership, clients: Clients, *, n_co
     n_open = np.unique(membership[clients.askable()]).size
     share = max(1, parts.participants // n_cohorts)
     return replace(parts, participants=min(parts.participants, share * n_open))
+
+
+KIND = MethodKind(
+    summary="cohorts that split by the updates of their participants; who trains may move, others stay (Auxo)",
+    sends="nothing",
+    build=Auxo,
+)

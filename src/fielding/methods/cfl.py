@@ -8,13 +8,14 @@ import numpy as np
 import numpy.typing as npt
 
 from fielding._typing import ClientId, Counts, Json, Mask, Membership, Models
+from fielding.config.options import number, one_of, whole
 from fielding.errors import OptionError, echo
 from fielding.federation.clients import Clients, TrainingPlan, Updates
 from fielding.federation.cluster_models import Arrays
 from fielding.federation.models import mean_model
 from fielding.methods.gram import cosines, cosines_from, norms, products, unit_rows
+from fielding.methods.kinds import MethodKind
 from fielding.methods.method import MethodSetting, plan_by_cluster
-from fielding.methods.option_checks import number, one_of, whole
 from fielding.methods.probing import Participation, changes, drawn, is_sampled, probe_plan
 
 
@@ -411,3 +412,10 @@ class CFL:
             updates = clients.train(probe_plan(going, self._tree.models, self._tree.split_at(going)))
             self._tree.walk(updates.clients, changes(updates, self._tree.models))
             going = updates.clients[self._tree.waits()[updates.clients]]
+
+
+KIND = MethodKind(
+    summary="clusters split where clients pull their model in opposite directions; nobody ever moves (CFL)",
+    sends="nothing, but up to 200 clients all train in every round; newcomers train old models to find theirs",
+    build=CFL,
+)

@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from fielding._typing import Counts, Json, Matrix, Membership, Models, Vector
+from fielding.config.options import number, whole
 from fielding.coordinator.clustering import KMeans
 from fielding.coordinator.clustering.labels import without_gaps
 from fielding.coordinator.registry import UNASSIGNED
@@ -17,8 +18,8 @@ from fielding.federation.clients import Clients, Pull, TrainingPlan, Updates
 from fielding.federation.cluster_models import Arrays
 from fielding.federation.models import column_chunks, mean_model
 from fielding.methods.gram import products, unit_rows
+from fielding.methods.kinds import MethodKind
 from fielding.methods.method import MethodSetting, plan_by_cluster
-from fielding.methods.option_checks import number, whole
 from fielding.methods.probing import difference
 from fielding.rng import client_key, hashed, stream
 
@@ -406,3 +407,10 @@ class FedAC:
 def _with_mean(models: Models) -> Models:
     """Return models and, as the last row, their mean."""
     return np.concatenate([models, mean_model(models)[np.newaxis]])
+
+
+KIND = MethodKind(
+    summary="FedAC-style (reconstructed): embeddings pulled together, participants join the most similar model",
+    sends="the mean embedding, to every participant",
+    build=FedAC,
+)

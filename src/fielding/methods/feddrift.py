@@ -9,13 +9,13 @@ import numpy.typing as npt
 
 from fielding._typing import Counts, Json, Mask, Matrix, Membership, Models, Vector
 from fielding.client.report import ReportBatch
+from fielding.config.options import flag, number, one_of, whole
 from fielding.coordinator.clustering.labels import in_order_of_appearance
 from fielding.errors import OptionError
 from fielding.federation.clients import Clients, TrainingPlan, Updates
 from fielding.federation.cluster_models import Arrays, ClusterModels
-from fielding.methods.kinds import Hears
+from fielding.methods.kinds import Hears, MethodKind
 from fielding.methods.method import MethodSetting, asked_by_cluster, client_index, planned, positions_of
-from fielding.methods.option_checks import flag, number, one_of, whole
 from fielding.methods.probing import Participation, is_sampled
 
 NOBODY = -1
@@ -996,3 +996,17 @@ def feddrift_eager(
 def feddrift_hears(options: Mapping[str, Json], n_clients: int) -> Hears:
     """Return whose reports FedDrift hears: flags of drifted clients where not everybody is tested."""
     return "flags" if is_sampled(options.get("participation", "auto"), n_clients) else "nobody"
+
+
+FEDDRIFT = MethodKind(
+    summary="clients whose accuracy drops open models of their own, and models that agree merge (FedDrift)",
+    sends="how well all models serve its new data; receives all models",
+    hears=feddrift_hears,
+    build=feddrift,
+)
+FEDDRIFT_EAGER = MethodKind(
+    summary="clients whose accuracy drops at the same time open one model together (FedDrift-Eager)",
+    sends="how well all models serve its new data; receives all models",
+    hears=feddrift_hears,
+    build=feddrift_eager,
+)

@@ -18,6 +18,7 @@ from fielding.coordinator.snapshot import Snapshot, restored, snapshot
 from fielding.federation.clients import Clients, TrainingPlan, Updates
 from fielding.federation.cluster_models import Arrays
 from fielding.methods.guard import KEPT, Guard, Opinion, place_by_loss
+from fielding.methods.kinds import MethodKind
 from fielding.methods.method import MethodSetting, client_index, plan_by_cluster, positions_of
 from fielding.methods.reuse import Regrouping, Retired, reach, with_reuse
 from fielding.rng import stream
@@ -272,3 +273,11 @@ def _noted(decision: Decision, opinion: Opinion | None) -> Decision:
 def _under(prefix: str, arrays: Arrays) -> Arrays:
     """Return the arrays of a part, by the names that it gave them."""
     return {name.removeprefix(prefix): array for name, array in arrays.items() if name.startswith(prefix)}
+
+
+KIND = MethodKind(
+    summary="one model per cluster; drifted clients move, and all are grouped anew when a center moved too far",
+    sends="a representation of the window, when it drifted",
+    hears="drifted",
+    build=Fielding,
+)

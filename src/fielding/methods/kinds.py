@@ -5,10 +5,10 @@ from dataclasses import dataclass
 from inspect import getdoc
 from typing import Any, Literal, TypeAlias, cast
 
-from fielding._imported import imported_function
-from fielding._options import check_options, options_of
 from fielding._typing import Json
 from fielding.client.drift import DriftTest
+from fielding.config.options import check_options, options_of
+from fielding.config.parts import Family, imported_function
 from fielding.errors import OptionError, unknown_name
 from fielding.methods.method import Method, MethodSetting
 
@@ -40,6 +40,10 @@ class MethodKind:
     build: Callable[..., Method]
     hears: Hears | Callable[[Mapping[str, Json], int], Hears] = "nobody"
     detector: Callable[[Mapping[str, Json]], DriftTest] | None = None
+
+
+METHODS: Family[MethodKind] = Family("method")
+"""Every method by the name that configs use."""
 
 
 def method_options(kind: MethodKind) -> dict[str, Json]:

@@ -7,10 +7,10 @@ import numpy as np
 import numpy.typing as npt
 
 from fielding._typing import Counts, Mask, Matrix, Membership, Models, Vector
+from fielding.config.options import whole
 from fielding.coordinator.assignment import Clusters
 from fielding.distance import Metric
 from fielding.federation.clients import Clients
-from fielding.methods.option_checks import whole
 from fielding.methods.probing import drawn
 
 Arrays = dict[str, npt.NDArray[np.generic]]

@@ -11,7 +11,9 @@ from typing import TypeAlias
 import numpy as np
 
 from fielding._typing import ClientId, Counts, Json, Membership, Models
+from fielding.client.drift import drift_test_named
 from fielding.client.report import NO_REPORTS, ReportBatch
+from fielding.config.options import whole
 from fielding.coordinator.clustering import Clusterer
 from fielding.coordinator.coordinator import Coordinator
 from fielding.coordinator.decision import Decision
@@ -21,8 +23,8 @@ from fielding.errors import OptionError, echo
 from fielding.federation.clients import Clients, TrainingPlan, Updates
 from fielding.federation.cluster_models import Arrays
 from fielding.methods.fielding import Fielding
+from fielding.methods.kinds import MethodKind
 from fielding.methods.method import MethodSetting
-from fielding.methods.option_checks import whole
 from fielding.rng import stream
 
 _NO_LIMIT = 2**31 - 1
@@ -268,3 +270,36 @@ class Variant:
     def restore(self, values: Mapping[str, Json], arrays: Arrays) -> None:
         """Go on from a snapshot."""
         self._fielding.restore(values, arrays)
+
+
+STATIC = MethodKind(
+    summary="the clusters of the start stay as they are; who comes later joins the nearest, once",
+    sends="a representation of the window, once",
+    hears="first",
+    detector=lambda _options: drift_test_named("never"),
+    build=static,
+)
+MOVES = MethodKind(
+    summary="fielding that moves drifted clients one by one and never groups everyone anew",
+    sends="a representation of the window, when it drifted",
+    hears="drifted",
+    build=moves,
+)
+ALWAYS = MethodKind(
+    summary="fielding that groups everyone anew whenever somebody reports",
+    sends="a representation of the window, when it drifted",
+    hears="drifted",
+    build=always,
+)
+SELECTED = MethodKind(
+    summary="fielding that hears of drift from participants of the round alone, after they trained",
+    sends="a representation of the window with the model, of drifted participants",
+    hears="participants",
+    build=selected,
+)
+CLUSTERED_SGD = MethodKind(
+    summary="the convergence theorem's method: k-center when two of a cluster are too far apart, single steps",
+    sends="a representation of the window, when it drifted",
+    hears="drifted",
+    build=ClusteredSGD,
+)

@@ -6,10 +6,10 @@ import numpy as np
 
 from fielding._typing import Counts, Mask, Matrix, Models, Vector
 from fielding.client.ranges import Ranges, segment_means
+from fielding.config.parts import CORRECTIONS
 from fielding.errors import OptionError, unknown_name
 from fielding.federation.correction import (
     CALIBRATED,
-    CORRECTIONS,
     checked_smoothing,
     label_offsets,
     predicted_mixes,

@@ -1,23 +1,23 @@
-"""Whether a config can be run, as far as that is known before any data are read."""
+"""Whether a config can be run, as far as that is known before any data are read; keys without an effect are refused."""
 
 from pathlib import Path
 
 import numpy as np
 
 from fielding._extras import require
-from fielding._imported import imported_function
-from fielding.engine.config import Config, TraceSection
-from fielding.engine.describing import describing_of, is_own_function
+from fielding.config.keys import KEYS, Config, TraceSection
+from fielding.config.parts import imported_function
+from fielding.engine.describing import AUTO, describing_of, is_own_function
 from fielding.engine.plugins import kind_of, parts_of, policy_of, serving_of
+from fielding.engine.shared_models import GLOBAL, POOL
 from fielding.errors import FileFormatError, InputError, OptionError, echo
 from fielding.simulation.assembly import lie_of, trainer_of
 from fielding.simulation.attacks import check_spoil
 from fielding.simulation.hardware import devices_of, read_availability
-from fielding.simulation.sources import NATURAL, check_scenario
-from fielding.simulation.unused_keys import check_effects, check_partners
-from fielding.traces.catalog import entry_named
+from fielding.traces.catalog import CATALOG, Source, entry_named
 from fielding.traces.intervals import checked_align, parse_interval, parse_span
 from fielding.traces.pool import Pool
+from fielding.traces.sources import NATURAL, check_scenario
 from fielding.training.factory import TORCH_ONLY
 
 
@@ -31,8 +31,7 @@ def check_config(config: Config) -> None:
     """
     _check_source(config.trace)
     _check_times(config.trace)
-    check_effects(config.trace)
-    check_partners(config)
+    check_effects(config)
     kind_of(config)
     section = config.coordinator
     describing = describing_of(section, is_own=is_own_function(section), seed=config.seed)
@@ -43,6 +42,81 @@ def check_config(config: Config) -> None:
     parts_of(config, 1, policy)
     _check_model(config)
     _check_clock(config)
+
+
+def check_effects(config: Config, *, source: Source | None = None, has_own: bool = False) -> None:
+    """Raise if a key differs from its default, but what it has an effect with (``used_with``) is not there.
+
+    Only what is certain without the data is refused: of a file of the user's own it is not known yet whether it is a
+    pool. Parts that one method leaves alone (the coordinator's keys with a global model, a selection with local models)
+    are not refused: one config serves many methods (docs/decisions/0019).
+
+    Parameters
+    ----------
+    config
+        The config.
+    source
+        Samples of the caller's own, instead of what the config names.
+    has_own
+        Whether the caller brings a function along that describes windows.
+
+    Raises
+    ------
+    OptionError
+        The message names the key, its value and why it has no effect.
+    """
+    for missing in (_missing_of_trace(config.trace, source), _missing_of_others(config, has_own=has_own)):
+        for word, why in missing.items():
+            for path, key in KEYS.items():
+                if word in key.rule.used_with:
+                    value = getattr(getattr(config, path.partition(".")[0]), key.name)
+                    if value != key.default:
+                        raise OptionError(f"{path} is {echo(value)}, but it has no effect: {why}; leave it out")
+
+
+def _missing_of_trace(section: TraceSection, source: Source | None) -> dict[str, str]:
+    """Return what keys of the trace section need but do not have, and why not."""
+    found: dict[str, str] = {}
+    if source is not None or section.file is None:
+        what = "samples are given" if source is not None else f"{section.name} is a known data set"
+        found["file"] = f"{what}, not read from a file"
+    elif (path := Path(section.file)).suffix == ".npz" or section.features or section.text:
+        found["images"] = f"{path.name} is taken for numbers, not for images"
+    if not section.liars:
+        found["liars"] = "nobody lies, trace.liars is 0"
+    is_pool: bool | None = None  # not known yet
+    if source is not None:
+        is_pool = isinstance(source, Pool)
+    elif section.file is None and section.name in CATALOG:  # an unknown name is told when it is opened
+        is_pool = entry_named(section.name).kind == "pool"
+    if is_pool:
+        found["times"] = "a pool knows no times, a scenario deals it"
+    elif section.scenario not in (None, NATURAL):
+        found["intervals"] = f"scenario {section.scenario} deals the samples anew"
+    elif is_pool is False and source is None:  # samples of one's own come with configs that others share
+        found["scenario"] = "a natural trace is taken as it is, a scenario would deal so many"
+    return found
+
+
+def _missing_of_others(config: Config, *, has_own: bool) -> dict[str, str]:
+    """Return what keys of other sections need but do not have, and why not; only what no method could use."""
+    found: dict[str, str] = {}
+    if not config.training.moon:
+        found["moon"] = "training.moon is 0"
+    if config.serving.correction == "none":
+        found["correction"] = "serving.correction is none"
+    section = config.coordinator
+    describing = describing_of(section, is_own=has_own or is_own_function(section), seed=config.seed)
+    if not describing.needs_model:
+        found["shared model"] = "no shared model is needed to describe windows, nor to test for drift"
+    if section.shared_model != POOL:
+        found["pool model"] = f"the shared model is {section.shared_model}, not trained on a pool"
+    if section.shared_model != GLOBAL:
+        found["global model"] = f"the shared model is {section.shared_model}, not global"
+    # With auto it is not the user who asked for it.
+    if config.model.factory is None and config.model.name == "softmax" and section.representation != AUTO:
+        found["body"] = "model softmax is a last layer without a body"
+    return found
 
 
 def _check_source(section: TraceSection) -> None:
@@ -80,7 +154,7 @@ def _check_model(config: Config) -> None:
         return
     try:
         require("torch")
-        from fielding.training.torch_threads import device_named
+        from fielding.training.torch_trainer import device_named
 
         device_named(section.device)
         if factory is not None:

@@ -1,0 +1,380 @@
+"""From the config's trace section to a pool, a schedule and the plan that maps its intervals to rounds."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+
+from fielding._typing import Codes, Counts
+from fielding.config.keys import TraceSection
+from fielding.errors import InputError, OptionError, echo, unknown_name
+from fielding.rng import hashed
+from fielding.traces.catalog import (
+    FOLDER_VARIABLE,
+    Narrowing,
+    NaturalDefaults,
+    Opening,
+    Source,
+    data_folder,
+    entry_named,
+    open_source,
+)
+from fielding.traces.csv_table import in_id_order, open_table
+from fielding.traces.histograms import WindowPlan
+from fielding.traces.images import FILE, Decoding, ImageSpec, image_index, image_pool, is_image_list
+from fielding.traces.importers import Columns, feature_names, import_samples
+from fielding.traces.intervals import checked_align, parse_interval, parse_span
+from fielding.traces.natural import n_rounds, natural_schedule, needed_intervals
+from fielding.traces.pool import Pool
+from fielding.traces.scenarios import SCENARIOS, DealRequest, scenario_named
+from fielding.traces.scenarios.shared import with_shared
+from fielding.traces.schedule import Schedule
+from fielding.traces.standardizing import scale_note, standardized
+from fielding.traces.trace import Trace
+
+
+def check_present(section: TraceSection) -> None:
+    """Raise if a section names a known data set of which a file is missing; costs nothing.
+
+    Raises
+    ------
+    InputError
+        The message names the file, the folder, and how to get it.
+    """
+    if section.file is not None:
+        return
+    entry, folder = entry_named(section.name), data_folder(section.data)
+    missing = entry.missing(folder)
+    if missing is not None:
+        raise InputError(
+            f"{entry.name} needs {missing}, which is not in {folder}; {entry.how_to_get}; if it is elsewhere, name its "
+            f"folder in trace.data or in the environment variable {FOLDER_VARIABLE}"
+        )
+
+
+DEFAULT_CLIENTS = 100
+"""Clients that a pool is dealt to unless a config says otherwise."""
+DEFAULT_SCENARIO = "places"
+NATURAL = "natural"
+
+OnImages = Callable[[int, int], None]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Dealt:
+    """Samples, who sees which of them when, and how that maps to rounds.
+
+    Parameters
+    ----------
+    pool, schedule, plan
+        The three.
+    notes
+        What a user should know of: features on scales that models do not learn from.
+    """
+
+    pool: Pool
+    schedule: Schedule
+    plan: WindowPlan
+    notes: tuple[str, ...] = ()
+
+
+def dealt_samples(
+    section: TraceSection, *, rounds: int, seed: int, source: Source | None = None, on_images: OnImages | None = None
+) -> Dealt:
+    """Return what a trace section describes.
+
+    Parameters
+    ----------
+    section
+        The section.
+    rounds
+        Training rounds that the data must last for.
+    seed
+        Of the scenario.
+    source
+        Samples or a trace of the caller's own, instead of a named one.
+    on_images
+        Told how many images of how many are decoded.
+
+    Raises
+    ------
+    InputError
+        If there is no such data, they do not last, or the options do not fit together.
+    """
+    if section.window < section.gap:
+        raise OptionError(f"trace.window is {section.window}; it must be at least trace.gap, which is {section.gap}")
+    check_scenario(section)
+    plan = _plan(section, is_own=source is not None)
+    if source is None:
+        check_features(section)
+    opened = source if source is not None else opened_source(section, seed=seed, on_images=on_images)
+    if isinstance(opened, Trace) and section.scenario in (None, NATURAL):
+        check_no_options(section)
+        dealt = _natural(_narrowed(opened, section) if source is not None else opened, plan, rounds)
+        dealt = _with_shared(dealt, section, seed)
+        return replace(dealt, pool=_standardized(dealt)) if section.standardize else _noted(dealt)
+    n_intervals = needed_intervals(rounds, plan)
+    dealt = _scenario(opened, section, plan, n_intervals, seed=seed)
+    if not section.standardize:
+        return _noted(dealt)
+    # Dealt again, because looks are made for the features as models see them; who gets what stays the same.
+    return _scenario(_standardized(dealt), section, plan, n_intervals, seed=seed)
+
+
+def _standardized(dealt: Dealt) -> Pool:
+    return standardized(dealt.pool, first_samples(dealt))
+
+
+def _noted(dealt: Dealt) -> Dealt:
+    """Return the same with a note if the features lie on scales that models do not learn from."""
+    note = scale_note(dealt.pool, first_samples(dealt))
+    return dealt if note is None else replace(dealt, notes=(note,))
+
+
+def first_samples(dealt: Dealt) -> Counts:
+    """Return the training samples that some client can see at the start, rising, each once."""
+    seen = np.unique(dealt.schedule.sample[dealt.schedule.interval < dealt.plan.n_first])
+    return np.asarray(seen[~dealt.pool.is_test()[seen]])
+
+
+def check_features(section: TraceSection) -> None:
+    """Raise if a CSV file is named but none of its columns as features; before all of it is read."""
+    path = Path(section.file or "").expanduser()
+    if section.file is None or path.is_dir() or path.suffix == ".npz" or section.features or section.text:
+        return
+    header = open_table(path).header
+    left = [name for name in header if name not in (section.client, section.time, section.label)]
+    if FILE in left:
+        return
+    shown = ", ".join(echo(name) for name in left[:12]) + (", ..." if len(left) > 12 else "")
+    raise InputError(
+        f"{path} has labels, but training needs features; name columns of numbers in trace.features, or a column of "
+        f"text in trace.text; at hand: {shown or 'none'}"
+    )
+
+
+def check_scenario(section: TraceSection) -> None:
+    """Raise if the scenario or one of its options is unknown; costs nothing, so it comes before data are read."""
+    if section.scenario is None and not section.options:
+        return
+    name = section.scenario or DEFAULT_SCENARIO
+    if name == NATURAL:
+        check_no_options(section)
+        return
+    if name not in SCENARIOS:
+        raise OptionError(f"trace.scenario: {unknown_name('scenario', name, [*SCENARIOS, NATURAL])}")
+    try:
+        scenario_named(name, section.options)
+    except OptionError as error:
+        raise OptionError(f"trace: {error}") from None
+
+
+def check_no_options(section: TraceSection) -> None:
+    """Raise if there is an option, because nothing is dealt."""
+    if section.options:
+        option = next(iter(section.options))
+        raise OptionError(
+            f"unknown key trace.{option}; a natural trace has no options, name a scenario to deal it anew"
+        )
+
+
+def _plan(section: TraceSection, *, is_own: bool) -> WindowPlan:
+    """Return how intervals map to rounds: as the section says, else as suits the data set."""
+    try:
+        known = None if section.file or is_own else entry_named(section.name).defaults
+    except OptionError as error:
+        raise OptionError(f"trace.name: {error}") from None
+    checks = {"interval": parse_interval, "align": checked_align, "last": parse_span}
+    for name, check in checks.items():
+        try:
+            if (given := getattr(section, name)) is not None:
+                check(given)
+        except InputError as error:
+            raise OptionError(f"trace.{name}: {error}") from None
+    defaults = known or NaturalDefaults()
+    return WindowPlan(
+        interval=section.interval or defaults.interval,
+        gap=section.gap,
+        window=section.window,
+        align=section.align or defaults.align,
+    )
+
+
+def opened_source(section: TraceSection, *, seed: int, on_images: OnImages | None = None) -> Source:
+    """Open the file, folder or known data set that a section names."""
+    narrowing = Narrowing(last=section.last, clients=section.clients)
+    if section.file is None:
+        entry = entry_named(section.name)
+        check_present(section)
+        if entry.defaults is not None:
+            usual = entry.defaults.narrowing
+            narrowing = Narrowing(last=section.last or usual.last, clients=section.clients or usual.clients)
+        opening = Opening(narrowing=narrowing, seed=seed, on_images=on_images)
+        return open_source(section.name, section.data, opening)
+    path = Path(section.file).expanduser()
+    decoding = Decoding(spec=ImageSpec(size=section.image_size), on_images=on_images)
+    columns = Columns(
+        client=section.client,
+        time=section.time,
+        label=section.label,
+        text=section.text,
+        features=feature_names(section.features),
+    )
+    index = path / "index.csv" if path.is_dir() else path
+    if path.is_dir() and not index.exists():
+        return image_pool(path, decoding)
+    is_described = columns.features or columns.text is not None
+    if path.is_dir() or (path.suffix != ".npz" and not is_described and is_image_list(path)):
+        return image_index(index, decoding, columns=columns, narrow=narrowing.apply)
+    return import_samples(path, columns, narrow=narrowing.apply)
+
+
+def _narrowed(trace: Trace, section: TraceSection) -> Trace:
+    return Narrowing(last=section.last, clients=section.clients).apply(trace)
+
+
+def ordered(trace: Trace) -> Trace:
+    """Return the same samples by client id, then by time and label, so that results do not hang on their order.
+
+    Rows equal in all three keep their order. Features in a file of their own (images) are not moved: their rows stay
+    as they are, and with them the split into train and test, which goes by row.
+
+    Examples
+    --------
+    >>> trace = Trace(client_ids=("b", "a"), client=np.array([0, 1, 0]), time=np.array([2.0, 9.0, 1.0]),
+    ...               y=np.array([0, 1, 1]), classes=("cat", "dog"))
+    >>> ordered(trace).client_ids, ordered(trace).client.tolist(), ordered(trace).time.tolist()
+    (('a', 'b'), [0, 1, 1], [9.0, 1.0, 2.0])
+    """
+    ids, client = in_id_order(trace.client_ids, trace.client)
+    client_ids = tuple(ids)
+    order = np.lexsort((trace.y, trace.time, client))
+    if isinstance(trace.x, np.memmap) or (order[1:] > order[:-1]).all():
+        is_ordered = client_ids == trace.client_ids
+        return trace if is_ordered else replace(trace, client_ids=client_ids, client=client)
+    return replace(
+        trace,
+        client_ids=client_ids,
+        client=client[order],
+        time=trace.time[order],
+        y=trace.y[order],
+        x=None if trace.x is None else trace.x[order],
+        count=None if trace.count is None else trace.count[order],
+    )
+
+
+def _natural(trace: Trace, plan: WindowPlan, rounds: int) -> Dealt:
+    as_given = natural_schedule(trace, plan)  # first, because mistakes are named by row
+    sorted_trace = ordered(trace)
+    pool, schedule = as_given if sorted_trace is trace else natural_schedule(sorted_trace, plan)
+    lasts = n_rounds(schedule.n_intervals, plan)
+    if lasts < rounds:
+        raise OptionError(
+            f"rounds is {rounds}, but the trace ends after {lasts} rounds: it has {schedule.n_intervals} intervals of "
+            f"{plan.interval}, one every {plan.gap} rounds; lower rounds, or choose a shorter interval or a larger gap"
+        )
+    return Dealt(pool=pool, schedule=schedule, plan=plan)
+
+
+def _scenario(source: Source, section: TraceSection, plan: WindowPlan, n_intervals: int, *, seed: int) -> Dealt:
+    """Deal a pool; of a natural trace only the samples are used."""
+    if section.scenario == NATURAL:
+        raise OptionError(f"trace.scenario is 'natural', but {section.file or section.name} knows no clients and times")
+    if isinstance(source, Trace):
+        if source.x is None:
+            raise InputError("the trace has labels but no features; training needs x, one row per sample")
+        source = Pool(x=source.x, y=source.y, classes=source.classes)
+    request = DealRequest(
+        n_clients=section.clients or DEFAULT_CLIENTS,
+        n_intervals=n_intervals,
+        n_first=min(plan.n_first, n_intervals),
+        samples_per_interval=section.samples,
+    )
+    scenario = scenario_named(section.scenario or DEFAULT_SCENARIO, section.options)
+    dealt = Dealt(pool=source, schedule=scenario.deal(source, request, seed=seed), plan=plan)
+    return _with_shared(dealt, section, seed)
+
+
+def _with_shared(dealt: Dealt, section: TraceSection, seed: int) -> Dealt:
+    """Give every client the samples that all of them share, if any."""
+    try:
+        schedule = with_shared(dealt.schedule, dealt.pool, section.shared, n_visible=dealt.plan.n_visible, seed=seed)
+    except OptionError as error:
+        raise OptionError(f"trace: {error}") from None
+    return replace(dealt, schedule=schedule)
+
+
+LARGEST_PART = 4
+"""At most one in so many training samples of a class is held out: the clients need them, too."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class HeldOut:
+    """Samples of the server's own.
+
+    Parameters
+    ----------
+    samples
+        Rows of the pool, rising, shape ``(n_samples,)``.
+    labels
+        Their labels, same shape.
+    """
+
+    samples: Counts
+    labels: Codes
+
+
+def held_out(dealt: Dealt, per_class: int, *, seed: int) -> tuple[Dealt, HeldOut]:
+    """Take samples away from all clients, the same ones whatever the method.
+
+    Of a pool that a scenario deals, any training samples; of a natural trace, training samples of the first window
+    alone, since a server knows nothing of what is to come.
+
+    Parameters
+    ----------
+    dealt
+        What clients would get.
+    per_class
+        Samples of each class, or a quarter of its training samples if these are fewer.
+    seed
+        Of the choice.
+
+    Raises
+    ------
+    OptionError
+        If no sample can be spared.
+    """
+    candidates = _candidates(dealt)
+    labels = dealt.pool.y[candidates]
+    order = np.lexsort((hashed(seed, "held out", candidates.astype(np.uint64)), labels))
+    sizes = np.bincount(labels, minlength=len(dealt.pool.classes))
+    rank = np.arange(order.size) - np.repeat(np.cumsum(sizes) - sizes, sizes)
+    quota = np.minimum(per_class, sizes // LARGEST_PART)
+    samples = np.sort(candidates[order[rank < quota[labels[order]]]])
+    if not samples.size:
+        raise OptionError(
+            f"trace.held_out is {per_class}, but no class has {LARGEST_PART} training samples to spare one of; "
+            "give more samples, or another coordinator.shared_model"
+        )
+    kept = ~np.isin(dealt.schedule.sample, samples)
+    if not kept.any():
+        raise OptionError(f"trace.held_out is {per_class}, which leaves the clients no sample; lower it")
+    held = HeldOut(samples=samples, labels=dealt.pool.y[samples])
+    return replace(dealt, schedule=_some_rows(dealt.schedule, np.flatnonzero(kept))), held
+
+
+def _candidates(dealt: Dealt) -> Counts:
+    """Return the training samples that a server may have, rising."""
+    is_training = ~dealt.pool.is_test()
+    if dealt.schedule.concepts is None:
+        is_early = np.zeros(is_training.size, dtype=np.bool_)
+        is_early[dealt.schedule.sample[dealt.schedule.interval < dealt.plan.n_first]] = True
+        is_training &= is_early
+    return np.flatnonzero(is_training)
+
+
+def _some_rows(schedule: Schedule, rows: Counts) -> Schedule:
+    """Return a schedule of some of its rows, rising."""
+    columns = {name: getattr(schedule, name)[rows] for name in ("client", "interval", "sample", "y", "look")}
+    return replace(schedule, **columns)

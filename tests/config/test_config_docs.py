@@ -1,0 +1,135 @@
+"""docs/config.md lists every key and option as the code has them.
+
+``python -m tests.config.test_config_docs`` prints the tables to put there.
+"""
+
+import re
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+
+from fielding._typing import Json
+from fielding.client.drift import DRIFT_TESTS
+from fielding.client.drift.sample_tests import SAMPLE_TESTS, ByKind, BySamples
+from fielding.client.representation.registry import REPRESENTATIONS, representation_options
+from fielding.config.keys import KEYS, SECTIONS
+from fielding.config.options import options_of
+from fielding.config.parts import BY_KIND
+from fielding.config.presets import AUTO, PRESETS
+from fielding.config.reader import config_from
+from fielding.federation.aggregation import AGGREGATORS
+from fielding.federation.pace import PACES
+from fielding.federation.selection import SELECTORS
+from fielding.methods import METHODS, method_options
+from fielding.traces.scenarios import SCENARIOS, scenario_options
+
+PAGE = Path(__file__).resolve().parents[2] / "docs" / "config.md"
+HEADS = {"": ("key", "default", "may be", "what it is")}
+
+
+def shown(value: object) -> str:
+    """Return a default as TOML would have it; nothing for none."""
+    if value is None:
+        return ""
+    if isinstance(value, bool):
+        return f"`{str(value).lower()}`"
+    if isinstance(value, tuple):
+        return f"`{list(value)}`"
+    return f'`"{value}"`' if isinstance(value, str) else f"`{value:.4g}`" if isinstance(value, float) else f"`{value}`"
+
+
+def row(cells: tuple[str, ...]) -> str:
+    return "| " + " | ".join(cells) + " |"
+
+
+def key_table(section: str) -> str:
+    """Return the table of one section, or of the keys without one."""
+    rows = [row(("key", "default", "may be", "what it is")), "|---|---|---|---|"]
+    for path, one in KEYS.items():
+        if path.rpartition(".")[0] == section:
+            rows.append(row((f"`{one.name}`", shown(one.default), one.allowed, one.rule.help)))
+    return "\n".join(rows)
+
+
+def option_table(families: dict[str, dict[str, Json]]) -> str:
+    """Return the table of the options of scenarios or drift tests."""
+    rows = [row(("name", "options and their defaults")), "|---|---|"]
+    for name, options in families.items():
+        told = ", ".join(f"`{option}` {shown(default)}" for option, default in options.items())
+        rows.append(row((f"`{name}`", told or "none")))
+    return "\n".join(rows)
+
+
+def preset_table() -> str:
+    return sets_table("preset", PRESETS)
+
+
+def auto_table() -> str:
+    """Return what goes with a representation; what has no default of its own is left out."""
+    given = {at: {key: value for key, value in keys.items() if value is not None} for at, keys in AUTO.items()}
+    return sets_table("representation", {"auto": given})
+
+
+def sets_table(what: str, families: Mapping[str, Mapping[str, Mapping[str, Json]]]) -> str:
+    """Return the table of names that bring other defaults along."""
+    rows = [row((what, "sets")), "|---|---|"]
+    for name, sections in families.items():
+        told = [f"`{at}.{key}` {shown(value)}" for at, keys in sections.items() for key, value in keys.items()]
+        rows.append(row((f"`{name}`", ", ".join(told))))
+    return "\n".join(rows)
+
+
+def tables() -> dict[str, str]:
+    """Return every table of the page, by what it is about."""
+    found = {"keys without a section": key_table(""), **{f"[{name}]": key_table(name) for name in SECTIONS}}
+    found["presets"] = preset_table()
+    found["scenarios"] = option_table({name: scenario_options(name) for name in SCENARIOS})
+    of_rule = options_of(BySamples, hidden=("test", "needs_errors"))
+    seen = {name: {**of_rule, **options_of(kind)} for name, kind in SAMPLE_TESTS.items()}
+    return found | {
+        "auto": auto_table(),
+        "representations": option_table({name: representation_options(name) for name in REPRESENTATIONS}),
+        "methods": option_table({name: method_options(kind) for name, kind in METHODS.items()}),
+        "drift tests": option_table({name: options_of(kind) for name, kind in DRIFT_TESTS.items()}),
+        "drift tests on samples": option_table({**seen, BY_KIND: options_of(ByKind)}),
+        "selectors": option_table({name: SELECTORS.options(name) for name in SELECTORS}),
+        "aggregators": option_table({name: AGGREGATORS.options(name) for name in AGGREGATORS}),
+        "paces": option_table({name: PACES.options(name) for name in PACES}),
+    }
+
+
+@pytest.mark.parametrize("name", tables())
+def test_the_page_lists_what_the_code_has(name: str) -> None:
+    assert tables()[name] in PAGE.read_text(), f"put this into {PAGE.name}:\n{tables()[name]}"
+
+
+def test_every_key_is_in_a_table() -> None:
+    listed = "\n".join(tables().values())
+
+    for one in KEYS.values():
+        assert f"| `{one.name}` |" in listed
+        assert one.rule.help in listed
+
+
+def test_the_page_names_no_key_that_there_is_not() -> None:
+    page = PAGE.read_text()
+    in_page = set(re.findall(r"^\| `([a-z_]+)` \|.*\|.*\|.*\|$", page, flags=re.MULTILINE))
+
+    assert in_page == {one.name for one in KEYS.values()}
+
+
+def test_the_examples_of_the_page_are_configs() -> None:
+    import tomllib
+
+    examples = re.findall(r"```toml\n(.*?)```", PAGE.read_text(), flags=re.DOTALL)
+
+    assert len(examples) >= 2
+    for example in examples:
+        config_from(tomllib.loads(example))
+
+
+if __name__ == "__main__":
+    for heading, table in tables().items():
+        sys.stdout.write(f"## {heading}\n\n{table}\n\n")
