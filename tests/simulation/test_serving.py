@@ -5,8 +5,8 @@ import pytest
 
 from fielding.conformance.watched_clients import WatchedClients
 from fielding.errors import OptionError
-from fielding.federation.correction import PREDICTED_SMOOTHING
 from fielding.federation.evaluation import ClientScores
+from fielding.serving.correction import PREDICTED_SMOOTHING
 from fielding.simulation import serving as serving_module
 from fielding.simulation.availability import AlwaysAvailable
 from fielding.simulation.clients import SimulatedClients

@@ -12,10 +12,10 @@ from fielding.distance import METRICS
 from fielding.engine.presets import PRESETS
 from fielding.engine.settings import key
 from fielding.federation.aggregation import AGGREGATORS
-from fielding.federation.correction import CORRECTIONS
 from fielding.federation.pace import PACES
 from fielding.federation.selection import SELECTORS
 from fielding.methods import METHODS
+from fielding.serving.correction import CORRECTIONS
 from fielding.training.factory import TRAINERS
 
 K_CHOICES = ("silhouette", "finest")

@@ -3,7 +3,6 @@
 import numpy as np
 
 from fielding._typing import Mask, Matrix, Models, Vector
-from fielding.federation.correction import label_offsets, predicted_mixes, smoothed_mixes, trusted_mixes
 from fielding.flower.local_jobs import (
     JobSettings,
     label_shares,
@@ -13,6 +12,7 @@ from fielding.flower.local_jobs import (
 )
 from fielding.flower.own_code import OwnCode, own_score, own_sight, shown_model
 from fielding.flower.samples import Kept
+from fielding.serving.correction import label_offsets, predict_mixes, smooth_mixes, trust_mixes
 from fielding.training.head import Judged, features_of, judged
 from fielding.training.label_mix import label_mix_of
 from fielding.training.layout import Layout
@@ -91,7 +91,7 @@ class DeviceScoring:
         float32, shape ``(1, n_classes)``.
         """
         carried = label_mix_of(model[np.newaxis], self.settings.classes)
-        trusted = trusted_mixes(carried, self.settings.correction)
+        trusted = trust_mixes(carried, self.settings.correction)
         return label_offsets(self._own_mix(model, window, trusted), trusted)
 
     def _own_mix(self, model: Models, window: Kept, trusted: Matrix) -> Matrix:
@@ -100,9 +100,9 @@ class DeviceScoring:
             return trusted
         if settings.correction == "predicted":
             scores = self.seen(model, window)[1]
-            return predicted_mixes(scores, sizes, trusted, smoothing=settings.smoothing)
+            return predict_mixes(scores, sizes, trusted, smoothing=settings.smoothing)
         counts = np.round(label_shares(window, settings.classes) * window.y.size)
-        return smoothed_mixes(counts, trusted, settings.smoothing)
+        return smooth_mixes(counts, trusted, settings.smoothing)
 
     def errors(self, model: Models, samples: Kept, window: Kept) -> Vector:
         """Return 1 where a model errs as it serves the device, else 0, shape ``(n_samples,)``."""

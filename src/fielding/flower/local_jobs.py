@@ -8,11 +8,11 @@ import numpy as np
 from fielding._typing import ClientId, Counts, Json, Matrix, Models
 from fielding.errors import InputError, echo
 from fielding.federation.clients import Pull
-from fielding.federation.correction import CALIBRATED, balancing_offsets
 from fielding.flower.orders import EvaluateOrder, TrainOrder
 from fielding.flower.samples import NOTHING, DeviceNode, Job, Kept
 from fielding.flower.setting_checks import checked_setting
 from fielding.rng import Hashes, client_key
+from fielding.serving.correction import CALIBRATED, balancing_offsets
 from fielding.training.batches import drawn_positions
 from fielding.training.factory import ModelRequest, trainer_for
 from fielding.training.head import Judged
@@ -49,7 +49,7 @@ class JobSettings:
     fine_tune
         Steps that a device takes on the model that serves it before it is tested once more; 0: it is not.
     correction, smoothing
-        How the device corrects models that serve it, see :mod:`fielding.federation.correction`; models carry their
+        How the device corrects models that serve it, see :mod:`fielding.serving.correction`; models carry their
         label mix then.
     mix_rate
         How fast that follows training.

@@ -2,7 +2,7 @@
 
 from fielding._typing import Json
 from fielding.errors import InputError, echo
-from fielding.federation.correction import CALIBRATED, CORRECTIONS
+from fielding.serving.correction import CALIBRATED, CORRECTIONS
 
 _SIZES = ("classes", "hidden", "batch_size")
 _TEXTS = ("model", "trainer", "device")

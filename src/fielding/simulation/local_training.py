@@ -10,9 +10,9 @@ import numpy.typing as npt
 from fielding._typing import Counts, Mask, Matrix, Models
 from fielding.errors import InputError
 from fielding.federation.clients import TrainingPlan, Updates
-from fielding.federation.correction import balancing_offsets
 from fielding.federation.ledger import Costs
 from fielding.rng import Hashes
+from fielding.serving.correction import balancing_offsets
 from fielding.simulation.answers import Circumstances, Settled
 from fielding.simulation.batches import drawn_batches
 from fielding.simulation.keepsakes import Keepsakes

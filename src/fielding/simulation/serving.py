@@ -6,16 +6,16 @@ import numpy as np
 
 from fielding._typing import Counts, Matrix, Models
 from fielding.errors import OptionError, unknown_name
-from fielding.federation.correction import (
+from fielding.federation.ledger import Costs
+from fielding.serving.correction import (
     CALIBRATED,
     CORRECTIONS,
-    checked_smoothing,
+    check_smoothing,
     label_offsets,
-    predicted_mixes,
-    smoothed_mixes,
-    trusted_mixes,
+    predict_mixes,
+    smooth_mixes,
+    trust_mixes,
 )
-from fielding.federation.ledger import Costs
 from fielding.simulation.scoring import NO_SAMPLES, Judge, Score
 from fielding.simulation.segments import segment_means
 from fielding.simulation.workers import Workers
@@ -51,7 +51,7 @@ class Serving:
             raise unknown_name("correction", self.correction, CORRECTIONS)
         if self.fine_tune < 0:
             raise OptionError(f"fine_tune is {self.fine_tune}; give a number of steps, or 0 for none")
-        checked_smoothing(self.smoothing)
+        check_smoothing(self.smoothing)
 
     @property
     def is_corrected(self) -> bool:
@@ -127,11 +127,11 @@ class Correcting:
         float32, shape ``(n_asked, n_classes)``; zeros for who has no samples.
         """
         windows = training.some(clients)
-        model_mixes = trusted_mixes(label_mix_of(models, self._n_classes), self._rule.correction)[row]
+        model_mixes = trust_mixes(label_mix_of(models, self._n_classes), self._rule.correction)[row]
         if self._rule.correction == "predicted":
             own = self._predicted(models, row, windows, model_mixes)
         else:
-            own = smoothed_mixes(self._counts(windows), model_mixes, self._rule.smoothing)
+            own = smooth_mixes(self._counts(windows), model_mixes, self._rule.smoothing)
         return label_offsets(own, model_mixes)
 
     def judge(self, offsets: Scores) -> Judge:
@@ -193,7 +193,7 @@ class Correcting:
             for some in _in_pieces(served, windows.sizes[served] * self._n_classes):
                 rows, sizes = windows.of(some)
                 scores, _ = self._workers.class_scores(models[at], rows, self._windows.gather)
-                own[some] = predicted_mixes(scores, sizes, model_mixes[some], smoothing=self._rule.smoothing)
+                own[some] = predict_mixes(scores, sizes, model_mixes[some], smoothing=self._rule.smoothing)
         return own
 
 
