@@ -212,22 +212,22 @@ class SplitTree:
         """Return everything, for a checkpoint."""
         parents = sorted(self._split_of, key=self._split_of.__getitem__)
         return {
-            f"{_PREFIX}node": self._node.copy(),
-            f"{_PREFIX}leaves": np.array(self.leaves, dtype=np.int64),
-            f"{_PREFIX}parents": np.array(parents, dtype=np.int64),
-            f"{_PREFIX}models": self.models,
-            f"{_PREFIX}directions": self._directions,
+            f"{_PREFIX_split_tree}node": self._node.copy(),
+            f"{_PREFIX_split_tree}leaves": np.array(self.leaves, dtype=np.int64),
+            f"{_PREFIX_split_tree}parents": np.array(parents, dtype=np.int64),
+            f"{_PREFIX_split_tree}models": self.models,
+            f"{_PREFIX_split_tree}directions": self._directions,
         }
 
     def restore(self, arrays: Mapping[str, npt.NDArray[np.generic]]) -> None:
         """Go on from what :meth:`arrays` gave."""
         self._node, leaves, parents = (
-            arrays[f"{_PREFIX}{name}"].astype(np.int64) for name in ("node", "leaves", "parents")
+            arrays[f"{_PREFIX_split_tree}{name}"].astype(np.int64) for name in ("node", "leaves", "parents")
         )
         self.leaves = tuple(leaves.tolist())
         self._split_of = {parent: at for at, parent in enumerate(parents.tolist())}
         self.models, self._directions = (
-            arrays[f"{_PREFIX}{name}"].astype(np.float32) for name in ("models", "directions")
+            arrays[f"{_PREFIX_split_tree}{name}"].astype(np.float32) for name in ("models", "directions")
         )
 
 
