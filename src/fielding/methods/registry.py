@@ -4,7 +4,7 @@ from fielding.client.drift import Never
 from fielding.methods.auxo import Auxo
 from fielding.methods.cfl import CFL
 from fielding.methods.fedac import FedAC
-from fielding.methods.feddrift import feddrift, feddrift_eager, feddrift_hears
+from fielding.methods.feddrift import FedDrift, FedDriftEager, feddrift_hears
 from fielding.methods.fielding import Fielding
 from fielding.methods.flexcfl import FlexCFL, flexcfl_detector, flexcfl_hears
 from fielding.methods.global_model import GlobalModel, flash
@@ -12,7 +12,7 @@ from fielding.methods.ifca import Ifca, ifca_hears
 from fielding.methods.kinds import MethodKind
 from fielding.methods.local import Local
 from fielding.methods.oracle import Oracle
-from fielding.methods.variants import ClusteredSGD, always, moves, selected, static
+from fielding.methods.variants import ClusteredSGD, SelectedReports, StaticClusters, always, moves
 
 METHODS: dict[str, MethodKind] = {
     "fielding": MethodKind(
@@ -31,7 +31,7 @@ METHODS: dict[str, MethodKind] = {
         sends="a representation of the window, once",
         hears="first",
         detector=lambda _options: Never(),
-        build=static,
+        build=StaticClusters,
     ),
     "moves": MethodKind(
         summary="fielding that moves drifted clients one by one and never groups everyone anew",
@@ -49,7 +49,7 @@ METHODS: dict[str, MethodKind] = {
         summary="fielding that hears of drift from participants of the round alone, after they trained",
         sends="a representation of the window with the model, of drifted participants",
         hears="participants",
-        build=selected,
+        build=SelectedReports,
     ),
     "clustered-sgd": MethodKind(
         summary="the convergence theorem's method: k-center when two of a cluster are too far apart, single steps",
@@ -82,13 +82,13 @@ METHODS: dict[str, MethodKind] = {
         summary="clients whose accuracy drops open models of their own, and models that agree merge (FedDrift)",
         sends="how well all models serve its new data; receives all models",
         hears=feddrift_hears,
-        build=feddrift,
+        build=FedDrift,
     ),
     "feddrift-eager": MethodKind(
         summary="clients whose accuracy drops at the same time open one model together (FedDrift-Eager)",
         sends="how well all models serve its new data; receives all models",
         hears=feddrift_hears,
-        build=feddrift_eager,
+        build=FedDriftEager,
     ),
     "auxo": MethodKind(
         summary="cohorts that split by the updates of their participants; who trains may move, others stay (Auxo)",
