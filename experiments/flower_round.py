@@ -32,8 +32,8 @@ from fielding.bench.timing import in_turns
 from fielding.bench.workloads import LEARNING_RATE, WORKLOADS, workload_round, workload_windows
 from fielding.blas_threads import ONE_BLAS_THREAD
 from fielding.rng import client_key
-from fielding.simulation.batches import drawn_batches
-from fielding.simulation.workers import Workers
+from fielding.runtime.train import draw_batches as drawn_batches
+from fielding.runtime.workers import Workers
 from fielding.training.factory import ModelRequest, trainer_for
 from fielding.training.trainer import LocalWork
 

@@ -29,7 +29,7 @@ from fielding.engine.config import Config
 from fielding.engine.config_reader import config_from
 from fielding.federation.evaluation import adjusted_rand_index
 from fielding.records.run_folder import CLIENTS
-from fielding.simulation.lying import LIES, drawn_liars
+from fielding.simulation.attacks import LIES, drawn_liars
 from fielding.simulation.sources import dealt_samples
 from fielding.traces.sliding import SlidingWindows
 

@@ -16,7 +16,7 @@ from fielding.engine.config_reader import config_from, config_table
 from fielding.errors import FieldingError
 from fielding.records.manifest import write_json
 from fielding.records.run_folder import SUMMARY, check_same_config
-from fielding.simulation.provenance import FREE
+from fielding.simulation.experiment import FREE
 
 WALLS = "walls"
 """Folder beside the runs of a scenario with the wall-clock seconds of each; logs of runs know no clock."""

@@ -15,10 +15,10 @@ from experiments.representations.viewing import representation_called
 from fielding._typing import Codes, Features, Matrix, Models
 from fielding.client.representation.representation import Effort, Representation, Seen
 from fielding.federation.ledger import Costs
+from fielding.runtime.observe import Looked
 from fielding.simulation.clock import seconds_of
-from fielding.simulation.devices import SYNTHETIC, Devices
-from fielding.simulation.observers import Looked
-from fielding.simulation.task_costs import BYTES_PER_NUMBER
+from fielding.simulation.costs import BYTES_PER_NUMBER
+from fielding.simulation.hardware import SYNTHETIC, Devices
 from fielding.training.factory import ModelRequest, trainer_for
 from fielding.training.trainer import Trainer
 

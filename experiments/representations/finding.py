@@ -23,8 +23,7 @@ from fielding.federation.evaluation import adjusted_rand_index
 from fielding.reporting.numbers.paired import estimate
 from fielding.simulation.assembly import Own, Simulation, assembled
 from fielding.simulation.holding_out import held_out
-from fielding.simulation.observing import HELD_OUT, MOMENTUM
-from fielding.simulation.shared_model import Lessons, pool_model
+from fielding.simulation.observing import HELD_OUT, MOMENTUM, Lessons, pool_model
 from fielding.simulation.sources import dealt_samples
 from fielding.traces.catalog import Opening, Source, open_source
 from fielding.training.trainer import Sgd

@@ -14,9 +14,9 @@ from fielding.coordinator.points import Points
 from fielding.distance import METRICS
 from fielding.engine.round import run_round
 from fielding.rng import stream
+from fielding.runtime.observe import Sight
 from fielding.simulation.assembly import Simulation
 from fielding.simulation.experiment import federation_of
-from fielding.simulation.sight import Sight
 from fielding.traces.sliding import SlidingWindows
 from fielding.training.trainer import Trainer
 

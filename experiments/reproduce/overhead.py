@@ -22,7 +22,7 @@ from fielding.federation.ledger import Costs
 from fielding.methods.flexcfl import group_by_direction
 from fielding.rng import stream
 from fielding.simulation.clock import seconds_of
-from fielding.simulation.devices import devices_of
+from fielding.simulation.hardware import devices_of
 
 N_CLIENTS, N_LABELS, N_CENTERS = 5_078, 100, 10
 """The paper's largest setting; the paper does not say how many centers there were."""

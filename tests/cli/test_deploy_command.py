@@ -17,10 +17,11 @@ from fielding.cli import deploy as following
 from fielding.cli.console import Bar
 from fielding.cli.deploy import deploy, rounds_shown
 from fielding.errors import InputError, OptionError, OutputError
-from fielding.flower import environment, local_federation
-from fielding.flower.app_folder import shipped_app
-from fielding.flower.flower_program import RunState
-from fielding.flower.processes import ProcessError
+from fielding.flower.deploy import environment
+from fielding.flower.deploy import federation as local_federation
+from fielding.flower.deploy.app_folder import shipped_app
+from fielding.flower.deploy.flower_program import RunState
+from fielding.flower.deploy.processes import ProcessError
 
 APP = """
 [tool.flwr.app.components]

@@ -13,7 +13,7 @@ from fielding.engine.config_reader import read_config
 from fielding.records.lock import locked_folder
 from fielding.records.run_checkpoint import load_run
 from fielding.records.run_folder import LOGS, newest_checkpoint
-from fielding.simulation.workers import Workers
+from fielding.runtime.workers import Workers
 from fielding.training.trainer import LocalWork, Trained
 from tests.cli.in_process import CONFIG, RUN, Command
 from tests.simulation.run_cases import left_behind

@@ -23,12 +23,7 @@ from fielding.client.representation.label import RootLabelShares
 from fielding.client.representation.registry import REPRESENTATIONS
 from fielding.distance import metric_named
 from fielding.engine.config import CoordinatorSection
-from fielding.engine.describing import (
-    NATURAL_TESTS,
-    Describing,
-    describing_of,
-    is_own_function,
-)
+from fielding.engine.describing import NATURAL_TESTS, Describing, describing_of, is_own_function
 from fielding.errors import OptionError
 
 

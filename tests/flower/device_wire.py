@@ -12,20 +12,17 @@ from fielding.engine.config import Config
 from fielding.engine.config_reader import config_from
 from fielding.engine.describing import describing_of
 from fielding.engine.runner import Watch
-from fielding.flower.contacts import Presence
-from fielding.flower.deployment import run_deployment
-from fielding.flower.device import Device
-from fielding.flower.device_needs import memory_rounds, own_drift_test
-from fielding.flower.device_rule import DeviceRule, rule_with
-from fielding.flower.exchange import Patience
-from fielding.flower.ground import Deployment
-from fielding.flower.messages import order_from, order_records, reply_from, reply_records
-from fielding.flower.orders import Order
-from fielding.flower.own_code import OwnCode
-from fielding.flower.records import n_bytes
-from fielding.flower.replies import Expected, Refusal, TrainReply
-from fielding.flower.samples import DeviceNode, Samples
-from fielding.flower.wire import Asked, Node, Posted, Received
+from fielding.flower.device.device import Device
+from fielding.flower.device.own_code import OwnCode
+from fielding.flower.device.rule import DeviceRule, memory_rounds, own_drift_test, rule_with
+from fielding.flower.device.samples import DeviceNode, Samples
+from fielding.flower.server.contacts import Presence
+from fielding.flower.server.deployment import Deployment, run_deployment
+from fielding.flower.server.exchange import Asked, Node, Patience, Posted, Received
+from fielding.flower.wire.messages import order_from, order_records, reply_from, reply_records
+from fielding.flower.wire.orders import Order
+from fielding.flower.wire.records import n_bytes
+from fielding.flower.wire.replies import Expected, Refusal, TrainReply
 from fielding.records.logs import Logs
 from fielding.records.run_folder import EVENTS, ROUNDS
 from fielding.simulation.assembly import Own, Simulation, assembled

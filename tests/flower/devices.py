@@ -7,12 +7,12 @@ from pathlib import Path
 import numpy as np
 
 from fielding.client.drift import AnyChange
-from fielding.flower.device import Device
-from fielding.flower.device_rule import DeviceRule
-from fielding.flower.local_jobs import JobSettings
-from fielding.flower.orders import DescribeOrder, EvaluateOrder, TrainOrder
-from fielding.flower.own_code import OwnCode
-from fielding.flower.samples import DeviceNode, Samples
+from fielding.flower.device.device import Device
+from fielding.flower.device.local_jobs import JobSettings
+from fielding.flower.device.own_code import OwnCode
+from fielding.flower.device.rule import DeviceRule
+from fielding.flower.device.samples import DeviceNode, Samples
+from fielding.flower.wire.orders import DescribeOrder, EvaluateOrder, TrainOrder
 from fielding.training.factory import ModelRequest, trainer_for
 
 RULE = DeviceRule(n_classes=2, max_rounds=2, drift_test=AnyChange())

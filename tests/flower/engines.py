@@ -16,12 +16,12 @@ from typing import Any
 import tomli_w
 
 from fielding._typing import ClientId
-from fielding.flower.certificates import private_folder
-from fielding.flower.environment import clean_environment, free_port, program
-from fielding.flower.flower_program import CONNECTION, FlowerProgram, RunState
-from fielding.flower.local_federation import LocalFederation
-from fielding.flower.processes import Supervisor
-from fielding.flower.server_app import KEYS
+from fielding.flower.deploy.certificates import private_folder
+from fielding.flower.deploy.environment import clean_environment, free_port, program
+from fielding.flower.deploy.federation import LocalFederation
+from fielding.flower.deploy.flower_program import CONNECTION, FlowerProgram, RunState
+from fielding.flower.deploy.processes import Supervisor
+from fielding.flower.server.server_app import KEYS
 from fielding.records.run_folder import SUMMARY
 from tests.flower.named_clients import run_named
 from tests.flower.real_runs import here

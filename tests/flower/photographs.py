@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from fielding.flower.device import Device
+from fielding.flower.device.device import Device
 from fielding.records.logs import Logs
 from tests.flower.device_wire import DeviceWire
 

@@ -10,8 +10,8 @@ import pytest
 
 import fielding
 from fielding.errors import CheckpointError, InputError
-from fielding.flower.flower_program import RunState, Value
-from fielding.flower.local_federation import LocalFederation
+from fielding.flower.deploy.federation import LocalFederation
+from fielding.flower.deploy.flower_program import RunState, Value
 from fielding.records.logs import read_lines
 from fielding.records.run_checkpoint import load_run
 from fielding.records.run_folder import LOGS, REPORTS, ROUNDS, SUMMARY, TIMINGS, newest_checkpoint

@@ -9,16 +9,14 @@ from typing import Any
 import numpy as np
 
 from fielding._typing import Json
-from fielding.flower.deployment import run_deployment
-from fielding.flower.device import Device
-from fielding.flower.device_rule import rule_from
-from fielding.flower.exchange import Patience
-from fielding.flower.ground import Deployment
-from fielding.flower.local_federation import LocalFederation
-from fielding.flower.own_code import OwnCode
-from fielding.flower.samples import DeviceNode
-from fielding.flower.server_app import deployment_from
-from fielding.flower.wire import Node
+from fielding.flower.deploy.federation import LocalFederation
+from fielding.flower.device.device import Device
+from fielding.flower.device.own_code import OwnCode
+from fielding.flower.device.rule import rule_from
+from fielding.flower.device.samples import DeviceNode
+from fielding.flower.server.deployment import Deployment, run_deployment
+from fielding.flower.server.exchange import Node, Patience
+from fielding.flower.server.server_app import deployment_from
 from fielding.records.run_checkpoint import DRIVER, LEDGER, load_run
 from fielding.records.run_folder import newest_checkpoint
 from tests.flower.device_wire import DeviceWire

@@ -2,11 +2,9 @@
 
 from collections.abc import Mapping, Sequence
 
-from fielding.flower.exchange import Exchange, Patience
-from fielding.flower.orders import Order
-from fielding.flower.replies import Answer
-from fielding.flower.tasks import Outcome, Task
-from fielding.flower.wire import Asked, Node, Posted, Received
+from fielding.flower.server.exchange import Asked, Exchange, Node, Outcome, Patience, Posted, Received, Task
+from fielding.flower.wire.orders import Order
+from fielding.flower.wire.replies import Answer
 from tests.flower import mail
 
 NEVER = float("inf")

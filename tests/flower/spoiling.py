@@ -6,8 +6,8 @@ from typing import Any
 import numpy.typing as npt
 from flwr.app import Array, RecordDict
 
-from fielding.flower.messages import reply_records
-from fielding.flower.replies import Reply
+from fielding.flower.wire.messages import reply_records
+from fielding.flower.wire.replies import Reply
 
 
 def over_the_wire(records: RecordDict) -> RecordDict:

@@ -7,7 +7,7 @@ import pytest
 
 from fielding import _version
 from fielding.errors import InputError, OptionError, OutputError
-from fielding.flower.app_folder import AppFolder, check_writable, is_complete, read_app, shipped_app
+from fielding.flower.deploy.app_folder import AppFolder, check_writable, is_complete, read_app, shipped_app
 
 APP = """
 [tool.flwr.app.components]

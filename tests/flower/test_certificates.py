@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from fielding.errors import FileFormatError, InputError, OptionError, OutputError
-from fielding.flower.certificates import Certificates, issue_certificates, node_key, private_folder
+from fielding.flower.deploy.certificates import Certificates, issue_certificates, node_key, private_folder
 
 pytest.importorskip("cryptography", reason="cryptography is not installed; it comes with fielding[flower]")
 

@@ -10,16 +10,16 @@ import pytest
 
 from fielding._extras import EXTRAS
 from fielding.errors import OptionError
-from fielding.flower.messages import reply_from
-from fielding.flower.orders import Order, ProbeOrder
-from fielding.flower.replies import Answer, DescribeReply, EvaluateReply, Expected, ProbeReply, TrainReply
-from fielding.flower.samples import DeviceNode, Embedded, Fitted, Job, Samples, Scored, Tensors
+from fielding.flower.device.samples import DeviceNode, Embedded, Fitted, Job, Samples, Scored, Tensors
+from fielding.flower.wire.messages import reply_from
+from fielding.flower.wire.orders import Order, ProbeOrder
+from fielding.flower.wire.replies import Answer, DescribeReply, EvaluateReply, Expected, ProbeReply, TrainReply
 from tests.flower.devices import describe, evaluate, samples, train
 from tests.flower.mail import instruction
 
 pytest.importorskip("flwr", reason="the flower extra is not installed")
 
-from fielding.flower.client_side import _warn_of_number, client_app, device_node
+from fielding.flower.device.client_app import _warn_of_number, client_app, device_node
 
 if TYPE_CHECKING:
     from flwr.app import Context

@@ -10,7 +10,7 @@ import pytest
 
 from fielding._typing import Json
 from fielding.errors import InputError, OptionError
-from fielding.flower.roster import key_id
+from fielding.flower.server.roster import key_id
 from fielding.records.run_folder import CLIENTS, EVENTS, MEMBERSHIPS, ROUNDS
 from fielding.reporting.report_page import report_page
 from tests.simulation.run_cases import N_ROUNDS, table

@@ -5,8 +5,8 @@ import logging
 import pytest
 
 from fielding.errors import InputError
-from fielding.flower.contacts import Contacts, Presence
-from fielding.flower.exchange import Exchange, Patience
+from fielding.flower.server.contacts import Contacts, Presence
+from fielding.flower.server.exchange import Exchange, Patience
 from tests.flower.simulated_wire import Clock, SimulatedWire
 
 

@@ -14,8 +14,8 @@ import pytest
 
 from fielding._typing import Json
 from fielding.errors import InputError
-from fielding.flower.orders import Order
-from fielding.flower.wire import Node
+from fielding.flower.server.exchange import Node
+from fielding.flower.wire.orders import Order
 from fielding.records.run_folder import EVENTS, ROUNDS
 from tests.flower.device_wire import lines
 from tests.flower.photographs import Camera, watching

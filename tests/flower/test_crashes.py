@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 
 from fielding._typing import Json
-from fielding.flower import guard
-from fielding.flower.local_federation import LocalFederation
+from fielding.flower.deploy import reaper
+from fielding.flower.deploy.federation import LocalFederation
 from fielding.records.run_checkpoint import load_run
 from fielding.records.run_folder import EVENTS, MANIFEST, ROUNDS, newest_checkpoint
 from tests.flower.device_wire import lines
@@ -109,7 +109,7 @@ def assert_nothing_lost(run: Crashing, before: list[Committed]) -> None:
     assert [known.lost_in(run.out) for known in before] == [[] for _ in before]
     assert [row["round"] for row in lines(run.out, ROUNDS)] == list(range(run.rounds))
     assert np.isfinite(load_run(newest_checkpoint(run.out)).models).all()
-    assert guard.marked_processes(run.federation.supervisor.mark) == []
+    assert reaper.marked_processes(run.federation.supervisor.mark) == []
 
 
 def reporters(out: Path) -> Counter[Json]:

@@ -6,7 +6,7 @@ from fielding._typing import Json
 from fielding.engine.config_reader import config_from
 from fielding.engine.presets import PRESETS
 from fielding.errors import OptionError
-from fielding.flower.deployable import check_deployable, deployed_config, described_by
+from fielding.flower.server.deployment import check_deployable, deployed_config, described_by
 
 
 @pytest.mark.parametrize(

@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 
 from fielding._typing import Json
-from fielding.flower import guard
-from fielding.flower.flower_program import RunState
-from fielding.flower.local_federation import LocalFederation
-from fielding.flower.processes import ProcessError
+from fielding.flower.deploy import reaper
+from fielding.flower.deploy.federation import LocalFederation
+from fielding.flower.deploy.flower_program import RunState
+from fielding.flower.deploy.processes import ProcessError
 from fielding.records.run_checkpoint import LEDGER, RunCheckpoint, load_run
 from fielding.records.run_folder import CLIENTS, EVENTS, ROUNDS, SUMMARY, TIMINGS, newest_checkpoint, stored_manifest
 from fielding.reporting.numbers.run_record import read_run
@@ -88,7 +88,7 @@ def happened(folder: Path) -> Story:
         refusal=str(refused.value),
         rounds_at_join=joined_in,
         pages=pages,
-        left_running=guard.marked_processes(federation.supervisor.mark),
+        left_running=reaper.marked_processes(federation.supervisor.mark),
     )
 
 

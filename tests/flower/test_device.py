@@ -13,10 +13,10 @@ from fielding._typing import Json
 from fielding.client.drift import Never
 from fielding.client.representation import SmoothedLabelShares
 from fielding.errors import InputError
-from fielding.flower.device_state import STATE, run_folder
-from fielding.flower.own_code import OwnCode
-from fielding.flower.replies import DescribeReply, EvaluateReply, Reply, Report, TrainReply
-from fielding.flower.samples import Fitted, Job, Samples, Scored, Tensors
+from fielding.flower.device.own_code import OwnCode
+from fielding.flower.device.samples import Fitted, Job, Samples, Scored, Tensors
+from fielding.flower.device.state import STATE, run_folder
+from fielding.flower.wire.replies import DescribeReply, EvaluateReply, Reply, Report, TrainReply
 from tests.flower.devices import RULE, Diary, describe, device, evaluate, samples, train
 
 

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from fielding._typing import Models
-from fielding.flower.device_keepsake import PREVIOUS, keep_model, previous_model
+from fielding.flower.device.previous_model import PREVIOUS, keep_model, previous_model
 from tests.flower.devices import train
 
 

@@ -9,18 +9,17 @@ from fielding._typing import Models
 from fielding.client.drift import Always, AnyChange, Chi2, DriftTest, Never, Periodic, Threshold
 from fielding.client.report import ReportBatch
 from fielding.federation.clients import TrainingPlan, Updates
-from fielding.flower.device import Device
-from fielding.flower.device_rule import DeviceRule
-from fielding.flower.local_jobs import JobSettings
-from fielding.flower.orders import DescribeOrder, EvaluateOrder, TrainOrder
-from fielding.flower.own_code import OwnCode
-from fielding.flower.replies import DescribeReply, EvaluateReply, TrainReply
-from fielding.flower.samples import DeviceNode, Samples
-from fielding.simulation.availability import AlwaysAvailable
+from fielding.flower.device.device import Device
+from fielding.flower.device.local_jobs import JobSettings
+from fielding.flower.device.own_code import OwnCode
+from fielding.flower.device.rule import DeviceRule
+from fielding.flower.device.samples import DeviceNode, Samples
+from fielding.flower.wire.orders import DescribeOrder, EvaluateOrder, TrainOrder
+from fielding.flower.wire.replies import DescribeReply, EvaluateReply, TrainReply
+from fielding.runtime.observe import LabelObserver
+from fielding.runtime.train import LocalRule
 from fielding.simulation.clients import SimulatedClients
-from fielding.simulation.devices import Devices
-from fielding.simulation.observers import LabelObserver
-from fielding.simulation.settings import Hardware, LocalRule
+from fielding.simulation.hardware import AlwaysAvailable, Devices, Hardware
 from fielding.traces.histograms import WindowPlan
 from fielding.traces.pool import Pool
 from fielding.traces.schedule import sorted_schedule

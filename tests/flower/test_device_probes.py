@@ -8,12 +8,12 @@ import pytest
 
 from fielding._typing import Models
 from fielding.errors import InputError, OptionError
-from fielding.flower.device_needs import memory_rounds, own_drift_test
-from fielding.flower.local_jobs import JobSettings
-from fielding.flower.orders import Block, OrderedPull, ProbeOrder, TrainOrder, Wanted
-from fielding.flower.own_code import OwnCode
-from fielding.flower.replies import DescribeReply, ProbeReply, TrainReply
-from fielding.flower.samples import Fitted, Job, Samples, Scored, Tensors
+from fielding.flower.device.local_jobs import JobSettings
+from fielding.flower.device.own_code import OwnCode
+from fielding.flower.device.rule import memory_rounds, own_drift_test
+from fielding.flower.device.samples import Fitted, Job, Samples, Scored, Tensors
+from fielding.flower.wire.orders import Block, OrderedPull, ProbeOrder, TrainOrder, Wanted
+from fielding.flower.wire.replies import DescribeReply, ProbeReply, TrainReply
 from tests.flower.devices import RULE, SETTINGS, TRAINER, Diary, device, samples, train
 
 ZEROS, TENS = np.zeros(6, dtype=np.float32), np.zeros(6, dtype=np.float32)
@@ -114,7 +114,7 @@ def test_a_choice_that_is_asked_for_again_is_answered_without_training(
     diary = Diary({0: samples([0, 1])})
     once = device(tmp_path, diary).answer(choice(TENS))
     monkeypatch.setattr(
-        "fielding.flower.device_training.trained_here", lambda *_order, **_how: pytest.fail("it trained again")
+        "fielding.flower.device.training.trained_here", lambda *_order, **_how: pytest.fail("it trained again")
     )
     again = device(tmp_path, diary).answer(choice(TENS))
     assert isinstance(once, TrainReply)

@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 
 from fielding._typing import Counts
-from fielding.flower.device_rehearsal import REHEARSAL, rehearsed
-from fielding.flower.device_state import DeviceState
-from fielding.flower.orders import TrainOrder
-from fielding.flower.samples import Kept
+from fielding.flower.device.rehearsal import REHEARSAL, rehearsed
+from fielding.flower.device.samples import Kept
+from fielding.flower.device.state import DeviceState
+from fielding.flower.wire.orders import TrainOrder
 from tests.flower.devices import train
 
 CALM, LOST = 0.1, 4.0

@@ -26,14 +26,13 @@ from tests.simulation.run_cases import table
 
 pytest.importorskip("flwr", reason="the flower extra is not installed")
 
-from fielding.flower.device import Device
-from fielding.flower.device_models import SHARED
-from fielding.flower.device_state import run_folder, write_state
-from fielding.flower.local_jobs import JobSettings
-from fielding.flower.orders import DescribeOrder, Order, TrainOrder
-from fielding.flower.own_code import OwnCode
-from fielding.flower.samples import Embedded, Fitted, Job, Samples, Scored, Tensors
-from fielding.flower.shared_view import SharedView, digest_of
+from fielding.flower.device.device import Device
+from fielding.flower.device.local_jobs import JobSettings
+from fielding.flower.device.models import SHARED
+from fielding.flower.device.own_code import OwnCode
+from fielding.flower.device.samples import Embedded, Fitted, Job, Samples, Scored, Tensors
+from fielding.flower.device.state import run_folder, write_state
+from fielding.flower.wire.orders import DescribeOrder, Order, SharedView, TrainOrder, digest_of
 from tests.flower.device_wire import FIRST_ADDRESS, Deployed, accuracies, decisions, lines
 
 N_CLIENTS, N_ROUNDS, SHARED_ROUNDS = 6, 7, 2
@@ -276,7 +275,7 @@ def test_a_device_that_stops_before_it_could_write_down_what_it_saw_answers_as_i
     whole.run()
     broken = Deployed(config, tmp_path / "broken")
     stops = iter([True, False] * 1000)
-    from fielding.flower import device
+    from fielding.flower.device.device import device
 
     def write(*saved: object) -> None:
         if next(stops):

@@ -7,7 +7,7 @@ from fielding.client.drift.two_sample import ClassShift
 from fielding.client.representation.embedding import ClassMeans
 from fielding.client.representation.label import LabelShares, SmoothedLabelShares
 from fielding.errors import OptionError
-from fielding.flower.device_rule import rule_from
+from fielding.flower.device.rule import rule_from
 
 
 def test_devices_watch_label_shares_by_chi2_for_100_rounds_by_default() -> None:

@@ -8,10 +8,10 @@ import pytest
 
 from fielding._typing import Models
 from fielding.errors import InputError
-from fielding.flower.device_scoring import DeviceScoring
-from fielding.flower.local_jobs import JobSettings
-from fielding.flower.own_code import OwnCode
-from fielding.flower.samples import Embedded, Fitted, Kept, Samples, Scored, Tensors, checked_samples
+from fielding.flower.device.local_jobs import JobSettings
+from fielding.flower.device.own_code import OwnCode
+from fielding.flower.device.samples import Embedded, Fitted, Kept, Samples, Scored, Tensors, checked_samples
+from fielding.flower.device.scoring import DeviceScoring
 from fielding.training.label_mix import layout_with_mix
 from tests.flower.devices import TRAINER
 

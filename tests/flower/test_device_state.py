@@ -15,8 +15,10 @@ import pytest
 
 from fielding._typing import Json
 from fielding.errors import InputError, OutputError
-from fielding.flower.device_models import SERVED, keep_served, served_here
-from fielding.flower.device_state import (
+from fielding.flower.device.local_jobs import Training
+from fielding.flower.device.models import SERVED, keep_served, served_here
+from fielding.flower.device.samples import NOTHING
+from fielding.flower.device.state import (
     STATE,
     TRAINED,
     DeviceState,
@@ -27,9 +29,7 @@ from fielding.flower.device_state import (
     write_state,
     write_training,
 )
-from fielding.flower.local_jobs import Training
-from fielding.flower.replies import Report
-from fielding.flower.samples import NOTHING
+from fielding.flower.wire.replies import Report
 from fielding.records import container
 from fielding.records.container import Contents, write_contents
 from tests.flower.devices import train

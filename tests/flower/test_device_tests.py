@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 
 from fielding.errors import InputError
-from fielding.flower.device_tests import NO_TEST, device_test
-from fielding.flower.orders import EvaluateOrder
-from fielding.flower.own_code import OwnCode
-from fielding.flower.replies import EvaluateReply
-from fielding.flower.samples import Embedded, Fitted, Samples, Scored, Tensors, checked_samples
+from fielding.flower.device.own_code import OwnCode
+from fielding.flower.device.samples import Embedded, Fitted, Samples, Scored, Tensors, checked_samples
+from fielding.flower.device.tests import NO_TEST, device_test
+from fielding.flower.wire.orders import EvaluateOrder
+from fielding.flower.wire.replies import EvaluateReply
 from fielding.training.label_mix import layout_with_mix, with_even_mix
 from tests.flower.devices import SETTINGS, TRAINER, Diary, device, evaluate, samples
 

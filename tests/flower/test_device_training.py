@@ -8,13 +8,13 @@ import pytest
 
 from fielding._typing import Json
 from fielding.errors import InputError
-from fielding.flower.device_keepsake import PREVIOUS
-from fielding.flower.device_rehearsal import REHEARSAL
-from fielding.flower.device_state import TRAINED, run_folder
-from fielding.flower.orders import TrainOrder
-from fielding.flower.own_code import OwnCode
-from fielding.flower.replies import TrainReply
-from fielding.flower.samples import Embedded, Fitted, Job, Samples, Scored, Tensors
+from fielding.flower.device.own_code import OwnCode
+from fielding.flower.device.previous_model import PREVIOUS
+from fielding.flower.device.rehearsal import REHEARSAL
+from fielding.flower.device.samples import Embedded, Fitted, Job, Samples, Scored, Tensors
+from fielding.flower.device.state import TRAINED, run_folder
+from fielding.flower.wire.orders import TrainOrder
+from fielding.flower.wire.replies import TrainReply
 from fielding.training.factory import ModelRequest, trainer_for
 from fielding.training.label_mix import layout_with_mix, with_even_mix
 from tests.flower.devices import RULE, TRAINER, Diary, device, samples, train

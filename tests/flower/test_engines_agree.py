@@ -9,8 +9,8 @@ import pytest
 
 pytest.importorskip("flwr", reason="flwr is not installed; run: pip install 'fielding[flower]'")
 
-from fielding.flower import guard
-from fielding.flower.local_federation import LocalFederation
+from fielding.flower.deploy import reaper
+from fielding.flower.deploy.federation import LocalFederation
 from tests.flower.device_wire import accuracies, decisions
 from tests.flower.engines import Config, RaySimulation, app_config, ray_simulation, run_on_nodes, simulate
 from tests.flower.real_runs import here
@@ -58,14 +58,14 @@ def long_config(name: str, n_nodes: int) -> Config:
 def flower(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RaySimulation]:
     with ray_simulation(tmp_path_factory.mktemp("ray")) as simulation:
         yield simulation
-    assert guard.marked_processes(simulation.supervisor.mark) == []
+    assert reaper.marked_processes(simulation.supervisor.mark) == []
 
 
 @pytest.fixture(scope="module")
 def federation(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalFederation]:
     with LocalFederation(tmp_path_factory.mktemp("nodes"), N_FEW, environment=here()) as nodes:
         yield nodes
-    assert guard.marked_processes(nodes.supervisor.mark) == []
+    assert reaper.marked_processes(nodes.supervisor.mark) == []
 
 
 @needs_ray

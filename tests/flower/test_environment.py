@@ -10,10 +10,10 @@ import pytest
 
 from fielding import _version
 from fielding.errors import OptionError
-from fielding.flower import environment
-from fielding.flower.client_side import client_app
-from fielding.flower.environment import check_installation, clean_environment, program
-from fielding.flower.local_federation import LocalFederation
+from fielding.flower.deploy import environment
+from fielding.flower.deploy.environment import check_installation, clean_environment, program
+from fielding.flower.deploy.federation import LocalFederation
+from fielding.flower.device.client_app import client_app
 
 needs_flower = pytest.mark.skipif(
     find_spec("flwr") is None, reason="flwr is not installed; run: pip install 'fielding[flower]'"
@@ -88,7 +88,7 @@ def test_what_comes_with_flower_may_be_missing_alone(tmp_path: Path, monkeypatch
 
 @needs_flower
 def test_apps_and_federations_say_which_version_they_need(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from fielding.flower.server_app import server_app
+    from fielding.flower.server.server_app import server_app
 
     monkeypatch.setattr(metadata, "version", lambda _name: "1.20.0")
 

@@ -20,16 +20,15 @@ from examples.flower.digits_app.client_app import app as client_app
 from examples.flower.digits_app.client_app import load_data
 from examples.flower.digits_app.server_app import app as server_app
 from fielding.federation.clients import TrainingPlan
-from fielding.flower.deployment import run_deployment
-from fielding.flower.device import Device
-from fielding.flower.device_rule import rule_from
-from fielding.flower.ground import Deployment, Ground, ground_of, orders_of
-from fielding.flower.messages import reply_from
-from fielding.flower.orders import Order
-from fielding.flower.own_code import OwnCode
-from fielding.flower.replies import Answer, DescribeReply, EvaluateReply, Expected, TrainReply
-from fielding.flower.samples import DeviceNode
-from fielding.flower.server_app import KEYS, deployment_from
+from fielding.flower.device.device import Device
+from fielding.flower.device.own_code import OwnCode
+from fielding.flower.device.rule import rule_from
+from fielding.flower.device.samples import DeviceNode
+from fielding.flower.server.deployment import Deployment, Ground, ground_of, orders_of, run_deployment
+from fielding.flower.server.server_app import KEYS, deployment_from
+from fielding.flower.wire.messages import reply_from
+from fielding.flower.wire.orders import Order
+from fielding.flower.wire.replies import Answer, DescribeReply, EvaluateReply, Expected, TrainReply
 from tests.flower.device_wire import DeviceWire, decisions
 from tests.flower.mail import instruction
 from tests.flower.same_runs import assert_same_runs

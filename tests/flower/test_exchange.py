@@ -5,9 +5,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fielding.errors import OptionError
-from fielding.flower.exchange import Exchange, Patience
-from fielding.flower.replies import DescribeReply, Refusal, TrainReply
-from fielding.flower.tasks import Task
+from fielding.flower.server.exchange import Exchange, Patience, Task
+from fielding.flower.wire.replies import DescribeReply, Refusal, TrainReply
 from tests.flower import mail
 from tests.flower.simulated_wire import NEVER, Clock, SimulatedWire, describe, exchange_with, reasons, train
 

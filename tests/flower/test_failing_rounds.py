@@ -7,16 +7,16 @@ import pytest
 
 from fielding.errors import InputError
 from fielding.federation.clients import Reason
-from fielding.flower.failing_rounds import FailingRounds
-from fielding.flower.orders import Order
-from fielding.flower.tasks import Settled
+from fielding.flower.server.clients import FailingRounds
+from fielding.flower.server.exchange import Settled
+from fielding.flower.wire.orders import Order
 from fielding.records.run_folder import ROUNDS
 from tests.simulation.run_cases import table
 
 pytest.importorskip("flwr", reason="the flower extra is not installed")
 
-from fielding.flower.replies import Refusal
-from fielding.flower.wire import Received
+from fielding.flower.server.exchange import Received
+from fielding.flower.wire.replies import Refusal
 from tests.flower.device_wire import Deployed, deployed_config, lines
 
 FAILED = [Settled(reason="failed", text="another app")] * 2

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from fielding.errors import CheckpointError, InputError
-from fielding.flower.first_models import FILE, kept_first_model, own_first_model
+from fielding.flower.server.deployment import FILE, kept_first_model, own_first_model
 
 
 class Module:

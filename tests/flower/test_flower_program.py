@@ -6,10 +6,10 @@ from pathlib import Path
 import pytest
 
 from fielding.errors import InputError
-from fielding.flower import flower_program
-from fielding.flower.environment import clean_environment
-from fielding.flower.flower_program import FlowerProgram, RunState
-from fielding.flower.processes import Supervisor
+from fielding.flower.deploy import flower_program
+from fielding.flower.deploy.environment import clean_environment
+from fielding.flower.deploy.flower_program import FlowerProgram, RunState
+from fielding.flower.deploy.processes import Supervisor
 
 
 def state_of(status: str, details: str) -> RunState:

@@ -7,13 +7,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from fielding.flower.exchange import Exchange, Patience
-from fielding.flower.grid_wire import GridWire
-from fielding.flower.messages import order_from, reply_records
-from fielding.flower.orders import TrainOrder, Verb
-from fielding.flower.replies import LONGEST_TEXT, Answer, DescribeReply, EvaluateReply, Refusal, TrainReply
-from fielding.flower.tasks import Task
-from fielding.flower.wire import Asked
+from fielding.flower.server.exchange import Asked, Exchange, Patience, Task
+from fielding.flower.server.grid_wire import GridWire
+from fielding.flower.wire.messages import order_from, reply_records
+from fielding.flower.wire.orders import TrainOrder, Verb
+from fielding.flower.wire.replies import LONGEST_TEXT, Answer, DescribeReply, EvaluateReply, Refusal, TrainReply
 from tests.flower import mail
 from tests.flower.simulated_wire import Clock
 

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from fielding.errors import CheckpointError
-from fielding.flower.inbox import UNKNOWN, Inbox
-from fielding.flower.replies import Report
+from fielding.flower.server.contacts import UNKNOWN, Inbox
+from fielding.flower.wire.replies import Report
 
 IDS = ("ann", "bob", "eve")
 

@@ -4,10 +4,9 @@ from dataclasses import replace
 
 import pytest
 
-from fielding.flower.contacts import Contacts, Presence
-from fielding.flower.exchange import Exchange, Patience
-from fielding.flower.orders import Order
-from fielding.flower.tasks import Task
+from fielding.flower.server.contacts import Contacts, Presence
+from fielding.flower.server.exchange import Exchange, Patience, Task
+from fielding.flower.wire.orders import Order
 from tests.flower import mail
 from tests.flower.simulated_wire import Clock, SimulatedWire
 

@@ -10,12 +10,12 @@ from typing import Any
 import pytest
 
 from fielding.errors import InputError, OptionError
-from fielding.flower import guard, local_federation
-from fielding.flower.certificates import issue_certificates
-from fielding.flower.flower_commands import Link
-from fielding.flower.flower_program import FlowerProgram, RunState
-from fielding.flower.local_federation import LocalFederation
-from fielding.flower.processes import ProcessError
+from fielding.flower.deploy import federation as local_federation
+from fielding.flower.deploy import reaper
+from fielding.flower.deploy.certificates import issue_certificates
+from fielding.flower.deploy.federation import LocalFederation
+from fielding.flower.deploy.flower_program import FlowerProgram, Link, RunState
+from fielding.flower.deploy.processes import ProcessError
 from fielding.records.lock import locked_folder
 
 pytest.importorskip("cryptography", reason="cryptography is not installed; it comes with fielding[flower]")
@@ -101,7 +101,7 @@ def test_a_start_that_fails_leaves_nothing_running(tmp_path: Path, script: Path)
             federation.start()
         assert sorted(federation.supervisor.processes) == ["node-0", "superlink"]
         assert not any(process.is_running for process in federation.supervisor.processes.values())
-        assert guard.marked_processes(federation.supervisor.mark) == []
+        assert reaper.marked_processes(federation.supervisor.mark) == []
         locked_folder(tmp_path / "federation").close()  # free for the next
     finally:
         federation.stop()
@@ -136,7 +136,7 @@ def test_a_stop_that_was_interrupted_can_be_called_again(
     federation = LocalFederation(tmp_path / "federation", 1)
     federation.start()
     with monkeypatch.context() as patched:
-        patched.setattr(guard, "end_marked", _interrupted)
+        patched.setattr(reaper, "end_marked", _interrupted)
         patched.setattr(federation.supervisor.__class__, "stop", _interrupted)
         with pytest.raises(KeyboardInterrupt):
             federation.stop()
@@ -191,6 +191,6 @@ def test_a_real_superlink_takes_registered_nodes_only_and_nothing_is_left(tmp_pa
         federation.restart_node(2, patience_s=0.0)  # only its key was missing
 
     pids = [process.pid for process in federation.supervisor.processes.values()]
-    assert guard.marked_processes(federation.supervisor.mark) == []
+    assert reaper.marked_processes(federation.supervisor.mark) == []
     assert len(pids) == 4
     assert stat.S_IMODE(federation.folder.stat().st_mode) == 0o700

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from fielding.flower.orders import ProbeOrder, TrainOrder
+from fielding.flower.wire.orders import ProbeOrder, TrainOrder
 from fielding.methods import METHODS
 from tests.simulation.run_cases import Table, table
 

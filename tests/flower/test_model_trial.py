@@ -6,7 +6,7 @@ from fielding._typing import Json
 from fielding.engine.carried_mix import with_mix
 from fielding.engine.config_reader import config_from
 from fielding.errors import OptionError
-from fielding.flower.model_trial import try_model
+from fielding.flower.server.deployment import try_model
 from fielding.training.factory import ModelRequest, trainer_for
 
 CORRECTED: dict[str, Json] = {"serving": {"correction": "prior"}}

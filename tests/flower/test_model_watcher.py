@@ -15,21 +15,19 @@ from fielding.client.representation.embedding import ClassMeans, Embedding
 from fielding.client.representation.label import LabelShares
 from fielding.client.representation.representation import Representation
 from fielding.distance import metric_named
-from fielding.flower.device import Device
-from fielding.flower.device_rule import DeviceRule
-from fielding.flower.local_jobs import JobSettings
-from fielding.flower.orders import DescribeOrder, EvaluateOrder
-from fielding.flower.own_code import OwnCode
-from fielding.flower.replies import DescribeReply, Report
-from fielding.flower.samples import DeviceNode, Samples
-from fielding.flower.sharing import Sharing, SharingRule
-from fielding.simulation.availability import AlwaysAvailable
+from fielding.flower.device.device import Device
+from fielding.flower.device.local_jobs import JobSettings
+from fielding.flower.device.own_code import OwnCode
+from fielding.flower.device.rule import DeviceRule
+from fielding.flower.device.samples import DeviceNode, Samples
+from fielding.flower.server.sharing import Sharing, SharingRule
+from fielding.flower.wire.orders import DescribeOrder, EvaluateOrder
+from fielding.flower.wire.replies import DescribeReply, Report
+from fielding.runtime.observe import Sight, TallyObserver
+from fielding.runtime.train import LocalRule
 from fielding.simulation.clients import SimulatedClients
-from fielding.simulation.devices import Devices
-from fielding.simulation.settings import Hardware, LocalRule
-from fielding.simulation.sharing import Sharing as SimulatedSharing
-from fielding.simulation.sight import Sight
-from fielding.simulation.tally_observer import TallyObserver
+from fielding.simulation.hardware import AlwaysAvailable, Devices, Hardware
+from fielding.simulation.reports import Sharing as SimulatedSharing
 from fielding.traces.histograms import WindowPlan
 from fielding.traces.sliding import SlidingWindows
 from fielding.training.rates import LearningRate

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from fielding.errors import InputError
-from fielding.flower.own_models import checked_fitted, checked_scored, named_arrays, parameter_names
-from fielding.flower.samples import Fitted, Scored
+from fielding.flower.device.own_code import checked_fitted, checked_scored, named_arrays, parameter_names
+from fielding.flower.device.samples import Fitted, Scored
 
 MODEL = {"weight": np.ones(2)}
 

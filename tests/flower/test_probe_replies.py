@@ -11,12 +11,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fielding._typing import Json
-from fielding.flower.local_jobs import JobSettings
-from fielding.flower.messages import reply_from, reply_records
-from fielding.flower.orders import Order, TrainOrder
-from fielding.flower.partial_uploads import sent_part
-from fielding.flower.replies import Answer, ProbeReply, Refusal, TrainReply
-from fielding.flower.tasks import Outcome, Task
+from fielding.flower.device.local_jobs import JobSettings
+from fielding.flower.device.partial_uploads import sent_part
+from fielding.flower.server.exchange import Outcome, Task
+from fielding.flower.wire.messages import reply_from, reply_records
+from fielding.flower.wire.orders import Order, TrainOrder
+from fielding.flower.wire.replies import Answer, ProbeReply, Refusal, TrainReply
 from tests.flower import mail
 from tests.flower.simulated_wire import exchange_with
 

@@ -13,10 +13,10 @@ from tests.simulation.run_cases import Table, table
 
 pytest.importorskip("flwr", reason="the flower extra is not installed")
 
-from fielding.flower.clients import FlowerClients
-from fielding.flower.exchange import Exchange
-from fielding.flower.ground import ground_of, orders_of
-from fielding.flower.orders import ProbeOrder
+from fielding.flower.server.clients import FlowerClients
+from fielding.flower.server.deployment import ground_of, orders_of
+from fielding.flower.server.exchange import Exchange
+from fielding.flower.wire.orders import ProbeOrder
 from tests.flower.device_wire import FIRST_ADDRESS, Deployed, deployed_config, deployment_of
 
 N_CLIENTS, N_ROUNDS = 12, 8

@@ -12,9 +12,9 @@ from pathlib import Path
 import pytest
 
 from fielding.errors import InputError, OptionError
-from fielding.flower import guard
-from fielding.flower.environment import clean_environment, free_port, program
-from fielding.flower.processes import ProcessError, Supervisor
+from fielding.flower.deploy import reaper
+from fielding.flower.deploy.environment import clean_environment, free_port, program
+from fielding.flower.deploy.processes import ProcessError, Supervisor
 
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="this system has no process groups")
 needs_marks = pytest.mark.skipif(not Path("/proc/self/environ").exists(), reason="this system shows no environments")
@@ -110,7 +110,7 @@ def test_what_a_dead_process_started_ends_with_the_rest(tmp_path: Path, far: boo
         assert eventually(lambda: len(supervisor.marked("time.sleep")) == 1)
         assert process.pid not in supervisor.marked()
 
-    assert guard.marked_processes(supervisor.mark) == []
+    assert reaper.marked_processes(supervisor.mark) == []
 
 
 @needs_marks
@@ -156,8 +156,8 @@ def test_nothing_outlives_an_owner_who_is_signaled(tmp_path: Path, number: int) 
             textwrap.dedent(f"""
             import signal, sys, time
             from pathlib import Path
-            from fielding.flower.environment import clean_environment
-            from fielding.flower.processes import Supervisor
+            from fielding.flower.deploy.environment import clean_environment
+            from fielding.flower.deploy.processes import Supervisor
             signal.signal(signal.SIGINT, signal.default_int_handler)  # whoever runs tests may ignore it
             folder = Path({str(folder)!r})
             with Supervisor(folder=folder, environment=clean_environment(folder)) as supervisor:
@@ -175,14 +175,14 @@ def test_nothing_outlives_an_owner_who_is_signaled(tmp_path: Path, number: int) 
         owner.send_signal(number)
 
         owner.wait(timeout=20)
-        assert eventually(lambda: guard.marked_processes(mark) == [])
+        assert eventually(lambda: reaper.marked_processes(mark) == [])
     finally:
         owner.kill()
         owner.wait()
 
 
 def _sleepers(mark: str) -> int:
-    return sum(SLEEP in guard.command_of(pid) for pid in guard.marked_processes(mark))
+    return sum(SLEEP in reaper.command_of(pid) for pid in reaper.marked_processes(mark))
 
 
 def test_a_second_interrupt_shortens_the_wait_and_ends_the_process_all_the_same(
@@ -194,7 +194,7 @@ def test_a_second_interrupt_shortens_the_wait_and_ends_the_process_all_the_same(
     def interrupt(_seconds: float) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("fielding.flower.processes.time.sleep", interrupt)
+    monkeypatch.setattr("fielding.flower.deploy.processes.time.sleep", interrupt)
     with pytest.raises(KeyboardInterrupt):
         supervisor.stop("one")
     monkeypatch.undo()

@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from fielding.flower import flwr_calls
-from fielding.flower.environment import clean_environment, program
-from fielding.flower.server_app import KEYS
+from fielding.flower.deploy import flwr_calls
+from fielding.flower.deploy.environment import clean_environment, program
+from fielding.flower.server.server_app import KEYS
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"
 PRODUCTION = (DOCS / "flower-production.md").read_text(encoding="utf-8")

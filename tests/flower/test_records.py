@@ -6,10 +6,10 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from fielding.flower.messages import MESSAGE_TYPES, order_from, order_records, reply_records
-from fielding.flower.orders import DescribeOrder, TrainOrder, Verb
-from fielding.flower.records import SentModels, n_bytes
-from fielding.flower.replies import DescribeReply, Report
+from fielding.flower.wire.messages import MESSAGE_TYPES, order_from, order_records, reply_records
+from fielding.flower.wire.orders import DescribeOrder, TrainOrder, Verb
+from fielding.flower.wire.records import SentModels, n_bytes
+from fielding.flower.wire.replies import DescribeReply, Report
 from tests.flower import mail
 
 if importlib.util.find_spec("flwr") is None:

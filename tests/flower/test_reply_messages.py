@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 from fielding.client.report import DRIFT_KINDS
-from fielding.flower.fields import MOST_FEATURES
-from fielding.flower.messages import reply_from, reply_records
-from fielding.flower.orders import Verb
-from fielding.flower.replies import (
+from fielding.flower.wire.fields import MOST_FEATURES
+from fielding.flower.wire.messages import reply_from, reply_records
+from fielding.flower.wire.orders import Verb
+from fielding.flower.wire.replies import (
     LONGEST_TEXT,
     Answer,
     DescribeReply,

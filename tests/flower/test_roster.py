@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fielding.errors import CheckpointError, OptionError
-from fielding.flower.roster import Changes, Roster, identity_of, key_id
-from fielding.flower.wire import Node
+from fielding.flower.server.exchange import Node
+from fielding.flower.server.roster import Changes, Roster, identity_of, key_id
 
 
 def key(name: str) -> bytes:

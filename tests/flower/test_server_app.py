@@ -15,8 +15,8 @@ import pytest
 from fielding._typing import Json
 from fielding.engine.presets import PRESETS
 from fielding.errors import InputError, OptionError
-from fielding.flower.deployable import described_by
-from fielding.flower.samples import DeviceNode, Embedded, Fitted, Job, Samples, Scored, Tensors
+from fielding.flower.device.samples import DeviceNode, Embedded, Fitted, Job, Samples, Scored, Tensors
+from fielding.flower.server.deployment import described_by
 from fielding.records.run_checkpoint import load_run
 from fielding.records.run_folder import newest_checkpoint
 
@@ -29,10 +29,10 @@ from flwr.proto.node_pb2 import NodeInfo
 from flwr.serverapp import ServerApp
 from flwr.serverapp.strategy import FedMedian
 
-from fielding.flower.client_side import client_app
-from fielding.flower.server_app import app as plain_app
-from fielding.flower.server_app import deployment_from, server_app
-from fielding.flower.strategies import FlowerStrategy
+from fielding.flower.device.client_app import client_app
+from fielding.flower.server.server_app import app as plain_app
+from fielding.flower.server.server_app import deployment_from, server_app
+from fielding.flower.server.strategies import FlowerStrategy
 from tests.flower.device_wire import accuracies, lines
 
 N_NODES, N_ROUNDS, SIMULATED_S = 6, 6, 1e300

@@ -7,19 +7,19 @@ import pytest
 
 from fielding._typing import Json
 from fielding.engine.presets import PRESETS
-from fielding.flower.deployable import check_deployable
-from fielding.flower.deployable import deployed_config as as_deployed
-from fielding.flower.orders import Order, ProbeOrder
-from fielding.flower.replies import Reply
+from fielding.flower.server.deployment import check_deployable
+from fielding.flower.server.deployment import deployed_config as as_deployed
+from fielding.flower.wire.orders import Order, ProbeOrder
+from fielding.flower.wire.replies import Reply
 from fielding.records.container import read_contents
 from tests.simulation.run_cases import Table, table
 
 pytest.importorskip("flwr", reason="the flower extra is not installed")
 
-from fielding.flower.device import Device
-from fielding.flower.device_keepsake import PREVIOUS
-from fielding.flower.device_rehearsal import REHEARSAL
-from fielding.flower.device_state import TRAINED
+from fielding.flower.device.device import Device
+from fielding.flower.device.previous_model import PREVIOUS
+from fielding.flower.device.rehearsal import REHEARSAL
+from fielding.flower.device.state import TRAINED
 from tests.flower.device_wire import Deployed, deployed_config
 from tests.flower.same_runs import assert_same_runs, assert_stops_do_no_harm, deployed_as_simulated
 

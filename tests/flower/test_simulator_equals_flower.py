@@ -12,7 +12,7 @@ from tests.simulation.run_cases import N_ROUNDS, Table, table
 
 pytest.importorskip("flwr", reason="the flower extra is not installed")
 
-from fielding.flower.roster import key_id
+from fielding.flower.server.roster import key_id
 from tests.flower.device_wire import Deployed, accuracies, deployed_config, lines
 from tests.flower.named_clients import run_named
 from tests.flower.same_runs import assert_same_runs, deployed_as_simulated

@@ -13,7 +13,7 @@ from fielding.errors import OptionError
 from fielding.federation.aggregation import Mean, Uploads
 from fielding.federation.clients import Updates
 from fielding.federation.cluster_models import ClusterModels
-from fielding.flower.strategies import MOMENTUM, FlowerStrategy
+from fielding.flower.server.strategies import MOMENTUM, FlowerStrategy
 
 strategies = pytest.importorskip("flwr.serverapp.strategy", reason="the flower extra is not installed")
 

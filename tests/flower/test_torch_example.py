@@ -19,13 +19,12 @@ pytest.importorskip("flwr", reason="flwr is not installed; run: pip install 'fie
 
 from examples.flower_torch.torch_digits.client_app import MOVE, MOVER, evaluate, load_data, train
 from examples.flower_torch.torch_digits.server_app import first_model
-from fielding.flower.deployment import run_deployment
-from fielding.flower.device import Device
-from fielding.flower.device_rule import rule_from
-from fielding.flower.ground import ground_of
-from fielding.flower.own_code import OwnCode
-from fielding.flower.samples import DeviceNode
-from fielding.flower.server_app import deployment_from
+from fielding.flower.device.device import Device
+from fielding.flower.device.own_code import OwnCode
+from fielding.flower.device.rule import rule_from
+from fielding.flower.device.samples import DeviceNode
+from fielding.flower.server.deployment import ground_of, run_deployment
+from fielding.flower.server.server_app import deployment_from
 from fielding.records.run_folder import MANIFEST
 from tests.flower.device_wire import DeviceWire, accuracies, decisions
 

@@ -12,11 +12,10 @@ from fielding.engine.round import Done, Federation, run_round
 from fielding.federation.evaluation import adjusted_rand_index
 from fielding.methods.kinds import Hears
 from fielding.methods.method import Method, MethodSetting, Parts
-from fielding.simulation.availability import AlwaysAvailable, Availability
+from fielding.runtime.observe import Looked
+from fielding.runtime.train import LocalRule
 from fielding.simulation.clients import SimulatedClients
-from fielding.simulation.devices import Devices
-from fielding.simulation.observers import Looked
-from fielding.simulation.settings import Hardware, LocalRule
+from fielding.simulation.hardware import AlwaysAvailable, Availability, Devices, Hardware
 from fielding.traces.histograms import WindowPlan
 from fielding.traces.pool import Pool
 from fielding.traces.schedule import sorted_schedule

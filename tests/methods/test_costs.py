@@ -19,10 +19,10 @@ import pytest
 from fielding import run
 from fielding._typing import Counts, Floats
 from fielding.federation.clients import TrainingPlan, Updates
+from fielding.runtime.observe import Represent
 from fielding.simulation.assembly import Own
 from fielding.simulation.clients import SimulatedClients
 from fielding.simulation.experiment import Result
-from fielding.simulation.vector_observer import Represent
 from tests.simulation.run_cases import Table, small_pool, table
 
 R, N, M, L, B, C = 12, 12, 8, 2, 5, 4

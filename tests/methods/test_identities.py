@@ -57,10 +57,10 @@ from fielding.federation.clients import TrainingPlan, Updates
 from fielding.federation.selection import SELECTORS
 from fielding.records.run_folder import MEMBERSHIPS
 from fielding.simulation.assembly import Own
-from fielding.simulation.availability import read_availability
 from fielding.simulation.clients import SimulatedClients
 from fielding.simulation.experiment import Result
-from fielding.simulation.mailbox import Letters
+from fielding.simulation.hardware import read_availability
+from fielding.simulation.reports import Letters
 from tests.simulation.run_cases import Table, small_pool, table, write_availability
 
 STATIC: Table = {"scenario": "static", "share": None}

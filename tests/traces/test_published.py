@@ -5,13 +5,7 @@ import numpy as np
 import pytest
 
 from fielding.errors import FileFormatError
-from fielding.traces.fetching import (
-    Convert,
-    cifar100_arrays,
-    extrasensory_arrays,
-    fashion_mnist_arrays,
-    read_idx,
-)
+from fielding.traces.fetching import Convert, cifar100_arrays, extrasensory_arrays, fashion_mnist_arrays, read_idx
 from tests.traces.publishing import Pages, cifar_archive, fashion_files, idx, sensor_archive, tar_gz
 
 

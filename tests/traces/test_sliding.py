@@ -4,10 +4,11 @@ from hypothesis import strategies as st
 
 from fielding.client.drift import AnyChange
 from fielding.client.fleet import Fleet
+from fielding.client.ranges import Ranges
 from fielding.traces.histograms import WindowPlan
 from fielding.traces.pool import Pool
 from fielding.traces.schedule import Schedule, sorted_schedule
-from fielding.traces.sliding import Ranges, SlidingWindows
+from fielding.traces.sliding import SlidingWindows
 
 
 @st.composite

@@ -9,7 +9,7 @@ import pytest
 
 from fielding.cli.run import Order, resume_command
 from fielding.errors import OptionError
-from fielding.simulation.watching import Watching
+from fielding.simulation.experiment import Watching
 from fielding.tracking.registry import TRACKERS, TrackedBy, places, tracker_named, trackers_from
 from tests.cli.in_process import CONFIG, RUN, Command
 from tests.tracking.tracked_cases import Notebook, row_of, run_folder, scalars_in

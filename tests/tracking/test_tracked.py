@@ -6,8 +6,7 @@ import pytest
 
 from fielding._typing import Json
 from fielding.errors import InputError
-from fielding.simulation.experiment import Start, run
-from fielding.simulation.watching import Watching
+from fielding.simulation.experiment import Start, Watching, run
 from fielding.tracking.tracked import tracked
 from fielding.tracking.tracker import figures_of, remember, remembered
 from tests.simulation.run_cases import N_ROUNDS, table

@@ -8,10 +8,7 @@ torch = pytest.importorskip("torch", reason="PyTorch is not installed")
 
 from fielding.errors import OptionError  # noqa: E402
 from fielding.training.factory import TORCH_ONLY  # noqa: E402
-from fielding.training.torch_models import (  # noqa: E402
-    MODULES,
-    module_shape,
-)
+from fielding.training.torch_models import MODULES, module_shape  # noqa: E402
 
 PHOTOGRAPHS, PHOTOGRAPH_CLASSES = (3, 224, 224), 1000
 PUBLISHED: Mapping[str, int] = {"resnet18": 11_689_512, "vit-b16": 86_567_656, "shufflenet-v2": 2_278_604}

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from fielding._typing import Json
-from fielding.flower.records import n_bytes
+from fielding.flower.wire.records import n_bytes
 
 if TYPE_CHECKING:
     from flwr.app import Message

@@ -13,12 +13,12 @@ from fielding.bench.contenders import CONTENDERS, PAIRS, Contender, log_of, run_
 from fielding.bench.counted_grid import END, PUSH
 from fielding.bench.shared_work import SharedWork
 from fielding.bench.traffic import Exchanges, cost_of, exchanges_of, ratio_of
-from fielding.flower.processes import ProcessError
+from fielding.flower.deploy.processes import ProcessError
 from fielding.reporting.numbers.run_record import LogReader
 
 if TYPE_CHECKING:
-    from fielding.flower.flower_program import RunState
-    from fielding.flower.local_federation import LocalFederation
+    from fielding.flower.deploy.federation import LocalFederation
+    from fielding.flower.deploy.flower_program import RunState
 
 Show = Callable[[str, int], None]
 """Told what is going on, and how many rounds more are done."""
@@ -55,7 +55,7 @@ def compare_deployments(
     -------
     ``costs`` and ``ratios``, a record for each contender or pair and each of the works.
     """
-    from fielding.flower.local_federation import LocalFederation
+    from fielding.flower.deploy.federation import LocalFederation
 
     measured: dict[tuple[Contender, SharedWork], list[tuple[Exchanges, RunState]]] = {
         (contender, work): [] for work in works for contender in contenders

@@ -9,8 +9,8 @@ from fielding._typing import Counts, Models
 from fielding.bench.local_training import SimulatorRow, rows_of, trainers_of
 from fielding.bench.timing import in_turns
 from fielding.bench.workloads import WORKLOADS, Workload, workload_windows
-from fielding.simulation.segments import segment_sums
-from fielding.simulation.workers import Workers
+from fielding.client.ranges import segment_sums
+from fielding.runtime.workers import Workers
 from fielding.traces.sliding import SlidingWindows
 
 N_CLIENTS, N_MODELS = 1000, 5

@@ -10,8 +10,8 @@ from fielding._extras import require
 from fielding._typing import Models
 from fielding.bench.counted_grid import CountedGrid
 from fielding.bench.shared_work import LEARNING_RATE, N_STEPS, SEED, SharedWork, whole_of, work_from
-from fielding.flower.local_jobs import scored_here, trained_here
-from fielding.flower.orders import EvaluateOrder, TrainOrder
+from fielding.flower.device.local_jobs import scored_here, trained_here
+from fielding.flower.wire.orders import EvaluateOrder, TrainOrder
 from fielding.training.layout import Layout
 
 if TYPE_CHECKING:

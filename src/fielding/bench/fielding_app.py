@@ -8,8 +8,8 @@ from fielding._extras import require
 from fielding._typing import Json
 from fielding.bench.counted_grid import CountedGrid
 from fielding.bench.shared_work import work_from
-from fielding.flower.client_side import client_app as client_app_around
-from fielding.flower.samples import DeviceNode, Samples
+from fielding.flower.device.client_app import client_app as client_app_around
+from fielding.flower.device.samples import DeviceNode, Samples
 
 if TYPE_CHECKING:
     from flwr.app import Context
@@ -37,7 +37,7 @@ def client_app() -> "ClientApp":
 
 def served(grid: "Grid", context: "Context") -> None:
     """Run the deployment that the run config describes."""
-    from fielding.flower.server_app import deployment_from, serve
+    from fielding.flower.server.server_app import deployment_from, serve
 
     run_config = cast("Mapping[str, Json]", context.run_config)
     deployment, out = deployment_from({key: value for key, value in run_config.items() if key not in OWN_KEYS})

@@ -8,7 +8,7 @@ import numpy as np
 from fielding._typing import Models
 from fielding.bench.timing import Timing, in_turns
 from fielding.bench.workloads import WORKLOADS, Workload, workload_round, workload_windows
-from fielding.simulation.workers import Workers
+from fielding.runtime.workers import Workers
 from fielding.training.factory import ModelRequest, trainer_for
 from fielding.training.trainer import LocalWork, Trainer
 

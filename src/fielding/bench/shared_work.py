@@ -7,8 +7,8 @@ import numpy as np
 
 from fielding._typing import Json
 from fielding.errors import OptionError, echo
-from fielding.flower.local_jobs import JobSettings
-from fielding.flower.samples import Kept, Samples, checked_samples
+from fielding.flower.device.local_jobs import JobSettings
+from fielding.flower.device.samples import Kept, Samples, checked_samples
 from fielding.rng import stream
 from fielding.training.factory import ModelRequest, trainer_for
 from fielding.training.trainer import Trainer

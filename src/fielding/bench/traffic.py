@@ -7,8 +7,8 @@ from itertools import pairwise
 from typing import Any
 
 from fielding.bench.counted_grid import END, PUSH, REPLY
-from fielding.flower.flower_program import RunState
-from fielding.flower.processes import ProcessError
+from fielding.flower.deploy.flower_program import RunState
+from fielding.flower.deploy.processes import ProcessError
 
 BYTES_BAR = 1.01
 """Fielding may send so many times the bytes of FedAvg."""

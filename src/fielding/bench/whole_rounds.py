@@ -12,9 +12,9 @@ from fielding._typing import Json
 from fielding.bench.workloads import WORKLOADS, workload_pool
 from fielding.client.drift import Chi2
 from fielding.rng import stream
+from fielding.runtime.observe import LabelObserver
 from fielding.simulation.assembly import Own
 from fielding.simulation.experiment import run
-from fielding.simulation.observers import LabelObserver
 from fielding.traces.histograms import WindowPlan
 from fielding.traces.pool import Pool
 from fielding.traces.scenarios import DealRequest, scenario_named

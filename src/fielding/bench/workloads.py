@@ -6,7 +6,7 @@ import numpy as np
 
 from fielding._typing import Counts
 from fielding.rng import client_key, stream
-from fielding.simulation.batches import drawn_batches
+from fielding.runtime.train import draw_batches as drawn_batches
 from fielding.traces.histograms import WindowPlan
 from fielding.traces.pool import Pool
 from fielding.traces.schedule import sorted_schedule

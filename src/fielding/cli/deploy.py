@@ -17,8 +17,8 @@ from fielding.cli.options import Quiet, stop_on_signal
 from fielding.errors import InputError
 
 if TYPE_CHECKING:
-    from fielding.flower.flower_program import RunState
-    from fielding.flower.local_federation import LocalFederation
+    from fielding.flower.deploy.federation import LocalFederation
+    from fielding.flower.deploy.flower_program import RunState
 
 MOST_RETURNS = 3
 """How often an app is submitted again."""
@@ -51,8 +51,8 @@ def finished(
     ProcessError
         If the app fails, is stopped by somebody else, or its process dies again and again.
     """
-    from fielding.flower.flower_program import RunState
-    from fielding.flower.processes import ProcessError
+    from fielding.flower.deploy.flower_program import RunState
+    from fielding.flower.deploy.processes import ProcessError
 
     look, lost = rounds_shown(Path(str(config["out"])), bar), RunState(status="", bytes_to_nodes=0, bytes_from_nodes=0)
     for returns_left in reversed(range(MOST_RETURNS + 1)):
@@ -101,7 +101,7 @@ def has_trained(folder: Path) -> bool:
 
 def followed(federation: "LocalFederation", run_id: str, look: Callable[[], None]) -> "RunState":
     """Look at a run until it has ended, and return its last state."""
-    from fielding.flower.processes import ProcessError
+    from fielding.flower.deploy.processes import ProcessError
 
     asked, n_silences = -_ASK_S, 0
     while True:
@@ -123,7 +123,7 @@ def followed(federation: "LocalFederation", run_id: str, look: Callable[[], None
 
 def _kept_log(federation: "LocalFederation", run_id: str) -> tuple[Path, list[str]]:
     """Return what the server of a run said, if that can be found out, and the file where it is kept."""
-    from fielding.flower.processes import ProcessError
+    from fielding.flower.deploy.processes import ProcessError
 
     kept, lines = federation.folder / "logs" / f"run-{run_id}.log", []
     with contextlib.suppress(ProcessError, OSError):
@@ -168,9 +168,9 @@ def _words(row: dict[str, object]) -> str:
 
 
 if TYPE_CHECKING:
-    from fielding.flower.app_folder import AppFolder
-    from fielding.flower.flower_program import RunState
-    from fielding.flower.local_federation import LocalFederation
+    from fielding.flower.deploy.app_folder import AppFolder
+    from fielding.flower.deploy.federation import LocalFederation
+    from fielding.flower.deploy.flower_program import RunState
 
 MOST_NODES = 64
 _LOOK_S = 0.5
@@ -213,8 +213,8 @@ def deploy(
 
 def _checked(app: Path | None, rounds: int | None, out: Path, *, keep: bool) -> "AppFolder":
     """Return the app, after all that can be found wrong before anything is started."""
-    from fielding.flower.app_folder import check_room, check_writable, is_complete, read_app, shipped_app
-    from fielding.flower.environment import check_installation
+    from fielding.flower.deploy.app_folder import check_room, check_writable, is_complete, read_app, shipped_app
+    from fielding.flower.deploy.environment import check_installation
 
     found, run = read_app(shipped_app() if app is None else app), out / "run"
     found.check_run(run, rounds)
@@ -229,9 +229,9 @@ def _checked(app: Path | None, rounds: int | None, out: Path, *, keep: bool) -> 
 
 def _deployed(app: "AppFolder", n_nodes: int, rounds: int | None, *, out: Path, keep: bool, quiet: bool) -> "RunState":
     """Run an app on a federation that lives as long as this call."""
-    from fielding.flower.app_folder import check_room
-    from fielding.flower.local_federation import LocalFederation
-    from fielding.flower.processes import ProcessError
+    from fielding.flower.deploy.app_folder import check_room
+    from fielding.flower.deploy.federation import LocalFederation
+    from fielding.flower.deploy.processes import ProcessError
 
     config = app.overrides((out / "run").resolve(), n_nodes=n_nodes, rounds=rounds)
     if "min-nodes" in config and not quiet:

@@ -55,8 +55,7 @@ def explained(figures: Collection[str]) -> str:
 
 if TYPE_CHECKING:
     from fielding.engine.config import Config
-    from fielding.simulation.experiment import Result, Start
-    from fielding.simulation.watching import Watching
+    from fielding.simulation.experiment import Result, Start, Watching
 
 _EXPLAINED = ("final_newest_accuracy", "final_prequential_accuracy")
 """Figures of the table whose names say too little."""
@@ -198,7 +197,7 @@ def resume_command(order: Order) -> str:
 
 def watcher(bar: Bar, stop: StopRequest, n_rounds: int) -> "Watching":
     """Return who is told how the run comes along: it moves the bar and tells whether to go on."""
-    from fielding.simulation.watching import TRAINING, Watching
+    from fielding.simulation.experiment import TRAINING, Watching
 
     accuracy, done, last = "-", 0, time.monotonic()
     describe_sometimes = at_intervals(bar.describe, SHORTEST_WORDS_S)

@@ -21,8 +21,7 @@ from typing import Any, TypeAlias
 from fielding._typing import Json
 from fielding.engine.config_reader import config_from
 from fielding.errors import FieldingError
-from fielding.simulation.experiment import Start, run
-from fielding.simulation.watching import TRAINING, Watching
+from fielding.simulation.experiment import TRAINING, Start, Watching, run
 
 OUTPUT = "output.txt"
 """What the process of a run printed, if anything; it is not for the terminal, where many runs are told of at once."""

@@ -12,8 +12,7 @@ from fielding.engine.config import Config
 from fielding.engine.config_reader import config_table
 from fielding.errors import FieldingError, InputError
 from fielding.records.run_folder import ROUNDS, SUMMARY, check_same_config
-from fielding.simulation.experiment import Start, run
-from fielding.simulation.provenance import FREE
+from fielding.simulation.experiment import FREE, Start, run
 
 __all__ = ["Finished", "Following", "Note", "Step", "n_cores", "sweep", "swept", "unfinished"]
 

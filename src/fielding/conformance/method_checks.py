@@ -25,8 +25,8 @@ from fielding.records.container import read_contents
 from fielding.records.run_folder import CLIENTS, CONCEPTS, EVENTS, MEMBERSHIPS, ROUNDS
 from fielding.rng import stream
 from fielding.simulation.assembly import Own, Simulation, assembled, initial_model
-from fielding.simulation.availability import read_availability
 from fielding.simulation.experiment import Start, federation_of, run
+from fielding.simulation.hardware import read_availability
 from fielding.traces.pool import Pool
 from fielding.traces.trace import Trace
 from fielding.training.trainer import LocalWork, Trained

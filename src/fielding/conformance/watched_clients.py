@@ -13,8 +13,8 @@ from fielding.errors import FieldingError
 from fielding.federation.clients import TrainingPlan, Updates
 from fielding.federation.evaluation import ClientScores
 from fielding.federation.ledger import CATEGORIES
-from fielding.simulation.availability import Availability
 from fielding.simulation.clients import SimulatedClients
+from fielding.simulation.hardware import Availability
 
 N_BYTES = 4
 

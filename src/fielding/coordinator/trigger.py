@@ -10,13 +10,7 @@ import numpy as np
 from fielding._options import check_flag
 from fielding._typing import Counts, Matrix, Membership, Vector
 from fielding.coordinator.heterogeneity import mean_pairwise_distance
-from fielding.coordinator.movement import (
-    Movement,
-    TriggerMemory,
-    Verdict,
-    center_shifts,
-    shift_since_previous,
-)
+from fielding.coordinator.movement import Movement, TriggerMemory, Verdict, center_shifts, shift_since_previous
 from fielding.coordinator.noise_floor import noise_floors
 from fielding.coordinator.points import Points
 from fielding.distance import TIE, Metric

@@ -1,13 +1,12 @@
 """Real federations on Flower: the same engine, with clients that are reached through a SuperLink.
 
-On a device: :func:`~fielding.flower.client_side.client_app` around the user's own code, which
-:class:`~fielding.flower.device.Device` gives a window, a drift test and reports. On the server:
-:func:`~fielding.flower.server_app.server_app` around :mod:`~fielding.flower.clients` (the driver),
-:mod:`~fielding.flower.exchange` (one push per round) and :mod:`~fielding.flower.roster` (who is who). To try both:
-:class:`~fielding.flower.local_federation.LocalFederation`.
+``device/`` is what runs on a node: ``client_app`` around the user's own code, and ``Device``, which answers orders.
+``server/`` is what runs beside the SuperLink: ``server_app``, the engine's clients, one push per round. ``wire/`` is
+what travels between them, ``deploy/`` a federation of both on this machine. Apps import ``client_side``, ``samples``
+and ``server_app``.
 """
 
-from fielding.flower.client_side import client_app
-from fielding.flower.samples import DeviceNode, Fitted, Job, Samples, Scored
+from fielding.flower.device.client_app import client_app
+from fielding.flower.device.samples import DeviceNode, Fitted, Job, Samples, Scored
 
 __all__ = ["DeviceNode", "Fitted", "Job", "Samples", "Scored", "client_app"]

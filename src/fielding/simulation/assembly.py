@@ -5,32 +5,205 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from fielding._typing import Models
+import numpy as np
+
+from fielding._typing import Counts, Models
+from fielding.client.representation.combination import Combination
+from fielding.client.representation.gradient import Gradient
+from fielding.client.representation.representation import Representation
 from fielding.coordinator.policy import Policy
 from fielding.engine.carried_mix import with_mix
 from fielding.engine.config import Config
 from fielding.engine.describing import AUTO, Describing, describing_of, is_own_function
-from fielding.engine.plugins import hears_of, kind_of, method_of, parts_of, policy_of
+from fielding.engine.plugins import hears_of, kind_of, method_of, parts_of, policy_of, rate_of
 from fielding.engine.shared_models import POOL
 from fielding.errors import FileFormatError, InputError, OptionError, OutputError, echo
 from fielding.methods import Method, MethodKind, MethodSetting, Parts
 from fielding.methods.kinds import Hears
 from fielding.records.model_file import read_model
+from fielding.runtime.observe import Observer, Represent
+from fielding.runtime.serve import Serving
+from fielding.runtime.train import LocalRule
+from fielding.simulation.attacks import Lie, LyingObserver, Spoiling, drawn_liars
 from fielding.simulation.clients import SimulatedClients
-from fielding.simulation.equipment import hardware_of, local_rule, serving_of, trainer_of
-from fielding.simulation.lying import Lie, LyingObserver
-from fielding.simulation.observers import Observer
+from fielding.simulation.hardware import AlwaysAvailable, Hardware, devices_of, read_availability
 from fielding.simulation.observing import Watched, observer_of, without_held_out
-from fielding.simulation.plugins import lie_of, spoiling_of
-from fielding.simulation.serving import Serving
-from fielding.simulation.sharing import Sharing
+from fielding.simulation.reports import Sharing
 from fielding.simulation.sources import Dealt, OnImages, check_scenario, dealt_samples
-from fielding.simulation.trial import try_look, try_step
-from fielding.simulation.vector_observer import Represent
 from fielding.traces.catalog import Source
+from fielding.traces.pool import Pool
+from fielding.traces.schedule import Schedule
 from fielding.traces.sliding import SlidingWindows
+from fielding.training.factory import ModelRequest, trainer_for
 from fielding.training.head import NO_HEAD, head_size
-from fielding.training.trainer import Trainer, TrainingPath
+from fielding.training.label_mix import LABEL_MIX
+from fielding.training.trainer import Contrast, LocalWork, Trainer, TrainingPath, try_scores, try_work
+
+
+def trainer_of(
+    config: Config, pool: Pool, *, model: Callable[..., Any] | None = None, path: TrainingPath | None = None
+) -> Trainer:
+    """Return the trainer of the model, sized by the samples.
+
+    Parameters
+    ----------
+    config
+        Names the model.
+    pool
+        The samples.
+    model
+        Makes a torch module instead: ``model(input_shape=..., n_classes=...)``.
+    path
+        How the trainer worked before, for a run that goes on.
+    """
+    is_own = model is not None or config.model.factory is not None
+    request = ModelRequest(
+        name=config.model.factory or config.model.name,
+        factory=model,
+        path=path,
+        hidden=config.model.hidden,
+        input_shape=pool.shape,
+        n_classes=len(pool.classes),
+        trainer="torch" if is_own else config.training.trainer,
+        device=config.training.device,
+    )
+    try:
+        return trainer_for(request)
+    except OptionError as error:
+        raise OptionError(f"model: {error}") from None
+
+
+def serving_of(config: Config) -> Serving:
+    """Return what clients do to the model that serves them."""
+    section = config.serving
+    try:
+        return Serving(correction=section.correction, smoothing=section.smoothing, fine_tune=section.fine_tune)
+    except OptionError as error:
+        raise OptionError(f"serving: {error}") from None
+
+
+def local_rule(config: Config) -> LocalRule:
+    """Return how participants train."""
+    section = config.training
+    return LocalRule(
+        n_steps=section.local_steps,
+        batch_size=section.batch_size,
+        rate=rate_of(config),
+        momentum=section.momentum,
+        weight_decay=section.weight_decay,
+        prox=section.prox,
+        moon=section.moon,
+        moon_temperature=section.moon_temperature,
+        rehearsal=section.rehearsal,
+        balanced=section.balanced,
+    )
+
+
+def hardware_of(config: Config, dealt: Dealt) -> Hardware:
+    """Return what clients run on."""
+    ids, section = dealt.schedule.client_ids, config.clock
+    try:
+        devices = devices_of(section.profile, ids, seed=config.seed)
+    except OptionError as error:
+        raise OptionError(f"clock.profile: {error}") from None
+    return Hardware(
+        devices=devices,
+        availability=AlwaysAvailable()
+        if section.availability is None
+        else read_availability(section.availability, ids),
+        overcommit=section.overcommit,
+    )
+
+
+def try_step(trainer: Trainer, windows: SlidingWindows, rule: LocalRule) -> None:
+    """Take one step with the samples of one client.
+
+    Only modules that are trained one by one are tried, and models that MOON may not fit: a step of others cannot fail.
+    Models that carry a label mix also have to give the scores of a sample.
+
+    Raises
+    ------
+    OptionError
+        If the module fails, in one line.
+    """
+    rows = _rows(windows)
+    if LABEL_MIX in trainer.layout.names:
+        try_scores(trainer, windows.gather(rows[:1])[0], key="serving.correction")
+    if trainer.path.name != "sequential" and not rule.moon:
+        return
+    work = LocalWork(
+        models=trainer.initial_model(0)[np.newaxis],
+        start=np.zeros(1, dtype=np.int64),
+        draws=np.resize(rows, (1, 1, rule.batch_size)),
+        gather=windows.gather,
+        sgd=rule.sgd(0),
+        contrast=_contrast(trainer, rule) if rule.moon else None,
+    )
+    try_work(trainer, work)
+
+
+def try_look(trainer: Trainer, windows: SlidingWindows, representation: Representation | None) -> None:
+    """Look at a sample with a model, as clients will that describe their windows with a shared one.
+
+    Parameters
+    ----------
+    trainer
+        Of models without a label mix.
+    windows
+        The samples.
+    representation
+        What stands for a window; None for a function of the user's own.
+
+    Raises
+    ------
+    OptionError
+        If the model shows no features, or a last layer is wanted that it does not have.
+    """
+    try_scores(trainer, windows.gather(_rows(windows)[:1])[0], key="coordinator.representation")
+    parts = [part.representation for part in representation.parts] if isinstance(representation, Combination) else []
+    is_by_head = any(isinstance(one, Gradient) and one.layer == "last" for one in (representation, *parts))
+    if is_by_head and not head_size(trainer.layout, len(windows.pool.classes)):
+        raise OptionError(
+            f'coordinator.layer is "last", but {NO_HEAD}; let the module declare it last, or set layer = "full"'
+        )
+
+
+def _rows(windows: SlidingWindows) -> Counts:
+    """Return the training samples of one client."""
+    ranges = windows.training(0)
+    return ranges.of(np.flatnonzero(ranges.sizes)[:1])[0]
+
+
+def _contrast(trainer: Trainer, rule: LocalRule) -> Contrast:
+    """Return the contrast of a client that has not trained before."""
+    return Contrast(
+        mu=rule.moon,
+        temperature=rule.moon_temperature,
+        previous=np.zeros((1, trainer.layout.size), dtype=np.float32),
+        has_previous=np.zeros(1, dtype=np.bool_),
+    )
+
+
+def lie_of(config: Config, *, is_histogram: bool) -> Lie | None:
+    """Return how some clients lie in their reports; None if all are honest."""
+    section = config.trace
+    try:
+        lie = Lie(kind=section.lie, share=section.liars, is_histogram=is_histogram)
+    except OptionError as error:
+        raise OptionError(f"trace: {error}") from None
+    return lie if section.liars else None
+
+
+def spoiling_of(config: Config, schedule: Schedule) -> Spoiling | None:
+    """Return what liars do to the models that they send; None if nothing."""
+    section = config.trace
+    try:
+        spoiling = Spoiling(
+            attackers=drawn_liars(schedule.client_ids, section.liars, seed=config.seed), kind=section.spoil
+        )
+    except OptionError as error:
+        raise OptionError(f"trace: {error}") from None
+    return spoiling if section.liars and section.spoil != "none" else None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

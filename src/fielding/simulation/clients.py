@@ -1,4 +1,4 @@
-"""The door, in process: clients that train on this machine while a clock says how long it would take on theirs."""
+"""The simulator's clients: a runtime of N clients in process, a clock that says how long it would take, a ledger."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
@@ -7,32 +7,28 @@ import numpy as np
 import numpy.typing as npt
 
 from fielding._typing import ClientId, Codes, Counts, Mask, Matrix, Membership, Models
+from fielding.client.ranges import Ranges
 from fielding.client.report import ReportBatch
+from fielding.coordinator.heterogeneity import mean_client_distance
+from fielding.coordinator.points import Points
+from fielding.distance import metric_named
 from fielding.errors import InputError
 from fielding.federation.budget import invited_count
-from fielding.federation.clients import TrainingPlan, Updates
+from fielding.federation.clients import Reason, TrainingPlan, Updates
 from fielding.federation.evaluation import ClientScores
-from fielding.federation.ledger import Ledger
+from fielding.federation.ledger import Costs, Ledger
 from fielding.methods.kinds import Hears
-from fielding.rng import Hashes, client_key, hashed
-from fielding.simulation.accounts import IDLE_S, Accounts
-from fielding.simulation.answers import updates_of
-from fielding.simulation.fine_tuning import FineTuning
-from fielding.simulation.local_training import LocalTraining, Moment
-from fielding.simulation.mailbox import Letters, Mailbox
-from fielding.simulation.measuring import Measuring
-from fielding.simulation.observers import Observer
-from fielding.simulation.probing import Probing
-from fielding.simulation.questions import Question
-from fielding.simulation.sending import sent
-from fielding.simulation.served_models import ServedModels
-from fielding.simulation.serving import Correcting, Serving
-from fielding.simulation.settings import Hardware, LocalRule
-from fielding.simulation.settling import Tasks, settled_plan
-from fielding.simulation.sharing import Sharing
-from fielding.simulation.spoiling import Spoiling
-from fielding.simulation.task_costs import without
-from fielding.simulation.workers import Workers
+from fielding.rng import Hashes, client_key, hashed, stream
+from fielding.runtime.observe import Observer
+from fielding.runtime.runtime import ClientRuntime
+from fielding.runtime.serve import Serving
+from fielding.runtime.train import LocalRule
+from fielding.runtime.workers import Workers
+from fielding.simulation.attacks import Spoiling
+from fielding.simulation.clock import seconds_of, settle_round
+from fielding.simulation.costs import IDLE_S, Accounts, answer_costs, finish_times, job_costs, without
+from fielding.simulation.hardware import Hardware
+from fielding.simulation.reports import Letters, Mailbox, Sharing
 from fielding.traces.sliding import SlidingWindows
 from fielding.training.label_mix import plain_model
 from fielding.training.trainer import Trainer
@@ -44,9 +40,9 @@ class SimulatedClients:
     Parameters
     ----------
     windows
-        What they see when.
+        The samples that clients see when.
     observer
-        What they report; None if nobody listens.
+        What they report; None if no method listens.
     trainer
         How they train.
     rule
@@ -78,31 +74,24 @@ class SimulatedClients:
         seed: int,
         n_workers: int = 1,
     ) -> None:
-        self.windows, self.trainer = windows, trainer
+        self.windows, self.trainer, self.hears = windows, trainer, hears
+        self._hardware, self._seed = hardware, seed
         self._accounts = Accounts(windows.n_clients, hardware)
-        self._mailbox, self.hears = Mailbox(observer, hears), hears
+        self._mailbox = Mailbox(observer, hears)
         self._letters: Letters | None = None
-        self._spoiling, self._serving = spoiling, serving or Serving()
-        self._rule, self._hardware, self._seed = rule, hardware, seed
         self._workers = Workers(trainer, n_workers)
         self._keys = np.array([client_key(one) for one in windows.schedule.client_ids], dtype=np.uint64)
-        self._local = LocalTraining(windows, self._workers, rule, seed=seed, keys=self._keys)
-        self._correcting = Correcting(windows, self._workers, self._serving) if self._serving.is_corrected else None
-        own_rule = replace(rule, n_steps=self._serving.fine_tune)
-        tuning = FineTuning(windows, self._workers, own_rule, seed=seed, keys=self._keys) if own_rule.n_steps else None
-        self._measuring = Measuring(windows, self._local.score, seed=seed, correcting=self._correcting, tuning=tuning)
-        self._probing = Probing(
-            windows=windows,
-            local=self._local,
-            correcting=self._correcting,
-            serving=self._serving,
-            is_online=self._accounts.is_online,
-            pay=self._accounts.answer,
+        self.runtime = ClientRuntime(
+            windows,
+            self._workers,
+            rule,
+            serving=serving,
+            attack=None if spoiling is None else spoiling.applied,
+            seed=seed,
+            keys=self._keys,
         )
-        self._moment = Moment(round_index=-1, training=windows.training(0))
-        self._served = ServedModels(windows, self._local.score, self._correcting)
         self._sharing = sharing or Sharing(None, rounds=0)
-        self._sharing.listen(lambda rows: self._served.errors(rows, self._moment.training))
+        self._sharing.listen(self.runtime.errors)
 
     @property
     def client_ids(self) -> tuple[ClientId, ...]:
@@ -110,11 +99,11 @@ class SimulatedClients:
         return self.windows.schedule.client_ids
 
     def on_trained(self, call: Callable[[int, int], None]) -> None:
-        """Have somebody told, during a round, how many participants of how many are trained."""
+        """Call a function, during a round, with how many participants of how many are trained."""
         self._workers.on_trained = call
 
     def close(self) -> None:
-        """Let the worker threads go."""
+        """Release the worker threads."""
         self._workers.close()
 
     @property
@@ -135,7 +124,7 @@ class SimulatedClients:
     @property
     def round_index(self) -> int:
         """The round in hand."""
-        return self._moment.round_index
+        return self.runtime.round_index
 
     @property
     def interval(self) -> int:
@@ -145,19 +134,18 @@ class SimulatedClients:
     @property
     def worked_s(self) -> float:
         """Wall-clock seconds that local steps took in this round."""
-        return self._local.worked_s
+        return self.runtime.local.worked_s
 
     # ---- a round begins ----------------------------------------------------------------------------------------
 
     def begin(self, round_index: int) -> ReportBatch:
         """Let data arrive and windows slide, and return the reports of the clients that can be reached.
 
-        Rounds come one after the other, from 0. Whoever is offline reports as soon as it is back.
+        Rounds come one after the other, from 0. A client that is offline reports as soon as it is back.
         """
         if round_index != self.round_index + 1:
             raise InputError(f"round {round_index} cannot follow round {self.round_index}; go round by round")
-        self._moment = Moment(round_index=round_index, training=self.windows.training(round_index))
-        self._local.worked_s = 0.0
+        self.runtime.begin(round_index)
         self._accounts.begin()
         self._letters = self._mailbox.opened(round_index, self._accounts.is_online)
         return self._letters.batch(self.client_ids)
@@ -179,16 +167,16 @@ class SimulatedClients:
         return self._sharing.is_time(self.round_index + 1)
 
     def share(self, model: Models) -> None:
-        """Send a model to everybody; they are charged for it when they look at samples with it."""
-        self._sharing.share(plain_model(model, self.trainer.layout, len(self.windows.pool.classes)))
+        """Send a model to all clients; they are charged for it when they look at samples with it."""
+        self._sharing.share(plain_model(model, self.trainer.layout, self.windows.n_classes))
 
     def serve(self, models: Models, row: Counts) -> None:
         """Let clients know the models that serve them."""
-        self._served.serve(models, row)
+        self.runtime.serve(models, row)
 
     def snapshot(self) -> dict[str, npt.NDArray[np.generic]]:
         """Return what cannot be found out by going through the data again."""
-        return {**self._mailbox.arrays(), **self._local.arrays(), **self._sharing.arrays()}
+        return {**self._mailbox.arrays(), **self.runtime.arrays(), **self._sharing.arrays()}
 
     def return_to(
         self,
@@ -207,26 +195,26 @@ class SimulatedClients:
             self.collect(self._mailbox.sent_in(done, dict(arrays)))
         self._accounts.return_to(times[round_index + 1], ledger)
         self._letters = None
-        self._local.restore(arrays)
+        self.runtime.restore(arrays)
         self._sharing.share_again(round_index + 1)
         return told
 
-    # ---- what the door offers ----------------------------------------------------------------------------------
+    # ---- the client API ----------------------------------------------------------------------------------------
 
     def draws(self, purpose: str, clients: Counts) -> Hashes:
         """Return a random number for each client that depends on seed, round and its id alone."""
         return hashed(self._seed, purpose, self.round_index, self._keys[clients])
 
     def has_data(self) -> Mask:
-        """Return who has something to train on, shape ``(n_clients,)``."""
-        return np.asarray(self._moment.training.sizes > 0)
+        """Return which clients have samples to train on, shape ``(n_clients,)``."""
+        return np.asarray(self.runtime.training.sizes > 0)
 
     def fresh(self) -> Mask:
-        """Return who can be reached and received training samples in this round, shape ``(n_clients,)``."""
-        return self._local.has_new(self._moment) & self._accounts.is_online(np.arange(self.windows.n_clients))
+        """Return which clients can be reached and received training samples in this round, shape ``(n_clients,)``."""
+        return self.runtime.has_new() & self._accounts.is_online(np.arange(self.windows.n_clients))
 
     def askable(self) -> Mask:
-        """Return who has data and can be reached now, shape ``(n_clients,)``."""
+        """Return which clients have data and can be reached now, shape ``(n_clients,)``."""
         return self.has_data() & self._accounts.is_online(np.arange(self.windows.n_clients))
 
     def invitations(self, wanted: int, available: int) -> int:
@@ -235,22 +223,34 @@ class SimulatedClients:
 
     def train(self, plan: TrainingPlan) -> Updates:
         """Find out who answers in time, let those train, charge everyone who was asked, and let time pass."""
-        samples = self._local.samples(self._moment, plan.clients, plan.blocks)
+        samples = self.runtime.samples(plan.clients, plan.blocks)
         refused = samples.sizes == 0
-        costs = without(self._local.costs(plan, samples.sizes, self.round_index), refused)
-        tasks = Tasks(costs=costs, seconds=self._accounts.seconds(plan.clients, costs), refused=refused)
-        settled = settled_plan(plan, tasks, hardware=self._hardware, now_s=self.now_s)
-        spent, category = settled.outcome.spent(costs), "probe" if plan.is_probe else "model"
-        self._accounts.charge(category, plan.clients, spent, seconds=tasks.seconds)
-        # Without tasks no time would pass, and whoever is offline now would be so for ever.
-        self._accounts.wait(settled.outcome.duration_s if (~refused).any() or plan.is_probe else IDLE_S)
-        settled = replace(settled, start=self._local.chosen(plan, settled.kept, samples))
-        at_hand = self._local.at_hand(settled, samples, self.round_index)
-        trained = self._local.train(settled, at_hand, self.round_index)
-        trained = sent(trained, settled, self.draws("send", plan.clients[settled.kept]), self._spoiling)
-        circumstances = self._local.circumstances(self.round_index, self.interval)
-        updates = updates_of(settled, trained, at_hand.sizes, circumstances)
-        return self._local.with_start_loss(updates, plan, samples)
+        rule = self.runtime.rule
+        costs = job_costs(
+            plan, n_trained=rule.steps(plan) * rule.batch_size, n_passed=self.runtime.passes(plan, samples.sizes)
+        )
+        costs = without(costs, refused)
+        seconds = self._accounts.seconds(plan.clients, costs)
+        finish = finish_times(plan.clients, seconds)
+        online = self._hardware.availability.available(plan.clients, np.asarray(self.now_s + finish)) & ~refused
+        outcome = settle_round(plan.groups, finish, wanted=plan.wanted, finishes_online=online)
+        reasons = np.where(refused, "refused", outcome.reasons)
+        self._accounts.charge(
+            "probe" if plan.is_probe else "model", plan.clients, outcome.spent(costs), seconds=seconds
+        )
+        # Without tasks no time would pass, and a client that is offline now would be so for ever.
+        self._accounts.wait(outcome.duration_s if (~refused).any() or plan.is_probe else IDLE_S)
+        updates = self.runtime.train(plan, np.flatnonzero(outcome.kept), samples)
+        names: tuple[Reason, ...] = ("straggler", "offline", "refused")
+        computing = Costs(forward_samples=costs.forward_samples, train_samples=costs.train_samples)
+        return replace(
+            updates,
+            missing={**{name: plan.clients[reasons == name].tolist() for name in names}, **updates.missing},
+            duration_s=outcome.duration_s,
+            late=np.flatnonzero(reasons == "straggler"),
+            seconds=finish,
+            compute_seconds=seconds_of(self._hardware.devices, plan.clients, computing),
+        )
 
     def losses(
         self,
@@ -262,38 +262,107 @@ class SimulatedClients:
         corrected: bool = False,
         aside: bool = False,
     ) -> Matrix:
-        """Return the mean loss of models on clients' training samples; NaN for who has none or cannot be reached."""
-        question = Question(clients=clients, blocks=blocks, models=models, held=held, aside=aside)
-        return self._probing.losses(question, self._moment, corrected=corrected)
+        """Return the mean loss of models on clients' training samples; NaN without samples or out of reach."""
+        more = None
+        if corrected and self.runtime.serving.is_corrected and (blocks is not None or aside):
+            # The mix is that of the window: not what they are asked about.
+            more = self.runtime.serving.looked_at(self.runtime.training.sizes[clients])
+        return self._ask(
+            clients,
+            models,
+            self.runtime.asked(clients, blocks, aside=aside),
+            lambda asked, samples: self.runtime.losses(asked, models, samples, corrected=corrected),
+            held=held,
+            more_passes=more,
+        )
 
     def accuracies(
         self, clients: Counts, models: Models, *, blocks: Sequence[Counts] | None = None, held: Mask | None = None
     ) -> Matrix:
         """Return the share of clients' training samples that models get right; otherwise as :meth:`losses`."""
-        question = Question(clients=clients, blocks=blocks, models=models, held=held)
-        return self._probing.accuracies(question, self._moment)
+        samples = self.runtime.asked(clients, blocks)
+        return self._ask(
+            clients, models, samples, lambda _asked, some: self.runtime.accuracies(models, some), held=held
+        )
 
     def block_sizes(self, clients: Counts, blocks: Sequence[Counts]) -> Counts:
-        """Return how many training samples clients have of some intervals; 0 for whoever cannot be reached."""
-        return self._probing.sizes(Question(clients=clients, blocks=blocks), self._moment)
+        """Return how many training samples clients have of some intervals; 0 for a client out of reach."""
+        samples = self.runtime.asked(clients, blocks)
+        none: Models = np.empty((0, 0), dtype=np.float32)
+        sizes = self._ask(clients, none, samples, lambda _asked, some: some.sizes[:, np.newaxis].astype(np.float64))
+        return np.nan_to_num(sizes[:, 0]).astype(np.int64)
+
+    def _ask(
+        self,
+        clients: Counts,
+        models: Models,
+        samples: Ranges,
+        measure: Callable[[Counts, Ranges], Matrix],
+        *,
+        held: Mask | None = None,
+        more_passes: Counts | None = None,
+    ) -> Matrix:
+        """Return the answers of the clients that can be reached and have samples, a row each, and charge them.
+
+        Parameters
+        ----------
+        clients, models, samples
+            Who is asked about which models on which samples; a client may be asked several times.
+        measure
+            Returns the answers of some of them.
+        held
+            Which clients have these models already; None for none.
+        more_passes
+            Samples that each client puts through each model beside those it is asked about; None for none.
+        """
+        reached = np.flatnonzero(self._accounts.is_online(clients) & (samples.sizes > 0))
+        asked = clients[reached]
+        seen = samples.sizes if more_passes is None else samples.sizes + more_passes
+        self._accounts.answer(
+            asked, answer_costs(asked, models, seen[reached], None if held is None else held[reached])
+        )
+        found = np.full((clients.size, models.shape[0] or 1), np.nan)
+        found[reached] = measure(asked, samples.some(reached))
+        return found
+
+    # ---- measurements of ours, which no method sees --------------------------------------------------------------
 
     def scores(self, models: Models, row: Counts) -> ClientScores:
         """Measure each client's model on the test samples of its window; what clients do to serve it is charged."""
-        found = self._measuring.served(models, row, self._moment)
-        if self._serving.has_own_work:  # nobody waits for it
-            everyone, sizes = np.arange(self.windows.n_clients), self._moment.training.sizes
-            costs = self._serving.own_costs(sizes, found.clients, batch_size=self._rule.batch_size)
+        found, serving = self.runtime.test(models, row), self.runtime.serving
+        if serving.has_own_work:  # the round does not wait for it
+            everyone, sizes = np.arange(self.windows.n_clients), self.runtime.training.sizes
+            steps = np.zeros_like(sizes)
+            steps[found.clients] = serving.fine_tune
+            costs = Costs(forward_samples=serving.looked_at(sizes), train_samples=steps * self.runtime.rule.batch_size)
             self._accounts.charge("probe", everyone, costs)
         return found
 
     def other_scores(self, models: Models, row: Counts) -> dict[str, ClientScores]:
-        """Measure each client's model on the newest samples, and on those that come next if they are new."""
-        return self._measuring.served_elsewhere(models, row, self._moment)
+        """Measure each client's model on other samples than those of its window; nobody pays for it.
+
+        ``"newest"``, where windows show several intervals: test samples of the last one, since a window may show what
+        the client has left behind. ``"prequential"``, on natural traces: all samples of the interval to come.
+        """
+        found: dict[str, ClientScores] = {}
+        if self.windows.plan.n_visible > 1:
+            found["newest"] = self.runtime.test(models, row, self.windows.newest(self.round_index))
+        if self.windows.schedule.concepts is None and self.windows.looks_ahead:
+            found["prequential"] = self.runtime.test(models, row, self.windows.upcoming(self.round_index))
+        return found
 
     def concepts(self) -> Codes | None:
-        """Return the true concept of each client now, or None if nobody knows."""
+        """Return the true concept of each client now, or None if the trace does not tell."""
         return self.windows.concepts(self.round_index)
 
     def heterogeneity(self, membership: Membership) -> float | None:
-        """Return the mean L1 distance of label histograms within clusters."""
-        return self._measuring.heterogeneity(membership, self._moment)
+        """Return the mean L1 distance between label histograms of clients of the same cluster; None without pairs."""
+        training = self.runtime.training
+        clients = np.flatnonzero((training.sizes > 0) & (membership >= 0))
+        measured = mean_client_distance(
+            Points(self.windows.histograms(training, clients)),
+            membership[clients],
+            metric=metric_named("l1"),
+            rng=stream(self._seed, "measured heterogeneity", self.round_index),
+        )
+        return float(measured.mean) if measured.mean is not None and np.isfinite(measured.mean) else None

@@ -8,7 +8,7 @@ import numpy.typing as npt
 from fielding._typing import Counts, Mask, Vector
 from fielding.errors import InputError, echo
 from fielding.federation.ledger import Costs
-from fielding.simulation.devices import Devices
+from fielding.simulation.hardware import Devices
 
 TRAINING_FACTOR = 3.0
 """Training on a sample takes as long as this many forward passes: forward and backward."""

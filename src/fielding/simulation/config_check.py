@@ -10,12 +10,10 @@ from fielding.engine.config import Config, TraceSection
 from fielding.engine.describing import describing_of, is_own_function
 from fielding.engine.plugins import kind_of, parts_of, policy_of
 from fielding.errors import FileFormatError, InputError, OptionError, echo
-from fielding.simulation.availability import read_availability
-from fielding.simulation.devices import devices_of
-from fielding.simulation.equipment import serving_of, trainer_of
-from fielding.simulation.plugins import lie_of
+from fielding.simulation.assembly import lie_of, serving_of, trainer_of
+from fielding.simulation.attacks import check_spoil
+from fielding.simulation.hardware import devices_of, read_availability
 from fielding.simulation.sources import NATURAL, check_scenario
-from fielding.simulation.spoiling import check_spoil
 from fielding.simulation.unused_keys import check_effects, check_partners
 from fielding.traces.catalog import entry_named
 from fielding.traces.intervals import checked_align, parse_interval, parse_span

@@ -1,9 +1,12 @@
 """A whole experiment on one machine: from a config to a result, for commands and notebooks alike."""
 
+import hashlib
 import os
+import platform
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from importlib import metadata
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from fielding._typing import ClientId, Json, Models
+from fielding._version import __version__
 from fielding.engine.config import Config
 from fielding.engine.config_reader import config_from, config_table, config_text, read_config
 from fielding.engine.driver import Driver
@@ -19,6 +23,7 @@ from fielding.engine.runner import Rules, Runner, Watch
 from fielding.engine.shared_models import GLOBAL
 from fielding.errors import InputError, echo, unknown_name
 from fielding.methods.method import Method
+from fielding.records.manifest import difference, file_digest
 from fielding.records.run_checkpoint import RunCheckpoint
 from fielding.records.run_folder import (
     ROUNDS,
@@ -30,12 +35,102 @@ from fielding.records.run_folder import (
 )
 from fielding.reporting.report_page import report_page
 from fielding.simulation.assembly import Own, Simulation, assembled, initial_model
-from fielding.simulation.provenance import FREE, run_manifest, version_notes
+from fielding.simulation.hardware import PROFILES
+from fielding.simulation.sources import Dealt
 from fielding.simulation.unused_keys import check_effects, check_partners
-from fielding.simulation.watching import TRAINING, Watching
 from fielding.training.label_mix import LABEL_MIX
 from fielding.training.layout import Layout
 from fielding.training.trainer import TrainingPath, path_from
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Watching:
+    """Callbacks of a run; results depend on none of them, but that the first may stop it.
+
+    Parameters
+    ----------
+    after_round
+        Called after each round with its record; a False stops the run.
+    on_phase
+        Told what begins: ``"reading digits"``, ..., and at last ``"training"``.
+    on_images
+        Told how many images of how many are decoded.
+    on_trained
+        Told how many participants of how many have trained in this round.
+
+    Examples
+    --------
+    >>> Watching(after_round=lambda row: row["round"] < 3)({"round": 3})
+    False
+    """
+
+    after_round: Watch = lambda _row: True
+    on_phase: Callable[[str], None] = lambda _phase: None
+    on_images: Callable[[int, int], None] | None = None
+    on_trained: Callable[[int, int], None] = lambda _done, _total: None
+
+    def __call__(self, row: Mapping[str, Json]) -> bool:
+        """Return whether to go on after a round."""
+        return self.after_round(row)
+
+
+TRAINING = "training"
+"""The phase in which rounds are run."""
+
+
+FREE = ("workers", "stop_at_accuracy", "stop_at_time_s", "checkpoint")
+"""Keys that may change when a run is resumed."""
+_HASHED_BYTES = 1 << 28
+
+
+def run_manifest(config: Config, own: Own, simulation: Simulation, initial: Models) -> dict[str, Json]:
+    """Return what the results of a run depend on, and what its classes are called."""
+    is_torch = own.model is not None or config.model.factory is not None or config.training.trainer == "torch"
+    packages = ("numpy", "torch") if is_torch else ("numpy",)
+    table = {name: value for name, value in config_table(config).items() if name not in FREE}
+    given = {name: getattr(own, name) is not None for name in ("samples", "model", "represent")}
+    return {
+        "fielding": __version__,
+        "machine": _machine(packages),
+        "classes": list(simulation.dealt.pool.classes),
+        "seed": config.seed,
+        "config": table,
+        "own": dict(given),
+        "data_blake2b": _data_digest(simulation.dealt),
+        "initial_blake2b": hashlib.blake2b(np.ascontiguousarray(initial).data, digest_size=16).hexdigest(),
+        "clock_blake2b": {
+            name: file_digest(Path(path))
+            for name, path in (("profile", config.clock.profile), ("availability", config.clock.availability))
+            if path is not None and path not in PROFILES
+        },
+        "trainer": {"name": "torch" if is_torch else "numpy", **simulation.trainer.path.record()},
+        "n_numbers": simulation.trainer.layout.size,
+    }
+
+
+def _data_digest(dealt: Dealt) -> str:
+    """Return what tells these samples from others; of more than 256 MB only every so many rows are read."""
+    schedule, pool = dealt.schedule, dealt.pool
+    digest = hashlib.blake2b(repr((schedule.client_ids, pool.shape, pool.classes)).encode(), digest_size=16)
+    for column in (schedule.client, schedule.interval, schedule.sample, schedule.y, schedule.look):
+        digest.update(np.ascontiguousarray(column).data)
+    step = max(1, -(-pool.x.nbytes // _HASHED_BYTES))
+    digest.update(np.ascontiguousarray(pool.x[::step]).data)
+    return digest.hexdigest()
+
+
+def _machine(packages: Sequence[str]) -> dict[str, Json]:
+    return {
+        "python": platform.python_version(),
+        "system": platform.system(),
+        **{name: metadata.version(name) for name in packages},
+    }
+
+
+def version_notes(stored: dict[str, Json], now: dict[str, Json]) -> tuple[str, ...]:
+    """Return, in words, which versions differ from those that a run was begun with; its bits may differ then, too."""
+    found = [difference(stored[name], now[name], name) for name in ("fielding", "machine") if name in stored]
+    return tuple(f"{one}; results may differ in the last digits" for one in found if one)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

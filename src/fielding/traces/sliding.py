@@ -1,56 +1,15 @@
 """Sliding windows by index: the samples are held once, and a window is a range of positions."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
 from fielding._typing import Codes, Counts, Features, Mask, Matrix
 from fielding.client.arrivals import Arrivals
+from fielding.client.ranges import Ranges
 from fielding.traces.histograms import WindowPlan
 from fielding.traces.pool import Pool
 from fielding.traces.schedule import Schedule
-
-
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Ranges:
-    """A window per client.
-
-    Parameters
-    ----------
-    start, stop
-        Where each client's window begins and ends in ``entries``, shape ``(n_clients,)``.
-    entries
-        Rows of the schedule, by client and interval; shared by all ranges of its kind.
-    """
-
-    start: Counts
-    stop: Counts
-    entries: Counts
-
-    @property
-    def sizes(self) -> Counts:
-        """How many samples each window holds, shape ``(n_clients,)``."""
-        return self.stop - self.start
-
-    def some(self, rows: Counts) -> "Ranges":
-        """Return some of the windows, in the order given."""
-        return Ranges(start=self.start[rows], stop=self.stop[rows], entries=self.entries)
-
-    def of(self, clients: Counts) -> tuple[Counts, Counts]:
-        """Return the schedule rows of some clients' windows one after the other, and how many each has.
-
-        Examples
-        --------
-        >>> ranges = Ranges(start=np.array([0, 2]), stop=np.array([1, 4]), entries=np.array([5, 6, 7, 8]))
-        >>> rows, sizes = ranges.of(np.array([1, 0]))
-        >>> rows.tolist(), sizes.tolist()
-        ([7, 8, 5], [2, 1])
-        """
-        sizes = self.sizes[clients]
-        ends = np.cumsum(sizes)
-        offsets = np.repeat(self.start[clients] - (ends - sizes), sizes)
-        return self.entries[np.arange(int(sizes.sum())) + offsets], sizes
 
 
 class SlidingWindows:
@@ -93,6 +52,26 @@ class SlidingWindows:
     def n_clients(self) -> int:
         """How many clients there are."""
         return self.schedule.n_clients
+
+    @property
+    def n_classes(self) -> int:
+        """Length of the class list."""
+        return len(self.pool.classes)
+
+    @property
+    def n_rows(self) -> int:
+        """Number of rows of the schedule."""
+        return int(self.schedule.y.size)
+
+    @property
+    def gap(self) -> int:
+        """Rounds between two intervals."""
+        return self.plan.gap
+
+    @property
+    def n_visible(self) -> int:
+        """Number of intervals that a window shows."""
+        return self.plan.n_visible
 
     def n_complete(self, round_index: int) -> int:
         """Return how many intervals have come by the start of a round; those of the first window always have."""
@@ -173,6 +152,39 @@ class SlidingWindows:
                     chosen = looks == look
                     x[chosen] = schedule.looks[look].apply(x[chosen])
         return x, schedule.y[rows]
+
+    def labels(self, rows: Counts) -> Codes:
+        """Return the labels of schedule rows."""
+        return self.schedule.y[rows]
+
+    def owners(self, rows: Counts) -> Codes:
+        """Return the client of each schedule row."""
+        return self.schedule.client[rows]
+
+    def intervals(self, rows: Counts) -> Counts:
+        """Return the interval of each schedule row."""
+        return self.schedule.interval[rows].astype(np.int64)
+
+    def places(self, rows: Counts) -> Counts:
+        """Return the place of each schedule row among those of its client."""
+        return np.asarray(rows - self._first_rows()[self.schedule.client[rows]], dtype=np.int64)
+
+    def marks(self, places: Counts) -> Counts:
+        """Return, for the place up to which each client has looked, the first interval that is unseen; 0 for none."""
+        rows = self._first_rows() + np.maximum(places, 1) - 1
+        return np.where(places > 0, self.schedule.interval[np.minimum(rows, self.schedule.y.size - 1)] + 1, 0)
+
+    def marked_places(self, marks: Counts) -> Counts:
+        """Return how many samples each client has from before an interval."""
+        first = self._first_rows()
+        ends = np.append(first[1:], self.schedule.y.size)
+        pairs = zip(first.tolist(), ends.tolist(), marks.tolist(), strict=True)
+        found = [np.searchsorted(self.schedule.interval[start:end], mark) for start, end, mark in pairs]
+        return np.array(found, dtype=np.int64)
+
+    def _first_rows(self) -> Counts:
+        """Return where the rows of each client begin."""
+        return np.searchsorted(self.schedule.client, np.arange(self.n_clients))
 
 
 class _Index:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from fielding.errors import OptionError, unknown_name
-from fielding.simulation.watching import Watching
+from fielding.simulation.experiment import Watching
 from fielding.tracking.mlflow import Mlflow
 from fielding.tracking.tensorboard import TensorBoard
 from fielding.tracking.tracked import tracked, warn

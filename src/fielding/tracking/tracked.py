@@ -11,7 +11,7 @@ from fielding._typing import Json
 from fielding.engine.runner import Watch
 from fielding.records.logs import read_lines
 from fielding.records.run_folder import ROUNDS, SUMMARY
-from fielding.simulation.watching import Watching
+from fielding.simulation.experiment import Watching
 from fielding.tracking.mlflow import without_password
 from fielding.tracking.tracker import SUMMARY_PREFIX, Ending, Tracker, figures_of, tracked_run
 

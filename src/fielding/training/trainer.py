@@ -151,11 +151,14 @@ class Trained:
         the offsets of the work, without its contrast.
     square_loss
         Mean of the squared losses of the same samples.
+    n_samples
+        Number of samples that each trained on; None: all that it had at hand.
     """
 
     models: Models
     loss: Vector
     square_loss: Vector
+    n_samples: Counts | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

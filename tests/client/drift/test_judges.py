@@ -15,7 +15,7 @@ from fielding.client.report import DRIFT_KINDS, UNEXPLAINED
 from fielding.client.windows_seen import joined, split
 from fielding.errors import OptionError
 from tests.client.drift.batches import Drift, batch, simulated
-from tests.simulation.seeing import by_vector
+from tests.runtime.seeing import by_vector
 
 NOTHING = batch(labels=np.empty(0, dtype=np.int64))
 

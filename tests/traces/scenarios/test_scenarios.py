@@ -3,14 +3,7 @@ from pathlib import Path
 import pytest
 
 from fielding.errors import OptionError
-from fielding.traces.scenarios import (
-    SCENARIOS,
-    Covariate,
-    Places,
-    deal,
-    scenario_named,
-    scenario_options,
-)
+from fielding.traces.scenarios import SCENARIOS, Covariate, Places, deal, scenario_named, scenario_options
 from tests.traces.scenarios.pools import image_pool, request_for
 
 

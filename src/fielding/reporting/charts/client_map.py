@@ -9,14 +9,7 @@ import numpy as np
 from fielding._typing import ClientId, Codes, Counts, Matrix, Vector
 from fielding.reporting.charts.clusters import COLORS, NONE, ClusterColors, cluster_colors
 from fielding.reporting.charts.figures import Figure, as_text, blank_figure, packed, with_layout
-from fielding.reporting.charts.histories import (
-    evenly,
-    feature_names,
-    newest_rows,
-    places_at,
-    speaks,
-    why_no_reports,
-)
+from fielding.reporting.charts.histories import evenly, feature_names, newest_rows, places_at, speaks, why_no_reports
 from fielding.reporting.numbers.run_record import RunRecord
 from fielding.reporting.page import Frame, Section
 from fielding.rng import stream

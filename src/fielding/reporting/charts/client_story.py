@@ -20,13 +20,7 @@ from fielding.reporting.charts.figures import (
     shade,
     with_layout,
 )
-from fielding.reporting.charts.histories import (
-    evenly,
-    feature_names,
-    ids_in_order,
-    last_round,
-    why_no_reports,
-)
+from fielding.reporting.charts.histories import evenly, feature_names, ids_in_order, last_round, why_no_reports
 from fielding.reporting.charts.truth import true_colors
 from fielding.reporting.numbers.run_record import Changes, RunRecord
 from fielding.reporting.page import Section

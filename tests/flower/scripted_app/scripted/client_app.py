@@ -13,8 +13,8 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from fielding.flower.client_side import client_app
-from fielding.flower.samples import DeviceNode, Fitted, Job, Samples, Scored, Tensors
+from fielding.flower.device.client_app import client_app
+from fielding.flower.device.samples import DeviceNode, Fitted, Job, Samples, Scored, Tensors
 
 KINDS = "ABC"
 RARE = 3

@@ -3,7 +3,7 @@
 import numpy as np
 import numpy.typing as npt
 
-from fielding.flower.server_app import server_app
+from fielding.flower.server.server_app import server_app
 
 N_FEATURES, N_CLASSES = 5, 4
 

@@ -1,0 +1,82 @@
+"""Windows of many clients as index ranges: the samples are held once, and a window is a range of positions."""
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from fielding._typing import Counts, Mask, Vector
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Ranges:
+    """A range of samples per client or job.
+
+    Parameters
+    ----------
+    start, stop
+        Where each range begins and ends in ``entries``, shape ``(n_ranges,)``.
+    entries
+        Rows of a sample store, by client and time; shared by all ranges of its kind.
+    """
+
+    start: Counts
+    stop: Counts
+    entries: Counts
+
+    @property
+    def sizes(self) -> Counts:
+        """Number of samples of each range, shape ``(n_ranges,)``."""
+        return self.stop - self.start
+
+    def some(self, which: Counts) -> "Ranges":
+        """Return some of the ranges, in the order given."""
+        return Ranges(start=self.start[which], stop=self.stop[which], entries=self.entries)
+
+    def of(self, which: Counts) -> tuple[Counts, Counts]:
+        """Return the rows of some ranges one after the other, and how many each has.
+
+        Examples
+        --------
+        >>> ranges = Ranges(start=np.array([0, 2]), stop=np.array([1, 4]), entries=np.array([5, 6, 7, 8]))
+        >>> rows, sizes = ranges.of(np.array([1, 0]))
+        >>> rows.tolist(), sizes.tolist()
+        ([7, 8, 5], [2, 1])
+        """
+        sizes = self.sizes[which]
+        ends = np.cumsum(sizes)
+        offsets = np.repeat(self.start[which] - (ends - sizes), sizes)
+        return self.entries[np.arange(int(sizes.sum())) + offsets], sizes
+
+
+def joined_ranges(parts: list[Counts]) -> Ranges:
+    """Return ranges of the given rows, one per part, in entries of their own."""
+    sizes = np.array([part.size for part in parts], dtype=np.int64)
+    stop = np.cumsum(sizes)
+    return Ranges(start=stop - sizes, stop=stop, entries=np.concatenate([np.empty(0, dtype=np.int64), *parts]))
+
+
+def segment_sums(values: Mask, sizes: Counts) -> Counts:
+    """Return how many values are true in each of some consecutive segments.
+
+    Examples
+    --------
+    >>> segment_sums(np.array([True, False, True]), np.array([2, 0, 1])).tolist()
+    [1, 0, 1]
+    """
+    totals = np.concatenate([[0], np.cumsum(values, dtype=np.int64)])
+    ends = np.cumsum(sizes)
+    return np.asarray(totals[ends] - totals[ends - sizes])
+
+
+def segment_means(values: npt.NDArray[np.float32], sizes: Counts) -> Vector:
+    """Return the mean of each of some consecutive segments, added up in float64; NaN for an empty one.
+
+    Examples
+    --------
+    >>> segment_means(np.array([1.0, 3.0, 5.0], dtype=np.float32), np.array([2, 0, 1])).tolist()
+    [2.0, nan, 5.0]
+    """
+    owner = np.repeat(np.arange(sizes.size), sizes)
+    sums = np.bincount(owner, weights=values.astype(np.float64), minlength=sizes.size)
+    return np.asarray(np.divide(sums, sizes, out=np.full(sizes.size, np.nan), where=sizes > 0))

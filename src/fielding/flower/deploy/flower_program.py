@@ -1,0 +1,280 @@
+"""What Flower's command line is asked: register nodes, submit an app, tell how it is doing, stop it."""
+
+import json
+import ssl
+import subprocess
+import sys
+import urllib.request
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from http import HTTPStatus
+from pathlib import Path
+
+import tomli_w
+
+from fielding._typing import Json
+from fielding.errors import InputError
+from fielding.flower.deploy import flwr_calls
+from fielding.flower.deploy.certificates import LOOPBACK, Certificates, NodeKey
+from fielding.flower.deploy.environment import program
+from fielding.flower.deploy.processes import Process, ProcessError, Supervisor
+
+LEASE_S = 60.0
+"""Seconds for which a SuperLink believes that a killed node is still there, and refuses its return."""
+_HEALTH_S = 2.0
+_ONLINE = "SuperNode ID:"
+_REFUSED = "Failed to activate SuperNode"
+_TAKEN = "address already in use"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Link:
+    """A SuperLink on loopback that only talks TLS and only to nodes whose keys are registered.
+
+    Parameters
+    ----------
+    port
+        The one port for everything.
+    certificates
+        Of its own and of the authority.
+    database
+        The file that keeps nodes and runs over a restart.
+    """
+
+    port: int
+    certificates: Certificates
+    database: Path
+
+    @property
+    def address(self) -> str:
+        """Where it listens, as host:port."""
+        return f"{LOOPBACK}:{self.port}"
+
+    def command(self) -> list[str | Path | int]:
+        """Return its command line."""
+        files = self.certificates
+        return [
+            *(program("flower-superlink"), "--host", LOOPBACK, "--port", self.port),
+            *("--ssl-ca-certfile", files.authority, "--ssl-certfile", files.server, "--ssl-keyfile", files.server_key),
+            *("--enable-supernode-auth", "--database", self.database),
+        ]
+
+    def is_healthy(self) -> bool:
+        """Return whether it answers, with a certificate of the right authority."""
+        trust = ssl.create_default_context(cafile=str(self.certificates.authority))
+        opener = urllib.request.build_opener(
+            urllib.request.ProxyHandler({}),  # loopback needs no proxy, whatever the environment says
+            urllib.request.HTTPSHandler(context=trust),
+        )
+        try:
+            with opener.open(f"https://{self.address}/health", timeout=_HEALTH_S) as answer:
+                return bool(answer.status == HTTPStatus.OK)
+        except OSError:
+            return False
+
+
+def node_command(link: Link, key: NodeKey, *, port: int, config: Path) -> list[str | Path | int]:
+    """Return the command line of a SuperNode; its config is a TOML file, see :func:`write_node_config`."""
+    return [
+        *(program("flower-supernode"), "--superlink", link.address, "--root-certificates", link.certificates.authority),
+        *("--auth-supernode-private-key", key.private, "--port", port, "--node-config", config),
+    ]
+
+
+def write_node_config(path: Path, config: Mapping[str, str | int | float | bool]) -> Path:
+    """Write what a node tells its ClientApp, as a file, so that any text may be in it; return the path."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(tomli_w.dumps(dict(config)))
+    return path
+
+
+def is_online(node: Process) -> bool:
+    """Return whether a SuperNode has been accepted by its SuperLink."""
+    return _ONLINE in node.words()
+
+
+def was_refused(node: Process) -> bool:
+    """Return whether the SuperLink did not accept a SuperNode: unknown key, or a twin that is (or was just) there."""
+    return _REFUSED in node.words()
+
+
+def found_port_taken(process: Process) -> bool:
+    """Return whether a process ended because somebody else listens on its port."""
+    return _TAKEN in process.words().lower()
+
+
+CONNECTION = "here"
+"""The name of the SuperLink in Flower's own settings."""
+Value = str | int | float | bool
+_CALL_S = 120.0
+_KNOWN_KEY = "already in use"
+_RUN_ENDED = "finished:"
+_NO_DETAILS = "N/A"
+_RAISED = "ServerApp failed with exception:"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunState:
+    """How a run is doing, as the SuperLink sees it.
+
+    Parameters
+    ----------
+    status
+        ``pending``, ``starting``, ``running``, ``finished:completed``, ``finished:failed`` or ``finished:stopped``.
+    bytes_to_nodes, bytes_from_nodes
+        What went over the wire since the start of the run, in bytes.
+    details
+        Why it ended so, in the SuperLink's words.
+    """
+
+    status: str
+    bytes_to_nodes: int
+    bytes_from_nodes: int
+    details: str = ""
+
+    @property
+    def is_ended(self) -> bool:
+        """Whether nothing more will come."""
+        return self.status.startswith(_RUN_ENDED)
+
+    @property
+    def is_completed(self) -> bool:
+        """Whether it came to its own end."""
+        return self.status == f"{_RUN_ENDED}completed"
+
+    @property
+    def own_error(self) -> str | None:
+        """What the app itself failed with; None if it did not, but was stopped, killed or lost its SuperLink."""
+        return self.details.removeprefix(_RAISED).strip() if self.details.startswith(_RAISED) else None
+
+    @property
+    def was_lost(self) -> bool:
+        """Whether its process died without an error of its own: the same app can be submitted again."""
+        return self.status == f"{_RUN_ENDED}failed" and self.own_error is None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FlowerProgram:
+    """Flower's command line, with the settings of one local federation.
+
+    Parameters
+    ----------
+    supervisor
+        Whose environment it gets, and with whose processes it ends.
+    """
+
+    supervisor: Supervisor
+
+    @property
+    def settings(self) -> Path:
+        """The file with the address of the SuperLink."""
+        return Path(self.supervisor.environment["FLWR_HOME"]) / "config.toml"
+
+    def connect(self, address: str, authority: Path) -> None:
+        """Write where the SuperLink is, and whose certificate it must show."""
+        here = {"address": address, "root-certificates": str(authority)}
+        self.settings.parent.mkdir(parents=True, exist_ok=True)
+        self.settings.write_text(tomli_w.dumps({"superlink": {"default": CONNECTION, CONNECTION: here}}))
+
+    def register(self, keys: Mapping[str, Path]) -> None:
+        """Make public keys known to the SuperLink, by the names of their nodes; known ones are no mistake."""
+        calls = [
+            ["supernode", "register", str(path), CONNECTION, "--name", name, "--format", "json"]
+            for name, path in keys.items()
+        ]
+        for name, call in zip(keys, self._calls(calls), strict=True):
+            if _answer(call) is None and _KNOWN_KEY not in _said(call).lower():
+                raise ProcessError(f"the key of {name} could not be registered; Flower said: {_said(call)}")
+
+    def submit(self, app: Path, config: Mapping[str, Value], overrides: Path) -> str:
+        """Submit an app and return the id of its run; the settings go through a file, so that any text may be in them.
+
+        Parameters
+        ----------
+        app
+            Its folder, with a pyproject.toml.
+        config
+            What to change in the app's settings: keys that it has.
+        overrides
+            The file for them, replaced if it is there.
+        """
+        if not (app / "pyproject.toml").is_file():
+            raise InputError(f"{app} holds no pyproject.toml; name the folder of a Flower app")
+        overrides.write_text(tomli_w.dumps(dict(config)))
+        call = ["run", str(app.resolve()), CONNECTION, "--format", "json"]
+        answer = self._asked([*call, "-c", str(overrides)] if config else call)
+        return str(answer["run-id"])
+
+    def state(self, run_id: str) -> RunState:
+        """Return how a run is doing; takes a second or two."""
+        runs = self._asked(["list", CONNECTION, "--format", "json"]).get("runs")
+        for run in runs if isinstance(runs, list) else []:
+            if isinstance(run, dict) and str(run.get("run-id")) == run_id:
+                traffic = run.get("network-traffic")
+                traffic = traffic if isinstance(traffic, dict) else {}
+                return RunState(
+                    status=str(run.get("status")),
+                    bytes_to_nodes=int(str(traffic.get("outbound-bytes", 0))),
+                    bytes_from_nodes=int(str(traffic.get("inbound-bytes", 0))),
+                    details=str(run.get("status-details") or "").removeprefix(_NO_DETAILS),
+                )
+        raise InputError(f"the SuperLink knows no run {run_id}; give an id that run_app returned")
+
+    def log_lines(self, run_id: str) -> list[str]:
+        """Return what the server's side of a run has logged so far; takes a second or two."""
+        (call,) = self._calls([["log", run_id, CONNECTION, "--show"]])
+        if call.code:
+            raise ProcessError(f"no log of run {run_id}; Flower said: {_said(call)}")
+        return (call.out + call.err).splitlines()
+
+    def _asked(self, words: list[str]) -> dict[str, Json]:
+        """Run one command that answers in JSON."""
+        (call,) = self._calls([words])
+        if (answer := _answer(call)) is None:
+            raise ProcessError(f"flwr {words[0]} failed; it said: {_said(call)}")
+        return answer
+
+    def _calls(self, commands: Sequence[Sequence[str]]) -> list["_Call"]:
+        """Run commands one after another in one process."""
+        try:
+            done = subprocess.run(
+                [sys.executable, "-P", str(Path(flwr_calls.__file__))],
+                input=json.dumps(commands).encode(),
+                capture_output=True,
+                cwd=self.supervisor.folder,
+                env=self.supervisor.marked_environment,
+                timeout=_CALL_S + len(commands),
+                start_new_session=True,
+                check=False,
+            )
+        except subprocess.TimeoutExpired:
+            raise ProcessError(f"flwr {commands[0][0]} gave no answer within {_CALL_S:g} s") from None
+        try:
+            return [_Call(**row) for row in json.loads(done.stdout)]
+        except ValueError:
+            broken = _Call(code=done.returncode, out=done.stdout.decode(), err=done.stderr.decode(errors="replace"))
+            raise ProcessError(f"flwr {commands[0][0]} failed; it said: {_said(broken)}") from None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Call:
+    """How a command ended, and what it wrote."""
+
+    code: int
+    out: str
+    err: str
+
+
+def _answer(call: _Call) -> dict[str, Json] | None:
+    """Return the JSON that a command wrote; None if it failed."""
+    try:
+        answer = json.loads(call.out[call.out.index("{") :])
+    except ValueError:
+        return None
+    has_failed = bool(call.code) or not isinstance(answer, dict) or answer.get("success") is False
+    return None if has_failed else answer
+
+
+def _said(call: _Call) -> str:
+    """Return the last words of a command as one line."""
+    return " ".join(f"{call.out} {call.err}".split())[-500:] or "nothing"

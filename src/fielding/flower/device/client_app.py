@@ -1,0 +1,119 @@
+"""The app that runs on nodes: a few lines of the user's own, and Fielding does the rest."""
+
+import logging
+from collections.abc import Mapping
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, cast
+
+from fielding._extras import require
+from fielding._typing import Json
+from fielding.errors import OptionError, echo
+from fielding.flower.device.device import Device
+from fielding.flower.device.local_jobs import ModelFactory
+from fielding.flower.device.own_code import OwnCode
+from fielding.flower.device.rule import rule_from
+from fielding.flower.device.samples import Describe, DeviceNode, Embed, Evaluate, LoadData, Train
+from fielding.flower.wire.messages import order_from, reply_records
+from fielding.flower.wire.orders import Verb
+
+if TYPE_CHECKING:
+    from flwr.app import Context, Message
+    from flwr.clientapp import ClientApp
+
+STATE_DIR = "state-dir"
+"""Key of the node config, or of the run config: where state lies."""
+_LOG = logging.getLogger("fielding.flower")
+
+
+def client_app(
+    *,
+    load_data: LoadData,
+    train: Train | None = None,
+    evaluate: Evaluate | None = None,
+    describe: Describe | None = None,
+    model: ModelFactory | None = None,
+    embed: Embed | None = None,
+) -> "ClientApp":
+    """Return a Flower ClientApp around the user's own code.
+
+    Parameters
+    ----------
+    load_data
+        ``load_data(node, round_index)`` returns the samples that came after round ``node.since`` (None: all), or None.
+        A device that stops at the wrong moment asks for the same ones again.
+    train
+        ``train(model, samples, job)`` returns ``Fitted``; without it Fielding trains, as
+        in its simulator.
+    evaluate
+        ``evaluate(model, samples)`` returns ``Scored``; without it Fielding tests. Give
+        both or none.
+    describe
+        ``describe(samples, n_classes)`` returns a vector that stands for a window, in place of its label shares.
+    model
+        ``model(input_shape=..., n_classes=...)`` returns the torch module that Fielding trains and tests, in place of
+        the one that the server's config names.
+    embed
+        ``embed(model, samples)`` returns ``Embedded``: what a model of one's own
+        ``train`` makes of samples, features before its last layer and scores of classes. It is needed where the run
+        config names a representation or a drift test that looks at more than labels, ``serving.correction`` or
+        ``training.rehearsal``; without ``train`` leave it out.
+
+    Notes
+    -----
+    Classes, window and drift test come from the run config (:func:`~fielding.flower.device.rule.rule_from`). State
+    lies in ``state-dir`` of the node config; else in a folder per partition or node of ``state-dir`` of the run config,
+    ``~/.fielding/devices`` by default.
+    """
+    require("flower")
+    if (train is None) != (evaluate is None):
+        given = "train" if evaluate is None else "evaluate"
+        raise OptionError(f"client_app has {given} alone; give train and evaluate, or none of them")
+    if train is not None and model is not None:
+        raise OptionError("client_app has model and train; leave model out, since train brings its own")
+    if embed is not None and train is None:
+        raise OptionError("client_app has embed without train; leave embed out, since Fielding knows its own models")
+    own = OwnCode(load_data=load_data, train=train, evaluate=evaluate, describe=describe, model=model, embed=embed)
+    from flwr.clientapp import ClientApp
+
+    app = ClientApp()
+    app.train()(lambda message, context: _answered("train", message, context, own))
+    app.evaluate()(lambda message, context: _answered("evaluate", message, context, own))
+    app.query("describe")(lambda message, context: _answered("describe", message, context, own))
+    app.query("probe")(lambda message, context: _answered("probe", message, context, own))
+    return app
+
+
+def _answered(verb: Verb, message: "Message", context: "Context", own: OwnCode) -> "Message":
+    """Return the reply to a message; an error becomes one of Flower's, with its text."""
+    from flwr.app import Message
+
+    device = Device(device_node(context), rule_from(cast("Mapping[str, Json]", context.run_config)), own)
+    return Message(reply_records(device.answer(order_from(message.content, verb))), reply_to=message)
+
+
+def device_node(context: "Context") -> DeviceNode:
+    """Return where this is, as Flower tells."""
+    own = cast("Mapping[str, Json]", context.node_config)
+    partition = own.get("partition-id")
+    if partition is not None and (type(partition) is not int or partition < 0):
+        raise OptionError(f"partition-id of the node config is {echo(partition)}; give a whole number from 0")
+    config = {**cast("Mapping[str, Json]", context.run_config), **own}
+    if own.get(STATE_DIR):
+        folder = Path(str(own[STATE_DIR]))
+    else:
+        root = Path(str(config[STATE_DIR])) if config.get(STATE_DIR) else Path.home() / ".fielding" / "devices"
+        folder = root / (f"node-{context.node_id}" if partition is None else f"partition-{partition}")
+        if partition is None:
+            _warn_of_number(folder)
+    return DeviceNode(partition=partition, config=config, folder=folder.expanduser())
+
+
+@cache
+def _warn_of_number(folder: Path) -> None:
+    """Tell, once per process, that state lies in a folder which the device may not find again."""
+    _LOG.warning(
+        "state lies in %s, after a number that changes if the SuperLink loses its database; name a state-dir in the "
+        "node config to keep the state with the device",
+        folder,
+    )

@@ -1,0 +1,357 @@
+"""What passes between Fielding and a user's own code on a device: samples, models and scores."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from hashlib import blake2b
+from pathlib import Path
+from typing import Any, Protocol, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from fielding._typing import Codes, Counts, Features, Floats, Json, Mask
+from fielding.client.arrivals import checked_column
+from fielding.errors import CheckpointError, InputError
+
+TEST_SHARE = 0.2
+"""Share of samples that are tested on and never trained on, unless load_data says which."""
+_TEST, _ASIDE = b"", b"aside"
+"""What makes the two choices independent of each other."""
+
+
+def checked_features(given: npt.ArrayLike, n_samples: int) -> Features:
+    """Return features as float32, shape ``(n_samples, ...)``, or raise."""
+    x = np.asarray(given)
+    if x.ndim < 2 or x.shape[0] != n_samples or x.dtype.kind not in "biuf":
+        raise InputError(
+            f"features of load_data are {x.dtype} of shape {x.shape}; give {n_samples} rows of numbers, one per label"
+        )
+    floats = np.ascontiguousarray(x, dtype=np.float32)
+    if not np.isfinite(floats).all():
+        raise InputError("features of load_data hold NaN or infinity; every feature must be a finite number")
+    return floats
+
+
+def tested(given: npt.ArrayLike | None, x: Features) -> Mask:
+    """Return who is for tests: as told, or by content, so that a sample that comes again never changes sides."""
+    return _by_content(x, TEST_SHARE, _TEST) if given is None else _as_told("is_test", given, x)
+
+
+def put_aside(given: npt.ArrayLike | None, x: Features, *, share: float, is_test: Mask) -> Mask:
+    """Return who is kept aside to judge models by: as told, or by content; nobody who is for tests, or if none shall.
+
+    Parameters
+    ----------
+    given
+        What the user's own code says; None: nothing.
+    x
+        Features of the samples.
+    share
+        Share of the samples that are kept aside; 0: none is, whatever she says.
+    is_test
+        Who is for tests.
+    """
+    if given is not None:
+        told = _as_told("is_aside", given, x)
+        return told & ~is_test if share else np.zeros_like(told)
+    return _by_content(x, share, _ASIDE) & ~is_test if share else np.zeros(len(x), dtype=np.bool_)
+
+
+def _by_content(x: Features, share: float, purpose: bytes) -> Mask:
+    bound = int(share * 2**64)
+    digests = (blake2b(row.tobytes(), digest_size=8, person=purpose).digest() for row in x)
+    return np.array([int.from_bytes(digest, "big") < bound for digest in digests], dtype=np.bool_)
+
+
+def _as_told(name: str, given: npt.ArrayLike, x: Features) -> Mask:
+    told = np.asarray(given)
+    if told.shape != x.shape[:1] or told.dtype != np.bool_:
+        raise InputError(f"{name} of load_data is {told.dtype} of shape {told.shape}; give a yes or no per sample")
+    return told.copy()
+
+
+FARTHEST = 2**31
+"""Rounds before the start beyond this are mistakes."""
+
+Tensors: TypeAlias = dict[str, npt.NDArray[np.float32]]
+"""A model as a user's own code takes it: arrays by name, as in a state dict."""
+
+
+class Stateful(Protocol):
+    """A torch module, as far as it matters here: it has a state dict."""
+
+    def state_dict(self) -> Mapping[str, Any]: ...  # noqa: D102
+
+
+AnyModel: TypeAlias = Mapping[str, Any] | Stateful
+"""A model as a user's own code may give it: arrays or tensors by name, or a torch module."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Samples:
+    """Samples of a device.
+
+    Parameters
+    ----------
+    x
+        Features as the model takes them, shape ``(n_samples, ...)``; they become float32.
+    y
+        Labels as positions in the class list, shape ``(n_samples,)``.
+    is_test
+        Which ones are for tests alone, same shape; None: a fifth, chosen by a hash of their content.
+    rounds
+        In which round each arrived, below 0 before the start, same shape; None: now.
+    is_aside
+        Which ones are not trained on either, but models judged by, same shape; None: a share of the others, chosen by
+        their content. The run config names the share, ``trace.kept_aside``; without it none is.
+
+    Examples
+    --------
+    >>> len(Samples(np.zeros((2, 3)), np.array([0, 1])))
+    2
+    """
+
+    x: npt.ArrayLike
+    y: npt.ArrayLike
+    is_test: npt.ArrayLike | None = None
+    rounds: npt.ArrayLike | None = None
+    is_aside: npt.ArrayLike | None = None
+
+    def __len__(self) -> int:
+        return len(np.asarray(self.y))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeviceNode:
+    """Where a user's own code runs.
+
+    Parameters
+    ----------
+    partition
+        The part of the data that this node holds, if its node config names one (``partition-id``).
+    config
+        The node config and, below it, the run config.
+    folder
+        For files of one's own: kept between messages and restarts, apart for every run.
+    since
+        The round of the last samples that were taken in; None: none ever were, or what was known of them is lost.
+    """
+
+    partition: int | None
+    config: Mapping[str, Json]
+    folder: Path
+    since: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Job:
+    """How the server wants a model trained; one's own code may take it as advice.
+
+    Parameters
+    ----------
+    round_index
+        The round.
+    n_steps, batch_size
+        Local steps, and samples of a step.
+    learning_rate, momentum, weight_decay, prox
+        Of a step, as in :class:`~fielding.training.trainer.Sgd`.
+    seed
+        Of draws; with the round it makes them repeatable.
+    node
+        Where this is: its config has settings of one's own (``own.epochs``), its folder is for files of one's own.
+    """
+
+    round_index: int
+    n_steps: int
+    batch_size: int
+    learning_rate: float
+    momentum: float
+    weight_decay: float
+    prox: float
+    seed: int
+    node: DeviceNode
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Fitted:
+    """What training gave.
+
+    Parameters
+    ----------
+    model
+        Arrays or torch tensors under the names and in the shapes that came, as a state dict, or a torch module.
+    n_samples, loss
+        How many samples it was trained on, and the mean loss over them.
+    square_loss
+        Mean of the squared losses; None: the square of the mean.
+    """
+
+    model: AnyModel
+    n_samples: int
+    loss: float
+    square_loss: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Scored:
+    """How a model does: how many samples were tested, how many of them it gets right, and its mean loss."""
+
+    n_test: int
+    correct: int
+    loss: float
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Embedded:
+    """What a model makes of samples, a row each.
+
+    Parameters
+    ----------
+    features, scores
+        What goes into its last layer, shape ``(n_samples, n_features)``; and its scores of the classes, before softmax,
+        shape ``(n_samples, n_classes)``.
+    """
+
+    features: npt.ArrayLike
+    scores: npt.ArrayLike
+
+
+LoadData: TypeAlias = Callable[[DeviceNode, int], Samples | None]
+"""Returns the samples that came after round ``node.since``, up to a round; may be asked again for the same ones."""
+Train: TypeAlias = Callable[[Tensors, Samples, Job], Fitted]
+"""Trains a model."""
+Evaluate: TypeAlias = Callable[[Tensors, Samples], Scored]
+"""Tests a model."""
+Embed: TypeAlias = Callable[[Tensors, Samples], Embedded]
+"""Looks at samples with a model."""
+Describe: TypeAlias = Callable[[Samples, int], Floats]
+"""Returns what stands for a window of training samples, shape ``(n_features,)``; the number is that of classes."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Kept:
+    """Checked samples in the order of their arrival.
+
+    Parameters
+    ----------
+    x, y, is_test, rounds, is_aside
+        As in :class:`Samples`, one row per sample.
+    """
+
+    x: Features
+    y: Codes
+    is_test: Mask
+    rounds: Counts
+    is_aside: Mask
+
+    def some(self, which: Mask | Counts) -> "Kept":
+        """Return some of them."""
+        return Kept(**{name: column[which] for name, column in self._columns().items()})  # type: ignore[arg-type]
+
+    def _columns(self) -> dict[str, npt.NDArray[np.generic]]:
+        return {name: getattr(self, name) for name in Kept.__slots__}
+
+    def training(self) -> "Kept":
+        """Return those that may be trained on."""
+        return self.some(self.is_training)
+
+    @property
+    def is_training(self) -> Mask:
+        """Which ones may be trained on."""
+        return ~self.is_test & ~self.is_aside
+
+    def aside(self) -> "Kept":
+        """Return those that are kept aside to judge models by."""
+        return self.some(self.is_aside)
+
+    def testing(self) -> "Kept":
+        """Return those for tests alone."""
+        return self.some(self.is_test)
+
+    def followed_by(self, others: "Kept") -> "Kept":
+        """Return these and those that came after them."""
+        if not len(self.y):
+            return others  # only now it shows what a sample looks like
+        if self.x.shape[1:] != others.x.shape[1:] and len(others.y):
+            raise InputError(
+                f"samples of load_data have shape {others.x.shape[1:]}; earlier ones had {self.x.shape[1:]}, keep to it"
+            )
+        if not len(others.y):
+            return self
+        mine, theirs = self._columns(), others._columns()
+        return Kept(**{name: np.concatenate([mine[name], theirs[name]]) for name in mine})
+
+    def shown(self) -> Samples:
+        """Return them for a user's own code, which may do with them what it wants."""
+        return Samples(self.x.copy(), self.y.astype(np.int64), self.is_test.copy(), self.rounds.copy())
+
+    def arrays(self) -> dict[str, npt.NDArray[np.generic]]:
+        """Return what a file needs, for :func:`kept_from`."""
+        return {f"kept.{name}": column for name, column in self._columns().items()}
+
+
+NOTHING = Kept(
+    x=np.empty((0, 0), dtype=np.float32),
+    y=np.empty(0, dtype=np.int32),
+    is_test=np.empty(0, dtype=np.bool_),
+    rounds=np.empty(0, dtype=np.int64),
+    is_aside=np.empty(0, dtype=np.bool_),
+)
+"""No samples."""
+
+
+def kept_from(arrays: Mapping[str, npt.NDArray[np.generic]]) -> Kept:
+    """Return the samples whose :meth:`Kept.arrays` are among these, or raise :class:`CheckpointError`."""
+    found: dict[str, npt.NDArray[np.generic]] = {}
+    for name, kept in NOTHING.arrays().items():
+        array = arrays.get(name)
+        if array is None or array.dtype != kept.dtype or array.ndim < 1:
+            raise CheckpointError(f"{name} is missing or of another type than {kept.dtype}; start anew")
+        found[name.removeprefix("kept.")] = array
+    if len({array.shape[0] for array in found.values()}) != 1:
+        raise CheckpointError("the samples that were saved do not fit together; start anew")
+    return Kept(**found)  # type: ignore[arg-type]
+
+
+def checked_samples(samples: object, *, n_classes: int, now: int, since: int | None, kept_aside: float = 0.0) -> Kept:
+    """Return samples that load_data gave, in the order of their rounds, or raise.
+
+    Parameters
+    ----------
+    samples
+        What it gave; None for nothing.
+    n_classes
+        Length of the class list.
+    now, since
+        The round, and that of the samples before. One that is told late counts as of the round after ``since``.
+    kept_aside
+        Share of samples that are kept aside.
+
+    Examples
+    --------
+    >>> late = Samples(np.zeros((2, 1)), np.array([0, 1]), rounds=np.array([5, 1]))
+    >>> checked_samples(late, n_classes=2, now=5, since=3).rounds.tolist()
+    [4, 5]
+    """
+    if samples is None:
+        return NOTHING
+    if not isinstance(samples, Samples):
+        raise InputError(f"load_data gave a {type(samples).__name__}; return Samples(x, y), or None if nothing came")
+    y = checked_column(f"labels of load_data (classes = {n_classes})", samples.y, n_classes)
+    x = checked_features(samples.x, y.size)
+    rounds = _rounds(samples.rounds, y.size, now=now, since=since)
+    is_test = tested(samples.is_test, x)
+    is_aside = put_aside(samples.is_aside, x, share=kept_aside, is_test=is_test)
+    order = np.argsort(rounds, kind="stable")
+    return Kept(x=x, y=y.astype(np.int32), is_test=is_test, rounds=rounds, is_aside=is_aside).some(order)
+
+
+def _rounds(given: npt.ArrayLike | None, n_samples: int, *, now: int, since: int | None) -> Counts:
+    if given is None:
+        return np.full(n_samples, now, dtype=np.int64)
+    rounds = np.asarray(given)
+    if rounds.shape != (n_samples,) or (n_samples and rounds.dtype.kind not in "iu"):
+        raise InputError(f"rounds of load_data have shape {rounds.shape}; give a whole number for each of {n_samples}")
+    if n_samples and not -FARTHEST <= rounds.min() <= rounds.max() <= now:
+        raise InputError(f"rounds of load_data go up to {rounds.max()}; in round {now} nothing later can have come")
+    return np.maximum(rounds.astype(np.int64), -FARTHEST if since is None else min(since + 1, now))

@@ -1,0 +1,433 @@
+"""Who the clients are, where they can be reached, what they told and what it cost: all that a deployment remembers."""
+
+import logging
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+import numpy.typing as npt
+
+from fielding._typing import ClientId, Counts, Mask
+from fielding.client.report import DRIFT_KINDS, NO_REPORTS, ReportBatch
+from fielding.errors import CheckpointError, InputError, OptionError, echo
+from fielding.federation.ledger import Ledger
+from fielding.flower.server.exchange import Exchange, Node, Outcome, Settled, Task
+from fielding.flower.server.roster import Changes, Roster, identity_of
+from fielding.flower.server.sharing import Sharing
+from fielding.flower.wire.orders import NO_REPORT, DescribeOrder, Order, TrainOrder, Verb, category_of
+from fielding.flower.wire.replies import Answer, DescribeReply, Refusal, Report, TrainReply
+from fielding.methods.kinds import Hears
+from fielding.rng import Hashes, client_key
+
+UNKNOWN = -1
+"""In place of a number of samples: the client has not told yet."""
+_NAMES = ("confirmed", "n_samples", "waiting", "waiting_n_samples", "waiting_kinds", "waiting_rows")
+_NO_KIND = -1
+
+
+class Inbox:
+    """Keeps the reports of clients until they act, each once, however often it is sent.
+
+    Parameters
+    ----------
+    n_features
+        The length of a representation; None: that of most reports that wait when they are first opened, of equally
+        many the shorter. So one client that comes first cannot decide for all; those of another length are refused
+        and may come again.
+
+    Attributes
+    ----------
+    confirmed
+        The number of the newest report of each client that has come, shape ``(n_clients,)``.
+    n_samples
+        How many samples each could train on when it was last heard of, ``UNKNOWN`` before, same shape.
+
+    Examples
+    --------
+    >>> inbox = Inbox()
+    >>> inbox.grow(2)
+    >>> report = Report(number=1, representation=np.array([1.0, 0.0], dtype=np.float32), n_samples=4)
+    >>> inbox.take(1, report), inbox.take(1, report)
+    (True, False)
+    >>> inbox.opened(["ann", "bob"]).client_ids, inbox.opened(["ann", "bob"]).client_ids
+    (['bob'], [])
+    """
+
+    def __init__(self, n_features: int | None = None) -> None:
+        self.n_features = n_features
+        self.confirmed: Counts = np.empty(0, dtype=np.int64)
+        self.n_samples: Counts = np.empty(0, dtype=np.int64)
+        self._waiting: dict[int, Report] = {}
+        self._before: dict[int, int] = {}  # what was confirmed before reports whose length may yet be refused
+
+    def grow(self, n_clients: int) -> None:
+        """Make room for clients that joined."""
+        n_new = n_clients - self.confirmed.size
+        self.confirmed = np.pad(self.confirmed, (0, n_new), constant_values=NO_REPORT)
+        self.n_samples = np.pad(self.n_samples, (0, n_new), constant_values=UNKNOWN)
+
+    def take(self, client: int, report: Report) -> bool:
+        """Take in a report, and return whether it counts: it is new, a vector, and as long as the others.
+
+        Of a client that reports again before its last report acted, the newest counts. As long as nobody knows how
+        long the others are, whatever length it has counts for the time being.
+        """
+        if report.number <= self.confirmed[client] or report.tally is not None:
+            return False
+        if self.n_features is None:
+            self._before.setdefault(client, int(self.confirmed[client]))
+        elif not report.is_silent and report.representation.size != self.n_features:
+            return False
+        self.confirmed[client] = report.number
+        self._waiting[client] = report
+        return True
+
+    def opened(self, client_ids: Sequence[ClientId], of: Callable[[int], bool] = lambda _client: True) -> ReportBatch:
+        """Return the reports that act now, by client, and keep them no longer; ``of`` says whose."""
+        self._decide()
+        clients = sorted(client for client in self._waiting if of(client))
+        reports = [self._waiting.pop(client) for client in clients]
+        for client in clients:
+            self._before.pop(client, None)
+        if not reports or self.n_features is None:  # of whom none ever had data, nothing can be told
+            return NO_REPORTS
+        kinds = [DRIFT_KINDS.index(report.kind or DRIFT_KINDS[0]) for report in reports]
+        has_kinds = any(report.kind is not None for report in reports)
+        return ReportBatch(
+            client_ids=[client_ids[client] for client in clients],
+            representations=np.stack([report.row(self.n_features) for report in reports]),
+            n_samples=np.array([report.n_samples for report in reports], dtype=np.int64),
+            kinds=np.array(kinds, dtype=np.int8) if has_kinds else None,
+        )
+
+    def _decide(self) -> None:
+        """Find how long representations are, if somebody sent one by now, and refuse those of another length."""
+        sizes = Counter(report.representation.size for report in self._waiting.values() if not report.is_silent)
+        if self.n_features is not None or not sizes:
+            return
+        self.n_features = max(sizes, key=lambda size: (sizes[size], -size))
+        before, self._before = self._before, {}
+        for client, report in list(self._waiting.items()):
+            if not report.is_silent and report.representation.size != self.n_features:
+                got = (client, report.representation.size, self.n_features)
+                _LOG.warning("client %d reports %d numbers, most others %d: refused", *got)
+                del self._waiting[client]
+                self.confirmed[client] = before.get(client, NO_REPORT)
+
+    def arrays(self) -> dict[str, npt.NDArray[np.generic]]:
+        """Return what a checkpoint needs, the reports that wait among it."""
+        self._decide()
+        clients = sorted(self._waiting)
+        reports = [self._waiting[client] for client in clients]
+        width = self.n_features or 0
+        kinds = [_NO_KIND if report.kind is None else DRIFT_KINDS.index(report.kind) for report in reports]
+        columns = {
+            "confirmed": self.confirmed.astype("<i8"),
+            "n_samples": self.n_samples.astype("<i8"),
+            "waiting": np.array(clients, dtype="<i8"),
+            "waiting_n_samples": np.array([report.n_samples for report in reports], dtype="<i8"),
+            "waiting_kinds": np.array(kinds, dtype="<i8"),
+            "waiting_rows": np.array([report.row(width) for report in reports], dtype="<f4").reshape(
+                len(reports), width
+            ),
+        }
+        return {f"inbox.{name}": column for name, column in columns.items()}
+
+    def restore(self, arrays: Mapping[str, npt.NDArray[np.generic]]) -> None:
+        """Go on from what :meth:`arrays` gave, or raise :class:`CheckpointError`."""
+        found = [arrays.get(f"inbox.{name}") for name in _NAMES]
+        if any(one is None for one in found):
+            raise CheckpointError("the checkpoint lacks the reports of a deployment; begin anew in another folder")
+        confirmed, n_samples, waiting, sizes, kinds, rows = (np.asarray(one) for one in found)
+        fits = confirmed.shape == n_samples.shape and waiting.shape == sizes.shape == kinds.shape == rows.shape[:1]
+        if not fits or (waiting.size and not 0 <= waiting.min() <= waiting.max() < confirmed.size):
+            raise CheckpointError("the reports of the checkpoint do not fit together; begin anew in another folder")
+        self.confirmed, self.n_samples = confirmed.astype(np.int64), n_samples.astype(np.int64)
+        self.n_features = int(rows.shape[1]) or self.n_features
+        self._waiting = {
+            client: Report(
+                number=int(self.confirmed[client]),
+                representation=row.astype(np.float32) if size else np.empty(0, dtype=np.float32),
+                n_samples=size,
+                kind=None if kind == _NO_KIND else DRIFT_KINDS[kind],
+            )
+            for client, row, size, kind in zip(waiting.tolist(), rows, sizes.tolist(), kinds.tolist(), strict=True)
+        }
+
+
+COSTS = ("bytes_down", "bytes_up", "client_seconds")
+_CATEGORIES = {"train": "model", "describe": "report", "evaluate": "probe", "probe": "probe"}
+_TELL_S = 60.0
+"""Seconds between two lines of the log while nobody is there."""
+_LOG = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Presence:
+    """How many nodes a run needs.
+
+    Parameters
+    ----------
+    min_nodes
+        A run begins, or goes on, when so many can be reached; later one is enough, and is waited for for ever.
+    within_s
+        How long to wait for them, seconds; then a new run ends, and one that goes on does so with those that are there.
+    """
+
+    min_nodes: int
+    within_s: float = 600.0
+
+    def __post_init__(self) -> None:
+        if type(self.min_nodes) is not int or not 1 <= self.min_nodes < 2**31:
+            raise OptionError(f"min_nodes is {echo(self.min_nodes)}; give a whole number of at least 1")
+        if not 0 < self.within_s < float("inf"):
+            raise OptionError(f"within_s is {echo(self.within_s)}; give seconds above 0")
+
+
+class Contacts:
+    """Keeps all clients that ever came, in their order, and charges them for what they do.
+
+    Parameters
+    ----------
+    exchange
+        The way to nodes.
+    presence
+        How many nodes are needed.
+    hears
+        Whose reports the method hears; may be changed before the first round.
+    n_features
+        The length of a representation, if it is known.
+
+    Attributes
+    ----------
+    inbox
+        What clients told.
+    ledger
+        What was charged since the start.
+    round_costs
+        What the round in hand cost so far: ``bytes_down``, ``bytes_up``, ``client_seconds``.
+    keys
+        The hash of each client's id, for draws.
+    sharing
+        The model that clients see their samples with, if they do; to be set before the first of them comes.
+    """
+
+    def __init__(self, exchange: Exchange, presence: Presence, *, hears: Hears, n_features: int | None) -> None:
+        self.exchange, self._presence, self.hears = exchange, presence, hears
+        self._roster: Roster | None = None
+        self.inbox, self.ledger = Inbox(n_features), Ledger(0)
+        self.sharing: Sharing | None = None
+        self.round_costs: dict[str, float] = {}
+        self.keys: Hashes = np.empty(0, dtype=np.uint64)
+        self._introduced: dict[int, int] = {}  # partitions of nodes that said late who they are, by address
+        self._owed: dict[tuple[int, Verb], str] = {}  # what late answers are charged as, by address
+        self._is_new, self._is_first = True, True
+
+    @property
+    def client_ids(self) -> tuple[ClientId, ...]:
+        """All clients that ever came."""
+        return () if self._roster is None else self._roster.client_ids
+
+    def address(self, client: int) -> int | None:
+        """Return where a client can be reached; None if it cannot."""
+        return None if self._roster is None else self._roster.address(client)
+
+    def free(self) -> Mask:
+        """Return who can be reached and owes no answer, shape ``(n_clients,)``."""
+        if self._roster is None:
+            return np.empty(0, dtype=np.bool_)
+        free = self._roster.online()
+        owing = [client for at in self.exchange.owing() if (client := self._roster.client_at(at)) is not None]
+        free[owing] = False
+        return free
+
+    def close(self) -> None:
+        """Let nobody join any more; clients that are known come and go as before."""
+        if self._roster is not None:
+            self._roster.close()
+
+    # ---- who is there ----------------------------------------------------------------------------------------------
+
+    def arrive(self) -> tuple[tuple[Node, ...], Changes]:
+        """Begin a round: wait until enough nodes are free, and return all of them, and what is new."""
+        self.round_costs = dict.fromkeys(COSTS, 0)
+        nodes = self._present()
+        identity = identity_of(nodes)
+        roster = self._roster = self._roster or Roster(identity)
+        if nodes and roster.identity != identity:
+            raise InputError(
+                f"clients of this run are known by {roster.identity}, those that are there now by {identity}; "
+                "go on with the engine that the run began with, or begin anew in another folder"
+            )
+        self.take_late()
+        changes = self._seen(roster, nodes)
+        self._make_room()
+        if changes.turned_away:
+            _LOG.warning(
+                "%d nodes came after the start and are left out, for example %s: the method of this run cannot take in "
+                "clients; begin anew in another folder with all of them, or choose one that can, such as fielding",
+                len(changes.turned_away),
+                changes.turned_away[0],
+            )
+        for what, who in (("joined", changes.joined), ("came back", changes.returned), ("left", changes.left)):
+            if who:
+                _LOG.info("%d clients %s, for example %s", len(who), what, echo(who[0]))
+        return nodes, changes
+
+    def _seen(self, roster: Roster, nodes: Sequence[Node]) -> Changes:
+        """Return what is new; whoever said late who it is has joined, and whoever still owes it is not asked again."""
+        changes = roster.see(nodes)
+        if roster.identity == "key":
+            return changes
+        late, self._introduced = self._introduced, {}
+        joined, owing = roster.learn(late), self.exchange.owing()
+        unknown = [at for at in changes.unknown if roster.client_at(at) is None and at not in owing]
+        return replace(changes, joined=(*changes.joined, *joined), unknown=tuple(unknown))
+
+    def _present(self) -> tuple[Node, ...]:
+        if self._is_first:
+            wanted, within_s = self._presence.min_nodes, self._presence.within_s
+            free = self.exchange.gather(wanted, within_s=within_s)
+            if len(free) < wanted and self._is_new:  # of a run that goes on some may be gone for good
+                raise InputError(
+                    f"{len(free)} nodes could be reached within {within_s:g} s, {wanted} are wanted; start more nodes, "
+                    "then start again"
+                )
+            self._is_new, self._is_first = False, False
+        while not self.exchange.gather(1, within_s=_TELL_S):  # an outage must not end a run that has begun
+            _LOG.warning("no node is there, or all still owe an answer: the run waits until one is free")
+        return self.exchange.look()
+
+    def introduce(self, nodes: Sequence[int], order: Order, *, with_report: bool) -> None:
+        """Let nodes say who they are, by address; clients may join by it."""
+        tasks = self.with_views([Task(address=at, order=order) for at in nodes], is_start=with_report)
+        outcome = self.send(tasks)
+        if self._roster is not None and self._roster.identity == "partition":
+            found = {at: _partition(one.answer) for at, one in zip(nodes, outcome.settled, strict=True)}
+            joined = self._roster.learn({at: part for at, part in found.items() if part is not None})
+            self._make_room()
+            _LOG.info("%d clients joined", len(joined))
+        for task, one in zip(tasks, outcome.settled, strict=True):
+            self.take_in(task, one, with_report=with_report)
+        self.take_late()
+        if with_report and outcome.settled and all(one.reason == "failed" for one in outcome.settled):
+            raise InputError(f"no node can tell of its data; one of {len(nodes)} said: {outcome.settled[0].text}")
+
+    def _make_room(self) -> None:
+        """Lengthen all that is kept by client."""
+        ids = self.client_ids
+        self.ledger.grow(len(ids))
+        self.inbox.grow(len(ids))
+        if self.sharing is not None:
+            self.sharing.grow(len(ids))
+        new = [client_key(one) for one in ids[self.keys.size :]]
+        self.keys = np.concatenate([self.keys, np.array(new, dtype=np.uint64)])
+
+    def with_views(self, tasks: Sequence[Task], *, is_start: bool = True) -> list[Task]:
+        """Return tasks whose orders bring along what their clients lack of the shared model, if it matters.
+
+        After the start, whoever has not said yet who it is may hold it: its next order will tell.
+        """
+        if self.sharing is None or self.hears == "nobody":
+            return list(tasks)
+        return [self._with_view(task, self.sharing, is_start=is_start) for task in tasks]
+
+    def _with_view(self, task: Task, sharing: Sharing, *, is_start: bool) -> Task:
+        if not isinstance(task.order, (TrainOrder, DescribeOrder)):
+            return task
+        client = None if self._roster is None else self._roster.client_at(task.address)
+        view = sharing.view_for(client) if client is not None or is_start else sharing.bare_view()
+        return replace(task, order=replace(task.order, shared=view))
+
+    # ---- answers ---------------------------------------------------------------------------------------------------
+
+    def send(self, tasks: Sequence[Task], wanted: Mapping[int, int] | None = None) -> Outcome:
+        """Push all tasks at once, and wait for answers; they still have to be taken in."""
+        outcome = self.exchange.send(tasks, wanted)
+        for task, one in zip(tasks, outcome.settled, strict=True):
+            if one.answer is None and one.bytes_down:  # it was sent: if an answer comes, it is charged as this order
+                self._owed[task.address, task.order.verb] = category_of(task.order)
+        return outcome
+
+    def take_in(self, task: Task, settled: Settled, *, with_report: bool = True) -> None:
+        """Charge a task, and take note of what its answer tells of the client's data."""
+        client = None if self._roster is None else self._roster.client_at(task.address)
+        if settled.reason not in (None, "refused"):
+            who = f"node {task.address}" if client is None else f"client {echo(self.client_ids[client])}"
+            _LOG.warning("%s, %s: %s (%s)", who, task.order.verb, settled.reason, settled.text)
+        if client is not None:
+            self._charge_order(task.order, client, settled)
+            self._hear(client, settled.answer, with_report=with_report)
+
+    def take_late(self) -> None:
+        """Take note of what answers tell that came after their exchange."""
+        for late in self.exchange.take_late():
+            client = None if self._roster is None else self._roster.client_at(late.address)
+            if client is not None:
+                category = self._owed.get((late.address, late.verb), _CATEGORIES[late.verb])
+                self._charge(category, client, Settled(reason=None, bytes_up=late.bytes_up))
+                self._hear(client, late.answer, with_report=True)
+            elif (partition := _partition(late.answer)) is not None:
+                self._introduced[late.address] = partition
+        for client, report in [] if self.sharing is None else self.sharing.settled():
+            self._keep(client, report)
+
+    def _hear(self, client: int, answer: Answer | None, *, with_report: bool) -> None:
+        if isinstance(answer, (TrainReply, DescribeReply)):
+            self.inbox.n_samples[client] = answer.n_samples
+            if self.sharing is not None:
+                self.sharing.note(client, answer.holds)
+        report = answer.report if isinstance(answer, (TrainReply, DescribeReply, Refusal)) else None
+        if report is not None and with_report and report.number > self.inbox.confirmed[client]:
+            if self.sharing is None and report.tally is not None:
+                _LOG.warning("client %s reports sums, but no model is shared: refused", echo(self.client_ids[client]))
+                return
+            taken = report if self.sharing is None else self.sharing.taken(client, report)
+            if taken is not None:
+                self._keep(client, taken)
+
+    def _keep(self, client: int, report: Report) -> None:
+        """Keep a new report if somebody listens; else it has come all the same and need not come again."""
+        had_any = bool(self.inbox.confirmed[client])
+        if self.hears == "nobody" or (self.hears == "first" and had_any):
+            self.inbox.confirmed[client] = report.number
+        elif not self.inbox.take(client, report):
+            sizes = (report.representation.size, self.inbox.n_features)
+            _LOG.warning("client %s reports %d numbers instead of %s: refused", echo(self.client_ids[client]), *sizes)
+
+    def _charge_order(self, order: Order, client: int, settled: Settled) -> None:
+        """Charge an order; what it brings of the shared model counts as a report, as in the simulator."""
+        view = order.shared if isinstance(order, (TrainOrder, DescribeOrder)) else None
+        n_shared = 0 if view is None else min(view.n_bytes, settled.bytes_down)
+        if n_shared:
+            self._charge("report", client, Settled(reason=None, bytes_down=n_shared))
+        self._charge(category_of(order), client, replace(settled, bytes_down=settled.bytes_down - n_shared))
+
+    def _charge(self, category: str, client: int, settled: Settled) -> None:
+        amounts = (settled.bytes_down, settled.bytes_up, settled.seconds)
+        self.ledger.charge(category, [client], down_bytes=amounts[0], up_bytes=amounts[1], seconds=amounts[2])
+        for name, amount in zip(COSTS, amounts, strict=True):
+            self.round_costs[name] += amount
+
+    # ---- checkpoints -----------------------------------------------------------------------------------------------
+
+    def arrays(self) -> dict[str, npt.NDArray[np.generic]]:
+        """Return what a checkpoint needs beside the ledger: who the clients are, and what they told."""
+        roster = Roster() if self._roster is None else self._roster
+        shared = {} if self.sharing is None else self.sharing.arrays()
+        return {**roster.arrays(), **self.inbox.arrays(), **shared}
+
+    def restore(self, arrays: Mapping[str, npt.NDArray[np.generic]], ledger: Ledger) -> None:
+        """Go on from what :meth:`arrays` gave; nobody is there yet."""
+        self._roster, self.ledger = Roster.restored(arrays), ledger
+        self.inbox.restore(arrays)
+        if self.sharing is not None:
+            self.sharing.restore(arrays)
+        self.keys = np.empty(0, dtype=np.uint64)
+        self._make_room()
+        self._is_new, self._is_first = False, True
+
+
+def _partition(answer: Answer | None) -> int | None:
+    return answer.partition if isinstance(answer, DescribeReply) else None

@@ -1,0 +1,628 @@
+"""A whole run over nodes: from a config to a run folder, begun or gone on with, whatever stopped it before."""
+
+import contextlib
+import hashlib
+import logging
+import platform
+import time
+import uuid
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from importlib import metadata
+from pathlib import Path
+from typing import IO, Any, TypeAlias
+
+import numpy as np
+
+from fielding._typing import ClientId, Json, Models
+from fielding._version import __version__
+from fielding.distance import Kind
+from fielding.engine.carried_mix import with_mix
+from fielding.engine.config import Config
+from fielding.engine.config_reader import config_from, config_table, config_text
+from fielding.engine.describing import AUTO, Describing, describing_of, is_own_function
+from fielding.engine.plugins import hears_of, kind_of, method_of, parts_of, policy_of, rate_of
+from fielding.engine.round import Federation
+from fielding.engine.runner import Rules, Runner, Watch, under
+from fielding.engine.shared_models import GLOBAL, POOL
+from fielding.errors import CheckpointError, InputError, OptionError, echo
+from fielding.federation.aggregation import Aggregator
+from fielding.flower.device.local_jobs import JobSettings
+from fielding.flower.device.own_code import named_arrays, parameter_names
+from fielding.flower.device.samples import AnyModel, Tensors
+from fielding.flower.server.clients import FlowerClients
+from fielding.flower.server.contacts import Presence
+from fielding.flower.server.exchange import Exchange, Patience, Wire
+from fielding.flower.server.order_book import OrderBook
+from fielding.flower.server.sharing import sharing_of
+from fielding.flower.wire.replies import Expected
+from fielding.methods import MethodSetting
+from fielding.methods.kinds import Hears
+from fielding.methods.method import Grows, Method
+from fielding.records.container import Contents, read_contents, write_contents
+from fielding.records.run_checkpoint import DRIVER
+from fielding.records.run_folder import RunFolder, check_free, check_same_config, claimed_folder, stored_manifest
+from fielding.reporting.report_page import report_page
+from fielding.traces.histograms import WindowPlan
+from fielding.training.factory import ModelRequest, trainer_for
+from fielding.training.head import NO_HEAD, head_size
+from fielding.training.label_mix import LABEL_MIX, layout_with_mix, with_even_mix
+from fielding.training.layout import Layout, layout_from
+from fielding.training.trainer import Contrast, LocalWork, Sgd, Trainer, try_scores, try_work
+
+FirstModel: TypeAlias = Callable[[], AnyModel]
+"""Returns the model that training starts from: arrays by name, or a torch module."""
+FILE, KIND = "first_model.ckpt", "first model"
+
+
+def own_first_model(first_model: FirstModel) -> tuple[Models, Layout]:
+    """Return the first model of the user's own code, parameters before anything else in it, or raise."""
+    given = first_model()
+    tensors = named_arrays(given, "first_model")
+    parameters = parameter_names(given, tensors)
+    names = tuple(sorted(tensors, key=lambda name: name not in parameters))
+    for name in names:
+        if not np.isfinite(tensors[name]).all():
+            raise InputError(f"{name!r} in the model that first_model gave holds NaN or infinity; begin with numbers")
+    layout = Layout(
+        names=names,
+        shapes=tuple(tensors[name].shape for name in names),
+        n_parameters=sum(name in parameters for name in names),
+    )
+    return layout.flat(tensors), layout
+
+
+def kept_first_model(first_model: FirstModel, folder: Path, *, is_begun: bool) -> FirstModel:
+    """Return what gives the model that the run in a folder began with, or begins with.
+
+    Parameters
+    ----------
+    first_model
+        Draws one, another one at every call for all we know.
+    folder
+        Of the run.
+    is_begun
+        Whether it goes on: then the model that lies in the folder counts.
+    """
+
+    def kept() -> AnyModel:
+        path = folder / FILE
+        if is_begun and path.exists():
+            return _read(path)
+        model, layout = own_first_model(first_model)
+        values = {"layout": layout.record()}
+        write_contents(Contents(values=values, arrays={"model": model}, progress={}, kind=KIND), path)
+        return _Kept(model=model, layout=layout)
+
+    return kept
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class _Kept:
+    """A model that tells of itself what a torch module does."""
+
+    model: Models
+    layout: Layout
+
+    def state_dict(self) -> Tensors:
+        return self.layout.tensors(self.model)
+
+    def named_parameters(self) -> Iterator[tuple[str, object]]:
+        return iter(list(self.state_dict().items())[: self.layout.n_parameters])
+
+
+def _read(path: Path) -> _Kept:
+    contents = read_contents(path)
+    model = contents.arrays.get("model")
+    if contents.kind != KIND or model is None:
+        raise CheckpointError(f"{path} holds no first model of a run; begin anew in another folder")
+    return _Kept(model=model.astype(np.float32), layout=layout_from(contents.values.get("layout")))
+
+
+def try_model(trainer: Trainer, shape: tuple[int, ...], config: Config) -> None:
+    """Do with a model, on samples of zeros, what a config asks of it beyond plain training.
+
+    Parameters
+    ----------
+    trainer
+        Of the model.
+    shape
+        Of one sample.
+    config
+        Of the run.
+
+    Raises
+    ------
+    OptionError
+        If the model shows no scores, which ``serving.correction`` needs, or no features, which ``training.moon`` needs.
+    """
+    if LABEL_MIX in trainer.layout.names:
+        try_scores(trainer, np.zeros((1, *shape), dtype=np.float32), key="serving.correction")
+    if config.training.moon:
+        try_work(trainer, _step(trainer, shape, config))
+
+
+def _step(trainer: Trainer, shape: tuple[int, ...], config: Config) -> LocalWork:
+    """Return one step of a device that has trained before."""
+    section, models = config.training, trainer.initial_model(config.seed)[np.newaxis]
+    return LocalWork(
+        models=models,
+        start=np.zeros(1, dtype=np.int64),
+        draws=np.zeros((1, 1, section.batch_size), dtype=np.int64),
+        gather=lambda rows: (np.zeros((rows.size, *shape), dtype=np.float32), np.zeros(rows.size, dtype=np.int32)),
+        sgd=Sgd(learning_rate=section.learning_rate),
+        contrast=Contrast(
+            mu=section.moon,
+            temperature=section.moon_temperature,
+            previous=models,
+            has_previous=np.ones(1, dtype=np.bool_),
+        ),
+    )
+
+
+ALL_KNOWING = ("oracle",)
+"""Methods that know what nobody knows in life."""
+
+
+def deployed_config(table: Mapping[str, Any]) -> Config:
+    """Return the config of a table, with what a deployment, which holds no samples, does where the table says nothing.
+
+    If windows are seen with a shared model, it is then the mean of all models after a few rounds.
+
+    Examples
+    --------
+    >>> deployed_config({"coordinator": {"representation": "auto"}}).coordinator.shared_model
+    'global'
+    >>> deployed_config({"coordinator": {"representation": "auto", "shared_model": "a.npz"}}).coordinator.shared_model
+    'a.npz'
+    """
+    config = config_from(table)
+    section = config.coordinator
+    if "shared_model" in table.get("coordinator", {}) or not _needs_model(config):
+        return config
+    return replace(config, coordinator=replace(section, shared_model=GLOBAL))
+
+
+def _needs_model(config: Config) -> bool:
+    if is_own_function(config.coordinator):
+        return False
+    try:
+        return describing_of(config.coordinator, is_own=False, seed=config.seed).needs_model
+    except OptionError:  # whoever describes windows tells it, if anybody does
+        return False
+
+
+def check_deployable(config: Config) -> None:
+    """Raise if a config asks for something that no device can be asked for.
+
+    Raises
+    ------
+    OptionError
+        The message names the key, and what to do.
+
+    Examples
+    --------
+    >>> check_deployable(config_from({"method": {"name": "oracle"}}))
+    Traceback (most recent call last):
+    fielding.errors.OptionError: method.name is 'oracle', which knows the true concepts, as only ... simulator does: ...
+    """
+    if config.method.name in ALL_KNOWING:
+        raise OptionError(
+            f"method.name is {echo(config.method.name)}, which knows the true concepts, as only the simulator does: "
+            "choose another method"
+        )
+    for key, value, usual in _without_orders(config):
+        if value != usual:
+            raise OptionError(f"{key} is {echo(value)}, which works in the simulator alone; leave it out")
+    if (config.checkpoint.every or 1) > 1:
+        raise OptionError(
+            f"checkpoint.every is {echo(config.checkpoint.every)}, but a deployment commits each round, since devices "
+            "do not go back by several; leave it out"
+        )
+
+
+def _without_orders(config: Config) -> list[tuple[str, object, object]]:
+    """Return what nobody tells real devices to do: to lie, and to be away; with the value that asks for none of it."""
+    return [
+        ("trace.liars", config.trace.liars, 0.0),
+        ("clock.availability", config.clock.availability, None),
+    ]
+
+
+def described_by(config: Config) -> Describing:
+    """Return how devices describe their windows, and judge drift, or raise if they cannot.
+
+    Parameters
+    ----------
+    config
+        Of a run whose devices have no code of their own for it.
+    """
+    section, kind = config.coordinator, kind_of(config)
+    if is_own_function(section):
+        raise OptionError(
+            f"coordinator.representation is {echo(section.representation)}, which works in the simulator alone; give "
+            "your function to client_app(describe=...) and set own-vectors = true"
+        )
+    describing = describing_of(section, is_own=False, seed=config.seed)
+    if describing.is_label or kind.hears == "nobody":
+        return describing
+    if kind.detector is not None:
+        raise OptionError(
+            f"method.name is {echo(config.method.name)}, which has a drift test of its own, on labels; set "
+            'coordinator.representation = "label" and leave coordinator.detector out'
+        )
+    if describing.needs_model and section.shared_model == POOL:
+        raise OptionError(
+            'coordinator.shared_model is "pool", but a deployment holds no samples to train it on; set it to "global" '
+            "(the mean model after coordinator.shared_rounds rounds), or to a model file on the server's machine"
+        )
+    return describing
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Deployment:
+    """What a deployment runs.
+
+    Parameters
+    ----------
+    config
+        As for the simulator; of the trace, ``window`` and ``gap`` count alone. Reports always travel with training.
+    classes
+        How many there are.
+    shape
+        Of one sample, as ``load_data`` of the client app gives it; not used if ``first_model`` is given.
+    presence, patience
+        How many nodes are needed, and how long they are waited for.
+    first_model
+        The model that training starts from, if Fielding knows neither it nor how to train it.
+    aggregator
+        In place of the config's; participants then count by their samples.
+    own_vectors
+        Whether devices describe their windows by code of the user's own.
+    own_settings
+        What the run config says to the user's own code alone.
+    """
+
+    config: Config
+    classes: int
+    shape: tuple[int, ...]
+    presence: Presence
+    patience: Patience
+    first_model: FirstModel | None = None
+    aggregator: Aggregator | None = None
+    own_vectors: bool = False
+    own_settings: Mapping[str, Json] = field(default_factory=dict)
+
+    def settled(self) -> Config:
+        """Return the config as it counts here, or raise if a deployment cannot do what it says."""
+        check_deployable(self.config)
+        return replace(self.config, coordinator=replace(self.config.coordinator, reports="with-training"))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Ground:
+    """What a config and the first model make of a run.
+
+    ``draw_model`` gives other models, None if nobody knows how; ``describing`` is how devices describe their windows,
+    None if by code of the user's own.
+    """
+
+    config: Config
+    initial: Models
+    layout: Layout
+    expected: Expected
+    metric: str
+    run_id: str
+    draw_model: Callable[[int], Models] | None = None
+    describing: Describing | None = None
+
+    def manifest(self, table: Mapping[str, Json], deployment: Deployment) -> dict[str, Json]:
+        """Return what the results depend on; the machines of clients are not known."""
+        return {
+            "fielding": __version__,
+            "machine": {
+                "python": platform.python_version(),
+                "system": platform.system(),
+                "numpy": metadata.version("numpy"),
+            },
+            "classes": [str(at) for at in range(deployment.classes)],
+            "seed": self.config.seed,
+            "config": dict(table),
+            "engine": "flower",
+            "run_id": self.run_id,
+            "own": {
+                "model": deployment.first_model is not None,
+                "aggregation": repr(deployment.aggregator) if deployment.aggregator is not None else None,
+                "represent": deployment.own_vectors,
+                "settings": dict(deployment.own_settings) or None,
+            },
+            "initial_blake2b": hashlib.blake2b(self.initial.tobytes(), digest_size=16).hexdigest(),
+            "n_numbers": self.layout.size,
+        }
+
+
+def ground_of(deployment: Deployment, config: Config, *, run_id: str) -> Ground:
+    """Return what a run stands on, or raise if the model or the representation cannot be."""
+    describing = None if deployment.own_vectors else described_by(config)
+    kind: Kind = "vector" if describing is None else describing.kind
+    metric = config.coordinator.metric or "l1" if describing is None else describing.metric
+    initial, layout, draw_model = _first_model(deployment, config)
+    has_shares = describing is not None and describing.is_label and kind == "histogram"
+    n_features = deployment.classes if has_shares else None
+    return Ground(
+        config=config,
+        initial=initial,
+        layout=layout,
+        expected=Expected(n_numbers=layout.size, kind=kind, n_features=n_features),
+        metric=metric,
+        run_id=run_id,
+        draw_model=draw_model,
+        describing=describing,
+    )
+
+
+def _first_model(deployment: Deployment, config: Config) -> tuple[Models, Layout, Callable[[int], Models] | None]:
+    """Return the model that training starts from, what its numbers mean, and how another is drawn, if it can be."""
+    if deployment.first_model is not None:
+        model, layout = own_first_model(deployment.first_model)
+        if config.serving.correction != "none":
+            layout, model = layout_with_mix(layout, deployment.classes), with_even_mix(model, deployment.classes)
+        return model, layout, None
+    is_own = config.model.factory is not None
+    request = ModelRequest(
+        name=config.model.factory or config.model.name,
+        input_shape=deployment.shape,
+        n_classes=deployment.classes,
+        trainer="torch" if is_own else config.training.trainer,
+        device=config.training.device,
+        hidden=config.model.hidden,
+    )
+    try:
+        trainer = with_mix(config, trainer_for(request), deployment.classes)
+    except OptionError as error:
+        raise OptionError(f"model: {error}") from None
+    try_model(trainer, deployment.shape, config)
+    return trainer.initial_model(config.seed), trainer.layout, trainer.initial_model
+
+
+def orders_of(ground: Ground, deployment: Deployment) -> OrderBook:
+    """Return how the orders of a run are worded."""
+    section, model = ground.config.training, ground.config.model
+    settings = JobSettings(
+        client="",
+        classes=deployment.classes,
+        model=model.factory or model.name,
+        hidden=model.hidden,
+        trainer="torch" if model.factory else section.trainer,
+        device=section.device,
+        batch_size=section.batch_size,
+        learning_rate=section.learning_rate,
+        momentum=section.momentum,
+        weight_decay=section.weight_decay,
+        prox=section.prox,
+        balanced=section.balanced,
+        correction=ground.config.serving.correction,
+        smoothing=ground.config.serving.smoothing,
+        mix_rate=ground.config.serving.mix_rate,
+        moon=section.moon,
+        moon_temperature=section.moon_temperature,
+        rehearsal=section.rehearsal,
+    )
+    return OrderBook(
+        run_id=ground.run_id,
+        layout=ground.layout,
+        seed=ground.config.seed,
+        n_steps=section.local_steps,
+        rate=rate_of(ground.config),
+        settings=settings,
+        fine_tune=ground.config.serving.fine_tune,
+        keeps_aside=ground.config.trace.kept_aside > 0.0,
+    )
+
+
+def runner_of(
+    ground: Ground, deployment: Deployment, folder: RunFolder, *, wire: Wire, clock: Callable[[], float]
+) -> Runner:
+    """Return a runner at the start of a run, or after the last round that was committed.
+
+    A method is made for the clients that are there: at the start they are waited for, and let known who they are. If
+    the method cannot take in others, whoever comes later is left out, and the log says so.
+    """
+    config = ground.config
+    method_of(config, _setting(ground, deployment, range(deployment.presence.min_nodes)))  # mistakes are told at once
+    orders = orders_of(ground, deployment)
+    clients = FlowerClients(
+        Exchange(wire, deployment.patience),
+        orders,
+        presence=deployment.presence,
+        overcommit=config.clock.overcommit,
+        plan=_plan(config),
+        n_features=ground.expected.n_features,
+        sharing=None if kind_of(config).hears == "nobody" else sharing_of(config, ground.describing, orders),
+        clock=clock,
+    )
+    found = folder.resume() if folder.is_begun() else None
+    if not folder.is_begun():
+        folder.begin(config_text(config))
+    client_ids = clients.meet() if found is None else clients.remember(under(DRIVER, found.arrays))
+    setting = _setting(ground, deployment, client_ids)
+    hears = _hears(config, setting)
+    clients.listen(hears)
+    method = method_of(config, setting)
+    federation = _federation(config, clients, method, setting)
+    runner = Runner(
+        replace(federation, keeps_reports=hears != "flags"),
+        folder,
+        layout=ground.layout,
+        method_name=config.method.name,
+        rules=_rules(config),
+    )
+    if found is not None:
+        runner.restore(found)
+    if not isinstance(method, Grows):
+        clients.close()
+    return runner
+
+
+def _plan(config: Config) -> WindowPlan:
+    return WindowPlan(gap=config.trace.gap, window=config.trace.window)
+
+
+def _setting(ground: Ground, deployment: Deployment, client_ids: Sequence[ClientId]) -> MethodSetting:
+    """Return what the method is made of."""
+    config = ground.config
+    policy = policy_of(config, kind=ground.expected.kind, metric=ground.metric)
+    parts = parts_of(config, len(client_ids), policy)
+    if deployment.aggregator is not None:
+        parts = replace(parts, aggregator=deployment.aggregator, weighted=True)
+    n_head = head_size(ground.layout, deployment.classes)
+    if config.aggregation.shared_body:
+        if not n_head:
+            raise OptionError(f"aggregation.shared_body is true, but {NO_HEAD}; set it to false")
+        parts = replace(parts, n_shared=ground.layout.parameter_size - n_head)
+    return MethodSetting(
+        initial=ground.initial,
+        client_ids=tuple(client_ids),
+        policy=policy,
+        parts=parts,
+        seed=config.seed,
+        n_parameters=ground.layout.parameter_size,
+        n_head=n_head,
+        draw_model=ground.draw_model,
+        n_visible=_plan(config).n_visible,
+        is_guarded=config.coordinator.representation == AUTO,
+    )
+
+
+def _hears(config: Config, setting: MethodSetting) -> Hears:
+    """Return whose reports are heard; a method with a drift test of its own that never fires hears each client once."""
+    kind = kind_of(config)
+    hears = hears_of(config, kind, setting.parts.selection, len(setting.client_ids))
+    return "first" if hears == "drifted" and kind.detector is not None else hears
+
+
+def _federation(config: Config, clients: FlowerClients, method: Method, setting: MethodSetting) -> Federation:
+    return Federation(
+        clients=clients,
+        method=method,
+        evaluate_every=config.evaluation.every,
+        n_rounds=config.rounds,
+        stop_at_time_s=config.stop_at_time_s,
+        selection=setting.parts.selection,
+        n_train_samples=config.training.local_steps * config.training.batch_size,
+    )
+
+
+def _rules(config: Config) -> Rules:
+    return Rules(
+        n_rounds=config.rounds,
+        gap=config.trace.gap,
+        stop_at_accuracy=config.stop_at_accuracy,
+        stop_at_time_s=config.stop_at_time_s,
+        checkpoint_every=config.checkpoint.every or 1,
+    )
+
+
+FREE = ("workers", "stop_at_accuracy", "stop_at_time_s", "checkpoint")
+"""Keys that may change when a run goes on."""
+LOCK_POLL_S, LOCK_NEWS_S = 0.2, 60.0
+"""Seconds between two looks whether another server has let go of the folder, and between two words about it."""
+
+WireOf = Callable[[Expected, Patience], Wire]
+"""Makes the wire to nodes, given what replies have to look like and how long they are waited for."""
+_LOG = logging.getLogger(__name__)
+
+
+def run_deployment(
+    deployment: Deployment,
+    wire_of: WireOf,
+    out: Path,
+    *,
+    watch: Watch = lambda _row: True,
+    clock: Callable[[], float] = time.monotonic,
+) -> dict[str, Json] | None:
+    """Run a deployment into a folder; if it holds a run of the same config, go on with that.
+
+    Parameters
+    ----------
+    deployment
+        What to run.
+    wire_of
+        The way to nodes.
+    out
+        The folder.
+    watch
+        Called after each round with its record; a False stops the run.
+    clock
+        What the time is, in seconds from anywhere.
+
+    Returns
+    -------
+    The summary; None if it was stopped before its end. Every round is committed: whatever ends the process, the same
+    call goes on after the last round that was.
+
+    Notes
+    -----
+    While another process writes into the folder, this one waits, however long that takes, and then goes on with what
+    it finds: a SuperLink that comes back may begin a run once more of which it lost sight.
+    """
+    config = deployment.settled()
+    table = {name: value for name, value in config_table(config).items() if name not in FREE}
+    _check_same(out, table)  # whoever came to the wrong folder need not wait for it
+    with _folder_of_one(out) as lock:
+        _check_same(out, table)
+        if not stored_manifest(out):
+            check_free(out, config_text(config))
+        ground = ground_of(_with_kept_model(deployment, out), config, run_id=_run_id(out))
+        folder = RunFolder(out, ground.manifest(table, deployment), kind=ground.expected.kind, lock=lock)
+        try:
+            wire = wire_of(ground.expected, deployment.patience)
+            runner = runner_of(ground, deployment, folder, wire=wire, clock=clock)
+            summary = runner.run(watch)
+            if summary is not None:
+                folder.write_page(report_page([out]))
+                folder.write_summary(summary)
+            return summary
+        finally:
+            folder.close()
+
+
+def _with_kept_model(deployment: Deployment, out: Path) -> Deployment:
+    """Return a deployment that begins, or began, with the model in its folder, if the model is the user's own."""
+    if deployment.first_model is None:
+        return deployment
+    kept = kept_first_model(deployment.first_model, out, is_begun=bool(stored_manifest(out)))
+    return replace(deployment, first_model=kept)
+
+
+def _run_id(out: Path) -> str:
+    """Return the id of the run in a folder; a new one for a new run: clients keep their state by it."""
+    stored = stored_manifest(out).get("run_id")
+    return stored if isinstance(stored, str) and stored else uuid.uuid4().hex
+
+
+def _check_same(out: Path, table: Mapping[str, Json]) -> None:
+    check_same_config(out, table, resume=bool(stored_manifest(out)))
+
+
+@contextlib.contextmanager
+def _folder_of_one(out: Path) -> Iterator[IO[bytes]]:
+    """Hold the lock of a folder, having waited until nobody else does."""
+    news_at = time.monotonic()
+    with contextlib.ExitStack() as held:
+        lock = _lock(out, held)
+        while lock is None:
+            if time.monotonic() >= news_at:
+                _LOG.info("another server writes into %s; this one waits until that has ended, then goes on", out)
+                news_at = time.monotonic() + LOCK_NEWS_S
+            time.sleep(LOCK_POLL_S)
+            lock = _lock(out, held)
+        yield lock
+
+
+def _lock(out: Path, held: contextlib.ExitStack) -> IO[bytes] | None:
+    """Return the lock of a folder; None if somebody else has it, since all other trouble is an OutputError."""
+    try:
+        return held.enter_context(claimed_folder(out))
+    except InputError:
+        return None

@@ -1,0 +1,519 @@
+"""One exchange with many clients: a single push, answers until there are enough or the time is over."""
+
+import time
+from collections import Counter
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Protocol
+
+from fielding.errors import InputError, OptionError, echo
+from fielding.federation.clients import Reason
+from fielding.flower.device.partial_uploads import whole_model
+from fielding.flower.wire.orders import Order, ProbeOrder, TrainOrder, Verb
+from fielding.flower.wire.replies import Answer, DescribeReply, ProbeReply, Refusal, TrainReply
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Node:
+    """A node that can be reached.
+
+    Parameters
+    ----------
+    address
+        Where to send messages; it says nothing of who is there.
+    public_key
+        Who is there, in a deployment; in Flower's simulation random bytes.
+    activated_at
+        When it came, as text; another text means that it went and came back, and that what it worked on is lost.
+    heartbeat_s
+        Seconds between its signs of life; for ever in Flower's simulation.
+    name
+        What its owner calls it; may be empty.
+    """
+
+    address: int
+    public_key: bytes = b""
+    activated_at: str = ""
+    heartbeat_s: float = 30.0
+    name: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Posted:
+    """What became of an order that was pushed.
+
+    Parameters
+    ----------
+    ticket
+        By which its answer can be asked for; None if it was not taken.
+    n_bytes
+        What it weighs.
+    """
+
+    ticket: str | None
+    n_bytes: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Asked:
+    """Whom an order went to, and what it wants."""
+
+    address: int
+    verb: Verb
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Received:
+    """An answer, by the ticket of its order."""
+
+    ticket: str
+    answer: Answer
+    n_bytes: int
+
+
+class Wire(Protocol):
+    """What an exchange needs of a network; no call may wait for clients."""
+
+    def nodes(self) -> Sequence[Node]:
+        """Return who can be reached now, in any order."""
+        ...
+
+    def push(self, orders: Sequence[tuple[int, Order]]) -> Sequence[Posted]:
+        """Send orders to addresses all at once, and return what became of each, in their order."""
+        ...
+
+    def pull(self, asked: Mapping[str, Asked]) -> Sequence[Received]:
+        """Return the answers that have come, by ticket; each is returned once. A bad answer is a refusal, no error."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Task:
+    """An order for a node.
+
+    Parameters
+    ----------
+    address
+        Where it goes.
+    order
+        What it says.
+    group
+        Which answers it competes with: once its group has enough, nobody waits for it. None: it competes with none.
+    """
+
+    address: int
+    order: Order
+    group: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Settled:
+    """What became of a task.
+
+    Parameters
+    ----------
+    reason
+        Why there is no answer that counts; None: there is one.
+    answer
+        What came, if something did. With a reason it may still bring a report.
+    text
+        The reason in words; may be those of a client.
+    seconds
+        From the start of the push until the answer, or until nobody waited any more.
+    bytes_down, bytes_up
+        What the order and the answer weigh.
+    """
+
+    reason: Reason | None
+    answer: Answer | None = None
+    text: str = ""
+    seconds: float = 0.0
+    bytes_down: int = 0
+    bytes_up: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Outcome:
+    """What became of all tasks of an exchange, in their order, and how many seconds it took."""
+
+    settled: tuple[Settled, ...]
+    duration_s: float
+
+
+class Board:
+    """Keeps track of the tasks of one exchange.
+
+    Parameters
+    ----------
+    tasks
+        Who is asked what.
+    wanted
+        How many good answers are enough, by group; all, for a group that is not named.
+    owing
+        Addresses that get nothing, since they owe an answer.
+    slow
+        Addresses that are asked, but not waited for.
+    """
+
+    def __init__(
+        self,
+        tasks: Sequence[Task],
+        wanted: Mapping[int, int],
+        *,
+        owing: Collection[int],
+        slow: Collection[int] = (),
+    ) -> None:
+        self.tasks, self._wanted, self._slow = tuple(tasks), wanted, frozenset(slow)
+        self.pending: dict[str, int] = {}
+        self.bytes_down = [0] * len(self.tasks)
+        self._settled: dict[int, Settled] = {}
+        self._good: Counter[int] = Counter()
+        for at, task in enumerate(self.tasks):
+            if task.address in owing:
+                self._settled[at] = Settled(reason="straggler", text="it still owes an earlier answer")
+        self.to_send = [at for at in range(len(self.tasks)) if at not in self._settled]
+
+    def post(self, at: int, ticket: str | None, n_bytes: int) -> None:
+        """Take note that a task was sent, or not taken."""
+        if ticket is None:
+            self._settled[at] = Settled(reason="offline", text="the order was not taken")
+        else:
+            self.pending[ticket], self.bytes_down[at] = at, n_bytes
+
+    def asked(self) -> dict[str, Asked]:
+        """Return whose answers are awaited, by ticket, in the order of tasks."""
+        return {
+            ticket: Asked(address=self.tasks[at].address, verb=self.tasks[at].order.verb)
+            for ticket, at in self.pending.items()
+        }
+
+    def is_done(self) -> bool:
+        """Return whether nobody needs to be waited for."""
+        tasks = [self.tasks[at] for at in self.pending.values()]
+        return all(task.address in self._slow or self._has_enough(task.group) for task in tasks)
+
+    def settle(self, received: Received, seconds: float) -> None:
+        """Take note of an answer."""
+        at = self.pending.pop(received.ticket)
+        task = self.tasks[at]
+        answer = _checked(task.order, received.answer)
+        reason, text = _verdict(task.order, answer)
+        if reason is None and self._has_enough(task.group):
+            reason, text = "straggler", "its group had enough answers"
+        if reason is None and task.group is not None:
+            self._good[task.group] += 1
+        self._settled[at] = Settled(
+            reason=reason,
+            answer=answer,
+            text=text,
+            seconds=seconds,
+            bytes_down=self.bytes_down[at],
+            bytes_up=received.n_bytes,
+        )
+
+    def give_up(self, ticket: str, reason: Reason, seconds: float) -> None:
+        """Take note that nobody waits for an answer any more."""
+        at = self.pending.pop(ticket)
+        text = "no answer in time" if reason == "straggler" else "the node is gone"
+        self._settled[at] = Settled(reason=reason, text=text, seconds=seconds, bytes_down=self.bytes_down[at])
+
+    def results(self) -> tuple[Settled, ...]:
+        """Return what became of each task, in their order."""
+        return tuple(self._settled[at] for at in range(len(self.tasks)))
+
+    def _has_enough(self, group: int | None) -> bool:
+        return group is not None and group in self._wanted and self._good[group] >= self._wanted[group]
+
+
+def _checked(order: Order, answer: Answer) -> Answer:
+    """Return an answer as it counts: whole, or refused if it is not what the order asked for beyond the usual."""
+    if isinstance(order, ProbeOrder) and isinstance(answer, ProbeReply):
+        return _checked_probe(order, answer)
+    if not (isinstance(order, TrainOrder) and isinstance(answer, TrainReply)):
+        return answer
+    try:
+        return _checked_training(order, answer)
+    except InputError as error:
+        return Refusal(reason="failed", text=str(error), report=answer.report)
+
+
+def _checked_training(order: TrainOrder, reply: TrainReply) -> TrainReply:
+    """Return a trained model with all its numbers, or raise if something is missing."""
+    if order.with_start_loss and reply.start_loss is None:
+        raise InputError("the loss before training is missing")
+    models = (order.model, *order.others)
+    if (reply.start is None) != (len(models) == 1) or (reply.start or 0) >= len(models):
+        raise InputError(f"{len(models)} models were offered, and number {reply.start} is said to be trained")
+    if reply.is_part != (order.share is not None):
+        raise InputError("a part of a model came, but the whole was wanted, or the other way round")
+    if not reply.is_part:
+        return reply
+    return replace(reply, model=whole_model(order, reply.model, models[reply.start or 0]), is_part=False)
+
+
+def _checked_probe(order: ProbeOrder, reply: ProbeReply) -> Answer:
+    """Return answers, refused if they are not those to the questions."""
+    wanted, got = (len(order.blocks), order.n_answers), reply.values.shape
+    if got != wanted:
+        return Refusal(reason="failed", text=f"answers have shape {got} instead of {wanted}")
+    if order.wanted == "accuracies" and (reply.values[reply.sizes > 0] > 1.0).any():
+        return Refusal(reason="failed", text="a share of right answers is above 1")
+    return reply
+
+
+def _verdict(order: Order, answer: Answer) -> tuple[Reason | None, str]:
+    """Return why an answer does not count, in a word and in words; None if it does."""
+    if isinstance(answer, Refusal):
+        return answer.reason, answer.text
+    if isinstance(order, TrainOrder) and isinstance(answer, DescribeReply):
+        return "refused", "it has no data to train on"
+    return None, ""
+
+
+NODE_POLL_S = 0.5
+"""Seconds between two looks at who is there, while somebody waits for them."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Patience:
+    """How long the server waits.
+
+    Parameters
+    ----------
+    deadline_s
+        For answers, in seconds from the end of the push.
+    poll_s
+        Seconds between two questions for them.
+    forget_s
+        How long a node that did not answer gets nothing else to do; then it is tried again. Default: ten deadlines.
+    """
+
+    deadline_s: float
+    poll_s: float = 0.1
+    forget_s: float | None = None
+
+    def __post_init__(self) -> None:
+        for name in ("deadline_s", "poll_s", "forget_s"):
+            got = getattr(self, name)
+            if got is not None and not 0 < got < float("inf"):
+                raise OptionError(f"{name} is {echo(got)}; give seconds above 0")
+
+    @property
+    def owed_s(self) -> float:
+        """How long an answer is owed, seconds; messages have to live as long."""
+        return 10 * self.deadline_s if self.forget_s is None else self.forget_s
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Late:
+    """An answer that came after its exchange: no model of it counts, but its report does."""
+
+    address: int
+    verb: Verb
+    round_index: int
+    answer: Answer
+    bytes_up: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Traffic:
+    """What went over the wire since the start: exchanges (pushes), orders, answers, late ones among them, bytes."""
+
+    n_exchanges: int = 0
+    n_orders: int = 0
+    n_answers: int = 0
+    n_late: int = 0
+    n_pulls: int = 0
+    bytes_down: int = 0
+    bytes_up: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Debt:
+    """An answer that is owed: by whom, since when, until when it is in time, and when that node had come."""
+
+    asked: Asked
+    round_index: int
+    activated_at: str | None
+    since: float
+    due: float
+
+
+class Exchange:
+    """Asks many clients at once, and remembers who still owes an answer: such nodes get nothing until they are free.
+
+    Whoever missed a deadline is asked again when it is free, but nobody waits for it until it has been in time once, so
+    that a slow node costs one deadline. Only where all nodes that can be reached are slow, they are waited for.
+
+    Parameters
+    ----------
+    wire
+        The way to nodes.
+    patience
+        How long to wait.
+    clock, sleep
+        What the time is, in seconds from anywhere, and how to let it pass.
+    """
+
+    def __init__(
+        self,
+        wire: Wire,
+        patience: Patience,
+        *,
+        clock: Callable[[], float] = time.monotonic,
+        sleep: Callable[[float], None] = time.sleep,
+    ) -> None:
+        self._wire, self.patience = wire, patience
+        self._clock, self._sleep = clock, sleep
+        self._debts: dict[str, _Debt] = {}
+        self._slow: set[int] = set()
+        self._activated: dict[int, str] = {}
+        self._late: list[Late] = []
+        self._counts = dict.fromkeys(Traffic.__dataclass_fields__, 0)
+
+    @property
+    def traffic(self) -> Traffic:
+        """What went over the wire since the start."""
+        return Traffic(**self._counts)
+
+    def owing(self) -> frozenset[int]:
+        """Return the addresses that owe an answer."""
+        return frozenset(debt.asked.address for debt in self._debts.values())
+
+    def take_late(self) -> tuple[Late, ...]:
+        """Return the answers that came late since this was asked last."""
+        late, self._late = tuple(self._late), []
+        return late
+
+    def look(self) -> tuple[Node, ...]:
+        """Return who can be reached now, by address; a node that came back owes nothing, what it worked on is lost."""
+        nodes = tuple(sorted(self._wire.nodes(), key=lambda node: node.address))
+        self._activated = {node.address: node.activated_at for node in nodes}
+        now = self._clock()
+        for ticket, debt in list(self._debts.items()):
+            seen = self._activated.get(debt.asked.address)
+            came_back = None not in (seen, debt.activated_at) and seen != debt.activated_at
+            if came_back or now - debt.since > self.patience.owed_s:
+                del self._debts[ticket]
+        return nodes
+
+    def gather(self, n_nodes: int, *, within_s: float) -> tuple[Node, ...]:
+        """Wait until so many nodes can be reached and owe nothing, and return all those; fewer when time is over.
+
+        Late answers are taken in meanwhile, so that it ends when all nodes owe one and one of them answers.
+        """
+        end = self._clock() + within_s
+        while True:
+            self._pull(None)
+            nodes = self.look()  # before asking who owes: whoever came back no longer does
+            owing = self.owing()
+            free = tuple(node for node in nodes if node.address not in owing)
+            left = end - self._clock()
+            if len(free) >= n_nodes or left <= 0:
+                return free
+            self._sleep(min(NODE_POLL_S, left))
+
+    def send(self, tasks: Sequence[Task], wanted: Mapping[int, int] | None = None) -> Outcome:
+        """Push all orders at once, and wait for answers.
+
+        Parameters
+        ----------
+        tasks
+            Who is asked what. A node that owes an answer is not asked, and counts as a straggler.
+        wanted
+            How many good answers are enough, by group; all, for a group that is not named.
+
+        Returns
+        -------
+        What became of each task. It ends when every group has enough and every task without a group is settled, those
+        of slow nodes left aside, and at the deadline at the latest; whoever has not answered by then owes an answer. Of
+        answers found at the same moment those of earlier tasks count first.
+        """
+        started = self._clock()
+        board = Board(tasks, dict(wanted or {}), owing=self.owing(), slow=self._unawaited(tasks))
+        self._push(board)
+        end = self._clock() + self.patience.deadline_s
+        while True:
+            self._pull(board, started)
+            left = end - self._clock()
+            if board.is_done() or left <= 0:
+                break
+            self._sleep(min(self.patience.poll_s, left))
+        self._close(board, started, end)
+        return Outcome(settled=board.results(), duration_s=self._clock() - started)
+
+    def _unawaited(self, tasks: Sequence[Task]) -> frozenset[int]:
+        """Return who is not waited for: slow nodes, unless no other can be reached, or nothing would ever come."""
+        there = self._activated.keys() | {task.address for task in tasks}
+        return frozenset(self._slow) if there - self._slow else frozenset()
+
+    def _push(self, board: Board) -> None:
+        """Send what may be sent, in one push; none if there is nothing to send."""
+        if not board.to_send:
+            return
+        if any(board.tasks[at].address not in self._activated for at in board.to_send):
+            self.look()
+        orders = [(board.tasks[at].address, board.tasks[at].order) for at in board.to_send]
+        for at, posted in zip(board.to_send, self._wire.push(orders), strict=True):
+            board.post(at, posted.ticket, posted.n_bytes if posted.ticket is not None else 0)
+        self._counts["n_exchanges"] += 1
+        self._counts["n_orders"] += len(board.pending)
+        self._counts["bytes_down"] += sum(board.bytes_down)
+
+    def _pull(self, board: Board | None, started: float = 0.0) -> None:
+        """Take in what has come: answers of this exchange, and late ones of earlier ones."""
+        asked = {ticket: debt.asked for ticket, debt in self._debts.items()}
+        if board is not None:
+            asked |= board.asked()
+        if not asked:
+            return
+        self._counts["n_pulls"] += 1
+        found = {received.ticket: received for received in self._wire.pull(asked)}
+        for ticket in [ticket for ticket in asked if ticket in found]:  # in the order of tasks
+            received = found[ticket]
+            self._counts["n_answers"] += 1
+            self._counts["bytes_up"] += received.n_bytes
+            if ticket in self._debts:
+                self._take_late(received, self._debts.pop(ticket))
+            elif board is not None:
+                self._judge(asked[ticket].address, received.answer, is_in_time=True)
+                board.settle(received, self._clock() - started)
+
+    def _take_late(self, received: Received, debt: _Debt) -> None:
+        is_in_time = self._clock() <= debt.due  # its exchange may have ended before the deadline
+        self._judge(debt.asked.address, received.answer, is_in_time=is_in_time)
+        self._counts["n_late"] += 1
+        self._late.append(
+            Late(
+                address=debt.asked.address,
+                verb=debt.asked.verb,
+                round_index=debt.round_index,
+                answer=received.answer,
+                bytes_up=received.n_bytes,
+            )
+        )
+
+    def _judge(self, address: int, answer: Answer, *, is_in_time: bool) -> None:
+        """Take note of who is slow; what Flower says in place of a node shows nothing of its speed."""
+        if not is_in_time:
+            self._slow.add(address)
+        elif not (isinstance(answer, Refusal) and answer.reason in ("straggler", "offline")):
+            self._slow.discard(address)
+
+    def _close(self, board: Board, started: float, end: float) -> None:
+        """Write down who owes an answer, and why it is missing: the node is gone, or slow."""
+        if not board.pending:
+            return
+        now = self._clock()
+        for ticket, asked in board.asked().items():
+            order = board.tasks[board.pending[ticket]].order
+            activated_at = self._activated.get(asked.address)
+            self._debts[ticket] = _Debt(
+                asked=asked, round_index=order.round_index, activated_at=activated_at, since=now, due=end
+            )
+            if now >= end:
+                self._slow.add(asked.address)
+        there = {node.address for node in self.look()}
+        for ticket, asked in board.asked().items():
+            is_there = asked.address in there and ticket in self._debts
+            board.give_up(ticket, "straggler" if is_there else "offline", now - started)

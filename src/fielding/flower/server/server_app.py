@@ -1,0 +1,230 @@
+"""The app that runs beside Flower's SuperLink: the engine of the simulator, with nodes for clients."""
+
+import logging
+import tomllib
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, cast
+
+from fielding._extras import require
+from fielding._typing import Json
+from fielding.engine.config import Config
+from fielding.engine.config_reader import read_config
+from fielding.errors import InputError, OptionError, echo
+from fielding.flower.device.rule import KEPT_ASIDE, MEMORY, rule_from
+from fielding.flower.server.contacts import Presence
+from fielding.flower.server.deployment import Deployment, FirstModel, deployed_config, run_deployment
+from fielding.flower.server.exchange import Patience
+from fielding.flower.server.grid_wire import GridWire
+from fielding.flower.server.strategies import FlowerStrategy
+
+if TYPE_CHECKING:
+    from flwr.app import Context
+    from flwr.serverapp import Grid, ServerApp
+    from flwr.serverapp.strategy import Strategy
+
+KEYS = ("config", "out", "classes", "shape", "min-nodes", "deadline", "start-wait", "state-dir", "own-vectors", MEMORY)
+"""Keys of the run config beside those of Fielding's configs, and those that are for clients."""
+OWN = "own"
+"""Table of the run config for the user's own code; the server only writes it down."""
+_LOG = logging.getLogger(__name__)
+
+
+def server_app(
+    config: Path | Mapping[str, Any] | None = None,
+    *,
+    first_model: FirstModel | None = None,
+    strategy: "Callable[[], Strategy] | None" = None,
+) -> "ServerApp":
+    """Return a Flower ServerApp that runs Fielding.
+
+    Parameters
+    ----------
+    config
+        A TOML file, or a table of the same shape; keys of the run config count more.
+    first_model
+        Returns the model that training starts from: arrays by name, or a torch module; for client apps with a
+        ``train`` of their own. Without it the config names the model.
+    strategy
+        Makes a strategy of Flower that combines the models of each cluster in place of ``aggregation.name``, as
+        ``lambda: Krum(num_malicious_nodes=1)``.
+
+    Notes
+    -----
+    The run config (``[tool.flwr.app.config]``) holds keys of Fielding's configs (``rounds``, ``seed``, and tables as
+    ``training``) and these:
+
+    - ``classes``: how many; ``shape``: of one sample, as ``"8,8"``; not needed with ``first_model``
+    - ``out``: the run folder. If it holds a run of the same config, that goes on after its last committed round
+    - ``config``: a TOML file on the server's machine, below the other keys
+    - ``min-nodes``: how many must be there at the start, 2 by default; ``start-wait``: seconds to wait for them, 600
+    - ``deadline``: seconds that a round waits for answers, 60 by default
+    - ``own-vectors``: whether the client app describes windows by code of its own
+    - a table ``own``: for your own code, which finds ``own.epochs`` in ``node.config``
+    - ``memory-rounds``: how long devices keep samples that left the window, for methods that ask for them
+
+    Devices read ``classes``, ``trace``, ``coordinator`` and ``method`` from the run config, too; a file that says
+    otherwise is refused.
+    """
+    require("flower")
+    from flwr.serverapp import ServerApp
+
+    made = ServerApp()
+
+    @made.main()
+    def main(grid: "Grid", context: "Context") -> None:
+        run_config = cast("Mapping[str, Json]", context.run_config)
+        deployment, out = deployment_from(run_config, config, first_model=first_model, strategy=strategy)
+        serve(grid, deployment, out)
+
+    return made
+
+
+def serve(grid: "Grid", deployment: Deployment, out: Path) -> None:
+    """Run a deployment on a grid, and tell how it goes where `flwr log` finds it."""
+    _join_logs()
+    _LOG.info("fielding: %s into %s", deployment.config.method.name, out)
+    summary = run_deployment(
+        deployment, lambda expected, patience: GridWire(grid, expected, ttl_s=patience.owed_s), out, watch=_told
+    )
+    _LOG.info("fielding: complete; final accuracy %s", (summary or {}).get("final_accuracy"))
+
+
+def _join_logs() -> None:
+    """Let what Fielding logs go where Flower's own log goes."""
+    log = logging.getLogger("fielding")
+    log.setLevel(logging.INFO)
+    for handler in logging.getLogger("flwr").handlers:
+        if handler not in log.handlers:
+            log.addHandler(handler)
+
+
+def _told(row: Mapping[str, Json]) -> bool:
+    """Tell the figures of a round; the run goes on."""
+    names = ("n_clusters", "n_reports", "n_moved", "reclustered", "n_participants", "n_asked", "accuracy", "test_loss")
+    figures = [f"{name}={_short(row[name])}" for name in names if row.get(name) is not None]
+    missing = [f"{name}={row[name]}" for name in ("n_straggler", "n_offline", "n_refused", "n_failed") if row.get(name)]
+    _LOG.info("fielding: round %s: %s", row["round"], " ".join([*figures, *missing]))
+    return True
+
+
+def _short(value: Json) -> str:
+    return f"{value:.4f}" if isinstance(value, float) else str(value)
+
+
+def deployment_from(
+    run_config: Mapping[str, Json],
+    config: Path | Mapping[str, Any] | None = None,
+    *,
+    first_model: FirstModel | None = None,
+    strategy: "Callable[[], Strategy] | None" = None,
+) -> tuple[Deployment, Path]:
+    """Return what a run config asks for, and the folder to run it into, or raise."""
+    settled = _config(run_config, config)
+    own_vectors = run_config.get("own-vectors", False) is True
+    classes = _whole(run_config, "classes", None)
+    _check_devices_agree(run_config, settled)
+    deployment = Deployment(
+        config=settled,
+        classes=classes,
+        shape=(classes,) if first_model is not None else _shape(run_config.get("shape")),
+        presence=Presence(
+            min_nodes=_whole(run_config, "min-nodes", 2), within_s=_seconds(run_config, "start-wait", 600.0)
+        ),
+        patience=Patience(deadline_s=_seconds(run_config, "deadline", 60.0)),
+        first_model=first_model,
+        aggregator=None if strategy is None else FlowerStrategy(strategy),
+        own_vectors=own_vectors,
+        own_settings={key: value for key, value in run_config.items() if key.partition(".")[0] == OWN},
+    )
+    out = run_config.get("out")
+    if not isinstance(out, str) or not out:
+        raise OptionError(f"out of the run config is {echo(out)}; name a folder on the server's machine")
+    return deployment, Path(out).expanduser()
+
+
+def _config(run_config: Mapping[str, Json], config: Path | Mapping[str, Any] | None) -> Config:
+    """Return the config: of a file or table, and of the run config above it."""
+    named = run_config.get("config")
+    base = _table(Path(named).expanduser() if isinstance(named, str) and named else config)
+    table: dict[str, Any] = {name: dict(one) if isinstance(one, Mapping) else one for name, one in base.items()}
+    for key, value in run_config.items():
+        section, _, name = key.partition(".")
+        if name and section == OWN:
+            continue
+        if name:
+            table.setdefault(section, {})[name] = value
+        elif key not in KEYS:
+            table[key] = value
+    try:
+        return deployed_config(table)
+    except InputError as error:
+        raise OptionError(f"run config: {error}") from None
+
+
+def _table(config: Path | Mapping[str, Any] | None) -> Mapping[str, Any]:
+    """Return the table below the run config."""
+    if config is None:
+        return {"trace": {"gap": 1}}  # in life samples come at any time
+    if isinstance(config, Path):
+        read_config(config)  # tells what is wrong with it, and where
+        return tomllib.loads(config.read_text(encoding="utf-8"))
+    return config
+
+
+def _check_devices_agree(run_config: Mapping[str, Json], config: Config) -> None:
+    """Raise if devices, which see the run config alone, would keep another window or report at other times."""
+    section = config.coordinator
+    table: dict[str, Json] = {
+        "classes": run_config.get("classes"),
+        "trace.window": config.trace.window,
+        "trace.gap": config.trace.gap,
+        KEPT_ASIDE: config.trace.kept_aside,
+        "coordinator.representation": section.representation,
+        "coordinator.detector": section.detector,
+        "coordinator.metric": section.metric,
+        **{f"coordinator.{name}": value for name, value in section.options.items()},
+        **{f"method.{name}": value for name, value in config.method.options.items()},
+        "method.name": config.method.name,
+        **{key: value for key, value in run_config.items() if key in (MEMORY, "own-vectors")},
+        "seed": config.seed,
+    }
+    if rule_from(run_config) != rule_from(table):
+        raise OptionError(
+            "devices would not keep the windows or not run the drift test that the server's config names: put "
+            "trace.window, trace.gap, trace.kept_aside, the coordinator's representation, detector, metric and "
+            "options, seed and method into the run config"
+        )
+
+
+def _whole(run_config: Mapping[str, Json], key: str, default: int | None) -> int:
+    got = run_config.get(key, default)
+    if type(got) is not int or not 1 <= got < 2**31:
+        raise OptionError(f"{key} of the run config is {echo(got)}; give a whole number of at least 1")
+    return got
+
+
+def _seconds(run_config: Mapping[str, Json], key: str, default: float) -> float:
+    got = run_config.get(key, default)
+    if not isinstance(got, (int, float)) or isinstance(got, bool) or not 0 < got < float("inf"):
+        raise OptionError(f"{key} of the run config is {echo(got)}; give seconds above 0")
+    return float(got)
+
+
+def _shape(got: Json) -> tuple[int, ...]:
+    """Return the shape of a sample: a whole number, or several in a text."""
+    parts = str(got).split(",") if isinstance(got, (str, int)) and not isinstance(got, bool) else []
+    try:
+        shape = tuple(int(part) for part in parts)
+    except ValueError:
+        shape = ()
+    if not shape or min(shape) < 1:
+        raise OptionError(
+            f'shape of the run config is {echo(got)}; give the shape of a sample, as "64" or "8,8", or a '
+            "first_model to server_app"
+        )
+    return shape
+
+
+app = server_app()
+"""For a ``pyproject.toml`` whose run config says everything: ``serverapp = "fielding.flower.server_app:app"``."""

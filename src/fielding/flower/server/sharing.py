@@ -1,0 +1,234 @@
+"""The server's side of the shared model: when it is frozen, who holds it, and what first reports are relative to."""
+
+import logging
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+import numpy.typing as npt
+
+from fielding._typing import Counts, Json, Models, Vector
+from fielding.client.report import checked_rows
+from fielding.client.representation.representation import Representation
+from fielding.engine.config import Config
+from fielding.engine.describing import Describing
+from fielding.engine.shared_models import GLOBAL, file_model
+from fielding.errors import CheckpointError, ReportError
+from fielding.flower.server.order_book import OrderBook
+from fielding.flower.wire.orders import SharedView, digest_of
+from fielding.flower.wire.replies import Report
+from fielding.training.layout import Layout
+
+NOTHING, MODEL, ALL = 0, 1, 2
+"""What a client holds: nothing, the model, or the model and the reference."""
+_NAMES = ("shared.model", "shared.reference", "shared.held")
+_LOG = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class SharingRule:
+    """What is shared when.
+
+    Parameters
+    ----------
+    representation
+        What clients make of their windows.
+    layout, settings
+        Of the shared model, for clients.
+    rounds
+        After so many rounds the mean of all models is frozen.
+    model
+        The model that is shared from the start instead; None: there is none.
+    """
+
+    representation: Representation
+    layout: Layout
+    settings: Mapping[str, Json] = field(default_factory=dict)
+    rounds: int = 1
+    model: Models | None = None
+
+
+class Sharing:
+    """Sends the shared model with the next order to everybody, and makes vectors of the sums that come back first.
+
+    Reports are relative to the sums over all windows at the start, which no client knows then: it sends the sums of its
+    own window, and the server makes the vector. The sums over all go with the next orders, and from then on clients
+    report vectors. Who answered the first exchange with the model counts.
+
+    Parameters
+    ----------
+    rule
+        What is shared when.
+    """
+
+    def __init__(self, rule: SharingRule) -> None:
+        self._rule = rule
+        self._model: Models | None = None
+        self._reference: Vector | None = None
+        self._key = ""
+        self._held: Counts = np.empty(0, dtype=np.int64)
+        self._pending: dict[int, Report] = {}
+        if rule.model is not None:
+            self.share(rule.model)
+
+    def is_time(self, n_done: int) -> bool:
+        """Return whether clients wait for a model that is due after so many rounds."""
+        return self._model is None and n_done >= self._rule.rounds
+
+    def share(self, model: Models) -> None:
+        """Freeze a model; it goes with the next order to everybody."""
+        self._model, self._reference = np.array(model, dtype=np.float32), None
+        self._name()
+        self._held[:] = NOTHING
+
+    def grow(self, n_clients: int) -> None:
+        """Make room for clients that joined."""
+        self._held = np.pad(self._held, (0, n_clients - self._held.size), constant_values=NOTHING)
+
+    # ---- orders ----------------------------------------------------------------------------------------------------
+
+    def view_for(self, client: int | None) -> SharedView | None:
+        """Return what an order to a client says of the shared model; None: there is none yet.
+
+        Parameters
+        ----------
+        client
+            Who; None for one that has not said yet who it is.
+        """
+        if self._model is None:
+            return None
+        held = NOTHING if client is None else int(self._held[client])
+        view = SharedView(key=self._key, reference=None if held == ALL else self._reference)
+        if held != NOTHING:
+            return view
+        return replace(view, model=self._model, layout=self._rule.layout, settings=self._rule.settings)
+
+    def bare_view(self) -> SharedView | None:
+        """Return which model is shared, without it; None: there is none yet."""
+        return None if self._model is None else SharedView(key=self._key)
+
+    def note(self, client: int, holds: str | None) -> None:
+        """Take note of what a client says that it holds; None: nothing new."""
+        if holds is not None and self._key:
+            is_model = holds.partition(".")[0] == self._key.partition(".")[0]
+            all_of_it = ALL if self._reference is not None else MODEL
+            self._held[client] = all_of_it if holds == self._key else MODEL if is_model else NOTHING
+
+    # ---- reports ---------------------------------------------------------------------------------------------------
+
+    def taken(self, client: int, report: Report) -> Report | None:
+        """Return a report as the coordinator wants it; None if it has to wait, or counts for nothing.
+
+        A vector before there is a reference cannot be relative to it, and is refused.
+        """
+        if report.tally is None:
+            if report.is_silent or self._reference is not None:
+                return report
+            _LOG.warning("client %d reports a vector before anybody knows what it is relative to: refused", client)
+            return None
+        if self._model is None:
+            return None
+        if self._reference is None:
+            self._pending[client] = report
+            return None
+        return self._as_vector(client, report)
+
+    def settled(self) -> list[tuple[int, Report]]:
+        """Return the first reports, once an exchange that brought some is over: their sums are the reference."""
+        if not self._pending:
+            return []
+        pending, self._pending = dict(sorted(self._pending.items())), {}
+        tallies = {client: one.tally for client, one in pending.items() if one.tally is not None}
+        # Windows described with the same model have equally many sums; whoever has others did something else.
+        width, _ = Counter(tally.size for tally in tallies.values()).most_common(1)[0]
+        fitting = {client: tally for client, tally in tallies.items() if self._fits(client, tally, width)}
+        if not fitting:
+            return []
+        reference = np.asarray(np.stack(list(fitting.values())).sum(axis=0))
+        if not np.isfinite(reference).all():
+            _LOG.warning("the sums of %d clients add up to infinity: all are refused", len(fitting))
+            return []
+        self._reference = reference
+        self._name()
+        found = [(client, self._as_vector(client, pending[client])) for client in fitting]
+        return [(client, report) for client, report in found if report is not None]
+
+    def _fits(self, client: int, tally: Vector, width: int) -> bool:
+        """Return whether sums can be those of a window: by themselves they make a vector that may be reported."""
+        if tally.size != width:
+            _LOG.warning("client %d sums up %d numbers, others %d: refused", client, tally.size, width)
+            return False
+        return self._vector(client, tally, tally) is not None
+
+    def _as_vector(self, client: int, report: Report) -> Report | None:
+        if report.tally is None or self._reference is None:
+            return None
+        vector = self._vector(client, report.tally, self._reference)
+        return None if vector is None else replace(report, representation=vector, tally=None)
+
+    def _vector(self, client: int, tally: Vector, reference: Vector) -> npt.NDArray[np.float32] | None:
+        if tally.size == reference.size:
+            try:
+                rows = self._rule.representation.vectors(tally[np.newaxis], reference).astype(np.float32)
+                checked_rows(rows, 1, kind=self._rule.representation.kind, width=None)
+                if not rows.any():
+                    raise ReportError("a window without samples has no sums")
+                return np.asarray(rows[0])
+            except (ReportError, ValueError) as error:
+                _LOG.warning("the sums of client %d are no window: %s", client, error)
+                return None
+        _LOG.warning("client %d sums up %d numbers instead of %d: refused", client, tally.size, reference.size)
+        return None
+
+    # ---- checkpoints -----------------------------------------------------------------------------------------------
+
+    def arrays(self) -> dict[str, npt.NDArray[np.generic]]:
+        """Return what a checkpoint needs; no first report waits between rounds."""
+        shared = np.empty(0, dtype=np.float32) if self._model is None else self._model
+        reference = np.empty(0) if self._reference is None else self._reference
+        columns = (shared.astype("<f4"), reference.astype("<f8"), self._held.astype("<i8"))
+        return dict(zip(_NAMES, columns, strict=True))
+
+    def restore(self, arrays: Mapping[str, npt.NDArray[np.generic]]) -> None:
+        """Go on from what :meth:`arrays` gave, or raise :class:`CheckpointError`."""
+        found = [arrays.get(name) for name in _NAMES]
+        if any(one is None for one in found):
+            raise CheckpointError("the checkpoint lacks the shared model of a deployment; begin anew in another folder")
+        model, reference, held = (np.asarray(one) for one in found)
+        if model.size not in (0, self._rule.layout.size):
+            raise CheckpointError(f"the shared model of the checkpoint has {model.size} numbers; begin anew")
+        self._model = model.astype(np.float32) if model.size else None
+        self._reference = reference.astype(np.float64) if reference.size else None
+        self._held = held.astype(np.int64)
+        self._name()
+
+    def _name(self) -> None:
+        """Find the key of what is shared."""
+        parts = [digest_of(one) for one in (self._model, self._reference) if one is not None]
+        self._key = ".".join(parts)
+
+
+def sharing_of(config: Config, describing: Describing | None, orders: OrderBook) -> Sharing | None:
+    """Return how the shared model of a config reaches devices; None if they need none, or nobody listens to them.
+
+    Parameters
+    ----------
+    config
+        Says where it comes from.
+    describing
+        How devices describe their windows; None: by code of the user's own.
+    orders
+        How orders are worded: the shared model is made as those that are trained.
+    """
+    if describing is None or describing.representation is None or not describing.needs_model:
+        return None
+    section = config.coordinator
+    rule = SharingRule(
+        representation=describing.representation,
+        layout=orders.layout,
+        settings=orders.settings.record(),
+        rounds=section.shared_rounds,
+        model=None if section.shared_model == GLOBAL else file_model(section, orders.layout),
+    )
+    return Sharing(rule)

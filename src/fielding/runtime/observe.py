@@ -1,0 +1,503 @@
+"""Stages 1 to 4 in the simulator: data arrive, windows slide, and whoever drifted has something to tell."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Protocol, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from fielding._typing import Counts, Features, Floats, Mask, Matrix, Models, Vector
+from fielding.client.drift import AnyChange, DriftTest, Threshold
+from fielding.client.drift.sample_tests import Judge, check_vector_test, vectors_drifted
+from fielding.client.fleet import Fleet, FleetReports
+from fielding.client.representation.label import shares_of
+from fielding.client.representation.representation import Effort, Representation, Seen
+from fielding.client.tally_watch import Sighting, TallyWatch
+from fielding.client.windows_seen import WindowsSeen
+from fielding.distance import Metric
+from fielding.errors import InputError, echo
+from fielding.runtime.store import SampleStore
+from fielding.training.head import features_of, gradient_of, head_size
+from fielding.training.trainer import Scores, Trainer
+
+Columns = npt.NDArray[np.float32]
+
+
+class Sight:
+    """Features and scores of the training samples that are visible now.
+
+    Parameters
+    ----------
+    windows
+        What clients see when.
+    trainer
+        Of the shared model; None if representations need none: labels speak for themselves.
+
+    Attributes
+    ----------
+    model
+        The shared model, float32, shape ``(n_numbers,)``; None until somebody shares one.
+    """
+
+    def __init__(self, windows: SampleStore, trainer: Trainer | None) -> None:
+        self._windows, self._trainer = windows, trainer
+        self.model: Models | None = None
+        self._rows: Counts = np.empty(0, dtype=np.int64)
+        self._features: Columns = np.empty((0, 0), dtype=np.float32)
+        self._scores: Scores = np.empty((0, windows.n_classes), dtype=np.float32)
+
+    @property
+    def needs_model(self) -> bool:
+        """Whether samples go through a shared model at all."""
+        return self._trainer is not None
+
+    @property
+    def is_open(self) -> bool:
+        """Whether there is all that is needed to see."""
+        return not self.needs_model or self.model is not None
+
+    def show(self, rows: Counts) -> tuple[Counts, Counts]:
+        """Look at what is new among the rows that are visible from now on, and forget what is not.
+
+        Parameters
+        ----------
+        rows
+            Rising, shape ``(n_visible,)``.
+
+        Returns
+        -------
+        The rows that are not visible any more, and those that are new.
+        """
+        is_kept = np.isin(self._rows, rows, assume_unique=True)
+        new = rows[~np.isin(rows, self._rows, assume_unique=True)]
+        features, scores = self._looked_at(new)
+        if not self._rows.size:
+            self._features = features[:0]  # how many there are shows with the first samples
+        order = np.argsort(np.concatenate([self._rows[is_kept], new]))
+        self._features = np.concatenate([self._features[is_kept], features])[order]
+        self._scores = np.concatenate([self._scores[is_kept], scores])[order]
+        gone, self._rows = self._rows[~is_kept], rows
+        return gone, new
+
+    def of(self, rows: Counts, sizes: Counts) -> Seen:
+        """Return visible samples as representations want them; those of a client stand together, ``sizes`` each."""
+        at = np.searchsorted(self._rows, rows)
+        trainer, n_classes = self._trainer, self._scores.shape[1]
+        return Seen(
+            labels=self._windows.labels(rows).astype(np.int64),
+            features=self._features[at],
+            scores=self._scores[at],
+            sizes=sizes,
+            gradients=lambda: self._gradients(rows, sizes),
+            n_head=0 if trainer is None else head_size(trainer.layout, n_classes),
+        )
+
+    def _looked_at(self, rows: Counts) -> tuple[Columns, Scores]:
+        """Return features and scores of rows."""
+        if self._trainer is None or self.model is None or not rows.size:
+            shape = (rows.size, self._features.shape[1])
+            return np.zeros(shape, dtype=np.float32), np.zeros((rows.size, self._scores.shape[1]), dtype=np.float32)
+        return features_of(self._trainer, self.model, rows, self._windows.gather)
+
+    def _gradients(self, rows: Counts, sizes: Counts) -> Matrix:
+        """Return the gradient of the summed loss of each client's samples."""
+        if self._trainer is None or self.model is None:
+            raise RuntimeError("gradients need a shared model")
+        found = np.zeros((sizes.size, self._trainer.layout.parameter_size))
+        ends = np.cumsum(sizes)
+        for client, (start, end) in enumerate(zip(ends - sizes, ends, strict=True)):
+            found[client] = gradient_of(self._trainer, self.model, rows[int(start) : int(end)], self._windows.gather)
+        return found
+
+
+def _nobody() -> Counts:
+    return np.empty(0, dtype=np.int64)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Looked:
+    """How many samples clients put through a model to describe them, whether or not they report.
+
+    Parameters
+    ----------
+    clients
+        Who, rising, shape ``(n_looked,)``.
+    forward, backward
+        Samples that each put through a model, and those that went back through it, too, same shape.
+    received
+        Numbers that each was sent for it, once: the shared model, and what windows are compared with; same shape, or
+        one number for all.
+    """
+
+    clients: Counts = field(default_factory=_nobody)
+    forward: Counts = field(default_factory=_nobody)
+    backward: Counts = field(default_factory=_nobody)
+    received: Counts | int = 0
+
+    def without(self, clients: Counts) -> "Looked":
+        """Return what it took all but some clients."""
+        kept = ~np.isin(self.clients, clients)
+        received = self.received[kept] if isinstance(self.received, np.ndarray) else self.received
+        return Looked(
+            clients=self.clients[kept], forward=self.forward[kept], backward=self.backward[kept], received=received
+        )
+
+    @classmethod
+    def at(cls, n_samples: Counts, effort: Effort) -> "Looked":
+        """Return what it takes all clients to look at so many samples each.
+
+        Examples
+        --------
+        >>> Looked.at(np.array([0, 3]), "backward").clients.tolist()
+        [1]
+        """
+        clients = np.flatnonzero(n_samples if effort != "none" else np.zeros_like(n_samples))
+        none = np.zeros_like(clients)
+        samples = n_samples[clients]
+        return cls(
+            clients=clients,
+            forward=samples if effort == "forward" else none,
+            backward=samples if effort == "backward" else none,
+        )
+
+
+class Observer(Protocol):
+    """Watches all clients; has to be asked round by round, from 0."""
+
+    @property
+    def looked(self) -> Looked:
+        """What it took clients to look at what arrived with the last observation."""
+        ...
+
+    def observe(self, round_index: int) -> FleetReports:
+        """Take in what arrives by the start of a round and return the reports that are due."""
+        ...
+
+    def hold(self, clients: Counts) -> None:
+        """Take reports back that could not be sent; they are due again in the next round."""
+        ...
+
+
+class LabelObserver:
+    """Clients report the label histogram of their training window.
+
+    Parameters
+    ----------
+    windows
+        What clients see when.
+    drift_test
+        When they report again.
+    representation
+        What they make of their label counts.
+    """
+
+    looked = Looked()  # labels are counted as they come
+
+    def __init__(
+        self, windows: SampleStore, drift_test: DriftTest, representation: Representation | None = None
+    ) -> None:
+        self._representation = representation
+        self._windows = windows
+        self._fleet = Fleet(
+            windows.n_clients, windows.n_classes, drift_test=drift_test, max_rounds=windows.n_visible * windows.gap
+        )
+        self._n_seen = 0
+        self._held = NOTHING.clients
+
+    def observe(self, round_index: int) -> FleetReports:
+        """Let samples arrive and leave, and test for drift."""
+        held, self._held = self._held, NOTHING.clients
+        n_complete = self._windows.n_complete(round_index)
+        if self._n_seen == n_complete:
+            return self._told_again(held)
+        self._fleet.report_again(held)
+        reports = NOTHING
+        for interval in range(self._n_seen, n_complete):
+            if round_index == 0:
+                # Whoever reported while the first window filled up tells all of it at the start.
+                self._fleet.report_again(np.flatnonzero(self._fleet.counts.any(axis=1)))
+            arrival = (interval + 1) * self._windows.gap
+            reports = self._fleet.arrive(self._windows.arrivals(interval), arrival)
+        self._n_seen = n_complete
+        return self._as_represented(reports)
+
+    def hold(self, clients: Counts) -> None:
+        """Let clients report again in the next round."""
+        self._held = clients
+
+    def _told_again(self, clients: Counts) -> FleetReports:
+        """Return the reports of clients whose windows are as they were; nobody else is looked at."""
+        if not clients.size:
+            return NOTHING
+        counts = self._fleet.counts[clients]
+        return self._as_represented(
+            FleetReports(
+                clients=clients, representations=shares_of(counts).astype(np.float32), n_samples=counts.sum(axis=1)
+            )
+        )
+
+    def _as_represented(self, reports: FleetReports) -> FleetReports:
+        """Return reports as the representation has them; shares of labels as they are without one."""
+        if self._representation is None or not len(reports):
+            return reports
+        counts = self._fleet.counts[reports.clients].astype(np.float64)
+        vectors = self._representation.vectors(counts, counts.sum(axis=0))
+        return replace(reports, representations=vectors.astype(np.float32))
+
+
+NOTHING = FleetReports(
+    clients=np.empty(0, dtype=np.int64),
+    representations=np.empty((0, 0), dtype=np.float32),
+    n_samples=np.empty(0, dtype=np.int64),
+)
+"""Nobody has anything to tell."""
+
+
+Represent: TypeAlias = Callable[[Features, Counts, int], Floats]
+"""Returns the representation of a window: features ``(n, ...)``, labels ``(n,)``, number of classes -> ``(d,)``."""
+
+
+class VectorObserver:
+    """Clients report what a function makes of their training window.
+
+    Parameters
+    ----------
+    windows
+        What clients see when.
+    represent
+        The function; called for every window that changed.
+    drift_test
+        Any that needs no label counts: any change, threshold (in the unit of the metric), periodic, always, never.
+    metric
+        The distance that a threshold is measured in.
+    """
+
+    def __init__(self, windows: SampleStore, represent: Represent, *, drift_test: DriftTest, metric: Metric) -> None:
+        check_vector_test(drift_test)
+        self._windows, self._represent = windows, represent
+        self._drift_test, self._metric = drift_test, metric
+        self._reported: Floats | None = None
+        self._reported_round = np.zeros(windows.n_clients, dtype=np.int64)
+        self._was_active = np.zeros(windows.n_clients, dtype=np.bool_)
+        self._owes = np.zeros(windows.n_clients, dtype=np.bool_)
+        self._visible = (0, 0)
+        self.looked = Looked()
+
+    def observe(self, round_index: int) -> FleetReports:
+        """Describe the windows that changed and compare them with what was reported."""
+        self.looked = Looked()
+        visible = self._windows.visible(round_index)
+        touched = self._owes.copy()
+        if visible != self._visible:
+            touched |= self._changed(visible)
+            if self._drift_test.is_timed:
+                touched |= self._was_active
+            self._visible = visible
+        clients = np.flatnonzero(touched)
+        if not clients.size:
+            return NOTHING
+        vectors, sizes = self._described(clients, round_index)
+        due = self._is_due(clients, vectors, has=sizes > 0, round_index=round_index)
+        # A function of the user's own is taken to look at every sample once; by the clock alone only who reports looks.
+        looks = np.full_like(due, isinstance(self._drift_test, (AnyChange, Threshold))) | due
+        self.looked = Looked(
+            clients=clients[looks], forward=sizes[looks], backward=np.zeros(int(looks.sum()), dtype=np.int64)
+        )
+        return self._sent(clients[due], vectors[due], sizes[due], round_index)
+
+    def hold(self, clients: Counts) -> None:
+        """Let clients report again in the next round."""
+        self._owes[clients] = True
+
+    def _changed(self, visible: tuple[int, int]) -> Mask:
+        """Return whose window gained or lost samples."""
+        changed = np.zeros(self._windows.n_clients, dtype=np.bool_)
+        gone = range(self._visible[0], min(visible[0], self._visible[1]))
+        for interval in (*gone, *range(max(visible[0], self._visible[1]), visible[1])):
+            changed[self._windows.arrivals(interval).clients] = True
+        return changed
+
+    def _described(self, clients: Counts, round_index: int) -> tuple[Floats, Counts]:
+        """Return the representation of each window, zeros for an empty one, and how many samples it sums up."""
+        ranges, n_classes = self._windows.training(round_index), self._windows.n_classes
+        rows: dict[int, Floats] = {}
+        for at, client in enumerate(clients):
+            window, _ = ranges.of(np.array([client]))
+            if window.size:
+                x, y = self._windows.gather(window)
+                rows[at] = self._vector(x, y.astype(np.int64), n_classes)
+        widths = [row.size for row in rows.values()] if self._reported is None else [self._reported.shape[1]]
+        width = max(widths, default=0)
+        vectors = np.zeros((clients.size, width), dtype=np.float32)
+        for at, row in rows.items():
+            if row.size != width:
+                raise InputError(
+                    f"coordinator.representation: one has {row.size} numbers, another one {width}; make all alike"
+                )
+            vectors[at] = row
+        return vectors, ranges.sizes[clients]
+
+    def _vector(self, x: Features, y: Counts, n_classes: int) -> Floats:
+        """Describe one window, and say in one line what is wrong if that fails."""
+        try:
+            return _checked_vector(self._represent(x, y, n_classes))
+        except InputError as error:
+            raise InputError(f"coordinator.representation: {error}") from None
+        except Exception as error:  # whatever the user's function does
+            words = " ".join(f"{type(error).__name__}: {error}".split())
+            raise InputError(f"coordinator.representation fails on {y.size} samples: {words}") from error
+
+    def try_out(self) -> None:
+        """Describe one window of the start, so that a function that cannot work is found before anything is written."""
+        ranges = self._windows.training(0)
+        window, _ = ranges.of(np.flatnonzero(ranges.sizes)[:1])
+        if window.size:
+            x, y = self._windows.gather(window)
+            self._vector(x, y.astype(np.int64), self._windows.n_classes)
+
+    def _is_due(self, clients: Counts, vectors: Floats, *, has: Mask, round_index: int) -> Mask:
+        """Return who appears, disappears, owes a report or drifted."""
+        due = self._owes[clients] | (has != self._was_active[clients])
+        if self._reported is not None:
+            age = round_index - self._reported_round[clients]
+            due |= has & vectors_drifted(self._drift_test, vectors, self._reported[clients], age, self._metric)
+        return np.asarray(due)
+
+    def _sent(self, clients: Counts, vectors: Floats, sizes: Counts, round_index: int) -> FleetReports:
+        """Remember what is reported and return it."""
+        if self._reported is None:
+            self._reported = np.zeros((self._windows.n_clients, vectors.shape[1]), dtype=np.float32)
+        self._reported[clients] = vectors
+        self._reported_round[clients] = round_index
+        self._was_active[clients] = sizes > 0
+        self._owes[clients] = False
+        return FleetReports(clients=clients, representations=vectors.astype(np.float32), n_samples=sizes)
+
+
+def _checked_vector(vector: Floats) -> Floats:
+    """Return what a user's function made, or raise if it is no vector that can be reported."""
+    array = np.asarray(vector)
+    if array.ndim != 1 or not array.size or array.dtype.kind not in "fiu" or not np.isfinite(array).all():
+        raise InputError(f"a representation is {echo(vector)}; return a vector of finite numbers")
+    if not array.any():
+        raise InputError("a representation is all zeros, which says that a client has no data; add a constant 1 to it")
+    return array.astype(np.float32)
+
+
+ServedErrors = Callable[[Counts], Vector]
+"""Returns 1 where the model that serves its client errs on a row, else 0."""
+
+_ERRORS = "served_errors"
+
+
+class TallyObserver:
+    """Clients report what a representation makes of their training window.
+
+    What they report is relative to the sums over all clients at the start, which the coordinator sends back once. When
+    they do is up to :class:`~fielding.client.tally_watch.TallyWatch`.
+
+    Parameters
+    ----------
+    windows
+        What clients see when.
+    representation
+        What stands for a window.
+    judge
+        When they report again.
+    sight
+        What the shared model sees.
+
+    Attributes
+    ----------
+    served_errors
+        Tells the errors of served models on samples that arrive, for judges that need them; None until models serve.
+    """
+
+    def __init__(self, windows: SampleStore, representation: Representation, *, judge: Judge, sight: Sight) -> None:
+        self._windows, self._representation, self._judge, self._sight = windows, representation, judge, sight
+        self.served_errors: ServedErrors | None = None
+        self._reference: Vector | None = None
+        self._watch = TallyWatch(windows.n_clients, judge, has_turnover=windows.n_visible > 1)
+        self._is_equipped = np.zeros(windows.n_clients, dtype=np.bool_)
+        self._visible = (0, 0)
+        n_noted = windows.n_rows if judge.needs_errors else 0
+        self._errors = np.full(n_noted, np.nan, dtype=np.float32)
+        self.looked = Looked()
+        self._n_to_send = 0
+
+    def share(self, model: Models) -> None:
+        """Let clients see their samples with a model from now on; who looks at samples first has to be sent it."""
+        self._sight.model = model
+        self._n_to_send = model.size
+
+    @property
+    def awaits_model(self) -> bool:
+        """Whether clients lack the shared model that they describe their windows with."""
+        return not self._sight.is_open
+
+    def observe(self, round_index: int) -> FleetReports:
+        """Look at what arrived, and return the reports that are due."""
+        self.looked = Looked()
+        if self.awaits_model:
+            return NOTHING
+        touched, visible = self._watch.owing(), self._windows.visible(round_index)
+        if visible != self._visible:
+            touched |= self._arrived(round_index)
+            touched |= self._watch.turned_over(visible[0])
+            self._visible = visible
+        clients = np.flatnonzero(touched)
+        if not clients.size:
+            return NOTHING
+        now = self._windows_of(clients, round_index)
+        return self._watch.reports(now, Sighting(round_index=round_index, first=visible[0], stop=visible[1]))
+
+    def hold(self, clients: Counts) -> None:
+        """Let clients report again in the next round."""
+        self._watch.hold(clients)
+
+    def arrays(self) -> dict[str, npt.NDArray[np.generic]]:
+        """Return what going through the data again does not tell: how served models once erred."""
+        return {_ERRORS: self._errors} if self._judge.needs_errors else {}
+
+    def restore(self, arrays: Mapping[str, npt.NDArray[np.generic]]) -> None:
+        """Take over what :meth:`arrays` gave, before all rounds are observed again."""
+        if self._judge.needs_errors:
+            self._errors = arrays[_ERRORS].astype(np.float32)
+
+    def _arrived(self, round_index: int) -> Mask:
+        """Look at what is new; return whose window changed, and, if the clock counts, who has reported."""
+        rows, _ = self._windows.training(round_index).of(np.arange(self._windows.n_clients))
+        gone, new = self._sight.show(np.sort(rows))
+        if self._judge.needs_errors and self.served_errors is not None:
+            unknown = new[np.isnan(self._errors[new])]
+            self._errors[unknown] = self.served_errors(unknown)
+        n_clients = self._windows.n_clients
+        n_new = np.bincount(self._windows.owners(new), minlength=n_clients)
+        effort = self._representation.effort
+        self.looked = Looked.at(n_new, "forward" if effort == "none" and self._sight.needs_model else effort)
+        changed = (n_new > 0) | (np.bincount(self._windows.owners(gone), minlength=n_clients) > 0)
+        return np.asarray(changed | self._watch.last.is_active) if self._judge.is_timed else np.asarray(changed)
+
+    def _windows_of(self, clients: Counts, round_index: int) -> WindowsSeen:
+        """Return the windows of some clients; the first ones of all become what everybody is compared with."""
+        rows, sizes = self._windows.training(round_index).of(clients)
+        seen = self._sight.of(rows, sizes)
+        tallies = self._representation.tally(seen)
+        if self._reference is None:
+            self._reference = tallies.sum(axis=0)
+        self._equip(self._reference.size)
+        return WindowsSeen(
+            clients=clients,
+            intervals=self._windows.intervals(rows),
+            seen=seen,
+            errors=(self._errors[rows] if self._judge.needs_errors else np.full(rows.size, np.nan)).astype(np.float64),
+            vectors=self._representation.vectors(tallies, self._reference).astype(np.float32),
+        )
+
+    def _equip(self, n_compared: int) -> None:
+        """Note what clients that look at samples for the first time are sent: the model, and as many numbers more."""
+        looking = self.looked.clients
+        n_sent = np.where(self._is_equipped[looking], 0, self._n_to_send + n_compared)
+        self.looked = replace(self.looked, received=n_sent)
+        self._is_equipped[looking] = True

@@ -1,0 +1,141 @@
+"""The client side of a federation for N clients at a time: observe, train, probe, test, serve."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+import numpy as np
+import numpy.typing as npt
+
+from fielding._typing import Counts, Mask, Matrix, Models, Vector
+from fielding.client.ranges import Ranges
+from fielding.federation.clients import TrainingPlan, Updates
+from fielding.federation.evaluation import ClientScores
+from fielding.rng import Hashes
+from fielding.runtime.serve import LabelCorrection, ServedModels, Serving
+from fielding.runtime.store import SampleStore
+from fielding.runtime.test import LocalTest
+from fielding.runtime.train import Attack, LocalRule, LocalTraining
+from fielding.runtime.workers import Compute
+
+
+class ClientRuntime:
+    """What clients compute on their samples, at one round at a time; it charges nothing and knows no clock.
+
+    Clients are known by their position in the store. The simulator is a runtime of N clients with a clock and a ledger
+    beside it, a Flower device one of a single client with files.
+
+    Parameters
+    ----------
+    store
+        Where the samples of the clients lie.
+    compute
+        Who trains and scores: threads around a trainer, or a user's own code.
+    rule
+        How clients train.
+    serving
+        What clients do to the models that serve them.
+    attack
+        What malicious clients make of their uploads; None: all are honest.
+    seed, keys
+        Seed of all draws, and the hash of each client's id: draws depend on seed, round and id alone.
+
+    Attributes
+    ----------
+    round_index, training
+        The round in hand, and the training windows of all clients in it.
+    """
+
+    def __init__(
+        self,
+        store: SampleStore,
+        compute: Compute,
+        rule: LocalRule,
+        *,
+        serving: Serving | None = None,
+        attack: Attack | None = None,
+        seed: int,
+        keys: Hashes,
+    ) -> None:
+        self.store, self.compute, self.rule, self.serving = store, compute, rule, serving or Serving()
+        self.local = LocalTraining(store, compute, rule, attack=attack, seed=seed, keys=keys)
+        self._correction = LabelCorrection(store, compute, self.serving) if self.serving.is_corrected else None
+        tuning = replace(rule, n_steps=self.serving.fine_tune) if self.serving.fine_tune else None
+        self._test = LocalTest(store, compute, correction=self._correction, tuning=tuning, seed=seed, keys=keys)
+        self._served = ServedModels(store, compute, self._correction)
+        self.round_index, self.training = -1, store.training(0)
+
+    def begin(self, round_index: int) -> None:
+        """Let windows slide to a round."""
+        self.round_index, self.training = round_index, self.store.training(round_index)
+        self.local.worked_s = 0.0
+
+    # ---- train ---------------------------------------------------------------------------------------------------
+
+    def samples(self, clients: Counts, blocks: Sequence[Counts] | None) -> Ranges:
+        """Return the training samples of each job: of its client's window, or of the intervals that are named."""
+        return self.local.samples(clients, blocks, round_index=self.round_index, training=self.training)
+
+    def passes(self, plan: TrainingPlan, sizes: Counts) -> Counts:
+        """Return how many samples each job of a plan puts through a model beside its local steps."""
+        return self.local.passes(plan, sizes, self.training)
+
+    def train(self, plan: TrainingPlan, jobs: Counts | None = None, samples: Ranges | None = None) -> Updates:
+        """Do jobs of a plan, all by default, and return the models that are finite; see :meth:`LocalTraining.train`."""
+        samples = self.samples(plan.clients, plan.blocks) if samples is None else samples
+        jobs = np.flatnonzero(samples.sizes > 0) if jobs is None else jobs
+        return self.local.train(plan, jobs, samples, round_index=self.round_index, training=self.training)
+
+    def has_new(self) -> Mask:
+        """Return which clients received training samples in this round; in the first, in the newest interval."""
+        stop = self.store.n_complete(self.round_index)
+        first = self.store.n_complete(self.round_index - 1) if self.round_index else stop - 1
+        everyone = np.arange(self.store.n_clients)
+        return self.store.training_blocks(everyone, [np.arange(first, stop)] * everyone.size).sizes > 0
+
+    # ---- probe ---------------------------------------------------------------------------------------------------
+
+    def asked(self, clients: Counts, blocks: Sequence[Counts] | None, *, aside: bool = False) -> Ranges:
+        """Return the samples that each question is about: ``aside`` those that clients judge models by."""
+        return self.store.aside(self.round_index).some(clients) if aside else self.samples(clients, blocks)
+
+    def losses(self, clients: Counts, models: Models, samples: Ranges, *, corrected: bool = False) -> Matrix:
+        """Return the mean loss of models on the samples of each question, as they are or as they would serve.
+
+        Returns
+        -------
+        Shape ``(n_questions, n_models)``; NaN without samples.
+        """
+        if corrected and self._correction is not None:
+            return self._correction.losses(samples, models, clients=clients, training=self.training)
+        return self.local.losses(samples, models)
+
+    def accuracies(self, models: Models, samples: Ranges) -> Matrix:
+        """Return the share of the samples of each question that models get right; otherwise as :meth:`losses`."""
+        return self.local.accuracies(samples, models)
+
+    # ---- test and serve ------------------------------------------------------------------------------------------
+
+    def test(self, models: Models, row: Counts, ranges: Ranges | None = None) -> ClientScores:
+        """Score each client's model on test samples; those of its window by default, then also after own steps."""
+        samples = self.store.testing(self.round_index) if ranges is None else ranges
+        return self._test.test(
+            models, row, samples, round_index=self.round_index, training=self.training, tuned=ranges is None
+        )
+
+    def serve(self, models: Models, row: Counts) -> None:
+        """Hand out the models that serve clients: of these, the row of each client."""
+        self._served.serve(models, row)
+
+    def errors(self, rows: Counts) -> Vector:
+        """Return 1 where the model that serves a client errs on a row, 0 where not, NaN while no model serves."""
+        return self._served.errors(rows, self.training)
+
+    # ---- checkpoints ---------------------------------------------------------------------------------------------
+
+    def arrays(self) -> dict[str, npt.NDArray[np.generic]]:
+        """Return what clients keep for themselves between rounds."""
+        return self.local.arrays()
+
+    def restore(self, arrays: Mapping[str, npt.NDArray[np.generic]]) -> None:
+        """Give clients back what :meth:`arrays` gave."""
+        self.local.restore(arrays)

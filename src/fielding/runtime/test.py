@@ -1,0 +1,212 @@
+"""Stage 12: how well clients are served; test samples of one model run through it together, not client by client."""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from itertools import pairwise
+from typing import TypeAlias
+
+import numpy as np
+
+from fielding._typing import Counts, Models
+from fielding.client.ranges import Ranges, segment_means, segment_sums
+from fielding.errors import InputError
+from fielding.federation.evaluation import ClientScores
+from fielding.rng import Hashes, hashed
+from fielding.runtime.serve import LabelCorrection
+from fielding.runtime.store import SampleStore
+from fielding.runtime.train import LocalRule, draw_batches
+from fielding.runtime.workers import Compute
+from fielding.training.head import Judged
+from fielding.training.trainer import LocalWork, Scores
+
+MOST_NUMBERS = 1 << 24
+"""Tuned models held at a time, in numbers: 64 MB, unless one call of the trainer gives more."""
+Score: TypeAlias = Callable[[Models, Counts], Sequence[Judged]]
+"""Returns loss and correctness of rows under a model in each of several ways, always in the same order."""
+
+
+class LocalTest:
+    """Tests the models that serve clients: as they are, corrected, and after steps of the clients' own.
+
+    Parameters
+    ----------
+    store, compute
+        The samples of the clients, and who scores them.
+    correction
+        Shifts scores to each client's label mix; None: models are tested as they are alone.
+    tuning
+        The rule of the steps that each client takes on its model for a second test; None: it takes none.
+    seed, keys
+        Seed of all draws, and the hash of each client's id.
+    """
+
+    def __init__(
+        self,
+        store: SampleStore,
+        compute: Compute,
+        *,
+        correction: LabelCorrection | None,
+        tuning: LocalRule | None,
+        seed: int,
+        keys: Hashes,
+    ) -> None:
+        self._store, self._compute, self._seed, self._keys = store, compute, seed, keys
+        self._correction, self._tuning = correction, tuning
+        self._last: tuple[Models, Counts, int, Scores] | None = None
+
+    def test(
+        self, models: Models, row: Counts, ranges: Ranges, *, round_index: int, training: Ranges, tuned: bool = False
+    ) -> ClientScores:
+        """Score each client's model on some samples of it, if it also has samples to train on.
+
+        Parameters
+        ----------
+        models, row
+            Models, and which of them serves each client.
+        ranges
+            The samples of each client.
+        round_index, training
+            The round, and the training windows of all clients in it.
+        tuned
+            Whether clients that tune are tested after their own steps, too.
+        """
+        tested = np.flatnonzero((ranges.sizes > 0) & (training.sizes > 0))
+        if self._correction is None:
+            found = self._measured(models, row, ranges, tested)
+        else:
+            offsets = self._offsets(models, row, round_index, training)
+            plain, corrected = scored(models, row, ranges, tested, self._corrected(self._correction, offsets))
+            if self._compute.tests_whole_windows:
+                plain = self._measured(models, row, ranges, tested)
+                if (plain.n_test != corrected.n_test).any():
+                    raise InputError(
+                        f"evaluate tested {plain.n_test[0]} of {corrected.n_test[0]} samples, but corrected models are "
+                        "tested on all; test all of them"
+                    )
+            found = replace(plain, also={"corrected": corrected})
+        if self._tuning is None or not tuned:
+            return found
+        scores = self._tuned(self._tuning, models, row, ranges, tested, round_index, training)
+        return replace(found, also={**found.also, "tuned": scores})
+
+    def _measured(self, models: Models, row: Counts, ranges: Ranges, tested: Counts) -> ClientScores:
+        order = tested[np.argsort(row[tested], kind="stable")]
+        n_test, correct, loss = np.empty(order.size, np.int64), np.empty(order.size, np.int64), np.empty(order.size)
+        for at in np.unique(row[order]).tolist():
+            own = np.flatnonzero(row[order] == at)
+            n_test[own], correct[own], loss[own] = self._compute.measure(
+                models[at], *ranges.of(order[own]), self._store.gather
+            )
+        back = np.argsort(order, kind="stable")
+        return ClientScores(clients=order[back], n_test=n_test[back], correct=correct[back], loss=loss[back])
+
+    def _corrected(self, correction: LabelCorrection, offsets: Scores) -> Score:
+        return lambda model, rows: correction.score(model, rows, offsets)
+
+    def _offsets(self, models: Models, row: Counts, round_index: int, training: Ranges) -> Scores:
+        """Return the offsets of all clients; the same models are measured on several samples, so the last are kept."""
+        last = self._last
+        if self._correction is None:
+            raise RuntimeError("nothing is corrected")
+        if last is None or not (last[0] is models and last[1] is row and last[2] == round_index):
+            everyone = np.arange(self._store.n_clients)
+            offsets = self._correction.offsets(models, row, clients=everyone, training=training)
+            last = self._last = (models, row, round_index, offsets)
+        return last[3]
+
+    def _tuned(
+        self,
+        rule: LocalRule,
+        models: Models,
+        row: Counts,
+        ranges: Ranges,
+        tested: Counts,
+        round_index: int,
+        training: Ranges,
+    ) -> ClientScores:
+        """Score the models that clients have after their own steps, with the offsets that they took them with."""
+        offsets = None if self._correction is None else self._offsets(models, row, round_index, training)
+        own_row, pieces = np.zeros(row.size, dtype=np.int64), []
+        for some, own in self._tune(rule, models, row, tested, round_index, training, offsets):
+            own_row[some] = np.arange(some.size)
+            if self._correction is None or offsets is None:
+                pieces.append(self._measured(own, own_row, ranges, some))
+            else:
+                pieces.append(scored(own, own_row, ranges, some, self._corrected(self._correction, offsets))[1])
+        none = np.empty(0, dtype=np.int64)
+        return ClientScores(
+            clients=np.concatenate([none, *(one.clients for one in pieces)]),
+            n_test=np.concatenate([none, *(one.n_test for one in pieces)]),
+            correct=np.concatenate([none, *(one.correct for one in pieces)]),
+            loss=np.concatenate([np.empty(0), *(one.loss for one in pieces)]),
+        )
+
+    def _tune(
+        self,
+        rule: LocalRule,
+        models: Models,
+        row: Counts,
+        clients: Counts,
+        round_index: int,
+        training: Ranges,
+        offsets: Scores | None,
+    ) -> Iterator[tuple[Counts, Models]]:
+        """Yield clients, some at a time, with the model that each has after its own steps."""
+        # Whole calls of the trainer: what belongs into one must not depend on how much memory there is.
+        chunk = self._compute.path.chunk
+        at_once = chunk * max(1, MOST_NUMBERS // (chunk * models.shape[1]))
+        for first in range(0, clients.size, at_once):
+            some = clients[first : first + at_once]
+            work = LocalWork(
+                models=models,
+                start=row[some],
+                draws=draw_batches(
+                    training,
+                    some,
+                    keys=hashed(self._seed, "fine tuning", self._keys[some]),
+                    moment=(self._seed, round_index),
+                    shape=(rule.n_steps, rule.batch_size),
+                ),
+                gather=self._store.gather,
+                sgd=rule.sgd(round_index),
+                offsets=None if offsets is None else offsets[some],
+            )
+            yield some, self._compute.train(work, training.some(some), is_told=False).models
+
+
+def scored(models: Models, row: Counts, ranges: Ranges, tested: Counts, score: Score) -> tuple[ClientScores, ...]:
+    """Score clients on their samples in several ways at once.
+
+    Parameters
+    ----------
+    models
+        shape ``(n_models, n_numbers)``.
+    row
+        Which of them serves each client, shape ``(n_clients,)``.
+    ranges
+        The samples of each client.
+    tested
+        Who is tested, rising; each has a sample.
+    score
+        Scores the samples of one model in each way.
+    """
+    order = tested[np.argsort(row[tested], kind="stable")]
+    entries, sizes = ranges.of(order)
+    ends = np.cumsum(np.bincount(row[order], weights=sizes, minlength=models.shape[0])).astype(np.int64)
+    pieces = [
+        score(model, entries[start:end])
+        for model, (start, end) in zip(models, pairwise([0, *ends.tolist()]), strict=True)
+    ]
+    back, found = np.argsort(order, kind="stable"), []
+    for parts in zip(*pieces, strict=True):
+        losses = np.concatenate([np.empty(0, dtype=np.float32), *(part[0] for part in parts)])
+        right = np.concatenate([np.empty(0, dtype=np.bool_), *(part[1] for part in parts)])
+        found.append(
+            ClientScores(
+                clients=order[back],
+                n_test=sizes[back],
+                correct=segment_sums(right, sizes)[back],
+                loss=segment_means(losses, sizes)[back],
+            )
+        )
+    return tuple(found)

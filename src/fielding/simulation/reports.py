@@ -1,0 +1,202 @@
+"""What clients have to tell, until it is sent: whose reports travel when, and what they weigh."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from fielding._typing import ClientId, Counts, Mask, Models
+from fielding.client.fleet import FleetReports
+from fielding.client.report import ReportBatch
+from fielding.federation.ledger import Costs
+from fielding.methods.kinds import Hears
+from fielding.runtime.observe import NOTHING, Looked, Observer, ServedErrors, TallyObserver
+from fielding.simulation.costs import BYTES_PER_NUMBER
+
+_MODEL = "shared_model"
+
+
+class Sharing:
+    """Gives observers that need them a shared model and the errors of served models.
+
+    Parameters
+    ----------
+    observer
+        Watches the clients; whoever needs no model is left alone.
+    rounds
+        After so many rounds the clients get the model that they wait for, if they do.
+    """
+
+    def __init__(self, observer: Observer | None, *, rounds: int) -> None:
+        self._observer = observer if isinstance(observer, TallyObserver) else None
+        self._rounds = rounds
+        self._model: Models | None = None
+
+    def is_time(self, n_done: int) -> bool:
+        """Return whether clients wait for a model that is due after so many rounds."""
+        return self._observer is not None and self._observer.awaits_model and n_done >= self._rounds
+
+    def share(self, model: Models) -> None:
+        """Send a model to everybody, and remember it."""
+        if self._observer is not None:
+            self._model = model.copy()
+            self._observer.share(self._model)
+
+    def listen(self, errors: ServedErrors) -> None:
+        """Let clients know how the models that serve them err, if they want to."""
+        if self._observer is not None:
+            self._observer.served_errors = errors
+
+    def arrays(self) -> dict[str, npt.NDArray[np.generic]]:
+        """Return what going through the data again does not tell."""
+        shared: dict[str, npt.NDArray[np.generic]] = {} if self._model is None else {_MODEL: self._model}
+        return shared if self._observer is None else {**shared, **self._observer.arrays()}
+
+    def restore(self, arrays: Mapping[str, npt.NDArray[np.generic]]) -> None:
+        """Take over what :meth:`arrays` gave, before all rounds are gone through again."""
+        if self._observer is not None:
+            self._observer.restore(arrays)
+            self._model = arrays[_MODEL].astype(np.float32) if _MODEL in arrays else None
+
+    def share_again(self, n_done: int) -> None:
+        """Send the model that is known from before, when its time has come again."""
+        if self._model is not None and self.is_time(n_done):
+            self.share(self._model)
+
+
+IsOnline: TypeAlias = Callable[[Counts], Mask]
+"""Says who of some clients can be reached now."""
+
+_SENT = ("sent_round", "sent_client")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Letters:
+    """Reports that are sent.
+
+    Parameters
+    ----------
+    clients
+        Who reports, shape ``(n_reports,)``.
+    representations
+        What they say, shape ``(n_reports, n_features)``; of flags 1 for a client with data and 0 for one without.
+    n_samples
+        How many samples each sums up.
+    looked
+        What it took clients to look at what arrived, whether or not they report.
+    kinds
+        The kind of drift that each saw, where clients look for it.
+    """
+
+    clients: Counts
+    representations: npt.NDArray[np.float32]
+    n_samples: Counts
+    looked: Looked = field(default_factory=Looked)
+    kinds: npt.NDArray[np.int8] | None = None
+
+    def batch(self, client_ids: Sequence[ClientId]) -> ReportBatch:
+        """Return the reports as the method gets them, by the ids of all clients."""
+        return ReportBatch(
+            client_ids=[client_ids[client] for client in self.clients.tolist()],
+            representations=self.representations,
+            n_samples=self.n_samples,
+            kinds=self.kinds,
+        )
+
+    def costs(self) -> tuple[Counts, Costs]:
+        """Return who has to be charged, rising, and for what: sending reports, and looking at samples for them."""
+        clients = np.union1d(self.clients, self.looked.clients)
+        down, up, forward, backward = np.zeros((4, clients.size), dtype=np.int64)
+        up[np.isin(clients, self.clients)] = BYTES_PER_NUMBER * self.representations.shape[1]
+        looked = np.isin(clients, self.looked.clients)
+        down[looked] = BYTES_PER_NUMBER * self.looked.received
+        forward[looked], backward[looked] = self.looked.forward, self.looked.backward
+        return clients, Costs(down_bytes=down, up_bytes=up, forward_samples=forward, train_samples=backward)
+
+
+class Mailbox:
+    """Holds back reports of clients that cannot be reached, or that nobody listens to before they train.
+
+    Parameters
+    ----------
+    observer
+        Watches the clients; None if nobody listens.
+    hears
+        Whose reports the method hears, and whether more than that they drifted. At the start all clients report.
+    """
+
+    def __init__(self, observer: Observer | None, hears: Hears) -> None:
+        self._observer, self._hears = observer, hears
+        self._unsent: Counts = NOTHING.clients
+        self._pending = NOTHING
+        self._sent: list[Counts] = []
+        self._heard: Counts = NOTHING.clients
+        self._has_started = False
+
+    def opened(self, round_index: int, is_online: IsOnline) -> Letters:
+        """Let clients look at what arrived, and return what is sent before the round."""
+        if self._observer is None:
+            return self._letters(NOTHING)
+        self._observer.hold(self._unsent)
+        reports = self._observer.observe(round_index)
+        online = is_online(reports.clients)
+        self._unsent = reports.clients[~online]
+        reports = _some(reports, online)
+        if self._hears == "first":  # clients know that nobody listens any more
+            is_new = ~np.isin(reports.clients, self._heard)
+            looked = self._observer.looked.without(self._heard) if is_new.any() else None
+            self._heard = np.union1d(self._heard, reports.clients)
+            return self._letters(_some(reports, is_new), looked)
+        is_start, self._has_started = not self._has_started and len(reports) > 0, self._has_started or len(reports) > 0
+        if self._hears != "participants" or is_start:
+            return self._letters(reports, self._observer.looked)
+        self._pending, self._unsent = reports, np.sort(np.concatenate([self._unsent, reports.clients]))
+        return self._letters(NOTHING, self._observer.looked)
+
+    def collected(self, clients: Counts, round_index: int) -> Letters:
+        """Return what participants send with their models; the others keep theirs until they take part."""
+        if self._hears != "participants":
+            return self._letters(NOTHING)
+        is_sent = np.isin(self._pending.clients, clients)
+        reports = _some(self._pending, is_sent)
+        self._pending = NOTHING
+        if self._observer is not None and round_index:
+            self._unsent = np.setdiff1d(self._unsent, reports.clients)
+            self._sent.append(np.column_stack([np.full(reports.clients.size, round_index), reports.clients]))
+        return self._letters(reports)
+
+    def arrays(self) -> dict[str, npt.NDArray[np.generic]]:
+        """Return who sent a report with its model, and when: what looking at the data again does not tell."""
+        pairs = np.concatenate([np.empty((0, 2), dtype=np.int64), *self._sent])
+        return {name: pairs[:, column].astype("<i8") for column, name in enumerate(_SENT)}
+
+    def sent_in(self, round_index: int, arrays: dict[str, npt.NDArray[np.generic]]) -> Counts:
+        """Return who sent a report with its model in a round, from the arrays of a checkpoint."""
+        rounds, clients = (arrays.get(name, np.empty(0, dtype=np.int64)) for name in _SENT)
+        return np.asarray(clients[rounds == round_index], dtype=np.int64)
+
+    def _letters(self, reports: FleetReports, looked: Looked | None = None) -> Letters:
+        representations = reports.representations
+        if self._hears == "flags":
+            representations = (reports.n_samples > 0).astype(np.float32)[:, np.newaxis]
+        return Letters(
+            clients=reports.clients,
+            representations=representations,
+            n_samples=reports.n_samples,
+            looked=looked or Looked(),
+            kinds=reports.kinds,
+        )
+
+
+def _some(reports: FleetReports, kept: Mask) -> FleetReports:
+    """Return some of the reports."""
+    if kept.all():
+        return reports
+    return FleetReports(
+        clients=reports.clients[kept],
+        representations=reports.representations[kept],
+        n_samples=reports.n_samples[kept],
+        kinds=None if reports.kinds is None else reports.kinds[kept],
+    )
