@@ -18,7 +18,7 @@ from fielding.distance import METRICS
 from fielding.errors import OptionError
 from fielding.federation.clients import Clients, TrainingPlan, Updates
 from fielding.federation.cluster_models import Arrays
-from fielding.federation.models import mean_model, mixed_models
+from fielding.federation.models import mean_model, mix_models
 from fielding.methods.kinds import Hears
 from fielding.methods.method import (
     MethodSetting,
@@ -285,4 +285,4 @@ def pull_together(models: Models, eta_g: float, n_parameters: int) -> Models:
     pulls = np.divide(eta_g, lengths, out=np.zeros(lengths.shape), where=lengths > 0.0)
     mixing = np.tile(pulls, (lengths.size, 1))
     np.fill_diagonal(mixing, 1.0)
-    return mixed_models(models, mixing / mixing.sum(axis=1, keepdims=True))
+    return mix_models(models, mixing / mixing.sum(axis=1, keepdims=True))

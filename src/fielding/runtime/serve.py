@@ -7,6 +7,8 @@ import numpy as np
 from fielding._typing import Counts, Mask, Matrix, Models, Vector
 from fielding.client.ranges import Ranges, segment_means
 from fielding.errors import OptionError, unknown_name
+from fielding.runtime.store import SampleStore
+from fielding.runtime.workers import Compute
 from fielding.serving.correction import (
     CALIBRATED,
     CORRECTIONS,
@@ -16,8 +18,6 @@ from fielding.serving.correction import (
     smooth_mixes,
     trust_mixes,
 )
-from fielding.runtime.store import SampleStore
-from fielding.runtime.workers import Compute
 from fielding.training.head import Judged, judged
 from fielding.training.label_mix import label_mix_of
 from fielding.training.trainer import Scores

@@ -13,7 +13,7 @@ from fielding.engine.config import Config
 from fielding.engine.describing import LABEL, Describing
 from fielding.engine.shared_models import GLOBAL, POOL, file_model
 from fielding.errors import OptionError
-from fielding.federation.admission import is_finite
+from fielding.federation.models import is_finite
 from fielding.rng import stream
 from fielding.runtime.observe import LabelObserver, Observer, Represent, Sight, TallyObserver, VectorObserver
 from fielding.simulation.holding_out import HeldOut, held_out

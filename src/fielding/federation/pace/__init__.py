@@ -11,7 +11,7 @@ from fielding._options import check_options, options_of
 from fielding._typing import Json
 from fielding.errors import unknown_name
 from fielding.federation.pace.adaptive_rate import AdaptiveRate
-from fielding.federation.pace.pace import LEAST_FACTOR, Memory, Pace, PaceStep, Steady, mixed_memory
+from fielding.federation.pace.pace import LEAST_FACTOR, Memory, Pace, PaceStep, Steady, mix_memory
 from fielding.federation.pace.restarts import Restarts
 
 PACES: dict[str, Callable[..., Pace]] = {"steady": Steady, "adaptive": AdaptiveRate, "master-fl": Restarts}
@@ -26,7 +26,7 @@ __all__ = [
     "PaceStep",
     "Restarts",
     "Steady",
-    "mixed_memory",
+    "mix_memory",
     "pace_named",
     "pace_options",
 ]

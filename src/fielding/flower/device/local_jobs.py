@@ -8,10 +8,10 @@ import numpy as np
 from fielding._typing import ClientId, Counts, Json, Matrix, Models
 from fielding.errors import InputError, echo
 from fielding.federation.clients import Pull
-from fielding.serving.correction import CALIBRATED, CORRECTIONS, balancing_offsets
 from fielding.flower.device.samples import NOTHING, DeviceNode, Job, Kept
 from fielding.flower.wire.orders import EvaluateOrder, TrainOrder
 from fielding.rng import Hashes, client_key
+from fielding.serving.correction import CALIBRATED, CORRECTIONS, balancing_offsets
 from fielding.training.batches import drawn_positions
 from fielding.training.factory import ModelRequest, trainer_for
 from fielding.training.head import Judged

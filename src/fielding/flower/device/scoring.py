@@ -3,10 +3,10 @@
 import numpy as np
 
 from fielding._typing import Mask, Matrix, Models, Vector
-from fielding.serving.correction import label_offsets, predict_mixes, smooth_mixes, trust_mixes
 from fielding.flower.device.local_jobs import JobSettings, label_shares, sample_scores, summed_up, trainer_here
 from fielding.flower.device.own_code import OwnCode, own_score, own_sight, shown_model
 from fielding.flower.device.samples import Kept
+from fielding.serving.correction import label_offsets, predict_mixes, smooth_mixes, trust_mixes
 from fielding.training.head import Judged, features_of, judged
 from fielding.training.label_mix import label_mix_of
 from fielding.training.layout import Layout

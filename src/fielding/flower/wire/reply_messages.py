@@ -7,7 +7,7 @@ import numpy as np
 from fielding._typing import Models
 from fielding.client.report import DRIFT_KINDS, checked_rows
 from fielding.errors import InputError, echo
-from fielding.federation.admission import finite_rows
+from fielding.federation.models import finite_rows
 from fielding.flower.wire.fields import Fields
 from fielding.flower.wire.orders import NO_REPORT, Verb
 from fielding.flower.wire.records import (
