@@ -360,7 +360,7 @@ class CohortScores:
         self._times[clients, cohort] += 1
 
     def reward(self, clients: Counts, cohort: int, rewards: Vector) -> None:
-        """Add to the scores of clients; whoever loses leans to no half any more."""
+        """Add to the scores of clients; one that loses leans to no half any more."""
         self.score[clients, cohort] += rewards
         losers = clients[rewards < 0.0]
         self._leaning[losers, cohort] = 0
@@ -370,7 +370,7 @@ class CohortScores:
     def split(self, cohort: int) -> None:
         """Make the half 1 of a cohort a new cohort, the last one; who leans to a half gains a point there.
 
-        Whoever leans to none has counted in neither, so that it is placed like a newcomer.
+        A client that leans to none has counted in neither, so that it is placed like a newcomer.
         """
         leaning, score, times = self._leaning[:, cohort], self.score[:, cohort], self._times[:, cohort]
         stays, goes = leaning > 0, leaning < 0

@@ -17,8 +17,8 @@ from fielding.coordinator.coordinator import Coordinator
 from fielding.coordinator.decision import Decision
 from fielding.coordinator.heterogeneity import mean_client_distance
 from fielding.coordinator.registry import UNASSIGNED
-from fielding.coordinator.regrouping import merge_clusters, moved_membership, regrouping_ruled
-from fielding.coordinator.snapshot import Snapshot, restored, snapshot
+from fielding.coordinator.regrouping import merge_clusters, moved_membership, rule_regrouping
+from fielding.coordinator.snapshot import Snapshot, restore_coordinator, snapshot
 from fielding.federation.clients import Clients, TrainingPlan, Updates
 from fielding.federation.cluster_models import Arrays
 from fielding.methods.guard import KEPT, Guard, Opinion, place_by_loss
@@ -92,7 +92,7 @@ class Fielding:
         guard.begin(clients)
         coordinator, models = self.coordinator, self.models
         before, stood = coordinator.clusters, coordinator.registry.membership.copy()
-        with regrouping_ruled(coordinator, allowed=guard.allows_others, wanted=guard.wants_others):
+        with rule_regrouping(coordinator, allowed=guard.allows_others, wanted=guard.wants_others):
             decision = self._decide(reports, clients)
         if before is None:
             guard.forget(self.models.shape[0])
@@ -205,7 +205,7 @@ class Fielding:
         """Go on from a snapshot."""
         inner = values.get("coordinator")
         own = _under("coordinator/", arrays)
-        self.coordinator = restored(Snapshot(values=inner if isinstance(inner, dict) else {}, arrays=own))
+        self.coordinator = restore_coordinator(Snapshot(values=inner if isinstance(inner, dict) else {}, arrays=own))
         self._retired.restore(_under("retired/", arrays))
         self._rewards = EventRewards.from_record(values, "rewards")
         self._cluster_models.restore(arrays)
@@ -238,7 +238,7 @@ class EventRewards:
             self._after.append(loss)
 
     def close(self) -> float | None:
-        """End the stretch of rounds since the last event and return what that event brought; None if nobody knows.
+        """End the stretch of rounds since the last event and return what that event brought; None if that is unknown.
 
         Examples
         --------

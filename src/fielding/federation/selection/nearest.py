@@ -16,7 +16,7 @@ class Nearest:
     """Draws more than are wanted uniformly, and of these takes the nearest to the center of the cluster.
 
     A client that is unlike the rest of its cluster is chosen less often. Never chosen are the farthest, as many as are
-    drawn beyond those wanted; with an infinite pool all but the nearest. Ties go by lot. A candidate that never reported
+    drawn beyond those wanted; with an infinite pool all but the nearest. Ties go by lot. A candidate without a report
     stands behind all others; if none reported, the choice is uniform.
 
     Parameters
