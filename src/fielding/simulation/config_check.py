@@ -8,9 +8,9 @@ from fielding._extras import require
 from fielding._imported import imported_function
 from fielding.engine.config import Config, TraceSection
 from fielding.engine.describing import describing_of, is_own_function
-from fielding.engine.plugins import kind_of, parts_of, policy_of
+from fielding.engine.plugins import kind_of, parts_of, policy_of, serving_of
 from fielding.errors import FileFormatError, InputError, OptionError, echo
-from fielding.simulation.assembly import lie_of, serving_of, trainer_of
+from fielding.simulation.assembly import lie_of, trainer_of
 from fielding.simulation.attacks import check_spoil
 from fielding.simulation.hardware import devices_of, read_availability
 from fielding.simulation.sources import NATURAL, check_scenario

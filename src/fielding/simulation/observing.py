@@ -7,10 +7,11 @@ import numpy as np
 
 from fielding._imported import imported_function
 from fielding._typing import Codes, Counts, Features, Models
+from fielding.client.describing import Describing
 from fielding.client.drift import DriftTest
 from fielding.distance import metric_named
 from fielding.engine.config import Config
-from fielding.engine.describing import LABEL, Describing
+from fielding.engine.describing import LABEL
 from fielding.engine.shared_models import GLOBAL, POOL, file_model
 from fielding.errors import OptionError
 from fielding.federation.models import is_finite
