@@ -65,12 +65,12 @@ class FedDrift:
         ``"common"``: one model for all; ``"each"``: one per client.
     memory
         ``"all"``: models train on all data that they own; ``"window"``: on those in the window; ``"auto"``: all if
-        all clients take part.
+        everybody takes part.
     participation
-        ``"all"``: all clients train and are tested; ``"sampled"``: participants train, and clients that report drift
-        are tested; ``"auto"``: all up to 200 clients.
+        ``"all"``: everybody trains and is tested; ``"sampled"``: participants train, and who reports drift is tested;
+        ``"auto"``: all up to 200 clients.
     train_all
-        Whether all clients train every model; the answer of a client without data of the model is thrown away.
+        Whether everybody trains every model; what comes back from whom the model owns no data of is thrown away.
     """
 
     _is_eager = False
@@ -293,8 +293,18 @@ class FedDriftEager(FedDrift):
     ----------
     setting
         What it is made of.
-    delta, max_models, memory, participation, train_all
-        As in :class:`FedDrift`.
+    delta
+        A client whose best model gets this much less right than last time has drifted.
+    max_models
+        How many models there can be.
+    memory
+        ``"all"``: models train on all data that they own; ``"window"``: on those in the window; ``"auto"``: all if
+        everybody takes part.
+    participation
+        ``"all"``: everybody trains and is tested; ``"sampled"``: participants train, and who reports drift is tested;
+        ``"auto"``: all up to 200 clients.
+    train_all
+        Whether everybody trains every model; what comes back from whom the model owns no data of is thrown away.
     """
 
     _is_eager = True

@@ -41,8 +41,8 @@ class Ifca:
         every time. ``"random"``: they are drawn once. ``"shared-backbone"``: only their last layers differ, and clients
         train on a random partition for ``warm_up`` rounds first.
     reassess
-        Which clients choose beside the participants: with ``"drifted"`` those that report drift; with ``"evaluated"``
-        all before each evaluation. Those without a choice always choose before one.
+        Who chooses beside the participants: with ``"drifted"`` whoever reports drift; with ``"evaluated"`` everybody
+        before each evaluation. Those without a choice always choose before one.
     min_share
         Share of the asked that each model must attract at a restart; 0 for the authors' numbers (only with
         ``"restart"``).

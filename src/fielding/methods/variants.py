@@ -113,7 +113,7 @@ class ClusteredSGD(Fielding):
     k
         The number of clusters, which the theorem takes for known; fewer where clients are too much alike.
     delta
-        How far apart two clients of a cluster may be before all are grouped anew, in the unit of the metric.
+        How far apart two clients of a cluster may be before everyone is grouped anew, in the unit of the metric.
     """
 
     def __init__(self, setting: MethodSetting, *, k: int = 3, delta: float = 0.5) -> None:
