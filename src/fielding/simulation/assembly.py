@@ -33,7 +33,7 @@ from fielding.traces.catalog import Source
 from fielding.traces.pool import Pool
 from fielding.traces.schedule import Schedule
 from fielding.traces.sliding import SlidingWindows
-from fielding.traces.sources import Dealt, OnImages, check_scenario, dealt_samples
+from fielding.traces.sources import Dealt, OnImages, check_scenario, deal_samples
 from fielding.training.factory import ModelRequest, trainer_for
 from fielding.training.head import NO_HEAD, head_size
 from fielding.training.label_mix import LABEL_MIX
@@ -339,7 +339,7 @@ def _wishes(config: Config, own: Own) -> _Wishes:
 
 def _ground(config: Config, own: Own, wishes: _Wishes, path: TrainingPath | None) -> _Ground:
     """Read and deal the samples, and find out what is trained on them."""
-    dealt = dealt_samples(
+    dealt = deal_samples(
         config.trace, rounds=config.rounds, seed=config.seed, source=own.samples, on_images=own.on_images
     )
     parts = parts_of(config, dealt.schedule.n_clients, wishes.policy)
