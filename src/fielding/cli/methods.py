@@ -58,7 +58,7 @@ def methods(
         return
     if changes and not check:
         raise OptionError("options given with --set need --check; in a run they stand in the config's [method]")
-    kind = kind_named(name, METHODS)
+    kind = kind_named(name)
     if check:
         _try_out(name, kind, changes or (), quiet=quiet)
     elif as_json:

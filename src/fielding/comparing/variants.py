@@ -143,7 +143,7 @@ def crossed(table: Table, methods: Sequence[str] = (), axes: Sequence[Axis] = ()
     """
     names = list(methods) or [config_from(table).method.name]
     for name in names:
-        kind_named(name, METHODS)
+        kind_named(name)
         if names.count(name) > 1:
             raise OptionError(f"method {echo(name)} is named twice; name each once")
     if repeated := [key for key, n_times in Counter(one.key for one in axes).items() if n_times > 1]:
@@ -320,16 +320,14 @@ def _options(table: Table) -> list[str]:
 
 def _left_out(table: Table, method: str) -> Settings:
     """Return settings that leave out the options that a method does not have."""
-    known = method_options(kind_named(method, METHODS))
+    known = method_options(kind_named(method))
     return {f"method.{name}": None for name in _options(table) if name not in known}
 
 
 def _check_options(table: Table, methods: Sequence[str]) -> None:
     """Raise if the base config has an option that no method could use."""
     known = {
-        name
-        for method in (*methods, config_from(table).method.name)
-        for name in method_options(kind_named(method, METHODS))
+        name for method in (*methods, config_from(table).method.name) for name in method_options(kind_named(method))
     }
     for name in _options(table):
         if name not in known:
@@ -376,7 +374,7 @@ def uses_key(
     """
     section, _, name = key.rpartition(".")
     if section == "method":
-        return name in method_options(kind_named(method, METHODS))
+        return name in method_options(kind_named(method))
     if section != "coordinator" or method not in METHODS:
         return True
     if key in KEYS and (methods := KEYS[key].rule.used_by) is not None:

@@ -10,7 +10,7 @@ from fielding.errors import OptionError
 from fielding.federation.aggregation import Aggregator, aggregator_named
 from fielding.federation.pace import Pace, pace_named
 from fielding.federation.selection import Selection, selector_named
-from fielding.methods import METHODS, Method, MethodKind, MethodSetting, Parts, kind_named, method_named
+from fielding.methods import Method, MethodKind, MethodSetting, Parts, kind_named, method_named
 from fielding.methods.kinds import Hears, check_method_options, heard
 from fielding.training.rates import LearningRate
 
@@ -34,7 +34,7 @@ def parts_of(config: Config, n_clients: int, policy: Policy) -> Parts:
 def kind_of(config: Config) -> MethodKind:
     """Return what is known of the method of a config; an option that it does not have is named."""
     section = config.method
-    kind = kind_named(section.name, METHODS)
+    kind = kind_named(section.name)
     try:
         check_method_options(kind, section.options)
     except OptionError as error:
@@ -46,7 +46,7 @@ def method_of(config: Config, setting: MethodSetting) -> Method:
     """Return the method that a config names, made of what a run gives it."""
     section = config.method
     try:
-        return method_named(kind_named(section.name, METHODS), setting, section.options)
+        return method_named(kind_named(section.name), setting, section.options)
     except OptionError as error:
         raise OptionError(f"method: {error}") from None
 

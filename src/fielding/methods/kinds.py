@@ -67,13 +67,13 @@ def own_kind(build: Callable[..., object]) -> MethodKind:
     )
 
 
-def kind_named(name: str, known: Mapping[str, MethodKind]) -> MethodKind:
+def kind_named(name: str) -> MethodKind:
     """Return a method by its name, or by ``module:Class`` one of the user's own."""
-    if name in known:
-        return known[name]
+    if name in METHODS:
+        return METHODS[name]
     if ":" not in name:
-        raise OptionError(f"method.name: {unknown_name('method', name, known)}; or one of your own, as module:Class")
-    return own_kind(imported_function(name, key="method.name", known=known))
+        raise OptionError(f"method.name: {unknown_name('method', name, METHODS)}; or one of your own, as module:Class")
+    return own_kind(imported_function(name, key="method.name", known=METHODS))
 
 
 def method_named(kind: MethodKind, setting: MethodSetting, options: Mapping[str, Json]) -> Method:
