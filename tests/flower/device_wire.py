@@ -7,22 +7,19 @@ from pathlib import Path
 import numpy as np
 
 from fielding._typing import Json
-from fielding.client.drift import AnyChange
 from fielding.config.keys import Config
 from fielding.config.reader import config_from
-from fielding.engine.describing import describing_of
 from fielding.engine.runner import Watch
 from fielding.flower.device.device import Device
 from fielding.flower.device.own_code import OwnCode
-from fielding.flower.device.rule import DeviceRule, memory_rounds, own_drift_test, rule_with
+from fielding.flower.device.rule import DeviceRule, rule_from
 from fielding.flower.device.samples import DeviceNode, Samples
 from fielding.flower.server.contacts import Presence
 from fielding.flower.server.deployment import Deployment, run_deployment
+from fielding.flower.server.device_rule import device_record
 from fielding.flower.server.exchange import Asked, Node, Patience, Posted, Received
-from fielding.flower.wire.messages import order_from, order_records, reply_from, reply_records
-from fielding.flower.wire.orders import Order
-from fielding.flower.wire.records import n_bytes
-from fielding.flower.wire.replies import Expected, Refusal, TrainReply
+from fielding.flower.wire.messages import n_bytes, order_from, order_records, reply_from, reply_records
+from fielding.flower.wire.orders import Expected, Order, Refusal, TrainReply
 from fielding.records.logs import Logs
 from fielding.records.run_folder import EVENTS, ROUNDS
 from fielding.simulation.assembly import Own, Simulation, assembled
@@ -95,7 +92,8 @@ class DeviceWire:
         except Exception as error:  # as Flower does
             return Received(ticket=ticket, answer=Refusal(reason="failed", text=str(error)), n_bytes=0)
         if address in self.sick and isinstance(reply, TrainReply):
-            reply = replace(reply, model=np.full_like(reply.model, np.nan))
+            sick = np.full_like(reply.updates.models, np.nan)
+            reply = replace(reply, updates=replace(reply.updates, models=sick))
         records = reply_records(reply)
         assert self.expected is not None
         answer = reply_from(records, order.verb, self.expected)
@@ -126,22 +124,8 @@ def _section(table: Table, name: str) -> Table:
 
 def devices_of(simulation: Simulation, folder: Path) -> dict[int, Device]:
     """Return the clients of a simulation as devices, in an order of addresses of no meaning."""
-    windows, config = simulation.clients.windows, simulation.config
-    describing = describing_of(config.coordinator, is_own=False, seed=config.seed)
-    plan = windows.plan
-    asked: dict[str, Json] = {f"method.{name}": value for name, value in config.method.options.items()}
-    asked["method.name"] = config.method.name
-    rule = DeviceRule(
-        n_classes=len(windows.pool.classes),
-        max_rounds=plan.n_visible * plan.gap,
-        drift_test=own_drift_test(asked) or AnyChange(),
-        gap=plan.gap,
-        phase=plan.window,
-        memory_rounds=memory_rounds(asked),
-        kept_aside=config.trace.kept_aside,
-    )
-    if own_drift_test(asked) is None:
-        rule = rule_with(rule, describing)
+    windows = simulation.clients.windows
+    rule = rule_from(device_record(simulation.config, classes=windows.n_classes))
     n_clients = windows.n_clients
     return {
         FIRST_ADDRESS + n_clients - at: _device(simulation, at, rule, folder / f"device-{at}")

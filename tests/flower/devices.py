@@ -3,21 +3,25 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from fielding.client.drift import AnyChange
+from fielding.federation.clients import TrainingPlan
 from fielding.flower.device.device import Device
-from fielding.flower.device.local_jobs import JobSettings
 from fielding.flower.device.own_code import OwnCode
 from fielding.flower.device.rule import DeviceRule
 from fielding.flower.device.samples import DeviceNode, Samples
-from fielding.flower.wire.orders import DescribeOrder, EvaluateOrder, TrainOrder
+from fielding.flower.wire.orders import DescribeOrder, EvaluateOrder, TrainOrder, WorkRule
+from fielding.runtime.train import LocalRule
 from fielding.training.factory import ModelRequest, trainer_for
+from fielding.training.rates import LearningRate
 
 RULE = DeviceRule(n_classes=2, max_rounds=2, drift_test=AnyChange())
 TRAINER = trainer_for(ModelRequest(name="softmax", input_shape=(2,), n_classes=2))
-SETTINGS = JobSettings(client="phone", classes=2, model="softmax", batch_size=2, learning_rate=0.5).record()
+LOCAL = LocalRule(n_steps=3, batch_size=2, rate=LearningRate(initial=0.5))
+WORK = WorkRule(client="phone", classes=2, model="softmax", local=LOCAL)
 
 
 def samples(labels: list[int], *, n_test: int = 0, rounds: list[int] | None = None) -> Samples:
@@ -49,26 +53,33 @@ def describe(round_index: int, confirmed: int = 0, *, run_id: str = "run") -> De
     return DescribeOrder(run_id=run_id, round_index=round_index, seed=7, confirmed=confirmed)
 
 
-def train(round_index: int, confirmed: int = 0, *, with_start_loss: bool = False) -> TrainOrder:
+def one_job(model: np.ndarray | None = None, **wishes: Any) -> TrainingPlan:
+    """Return the plan of one job for the only client."""
+    none = np.zeros(1, dtype=np.int64)
+    models = np.zeros((1, 6), dtype=np.float32) if model is None else np.atleast_2d(model)
+    return TrainingPlan(models=models, clients=none, groups=none, start=none, wanted=none + 1, **wishes)
+
+
+def train(
+    round_index: int, confirmed: int = 0, *, plan: TrainingPlan | None = None, work: WorkRule = WORK, **wishes: Any
+) -> TrainOrder:
     return TrainOrder(
         run_id="run",
         round_index=round_index,
-        model=np.zeros(6, dtype=np.float32),
-        layout=TRAINER.layout,
-        settings=SETTINGS,
-        n_steps=3,
         seed=7,
+        plan=plan or one_job(**wishes),
+        layout=TRAINER.layout,
+        work=work,
         confirmed=confirmed,
-        with_start_loss=with_start_loss,
     )
 
 
-def evaluate(round_index: int, model: np.ndarray | None = None) -> EvaluateOrder:
+def evaluate(round_index: int, model: np.ndarray | None = None, *, work: WorkRule = WORK) -> EvaluateOrder:
     return EvaluateOrder(
         run_id="run",
         round_index=round_index,
         model=np.zeros(6, dtype=np.float32) if model is None else model,
         layout=TRAINER.layout,
-        settings=SETTINGS,
+        work=work,
         seed=7,
     )

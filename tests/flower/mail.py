@@ -7,8 +7,19 @@ import numpy as np
 
 from fielding._typing import Models
 from fielding.flower.wire.messages import MESSAGE_TYPES, order_records
-from fielding.flower.wire.orders import DescribeOrder, EvaluateOrder, Order, ProbeOrder, TrainOrder
-from fielding.flower.wire.replies import DescribeReply, EvaluateReply, Expected, ProbeReply, Report, TrainReply
+from fielding.flower.wire.orders import (
+    DescribeOrder,
+    DescribeReply,
+    EvaluateOrder,
+    EvaluateReply,
+    Expected,
+    Order,
+    ProbeOrder,
+    ProbeReply,
+    Report,
+    TrainOrder,
+    TrainReply,
+)
 from fielding.training.layout import Layout
 
 if TYPE_CHECKING:

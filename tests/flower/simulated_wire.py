@@ -3,8 +3,7 @@
 from collections.abc import Mapping, Sequence
 
 from fielding.flower.server.exchange import Asked, Exchange, Node, Outcome, Patience, Posted, Received, Task
-from fielding.flower.wire.orders import Order
-from fielding.flower.wire.replies import Answer
+from fielding.flower.wire.orders import Answer, Order
 from tests.flower import mail
 
 NEVER = float("inf")

@@ -7,7 +7,7 @@ import numpy.typing as npt
 from flwr.app import Array, RecordDict
 
 from fielding.flower.wire.messages import reply_records
-from fielding.flower.wire.replies import Reply
+from fielding.flower.wire.orders import Reply
 
 
 def over_the_wire(records: RecordDict) -> RecordDict:

@@ -12,8 +12,16 @@ from fielding._extras import EXTRAS
 from fielding.errors import OptionError
 from fielding.flower.device.samples import DeviceNode, Embedded, Fitted, Job, Samples, Scored, Tensors
 from fielding.flower.wire.messages import reply_from
-from fielding.flower.wire.orders import Order, ProbeOrder
-from fielding.flower.wire.replies import Answer, DescribeReply, EvaluateReply, Expected, ProbeReply, TrainReply
+from fielding.flower.wire.orders import (
+    Answer,
+    DescribeReply,
+    EvaluateReply,
+    Expected,
+    Order,
+    ProbeOrder,
+    ProbeReply,
+    TrainReply,
+)
 from tests.flower.devices import describe, evaluate, samples, train
 from tests.flower.mail import instruction
 

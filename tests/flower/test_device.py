@@ -16,7 +16,7 @@ from fielding.errors import InputError
 from fielding.flower.device.own_code import OwnCode
 from fielding.flower.device.samples import Fitted, Job, Samples, Scored, Tensors
 from fielding.flower.device.state import STATE, run_folder
-from fielding.flower.wire.replies import DescribeReply, EvaluateReply, Reply, Report, TrainReply
+from fielding.flower.wire.orders import DescribeReply, EvaluateReply, Reply, Report, TrainReply
 from tests.flower.devices import RULE, Diary, describe, device, evaluate, samples, train
 
 

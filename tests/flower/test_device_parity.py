@@ -4,18 +4,24 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from fielding.flower.device.local_jobs import JobSettings
 
 from fielding._typing import Models
 from fielding.client.drift import Always, AnyChange, Chi2, DriftTest, Never, Periodic, Threshold
 from fielding.client.report import ReportBatch
 from fielding.federation.clients import TrainingPlan, Updates
 from fielding.flower.device.device import Device
-from fielding.flower.device.local_jobs import JobSettings
 from fielding.flower.device.own_code import OwnCode
 from fielding.flower.device.rule import DeviceRule
 from fielding.flower.device.samples import DeviceNode, Samples
-from fielding.flower.wire.orders import DescribeOrder, EvaluateOrder, TrainOrder
-from fielding.flower.wire.replies import DescribeReply, EvaluateReply, TrainReply
+from fielding.flower.wire.orders import (
+    DescribeOrder,
+    DescribeReply,
+    EvaluateOrder,
+    EvaluateReply,
+    TrainOrder,
+    TrainReply,
+)
 from fielding.runtime.observe import LabelObserver
 from fielding.runtime.train import LocalRule
 from fielding.simulation.clients import SimulatedClients

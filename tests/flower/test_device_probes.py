@@ -5,15 +5,23 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from fielding.flower.device.local_jobs import JobSettings
 
 from fielding._typing import Models
 from fielding.errors import InputError, OptionError
-from fielding.flower.device.local_jobs import JobSettings
 from fielding.flower.device.own_code import OwnCode
 from fielding.flower.device.rule import memory_rounds, own_drift_test
 from fielding.flower.device.samples import Fitted, Job, Samples, Scored, Tensors
-from fielding.flower.wire.orders import Block, OrderedPull, ProbeOrder, TrainOrder, Wanted
-from fielding.flower.wire.replies import DescribeReply, ProbeReply, TrainReply
+from fielding.flower.wire.orders import (
+    Block,
+    DescribeReply,
+    OrderedPull,
+    ProbeOrder,
+    ProbeReply,
+    TrainOrder,
+    TrainReply,
+    Wanted,
+)
 from tests.flower.devices import RULE, SETTINGS, TRAINER, Diary, device, samples, train
 
 ZEROS, TENS = np.zeros(6, dtype=np.float32), np.zeros(6, dtype=np.float32)

@@ -26,12 +26,12 @@ from tests.simulation.run_cases import table
 
 pytest.importorskip("flwr", reason="the flower extra is not installed")
 
-from fielding.flower.device.device import Device
 from fielding.flower.device.local_jobs import JobSettings
-from fielding.flower.device.models import SHARED
+
+from fielding.flower.device.device import Device
 from fielding.flower.device.own_code import OwnCode
 from fielding.flower.device.samples import Embedded, Fitted, Job, Samples, Scored, Tensors
-from fielding.flower.device.state import run_folder, write_state
+from fielding.flower.device.state import SHARED, run_folder, write_state
 from fielding.flower.wire.orders import DescribeOrder, Order, SharedView, TrainOrder, digest_of
 from tests.flower.device_wire import FIRST_ADDRESS, Deployed, accuracies, decisions, lines
 

@@ -12,24 +12,26 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 import pytest
+from fielding.flower.device.local_jobs import Training
 
 from fielding._typing import Json
 from fielding.errors import InputError, OutputError
-from fielding.flower.device.local_jobs import Training
-from fielding.flower.device.models import SERVED, keep_served, served_here
 from fielding.flower.device.samples import NOTHING
 from fielding.flower.device.state import (
+    SERVED,
     STATE,
     TRAINED,
     DeviceState,
+    keep_served,
     order_digest,
     read_state,
     read_training,
     run_folder,
+    served_here,
     write_state,
     write_training,
 )
-from fielding.flower.wire.replies import Report
+from fielding.flower.wire.orders import Report
 from fielding.records import container
 from fielding.records.container import Contents, write_contents
 from tests.flower.devices import train

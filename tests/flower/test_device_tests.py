@@ -4,13 +4,12 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from fielding.flower.device.tests import NO_TEST, device_test
 
 from fielding.errors import InputError
 from fielding.flower.device.own_code import OwnCode
 from fielding.flower.device.samples import Embedded, Fitted, Samples, Scored, Tensors, checked_samples
-from fielding.flower.device.tests import NO_TEST, device_test
-from fielding.flower.wire.orders import EvaluateOrder
-from fielding.flower.wire.replies import EvaluateReply
+from fielding.flower.wire.orders import EvaluateOrder, EvaluateReply
 from fielding.training.label_mix import layout_with_mix, with_even_mix
 from tests.flower.devices import SETTINGS, TRAINER, Diary, device, evaluate, samples
 

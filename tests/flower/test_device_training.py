@@ -5,16 +5,15 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from fielding.flower.device.previous_model import PREVIOUS
+from fielding.flower.device.rehearsal import REHEARSAL
 
 from fielding._typing import Json
 from fielding.errors import InputError
 from fielding.flower.device.own_code import OwnCode
-from fielding.flower.device.previous_model import PREVIOUS
-from fielding.flower.device.rehearsal import REHEARSAL
 from fielding.flower.device.samples import Embedded, Fitted, Job, Samples, Scored, Tensors
 from fielding.flower.device.state import TRAINED, run_folder
-from fielding.flower.wire.orders import TrainOrder
-from fielding.flower.wire.replies import TrainReply
+from fielding.flower.wire.orders import TrainOrder, TrainReply
 from fielding.training.factory import ModelRequest, trainer_for
 from fielding.training.label_mix import layout_with_mix, with_even_mix
 from tests.flower.devices import RULE, TRAINER, Diary, device, samples, train

@@ -27,8 +27,7 @@ from fielding.flower.device.samples import DeviceNode
 from fielding.flower.server.deployment import Deployment, Ground, ground_of, orders_of, run_deployment
 from fielding.flower.server.server_app import KEYS, deployment_from
 from fielding.flower.wire.messages import reply_from
-from fielding.flower.wire.orders import Order
-from fielding.flower.wire.replies import Answer, DescribeReply, EvaluateReply, Expected, TrainReply
+from fielding.flower.wire.orders import Answer, DescribeReply, EvaluateReply, Expected, Order, TrainReply
 from tests.flower.device_wire import DeviceWire, decisions
 from tests.flower.mail import instruction
 from tests.flower.same_runs import assert_same_runs

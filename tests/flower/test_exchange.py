@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from fielding.errors import OptionError
 from fielding.flower.server.exchange import Exchange, Patience, Task
-from fielding.flower.wire.replies import DescribeReply, Refusal, TrainReply
+from fielding.flower.wire.orders import DescribeReply, Refusal, TrainReply
 from tests.flower import mail
 from tests.flower.simulated_wire import NEVER, Clock, SimulatedWire, describe, exchange_with, reasons, train
 

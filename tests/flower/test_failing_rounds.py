@@ -16,7 +16,7 @@ from tests.simulation.run_cases import table
 pytest.importorskip("flwr", reason="the flower extra is not installed")
 
 from fielding.flower.server.exchange import Received
-from fielding.flower.wire.replies import Refusal
+from fielding.flower.wire.orders import Refusal
 from tests.flower.device_wire import Deployed, deployed_config, lines
 
 FAILED = [Settled(reason="failed", text="another app")] * 2

@@ -10,8 +10,16 @@ import pytest
 from fielding.flower.server.exchange import Asked, Exchange, Patience, Task
 from fielding.flower.server.grid_wire import GridWire
 from fielding.flower.wire.messages import order_from, reply_records
-from fielding.flower.wire.orders import TrainOrder, Verb
-from fielding.flower.wire.replies import LONGEST_TEXT, Answer, DescribeReply, EvaluateReply, Refusal, TrainReply
+from fielding.flower.wire.orders import (
+    LONGEST_TEXT,
+    Answer,
+    DescribeReply,
+    EvaluateReply,
+    Refusal,
+    TrainOrder,
+    TrainReply,
+    Verb,
+)
 from tests.flower import mail
 from tests.flower.simulated_wire import Clock
 

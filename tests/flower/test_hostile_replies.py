@@ -7,10 +7,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fielding.flower.wire.messages import reply_from
-from fielding.flower.wire.orders import Verb
-from fielding.flower.wire.records import n_bytes
-from fielding.flower.wire.replies import LONGEST_TEXT, DescribeReply, EvaluateReply, ProbeReply, Refusal, TrainReply
+from fielding.flower.wire.messages import n_bytes, reply_from
+from fielding.flower.wire.orders import (
+    LONGEST_TEXT,
+    DescribeReply,
+    EvaluateReply,
+    ProbeReply,
+    Refusal,
+    TrainReply,
+    Verb,
+)
 from tests.flower import mail
 
 if importlib.util.find_spec("flwr") is None:

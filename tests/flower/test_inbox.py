@@ -5,7 +5,7 @@ import pytest
 
 from fielding.errors import CheckpointError
 from fielding.flower.server.contacts import UNKNOWN, Inbox
-from fielding.flower.wire.replies import Report
+from fielding.flower.wire.orders import Report
 
 IDS = ("ann", "bob", "eve")
 

@@ -11,8 +11,7 @@ import pytest
 from fielding._typing import Json, Models
 from fielding.flower.device.samples import Samples
 from fielding.flower.server.deployment import run_deployment
-from fielding.flower.wire.orders import Order
-from fielding.flower.wire.replies import Answer, DescribeReply, EvaluateReply, Report, TrainReply
+from fielding.flower.wire.orders import Answer, DescribeReply, EvaluateReply, Order, Report, TrainReply
 from fielding.records.container import read_contents
 from fielding.records.run_folder import CLIENTS, EVENTS, ROUNDS
 from tests.simulation.run_cases import table
@@ -20,8 +19,7 @@ from tests.simulation.run_cases import table
 pytest.importorskip("flwr", reason="the flower extra is not installed")
 
 from fielding.flower.server.exchange import Received
-from fielding.flower.wire.messages import reply_from, reply_records
-from fielding.flower.wire.records import n_bytes
+from fielding.flower.wire.messages import n_bytes, reply_from, reply_records
 from tests.flower.device_wire import FIRST_ADDRESS, Deployed, deployed_config, deployment_of, lines
 
 Lie = Callable[[TrainReply | DescribeReply | EvaluateReply], TrainReply | DescribeReply | EvaluateReply]

@@ -71,8 +71,16 @@ def asked(deployed: Deployed) -> set[str]:
         if isinstance(order, ProbeOrder):
             found.add("questions")
         elif isinstance(order, TrainOrder):
-            found |= order.wishes().keys() | ({"probes"} if order.is_probe else set())
-            found |= {"choices"} if order.others else set()
+            plan = order.plan
+            wishes = {
+                "probes": plan.is_probe,
+                "choices": plan.chooses,
+                "rates": plan.rate_factors is not None,
+                "block": plan.blocks is not None,
+                "pull": plan.pull is not None,
+                "share": plan.upload_shares is not None,
+            }
+            found |= {name for name, is_asked in wishes.items() if is_asked}
     return found
 
 

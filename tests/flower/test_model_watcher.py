@@ -4,6 +4,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from fielding.flower.device.local_jobs import JobSettings
 
 from fielding._typing import Models
 from fielding.client.drift import Always, AnyChange, DriftTest, Periodic, Threshold
@@ -16,13 +17,11 @@ from fielding.client.representation.label import LabelShares
 from fielding.client.representation.representation import Representation
 from fielding.distance import metric_named
 from fielding.flower.device.device import Device
-from fielding.flower.device.local_jobs import JobSettings
 from fielding.flower.device.own_code import OwnCode
 from fielding.flower.device.rule import DeviceRule
 from fielding.flower.device.samples import DeviceNode, Samples
 from fielding.flower.server.sharing import Sharing, SharingRule
-from fielding.flower.wire.orders import DescribeOrder, EvaluateOrder
-from fielding.flower.wire.replies import DescribeReply, Report
+from fielding.flower.wire.orders import DescribeOrder, DescribeReply, EvaluateOrder, Report
 from fielding.runtime.observe import Sight, TallyObserver
 from fielding.runtime.train import LocalRule
 from fielding.simulation.clients import SimulatedClients

@@ -14,9 +14,8 @@ from hypothesis.extra import numpy as hnp
 
 from fielding._typing import Json
 from fielding.errors import InputError
-from fielding.flower.wire.messages import order_from, order_records
+from fielding.flower.wire.messages import fields_of, order_from, order_records
 from fielding.flower.wire.orders import DescribeOrder, EvaluateOrder, Order, OrderedPull, ProbeOrder, TrainOrder, Wanted
-from fielding.flower.wire.records import fields_of
 from fielding.training.layout import Layout
 from tests.flower import mail
 

@@ -7,16 +7,15 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from fielding.flower.device.local_jobs import JobSettings
+from fielding.flower.device.partial_uploads import sent_part
 from hypothesis import given
 from hypothesis import strategies as st
 
 from fielding._typing import Json
-from fielding.flower.device.local_jobs import JobSettings
-from fielding.flower.device.partial_uploads import sent_part
 from fielding.flower.server.exchange import Outcome, Task
 from fielding.flower.wire.messages import reply_from, reply_records
-from fielding.flower.wire.orders import Order, TrainOrder
-from fielding.flower.wire.replies import Answer, ProbeReply, Refusal, TrainReply
+from fielding.flower.wire.orders import Answer, Order, ProbeReply, Refusal, TrainOrder, TrainReply
 from tests.flower import mail
 from tests.flower.simulated_wire import exchange_with
 

@@ -6,10 +6,8 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from fielding.flower.wire.messages import MESSAGE_TYPES, order_from, order_records, reply_records
-from fielding.flower.wire.orders import DescribeOrder, TrainOrder, Verb
-from fielding.flower.wire.records import SentModels, n_bytes
-from fielding.flower.wire.replies import DescribeReply, Report
+from fielding.flower.wire.messages import MESSAGE_TYPES, SentModels, n_bytes, order_from, order_records, reply_records
+from fielding.flower.wire.orders import DescribeOrder, DescribeReply, Report, TrainOrder, Verb
 from tests.flower import mail
 
 if importlib.util.find_spec("flwr") is None:

@@ -7,15 +7,14 @@ from collections.abc import Callable
 import numpy as np
 import numpy.typing as npt
 import pytest
+from fielding.flower.wire.fields import MOST_FEATURES
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 from fielding.client.report import DRIFT_KINDS
-from fielding.flower.wire.fields import MOST_FEATURES
 from fielding.flower.wire.messages import reply_from, reply_records
-from fielding.flower.wire.orders import Verb
-from fielding.flower.wire.replies import (
+from fielding.flower.wire.orders import (
     LONGEST_TEXT,
     Answer,
     DescribeReply,
@@ -26,6 +25,7 @@ from fielding.flower.wire.replies import (
     Report,
     Score,
     TrainReply,
+    Verb,
 )
 from tests.flower import mail
 

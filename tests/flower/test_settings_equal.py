@@ -9,17 +9,14 @@ from fielding._typing import Json
 from fielding.config.presets import PRESETS
 from fielding.flower.server.deployment import check_deployable
 from fielding.flower.server.deployment import deployed_config as as_deployed
-from fielding.flower.wire.orders import Order, ProbeOrder
-from fielding.flower.wire.replies import Reply
+from fielding.flower.wire.orders import Order, ProbeOrder, Reply
 from fielding.records.container import read_contents
 from tests.simulation.run_cases import Table, table
 
 pytest.importorskip("flwr", reason="the flower extra is not installed")
 
 from fielding.flower.device.device import Device
-from fielding.flower.device.previous_model import PREVIOUS
-from fielding.flower.device.rehearsal import REHEARSAL
-from fielding.flower.device.state import TRAINED
+from fielding.flower.device.state import MEMORY, TRAINED
 from tests.flower.device_wire import Deployed, deployed_config
 from tests.flower.same_runs import assert_same_runs, assert_stops_do_no_harm, deployed_as_simulated
 
@@ -154,11 +151,11 @@ def _easily_alarmed(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_devices_keep_what_clients_do(name: str, tmp_path: Path) -> None:
     config = deployed_config(table(**KEEPING[name]))
     deployed_as_simulated(config, tmp_path)
-    assert kept(tmp_path, PREVIOUS, "now") == ("moon" in name or name == "both")
-    assert kept(tmp_path, REHEARSAL, "places") == (name == "both" or name.startswith("rehearsal"))
+    assert kept(tmp_path, MEMORY, "now") == ("moon" in name or name == "both")
+    assert kept(tmp_path, MEMORY, "rehearsal.memory_row") == (name == "both" or name.startswith("rehearsal"))
 
 
 def kept(folder: Path, name: str, array: str) -> bool:
     """Return whether some device keeps something of a name."""
-    found = [read_contents(path).arrays[array] for path in folder.glob(f"device-*/*/{name}")]
-    return any(one.size for one in found)
+    found = [read_contents(path).arrays.get(array) for path in folder.glob(f"device-*/*/{name}")]
+    return any(one is not None and one.size for one in found)

@@ -11,8 +11,16 @@ pytest.importorskip("flwr", reason="the flower extra is not installed")
 from dataclasses import replace
 
 from fielding.flower.wire.messages import order_from, order_records, reply_from, reply_records
-from fielding.flower.wire.orders import DescribeOrder, SharedView, TrainOrder
-from fielding.flower.wire.replies import DescribeReply, Expected, Refusal, Report, TrainReply
+from fielding.flower.wire.orders import (
+    DescribeOrder,
+    DescribeReply,
+    Expected,
+    Refusal,
+    Report,
+    SharedView,
+    TrainOrder,
+    TrainReply,
+)
 from tests.flower.devices import train
 
 LAYOUT = Layout(names=("w",), shapes=((3,),), n_parameters=1)

@@ -8,10 +8,9 @@ import pytest
 from fielding.client.representation.confusion import Confusion
 from fielding.client.representation.embedding import ClassMeans, Embedding
 from fielding.errors import CheckpointError
-from fielding.flower.device.models import confirmation, shared_here
+from fielding.flower.device.state import confirmation, shared_here
 from fielding.flower.server.sharing import Sharing, SharingRule
-from fielding.flower.wire.orders import SharedView
-from fielding.flower.wire.replies import Report
+from fielding.flower.wire.orders import Report, SharedView
 from fielding.training.layout import Layout
 
 LAYOUT = Layout(names=("w",), shapes=((2,),), n_parameters=1)

@@ -1,6 +1,6 @@
 """Whoever was late is asked again, but nobody waits for it until it was in time once."""
 
-from fielding.flower.wire.replies import Refusal
+from fielding.flower.wire.orders import Refusal
 from tests.flower.simulated_wire import describe, exchange_with, reasons, train
 
 

@@ -2,29 +2,17 @@
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
 
 from fielding._extras import require
 from fielding._typing import Json
-from fielding.client.drift import DRIFT_TESTS, DriftTest, drift_test_named
-from fielding.client.drift.sample_tests import (
-    OF_ERRORS,
-    RIVER_TESTS,
-    SAMPLE_TESTS,
-    ByKind,
-    BySamples,
-    ByVector,
-    Judge,
-    check_vector_test,
-    sample_test_named,
-)
+from fielding.client.describing import Describing
+from fielding.client.drift import DRIFT_TESTS
+from fielding.client.drift.sample_tests import RIVER_TESTS, SAMPLE_TESTS, ByKind, BySamples, check_vector_test
 from fielding.client.representation.registry import REPRESENTATIONS, representation_named, representation_options
-from fielding.client.representation.representation import Representation
 from fielding.config.keys import KEYS, CoordinatorSection
 from fielding.config.options import options_of
 from fielding.config.parts import BY_KIND
 from fielding.config.reader import unknown_key
-from fielding.distance import Kind, metric_named
 from fielding.errors import OptionError, unknown_name
 
 LABEL = "label"
@@ -43,60 +31,6 @@ NATURAL_TESTS = {
     "class-means": "class-shift",
 }
 """The test that suits a representation; joint for the others, and for combinations: they see labels and inputs."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Describing:
-    """What clients report, and when.
-
-    Parameters
-    ----------
-    representation
-        What stands for a window; None for a function of the user's own.
-    metric
-        Name of the distance between representations.
-    detector
-        Name of the drift test.
-    options
-        Of the drift test.
-    """
-
-    representation: Representation | None
-    metric: str
-    detector: str
-    options: Mapping[str, Json]
-
-    @property
-    def kind(self) -> Kind:
-        """What reports are."""
-        return "vector" if self.representation is None else self.representation.kind
-
-    @property
-    def is_label(self) -> bool:
-        """Whether counts of labels are all that clients need: for what they say and for when they say it."""
-        is_counted = self.representation is not None and self.representation.effort == "none"
-        return is_counted and self.detector in DRIFT_TESTS
-
-    @property
-    def needs_model(self) -> bool:
-        """Whether clients see their samples with a shared model."""
-        sees = self.representation is not None and self.representation.effort != "none"
-        return sees or self.detector in set(SAMPLE_TESTS) - set(OF_ERRORS) or self.detector == BY_KIND
-
-    def drift_test(self) -> DriftTest:
-        """Return the test on what is reported."""
-        return drift_test_named(self.detector, self.options)  # type: ignore[arg-type]
-
-    def judge(self) -> Judge:
-        """Return the test on what clients see."""
-        if self.detector == BY_KIND:
-            return ByKind(**self.options)  # type: ignore[arg-type]
-        if self.detector in DRIFT_TESTS:
-            return ByVector(drift_test=self.drift_test(), metric=metric_named(self.metric))
-        own = options_of(SAMPLE_TESTS[self.detector])
-        rule = {name: value for name, value in self.options.items() if name not in own}
-        test = sample_test_named(self.detector, {name: self.options[name] for name in self.options if name in own})
-        return BySamples(test=test, needs_errors=self.detector in OF_ERRORS, **rule)  # type: ignore[arg-type]
 
 
 def describing_of(section: CoordinatorSection, *, is_own: bool, seed: int) -> Describing:
@@ -134,6 +68,8 @@ def describing_of(section: CoordinatorSection, *, is_own: bool, seed: int) -> De
         metric=section.metric or ("l1" if representation is None else representation.metric),
         detector=detector,
         options={name: value for name, value in section.options.items() if name in of_test},
+        name=None if is_own else text,
+        of_representation=given,
     )
     _check_test(described)
     return described

@@ -12,6 +12,8 @@ from fielding.federation.pace import Pace, pace_named
 from fielding.federation.selection import Selection, selector_named
 from fielding.methods import Method, MethodKind, MethodSetting, Parts, kind_named, method_named
 from fielding.methods.kinds import Hears, check_method_options, heard
+from fielding.runtime.serve import Serving
+from fielding.runtime.train import LocalRule
 from fielding.training.rates import LearningRate
 
 LEARNED = "learned"
@@ -120,3 +122,29 @@ def policy_of(config: Config, *, kind: Kind, metric: str) -> Policy:
         )
     except OptionError as error:
         raise OptionError(f"coordinator: {error}") from None
+
+
+def serving_of(config: Config) -> Serving:
+    """Return what clients do to the model that serves them."""
+    section = config.serving
+    try:
+        return Serving(correction=section.correction, smoothing=section.smoothing, fine_tune=section.fine_tune)
+    except OptionError as error:
+        raise OptionError(f"serving: {error}") from None
+
+
+def local_rule(config: Config) -> LocalRule:
+    """Return how participants train."""
+    section = config.training
+    return LocalRule(
+        n_steps=section.local_steps,
+        batch_size=section.batch_size,
+        rate=rate_of(config),
+        momentum=section.momentum,
+        weight_decay=section.weight_decay,
+        prox=section.prox,
+        moon=section.moon,
+        moon_temperature=section.moon_temperature,
+        rehearsal=section.rehearsal,
+        balanced=section.balanced,
+    )

@@ -71,6 +71,30 @@ class TrainingPlan:
     pull: "Pull | None" = None
     selected_for: Counts | None = None
 
+    def job(self, at: int) -> "TrainingPlan":
+        """Return the plan of one job alone, as the device is asked that does it: it is client 0 of a fleet of one."""
+        none, start = np.zeros(1, dtype=np.int64), int(self.start[at])
+        offers_all = self.chooses and self.models.shape[0] > 1
+        factors = self.rate_factors
+        if factors is not None and not offers_all:
+            factors = factors[start : start + 1] if self.chooses else factors[at : at + 1]
+        n_steps = self.n_steps
+        return TrainingPlan(
+            models=self.models if offers_all else self.models[start : start + 1],
+            clients=none,
+            groups=none,
+            start=none,
+            wanted=np.ones(1, dtype=np.int64),
+            is_probe=self.is_probe,
+            n_steps=int(n_steps[at]) if isinstance(n_steps, np.ndarray) else n_steps,
+            with_start_loss=self.with_start_loss,
+            chooses=offers_all,
+            rate_factors=factors,
+            blocks=None if self.blocks is None else [self.blocks[at]],
+            upload_shares=None if self.upload_shares is None else self.upload_shares[at : at + 1],
+            pull=None if self.pull is None else self.pull.of(np.array([at])),
+        )
+
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Pull:

@@ -17,7 +17,7 @@ from fielding.client.tally_watch import Sighting, TallyWatch
 from fielding.client.windows_seen import WindowsSeen
 from fielding.distance import Metric
 from fielding.errors import InputError, echo
-from fielding.runtime.store import SampleStore
+from fielding.runtime.store import Arriving
 from fielding.training.head import features_of, gradient_of, head_size
 from fielding.training.trainer import Scores, Trainer
 
@@ -40,7 +40,7 @@ class Sight:
         The shared model, float32, shape ``(n_numbers,)``; None until somebody shares one.
     """
 
-    def __init__(self, windows: SampleStore, trainer: Trainer | None) -> None:
+    def __init__(self, windows: Arriving, trainer: Trainer | None) -> None:
         self._windows, self._trainer = windows, trainer
         self.model: Models | None = None
         self._rows: Counts = np.empty(0, dtype=np.int64)
@@ -194,9 +194,7 @@ class LabelObserver:
 
     looked = Looked()  # labels are counted as they come
 
-    def __init__(
-        self, windows: SampleStore, drift_test: DriftTest, representation: Representation | None = None
-    ) -> None:
+    def __init__(self, windows: Arriving, drift_test: DriftTest, representation: Representation | None = None) -> None:
         self._representation = representation
         self._windows = windows
         self._fleet = Fleet(
@@ -273,7 +271,7 @@ class VectorObserver:
         The distance that a threshold is measured in.
     """
 
-    def __init__(self, windows: SampleStore, represent: Represent, *, drift_test: DriftTest, metric: Metric) -> None:
+    def __init__(self, windows: Arriving, represent: Represent, *, drift_test: DriftTest, metric: Metric) -> None:
         check_vector_test(drift_test)
         self._windows, self._represent = windows, represent
         self._drift_test, self._metric = drift_test, metric
@@ -414,7 +412,7 @@ class TallyObserver:
         Tells the errors of served models on samples that arrive, for judges that need them; None until models serve.
     """
 
-    def __init__(self, windows: SampleStore, representation: Representation, *, judge: Judge, sight: Sight) -> None:
+    def __init__(self, windows: Arriving, representation: Representation, *, judge: Judge, sight: Sight) -> None:
         self._windows, self._representation, self._judge, self._sight = windows, representation, judge, sight
         self.served_errors: ServedErrors | None = None
         self._reference: Vector | None = None

@@ -21,25 +21,6 @@ class SampleStore(Protocol):
         """Length of the class list."""
         ...
 
-    @property
-    def n_rows(self) -> int:
-        """Number of rows that there can be; all rows are below it."""
-        ...
-
-    @property
-    def gap(self) -> int:
-        """Rounds between two intervals of data."""
-        ...
-
-    @property
-    def n_visible(self) -> int:
-        """Number of intervals that a window shows."""
-        ...
-
-    def arrivals(self, interval: int) -> Arrivals:
-        """Return the training samples that an interval brings."""
-        ...
-
     def n_complete(self, round_index: int) -> int:
         """Return how many intervals of data have come by the start of a round."""
         ...
@@ -94,4 +75,27 @@ class SampleStore(Protocol):
 
     def marked_places(self, marks: Counts) -> Counts:
         """Return the places whose :meth:`marks` are given."""
+        ...
+
+
+class Arriving(SampleStore, Protocol):
+    """A store whose samples arrive interval by interval, for observers of many clients."""
+
+    @property
+    def n_rows(self) -> int:
+        """Number of rows that there can be; all rows are below it."""
+        ...
+
+    @property
+    def gap(self) -> int:
+        """Rounds between two intervals of data."""
+        ...
+
+    @property
+    def n_visible(self) -> int:
+        """Number of intervals that a window shows."""
+        ...
+
+    def arrivals(self, interval: int) -> Arrivals:
+        """Return the training samples that an interval brings."""
         ...

@@ -3,10 +3,11 @@
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import Annotated, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
+from msgspec import Meta
 
 from fielding._typing import Counts, Mask, Models
 from fielding.client.ranges import Ranges
@@ -23,6 +24,7 @@ from fielding.training.label_mix import LABEL_MIX
 from fielding.training.rates import LearningRate
 from fielding.training.trainer import Contrast, LocalWork, Sgd, Trained
 
+FromZero: TypeAlias = Annotated[float, Meta(ge=0)]
 Attack: TypeAlias = Callable[..., Models]
 """``attack(models, clients, offered=, start=)``: the models as they are uploaded, one row per job."""
 
@@ -50,14 +52,14 @@ class LocalRule:
         learns what does not depend on the mix (FedLC).
     """
 
-    n_steps: int
-    batch_size: int
+    n_steps: Annotated[int, Meta(ge=0, lt=2**31)]
+    batch_size: Annotated[int, Meta(ge=1, lt=2**31)]
     rate: LearningRate
-    momentum: float = 0.0
-    weight_decay: float = 0.0
-    prox: float = 0.0
-    moon: float = 0.0
-    moon_temperature: float = 0.5
+    momentum: FromZero = 0.0
+    weight_decay: FromZero = 0.0
+    prox: FromZero = 0.0
+    moon: FromZero = 0.0
+    moon_temperature: Annotated[float, Meta(gt=0)] = 0.5
     rehearsal: bool = False
     balanced: bool = False
 

@@ -8,14 +8,15 @@ from typing import Any
 import numpy as np
 
 from fielding._typing import Counts, Models
+from fielding.client.describing import Describing
 from fielding.client.representation.combination import Combination
 from fielding.client.representation.gradient import Gradient
 from fielding.client.representation.representation import Representation
 from fielding.config.keys import Config
 from fielding.coordinator.policy import Policy
 from fielding.engine.carried_mix import with_mix
-from fielding.engine.describing import AUTO, Describing, describing_of, is_own_function
-from fielding.engine.plugins import hears_of, kind_of, method_of, parts_of, policy_of, rate_of
+from fielding.engine.describing import AUTO, describing_of, is_own_function
+from fielding.engine.plugins import hears_of, kind_of, local_rule, method_of, parts_of, policy_of, serving_of
 from fielding.engine.shared_models import POOL
 from fielding.errors import FileFormatError, InputError, OptionError, OutputError, echo
 from fielding.methods import Method, MethodKind, MethodSetting, Parts
@@ -71,32 +72,6 @@ def trainer_of(
         return trainer_for(request)
     except OptionError as error:
         raise OptionError(f"model: {error}") from None
-
-
-def serving_of(config: Config) -> Serving:
-    """Return what clients do to the model that serves them."""
-    section = config.serving
-    try:
-        return Serving(correction=section.correction, smoothing=section.smoothing, fine_tune=section.fine_tune)
-    except OptionError as error:
-        raise OptionError(f"serving: {error}") from None
-
-
-def local_rule(config: Config) -> LocalRule:
-    """Return how participants train."""
-    section = config.training
-    return LocalRule(
-        n_steps=section.local_steps,
-        batch_size=section.batch_size,
-        rate=rate_of(config),
-        momentum=section.momentum,
-        weight_decay=section.weight_decay,
-        prox=section.prox,
-        moon=section.moon,
-        moon_temperature=section.moon_temperature,
-        rehearsal=section.rehearsal,
-        balanced=section.balanced,
-    )
 
 
 def hardware_of(config: Config, dealt: Dealt) -> Hardware:

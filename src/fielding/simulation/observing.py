@@ -6,11 +6,12 @@ from typing import cast
 import numpy as np
 
 from fielding._typing import Codes, Counts, Features, Models
+from fielding.client.describing import Describing
 from fielding.client.drift import DriftTest
 from fielding.config.keys import Config
 from fielding.config.parts import imported_function
 from fielding.distance import metric_named
-from fielding.engine.describing import LABEL, Describing
+from fielding.engine.describing import LABEL
 from fielding.engine.shared_models import GLOBAL, POOL, file_model
 from fielding.errors import OptionError
 from fielding.federation.admission import is_finite

@@ -1,6 +1,9 @@
 """How the learning rate falls over the rounds."""
 
 from dataclasses import dataclass
+from typing import Annotated
+
+from msgspec import Meta
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -16,10 +19,10 @@ class LearningRate:
     (0.05, 0.049, 5e-05)
     """
 
-    initial: float
-    decay: float = 1.0
-    every: int = 10
-    floor: float = 0.0
+    initial: Annotated[float, Meta(ge=0)]
+    decay: Annotated[float, Meta(ge=0)] = 1.0
+    every: Annotated[int, Meta(ge=1)] = 10
+    floor: Annotated[float, Meta(ge=0)] = 0.0
 
     def at(self, round_index: int) -> float:
         """Return the rate of a round; a floor above the initial rate has no effect."""

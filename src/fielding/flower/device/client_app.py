@@ -10,8 +10,7 @@ from fielding._extras import require
 from fielding._typing import Json
 from fielding.errors import OptionError, echo
 from fielding.flower.device.device import Device
-from fielding.flower.device.local_jobs import ModelFactory
-from fielding.flower.device.own_code import OwnCode
+from fielding.flower.device.own_code import ModelFactory, OwnCode
 from fielding.flower.device.rule import rule_from
 from fielding.flower.device.samples import Describe, DeviceNode, Embed, Evaluate, LoadData, Train
 from fielding.flower.wire.messages import order_from, reply_records
@@ -61,7 +60,7 @@ def client_app(
 
     Notes
     -----
-    Classes, window and drift test come from the run config (:func:`~fielding.flower.device.rule.rule_from`). State
+    Classes, window and drift test come with every order: the server reads the config, a device does not. State
     lies in ``state-dir`` of the node config; else in a folder per partition or node of ``state-dir`` of the run config,
     ``~/.fielding/devices`` by default.
     """
@@ -88,8 +87,9 @@ def _answered(verb: Verb, message: "Message", context: "Context", own: OwnCode) 
     """Return the reply to a message; an error becomes one of Flower's, with its text."""
     from flwr.app import Message
 
-    device = Device(device_node(context), rule_from(cast("Mapping[str, Json]", context.run_config)), own)
-    return Message(reply_records(device.answer(order_from(message.content, verb))), reply_to=message)
+    order = order_from(message.content, verb)
+    device = Device(device_node(context), rule_from(order.observe), own)
+    return Message(reply_records(device.answer(order)), reply_to=message)
 
 
 def device_node(context: "Context") -> DeviceNode:

@@ -1,34 +1,62 @@
-"""A device: takes in its samples, tells how they drift, trains and tests; any order may come twice."""
+"""A device: a runtime of one client with files, whose answers may be asked for twice."""
 
 from dataclasses import replace
-from functools import partial
 
-from fielding.errors import CheckpointError
-from fielding.flower.device.local_jobs import Scorer, settings_from
-from fielding.flower.device.model_observe import DeviceSight, ModelWatcher
-from fielding.flower.device.models import HeldModel, confirmation, keep_served, served_here, shared_here
-from fielding.flower.device.observe import Arrived, LabelWatcher, Watcher
-from fielding.flower.device.own_code import OwnCode
-from fielding.flower.device.partial_uploads import sent_part
-from fielding.flower.device.probes import block_samples, chosen, probed
+import numpy as np
+
+from fielding.errors import CheckpointError, InputError
+from fielding.federation.clients import Updates
+from fielding.federation.evaluation import ClientScores
+from fielding.flower.device.model_observe import DeviceSight, ModelObserver
+from fielding.flower.device.observe import Arrived, DeviceObserver, LabelMonitor
+from fielding.flower.device.own_code import OwnCode, OwnCompute
 from fielding.flower.device.rule import DeviceRule
-from fielding.flower.device.samples import NOTHING, DeviceNode, Kept, checked_samples
-from fielding.flower.device.scoring import DeviceScoring
+from fielding.flower.device.samples import NOTHING, DeviceNode, Job, Kept, checked_samples
 from fielding.flower.device.state import (
     STATE,
     DeviceState,
+    HeldModel,
+    confirmation,
+    keep_served,
+    keep_shared,
+    one_update,
     order_digest,
+    read_memory,
+    read_served,
     read_state,
     read_training,
     run_folder,
     set_aside,
+    write_memory,
     write_state,
     write_training,
 )
-from fielding.flower.device.tests import device_test
-from fielding.flower.device.training import Workplace, device_training
-from fielding.flower.wire.orders import NO_REPORT, DescribeOrder, EvaluateOrder, Order, ProbeOrder, TrainOrder
-from fielding.flower.wire.replies import DescribeReply, ProbeReply, Reply, Report, TrainReply
+from fielding.flower.device.store import DeviceStore
+from fielding.flower.wire.orders import (
+    NO_REPORT,
+    DescribeOrder,
+    DescribeReply,
+    EvaluateOrder,
+    EvaluateReply,
+    Order,
+    ProbeOrder,
+    ProbeReply,
+    Reply,
+    TrainOrder,
+    TrainReply,
+    WorkRule,
+)
+from fielding.rng import client_key, hashed
+from fielding.runtime.runtime import ClientRuntime
+from fielding.runtime.train import sent_numbers
+from fielding.runtime.workers import Compute, Workers
+from fielding.training.factory import ModelRequest, trainer_for
+from fielding.training.label_mix import LABEL_MIX, MixKeepingTrainer
+from fielding.training.layout import Layout
+from fielding.training.trainer import Trainer
+
+ME = np.zeros(1, dtype=np.int64)
+"""A device is the only client that it knows."""
 
 
 class Device:
@@ -55,129 +83,226 @@ class Device:
         """Do what an order says; what was learned of the data is on disk before anything is trained."""
         here = replace(self._node, folder=run_folder(self._node.folder, order.run_id))
         view = order.shared if isinstance(order, (TrainOrder, DescribeOrder)) else None
-        shared = shared_here(here.folder, view) if self._rule.needs_model else None
+        shared = keep_shared(here.folder, view) if self._rule.needs_model else None
         is_silent = view is None and isinstance(order, (TrainOrder, DescribeOrder))  # the server knows of no model
-        state = self._caught_up(here, order, None if is_silent else shared)
+        state = self._catch_up(here, order, None if is_silent else shared)
         if self._rule.needs_errors:
             keep_served(here.folder, order)
+        store = DeviceStore(state.kept, self._rule, first=state.first)
         if isinstance(order, EvaluateOrder):
-            return device_test(order, state.window(), self._own)
+            return self._test(order, store)
         if isinstance(order, ProbeOrder):
-            return self._probed(order, state)
-        samples = state.window().training()
+            return self._probe(order, store)
         report = state.report if state.number > order.confirmed else None
         holds = confirmation(view, shared) if self._rule.needs_model else None
         if isinstance(order, TrainOrder):
-            own = block_samples(state.kept, order.block, window=samples, rule=self._rule)
-            if own.y.size:
-                place = Workplace(node=here, state=state, rule=self._rule, own=self._own)
-                return replace(self._trained(order, own, report, place=place), holds=holds)
-        return DescribeReply(n_samples=int(samples.y.size), report=report, partition=here.partition, holds=holds)
+            updates = self._train(order, store, replace(here, since=state.round_index))
+            if updates is not None:
+                return self._trained(order, updates, TrainReply(updates=updates, report=report, holds=holds))
+        n_samples = int(store.training(order.round_index).sizes[0])
+        return DescribeReply(n_samples=n_samples, report=report, partition=here.partition, holds=holds)
 
     # ---- what is known of the data ---------------------------------------------------------------------------------
 
-    def _caught_up(self, here: DeviceNode, order: Order, shared: HeldModel | None) -> DeviceState:
+    def _catch_up(self, here: DeviceNode, order: Order, shared: HeldModel | None) -> DeviceState:
         """Return what the device knows in the round of an order, on disk."""
-        state, watcher = self._remembered(here, order, shared)
+        state, observer = self._remember(here, order, shared)
         confirmed = None if isinstance(order, EvaluateOrder) else order.confirmed
         number = NO_REPORT if state is None else state.number
         is_new = state is None or order.round_index > state.round_index
         is_behind = confirmed is not None and confirmed > number  # the server knows more of this device than it does
-        if state is not None and not (is_new or is_behind or watcher.is_behind):
+        if state is not None and not (is_new or is_behind or observer.is_behind):
             return state
         if confirmed is not None and confirmed != number:
-            watcher.report_again()
-        known = NOTHING if state is None else state.kept
+            observer.report_again()
+        known, n_taken = (NOTHING, 0) if state is None else (state.kept, state.n_taken)
         now = order.round_index if state is None or is_new else state.round_index
-        coming = self._loaded(replace(here, since=None if state is None else state.round_index), now, is_new=is_new)
-        clock = max(self._rule.struck(now), *coming.rounds[-1:].tolist(), watcher.clock)
+        coming = NOTHING
+        if is_new:
+            since, rule = None if state is None else state.round_index, self._rule
+            coming = checked_samples(
+                self._own.load_data(replace(here, since=since), now),
+                n_classes=rule.n_classes,
+                now=now,
+                since=since,
+                kept_aside=rule.kept_aside,
+                n_taken=n_taken,
+            )
+        clock = max(self._rule.last_strike(now), *coming.rounds[-1:].tolist(), observer.clock)
         everything = known.followed_by(coming)
         first = clock - self._rule.max_rounds + 1
-        kept = everything.some(everything.rounds >= first - self._rule.memory_rounds)
+        # Samples that rehearsal remembers stay; their rows are places among all that ever came.
+        remembered = read_memory(here.folder).rehearsal.get("rehearsal.memory_row", ME[:0])
+        kept = everything.some(
+            (everything.rounds >= first - self._rule.memory_rounds) | np.isin(everything.places, remembered)
+        )
         window = kept.some(kept.rounds >= first).training()
-        told = watcher.observe(Arrived(round_index=now, clock=clock, new=coming.training(), window=window))
-        report = None if state is None else state.report
-        if told is not None:
-            report = replace(told, number=max(number, confirmed or NO_REPORT) + 1)
+        report = observer.observe(Arrived(round_index=now, clock=clock, new=coming.training(), window=window))
+        last = None if state is None else state.report
+        if report is not None:
+            last = replace(report, number=max(number, confirmed or NO_REPORT) + 1)
         state = DeviceState(
             round_index=now,
             kept=kept,
-            monitor=watcher.arrays(),
-            report=report,
+            monitor=observer.arrays(),
+            report=last,
             first=first,
-            n_taken=coming.y.size + (0 if state is None else state.n_taken),
+            n_taken=n_taken + coming.y.size,
         )
         write_state(here.folder, state)
         return state
 
-    def _remembered(
+    def _remember(
         self, here: DeviceNode, order: Order, shared: HeldModel | None
-    ) -> tuple[DeviceState | None, Watcher]:
-        """Return what is on disk, and a watcher that goes on from there."""
-        state, watcher = read_state(here.folder), self._watcher(here, order, shared)
+    ) -> tuple[DeviceState | None, DeviceObserver]:
+        """Return what is on disk, and an observer that goes on from there."""
+        state, observer = read_state(here.folder), self._observer(here, order, shared)
         if state is None:
-            return None, watcher
+            return None, observer
         try:
-            watcher.restore(state.monitor)
+            observer.restore(state.monitor)
         except CheckpointError as error:
             set_aside(here.folder, STATE, error)
-            return None, self._watcher(here, order, shared)
-        return state, watcher
+            return None, self._observer(here, order, shared)
+        return state, observer
 
-    def _watcher(self, here: DeviceNode, order: Order, shared: HeldModel | None) -> Watcher:
-        rule, own = self._rule, self._own
-        if rule.judge is None:
-            return LabelWatcher(rule, own.describe)
+    def _observer(self, here: DeviceNode, order: Order, shared: HeldModel | None) -> DeviceObserver:
+        if self._rule.judge is None:
+            return LabelMonitor(self._rule, self._own.describe)
+
+        def runtime_of(held: HeldModel, kept: Kept) -> ClientRuntime:
+            store = DeviceStore(kept, self._rule, first=int(kept.rounds.min(initial=0)))
+            return self._runtime(held.layout, held.work, store, seed=order.seed)
+
         sight = DeviceSight(
-            n_classes=rule.n_classes,
+            n_classes=self._rule.n_classes,
             shared=shared,
-            served=lambda: served_here(here.folder, order),
-            own=own,
+            served=lambda: read_served(here.folder, order),
+            runtime_of=runtime_of,
         )
-        return ModelWatcher(rule, sight)
-
-    def _loaded(self, here: DeviceNode, now: int, *, is_new: bool) -> Kept:
-        if not is_new:
-            return NOTHING
-        given = self._own.load_data(here, now)
-        rule = self._rule
-        return checked_samples(given, n_classes=rule.n_classes, now=now, since=here.since, kept_aside=rule.kept_aside)
+        return ModelObserver(self._rule, sight)
 
     # ---- models ----------------------------------------------------------------------------------------------------
 
-    def _trained(self, order: TrainOrder, samples: Kept, report: Report | None, *, place: Workplace) -> TrainReply:
-        digest = order_digest(order)
-        training = read_training(place.folder, digest)
-        if training is None:
-            choice, start = chosen(order, samples, self._scoring(order).score)
-            training = replace(device_training(choice, samples, place), start=start)
-            write_training(place.folder, digest, training)
-        return TrainReply(
-            model=sent_part(order, training.model),
-            n_samples=training.n_samples,
-            loss=training.loss,
-            square_loss=training.square_loss,
-            start_loss=training.start_loss,
-            start=training.start,
-            is_part=order.share is not None,
-            report=report,
+    def _runtime(
+        self, layout: Layout, work: WorkRule, store: DeviceStore, *, seed: int, job: Job | None = None
+    ) -> ClientRuntime:
+        """Return the runtime of this one client; there is at least one sample."""
+        serving, compute = work.serving, None
+        if self._own.train is not None:
+            compute = OwnCompute(self._own, store, layout, work, job)
+            serving = replace(serving, fine_tune=0)
+        keys = np.array([client_key(work.client)], dtype=np.uint64)
+        made: Compute = compute or Workers(self._trainer(layout, work, store.kept))
+        return ClientRuntime(store, made, work.local, serving=serving, seed=seed, keys=keys)
+
+    def _trainer(self, layout: Layout, work: WorkRule, samples: Kept) -> Trainer:
+        """Return the trainer of the model that came, or raise if it is another one than the rule describes."""
+        factory = self._own.model
+        request = ModelRequest(
+            name=work.model,
+            factory=factory,
+            input_shape=tuple(samples.x.shape[1:]),
+            n_classes=work.classes,
+            trainer=work.trainer if factory is None else "torch",
+            device=work.device,
+            hidden=work.hidden,
         )
+        if (label := samples.y.max()) >= work.classes:
+            raise InputError(f"a sample has label {label}, but the server's model knows {work.classes} classes")
+        trainer = trainer_for(request)
+        if LABEL_MIX in layout.names:
+            trainer = MixKeepingTrainer(trainer, work.classes, rate=work.mix_rate, is_balanced=work.local.balanced)
+        if trainer.layout != layout:
+            raise InputError(
+                f"the server sent a model of {layout.size} numbers, but {work.model!r} on samples of shape "
+                f"{request.input_shape} has {trainer.layout.size}; bring config and load_data into line, or give "
+                "client_app train and evaluate if server_app has a first_model"
+            )
+        return trainer
 
-    def _probed(self, order: ProbeOrder, state: DeviceState) -> ProbeReply:
-        window = state.window()
-        training = window.training()
-        if order.aside:
-            asked = [window.aside() for _ in order.blocks]
-        else:
-            asked = [block_samples(state.kept, one, window=training, rule=self._rule) for one in order.blocks]
-        return probed(order, asked, self._scorer(order, training))
+    def _train(self, order: TrainOrder, store: DeviceStore, here: DeviceNode) -> Updates | None:
+        """Return what a job gives, as it did if it was done before; None if there are no samples for it."""
+        rule, plan = order.work.local, order.plan
+        training = store.training(order.round_index) if plan.blocks is None else store.training_blocks(ME, plan.blocks)
+        if not training.sizes[0]:
+            return None
+        digest = order_digest(order)
+        done = read_training(here.folder, digest)
+        if done is not None:
+            return done
+        job = Job(
+            round_index=order.round_index,
+            n_steps=rule.n_steps,
+            batch_size=rule.batch_size,
+            learning_rate=rule.rate.at(order.round_index),
+            momentum=rule.momentum,
+            weight_decay=rule.weight_decay,
+            prox=rule.prox,
+            seed=order.seed,
+            node=here,
+        )
+        runtime = self._runtime(order.layout, order.work, store, seed=order.seed, job=job)
+        runtime.begin(order.round_index)
+        memory, local = read_memory(here.folder), runtime.local
+        previous = memory.previous(order.round_index, order.layout.size)
+        if local.previous_models is not None and previous is not None:
+            local.previous_models.keep(ME, previous[np.newaxis])
+        if local.rehearsal is not None and memory.rehearsal:
+            try:
+                local.rehearsal.restore(memory.rehearsal)
+            except CheckpointError as error:
+                set_aside(here.folder, "memory.fielding", error)
+        updates = runtime.train(plan, ME)
+        if updates.missing["failed"]:  # the server learns that it failed, and gets the report all the same
+            return one_update(np.full(order.layout.size, np.nan, np.float32), n_samples=1, losses=np.ones(2), start=-1)
+        model = updates.models[0] if local.previous_models is not None and not plan.is_probe else None
+        kept = {} if local.rehearsal is None else local.rehearsal.arrays()
+        if model is not None or kept:
+            write_memory(here.folder, replace(memory.after(order.round_index, model), rehearsal=kept))
+        updates = updates if plan.chooses else replace(updates, start=np.array([-1]))
+        write_training(here.folder, digest, updates)
+        return updates
 
-    def _scorer(self, order: ProbeOrder, window: Kept) -> Scorer:
-        """Return how the device scores models: as they are, or as they would serve it."""
-        if not order.models:
-            return lambda _model, _samples: (0, 0.0)  # nobody asks
-        scoring = self._scoring(order)
-        return partial(scoring.served, window=window) if order.corrected else scoring.score
+    def _trained(self, order: TrainOrder, updates: Updates, reply: TrainReply) -> TrainReply:
+        """Return a reply with the numbers of the model that the order wants."""
+        if order.share is None:
+            return reply
+        key = np.array([client_key(order.work.client)], dtype=np.uint64)
+        draw = hashed(order.seed, "send", order.round_index, key)[0]
+        is_sent = sent_numbers(draw, order.share, updates.models.shape[1])
+        part = np.ascontiguousarray(updates.models[:, is_sent])
+        return replace(reply, updates=replace(updates, models=part), is_part=True)
 
-    def _scoring(self, order: TrainOrder | ProbeOrder) -> DeviceScoring:
-        return DeviceScoring(order.layout, settings_from(order.settings), self._own)
+    def _probe(self, order: ProbeOrder, store: DeviceStore) -> ProbeReply:
+        """Return how models do on the samples of each question, or how many these are."""
+        who = np.zeros(len(order.blocks), dtype=np.int64)
+        blocks = [None if one is None else np.array(one, dtype=np.int64) for one in order.blocks]
+        training = store.training(order.round_index)
+        sizes = np.zeros(who.size, dtype=np.int64)
+        values = np.zeros((who.size, order.n_answers))
+        for at, block in enumerate(blocks):
+            samples = store.aside(order.round_index) if order.aside else training
+            if block is not None and not order.aside:
+                samples = store.training_blocks(ME, [block])
+            sizes[at] = samples.sizes[0]
+            if not sizes[at] or order.work is None or not order.n_answers:
+                continue
+            runtime = self._runtime(order.layout, order.work, store, seed=order.seed)
+            runtime.begin(order.round_index)
+            if order.wanted == "losses":
+                found = runtime.losses(ME, order.models, samples, corrected=order.corrected)[0]
+                values[at] = np.where(np.isnan(found), np.inf, found)  # a model that diverged suits no client
+            else:
+                values[at] = runtime.accuracies(order.models, samples)[0]
+        return ProbeReply(sizes=sizes, values=values)
+
+    def _test(self, order: EvaluateOrder, store: DeviceStore) -> EvaluateReply:
+        """Return how a model serves the device; without test or training samples the scores are empty."""
+        now = order.round_index
+        if not store.testing(now).sizes[0] or not store.training(now).sizes[0]:
+            none = np.empty(0, dtype=np.int64)
+            return EvaluateReply(scores=ClientScores(clients=none, n_test=none, correct=none, loss=np.empty(0)))
+        runtime = self._runtime(order.layout, order.work, store, seed=order.seed)
+        runtime.begin(now)
+        return EvaluateReply(scores=runtime.test(order.model[np.newaxis], ME))

@@ -13,19 +13,20 @@ from fielding.client.report import DRIFT_KINDS
 from fielding.client.representation.representation import Representation, Seen
 from fielding.client.tally_watch import Sighting, TallyWatch
 from fielding.client.windows_seen import WindowsSeen
-from fielding.errors import CheckpointError, InputError
-from fielding.flower.device.local_jobs import settings_from, trainer_here
-from fielding.flower.device.models import HeldModel
+from fielding.errors import CheckpointError
 from fielding.flower.device.observe import Arrays, Arrived
-from fielding.flower.device.own_code import OwnCode
 from fielding.flower.device.rule import DeviceRule
 from fielding.flower.device.samples import FARTHEST, Kept
-from fielding.flower.device.scoring import DeviceScoring
-from fielding.flower.wire.orders import NO_REPORT
-from fielding.flower.wire.replies import Report
-from fielding.training.head import gradient_of, head_size
+from fielding.flower.device.state import HeldModel
+from fielding.flower.wire.orders import NO_REPORT, Report
+from fielding.runtime.runtime import ClientRuntime
+from fielding.training.head import head_size
 
 Columns: TypeAlias = npt.NDArray[np.float32]
+
+
+ME: Counts = np.zeros(1, dtype=np.int64)
+"""A device is the only client that it knows."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -37,21 +38,21 @@ class DeviceSight:
     n_classes
         Length of the class list.
     shared
-        The model that everybody sees samples with; None: the device has none, or needs none.
+        The model that all devices see samples with; None: the device has none, or needs none.
     served
         Returns the model that serves the device; it is asked only if its mistakes matter.
-    own
-        The user's own code.
+    runtime_of
+        Returns a runtime for a model over some samples.
     """
 
     n_classes: int
     shared: HeldModel | None = None
     served: Callable[[], HeldModel | None] = lambda: None
-    own: OwnCode
+    runtime_of: Callable[[HeldModel, Kept], ClientRuntime]
 
     @property
     def n_head(self) -> int:
-        """How many parameters of the shared model, at their end, are its last layer; 0 if nobody knows."""
+        """Number of parameters of the shared model, at their end, that are its last layer; 0 if it is not known."""
         return 0 if self.shared is None else head_size(self.shared.layout, self.n_classes)
 
     def look(self, samples: Kept) -> tuple[Columns, Columns]:
@@ -64,23 +65,17 @@ class DeviceSight:
         if self.shared is None or not samples.y.size:
             n_samples = samples.y.size
             return np.zeros((n_samples, 0), np.float32), np.zeros((n_samples, self.n_classes), np.float32)
-        return _scoring(self.shared, self.own).seen(self.shared.model, samples)
+        runtime = self.runtime_of(self.shared, samples)
+        return runtime.compute.features(self.shared.model, samples.places, runtime.store.gather)
 
     def gradient(self, samples: Kept) -> Matrix:
         """Return the gradient of the summed loss of samples under the shared model, shape ``(1, n_parameters)``."""
         if self.shared is None:
             raise RuntimeError("gradients need a shared model")
-        if self.own.train is not None:
-            raise InputError(
-                "coordinator.representation is gradient, which code of one's own for training cannot give; "
-                "take head-gradient, which needs features and scores alone"
-            )
         if not samples.y.size:
             return np.zeros((1, self.shared.layout.parameter_size))
-        trainer = trainer_here(self.shared.layout, settings_from(self.shared.settings), samples, self.own.model)
-        rows = np.arange(samples.y.size)
-        found = gradient_of(trainer, self.shared.model, rows, lambda some: (samples.x[some], samples.y[some]))
-        return found[np.newaxis]
+        runtime = self.runtime_of(self.shared, samples)
+        return runtime.compute.gradient(self.shared.model, samples.places, runtime.store.gather)[np.newaxis]
 
     def errors(self, samples: Kept, window: Kept) -> Vector:
         """Return 1 where the model that serves the device errs, else 0, shape ``(n_samples,)``; NaN without one.
@@ -88,22 +83,19 @@ class DeviceSight:
         Parameters
         ----------
         samples
-            What it is about.
+            What it is about; they are part of the window.
         window
             The training samples of the device, whose label mix models may be corrected to.
         """
         served = self.served() if samples.y.size else None
         if served is None:
             return np.full(samples.y.size, np.nan)
-        return _scoring(served, self.own).errors(served.model, samples, window)
+        runtime = self.runtime_of(served, window)
+        runtime.begin(0)
+        runtime.serve(served.model[np.newaxis], ME)
+        return runtime.errors(samples.places)
 
 
-def _scoring(held: HeldModel, own: OwnCode) -> DeviceScoring:
-    return DeviceScoring(held.layout, settings_from(held.settings), own)
-
-
-ME: Counts = np.zeros(1, dtype=np.int64)
-"""A device is the only client that it knows."""
 _CLOCKS, _MODEL, _TALLY = "watch.clocks", "watch.model", "watch.tally"
 
 
@@ -146,7 +138,7 @@ class _Looks:
         )
 
 
-class ModelWatcher:
+class ModelObserver:
     """Reports what a representation makes of the window, when a judge says so; as the simulator's clients do.
 
     Every sample is looked at once, when it comes. Reports are relative to the sums over all windows at the start; as

@@ -12,8 +12,7 @@ from fielding.client.report import ClientReport, checked_rows
 from fielding.client.window import Window
 from fielding.flower.device.rule import DeviceRule
 from fielding.flower.device.samples import FARTHEST, Describe, Kept
-from fielding.flower.wire.orders import NO_REPORT
-from fielding.flower.wire.replies import Report
+from fielding.flower.wire.orders import NO_REPORT, Report
 
 Arrays = Mapping[str, npt.NDArray[np.generic]]
 
@@ -40,7 +39,7 @@ class Arrived:
     window: Kept
 
 
-class Watcher(Protocol):
+class DeviceObserver(Protocol):
     """Watches the samples of one device; what it knows goes to disk and comes back with every message."""
 
     @property
@@ -70,7 +69,7 @@ class Watcher(Protocol):
         ...
 
 
-class LabelWatcher:
+class LabelMonitor:
     """Judges drift by labels, and describes windows by them or by code of the user's own.
 
     Parameters

@@ -2,30 +2,34 @@
 
 import contextlib
 import math
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
 
-from fielding._typing import Models
+from fielding._typing import Codes, Counts, Mask, Models, Vector
+from fielding.client.ranges import Ranges
 from fielding.errors import InputError, echo
-from fielding.flower.device.local_jobs import ModelFactory
 from fielding.flower.device.samples import (
     Describe,
     Embed,
     Embedded,
     Evaluate,
     Fitted,
+    Job,
     Kept,
     LoadData,
     Scored,
     Tensors,
     Train,
 )
-from fielding.training.label_mix import LABEL_MIX
+from fielding.flower.device.store import DeviceStore
+from fielding.flower.wire.orders import WorkRule
+from fielding.training.head import judged
+from fielding.training.label_mix import LABEL_MIX, moved_mixes
 from fielding.training.layout import Layout
-from fielding.training.trainer import Scores
+from fielding.training.trainer import Gather, LocalWork, Scores, Trained, TrainingPath
 
 
 def named_arrays(model: object, giver: str) -> Tensors:
@@ -120,6 +124,10 @@ def _whole(value: object) -> int | None:
     return int(number) if number is not None and number.is_integer() else None
 
 
+ModelFactory = Callable[..., object]
+"""Makes a torch module: ``factory(input_shape=..., n_classes=...)``."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class OwnCode:
     """What the user brings along.
@@ -147,44 +155,118 @@ class OwnCode:
     embed: Embed | None = None
 
 
-def shown_model(layout: Layout, model: Models) -> Tensors:
-    """Return a model by names, for code that may write to it; the label mix that it carries is Fielding's business."""
-    return {name: array.copy() for name, array in layout.tensors(model).items() if name != LABEL_MIX}
-
-
-def own_score(evaluate: Evaluate, tensors: Tensors, samples: Kept) -> Scored:
-    """Return what the user's own code says of a model, or raise if it says nothing."""
-    return checked_scored(evaluate(tensors, samples.shown()))
-
-
-def own_sight(embed: Embed | None, tensors: Tensors, samples: Kept, n_classes: int) -> tuple[Scores, Scores]:
-    """Return features and scores of samples as the user's own code sees them, a row each, or raise.
+class OwnCompute:
+    """Trains and scores models by the user's own code, for a runtime of one client.
 
     Parameters
     ----------
-    embed
-        Her code; None: there is none, though it is needed.
-    tensors, samples
-        What it is about.
-    n_classes
-        Length of the class list.
+    own
+        The code.
+    store
+        The samples of the device.
+    layout, work
+        What the numbers of models mean, and the rule of the order that they came with.
+    job
+        What the user's training code is told; None if nothing is trained.
     """
-    if embed is None:
-        raise InputError(
-            "scores of classes or features are needed of a model, but client_app has train without embed; give it "
-            "embed(model, samples) -> Embedded(features, scores), or describe windows by labels and leave "
-            "serving.correction and training.rehearsal out"
+
+    tests_whole_windows = True
+    path = TrainingPath(name="own", chunk=1, n_threads=1, eval_chunk=1)
+
+    def __init__(
+        self, own: OwnCode, store: DeviceStore, layout: Layout, work: WorkRule, job: Job | None = None
+    ) -> None:
+        self._own, self._store, self.layout, self._work, self._job = own, store, layout, work, job
+
+    def close(self) -> None:
+        """Do nothing: there are no threads."""
+
+    def train(self, work: LocalWork, at_hand: Ranges, *, is_told: bool = True) -> Trained:  # noqa: ARG002
+        """Let the user's code train one model on all samples at hand."""
+        if self._own.train is None or self._job is None:
+            raise RuntimeError("there is no training code, or nothing to train")
+        if work.pull is not None:
+            raise InputError("the method pulls models toward others, which one's own train cannot do; choose another")
+        if work.contrast is not None:
+            raise InputError(
+                "training.moon contrasts models with earlier ones, which one's own train cannot do; leave it out"
+            )
+        factor = 1.0 if work.rate_factors is None else float(work.rate_factors[0])
+        job = replace(self._job, learning_rate=work.sgd.learning_rate * factor, n_steps=work.draws.shape[1])
+        start = work.models[work.start[0]]
+        samples = self._samples(at_hand.of(np.zeros(1, dtype=np.int64))[0])
+        fitted = checked_fitted(self._own.train(self._show(start), samples.shown(), job))
+        tensors = named_arrays(fitted.model, "train")
+        carried = self.layout.tensors(start).get(LABEL_MIX)
+        if carried is not None and work.mixes is not None:
+            mixes = moved_mixes(carried[np.newaxis], work.mixes, rate=self._work.mix_rate, is_balanced=False)
+            tensors[LABEL_MIX] = mixes[0]
+        square = fitted.loss**2 if fitted.square_loss is None else fitted.square_loss
+        return Trained(
+            models=self.layout.flat(tensors)[np.newaxis],
+            loss=np.array([fitted.loss]),
+            square_loss=np.array([square]),
+            n_samples=np.array([fitted.n_samples]),
         )
-    given: object = embed(tensors, samples.shown())
-    if not isinstance(given, Embedded):
-        raise InputError(f"embed gave {echo(given)}; return Embedded(features, scores)")
-    n_samples = samples.y.size
-    features, scores = (np.asarray(one, dtype=np.float32) for one in (given.features, given.scores))
-    if features.ndim != 2 or features.shape[0] != n_samples or scores.shape != (n_samples, n_classes):
+
+    def scores(self, model: Models, rows: Counts, gather: Gather) -> tuple[npt.NDArray[np.float32], Mask]:
+        """Return loss and correctness of rows by the scores of their classes."""
+        return judged(*self.class_scores(model, rows, gather))
+
+    def class_scores(self, model: Models, rows: Counts, gather: Gather) -> tuple[Scores, Codes]:
+        """Return the scores of classes, as ``embed`` gives them, and the labels of rows."""
+        return self.features(model, rows, gather)[1], self._store.labels(rows)
+
+    def features(self, model: Models, rows: Counts, gather: Gather) -> tuple[npt.NDArray[np.float32], Scores]:  # noqa: ARG002
+        """Return features and scores of rows as the user's ``embed`` sees them, or raise if it cannot."""
+        if self._own.embed is None:
+            raise InputError(
+                "scores of classes or features are needed of a model, but client_app has train without embed; give it "
+                "embed(model, samples) -> Embedded(features, scores), or describe windows by labels and leave "
+                "serving.correction and training.rehearsal out"
+            )
+        given: object = self._own.embed(self._show(model), self._samples(rows).shown())
+        if not isinstance(given, Embedded):
+            raise InputError(f"embed gave {echo(given)}; return Embedded(features, scores)")
+        features, scores = (np.asarray(one, dtype=np.float32) for one in (given.features, given.scores))
+        n_classes = self._work.classes
+        if features.ndim != 2 or features.shape[0] != rows.size or scores.shape != (rows.size, n_classes):
+            raise InputError(
+                f"embed gave features of shape {features.shape} and scores of shape {scores.shape}; give {rows.size} "
+                f"rows of each, and {n_classes} scores in each"
+            )
+        if not (np.isfinite(features).all() and np.isfinite(scores).all()):
+            raise InputError("embed gave NaN or infinity; every feature and score must be a finite number")
+        return features, scores
+
+    def gradient(self, model: Models, rows: Counts, gather: Gather) -> Vector:  # noqa: ARG002
+        """Raise: the user's code gives no gradients."""
         raise InputError(
-            f"embed gave features of shape {features.shape} and scores of shape {scores.shape}; give {n_samples} rows "
-            f"of each, and {n_classes} scores in each"
+            "coordinator.representation is gradient, which code of one's own for training cannot give; "
+            "take head-gradient, which needs features and scores alone"
         )
-    if not (np.isfinite(features).all() and np.isfinite(scores).all()):
-        raise InputError("embed gave NaN or infinity; every feature and score must be a finite number")
-    return features, scores
+
+    def measure(
+        self,
+        model: Models,
+        rows: Counts,
+        sizes: Counts,
+        gather: Gather,  # noqa: ARG002
+    ) -> tuple[Counts, Counts, Vector]:
+        """Return what the user's ``evaluate`` says of a model on each segment of rows."""
+        if self._own.evaluate is None:
+            raise RuntimeError("there is no code for tests")
+        n_tested, correct, loss = np.zeros_like(sizes), np.zeros_like(sizes), np.full(sizes.size, np.nan)
+        ends = np.cumsum(sizes)
+        for at in np.flatnonzero(sizes).tolist():
+            some = self._samples(rows[ends[at] - sizes[at] : ends[at]])
+            found = checked_scored(self._own.evaluate(self._show(model), some.shown()))
+            n_tested[at], correct[at], loss[at] = found.n_test, found.correct, found.loss
+        return n_tested, correct, loss
+
+    def _samples(self, rows: Counts) -> Kept:
+        return self._store.kept.some(np.searchsorted(self._store.kept.places, rows))
+
+    def _show(self, model: Models) -> Tensors:
+        """Return a model by names, for code that may write to it; the label mix that it carries is left out."""
+        return {name: array.copy() for name, array in self.layout.tensors(model).items() if name != LABEL_MIX}

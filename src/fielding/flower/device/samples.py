@@ -236,6 +236,8 @@ class Kept:
     ----------
     x, y, is_test, rounds, is_aside
         As in :class:`Samples`, one row per sample.
+    places
+        Place of each among all samples that ever came to the device, rising.
     """
 
     x: Features
@@ -243,6 +245,7 @@ class Kept:
     is_test: Mask
     rounds: Counts
     is_aside: Mask
+    places: Counts
 
     def some(self, which: Mask | Counts) -> "Kept":
         """Return some of them."""
@@ -296,6 +299,7 @@ NOTHING = Kept(
     is_test=np.empty(0, dtype=np.bool_),
     rounds=np.empty(0, dtype=np.int64),
     is_aside=np.empty(0, dtype=np.bool_),
+    places=np.empty(0, dtype=np.int64),
 )
 """No samples."""
 
@@ -313,7 +317,9 @@ def kept_from(arrays: Mapping[str, npt.NDArray[np.generic]]) -> Kept:
     return Kept(**found)  # type: ignore[arg-type]
 
 
-def checked_samples(samples: object, *, n_classes: int, now: int, since: int | None, kept_aside: float = 0.0) -> Kept:
+def checked_samples(
+    samples: object, *, n_classes: int, now: int, since: int | None, kept_aside: float = 0.0, n_taken: int = 0
+) -> Kept:
     """Return samples that load_data gave, in the order of their rounds, or raise.
 
     Parameters
@@ -326,6 +332,8 @@ def checked_samples(samples: object, *, n_classes: int, now: int, since: int | N
         The round, and that of the samples before. One that is told late counts as of the round after ``since``.
     kept_aside
         Share of samples that are kept aside.
+    n_taken
+        How many samples came before these.
 
     Examples
     --------
@@ -343,7 +351,9 @@ def checked_samples(samples: object, *, n_classes: int, now: int, since: int | N
     is_test = tested(samples.is_test, x)
     is_aside = put_aside(samples.is_aside, x, share=kept_aside, is_test=is_test)
     order = np.argsort(rounds, kind="stable")
-    return Kept(x=x, y=y.astype(np.int32), is_test=is_test, rounds=rounds, is_aside=is_aside).some(order)
+    places = n_taken + np.argsort(order, kind="stable")  # in the order of arrival
+    kept = Kept(x=x, y=y.astype(np.int32), is_test=is_test, rounds=rounds, is_aside=is_aside, places=places)
+    return kept.some(order)
 
 
 def _rounds(given: npt.ArrayLike | None, n_samples: int, *, now: int, since: int | None) -> Counts:

@@ -6,28 +6,31 @@ import os
 import re
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from hashlib import blake2b, sha256
 from pathlib import Path
+from typing import Annotated, Any
 
+import msgspec
 import numpy as np
 import numpy.typing as npt
+from msgspec import Meta
 
-from fielding._typing import Counts, Json
+from fielding._typing import Json, Models, Vector
 from fielding.errors import CheckpointError, InputError, OutputError
-from fielding.flower.device.local_jobs import Training
+from fielding.federation.clients import Updates
 from fielding.flower.device.samples import FARTHEST, Kept, kept_from
-from fielding.flower.wire.fields import Fields
-from fielding.flower.wire.orders import NO_REPORT, TrainOrder
-from fielding.flower.wire.records import json_text
-from fielding.flower.wire.replies import Report
+from fielding.flower.wire.messages import checked_layout, order_records
+from fielding.flower.wire.orders import NO_REPORT, EvaluateOrder, Order, Report, SharedView, TrainOrder, WorkRule
 from fielding.records.container import Contents, read_contents, write_contents
+from fielding.training.layout import Layout
 
-STATE, TRAINED = "device.fielding", "trained.fielding"
+STATE, TRAINED, MEMORY = "device.fielding", "trained.fielding", "memory.fielding"
+SHARED, SERVED = "shared.fielding", "served.fielding"
 KIND = "device"
 WATCHED = ("window.", "monitor.", "watch.", "last.", "looks.")
 """How the names begin of what watches the samples."""
-FOREIGN = (ValueError, KeyError, IndexError, TypeError)
+FOREIGN = (ValueError, KeyError, IndexError, TypeError, msgspec.MsgspecError)
 """What reading raises if a file is whole but holds something else."""
 _SCRATCH, _OLDEST_SCRATCH_S = re.compile(r"\..*\.(\d+)\.tmp"), 3600.0
 """Names of files that are being written, with the process that does; none of them takes as long."""
@@ -46,7 +49,7 @@ class DeviceState:
     kept
         Its samples, for training and for tests; those before round ``first`` have left the window.
     monitor
-        :meth:`fielding.flower.device.observe.Watcher.arrays`.
+        The state of the observer that watches the samples.
     report
         The last report; None if there never was one.
     first
@@ -65,10 +68,6 @@ class DeviceState:
     def window(self) -> Kept:
         """Return the samples of the window."""
         return self.kept.some(self.kept.rounds >= self.first)
-
-    def places(self) -> Counts:
-        """Return the place of each kept sample among all that ever came, rising: the oldest leave first."""
-        return np.arange(self.n_taken - self.kept.y.size, self.n_taken)
 
     @property
     def number(self) -> int:
@@ -136,33 +135,43 @@ def read_state(folder: Path) -> DeviceState | None:
     if contents is None:
         return None
     try:
-        values = Fields(name="the state of a device", values=contents.values)
+        values = msgspec.convert(contents.values, _StateValues)
         return DeviceState(
-            round_index=values.whole("round"),
-            first=values.whole("first", least=-2 * FARTHEST) if "first" in contents.values else -FARTHEST,
+            round_index=values.round,
+            first=values.first,
             kept=kept_from(contents.arrays),
             monitor={name: array for name, array in contents.arrays.items() if name.startswith(WATCHED)},
             report=_report(contents, values),
-            n_taken=values.whole("taken"),
+            n_taken=values.taken,
         )
     except FOREIGN as error:
         set_aside(folder, STATE, error)
         return None
 
 
-def _report(contents: Contents, values: Fields) -> Report | None:
+class _StateValues(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
+    """The plain values of the file of a state."""
+
+    round: Annotated[int, Meta(ge=0)]
+    number: Annotated[int, Meta(ge=0)]
+    first: Annotated[int, Meta(ge=-2 * FARTHEST)]
+    taken: Annotated[int, Meta(ge=0)]
+    n_samples: Annotated[int, Meta(ge=0)] = 0
+    kind: str | None = None
+
+
+def _report(contents: Contents, values: _StateValues) -> Report | None:
     """Return the last report of a device; None if there never was one."""
-    report, tally, kind = contents.arrays.get("report"), contents.arrays.get("tally"), values.values.get("kind")
-    number = values.whole("number")
+    report, tally = contents.arrays.get("report"), contents.arrays.get("tally")
     if report is None:
         return None
     if report.dtype != np.float32 or report.ndim != 1:
         raise CheckpointError(f"the last report is {report.dtype} of shape {report.shape}")
     return Report(
-        number=number,
+        number=values.number,
         representation=report.astype(np.float32),
-        n_samples=values.whole("n_samples"),
-        kind=kind if isinstance(kind, str) else None,
+        n_samples=values.n_samples,
+        kind=values.kind,
         tally=None if tally is None else tally.astype(np.float64),
     )
 
@@ -203,49 +212,238 @@ def read_whole(path: Path) -> Contents | None:
         return None
 
 
+# ---- answers that may be asked for twice ---------------------------------------------------------------------------
+
+
 def order_digest(order: TrainOrder) -> str:
-    """Return what tells one job from another: whoever is asked for the same one again gives the same answer."""
-    asked: dict[str, Json] = {
-        "run": order.run_id,
-        "round": order.round_index,
-        "seed": order.seed,
-        "steps": order.n_steps,
-        "start_loss": order.with_start_loss,
-        "layout": order.layout.record(),
-        "settings": dict(order.settings),
-        **order.wishes(),
-    }
-    digest = blake2b(json_text(asked).encode(), digest_size=16)
-    for model in order.models().values():
-        digest.update(np.ascontiguousarray(model, dtype="<f4").tobytes())
+    """Return what tells one job from another: a device that is asked for the same one again gives the same answer."""
+    job = replace(order, confirmed=NO_REPORT, observe={}, shared=None)  # these change when an order comes again
+    digest = blake2b(digest_size=16)
+    records = order_records(job)
+    digest.update(str(records["config"]["order"]).encode())
+    for model in records["arrays"].values():
+        digest.update(model.data)
     return digest.hexdigest()
 
 
-def write_training(folder: Path, digest: str, training: Training) -> None:
+def write_training(folder: Path, digest: str, updates: Updates) -> None:
     """Write what a job gave."""
-    losses = [training.loss, training.square_loss]
-    if training.start_loss is not None:
-        losses.append(training.start_loss)
-    arrays: dict[str, npt.NDArray[np.generic]] = {"model": training.model, "losses": np.array(losses, dtype=np.float64)}
-    values: dict[str, Json] = {"job": digest, "n_samples": training.n_samples, "start": training.start}
+    losses = [updates.loss[0], updates.square_loss[0]]
+    if updates.start_loss is not None:
+        losses.append(updates.start_loss[0])
+    arrays: dict[str, npt.NDArray[np.generic]] = {
+        "model": updates.models[0],
+        "losses": np.array(losses, dtype=np.float64),
+    }
+    values: dict[str, Json] = {"job": digest, "n_samples": int(updates.n_samples[0]), "start": int(updates.start[0])}
     write_contents(Contents(values=values, arrays=arrays, progress={}, kind=KIND), folder / TRAINED)
 
 
-def read_training(folder: Path, digest: str) -> Training | None:
+def read_training(folder: Path, digest: str) -> Updates | None:
     """Return what a job gave, if it was the last one that was done here."""
     contents = read_whole(folder / TRAINED)
     if contents is None or contents.values.get("job") != digest:
         return None
     try:
-        losses = contents.arrays["losses"].astype(np.float64).tolist()
-        return Training(
-            model=contents.arrays["model"].astype(np.float32),
+        losses = contents.arrays["losses"].astype(np.float64)
+        return one_update(
+            contents.arrays["model"].astype(np.float32),
             n_samples=int(str(contents.values["n_samples"])),
-            loss=losses[0],
-            square_loss=losses[1],
-            start_loss=losses[2] if len(losses) > 2 else None,
-            start=start if isinstance(start := contents.values.get("start"), int) else None,
+            losses=losses,
+            start=int(str(contents.values["start"])),
         )
     except FOREIGN as error:
         set_aside(folder, TRAINED, error)
+        return None
+
+
+def one_update(model: Models, *, n_samples: int, losses: Vector, start: int) -> Updates:
+    """Return the slice of one job; ``losses``: mean, mean of squares, and perhaps that before training."""
+    none = np.zeros(1, dtype=np.int64)
+    return Updates(
+        clients=none,
+        groups=none,
+        start=np.array([start]),
+        models=model[np.newaxis],
+        n_samples=np.array([n_samples]),
+        loss=losses[:1],
+        square_loss=losses[1:2],
+        start_loss=losses[2:3] if losses.size > 2 else None,
+        n_parameters=0,
+        learning_rate=0.0,
+    )
+
+
+# ---- what a device keeps for training ------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Memory:
+    """What a device keeps for itself between rounds.
+
+    Parameters
+    ----------
+    round_index
+        The newest round in which it trained; -1 for none.
+    now, before
+        The model that it trained last in that round, and that of the rounds before (MOON): all jobs of a round have
+        the same previous model, however often they are asked for.
+    rehearsal
+        The state of :class:`~fielding.runtime.memory.Rehearsal`; empty without.
+    """
+
+    round_index: int = -1
+    now: Models | None = None
+    before: Models | None = None
+    rehearsal: Mapping[str, npt.NDArray[np.generic]] = field(default_factory=dict)
+
+    def previous(self, round_index: int, n_numbers: int) -> Models | None:
+        """Return the model that was trained last before a round; None if there is none of this length."""
+        model = self.now if self.round_index < round_index else self.before
+        return model if model is not None and model.size == n_numbers else None
+
+    def after(self, round_index: int, model: Models | None) -> "Memory":
+        """Return this with what a job of a round gave, in place of what jobs of the same round gave."""
+        if model is None or not np.isfinite(model).all() or self.round_index > round_index:
+            return self
+        before = self.now if self.round_index < round_index else self.before
+        return replace(self, round_index=round_index, now=model, before=before)
+
+
+def read_memory(folder: Path) -> Memory:
+    """Return what a device keeps; nothing if there is none, or the file is damaged."""
+    contents = read_whole(folder / MEMORY)
+    if contents is None:
+        return Memory()
+    try:
+        now, before = (contents.arrays.get(name) for name in ("now", "before"))
+        return Memory(
+            round_index=int(str(contents.values["round"])),
+            now=None if now is None else now.astype(np.float32),
+            before=None if before is None else before.astype(np.float32),
+            rehearsal={name: one for name, one in contents.arrays.items() if name.startswith("rehearsal.")},
+        )
+    except FOREIGN as error:
+        set_aside(folder, MEMORY, error)
+        return Memory()
+
+
+def write_memory(folder: Path, memory: Memory) -> None:
+    """Write what a device keeps."""
+    arrays = {"now": memory.now, "before": memory.before, **memory.rehearsal}
+    kept = {name: array for name, array in arrays.items() if array is not None}
+    values: dict[str, Json] = {"round": memory.round_index}
+    write_contents(Contents(values=values, arrays=kept, progress={}, kind=KIND), folder / MEMORY)
+
+
+# ---- models that a device holds ------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class HeldModel:
+    """A model on the disk of a device.
+
+    Parameters
+    ----------
+    key
+        Which one it is: of a shared model its key, of one that serves the round at whose end it did.
+    model, layout, work
+        As in an order.
+    reference
+        Of a shared model what windows are compared with; None: it has not come.
+    """
+
+    key: str
+    model: Models
+    layout: Layout
+    work: WorkRule
+    reference: Vector | None = None
+
+
+def keep_shared(folder: Path, view: SharedView | None) -> HeldModel | None:
+    """Keep what an order brings of the shared model, and return all of it; None if the device lacks the model."""
+    held = _read_model(folder, SHARED)
+    if view is None:
+        return held
+    if view.model is not None and view.layout is not None and view.work is not None:
+        new = HeldModel(key=view.key, model=view.model, layout=view.layout, work=view.work, reference=view.reference)
+    elif held is None or held.key.partition(".")[0] != view.model_key:
+        return None
+    elif view.reference is None:
+        return held
+    else:
+        new = replace(held, key=view.key, reference=view.reference)
+    if held is None or held.key != new.key:
+        _write_model(folder, SHARED, new)
+    return new
+
+
+def confirmation(view: SharedView | None, held: HeldModel | None) -> str | None:
+    """Return what a device tells the server that it holds; None if the server knows."""
+    if view is None:
+        return None
+    key = "" if held is None else held.key
+    return key if key != view.key or not view.is_bare else None
+
+
+def read_served(folder: Path, order: Order) -> HeldModel | None:
+    """Return the model that served this device before an order; None if there was none.
+
+    The model of a train order serves from the end of the round before it. One that came with a test then is exactly
+    that; an older one is worth less than what the order brings.
+    """
+    held = _read_model(folder, SERVED)
+    brought = _brought(order) if isinstance(order, TrainOrder) and order.round_index else None
+    return brought if brought is not None and (held is None or int(held.key) < int(brought.key)) else held
+
+
+def keep_served(folder: Path, order: Order) -> None:
+    """Keep the model that serves this device after an order, if the order brings one that is newer."""
+    brought = _brought(order)
+    held = None if brought is None else _read_model(folder, SERVED)
+    if brought is not None and (held is None or int(held.key) < int(brought.key)):
+        _write_model(folder, SERVED, brought)
+
+
+def _brought(order: Order) -> HeldModel | None:
+    """Return the model of an order to train or to test; of several it is not known which one serves."""
+    if isinstance(order, EvaluateOrder):
+        return HeldModel(key=str(order.round_index), model=order.model, layout=order.layout, work=order.work)
+    if isinstance(order, TrainOrder) and not order.plan.chooses:
+        key = str(order.round_index - 1)
+        return HeldModel(key=key, model=order.plan.models[0], layout=order.layout, work=order.work)
+    return None
+
+
+def _write_model(folder: Path, name: str, held: HeldModel) -> None:
+    arrays: dict[str, npt.NDArray[np.generic]] = {"model": held.model}
+    if held.reference is not None:
+        arrays["reference"] = held.reference
+    values: dict[str, Json] = {
+        "key": held.key,
+        "layout": held.layout.record(),
+        "work": msgspec.to_builtins(held.work),
+    }
+    write_contents(Contents(values=values, arrays=arrays, progress={}, kind=KIND), folder / name)
+
+
+def _read_model(folder: Path, name: str) -> HeldModel | None:
+    """Return a model; None if there is none, or the file is damaged."""
+    contents = read_whole(folder / name)
+    if contents is None:
+        return None
+    try:
+        model, reference = contents.arrays["model"], contents.arrays.get("reference")
+        key = msgspec.convert(contents.values.get("key"), Annotated[str, Meta(max_length=64)])
+        if name == SERVED:
+            int(key)  # a round
+        return HeldModel(
+            key=key,
+            model=model.astype(np.float32),
+            layout=checked_layout(msgspec.convert(contents.values.get("layout"), dict[str, Any]), model.size),
+            work=msgspec.convert(contents.values.get("work"), WorkRule),
+            reference=None if reference is None else reference.astype(np.float64),
+        )
+    except FOREIGN as error:
+        set_aside(folder, name, error)
         return None

@@ -2,12 +2,12 @@
 
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 import numpy.typing as npt
 
-from fielding._typing import ClientId, Counts, Mask, Matrix, Membership, Models, Vector
+from fielding._typing import ClientId, Counts, Mask, Matrix, Membership, Models
 from fielding.client.report import NO_REPORTS, ReportBatch
 from fielding.errors import InputError
 from fielding.federation.budget import invited_count
@@ -19,25 +19,13 @@ from fielding.flower.server.exchange import Exchange, Settled, Task
 from fielding.flower.server.order_book import OrderBook
 from fielding.flower.server.probing import Question, asked
 from fielding.flower.server.sharing import Sharing
-from fielding.flower.wire.orders import NO_REPORT
-from fielding.flower.wire.replies import ALSO, EvaluateReply, Score, TrainReply
+from fielding.flower.wire.orders import ALSO, NO_REPORT, EvaluateReply, TrainReply
 from fielding.methods.kinds import Hears
 from fielding.rng import Hashes, hashed
 from fielding.traces.histograms import WindowPlan
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Circumstances:
-    """What all answers of a round share: see :class:`~fielding.federation.clients.Updates`."""
-
-    n_parameters: int
-    learning_rate: float
-    round_index: int
-    interval: int
-    duration_s: float
-
-
-def updates_of(plan: TrainingPlan, settled: Sequence[Settled], circumstances: Circumstances) -> Updates:
+def gather_updates(plan: TrainingPlan, settled: Sequence[Settled], base: Updates) -> Updates:
     """Return the models that came in time, and who is missing why; in the order of the plan.
 
     Parameters
@@ -46,70 +34,60 @@ def updates_of(plan: TrainingPlan, settled: Sequence[Settled], circumstances: Ci
         Who was asked what.
     settled
         What became of each job.
-    circumstances
-        What all share.
+    base
+        What all answers of the round share, without answers.
     """
-    counted = [(at, one.answer) for at, one in enumerate(settled) if one.reason is None]
-    good = [(at, answer) for at, answer in counted if isinstance(answer, TrainReply)]
+    found = [(at, one.answer) for at, one in enumerate(settled) if one.reason is None]
+    good = [(at, answer.updates) for at, answer in found if isinstance(answer, TrainReply)]
+    slices = [one for _, one in good]
     jobs = np.array([at for at, _ in good], dtype=np.int64)
-    models = np.array([answer.model for _, answer in good], dtype=np.float32)
-    start = [int(plan.start[at]) if answer.start is None else answer.start for at, answer in good]
+    starts = np.array([int(one.start[0]) if plan.chooses else int(plan.start[at]) for at, one in good], dtype=np.int64)
     seconds = np.array([one.seconds for one in settled], dtype=np.float64)
-    return Updates(
+    names: tuple[Reason, ...] = ("straggler", "offline", "refused", "failed")
+    none = np.empty(0)
+    return replace(
+        base,
         clients=plan.clients[jobs],
         groups=plan.groups[jobs],
-        start=np.array(start, dtype=np.int64),
-        models=models.reshape(len(good), plan.models.shape[1]),
-        n_samples=np.array([answer.n_samples for _, answer in good], dtype=np.int64),
-        loss=np.array([answer.loss for _, answer in good], dtype=np.float64),
-        square_loss=np.array([answer.square_loss for _, answer in good], dtype=np.float64),
-        missing=_missing(plan, settled),
-        duration_s=circumstances.duration_s,
-        n_parameters=circumstances.n_parameters,
-        learning_rate=circumstances.learning_rate,
-        start_loss=_start_loss(good) if plan.with_start_loss else None,
-        round_index=circumstances.round_index,
-        interval=circumstances.interval,
+        start=starts,
+        models=np.concatenate([base.models, *(one.models for one in slices)]),
+        n_samples=np.concatenate([none, *(one.n_samples for one in slices)]).astype(np.int64),
+        loss=np.concatenate([none, *(one.loss for one in slices)]),
+        square_loss=np.concatenate([none, *(one.square_loss for one in slices)]),
+        start_loss=np.concatenate([none, *(one.start_loss for one in slices if one.start_loss is not None)])
+        if plan.with_start_loss
+        else None,
+        missing={
+            name: [int(plan.clients[at]) for at, one in enumerate(settled) if one.reason == name] for name in names
+        },
         jobs=jobs,
         late=np.array([at for at, one in enumerate(settled) if one.reason == "straggler"], dtype=np.int64),
         seconds=seconds,
-        compute_seconds=seconds,  # nobody knows which part of them the network took
+        compute_seconds=seconds,  # it is not known which part of them the network took
     )
 
 
-def _missing(plan: TrainingPlan, settled: Sequence[Settled]) -> dict[Reason, list[int]]:
-    names: tuple[Reason, ...] = ("straggler", "offline", "refused", "failed")
-    return {name: [int(plan.clients[at]) for at, one in enumerate(settled) if one.reason == name] for name in names}
-
-
-def _start_loss(good: Sequence[tuple[int, TrainReply]]) -> Vector:
-    return np.array([np.nan if one.start_loss is None else one.start_loss for _, one in good], dtype=np.float64)
-
-
-def scores_of(clients: Sequence[int], settled: Sequence[Settled]) -> ClientScores:
+def gather_scores(clients: Sequence[int], settled: Sequence[Settled]) -> ClientScores:
     """Return how well those who answered, and have test samples, are served; clients rise."""
     found = [
-        (client, one.answer)
+        (client, one.answer.scores)
         for client, one in zip(clients, settled, strict=True)
-        if one.reason is None and isinstance(one.answer, EvaluateReply) and one.answer.n_test
+        if one.reason is None and isinstance(one.answer, EvaluateReply) and one.answer.scores.clients.size
     ]
-    clients_found, answers = [client for client, _ in found], [answer for _, answer in found]
-    plain = _scores(clients_found, answers, answers)
-    # Of clients that did no more than test, nobody knows how they would fare: then nothing is told of the others.
-    names = [name for name in ALSO if answers and all(name in answer.also for answer in answers)]
-    return replace(
-        plain, also={name: _scores(clients_found, answers, [one.also[name] for one in answers]) for name in names}
-    )
+    own = np.array([client for client, _ in found], dtype=np.int64)
+    # Of clients that did no more than test, it is not known how they would fare: then nothing is told of the others.
+    names = [name for name in ALSO if found and all(name in scores.also for _, scores in found)]
+    also = {name: _stack(own, [scores.also[name] for _, scores in found]) for name in names}
+    return replace(_stack(own, [scores for _, scores in found]), also=also)
 
 
-def _scores(
-    clients: Sequence[int], answers: Sequence[EvaluateReply], scores: Sequence[EvaluateReply | Score]
-) -> ClientScores:
+def _stack(clients: Counts, slices: Sequence[ClientScores]) -> ClientScores:
+    none = np.empty(0, dtype=np.int64)
     return ClientScores(
-        clients=np.array(clients, dtype=np.int64),
-        n_test=np.array([answer.n_test for answer in answers], dtype=np.int64),
-        correct=np.array([score.correct for score in scores], dtype=np.int64),
-        loss=np.array([score.loss for score in scores], dtype=np.float64),
+        clients=clients,
+        n_test=np.concatenate([none, *(one.n_test for one in slices)]),
+        correct=np.concatenate([none, *(one.correct for one in slices)]),
+        loss=np.concatenate([np.empty(0), *(one.loss for one in slices)]),
     )
 
 
@@ -410,14 +388,22 @@ class FlowerClients:
         found = dict(zip(jobs, outcome.settled, strict=False))
         if found and not plan.is_probe:
             self._failing.note(plan.clients[list(found)].tolist(), list(found.values()), int(contacts.free().sum()))
-        circumstances = Circumstances(
+        none: Counts = np.empty(0, dtype=np.int64)
+        base = Updates(
+            clients=none,
+            groups=none,
+            start=none,
+            models=np.empty((0, plan.models.shape[1]), dtype=np.float32),
+            n_samples=none,
+            loss=np.empty(0),
+            square_loss=np.empty(0),
+            duration_s=outcome.duration_s,
             n_parameters=self._orders.layout.parameter_size,
-            learning_rate=self._orders.rate.at(at),
+            learning_rate=self._orders.work.local.rate.at(at),
             round_index=at,
             interval=self.interval,
-            duration_s=outcome.duration_s,
         )
-        return updates_of(plan, [found.get(job, _GONE) for job in range(plan.clients.size)], circumstances)
+        return gather_updates(plan, [found.get(job, _GONE) for job in range(plan.clients.size)], base)
 
     def scores(self, models: Models, row: Counts) -> ClientScores:
         """Let all clients that can be reached test the model that serves them: one exchange."""
@@ -426,7 +412,7 @@ class FlowerClients:
         for task, one in zip(tests.values(), outcome.settled, strict=True):
             self._contacts.take_in(task, one)
         self._contacts.take_late()
-        return scores_of(list(tests), outcome.settled)
+        return gather_scores(list(tests), outcome.settled)
 
     def other_scores(self, models: Models, row: Counts) -> dict[str, ClientScores]:  # noqa: ARG002
         """Return nothing: devices have no other samples than those of their windows."""
@@ -454,7 +440,7 @@ class FlowerClients:
         """
         if aside and not self._orders.keeps_aside:
             return np.full((clients.size, models.shape[0]), np.nan)
-        is_corrected = corrected and self._orders.settings.is_corrected
+        is_corrected = corrected and self._orders.work.serving.is_corrected
         question = Question(
             wanted="losses", clients=clients, blocks=blocks, models=models, corrected=is_corrected, aside=aside
         )

@@ -15,8 +15,19 @@ from fielding.federation.ledger import Ledger
 from fielding.flower.server.exchange import Exchange, Node, Outcome, Settled, Task
 from fielding.flower.server.roster import Changes, Roster, identity_of
 from fielding.flower.server.sharing import Sharing
-from fielding.flower.wire.orders import NO_REPORT, DescribeOrder, Order, TrainOrder, Verb, category_of
-from fielding.flower.wire.replies import Answer, DescribeReply, Refusal, Report, TrainReply
+from fielding.flower.wire.orders import (
+    NO_REPORT,
+    Answer,
+    DescribeOrder,
+    DescribeReply,
+    Order,
+    Refusal,
+    Report,
+    TrainOrder,
+    TrainReply,
+    Verb,
+    category_of,
+)
 from fielding.methods.kinds import Hears
 from fielding.rng import Hashes, client_key
 

@@ -16,26 +16,27 @@ import numpy as np
 
 from fielding._typing import ClientId, Json, Models
 from fielding._version import __version__
+from fielding.client.describing import Describing
 from fielding.config.keys import Config
 from fielding.config.reader import config_from, config_table, config_text
 from fielding.distance import Kind
 from fielding.engine.carried_mix import with_mix
-from fielding.engine.describing import AUTO, Describing, describing_of, is_own_function
-from fielding.engine.plugins import hears_of, kind_of, method_of, parts_of, policy_of, rate_of
+from fielding.engine.describing import AUTO, describing_of, is_own_function
+from fielding.engine.plugins import hears_of, kind_of, local_rule, method_of, parts_of, policy_of, serving_of
 from fielding.engine.round import Federation
 from fielding.engine.runner import Rules, Runner, Watch, under
 from fielding.engine.shared_models import GLOBAL, POOL
 from fielding.errors import CheckpointError, InputError, OptionError, echo
 from fielding.federation.aggregation import Aggregator
-from fielding.flower.device.local_jobs import JobSettings
 from fielding.flower.device.own_code import named_arrays, parameter_names
 from fielding.flower.device.samples import AnyModel, Tensors
 from fielding.flower.server.clients import FlowerClients
 from fielding.flower.server.contacts import Presence
+from fielding.flower.server.device_rule import device_record
 from fielding.flower.server.exchange import Exchange, Patience, Wire
 from fielding.flower.server.order_book import OrderBook
 from fielding.flower.server.sharing import sharing_of
-from fielding.flower.wire.replies import Expected
+from fielding.flower.wire.orders import Expected, WorkRule
 from fielding.methods import MethodSetting
 from fielding.methods.kinds import Hears
 from fielding.methods.method import Grows, Method
@@ -281,6 +282,8 @@ class Deployment:
         Whether devices describe their windows by code of the user's own.
     own_settings
         What the run config says to the user's own code alone.
+    memory_rounds
+        How many rounds devices keep samples that have left the window; None: as long as the method needs them.
     """
 
     config: Config
@@ -292,6 +295,7 @@ class Deployment:
     aggregator: Aggregator | None = None
     own_vectors: bool = False
     own_settings: Mapping[str, Json] = field(default_factory=dict)
+    memory_rounds: Json = None
 
     def settled(self) -> Config:
         """Return the config as it counts here, or raise if a deployment cannot do what it says."""
@@ -387,36 +391,27 @@ def _first_model(deployment: Deployment, config: Config) -> tuple[Models, Layout
 
 def orders_of(ground: Ground, deployment: Deployment) -> OrderBook:
     """Return how the orders of a run are worded."""
-    section, model = ground.config.training, ground.config.model
-    settings = JobSettings(
+    config = ground.config
+    work = WorkRule(
         client="",
         classes=deployment.classes,
-        model=model.factory or model.name,
-        hidden=model.hidden,
-        trainer="torch" if model.factory else section.trainer,
-        device=section.device,
-        batch_size=section.batch_size,
-        learning_rate=section.learning_rate,
-        momentum=section.momentum,
-        weight_decay=section.weight_decay,
-        prox=section.prox,
-        balanced=section.balanced,
-        correction=ground.config.serving.correction,
-        smoothing=ground.config.serving.smoothing,
-        mix_rate=ground.config.serving.mix_rate,
-        moon=section.moon,
-        moon_temperature=section.moon_temperature,
-        rehearsal=section.rehearsal,
+        local=local_rule(config),
+        serving=serving_of(config),
+        model=config.model.factory or config.model.name,
+        hidden=config.model.hidden,
+        trainer="torch" if config.model.factory else config.training.trainer,
+        device=config.training.device,
+        mix_rate=config.serving.mix_rate,
     )
     return OrderBook(
         run_id=ground.run_id,
         layout=ground.layout,
-        seed=ground.config.seed,
-        n_steps=section.local_steps,
-        rate=rate_of(ground.config),
-        settings=settings,
-        fine_tune=ground.config.serving.fine_tune,
-        keeps_aside=ground.config.trace.kept_aside > 0.0,
+        seed=config.seed,
+        work=work,
+        observe=device_record(
+            config, classes=deployment.classes, own_vectors=deployment.own_vectors, memory=deployment.memory_rounds
+        ),
+        keeps_aside=config.trace.kept_aside > 0.0,
     )
 
 

@@ -6,11 +6,23 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Protocol
 
+import numpy as np
+
 from fielding.errors import InputError, OptionError, echo
 from fielding.federation.clients import Reason
-from fielding.flower.device.partial_uploads import whole_model
-from fielding.flower.wire.orders import Order, ProbeOrder, TrainOrder, Verb
-from fielding.flower.wire.replies import Answer, DescribeReply, ProbeReply, Refusal, TrainReply
+from fielding.flower.wire.orders import (
+    Answer,
+    DescribeReply,
+    Order,
+    ProbeOrder,
+    ProbeReply,
+    Refusal,
+    TrainOrder,
+    TrainReply,
+    Verb,
+)
+from fielding.rng import client_key, hashed
+from fielding.runtime.train import sent_numbers
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -239,16 +251,25 @@ def _checked(order: Order, answer: Answer) -> Answer:
 
 def _checked_training(order: TrainOrder, reply: TrainReply) -> TrainReply:
     """Return a trained model with all its numbers, or raise if something is missing."""
-    if order.with_start_loss and reply.start_loss is None:
+    plan, updates = order.plan, reply.updates
+    if plan.with_start_loss and updates.start_loss is None:
         raise InputError("the loss before training is missing")
-    models = (order.model, *order.others)
-    if (reply.start is None) != (len(models) == 1) or (reply.start or 0) >= len(models):
-        raise InputError(f"{len(models)} models were offered, and number {reply.start} is said to be trained")
+    n_models, start = plan.models.shape[0], int(updates.start[0])
+    if (start < 0) != (n_models == 1) or start >= n_models:
+        trained = start if start >= 0 else None
+        raise InputError(f"{n_models} models were offered, and number {trained} is said to be trained")
+    updates = replace(updates, start=np.array([max(start, 0)]))
     if reply.is_part != (order.share is not None):
         raise InputError("a part of a model came, but the whole was wanted, or the other way round")
-    if not reply.is_part:
-        return reply
-    return replace(reply, model=whole_model(order, reply.model, models[reply.start or 0]), is_part=False)
+    if order.share is not None:
+        model, part = plan.models[updates.start[0]].copy(), updates.models[0]
+        key = np.array([client_key(order.work.client)], dtype=np.uint64)
+        is_sent = sent_numbers(hashed(order.seed, "send", order.round_index, key)[0], order.share, model.size)
+        if part.size != int(np.count_nonzero(is_sent)):
+            raise InputError(f"a part of a model has {part.size} numbers; the order wanted {np.count_nonzero(is_sent)}")
+        model[is_sent] = part
+        updates = replace(updates, models=model[np.newaxis])
+    return replace(reply, updates=updates, is_part=False)
 
 
 def _checked_probe(order: ProbeOrder, reply: ProbeReply) -> Answer:

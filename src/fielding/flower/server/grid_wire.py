@@ -7,10 +7,8 @@ from typing import TYPE_CHECKING
 
 from fielding.federation.clients import Reason
 from fielding.flower.server.exchange import Asked, Node, Posted, Received
-from fielding.flower.wire.messages import MESSAGE_TYPES, order_records, reply_from
-from fielding.flower.wire.orders import Order
-from fielding.flower.wire.records import SentModels, n_bytes
-from fielding.flower.wire.replies import Expected, Refusal, one_line
+from fielding.flower.wire.messages import MESSAGE_TYPES, SentModels, n_bytes, order_records, reply_from
+from fielding.flower.wire.orders import Expected, Order, Refusal, one_line
 
 if TYPE_CHECKING:
     from flwr.app import Message

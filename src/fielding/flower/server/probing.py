@@ -1,7 +1,7 @@
 """Questions to clients beside training, in one exchange: who can be reached answers, and pays for it."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -9,8 +9,7 @@ from fielding._typing import Counts, Matrix, Models
 from fielding.flower.server.contacts import Contacts
 from fielding.flower.server.exchange import Task
 from fielding.flower.server.order_book import OrderBook
-from fielding.flower.wire.orders import Block, Wanted
-from fielding.flower.wire.replies import ProbeReply
+from fielding.flower.wire.orders import Block, ProbeReply, Wanted
 
 
 def _no_models() -> Models:
@@ -32,7 +31,7 @@ class Question:
     models
         What it is about, float32, shape ``(n_models, n_numbers)``.
     corrected, aside
-        As of :class:`~fielding.flower.wire.orders.ProbeOrder`.
+        As of ``ProbeOrder``.
     """
 
     wanted: Wanted
@@ -99,9 +98,10 @@ def asked(question: Question, contacts: Contacts, orders: OrderBook, *, round_in
                 client=contacts.client_ids[client],
                 round_index=round_index,
                 confirmed=int(contacts.inbox.confirmed[client]),
+                corrected=question.corrected,
+                aside=question.aside,
             )
             whose.append(own)
-            order = replace(order, corrected=question.corrected, aside=question.aside)
             tasks.append(Task(address=address, order=order))
     for own, task, one in zip(whose, tasks, contacts.send(tasks).settled, strict=True):
         contacts.take_in(task, one)

@@ -11,9 +11,9 @@ from fielding._typing import Json
 from fielding.config.keys import Config
 from fielding.config.reader import read_config
 from fielding.errors import InputError, OptionError, echo
-from fielding.flower.device.rule import KEPT_ASIDE, MEMORY, rule_from
 from fielding.flower.server.contacts import Presence
 from fielding.flower.server.deployment import Deployment, FirstModel, deployed_config, run_deployment
+from fielding.flower.server.device_rule import MEMORY, device_record
 from fielding.flower.server.exchange import Patience
 from fielding.flower.server.grid_wire import GridWire
 from fielding.flower.server.strategies import FlowerStrategy
@@ -63,8 +63,7 @@ def server_app(
     - a table ``own``: for your own code, which finds ``own.epochs`` in ``node.config``
     - ``memory-rounds``: how long devices keep samples that left the window, for methods that ask for them
 
-    Devices read ``classes``, ``trace``, ``coordinator`` and ``method`` from the run config, too; a file that says
-    otherwise is refused.
+    Devices read none of these keys: what they need comes with every order.
     """
     require("flower")
     from flwr.serverapp import ServerApp
@@ -123,7 +122,6 @@ def deployment_from(
     settled = _config(run_config, config)
     own_vectors = run_config.get("own-vectors", False) is True
     classes = _whole(run_config, "classes", None)
-    _check_devices_agree(run_config, settled)
     deployment = Deployment(
         config=settled,
         classes=classes,
@@ -136,7 +134,9 @@ def deployment_from(
         aggregator=None if strategy is None else FlowerStrategy(strategy),
         own_vectors=own_vectors,
         own_settings={key: value for key, value in run_config.items() if key.partition(".")[0] == OWN},
+        memory_rounds=run_config.get(MEMORY),
     )
+    device_record(settled, classes=classes, own_vectors=own_vectors, memory=deployment.memory_rounds)  # or raise now
     out = run_config.get("out")
     if not isinstance(out, str) or not out:
         raise OptionError(f"out of the run config is {echo(out)}; name a folder on the server's machine")
@@ -170,31 +170,6 @@ def _table(config: Path | Mapping[str, Any] | None) -> Mapping[str, Any]:
         read_config(config)  # tells what is wrong with it, and where
         return tomllib.loads(config.read_text(encoding="utf-8"))
     return config
-
-
-def _check_devices_agree(run_config: Mapping[str, Json], config: Config) -> None:
-    """Raise if devices, which see the run config alone, would keep another window or report at other times."""
-    section = config.coordinator
-    table: dict[str, Json] = {
-        "classes": run_config.get("classes"),
-        "trace.window": config.trace.window,
-        "trace.gap": config.trace.gap,
-        KEPT_ASIDE: config.trace.kept_aside,
-        "coordinator.representation": section.representation,
-        "coordinator.detector": section.detector,
-        "coordinator.metric": section.metric,
-        **{f"coordinator.{name}": value for name, value in section.options.items()},
-        **{f"method.{name}": value for name, value in config.method.options.items()},
-        "method.name": config.method.name,
-        **{key: value for key, value in run_config.items() if key in (MEMORY, "own-vectors")},
-        "seed": config.seed,
-    }
-    if rule_from(run_config) != rule_from(table):
-        raise OptionError(
-            "devices would not keep the windows or not run the drift test that the server's config names: put "
-            "trace.window, trace.gap, trace.kept_aside, the coordinator's representation, detector, metric and "
-            "options, seed and method into the run config"
-        )
 
 
 def _whole(run_config: Mapping[str, Json], key: str, default: int | None) -> int:

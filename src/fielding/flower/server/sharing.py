@@ -3,21 +3,20 @@
 import logging
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
 
-from fielding._typing import Counts, Json, Models, Vector
+from fielding._typing import Counts, Models, Vector
+from fielding.client.describing import Describing
 from fielding.client.report import checked_rows
 from fielding.client.representation.representation import Representation
 from fielding.config.keys import Config
-from fielding.engine.describing import Describing
 from fielding.engine.shared_models import GLOBAL, file_model
 from fielding.errors import CheckpointError, ReportError
 from fielding.flower.server.order_book import OrderBook
-from fielding.flower.wire.orders import SharedView, digest_of
-from fielding.flower.wire.replies import Report
+from fielding.flower.wire.orders import Report, SharedView, WorkRule, digest_of
 from fielding.training.layout import Layout
 
 NOTHING, MODEL, ALL = 0, 1, 2
@@ -34,7 +33,7 @@ class SharingRule:
     ----------
     representation
         What clients make of their windows.
-    layout, settings
+    layout, work
         Of the shared model, for clients.
     rounds
         After so many rounds the mean of all models is frozen.
@@ -44,7 +43,7 @@ class SharingRule:
 
     representation: Representation
     layout: Layout
-    settings: Mapping[str, Json] = field(default_factory=dict)
+    work: WorkRule
     rounds: int = 1
     model: Models | None = None
 
@@ -102,7 +101,7 @@ class Sharing:
         view = SharedView(key=self._key, reference=None if held == ALL else self._reference)
         if held != NOTHING:
             return view
-        return replace(view, model=self._model, layout=self._rule.layout, settings=self._rule.settings)
+        return replace(view, model=self._model, layout=self._rule.layout, work=self._rule.work)
 
     def bare_view(self) -> SharedView | None:
         """Return which model is shared, without it; None: there is none yet."""
@@ -227,7 +226,7 @@ def sharing_of(config: Config, describing: Describing | None, orders: OrderBook)
     rule = SharingRule(
         representation=describing.representation,
         layout=orders.layout,
-        settings=orders.settings.record(),
+        work=orders.work,
         rounds=section.shared_rounds,
         model=None if section.shared_model == GLOBAL else file_model(section, orders.layout),
     )

@@ -1,8 +1,9 @@
-"""Orders and replies as Flower's records, both ways: what is written where.
+"""Orders and replies as Flower's records, both ways: what is written where, and every check of what came.
 
 =============  =============================================================================================
-an order       ``config`` (ConfigRecord), and ``arrays`` (ArrayRecord) with the models that it is about: ``model``,
-               and behind it ``model-1``, ``model-2`` if there are several; ``anchor`` to be pulled toward
+an order       ``config`` (ConfigRecord) with ``fielding``, the agreement, and ``order``, JSON; ``arrays`` (ArrayRecord)
+               with the models that it is about: ``model``, and behind it ``model-1``, ``model-2`` if there are several;
+               ``anchor`` to be pulled toward, ``shared`` to see samples with
 a train reply  ``arrays`` with ``model``, or ``part`` if only some numbers were wanted; ``metrics`` (MetricRecord), and
                ``report`` (ConfigRecord) if there is one
 a description  ``about`` (ConfigRecord), and ``report`` if there is one
@@ -11,16 +12,59 @@ a probe        ``answers`` (ConfigRecord)
 =============  =============================================================================================
 
 A model is one flat vector in NumPy's file format, so that Flower's own mods can work on it; a representation is a few
-bytes in the report, since every further array costs a call. A server reads replies of clients that it cannot trust:
-whatever is not as it should be becomes a :class:`~fielding.flower.wire.replies.Refusal`.
+bytes in the report, since every further array costs a call. A server reads replies of devices that it cannot trust:
+whatever is not as it should be becomes a :class:`~fielding.flower.wire.orders.Refusal`. All that is JSON or a record
+of plain values is declared once, as a struct below, and checked by it.
 """
 
-from fielding.flower.wire.order_messages import PROTOCOL, order_from, order_records
-from fielding.flower.wire.orders import Verb
-from fielding.flower.wire.reply_messages import reply_from, reply_records
+import io
+import math
+from collections.abc import Mapping
+from dataclasses import MISSING, fields, is_dataclass
+from typing import TYPE_CHECKING, Annotated, Any, TypeAlias, TypeVar, cast
 
-__all__ = ["MESSAGE_TYPES", "PROTOCOL", "order_from", "order_records", "reply_from", "reply_records"]
+import msgspec
+import numpy as np
+import numpy.typing as npt
+from msgspec import UNSET, Meta, Struct, UnsetType, field
 
+from fielding._typing import Json, Models, Vector
+from fielding.client.report import DRIFT_KINDS, checked_rows
+from fielding.errors import InputError, echo
+from fielding.federation.admission import finite_rows
+from fielding.federation.clients import Pull, TrainingPlan, Updates
+from fielding.federation.evaluation import ClientScores
+from fielding.flower.wire.orders import (
+    ALSO,
+    NO_LAYOUT,
+    Answer,
+    Block,
+    DescribeOrder,
+    DescribeReply,
+    EvaluateOrder,
+    EvaluateReply,
+    Expected,
+    Order,
+    ProbeOrder,
+    ProbeReply,
+    Refusal,
+    Reply,
+    Report,
+    SharedView,
+    TrainOrder,
+    TrainReply,
+    Verb,
+    Wanted,
+    WorkRule,
+    one_line,
+)
+from fielding.training.layout import Layout
+
+if TYPE_CHECKING:
+    from flwr.app import Array, ArrayRecord, ConfigRecord, RecordDict
+
+PROTOCOL = 2
+"""Which of our own agreements a message follows; it goes up when a message of old would be misread."""
 MESSAGE_TYPES: dict[Verb, str] = {
     "train": "train",
     "describe": "query.describe",
@@ -28,3 +72,772 @@ MESSAGE_TYPES: dict[Verb, str] = {
     "probe": "query.probe",
 }
 """What Flower calls each verb."""
+MOST = 2**53
+"""Whole numbers beyond this are mistakes."""
+LONGEST_JSON = 1 << 20
+"""Characters of JSON that are parsed."""
+LONGEST_NPY_HEADER = 1024
+"""Bytes before the numbers of an array; NumPy writes 128."""
+MOST_FEATURES = 1 << 20
+"""Numbers of a representation."""
+MOST_PARTS = 1000
+"""Parts of a model that a pull may treat differently."""
+LARGEST = 1e15
+"""Sums and vectors of a client are at most this large: distances between them, squared, then fit into a float32."""
+LARGEST_LOSS = 1e30
+"""Means over the losses of clients have to be finite: a larger loss says nothing, and could make them infinite."""
+SHARED, PART, REFERENCE = "shared", "part", "reference"
+
+SentModels: TypeAlias = dict[tuple[object, ...], Any]
+"""Models and records of models that were written already, by where the models lie in memory."""
+Read = TypeVar("Read")
+
+Whole: TypeAlias = Annotated[int, Meta(ge=0, le=MOST)]
+FromOne: TypeAlias = Annotated[int, Meta(ge=1, le=MOST)]
+Factor: TypeAlias = Annotated[float, Meta(ge=0, le=1e300)]
+Key: TypeAlias = Annotated[str, Meta(max_length=64)]
+
+
+class _Layout(Struct, forbid_unknown_fields=True):
+    names: list[str]
+    shapes: list[Annotated[list[Whole], Meta(max_length=32)]]
+    n_parameters: Whole
+
+
+class _Order(Struct, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
+    """What every order says."""
+
+    run: Annotated[str, Meta(max_length=256)]
+    round: Whole
+    seed: Annotated[int, Meta(ge=0, le=2**63 - 1)]
+    confirmed: Whole = 0
+    observe: dict[str, Any] = {}
+
+
+class _Shared(Struct, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
+    key: Key
+    layout: _Layout | None = None
+    work: WorkRule | None = None
+
+
+class _Train(_Order):
+    work: WorkRule
+    layout: _Layout
+    steps: FromOne | None = None
+    start_loss: bool = False
+    is_probe: bool = False
+    rates: list[Factor] | None = None
+    block: list[Whole] | None = None
+    pull: Annotated[list[tuple[FromOne, Factor]], Meta(max_length=MOST_PARTS)] | None = None
+    share: Annotated[float, Meta(ge=0, le=1)] | None = None
+    shared: _Shared | None = None
+
+
+class _Describe(_Order):
+    shared: _Shared | None = None
+
+
+class _Evaluate(_Order):
+    work: WorkRule
+    layout: _Layout
+
+
+class _Probe(_Order):
+    wanted: Wanted
+    blocks: Annotated[list[list[Whole] | None], Meta(min_length=1)]
+    work: WorkRule | None = None
+    layout: _Layout | None = None
+    corrected: bool = False
+    aside: bool = False
+
+
+class _Trained(Struct, kw_only=True, forbid_unknown_fields=True, rename="kebab"):
+    n_samples: FromOne = field(name="num-examples")
+    loss: float
+    square_loss: float
+    start: Whole | UnsetType = UNSET
+    start_loss: float | UnsetType = UNSET
+
+
+class _Tested(Struct, kw_only=True, forbid_unknown_fields=True, rename="kebab"):
+    n_test: Whole = field(name="num-examples")
+    correct: Whole
+    loss: float
+    corrected_correct: Whole | UnsetType = UNSET
+    corrected_loss: float | UnsetType = UNSET
+    tuned_correct: Whole | UnsetType = UNSET
+    tuned_loss: float | UnsetType = UNSET
+
+
+class _About(Struct, kw_only=True, forbid_unknown_fields=True, rename="kebab"):
+    n_samples: Whole = field(name="num-examples")
+    partition: Whole | UnsetType = UNSET
+
+
+class _Report(Struct, kw_only=True, forbid_unknown_fields=True, rename="kebab"):
+    number: FromOne
+    n_samples: Whole = field(name="num-examples")
+    kind: Annotated[str, Meta(max_length=32)] | UnsetType = UNSET
+    representation: bytes | UnsetType = UNSET
+    tally: bytes | UnsetType = UNSET
+
+
+class _Answers(Struct, kw_only=True, forbid_unknown_fields=True):
+    sizes: Annotated[list[Whole], Meta(min_length=1, max_length=MOST_FEATURES)]
+    values: bytes
+
+
+# ---- orders --------------------------------------------------------------------------------------------------------
+
+
+def order_records(order: Order, sent: SentModels | None = None) -> "RecordDict":
+    """Return an order as Flower sends it.
+
+    Parameters
+    ----------
+    order
+        What a device is asked.
+    sent
+        Remembers models for the next order of the same push, so that a model for many devices is written once. Good
+        only as long as all those orders live.
+    """
+    from flwr.app import ConfigRecord, RecordDict
+
+    common: dict[str, Any] = {"run": order.run_id, "round": order.round_index, "seed": order.seed}
+    common["observe"] = dict(order.observe)
+    if not isinstance(order, EvaluateOrder):
+        common["confirmed"] = order.confirmed
+    body, models = _body(order, common)
+    view = order.shared if isinstance(order, (TrainOrder, DescribeOrder)) else None
+    if view is not None and isinstance(body, (_Train, _Describe)):
+        body.shared = _Shared(key=view.key)
+        if view.model is not None and view.layout is not None:
+            body.shared = _Shared(key=view.key, layout=_layout(view.layout), work=_sparse(view.work))
+            models = {**models, SHARED: view.model}
+    text = msgspec.json.encode(body, enc_hook=_plain).decode()
+    config = ConfigRecord({"fielding": PROTOCOL, "order": text})
+    if view is not None and view.reference is not None:
+        config[REFERENCE] = view.reference.astype("<f8").tobytes()
+    if not models:
+        return RecordDict({"config": config})
+    return RecordDict({"arrays": models_record(models, {} if sent is None else sent), "config": config})
+
+
+def _body(order: Order, common: dict[str, Any]) -> tuple[_Order, dict[str, Models]]:
+    """Return what an order says, and the models that go with it, by name."""
+    if isinstance(order, DescribeOrder):
+        return _Describe(**common), {}
+    if isinstance(order, EvaluateOrder):
+        return _Evaluate(**common, work=_sparse(order.work), layout=_layout(order.layout)), {"model": order.model}
+    if isinstance(order, ProbeOrder):
+        blocks = [None if one is None else list(one) for one in order.blocks]
+        body = _Probe(**common, wanted=order.wanted, blocks=blocks, corrected=order.corrected, aside=order.aside)
+        if len(order.models):
+            body.layout, body.work = _layout(order.layout), _sparse(order.work)
+        return body, _numbered(order.models)
+    plan, models = order.plan, _numbered(order.plan.models)
+    train = _Train(
+        **common,
+        work=_sparse(order.work),
+        layout=_layout(order.layout),
+        steps=None if plan.n_steps is None else int(plan.n_steps),
+        start_loss=plan.with_start_loss,
+        is_probe=plan.is_probe,
+        rates=None if plan.rate_factors is None else plan.rate_factors.tolist(),
+        block=None if plan.blocks is None else plan.blocks[0].tolist(),
+        share=order.share,
+    )
+    if plan.pull is not None:
+        parts = pull_parts(plan.pull)
+        if parts:
+            train.pull = parts
+            models["anchor"] = plan.pull.anchors[plan.pull.row[0], : parts[-1][0]]
+    return train, models
+
+
+def pull_parts(pull: Pull) -> list[tuple[int, float]]:
+    """Return how strongly parts of a model are pulled: up to which number, and how much, from the first on.
+
+    Raises
+    ------
+    InputError
+        If every number is pulled differently: an order would be as large as another model.
+
+    Examples
+    --------
+    >>> anchors = np.array([[1, 2, 3]], dtype=np.float32)
+    >>> pull_parts(Pull(anchors=anchors, row=np.array([0]), strength=np.array([0.5, 0.5, 0.0])))
+    [(2, 0.5)]
+    """
+    stops = [*(np.flatnonzero(np.diff(pull.strength)) + 1).tolist(), pull.strength.size]
+    parts = [(stop, float(pull.strength[stop - 1])) for stop in stops]
+    if parts[-1][1] == 0.0:
+        parts.pop()
+    if len(parts) > MOST_PARTS:
+        raise InputError(
+            f"the method pulls {len(parts)} parts of a model differently; an order names {MOST_PARTS}, use the "
+            "simulator"
+        )
+    return parts
+
+
+def _layout(layout: Layout) -> _Layout:
+    return _Layout(
+        names=list(layout.names), shapes=[list(shape) for shape in layout.shapes], n_parameters=layout.n_parameters
+    )
+
+
+def _numbered(models: Models) -> dict[str, Models]:
+    return {f"model-{at}" if at else "model": model for at, model in enumerate(models)}
+
+
+def _sparse(rule: object) -> Any:
+    """Return a rule as JSON holds it; what is as usual takes no room."""
+    if not is_dataclass(rule):
+        return rule
+    found: dict[str, Json] = {}
+    for one in fields(rule):
+        value = getattr(rule, one.name)
+        usual = one.default_factory() if one.default_factory is not MISSING else one.default
+        if value != usual:
+            found[one.name] = _sparse(value)
+    return found
+
+
+def _plain(value: object) -> object:
+    """Return numbers of NumPy as plain ones; a tuple of settings is a list."""
+    if isinstance(value, np.generic):
+        return value.item()
+    raise TypeError(f"an order cannot hold {value!r}")
+
+
+def order_from(records: "RecordDict", verb: Verb) -> Order:
+    """Return the order that a device got.
+
+    Raises
+    ------
+    InputError
+        If it is none, or none that this release understands.
+    """
+    config = _values(records, "config")
+    protocol = config.get("fielding")
+    if protocol != PROTOCOL:
+        raise InputError(
+            f"an order follows agreement {echo(protocol)} but this release agreement {PROTOCOL}; "
+            "install the same release of fielding on server and clients"
+        )
+    text = config.get("order")
+    if not isinstance(text, str) or len(text) > LONGEST_JSON or config.keys() - {"fielding", "order", REFERENCE}:
+        raise InputError("the config of an order must hold 'fielding', 'order' as JSON and perhaps 'reference'")
+    if verb == "describe":
+        body = _parse(text, _Describe)
+        view = _view(records, config, body.shared)
+        _check_models(records, ({SHARED} if view is not None and view.model is not None else set()), {"config"})
+        return DescribeOrder(**_common(body), confirmed=body.confirmed, shared=view)
+    if verb == "evaluate":
+        test = _parse(text, _Evaluate)
+        _check_models(records, {"model"}, {"config"})
+        model = named_model(records, "model", None)
+        return EvaluateOrder(
+            **_common(test), model=model, layout=checked_layout(test.layout, model.size), work=test.work
+        )
+    if verb == "probe":
+        return _probe_order(records, _parse(text, _Probe))
+    return _train_order(records, config, _parse(text, _Train))
+
+
+def _train_order(records: "RecordDict", config: Mapping[str, object], body: _Train) -> TrainOrder:
+    names = model_names(records) - {"anchor", SHARED}
+    models = _read_models(records, names)
+    view = _view(records, config, body.shared)
+    beside = {"anchor"} if body.pull else set()
+    _check_models(
+        records, names | beside | ({SHARED} if view is not None and view.model is not None else set()), {"config"}
+    )
+    if body.rates is not None and len(body.rates) != len(models):
+        raise InputError(f"an order has {len(models)} models and {len(body.rates)} factors on rates; send as many")
+    none = np.zeros(1, dtype=np.int64)
+    plan = TrainingPlan(
+        models=models,
+        clients=none,
+        groups=none,
+        start=none,
+        wanted=np.ones(1, dtype=np.int64),
+        is_probe=body.is_probe,
+        n_steps=body.steps,
+        with_start_loss=body.start_loss,
+        chooses=len(models) > 1,
+        rate_factors=None if body.rates is None else np.array(body.rates),
+        blocks=None if body.block is None else [np.array(body.block, dtype=np.int64)],
+        upload_shares=None if body.share is None else np.array([body.share]),
+        pull=_pull(records, body.pull, models.shape[1]) if body.pull else None,
+    )
+    return TrainOrder(
+        **_common(body),
+        confirmed=body.confirmed,
+        plan=plan,
+        layout=checked_layout(body.layout, models.shape[1]),
+        work=body.work,
+        shared=view,
+    )
+
+
+def _probe_order(records: "RecordDict", body: _Probe) -> ProbeOrder:
+    names = model_names(records)
+    if (body.wanted == "sizes") == bool(names):
+        raise InputError(f"a question is about {body.wanted!r}; ask for losses or accuracies of models, or for sizes")
+    _check_models(records, names, {"config"})
+    models = _read_models(records, names) if names else np.empty((0, 0), dtype=np.float32)
+    if names and (body.layout is None or body.work is None):
+        raise InputError("an order about models lacks their 'layout' or the rule of 'work'")
+    return ProbeOrder(
+        **_common(body),
+        confirmed=body.confirmed,
+        wanted=body.wanted,
+        models=models,
+        layout=NO_LAYOUT if body.layout is None else checked_layout(body.layout, models.shape[1]),
+        work=body.work,
+        blocks=tuple(_block(one) for one in body.blocks),
+        corrected=body.corrected,
+        aside=body.aside,
+    )
+
+
+def _common(body: _Order) -> dict[str, Any]:
+    return {"run_id": body.run, "round_index": body.round, "seed": body.seed, "observe": body.observe}
+
+
+def _block(value: list[int] | None) -> Block:
+    return None if value is None else tuple(value)
+
+
+def _pull(records: "RecordDict", parts: list[tuple[int, float]], n_numbers: int) -> Pull:
+    """Return the pull of an order, or raise if it does not fit its models."""
+    strength, first = np.zeros(n_numbers), 0
+    for stop, value in parts:
+        if not first < stop <= n_numbers:
+            raise InputError(
+                f"a pull of an order has the part {echo([stop, value])}; send [stop, strength], stops rising"
+            )
+        strength[first:stop], first = value, stop
+    if "anchor" not in model_names(records):
+        raise InputError("an order pulls models toward none; send an 'anchor' along")
+    anchors = np.zeros((1, n_numbers), dtype=np.float32)
+    anchors[0, :first] = named_model(records, "anchor", first)
+    return Pull(anchors=anchors, row=np.zeros(1, dtype=np.int64), strength=strength)
+
+
+def _view(records: "RecordDict", config: Mapping[str, object], shared: _Shared | None) -> SharedView | None:
+    """Return what an order says of the shared model; None if it does not speak of one."""
+    if shared is None:
+        return None
+    reference = _doubles(config[REFERENCE], REFERENCE) if REFERENCE in config else None
+    if SHARED not in model_names(records):
+        return SharedView(key=shared.key, reference=reference)
+    if shared.layout is None or shared.work is None:
+        raise InputError("a shared model lacks its 'layout' or the rule of 'work'")
+    model = named_model(records, SHARED, None)
+    layout = checked_layout(shared.layout, model.size)
+    return SharedView(key=shared.key, model=model, layout=layout, work=shared.work, reference=reference)
+
+
+def _read_models(records: "RecordDict", names: frozenset[str]) -> Models:
+    """Return the models of an order, all of one length, in the order of their numbers."""
+    if not names or names != set(_numbered(np.empty((len(names), 0), dtype=np.float32))):
+        raise InputError("the record 'arrays' is missing or holds something else; send an ArrayRecord with 'model'")
+    first = named_model(records, "model", None)
+    rest = [named_model(records, f"model-{at}", first.size) for at in range(1, len(names))]
+    return np.stack([first, *rest])
+
+
+# ---- replies -------------------------------------------------------------------------------------------------------
+
+
+def reply_records(reply: Reply) -> "RecordDict":
+    """Return a reply as Flower sends it."""
+    from flwr.app import ConfigRecord, MetricRecord, RecordDict
+
+    if isinstance(reply, EvaluateReply):
+        return RecordDict({"metrics": MetricRecord(dict(_test_metrics(reply.scores)))})
+    if isinstance(reply, ProbeReply):
+        values = reply.values.astype("<f8").tobytes()
+        return RecordDict({"answers": ConfigRecord({"sizes": reply.sizes.tolist(), "values": values})})
+    if isinstance(reply, DescribeReply):
+        about = ConfigRecord({"num-examples": reply.n_samples})
+        if reply.partition is not None:
+            about["partition"] = reply.partition
+        records = RecordDict({"about": about})
+    else:
+        updates = reply.updates
+        metrics: dict[str, int | float] = {
+            "num-examples": int(updates.n_samples[0]),
+            "loss": float(updates.loss[0]),
+            "square-loss": float(updates.square_loss[0]),
+        }
+        if updates.start_loss is not None:
+            metrics["start-loss"] = float(updates.start_loss[0])
+        if updates.start[0] >= 0:
+            metrics["start"] = int(updates.start[0])
+        arrays = models_record({PART if reply.is_part else "model": updates.models[0]}, {})
+        records = RecordDict({"arrays": arrays, "metrics": MetricRecord(dict(metrics))})
+    if reply.report is not None:
+        records["report"] = _report_record(reply.report)
+    if reply.holds is not None:
+        records[SHARED] = ConfigRecord({"holds": reply.holds})
+    return records
+
+
+def _test_metrics(scores: ClientScores) -> dict[str, int | float]:
+    if not scores.clients.size:
+        return {"num-examples": 0, "correct": 0, "loss": math.nan}
+    metrics = {"num-examples": int(scores.n_test[0]), "correct": int(scores.correct[0]), "loss": float(scores.loss[0])}
+    for name, also in scores.also.items():
+        metrics |= {f"{name}-correct": int(also.correct[0]), f"{name}-loss": float(also.loss[0])}
+    return metrics
+
+
+def _report_record(report: Report) -> "ConfigRecord":
+    """Return a report; what it does not say takes no room."""
+    from flwr.app import ConfigRecord
+
+    record = ConfigRecord({"number": report.number, "num-examples": report.n_samples})
+    if report.tally is not None:
+        record["tally"] = report.tally.astype("<f8").tobytes()
+    elif not report.is_silent:
+        record["representation"] = report.representation.astype("<f4").tobytes()
+    if report.kind is not None:
+        record["kind"] = report.kind
+    return record
+
+
+def reply_from(records: "RecordDict", verb: Verb, expected: Expected) -> Answer:
+    """Return what a device answered, or why it counts for nothing; never raises, whatever came.
+
+    Parameters
+    ----------
+    records
+        What came.
+    verb
+        What the device was asked to do. To train, it may also answer with a description: it has no data.
+    expected
+        What its answer has to look like.
+    """
+    report = None
+    try:
+        if verb == "evaluate":
+            return _evaluate_reply(records)
+        if verb == "probe":
+            return _probe_reply(records)
+        report = _report(records, expected)
+        if verb == "describe" or "about" in records:
+            _check_names(records, {"about"}, {"report", SHARED})
+            about = _convert(_values(records, "about"), _About, "about")
+            partition = None if about.partition is UNSET else about.partition
+            return DescribeReply(n_samples=about.n_samples, report=report, partition=partition, holds=_holds(records))
+        return _train_reply(records, report, expected)
+    except Exception as error:  # no device can stop the server, whatever it sends
+        return Refusal(reason="failed", text=one_line(error), report=report)
+
+
+def _train_reply(records: "RecordDict", report: Report | None, expected: Expected) -> TrainReply:
+    _check_names(records, {"arrays", "metrics"}, {"report", SHARED})
+    metrics = _convert(_values(records, "metrics"), _Trained, "metrics")
+    is_part = model_names(records) == {PART}
+    _check_models(records, {PART if is_part else "model"}, set(records))
+    model = named_model(records, PART if is_part else "model", None if is_part else expected.n_numbers)
+    if model.size > expected.n_numbers:
+        raise InputError(f"a part of a model has {model.size} numbers; the whole has {expected.n_numbers}")
+    if not finite_rows(model[np.newaxis]).all():
+        raise InputError("a model holds numbers that are not finite; look at the client's learning rate and data")
+    start_loss = None if metrics.start_loss is UNSET else np.array([_loss(metrics.start_loss, "start-loss")])
+    updates = Updates(
+        clients=np.zeros(1, dtype=np.int64),
+        groups=np.zeros(1, dtype=np.int64),
+        start=np.array([-1 if metrics.start is UNSET else metrics.start]),
+        models=model[np.newaxis],
+        n_samples=np.array([metrics.n_samples]),
+        loss=np.array([_loss(metrics.loss, "loss")]),
+        square_loss=np.array([_loss(metrics.square_loss, "square-loss")]),
+        start_loss=start_loss,
+        n_parameters=0,
+        learning_rate=0.0,
+    )
+    return TrainReply(updates=updates, is_part=is_part, report=report, holds=_holds(records))
+
+
+def _loss(loss: float, key: str) -> float:
+    """Return a loss of training, or raise if it is so large that a mean over clients would lose its meaning."""
+    if not abs(loss) <= LARGEST_LOSS:
+        raise InputError(f"{key!r} of metrics is {loss:g}; it must be a finite number within {LARGEST_LOSS:g}")
+    return float(loss)
+
+
+def _probe_reply(records: "RecordDict") -> ProbeReply:
+    _check_names(records, {"answers"})
+    answers = _convert(_values(records, "answers"), _Answers, "answers")
+    sizes, values = np.array(answers.sizes, dtype=np.int64), _floats(answers.values, "<f8", "values")
+    if values.size % sizes.size:
+        raise InputError(f"{sizes.size} questions are answered with {values.size} numbers; send as many for each")
+    table = values.reshape(sizes.size, -1).astype(np.float64)
+    if np.isnan(table[sizes > 0]).any() or (table[sizes > 0] < 0).any():
+        raise InputError("a loss or a share of right answers is NaN or below 0; look at the client's evaluate")
+    return ProbeReply(sizes=sizes, values=np.where(table > LARGEST_LOSS, np.inf, table))
+
+
+def _evaluate_reply(records: "RecordDict") -> EvaluateReply:
+    _check_names(records, {"metrics"})
+    metrics = _convert(_values(records, "metrics"), _Tested, "metrics")
+
+    def scores(correct: int, loss: float) -> ClientScores:
+        if correct > metrics.n_test:
+            raise InputError(f"a test has {correct} right of {metrics.n_test}; send at most as many as were tested")
+        # A loss of a test need not be finite; one that is too large for a mean counts as infinite.
+        return ClientScores(
+            clients=np.zeros(1, dtype=np.int64),
+            n_test=np.array([metrics.n_test]),
+            correct=np.array([correct]),
+            loss=np.array([math.inf if abs(loss) > LARGEST_LOSS else float(loss)]),
+        )
+
+    plain, also = scores(metrics.correct, metrics.loss), {}
+    for name in ALSO:
+        correct, loss = getattr(metrics, f"{name}_correct"), getattr(metrics, f"{name}_loss")
+        if (correct is UNSET) != (loss is UNSET):
+            raise InputError(f"metrics have one of '{name}-correct' and '{name}-loss'; send both or none")
+        if correct is not UNSET:
+            also[name] = scores(correct, loss)
+    if not metrics.n_test:
+        none = np.empty(0, dtype=np.int64)
+        return EvaluateReply(scores=ClientScores(clients=none, n_test=none, correct=none, loss=np.empty(0)))
+    return EvaluateReply(
+        scores=ClientScores(
+            clients=plain.clients, n_test=plain.n_test, correct=plain.correct, loss=plain.loss, also=also
+        )
+    )
+
+
+def _report(records: "RecordDict", expected: Expected) -> Report | None:
+    """Return the report that came along, or None; raise if it is one that the coordinator would refuse."""
+    if "report" not in records:
+        return None
+    found = _convert(_values(records, "report"), _Report, "report")
+    representation = np.empty(0, dtype=np.float32)
+    if found.representation is not UNSET:
+        representation = _floats(found.representation, "<f4", "representation").astype(np.float32)
+        checked_rows(representation[np.newaxis], 1, kind=expected.kind, width=expected.n_features)
+        if np.abs(representation).max() > LARGEST:
+            raise InputError(f"a representation holds numbers beyond {LARGEST:g}; scale it down")
+    if found.kind is not UNSET and found.kind not in DRIFT_KINDS:
+        raise InputError(f"a report speaks of the drift {echo(found.kind)}; send one of {', '.join(DRIFT_KINDS)}")
+    tally = None
+    if found.tally is not UNSET:
+        tally = _doubles(found.tally, "tally")
+        if np.abs(tally).max() > LARGEST:
+            raise InputError(f"'tally' of report holds sums beyond {LARGEST:g}; scale down what is summed up")
+    return Report(
+        number=found.number,
+        representation=representation,
+        n_samples=found.n_samples,
+        kind=None if found.kind is UNSET else found.kind,
+        tally=tally,
+    )
+
+
+def _holds(records: "RecordDict") -> str | None:
+    """Return what a device confirms that it holds; None if it says nothing of it."""
+    if SHARED not in records:
+        return None
+    holds = _values(records, SHARED)
+    if holds.keys() != {"holds"}:
+        raise InputError(f"the record {SHARED!r} holds something else than 'holds'")
+    return _convert(holds["holds"], Key, "holds")
+
+
+# ---- records -------------------------------------------------------------------------------------------------------
+
+
+def _values(records: "RecordDict", name: str) -> dict[str, object]:
+    """Return the values of a record of the kind that its name promises: ``metrics`` are, all else is config."""
+    from flwr.app import ConfigRecord, MetricRecord
+
+    wanted: type[ConfigRecord] | type[MetricRecord] = MetricRecord if name == "metrics" else ConfigRecord
+    record = records.get(name)
+    if not isinstance(record, wanted):
+        got = "missing" if record is None else f"of type {type(record).__name__}"
+        raise InputError(f"the record {name!r} is {got}; send a {wanted.__name__}")
+    return dict(record)
+
+
+def _parse(text: str, kind: type[Read]) -> Read:
+    try:
+        return msgspec.json.decode(text, type=kind)
+    except (msgspec.MsgspecError, RecursionError, ValueError) as error:
+        raise InputError(f"an order is not as it should be: {one_line(error)}") from None
+
+
+def _convert(values: object, kind: type[Read], name: str) -> Read:
+    try:
+        return msgspec.convert(values, kind)
+    except msgspec.MsgspecError as error:
+        raise InputError(f"the record {name!r} is not as it should be: {one_line(error)}") from None
+
+
+def _check_names(records: "RecordDict", wanted: set[str], optional: set[str] | None = None) -> None:
+    """Raise if a message lacks a record, or has one that is not known."""
+    names = set(records)
+    if missing := sorted(wanted - names):
+        raise InputError(f"the records of a message lack {missing[0]!r}; send {', '.join(sorted(wanted))}")
+    if unknown := sorted(names - wanted - (optional or set())):
+        raise InputError(
+            f"the records of a message have an unknown {echo(unknown[0])}; send {', '.join(sorted(wanted))}"
+        )
+
+
+def _check_models(records: "RecordDict", names: set[str] | frozenset[str], beside: set[str]) -> None:
+    """Raise unless exactly these models came along, and no other records than those beside them."""
+    if model_names(records) != names:
+        wanted = min(names, default="no model")
+        raise InputError(f"the record 'arrays' is missing or holds something else; send an ArrayRecord with {wanted!r}")
+    _check_names(records, beside - {"arrays"}, {"arrays"} if names else set())
+
+
+def model_names(records: "RecordDict") -> frozenset[str]:
+    """Return the names of the models that came along."""
+    from flwr.app import ArrayRecord
+
+    record = records.get("arrays")
+    return frozenset(record) if isinstance(record, ArrayRecord) else frozenset()
+
+
+def named_model(records: "RecordDict", name: str, n_numbers: int | None) -> Models:
+    """Return one of the models that came along, looked at only if it has the right type and length; None: any."""
+    record = cast("ArrayRecord", records["arrays"])
+    array = record[name]
+    if array.dtype != "float32" or array.stype != "numpy.ndarray" or len(array.shape) != 1:
+        raise InputError(f"the model is {echo(array.dtype)} of shape {echo(array.shape)}; send one float32 vector")
+    return npy_floats(array.data, n_numbers)
+
+
+def models_record(models: Mapping[str, Models], sent: SentModels) -> "ArrayRecord":
+    """Return models in a record, by their names; the same record for the same pieces of memory.
+
+    Each is an array of its own: Flower sends one that goes to many devices in a push once, whatever goes beside it.
+    """
+    from flwr.app import ArrayRecord
+
+    places = tuple((name, *_place(model)) for name, model in models.items())
+    if places not in sent:
+        sent[places] = ArrayRecord({name: _written(model, sent) for name, model in models.items()})
+    record: ArrayRecord = sent[places]
+    return record
+
+
+def _place(model: Models) -> tuple[int, ...]:
+    """Return where a model lies: a row of a matrix is a new view each time it is asked for."""
+    return (model.ctypes.data, model.size, *model.strides)
+
+
+def _written(model: Models, sent: SentModels) -> "Array":
+    from flwr.app import Array
+
+    place = _place(model)
+    if place not in sent:
+        sent[place] = Array(np.ascontiguousarray(model, dtype="<f4"))
+    written: Array = sent[place]
+    return written
+
+
+def n_bytes(records: "RecordDict") -> int:
+    """Return how many bytes of values and names a message carries, 8 for a number; never raises, whatever came.
+
+    What Flower adds is not counted: some 200 bytes for a message, 150 for each record and 300 for a model.
+    """
+    from flwr.app import ArrayRecord
+
+    total = 0
+    for name, record in records.items():
+        sizes = [len(array.data) for array in record.values()] if isinstance(record, ArrayRecord) else []
+        values = [] if isinstance(record, ArrayRecord) else list(record.values())
+        total += len(name) + sum(len(key) for key in record) + sum(sizes) + _size(values)
+    return total
+
+
+def _size(value: object) -> int:
+    """Return the bytes of a value of a record."""
+    if isinstance(value, list):
+        return sum(_size(one) for one in value)
+    return len(value) if isinstance(value, (str, bytes)) else 8
+
+
+# ---- numbers -------------------------------------------------------------------------------------------------------
+
+
+def _floats(content: object, dtype: str, name: str) -> npt.NDArray[np.floating]:
+    """Return numbers that came as bytes, shape ``(n,)``; perhaps none."""
+    size = np.dtype(dtype).itemsize
+    if type(content) is not bytes or len(content) % size or len(content) > size * MOST_FEATURES:
+        raise InputError(f"{name!r} must be the bytes of at most {MOST_FEATURES} numbers of {size} bytes")
+    numbers: npt.NDArray[np.floating] = np.frombuffer(content, dtype=dtype)
+    return numbers
+
+
+def _doubles(content: object, name: str) -> Vector:
+    """Return finite numbers that came as little-endian float64 bytes, shape ``(n,)``; at least one."""
+    numbers = _floats(content, "<f8", name).astype(np.float64)
+    if not numbers.size or not np.isfinite(numbers).all():
+        raise InputError(f"{name!r} is empty or holds NaN or infinity; send finite sums")
+    return numbers
+
+
+def checked_layout(record: "_Layout | Mapping[str, Json]", n_numbers: int) -> Layout:
+    """Return the layout that a record describes, or raise if it is none of a model of this length.
+
+    Examples
+    --------
+    >>> checked_layout({"names": ["w"], "shapes": [[2, 3]], "n_parameters": 1}, 6).size
+    6
+    """
+    found = record if isinstance(record, _Layout) else _convert(dict(record), _Layout, "layout")
+    if len(found.shapes) != len(found.names) or found.n_parameters > len(found.names):
+        raise InputError(
+            f"a layout has {len(found.names)} names and {len(found.shapes)} shapes; send one for each name"
+        )
+    layout = Layout(
+        names=tuple(found.names), shapes=tuple(tuple(shape) for shape in found.shapes), n_parameters=found.n_parameters
+    )
+    if len(set(layout.names)) != len(layout.names):
+        raise InputError(f"names of the layout are {echo(found.names)}; give each tensor a name of its own")
+    if layout.size != n_numbers:
+        raise InputError(f"the layout has {echo(layout.size)} numbers but the model {n_numbers}; send its own layout")
+    return layout
+
+
+def npy_floats(content: bytes, n_numbers: int | None = None) -> npt.NDArray[np.float32]:
+    """Return the numbers of a little-endian float32 vector in NumPy's file format, without trusting its header.
+
+    Parameters
+    ----------
+    content
+        The file. It is looked at only if it is as long as it has to be.
+    n_numbers
+        How many numbers there must be; None for as many as there are.
+
+    Returns
+    -------
+    float32, shape ``(n_numbers,)``; not to be written to.
+    """
+    if n_numbers is not None and not 4 * n_numbers <= len(content) <= 4 * n_numbers + LONGEST_NPY_HEADER:
+        raise InputError(f"a model came as {len(content)} bytes; {n_numbers} float32 numbers have {4 * n_numbers}")
+    head = io.BytesIO(content[:LONGEST_NPY_HEADER])
+    try:
+        version = np.lib.format.read_magic(head)
+        if version != (1, 0):
+            raise ValueError(version)
+        shape, _, dtype = np.lib.format.read_array_header_1_0(head, max_header_size=LONGEST_NPY_HEADER)
+    except Exception:  # what NumPy raises on arbitrary bytes is not documented
+        raise InputError(f"a model begins with {echo(content[:16])}; send an array in NumPy's file format") from None
+    if dtype != np.dtype("<f4") or len(shape) != 1:
+        raise InputError(f"a model is {dtype} of shape {shape}; send one float32 vector")
+    if len(content) != head.tell() + 4 * shape[0] or (n_numbers is not None and shape[0] != n_numbers):
+        raise InputError(f"a model claims {echo(shape[0])} numbers in {len(content)} bytes; send as many as it says")
+    return np.frombuffer(content, dtype="<f4", offset=head.tell()).astype(np.float32, copy=False)

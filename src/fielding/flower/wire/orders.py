@@ -1,35 +1,84 @@
-"""What the server asks of a client: train this model, describe your data, test this model, judge these models."""
+"""What passes between server and devices: orders are slices of a plan, replies are slices of updates and scores."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from hashlib import blake2b
-from typing import ClassVar, Literal, TypeAlias
+from typing import Annotated, ClassVar, Literal, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
+from msgspec import Meta
 
-from fielding._typing import Json, Models, Vector
+from fielding._typing import ClientId, Counts, Json, Matrix, Models, Vector
+from fielding.distance import Kind
+from fielding.federation.clients import Reason, TrainingPlan, Updates
+from fielding.federation.evaluation import ClientScores
+from fielding.runtime.serve import Serving
+from fielding.runtime.train import LocalRule
 from fielding.training.layout import Layout
 
-LONGEST_KEY = 64
-"""Characters of a key."""
+Verb: TypeAlias = Literal["train", "describe", "evaluate", "probe"]
+"""What a device is asked to do."""
+Wanted: TypeAlias = Literal["losses", "accuracies", "sizes"]
+"""What a device is asked about its samples: mean losses or shares of right answers of models, or their number."""
+Block: TypeAlias = tuple[int, ...] | None
+"""Intervals whose samples count, rising, also those that have left the window; None for the window."""
+
+NO_LAYOUT = Layout(names=(), shapes=(), n_parameters=0)
+"""Layout of no model."""
+NO_REPORT = 0
+"""The number that confirms nothing: reports are numbered from 1."""
+ALSO = ("corrected", "tuned")
+"""What clients may do to a model that serves them, and be tested on beside it."""
+LONGEST_TEXT = 200
+"""Characters of a client's words that are kept; the rest could fill a disk."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WorkRule:
+    """The rule that a device works by: as which client it draws, which model, how it trains and serves.
+
+    Parameters
+    ----------
+    client
+        Id of the client, as the server knows it: draws depend on it. A device with keys cannot find out by itself.
+    classes
+        Length of the class list.
+    local, serving
+        How the device trains, and what it does to the model that serves it; models carry their label mix if it
+        corrects them.
+    model, hidden, trainer, device
+        As in :class:`~fielding.training.factory.ModelRequest`; one's own training code takes no notice.
+    mix_rate
+        How fast the label mix that a model carries follows training.
+    """
+
+    client: ClientId
+    classes: Annotated[int, Meta(ge=1, lt=2**31)]
+    local: LocalRule
+    serving: Serving = field(default_factory=Serving)
+    model: str = "mlp"
+    hidden: Annotated[int, Meta(ge=1, lt=2**31)] = 64
+    trainer: str = "numpy"
+    device: str = "cpu"
+    mix_rate: Annotated[float, Meta(ge=0, le=1)] = 0.2
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class SharedView:
-    """What all clients look at their samples with, as far as a client has not confirmed that it holds it.
+    """The frozen model that all devices see their samples with, as far as a device has not confirmed that it holds it.
 
     Parameters
     ----------
     key
         Which model is meant, and which reference: ``MODEL``, or ``MODEL.REFERENCE`` once there is one.
     model
-        float32, shape ``(n_numbers,)``; None: the client holds it.
-    layout, settings
+        float32, shape ``(n_numbers,)``; None: the device holds it.
+    layout, work
         What its numbers mean, and how it is made, as in a train order; they come with the model.
     reference
         The sums over the windows of all clients at the start, to which reports are relative; float64, shape
-        ``(n_sums,)``; None: the client holds it, or there is none yet.
+        ``(n_sums,)``; None: the device holds it, or there is none yet.
 
     Examples
     --------
@@ -40,7 +89,7 @@ class SharedView:
     key: str
     model: Models | None = None
     layout: Layout | None = None
-    settings: Mapping[str, Json] = field(default_factory=dict)
+    work: WorkRule | None = None
     reference: Vector | None = None
 
     @property
@@ -50,12 +99,12 @@ class SharedView:
 
     @property
     def is_bare(self) -> bool:
-        """Whether it brings nothing, since the client holds all."""
+        """Whether it brings nothing, since the device holds all."""
         return self.model is None and self.reference is None
 
     @property
     def n_bytes(self) -> int:
-        """What its numbers weigh."""
+        """Number of bytes of its arrays."""
         return sum(0 if one is None else one.nbytes for one in (self.model, self.reference))
 
 
@@ -70,124 +119,51 @@ def digest_of(numbers: npt.NDArray[np.generic]) -> str:
     return blake2b(np.ascontiguousarray(numbers).tobytes(), digest_size=8).hexdigest()
 
 
-Verb: TypeAlias = Literal["train", "describe", "evaluate", "probe"]
-"""What a client is asked to do."""
-Wanted: TypeAlias = Literal["losses", "accuracies", "sizes"]
-"""What a client is asked about its samples: mean losses or shares of right answers of models, or how many there are."""
-Block: TypeAlias = tuple[int, ...] | None
-"""Intervals whose samples count, rising, also those that have left the window; None for the window."""
-
-NO_LAYOUT = Layout(names=(), shapes=(), n_parameters=0)
-"""Of no model."""
-NO_REPORT = 0
-"""The number that confirms nothing: reports are numbered from 1."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class OrderedPull:
-    """A pull toward another model during training; see :class:`~fielding.federation.clients.Pull`.
-
-    Parameters
-    ----------
-    anchor
-        The first numbers of the model to be pulled toward, float32; those behind them are not pulled.
-    runs
-        How much they are pulled: up to which number, and how strongly, from the first on.
-
-    Examples
-    --------
-    >>> OrderedPull(anchor=np.ones(3, dtype=np.float32), runs=((1, 0.0), (3, 0.5))).strength(4).tolist()
-    [0.0, 0.5, 0.5, 0.0]
-    """
-
-    anchor: Models
-    runs: tuple[tuple[int, float], ...]
-
-    def strength(self, n_numbers: int) -> Vector:
-        """Return how strongly each number of a model is pulled, shape ``(n_numbers,)``."""
-        strength, first = np.zeros(n_numbers), 0
-        for stop, value in self.runs:
-            strength[first:stop], first = value, stop
-        return strength
+# ---- orders --------------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class TrainOrder:
-    """Train this model on your window, and say what is new of your data.
+    """Do this job on your samples, and say what is new of your data.
 
     Parameters
     ----------
     run_id
-        Which run asks; a client keeps its state by run.
+        Which run asks; a device keeps its state by run.
     round_index
-        The round, from 0. Whoever is asked twice in a round gives the same answer twice.
-    model
-        What training starts from, float32, shape ``(n_numbers,)``.
-    layout
-        What its numbers mean.
-    settings
-        The rule of a local step, as JSON holds it: learning rate, momentum, batch size.
-    n_steps
-        Local steps, at least 1.
+        The round, from 0. A device that is asked twice in a round gives the same answer twice.
     seed
-        Seed of the client's draws, from 0.
+        Seed of the device's draws, from 0.
+    plan
+        The job: a plan of which this device is client 0, and all jobs are its one job.
+    layout
+        What the numbers of the models mean.
+    work
+        The rule of local work.
     confirmed
-        The newest report of this client that has arrived; it need not be sent again. ``NO_REPORT``: none has.
-    with_start_loss
-        Whether the client also says how well the model served all its samples before it trained.
-    others
-        Further models: the client trains the one with the lowest loss on its samples; equally good ones: the first.
-    rate_factors
-        With ``others``, the factor on the learning rate of each model, ``model`` first; empty for that of the settings.
-    block
-        The samples to train on.
-    pull
-        A pull beside FedProx; None for none.
-    share
-        Share of the numbers of its model that the client sends, drawn by seed, round and client; the others count as
-        unchanged. None for all.
-    is_probe
-        Whether the answer is only looked at. The client is not told.
+        The newest report of this device that has arrived; it need not be sent again. ``NO_REPORT``: none has.
+    observe
+        What the device keeps, and when it reports (:class:`~fielding.flower.device.rule.DeviceRule`), as JSON holds it.
     shared
-        The model that all clients see their samples with, as far as this one lacks it; None if there is none.
+        The model that all devices see their samples with, as far as this one lacks it; None if there is none.
     """
 
     verb: ClassVar[Verb] = "train"
 
     run_id: str
     round_index: int
-    model: Models
-    layout: Layout
-    settings: Mapping[str, Json] = field(default_factory=dict)
-    n_steps: int
     seed: int
+    plan: TrainingPlan
+    layout: Layout
+    work: WorkRule
     confirmed: int = NO_REPORT
-    with_start_loss: bool = False
-    others: tuple[Models, ...] = ()
-    rate_factors: tuple[float, ...] = ()
-    block: Block = None
-    pull: OrderedPull | None = None
-    share: float | None = None
-    is_probe: bool = False
+    observe: Mapping[str, Json] = field(default_factory=dict)
     shared: SharedView | None = None
 
-    def models(self) -> dict[str, Models]:
-        """Return all models that it speaks of, by the names that they travel under."""
-        named = {"model": self.model} | {f"model-{at}": one for at, one in enumerate(self.others, 1)}
-        return named if self.pull is None else named | {"anchor": self.pull.anchor}
-
-    def wishes(self) -> dict[str, Json]:
-        """Return what it asks for beyond the usual, as JSON holds it; nothing, of most orders."""
-        wishes: dict[str, Json] = {}
-        if self.rate_factors:
-            wishes["rates"] = list(self.rate_factors)
-        if self.block is not None:
-            wishes["block"] = list(self.block)
-        if self.pull is not None:
-            wishes["pull"] = [[stop, value] for stop, value in self.pull.runs]
-        if self.share is not None:
-            wishes["share"] = self.share
-        return wishes
+    @property
+    def share(self) -> float | None:
+        """Share of the numbers of its model that the device sends; None for all."""
+        return None if self.plan.upload_shares is None else float(self.plan.upload_shares[0])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -200,6 +176,7 @@ class DescribeOrder:
     round_index: int
     seed: int
     confirmed: int = NO_REPORT
+    observe: Mapping[str, Json] = field(default_factory=dict)
     shared: SharedView | None = None
 
 
@@ -211,10 +188,11 @@ class EvaluateOrder:
 
     run_id: str
     round_index: int
+    seed: int
     model: Models
     layout: Layout
-    settings: Mapping[str, Json] = field(default_factory=dict)
-    seed: int
+    work: WorkRule
+    observe: Mapping[str, Json] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -226,9 +204,9 @@ class ProbeOrder:
     wanted
         What to say.
     models
-        What it is about; none if sizes are wanted.
-    layout
-        What the numbers of a model mean; of no use without models.
+        What it is about, float32, shape ``(n_models, n_numbers)``; none if sizes are wanted.
+    layout, work
+        What the numbers of a model mean, and the rule of local work; of no use without models.
     blocks
         The samples of each question; every question is about all models.
     corrected
@@ -242,23 +220,24 @@ class ProbeOrder:
     run_id: str
     round_index: int
     seed: int
-    confirmed: int = NO_REPORT
     wanted: Wanted
-    models: tuple[Models, ...] = ()
+    models: Models = field(default_factory=lambda: np.empty((0, 0), dtype=np.float32))
     layout: Layout = NO_LAYOUT
-    settings: Mapping[str, Json] = field(default_factory=dict)
+    work: WorkRule | None = None
     blocks: tuple[Block, ...] = (None,)
     corrected: bool = False
     aside: bool = False
+    confirmed: int = NO_REPORT
+    observe: Mapping[str, Json] = field(default_factory=dict)
 
     @property
     def n_answers(self) -> int:
-        """How many numbers each question is answered with: one per model, or none beside the number of samples."""
-        return 0 if self.wanted == "sizes" else len(self.models)
+        """Number of answers to each question: one per model, or none beside the number of samples."""
+        return 0 if self.wanted == "sizes" else self.models.shape[0]
 
 
 Order: TypeAlias = TrainOrder | DescribeOrder | EvaluateOrder | ProbeOrder
-"""Whatever a client may be asked."""
+"""Whatever a device may be asked."""
 
 
 def category_of(order: Order) -> str:
@@ -270,5 +249,178 @@ def category_of(order: Order) -> str:
     'report'
     """
     if isinstance(order, TrainOrder):
-        return "probe" if order.is_probe else "model"
+        return "probe" if order.plan.is_probe else "model"
     return "report" if isinstance(order, DescribeOrder) else "probe"
+
+
+# ---- replies -------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Report:
+    """What a device says of its data.
+
+    Parameters
+    ----------
+    number
+        Reports of a device are numbered from 1; one is sent again until its number is confirmed.
+    representation
+        float32, shape ``(n_features,)``; empty if the window is: the client goes silent.
+    n_samples
+        How many samples it sums up.
+    kind
+        The kind of drift that the device saw, of ``fielding.client.report.DRIFT_KINDS``; None if it does not say.
+    tally
+        In place of a representation that the device cannot make yet, the sums over its samples; float64, shape
+        ``(n_sums,)``.
+
+    Examples
+    --------
+    >>> silent = Report(number=3, representation=np.empty(0, dtype=np.float32), n_samples=0)
+    >>> silent.is_silent, silent.row(2).tolist()
+    (True, [0.0, 0.0])
+    """
+
+    number: int
+    representation: npt.NDArray[np.float32]
+    n_samples: int
+    kind: str | None = None
+    tally: Vector | None = None
+
+    @property
+    def is_silent(self) -> bool:
+        """Whether the client has no data left."""
+        return self.representation.size == 0 and self.tally is None
+
+    def row(self, n_features: int) -> npt.NDArray[np.float32]:
+        """Return the representation as the coordinator takes it: of a silent client zeros."""
+        return np.zeros(n_features, dtype=np.float32) if self.is_silent else self.representation
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class TrainReply:
+    """A job that was done.
+
+    Parameters
+    ----------
+    updates
+        A slice of one job: its model, float32, shape ``(1, n_numbers)``, all finite.
+    is_part
+        Whether the model holds only the numbers that the order wanted, and so is shorter.
+    report
+        What is new of the client's data; None: nothing.
+    holds
+        The key of the shared model that the device holds, if it has something to confirm.
+    """
+
+    updates: Updates
+    is_part: bool = False
+    report: Report | None = None
+    holds: str | None = None
+
+    @property
+    def n_samples(self) -> int:
+        """How many samples the client could train on."""
+        return int(self.updates.n_samples[0])
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class DescribeReply:
+    """What is new of a client's data; also the answer to a train order of a client that has nothing to train on.
+
+    Parameters
+    ----------
+    n_samples
+        How many samples the client could train on now.
+    report
+        None: its data did not move since the last report that was confirmed.
+    partition
+        The part of the data that it holds, in Flower's simulation: there clients have no keys to be known by.
+    holds
+        As of :class:`TrainReply`.
+    """
+
+    n_samples: int
+    report: Report | None = None
+    partition: int | None = None
+    holds: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class EvaluateReply:
+    """How a model does on a client's test samples: a slice of one client, empty if it has none."""
+
+    scores: ClientScores
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class ProbeReply:
+    """How models do on a client's samples.
+
+    Parameters
+    ----------
+    sizes
+        How many samples each question is about, shape ``(n_questions,)``.
+    values
+        Mean losses or shares of right answers, shape ``(n_questions, n_models)``; no columns if sizes alone were
+        wanted. A loss may be infinite; of a question about no samples the values have no meaning.
+    """
+
+    sizes: Counts
+    values: Matrix
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Refusal:
+    """Why an answer counts for nothing.
+
+    Parameters
+    ----------
+    reason
+        What the engine is told.
+    text
+        What happened, for people: one line, perhaps in the words of a client.
+    report
+        A report that came along and is sound: a model of NaN does not make it wrong.
+    """
+
+    reason: Reason
+    text: str
+    report: Report | None = None
+
+
+Reply: TypeAlias = TrainReply | DescribeReply | EvaluateReply | ProbeReply
+"""Whatever a device may answer."""
+Answer: TypeAlias = Reply | Refusal
+"""What comes out of a message: a reply, or why it is none."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Expected:
+    """What replies have to look like.
+
+    Parameters
+    ----------
+    n_numbers
+        The length of a model.
+    kind
+        What representations are.
+    n_features
+        The length of a representation; None as long as it is not known.
+    """
+
+    n_numbers: int
+    kind: Kind
+    n_features: int | None = None
+
+
+def one_line(text: object) -> str:
+    r"""Return words of a client as one printable line of bounded length.
+
+    Examples
+    --------
+    >>> one_line("bad\nthing\x1b[2J")
+    'bad thing?[2J'
+    """
+    words = " ".join(str(text)[: 4 * LONGEST_TEXT].split())[:LONGEST_TEXT]
+    return "".join(letter if letter.isprintable() else "?" for letter in words)

@@ -1,0 +1,99 @@
+"""The samples of one device as a runtime of one client sees them: rows are places among all that ever came."""
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from fielding._typing import Codes, Counts, Features, Mask, Matrix
+from fielding.client.ranges import Ranges, joined_ranges
+from fielding.flower.device.rule import DeviceRule
+from fielding.flower.device.samples import Kept
+
+
+class DeviceStore:
+    """A :class:`~fielding.runtime.store.SampleStore` of one client, as its files hold it now.
+
+    Parameters
+    ----------
+    kept
+        All samples that the device still has.
+    rule
+        How rounds map to intervals.
+    first
+        The first round of the window.
+    """
+
+    n_clients = 1
+
+    def __init__(self, kept: Kept, rule: DeviceRule, *, first: int) -> None:
+        self.kept, self._rule, self._first = kept, rule, first
+
+    @property
+    def n_classes(self) -> int:
+        """Length of the class list."""
+        return self._rule.n_classes
+
+    def n_complete(self, round_index: int) -> int:
+        """Return how many intervals of data have come by a round, as the server counts them."""
+        return int(self._rule.interval_of(np.array([round_index]))[0]) + 1
+
+    def visible(self, round_index: int) -> tuple[int, int]:
+        """Return the first interval that the window shows, and the first that has not come yet."""
+        return int(self._rule.interval_of(np.array([self._first]))[0]), self.n_complete(round_index)
+
+    def training(self, _round_index: int) -> Ranges:
+        """Return what the device can train on: the training samples of its window."""
+        return self._window(self.kept.is_training)
+
+    def testing(self, _round_index: int) -> Ranges:
+        """Return the test samples of the window."""
+        return self._window(self.kept.is_test)
+
+    def aside(self, _round_index: int) -> Ranges:
+        """Return the samples of the window that models are judged by."""
+        return self._window(self.kept.is_aside)
+
+    def _window(self, which: Mask) -> Ranges:
+        return joined_ranges([self.kept.places[which & (self.kept.rounds >= self._first)]])
+
+    def training_blocks(self, clients: Counts, blocks: Sequence[Counts]) -> Ranges:  # noqa: ARG002
+        """Return the training samples of some intervals; what the device has thrown away by now is left out."""
+        intervals = self._rule.interval_of(self.kept.rounds)
+        return joined_ranges([self.kept.places[self.kept.is_training & np.isin(intervals, one)] for one in blocks])
+
+    def _at(self, rows: Counts) -> Counts:
+        return np.searchsorted(self.kept.places, rows)
+
+    def gather(self, rows: Counts) -> tuple[Features, Codes]:
+        """Return features and labels of rows."""
+        at = self._at(rows)
+        return self.kept.x[at], self.kept.y[at]
+
+    def labels(self, rows: Counts) -> Codes:
+        """Return the labels of rows."""
+        return self.kept.y[self._at(rows)]
+
+    def owners(self, rows: Counts) -> Codes:
+        """Return the only client for each row."""
+        return np.zeros(rows.size, dtype=np.int32)
+
+    def intervals(self, rows: Counts) -> Counts:
+        """Return the interval in which each row came."""
+        return self._rule.interval_of(self.kept.rounds[self._at(rows)])
+
+    def places(self, rows: Counts) -> Counts:
+        """Return the rows: they are places."""
+        return rows
+
+    def histograms(self, ranges: Ranges, which: Counts) -> Matrix:
+        """Return the shares of labels in some ranges, shape ``(n_ranges, n_classes)``; each has samples."""
+        counts = [np.bincount(self.labels(ranges.of(np.array([one]))[0]), minlength=self.n_classes) for one in which]
+        return np.asarray(np.array(counts).reshape(which.size, self.n_classes) / ranges.sizes[which, np.newaxis])
+
+    def marks(self, places: Counts) -> Counts:
+        """Return places: a device may receive more samples of an interval that it has looked at."""
+        return places
+
+    def marked_places(self, marks: Counts) -> Counts:
+        """Return the places that :meth:`marks` gave."""
+        return marks

@@ -1,0 +1,87 @@
+"""The rule that a server sends to its devices, as a config says."""
+
+import msgspec
+
+from fielding._typing import Json
+from fielding.client.describing import Describing, labels_described
+from fielding.client.drift import DRIFT_TESTS, DriftTest, Never
+from fielding.config.keys import Config
+from fielding.config.options import options_of
+from fielding.engine.describing import describing_of
+from fielding.engine.plugins import kind_of
+from fielding.errors import OptionError, echo
+from fielding.flower.device.rule import ObserveRecord
+
+MEMORY = "memory-rounds"
+"""Key of the run config: how many rounds devices keep samples that have left the window."""
+KEEPING_SAMPLES = ("feddrift", "feddrift-eager")
+"""Methods that train on samples which have left the window, unless ``method.memory`` is ``"window"``."""
+USUAL_MEMORY = 1000
+"""Rounds that devices keep samples for such a method, if the run config does not say."""
+
+
+def device_record(config: Config, *, classes: int, own_vectors: bool = False, memory: Json = None) -> dict[str, Json]:
+    """Return what devices keep, and when they report, as orders hold it.
+
+    Parameters
+    ----------
+    config
+        The config of the run.
+    classes
+        How many there are.
+    own_vectors
+        Whether the app describes windows by code of its own; then drift is judged by labels.
+    memory
+        How many rounds samples are kept after they left the window; None: as long as the method needs them.
+    """
+    window, gap = config.trace.window, config.trace.gap
+    own_test = own_drift_test(config)
+    describing = _described(config, own_vectors) if own_test is None else labels_described(own_test)
+    record = ObserveRecord(
+        classes=classes,
+        max_rounds=-(-window // gap) * gap,  # as many intervals as the simulator shows
+        describing=describing.record(),
+        gap=gap,
+        phase=window,
+        memory_rounds=memory_rounds(config, memory),
+        kept_aside=config.trace.kept_aside,
+    )
+    found: dict[str, Json] = msgspec.to_builtins(record)
+    return found
+
+
+def memory_rounds(config: Config, given: Json = None) -> int:
+    """Return how many rounds devices keep samples after they left the window."""
+    needs_all = config.method.name in KEEPING_SAMPLES and config.method.options.get("memory") != "window"
+    got = (USUAL_MEMORY if needs_all else 0) if given is None else given
+    if type(got) is not int or not 0 <= got < 2**31:
+        raise OptionError(f"{MEMORY} is {echo(got)}; give a whole number of rounds from 0 in the run config")
+    return got
+
+
+def own_drift_test(config: Config) -> DriftTest | None:
+    """Return the drift test that the method of a run brings along; None for that of the coordinator."""
+    if ":" in config.method.name:  # a method of one's own listens to the coordinator's test
+        return None
+    detector = kind_of(config).detector
+    if detector is None:
+        return None
+    test = detector(config.method.options)
+    # A device that reports once in its life would say nothing after its report was lost; the server asks for one alone.
+    return None if isinstance(test, Never) else test
+
+
+def _described(config: Config, own_vectors: bool) -> Describing:
+    """Return how windows are described and drift is judged."""
+    section = config.coordinator
+    if not own_vectors:
+        return describing_of(section, is_own=False, seed=config.seed)
+    detector = section.detector or "chi2"
+    if detector not in DRIFT_TESTS:
+        raise OptionError(
+            f"coordinator.detector is {echo(detector)}; with own-vectors drift is judged by labels: take one of "
+            f"{', '.join(sorted(DRIFT_TESTS))}"
+        )
+    known = options_of(DRIFT_TESTS[detector])
+    options = {name: value for name, value in section.options.items() if name in known}
+    return Describing(representation=None, metric=section.metric or "l1", detector=detector, options=options)
