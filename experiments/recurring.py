@@ -23,8 +23,8 @@ from experiments.threshold.cases import LOCAL, MLP_64
 from experiments.threshold.verdicts import percent
 from fielding._typing import Json
 from fielding.comparing.sweep import Finished
-from fielding.engine.config import Config
-from fielding.engine.config_reader import config_from
+from fielding.config.keys import Config
+from fielding.config.reader import config_from
 from fielding.records.logs import read_lines
 from fielding.records.run_folder import ROUNDS
 from fielding.reporting.numbers.paired import estimate, paired_difference

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from fielding.comparing.sweep import Finished, sweep
-from fielding.engine.config import Config
+from fielding.config.keys import Config
 
 
 def telling(n_runs: int, name: str = "") -> Callable[[Finished], None]:

@@ -23,7 +23,7 @@ from experiments.beyond.scenarios import SCENARIOS
 from experiments.beyond.traffic import Traffic, traffic_of
 from experiments.peers.comparing import markdown
 from fielding.comparing.sweep import Finished
-from fielding.engine.config import Config
+from fielding.config.keys import Config
 
 CHOSEN = "chosen.json"
 Found = dict[tuple[str, int], Summary]

@@ -6,8 +6,8 @@ from experiments.beyond.scenarios import Scenario, base_table
 from experiments.peers.grounds import Table, merged
 from experiments.peers.rows import folder_name
 from fielding._typing import Json
-from fielding.engine.config import Config
-from fielding.engine.config_reader import config_from
+from fielding.config.keys import Config
+from fielding.config.reader import config_from
 
 CHOOSING, SCORING, TRYING = (1, 2, 3), (4, 5, 6, 7, 8), (11, 12)
 """Seeds by which the best rival is chosen, by which it and ``auto`` are scored, and by which parts are tried."""

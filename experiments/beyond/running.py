@@ -11,8 +11,8 @@ from pathlib import Path
 
 from fielding._typing import Json
 from fielding.comparing.sweep import Finished, sweep
-from fielding.engine.config import Config
-from fielding.engine.config_reader import config_from, config_table
+from fielding.config.keys import Config
+from fielding.config.reader import config_from, config_table
 from fielding.errors import FieldingError
 from fielding.records.manifest import write_json
 from fielding.records.run_folder import SUMMARY, check_same_config

@@ -7,8 +7,8 @@ from experiments.peers.grounds import Ground, base_table, merged
 from experiments.peers.rows import PARTNERS, ROWS, Chosen, folder_name, rows_on, settings_of
 from fielding._typing import Json
 from fielding.comparing.sweep import Finished
-from fielding.engine.config import Config
-from fielding.engine.config_reader import config_from
+from fielding.config.keys import Config
+from fielding.config.reader import config_from
 from fielding.records.logs import read_lines
 from fielding.records.run_folder import ROUNDS
 from fielding.reporting.numbers.paired import Estimate, estimate, paired_difference

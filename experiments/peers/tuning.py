@@ -8,8 +8,8 @@ import tomli_w
 from experiments.peers.grounds import Ground, Table, base_table, merged
 from experiments.peers.rows import Chosen, Row, folder_name, rows_on, settings_of
 from fielding.comparing.sweep import Finished
-from fielding.engine.config import Config
-from fielding.engine.config_reader import config_from
+from fielding.config.keys import Config
+from fielding.config.reader import config_from
 
 FOLDER = Path(__file__).parent.parent / "tuning"
 """Where choices are kept, a file per ground."""

@@ -8,8 +8,8 @@ from experiments.peers.rows import folder_name
 from experiments.representations.tasks import Table
 from fielding._typing import Json
 from fielding.comparing.sweep import Finished
-from fielding.engine.config import Config
-from fielding.engine.config_reader import config_from
+from fielding.config.keys import Config
+from fielding.config.reader import config_from
 from fielding.records.logs import read_lines
 from fielding.records.run_folder import ROUNDS
 from fielding.reporting.numbers.paired import Estimate, estimate, paired_difference

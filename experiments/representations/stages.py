@@ -17,11 +17,11 @@ from experiments.representations.viewing import (
 from fielding._typing import Floats, Matrix, Membership
 from fielding.client.representation.embedding import Embedding
 from fielding.client.representation.label import LabelShares
+from fielding.config.reader import config_from
 from fielding.coordinator.clustering import Clusterer
 from fielding.coordinator.heterogeneity import mean_client_distance
 from fielding.coordinator.points import Points
 from fielding.distance import METRICS, Metric
-from fielding.engine.config_reader import config_from
 from fielding.reporting.numbers.paired import Estimate, estimate
 from fielding.rng import stream
 from fielding.simulation.assembly import Own, assembled

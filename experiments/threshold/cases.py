@@ -4,8 +4,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from experiments.peers.grounds import Table, merged
-from fielding.engine.config import Config
-from fielding.engine.config_reader import config_from
+from fielding.config.keys import Config
+from fielding.config.reader import config_from
 
 LOCAL: Table = {"participants": 20, "local_steps": 10, "batch_size": 20, "learning_rate": 0.05, "momentum": 0.9}
 FASHION: Table = {"name": "fashion_mnist", "samples": 50, "clients": 100, "held_out": 0, "gap": 8, "window": 16}

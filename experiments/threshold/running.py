@@ -6,7 +6,7 @@ from pathlib import Path
 from experiments.sweeping import swept
 from experiments.threshold.cases import FIXED, FLOORS, ROWS, Case
 from fielding.comparing.sweep import Finished
-from fielding.engine.config import Config
+from fielding.config.keys import Config
 
 
 def run_all(chosen: Sequence[Case], seeds: Sequence[int], out: Path, n_jobs: int) -> dict[str, Finished]:

@@ -6,7 +6,7 @@ import pytest
 
 from fielding import __version__
 from fielding.cli import main
-from fielding.engine.factors import parse_factor
+from fielding.config.rules import parse_factor
 from fielding.errors import OptionError
 from tests.cli.invoke import fielding
 

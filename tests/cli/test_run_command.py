@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from fielding.engine.config_reader import read_config
+from fielding.config.reader import read_config
 from fielding.records.lock import locked_folder
 from fielding.records.run_checkpoint import load_run
 from fielding.records.run_folder import LOGS, newest_checkpoint

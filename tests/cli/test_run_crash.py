@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from fielding.engine.config_reader import read_config
+from fielding.config.reader import read_config
 from fielding.errors import FieldingError
 from fielding.records.run_checkpoint import load_run
 from fielding.simulation.experiment import run

@@ -6,7 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fielding.errors import OptionError
-from fielding.federation.aggregation import AGGREGATORS, Adaptive, Uploads, aggregator_named, aggregator_options
+from fielding.federation.aggregation import AGGREGATORS, Uploads, aggregator_named
+from fielding.federation.aggregation.adaptive import Adaptive
 from fielding.federation.aggregation.robust import change_lengths
 
 N_PARAMETERS, N_NUMBERS = 6, 8
@@ -176,4 +177,4 @@ def test_wrong_names_and_options_are_refused(name: str, options: dict[str, float
 
 
 def test_options_are_listed_with_their_defaults() -> None:
-    assert aggregator_options("fedyogi") == {"eta": 0.01, "beta1": 0.9, "beta2": 0.99, "tau": 1e-3}
+    assert AGGREGATORS.options("fedyogi") == {"eta": 0.01, "beta1": 0.9, "beta2": 0.99, "tau": 1e-3}

@@ -10,7 +10,7 @@ from hypothesis.extra import numpy as nps
 
 from fielding._typing import Floats
 from fielding.errors import OptionError
-from fielding.federation.pace import LEAST_FACTOR, PACES, Memory, PaceStep, mix_memory, pace_named, pace_options
+from fielding.federation.pace import LEAST_FACTOR, PACES, Memory, PaceStep, mix_memory, pace_named
 
 N_NUMBERS = 4
 every_pace = pytest.mark.parametrize("name", sorted(PACES))
@@ -135,7 +135,7 @@ def test_states_of_clusters_can_be_stacked_mixed_and_gone_on_with(name: str) -> 
 
 @every_pace
 def test_options_are_those_of_the_constructor_and_wrong_names_are_refused(name: str) -> None:
-    assert pace_named(name, pace_options(name)) == pace_named(name)
+    assert pace_named(name, PACES.options(name)) == pace_named(name)
     with pytest.raises(OptionError):
         pace_named(name, {"speed": 1.0})
     with pytest.raises(OptionError):

@@ -7,15 +7,9 @@ from hypothesis import strategies as st
 
 from fielding._typing import Counts
 from fielding.errors import OptionError
-from fielding.federation.selection import (
-    SELECTORS,
-    Candidates,
-    Oort,
-    PyramidFL,
-    Selection,
-    selector_named,
-    selector_options,
-)
+from fielding.federation.selection import SELECTORS, Candidates, Selection, selector_named
+from fielding.federation.selection.oort import Oort
+from fielding.federation.selection.pyramidfl import PyramidFL
 from tests.federation.selection.rounds import Federation, candidates_of
 
 N_CLIENTS = 24
@@ -124,12 +118,12 @@ def test_clusters_may_come_and_go(name: str) -> None:
 
 @pytest.mark.parametrize("name", NAMES)
 def test_every_option_is_listed_and_its_default_changes_nothing(name: str) -> None:
-    assert selector_named(name, selector_options(name)) == selector_named(name)
+    assert selector_named(name, SELECTORS.options(name)) == selector_named(name)
 
 
 def test_a_selector_that_builds_on_another_takes_its_options_too() -> None:
     assert selector_named("pyramidfl", {"beta": 0.2, "clip": 0.9}) == PyramidFL(beta=0.2, oort=Oort(clip=0.9))
-    assert selector_options("pyramidfl").keys() > selector_options("oort").keys()
+    assert SELECTORS.options("pyramidfl").keys() > SELECTORS.options("oort").keys()
 
 
 @pytest.mark.parametrize(

@@ -5,15 +5,7 @@ import pytest
 from fielding._extras import EXTRAS
 from fielding._typing import Json
 from fielding.client.drift import DRIFT_TESTS, Chi2, Threshold
-from fielding.client.drift.sample_tests import (
-    BY_KIND,
-    OF_ERRORS,
-    RIVER_TESTS,
-    SAMPLE_TESTS,
-    ByKind,
-    BySamples,
-    ByVector,
-)
+from fielding.client.drift.sample_tests import OF_ERRORS, RIVER_TESTS, SAMPLE_TESTS, ByKind, BySamples, ByVector
 from fielding.client.drift.two_sample import Mmd
 from fielding.client.representation.combination import Combination
 from fielding.client.representation.confusion import SoftConfusion
@@ -21,8 +13,9 @@ from fielding.client.representation.embedding import ResidualEmbedding
 from fielding.client.representation.gradient import Gradient
 from fielding.client.representation.label import RootLabelShares
 from fielding.client.representation.registry import REPRESENTATIONS
+from fielding.config.keys import CoordinatorSection
+from fielding.config.parts import BY_KIND
 from fielding.distance import metric_named
-from fielding.engine.config import CoordinatorSection
 from fielding.engine.describing import NATURAL_TESTS, Describing, describing_of, is_own_function
 from fielding.errors import OptionError
 

@@ -12,7 +12,8 @@ from fielding._typing import ClientId, Counts, Floats, Membership, Models
 from fielding.client.report import NO_REPORTS, ReportBatch
 from fielding.engine.round import Done, Federation, run_round, serving, timing_record
 from fielding.federation.clients import TrainingPlan, Updates
-from fielding.federation.selection import Feedback, Oort, Selection
+from fielding.federation.selection import Feedback, Selection
+from fielding.federation.selection.oort import Oort
 from tests.engine.stages import ROUND_S, NotingClients, NotingMethod, noting_federation
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from fielding.engine.config_reader import read_config
+from fielding.config.reader import read_config
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 

@@ -15,7 +15,7 @@ from experiments.beyond.scenarios import SCENARIOS, Scenario
 from experiments.beyond.traffic import Traffic, most_judged, traffic_of
 from fielding._typing import Json
 from fielding.comparing.sweep import Finished
-from fielding.engine.config_reader import config_table
+from fielding.config.reader import config_table
 from fielding.methods.guard import MOST_JUDGES
 
 SEEDS = [4, 5, 6]

@@ -2,8 +2,8 @@ from pathlib import Path
 
 import pytest
 
-from fielding.engine.config import Config
-from fielding.engine.config_reader import read_config
+from fielding.config.keys import Config
+from fielding.config.reader import read_config
 from fielding.traces.catalog import CATALOG
 
 FOLDER = Path(__file__).parents[2] / "experiments" / "paper"

@@ -7,14 +7,13 @@ from experiments.representations import finding, stages
 from experiments.representations.tasks import Table, collected
 from experiments.representations.viewing import View, representation_called, trained_models, vectors_of, view_of
 from fielding.client.representation.representation import Seen
-from fielding.engine.config import Config
-from fielding.engine.config_reader import config_from
+from fielding.config.keys import Config
+from fielding.config.reader import config_from
 from fielding.reporting.numbers.paired import estimate
 from fielding.simulation.assembly import Own, Simulation, assembled
 from fielding.simulation.experiment import run
-from fielding.simulation.holding_out import held_out
 from fielding.simulation.observing import Watched, _shared_model
-from fielding.simulation.sources import dealt_samples
+from fielding.traces.sources import deal_samples, hold_out
 
 SMALL: Table = {
     "seed": 11,
@@ -129,7 +128,7 @@ class TestFinding:
 
     def test_the_shared_model_is_the_one_that_a_run_trains(self) -> None:
         config, simulation = small_config(), small_simulation()
-        _, held = held_out(dealt_samples(config.trace, rounds=config.rounds, seed=config.seed), 20, seed=config.seed)
+        _, held = hold_out(deal_samples(config.trace, rounds=config.rounds, seed=config.seed), 20, seed=config.seed)
         watched = Watched(windows=simulation.clients.windows, trainer=simulation.trainer, held=held)
 
         ours = finding.shared_model(config, simulation)

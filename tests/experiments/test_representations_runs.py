@@ -9,7 +9,7 @@ from experiments.representations.tasks import Table
 from experiments.representations.viewing import representation_called
 from fielding._typing import Json
 from fielding.comparing.sweep import Finished, sweep
-from fielding.engine.config_reader import config_from, config_table
+from fielding.config.reader import config_from, config_table
 from fielding.training.factory import ModelRequest
 
 PAPER, SHARED = concept.SCENES

@@ -9,7 +9,8 @@ from fielding._typing import Floats, Matrix, Models
 from fielding.federation.aggregation import Aggregator, Uploads, aggregator_named
 from fielding.federation.clients import Updates
 from fielding.federation.cluster_models import ClusterModels
-from fielding.federation.pace import AdaptiveRate, Memory, Pace, PaceStep, pace_named
+from fielding.federation.pace import Memory, Pace, PaceStep, pace_named
+from fielding.federation.pace.adaptive_rate import AdaptiveRate
 
 INITIAL = np.array([1.0, 2.0, 3.0], dtype=np.float32)
 

@@ -7,8 +7,8 @@ from pathlib import Path
 import numpy as np
 
 from fielding._typing import Json
-from fielding.engine.config import Config
-from fielding.engine.config_reader import config_from
+from fielding.config.keys import Config
+from fielding.config.reader import config_from
 from fielding.engine.runner import Watch
 from fielding.flower.device.device import Device
 from fielding.flower.device.own_code import OwnCode

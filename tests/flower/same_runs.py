@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from fielding._typing import Json
-from fielding.engine.config import Config
+from fielding.config.keys import Config
 from fielding.records.run_checkpoint import load_run
 from fielding.records.run_folder import CLIENTS, EVENTS, MEMBERSHIPS, ROUNDS, newest_checkpoint
 from fielding.simulation.experiment import run

@@ -3,8 +3,8 @@
 import pytest
 
 from fielding._typing import Json
-from fielding.engine.config_reader import config_from
-from fielding.engine.presets import PRESETS
+from fielding.config.presets import PRESETS
+from fielding.config.reader import config_from
 from fielding.errors import OptionError
 from fielding.flower.server.deployment import check_deployable, deployed_config, described_by
 

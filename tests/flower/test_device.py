@@ -11,7 +11,7 @@ import pytest
 
 from fielding._typing import Json
 from fielding.client.drift import Never
-from fielding.client.representation import SmoothedLabelShares
+from fielding.client.representation.label import SmoothedLabelShares
 from fielding.errors import InputError
 from fielding.flower.device.own_code import OwnCode
 from fielding.flower.device.samples import Fitted, Job, Samples, Scored, Tensors

@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 
 from fielding._typing import Json
-from fielding.engine.config import Config
-from fielding.engine.config_reader import config_from
+from fielding.config.keys import Config
+from fielding.config.reader import config_from
 from fielding.engine.describing import describing_of
 from fielding.engine.runner import under
 from fielding.errors import InputError, OptionError

@@ -3,8 +3,8 @@
 import pytest
 
 from fielding._typing import Json
+from fielding.config.reader import config_from
 from fielding.engine.carried_mix import with_mix
-from fielding.engine.config_reader import config_from
 from fielding.errors import OptionError
 from fielding.flower.server.deployment import try_model
 from fielding.training.factory import ModelRequest, trainer_for

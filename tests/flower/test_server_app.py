@@ -13,7 +13,7 @@ import numpy.typing as npt
 import pytest
 
 from fielding._typing import Json
-from fielding.engine.presets import PRESETS
+from fielding.config.presets import PRESETS
 from fielding.errors import InputError, OptionError
 from fielding.flower.device.samples import DeviceNode, Embedded, Fitted, Job, Samples, Scored, Tensors
 from fielding.flower.server.deployment import described_by

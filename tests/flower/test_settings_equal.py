@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from fielding._typing import Json
-from fielding.engine.presets import PRESETS
+from fielding.config.presets import PRESETS
 from fielding.flower.server.deployment import check_deployable
 from fielding.flower.server.deployment import deployed_config as as_deployed
 from fielding.flower.wire.orders import Order, ProbeOrder, Reply

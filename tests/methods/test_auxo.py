@@ -8,10 +8,10 @@ from fielding._typing import Json
 from fielding.errors import OptionError
 from fielding.federation.aggregation import aggregator_named
 from fielding.federation.evaluation import adjusted_rand_index
+from fielding.methods import METHODS
 from fielding.methods.auxo import Auxo, CohortScores, begin_halves, extend_halves, is_large_enough, reward_likeness
 from fielding.methods.global_model import GlobalModel
 from fielding.methods.method import Method, cluster_ids
-from fielding.methods.registry import METHODS
 from fielding.methods.update_geometry import center_products, products
 from fielding.simulation.assembly import Own
 from fielding.simulation.clients import SimulatedClients

@@ -11,8 +11,8 @@ from fielding.coordinator.policy import Policy
 from fielding.errors import OptionError
 from fielding.federation.aggregation import aggregator_named
 from fielding.federation.evaluation import adjusted_rand_index
+from fielding.methods import METHODS
 from fielding.methods.fedac import FedAC, better_grouping, principal_directions, variance_ratio
-from fielding.methods.registry import METHODS
 from fielding.simulation.assembly import Own
 from fielding.simulation.clients import SimulatedClients
 from fielding.simulation.experiment import run

@@ -14,10 +14,10 @@ from fielding.federation.aggregation import aggregator_named
 from fielding.federation.clients import TrainingPlan, Updates
 from fielding.federation.evaluation import adjusted_rand_index
 from fielding.federation.ledger import CATEGORIES
+from fielding.methods import METHODS
 from fielding.methods.flexcfl import Anchor, FlexCFL, Newcomers, flexcfl_detector, pull_together
 from fielding.methods.global_model import GlobalModel
 from fielding.methods.kinds import heard
-from fielding.methods.registry import METHODS
 from fielding.simulation.assembly import Own
 from fielding.simulation.clients import SimulatedClients
 from fielding.simulation.experiment import run

@@ -33,7 +33,7 @@ def kind_of(hears: Hears | Callable[[Mapping[str, Json], int], Hears]) -> Method
 
 
 def test_known_names_come_first() -> None:
-    assert kind_named("global", METHODS) is METHODS["global"]
+    assert kind_named("global") is METHODS["global"]
 
 
 @pytest.mark.parametrize(
@@ -50,14 +50,14 @@ def test_known_names_come_first() -> None:
 )
 def test_a_name_that_leads_nowhere_is_told_with_what_to_do(name: str, words: str) -> None:
     with pytest.raises(OptionError) as caught:
-        kind_named(name, METHODS)
+        kind_named(name)
 
     assert str(caught.value).startswith(words)
     assert "\n" not in str(caught.value)
 
 
 def test_a_method_of_ones_own_is_told_by_what_its_class_says() -> None:
-    quiet, listening = kind_named(QUIET, METHODS), kind_named(LISTENING, METHODS)
+    quiet, listening = kind_named(QUIET), kind_named(LISTENING)
 
     assert (quiet.summary, quiet.sends, quiet.hears) == (
         "One model for all, which hears nobody.",
@@ -77,14 +77,14 @@ def test_a_function_that_makes_a_method_will_do() -> None:
 
 
 def test_options_are_the_keywords_of_the_constructor() -> None:
-    assert method_options(kind_named(QUIET, METHODS)) == {"pace": 0.5, "rows": 2}
-    assert method_options(kind_named(LISTENING, METHODS)) == {}
+    assert method_options(kind_named(QUIET)) == {"pace": 0.5, "rows": 2}
+    assert method_options(kind_named(LISTENING)) == {}
 
 
 def test_a_method_is_made_with_its_options() -> None:
     setting = setting_of(small_clients())
 
-    made = [method_named(kind_named(QUIET, METHODS), setting, options) for options in ({}, {"rows": 7})]
+    made = [method_named(kind_named(QUIET), setting, options) for options in ({}, {"rows": 7})]
 
     assert [(one.pace, one.rows) for one in made if isinstance(one, Quiet)] == [(0.5, 2), (0.5, 7)]
 
@@ -99,7 +99,7 @@ def test_a_method_is_made_with_its_options() -> None:
     ],
 )
 def test_an_option_that_a_method_does_not_have_is_refused(name: str, option: str, words: str) -> None:
-    kind = kind_named(name, METHODS)
+    kind = kind_named(name)
 
     with pytest.raises(OptionError) as checked:
         check_method_options(kind, {option: 1})

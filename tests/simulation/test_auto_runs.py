@@ -11,14 +11,14 @@ import numpy as np
 import pytest
 
 from fielding._typing import Json
-from fielding.engine.config import Config
-from fielding.engine.config_reader import config_from
+from fielding.config.keys import Config
+from fielding.config.reader import config_from
 from fielding.errors import OptionError
 from fielding.records.model_file import write_model
 from fielding.records.run_folder import EVENTS
 from fielding.simulation.assembly import Own
+from fielding.simulation.config_check import check_effects
 from fielding.simulation.experiment import Result, Start, run
-from fielding.simulation.unused_keys import check_partners
 from fielding.training.factory import ModelRequest, trainer_for
 from tests.simulation.run_cases import clusters_by_id, left_behind, shuffled, small_trace, stopped_after, table
 
@@ -214,7 +214,7 @@ def test_held_out_samples_are_the_same_ones_for_every_method() -> None:
     found = []
     for method, representation in (("fielding", "auto"), ("fielding", "label"), ("global", "label"), ("ifca", "label")):
         config = config_of({"representation": representation}, method={"name": method}, trace={**TRACE, "held_out": 5})
-        check_partners(config)
+        check_effects(config)
         simulation = assembled(config, Own(), n_workers=1)
         found.append(simulation.dealt.schedule)
         simulation.clients.close()

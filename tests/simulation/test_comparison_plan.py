@@ -12,7 +12,7 @@ from fielding._typing import Json
 from fielding.comparing import variants as checked_variants
 from fielding.comparing.plan import Comparison, base_table, planned, seeds_of
 from fielding.comparing.variants import axis_from, crossed, variant_config
-from fielding.engine.config_reader import config_from
+from fielding.config.reader import config_from
 from fielding.errors import InputError, OptionError
 from fielding.records.plan import PLAN, Variant, read_plan, write_plan
 

@@ -8,7 +8,7 @@ import pytest
 from fielding.comparing.compare import carried_out
 from fielding.comparing.demo import CAVEAT, METHODS, SETTINGS, demo_page, planned_demo, written_demo_page
 from fielding.comparing.sweep import Following
-from fielding.engine.config_reader import config_from
+from fielding.config.reader import config_from
 from fielding.errors import InputError
 from fielding.reporting.report_page import read_report
 from tests.reporting.run_logs import DRAWN

@@ -1,8 +1,8 @@
 import pytest
 
 from fielding.client.representation.registry import REPRESENTATIONS
+from fielding.config.parts import CORRECTIONS
 from fielding.methods import METHODS
-from fielding.serving.correction import CORRECTIONS
 from fielding.simulation.drift_advice import Finding, advice, finding, unknown
 
 YES, NO = finding("labels", 2.0, 9.0, 99), finding("labels", 1.0, 0.1, 99)

@@ -5,10 +5,10 @@ from functools import cache
 import pytest
 
 from fielding._typing import Json
-from fielding.comparing.variants import Settings, with_settings
+from fielding.comparing.variants import Settings, uses_key, with_settings
+from fielding.config.keys import KEYS
 from fielding.methods import METHODS
 from fielding.simulation.experiment import run
-from fielding.simulation.method_keys import GROUPING_KEYS, uses_key
 
 BASE: dict[str, Json] = {
     "rounds": 4,
@@ -48,7 +48,7 @@ def rows(method: str, settings: Settings) -> list[dict[str, Json]]:
 
 
 def test_every_key_about_grouping_is_tried() -> None:
-    assert {f"coordinator.{name}" for name in GROUPING_KEYS} <= set(OTHERWISE)
+    assert {path for path, key in KEYS.items() if key.rule.used_by is not None} <= set(OTHERWISE)
 
 
 @pytest.mark.parametrize("method", sorted(METHODS))

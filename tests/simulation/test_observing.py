@@ -4,21 +4,21 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from fielding.simulation.observers import LabelObserver, Observer
+from fielding.simulation.tally_observer import TallyObserver
+from fielding.simulation.vector_observer import VectorObserver
 
 from fielding._typing import Counts, Floats, Json
 from fielding.client.drift import Always, Never
 from fielding.client.representation.registry import representation_named
-from fielding.engine.config import Config
-from fielding.engine.config_reader import config_from
+from fielding.config.keys import Config
+from fielding.config.reader import config_from
 from fielding.engine.describing import describing_of, is_own_function
 from fielding.errors import OptionError
 from fielding.records.model_file import write_model
-from fielding.simulation.observers import LabelObserver, Observer
 from fielding.simulation.observing import HELD_OUT, Watched, observer_of, without_held_out
-from fielding.simulation.sources import Dealt, dealt_samples
-from fielding.simulation.tally_observer import TallyObserver
-from fielding.simulation.vector_observer import VectorObserver
 from fielding.traces.sliding import SlidingWindows
+from fielding.traces.sources import Dealt, deal_samples
 from fielding.training.factory import ModelRequest, trainer_for
 from fielding.training.trainer import Trainer
 from tests.simulation.run_cases import small_pool, table
@@ -29,7 +29,7 @@ def config_of(coordinator: dict[str, Json] | None = None, **trace: Json) -> Conf
 
 
 def dealt_by(config: Config) -> Dealt:
-    return dealt_samples(config.trace, rounds=config.rounds, seed=config.seed, source=small_pool())
+    return deal_samples(config.trace, rounds=config.rounds, seed=config.seed, source=small_pool())
 
 
 def mlp(hidden: int = 8) -> Trainer:

@@ -12,7 +12,7 @@ import pytest
 
 from fielding.comparing.processes import OUTPUT, Finished, Following, Job, Note, Step, run_in_processes
 from fielding.comparing.variants import with_settings
-from fielding.engine.config_reader import config_from, config_table
+from fielding.config.reader import config_from, config_table
 from tests.simulation.breaking import SMALL, complaining
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -2,9 +2,9 @@
 
 import numpy as np
 import pytest
-
-from fielding.simulation.holding_out import HeldOut
 from fielding.simulation.shared_model import Lessons, pool_model
+
+from fielding.traces.sources import HeldOut
 from fielding.training.factory import ModelRequest, trainer_for
 from fielding.training.trainer import Sgd, Trainer
 from tests.simulation.run_cases import small_pool

@@ -3,8 +3,8 @@ from pathlib import Path
 import pytest
 
 from fielding.comparing.sweep import Finished, Following, sweep, swept, unfinished
-from fielding.engine.config import Config
-from fielding.engine.config_reader import config_from
+from fielding.config.keys import Config
+from fielding.config.reader import config_from
 from fielding.errors import InputError
 from fielding.records.run_folder import ROUNDS
 

@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from fielding.engine.config import Config
-from fielding.engine.config_reader import config_from
+from fielding.config.keys import Config
+from fielding.config.reader import config_from
 from fielding.errors import OptionError
 from fielding.simulation.assembly import Own, assembled
 from tests.simulation.run_cases import small_pool, table

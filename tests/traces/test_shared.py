@@ -16,7 +16,9 @@ from fielding.errors import OptionError
 from fielding.rng import stream
 from fielding.traces.histograms import WindowPlan
 from fielding.traces.pool import Pool
-from fielding.traces.scenarios import SCENARIOS, Covariate, DealRequest, Places, deal
+from fielding.traces.scenarios import SCENARIOS, DealRequest, deal
+from fielding.traces.scenarios.covariate import Covariate
+from fielding.traces.scenarios.places import Places
 from fielding.traces.scenarios.shared import shared_samples, with_shared
 from fielding.traces.schedule import Schedule, sorted_schedule
 from fielding.traces.sliding import SlidingWindows

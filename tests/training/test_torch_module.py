@@ -7,7 +7,7 @@ import pytest
 
 torch = pytest.importorskip("torch", reason="PyTorch is not installed")
 
-from fielding._imported import imported_function  # noqa: E402
+from fielding.config.parts import imported_function  # noqa: E402
 from fielding.errors import OptionError  # noqa: E402
 from fielding.training.factory import ModelRequest, trainer_for  # noqa: E402
 from fielding.training.torch_module import Blueprint, layout_of  # noqa: E402

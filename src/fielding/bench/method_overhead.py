@@ -8,7 +8,7 @@ import numpy as np
 
 from fielding._typing import Json, Models
 from fielding.bench.workloads import WORKLOADS, Workload, workload_pool
-from fielding.engine.config_reader import config_from
+from fielding.config.reader import config_from
 from fielding.engine.round import Federation, run_round
 from fielding.federation.clients import TrainingPlan
 from fielding.federation.models import mean_model

@@ -8,6 +8,7 @@ import typer
 from fielding._version import __version__
 from fielding.cli.bench import bench_app
 from fielding.cli.compare import compare
+from fielding.cli.config import config_app
 from fielding.cli.console import complain, tell
 from fielding.cli.data import data_app
 from fielding.cli.demo import demo
@@ -38,6 +39,7 @@ app.command()(deploy)
 app.command()(replay)
 app.command()(show)
 app.command()(methods)
+app.add_typer(config_app, name="config")
 app.add_typer(data_app, name="data")
 app.add_typer(bench_app, name="bench")
 

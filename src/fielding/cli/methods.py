@@ -12,6 +12,7 @@ from rich.table import Table
 from fielding._typing import Json
 from fielding.cli.console import say, say_json, tell
 from fielding.cli.options import JsonOutput, Quiet
+from fielding.config.options import option_words
 from fielding.errors import OptionError
 from fielding.methods import METHODS, MethodKind, kind_named, method_options
 from fielding.methods.kinds import check_method_options
@@ -57,7 +58,7 @@ def methods(
         return
     if changes and not check:
         raise OptionError("options given with --set need --check; in a run they stand in the config's [method]")
-    kind = kind_named(name, METHODS)
+    kind = kind_named(name)
     if check:
         _try_out(name, kind, changes or (), quiet=quiet)
     elif as_json:
@@ -113,39 +114,12 @@ def _shown(value: Json) -> str:
     return str(value).lower() if value is None or isinstance(value, bool) else str(value)
 
 
-def option_words(docstring: str) -> dict[str, str]:
-    """Return what the parameters section of a docstring says of each parameter.
-
-    Parameters
-    ----------
-    docstring
-        Whose first line
-        may be anything.
-
-    Examples
-    --------
-    >>> option_words(getdoc(option_words))
-    {'docstring': 'Whose first line may be anything.'}
-    """
-    words: dict[str, str] = {}
-    names: list[str] = []
-    _, _, section = docstring.partition("Parameters\n----------\n")
-    for line in section.splitlines():
-        if line.startswith("---"):  # the next section has begun
-            break
-        if line and not line.startswith(" "):
-            names = [one.strip() for one in line.split(",")]
-        else:
-            words |= {one: f"{words.get(one, '')} {line.strip()}".strip() for one in names}
-    return words
-
-
 def _try_out(name: str, kind: MethodKind, changes: "list[str] | tuple[str, ...]", *, quiet: bool) -> None:
     """Run all checks on a method; the first that it does not pass is an error."""
+    from fielding.config.reader import apply_changes
     from fielding.conformance.method_checks import check_method
-    from fielding.engine.config_reader import changed
 
-    options = changed({}, list(changes))
+    options = apply_changes({}, list(changes))
     check_method_options(kind, options)
     check_method(name, options, on_check=lambda passed: None if quiet else tell(f"{name} is {passed}"))
     if not quiet:

@@ -11,12 +11,12 @@ from typing import Annotated, cast
 import typer
 
 from fielding.cli.console import tell
+from fielding.config.rules import parse_factor
 from fielding.coordinator.clustering import PARTITIONERS, Clusterer
 from fielding.coordinator.policy import Policy, trigger_named
 from fielding.coordinator.trigger import TRIGGERS
 from fielding.coordinator.warm_start import INHERIT
 from fielding.distance import METRICS, Kind
-from fielding.engine.factors import parse_factor
 
 
 @dataclass

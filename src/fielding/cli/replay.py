@@ -104,7 +104,7 @@ def _is_given(context: typer.Context, name: str) -> bool:
 
 def run_options(folder: Path) -> dict[str, Any]:
     """Return the rules that the coordinator of a run followed, as the options of this command."""
-    from fielding.engine.config_reader import read_config
+    from fielding.config.reader import read_config
     from fielding.engine.describing import describing_of, is_own_function
     from fielding.engine.plugins import policy_of
 

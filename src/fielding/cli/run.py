@@ -54,7 +54,7 @@ def explained(figures: Collection[str]) -> str:
 
 
 if TYPE_CHECKING:
-    from fielding.engine.config import Config
+    from fielding.config.keys import Config
     from fielding.simulation.experiment import Result, Start, Watching
 
 _EXPLAINED = ("final_newest_accuracy", "final_prequential_accuracy")
@@ -103,7 +103,7 @@ def run(
     clients.jsonl, timings.jsonl, reports/ (for `fielding replay`), checkpoints/, summary.json and report.html. Ctrl-C
     ends the round and keeps everything; --resume goes on.
     """
-    from fielding.engine.config_reader import read_config
+    from fielding.config.reader import read_config
     from fielding.simulation.experiment import Start
 
     sys.path.insert(0, str(Path.cwd()))  # for functions of the user's own, named in the config
@@ -134,7 +134,7 @@ class Order:
 
 def watched_run(settled: "Config", order: Order, *, start: "Start", page: bool, quiet: bool) -> "Result":
     """Run with a progress bar and return the result; exit with 130 or 143 if stopped, saying how to go on."""
-    from fielding.engine.config_reader import located
+    from fielding.config.reader import locate_error
     from fielding.simulation.experiment import run as run_experiment
     from fielding.tracking import places, tracked, trackers_from
 
@@ -150,7 +150,7 @@ def watched_run(settled: "Config", order: Order, *, start: "Start", page: bool, 
             with tracked(order.folder, trackers, watch=watching, note=note_down) as told:
                 result = run_experiment(settled, order.folder, start=start, watch=told, page=page)
         except OptionError as error:
-            raise located(error, order.config, order.changes) from None
+            raise locate_error(error, order.config, order.changes) from None
         except InputError as error:
             raise InputError(as_options(str(error))) from None
         except KeyboardInterrupt:

@@ -4,7 +4,7 @@ from fielding.client.arrivals import NO_ARRIVALS, Arrivals
 from fielding.client.fleet import Fleet, FleetReports
 from fielding.client.monitor import Monitor
 from fielding.client.report import ClientReport, ReportBatch
-from fielding.client.representation import LabelHistogram
+from fielding.client.representation.label import LabelHistogram
 from fielding.client.window import Window
 
 __all__ = [

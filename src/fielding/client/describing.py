@@ -3,11 +3,9 @@
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 
-from fielding._options import options_of
 from fielding._typing import Json
 from fielding.client.drift import DRIFT_TESTS, DriftTest, drift_test_named
 from fielding.client.drift.sample_tests import (
-    BY_KIND,
     OF_ERRORS,
     SAMPLE_TESTS,
     ByKind,
@@ -18,6 +16,8 @@ from fielding.client.drift.sample_tests import (
 )
 from fielding.client.representation.registry import representation_named
 from fielding.client.representation.representation import Representation
+from fielding.config.options import options_of
+from fielding.config.parts import BY_KIND
 from fielding.distance import Kind, metric_named
 from fielding.errors import InputError, echo
 

@@ -9,7 +9,7 @@ from fielding._typing import Json
 from fielding.comparing.plan import Comparison, planned
 from fielding.comparing.sweep import Finished, Following, Note, n_cores, swept, unfinished
 from fielding.comparing.variants import Variants
-from fielding.engine.config import Config
+from fielding.config.keys import Config
 from fielding.errors import InputError, OutputError
 from fielding.records.lock import locked_folder
 from fielding.records.manifest import write_json
@@ -17,7 +17,7 @@ from fielding.records.plan import Plan, clear_failure, read_plan, write_failure,
 from fielding.records.run_folder import PAGE, SUMMARY
 from fielding.reporting.comparison_tables import written_tables
 from fielding.reporting.report_page import read_report, written_report
-from fielding.simulation.presence import check_present
+from fielding.traces.sources import check_present
 
 RESULTS = (SUMMARY, PAGE, "table.md", "table.csv", "table.tex", "runs.csv")
 """What is written when every run came to its end."""

@@ -7,7 +7,7 @@ from pathlib import Path
 from fielding._typing import Json
 from fielding.atomic import replaced_file
 from fielding.comparing.plan import Comparison, planned
-from fielding.methods.registry import METHODS as KNOWN
+from fielding.methods import METHODS as KNOWN
 from fielding.records.run_folder import PAGE
 from fielding.reporting.numbers.groups import Gathered
 from fielding.reporting.page import Page, Section, page_html

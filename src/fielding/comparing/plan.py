@@ -21,10 +21,10 @@ from fielding.comparing.variants import (
     variants_from,
     with_settings,
 )
-from fielding.engine.config import Config, CoordinatorSection
-from fielding.engine.config_reader import changed, config_from, config_table, read_config
+from fielding.config.keys import Config, CoordinatorSection
+from fielding.config.reader import apply_changes, config_from, config_table, read_config
+from fielding.config.rules import parse_factor
 from fielding.engine.describing import describing_of, is_own_function
-from fielding.engine.factors import parse_factor
 from fielding.errors import InputError, OptionError, echo, unknown_name
 from fielding.records.lock import NAME as LOCK
 from fielding.records.manifest import difference
@@ -121,14 +121,9 @@ def _resolved_coordinator(section: CoordinatorSection) -> dict[str, Json]:
     describing = describing_of(section, is_own=is_own_function(section), seed=0)
     given = {name: getattr(section, name) for name in section.__dataclass_fields__ if name != "options"}
     known: dict[str, Json] = {"metric": describing.metric, "detector": describing.detector}
-    return {**given, **known, "tau": _as_number(section.tau), **section.options}
-
-
-def _as_number(value: float | str) -> float | str:
-    try:
-        return parse_factor(value) if isinstance(value, str) else value
-    except OptionError:  # a word, such as "learned"
-        return value
+    with contextlib.suppress(OptionError):  # a word, such as "learned"
+        known["tau"] = parse_factor(section.tau)
+    return {**given, **known, **section.options}
 
 
 def _settled(table: Table, folder: Path) -> dict[str, Json]:
@@ -275,7 +270,7 @@ def base_table(config: Config | Mapping[str, Any] | str | Path, changes: Sequenc
         table: Mapping[str, Any] = config
     else:
         read_config(Path(config), changes)  # which tells what is wrong with it, and where
-        table = changed(tomllib.loads(Path(config).read_text(encoding="utf-8")), changes)
+        table = apply_changes(tomllib.loads(Path(config).read_text(encoding="utf-8")), changes)
     return {str(name): plain_value(value) for name, value in table.items()}
 
 

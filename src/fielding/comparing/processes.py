@@ -19,7 +19,7 @@ from types import FrameType
 from typing import Any, TypeAlias
 
 from fielding._typing import Json
-from fielding.engine.config_reader import config_from
+from fielding.config.reader import config_from
 from fielding.errors import FieldingError
 from fielding.simulation.experiment import TRAINING, Start, Watching, run
 

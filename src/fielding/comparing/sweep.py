@@ -8,8 +8,8 @@ from pathlib import Path
 
 from fielding._typing import Json
 from fielding.comparing.processes import Finished, Following, Job, Note, Step, bug_words, run_in_processes
-from fielding.engine.config import Config
-from fielding.engine.config_reader import config_table
+from fielding.config.keys import Config
+from fielding.config.reader import config_table
 from fielding.errors import FieldingError, InputError
 from fielding.records.run_folder import ROUNDS, SUMMARY, check_same_config
 from fielding.simulation.experiment import FREE, Start, run

@@ -3,7 +3,7 @@
 import math
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import count, product
 from typing import Any, TypeAlias
@@ -11,13 +11,12 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from fielding._typing import Json
-from fielding.engine.config import Config
-from fielding.engine.config_reader import changed, config_from, config_keys
+from fielding.config.keys import KEYS, SECTIONS, Config
+from fielding.config.reader import apply_changes, config_from
 from fielding.errors import InputError, OptionError, echo, unknown_name
 from fielding.methods import METHODS, kind_named, method_options
 from fielding.records.plan import Variant
 from fielding.simulation.config_check import check_config
-from fielding.simulation.method_keys import uses_key
 
 METHOD = "method.name"
 """The key that names the method."""
@@ -72,7 +71,7 @@ def axis_from(text: str) -> Axis:
         raise OptionError(f"--vary {echo(text)} says nothing; write key=value,value or section.key=value,value")
     if key in ELSEWHERE:
         raise OptionError(f"--vary {echo(text)}: {key} cannot be varied, {ELSEWHERE[key]}")
-    if key in section_names():
+    if key in SECTIONS:
         raise OptionError(f"--vary {echo(text)}: {key} is a section; vary its keys, each as {key}.KEY=value,value")
     values = {one: _value(key, one) for one in texts}
     for one in texts:
@@ -98,24 +97,13 @@ def _parts(text: str) -> Iterator[str]:
 
 
 def _value(key: str, text: str) -> Json:
-    table = changed({}, [f"{key}={text}"])
+    table = apply_changes({}, [f"{key}={text}"])
     section, _, name = key.rpartition(".")
     inner = table[section] if section else table
     value = inner[name] if isinstance(inner, dict) else None
     if value == float("inf"):
         return "inf"  # the text, since JSON knows no infinity
     return value if isinstance(value, (bool, int, float, str, list, dict)) else text  # nor dates
-
-
-def section_names() -> set[str]:
-    """Return the names of all sections of a config.
-
-    Examples
-    --------
-    >>> "coordinator" in section_names(), "rounds" in section_names()
-    (True, False)
-    """
-    return {section for path, _, _ in config_keys() if (section := path.rpartition(".")[0])}
 
 
 Table: TypeAlias = Mapping[str, Json]
@@ -155,7 +143,7 @@ def crossed(table: Table, methods: Sequence[str] = (), axes: Sequence[Axis] = ()
     """
     names = list(methods) or [config_from(table).method.name]
     for name in names:
-        kind_named(name, METHODS)
+        kind_named(name)
         if names.count(name) > 1:
             raise OptionError(f"method {echo(name)} is named twice; name each once")
     if repeated := [key for key, n_times in Counter(one.key for one in axes).items() if n_times > 1]:
@@ -246,7 +234,7 @@ def _plain_settings(name: str, given: Any) -> dict[str, Json]:
     if not isinstance(given, Mapping) or not all(isinstance(key, str) for key in given):
         example = "{'coordinator.tau': 0.5}"
         raise InputError(f"the settings of {name} are {echo(given)}; give values by dotted key, such as {example}")
-    if sections := given.keys() & section_names():
+    if sections := given.keys() & SECTIONS.keys():
         section = min(sections)
         raise InputError(f"{name}: {section} is a section; set its keys one by one, each as '{section}.KEY'")
     return {key: plain_value(value) for key, value in given.items()}
@@ -332,16 +320,14 @@ def _options(table: Table) -> list[str]:
 
 def _left_out(table: Table, method: str) -> Settings:
     """Return settings that leave out the options that a method does not have."""
-    known = method_options(kind_named(method, METHODS))
+    known = method_options(kind_named(method))
     return {f"method.{name}": None for name in _options(table) if name not in known}
 
 
 def _check_options(table: Table, methods: Sequence[str]) -> None:
     """Raise if the base config has an option that no method could use."""
     known = {
-        name
-        for method in (*methods, config_from(table).method.name)
-        for name in method_options(kind_named(method, METHODS))
+        name for method in (*methods, config_from(table).method.name) for name in method_options(kind_named(method))
     }
     for name in _options(table):
         if name not in known:
@@ -357,6 +343,44 @@ def _check_axis(table: Table, methods: Sequence[str], axis: Axis) -> None:
             config_from(with_settings(table, {METHOD: method, axis.key: value}))
         except OptionError as error:
             raise OptionError(f"{axis.words}: {error}") from None
+
+
+FREE_SELECTION = "uniform"
+"""The selection that needs no reports of clients; others may ask for some that the method itself would not hear."""
+
+
+def uses_key(
+    method: str, key: str, *, values: Collection[Json] = (), selections: Collection[Json] = (FREE_SELECTION,)
+) -> bool:
+    """Return whether a key may change anything for a method; in doubt it may.
+
+    Parameters
+    ----------
+    method
+        Its name; nothing is known of what methods of one's own do with ``[coordinator]``.
+    key
+        Dotted.
+    values
+        What it is set to.
+    selections
+        What ``selection.name`` is, or may be.
+
+    Examples
+    --------
+    >>> [uses_key(name, "coordinator.tau") for name in ("fielding", "moves", "global")]
+    [True, False, False]
+    >>> uses_key("ifca", "method.k"), uses_key("global", "method.k")
+    (True, False)
+    """
+    section, _, name = key.rpartition(".")
+    if section == "method":
+        return name in method_options(kind_named(method))
+    if section != "coordinator" or method not in METHODS:
+        return True
+    if key in KEYS and (methods := KEYS[key].rule.used_by) is not None:
+        return method in methods
+    # With auto come other keys, of serving among others, which all methods use.
+    return METHODS[method].hears != "nobody" or set(selections) != {FREE_SELECTION} or "auto" in values
 
 
 def _used_by(table: Table, methods: Sequence[str], axes: Sequence[Axis]) -> dict[str, list[Axis]]:
@@ -378,5 +402,5 @@ def _choices(axes: Sequence[Axis]) -> Iterator[tuple[tuple[str, str, Json], ...]
 
 def _short_keys(keys: Sequence[str]) -> dict[str, str]:
     """Return the last part of each key, or the whole where that could be another key of the config."""
-    lasts = Counter(path.rpartition(".")[2] for path in {*keys, *(path for path, _, _ in config_keys())})
+    lasts = Counter(path.rpartition(".")[2] for path in {*keys, *KEYS})
     return {key: last if lasts[last := key.rpartition(".")[2]] == 1 else key for key in keys}

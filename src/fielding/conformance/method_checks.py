@@ -13,8 +13,8 @@ from typing import TypeAlias, cast
 import numpy as np
 
 from fielding._typing import Codes, Counts, Features, Json, Mask
+from fielding.config.reader import config_from
 from fielding.conformance.watched_clients import ConformanceError, WatchedClients
-from fielding.engine.config_reader import config_from
 from fielding.engine.driver import Driver
 from fielding.engine.round import Done, Federation, run_round
 from fielding.engine.run_rows import changes_of, round_row

@@ -7,8 +7,9 @@ from typing import ClassVar, Literal, Protocol, TypeAlias
 
 import numpy as np
 
-from fielding._options import check_flag
 from fielding._typing import Counts, Matrix, Membership, Vector
+from fielding.config.options import check_flag
+from fielding.config.parts import Family
 from fielding.coordinator.heterogeneity import mean_pairwise_distance
 from fielding.coordinator.movement import Movement, TriggerMemory, Verdict, center_shifts, shift_since_previous
 from fielding.coordinator.noise_floor import noise_floors
@@ -401,6 +402,4 @@ def _is_clearly_better(memory: TriggerMemory, arm: int, other: int) -> bool:
     return bool(means[arm] - means[other] > CLEARLY * error)
 
 
-TRIGGERS: dict[str, type[CenterShift | LearnedTau | Pairwise | Always | Never]] = {
-    kind.name: kind for kind in (CenterShift, LearnedTau, Pairwise, Always, Never)
-}
+TRIGGERS: Family[type[CenterShift | LearnedTau | Pairwise | Always | Never]] = Family("trigger")

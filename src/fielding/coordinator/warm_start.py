@@ -5,6 +5,7 @@ from collections.abc import Callable
 import numpy as np
 
 from fielding._typing import Matrix, Membership
+from fielding.config.parts import Family
 from fielding.distance import TIE, Metric
 from fielding.errors import unknown_name
 
@@ -39,7 +40,7 @@ def by_nearest(heads: Matrix, distances: Matrix) -> Matrix:
     return np.asarray(np.eye(heads.shape[1])[np.argmax(is_nearest, axis=1)])
 
 
-INHERIT: dict[str, Inherit] = {"average": by_average, "majority": by_majority, "nearest": by_nearest}
+INHERIT: Family[Inherit] = Family("inheritance")
 
 
 def check_inheritance(name: object) -> None:

@@ -1,6 +1,6 @@
 """Models that carry the label mix that they were trained on, if a config has clients correct for it."""
 
-from fielding.engine.config import Config
+from fielding.config.keys import Config
 from fielding.training.label_mix import MixKeepingTrainer
 from fielding.training.trainer import Trainer
 

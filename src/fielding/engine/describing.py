@@ -4,21 +4,15 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 
 from fielding._extras import require
-from fielding._options import options_of
 from fielding._typing import Json
 from fielding.client.describing import Describing
 from fielding.client.drift import DRIFT_TESTS
-from fielding.client.drift.sample_tests import (
-    BY_KIND,
-    RIVER_TESTS,
-    SAMPLE_TESTS,
-    ByKind,
-    BySamples,
-    check_vector_test,
-)
+from fielding.client.drift.sample_tests import RIVER_TESTS, SAMPLE_TESTS, ByKind, BySamples, check_vector_test
 from fielding.client.representation.registry import REPRESENTATIONS, representation_named, representation_options
-from fielding.engine.config import CoordinatorSection
-from fielding.engine.config_reader import config_keys, unknown_key
+from fielding.config.keys import KEYS, CoordinatorSection
+from fielding.config.options import options_of
+from fielding.config.parts import BY_KIND
+from fielding.config.reader import unknown_key
 from fielding.errors import OptionError, unknown_name
 
 LABEL = "label"
@@ -125,14 +119,15 @@ def _test_options(detector: str) -> dict[str, Json]:
 
 def _check_known(section: CoordinatorSection, known: Mapping[str, Json], detector: str) -> None:
     """Raise if an option belongs to nothing, or to another test or representation than the chosen ones."""
-    anywhere = {name for test in (*DRIFT_TESTS, *SAMPLE_TESTS, BY_KIND) for name in _test_options(test)}
-    anywhere |= {name for text in REPRESENTATIONS for name in representation_options(text)}
     for option in section.options:
+        if option in known:
+            continue
+        anywhere = {name for test in (*DRIFT_TESTS, *SAMPLE_TESTS, BY_KIND) for name in _test_options(test)}
+        anywhere |= {name for text in REPRESENTATIONS for name in representation_options(text)}
         if option not in anywhere:
-            keys = [path for path, _, _ in config_keys() if path.startswith("coordinator.")]
+            keys = [path for path in KEYS if path.startswith("coordinator.")]
             raise unknown_key(f"coordinator.{option}", [*keys, *(f"coordinator.{name}" for name in anywhere)])
-        if option not in known:
-            raise OptionError(
-                f"coordinator.{option} has no effect on representation {section.representation!r} "
-                f"with drift test {detector!r}; leave it out"
-            )
+        raise OptionError(
+            f"coordinator.{option} has no effect on representation {section.representation!r} "
+            f"with drift test {detector!r}; leave it out"
+        )

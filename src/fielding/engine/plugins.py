@@ -1,16 +1,16 @@
 """The plug-ins that a config names, made with their options; a mistake is told with its section."""
 
 from fielding._typing import Json
+from fielding.config.keys import Config
+from fielding.config.rules import parse_factor
 from fielding.coordinator.clustering import Clusterer
 from fielding.coordinator.policy import Policy, trigger_named
 from fielding.distance import Kind
-from fielding.engine.config import Config
-from fielding.engine.factors import parse_factor
 from fielding.errors import OptionError
 from fielding.federation.aggregation import Aggregator, aggregator_named
 from fielding.federation.pace import Pace, pace_named
 from fielding.federation.selection import Selection, selector_named
-from fielding.methods import METHODS, Method, MethodKind, MethodSetting, Parts, kind_named, method_named
+from fielding.methods import Method, MethodKind, MethodSetting, Parts, kind_named, method_named
 from fielding.methods.kinds import Hears, check_method_options, heard
 from fielding.runtime.serve import Serving
 from fielding.runtime.train import LocalRule
@@ -36,7 +36,7 @@ def parts_of(config: Config, n_clients: int, policy: Policy) -> Parts:
 def kind_of(config: Config) -> MethodKind:
     """Return what is known of the method of a config; an option that it does not have is named."""
     section = config.method
-    kind = kind_named(section.name, METHODS)
+    kind = kind_named(section.name)
     try:
         check_method_options(kind, section.options)
     except OptionError as error:
@@ -48,7 +48,7 @@ def method_of(config: Config, setting: MethodSetting) -> Method:
     """Return the method that a config names, made of what a run gives it."""
     section = config.method
     try:
-        return method_named(kind_named(section.name, METHODS), setting, section.options)
+        return method_named(kind_named(section.name), setting, section.options)
     except OptionError as error:
         raise OptionError(f"method: {error}") from None
 
@@ -97,10 +97,12 @@ def policy_of(config: Config, *, kind: Kind, metric: str) -> Policy:
     section = config.coordinator
     is_learned = section.tau == LEARNED and section.trigger == "center-shift"
     shift: dict[str, Json] = {"reference": section.reference, "noise_floor": section.noise_floor}
-    options: dict[str, dict[str, Json]] = {
-        "center-shift": shift if is_learned else {**shift, "tau": _tau(section.tau)},
-        "pairwise": {"step": section.delta_step},
-    }
+    if not is_learned:
+        try:
+            shift["tau"] = parse_factor(section.tau)
+        except OptionError as error:
+            raise OptionError(f"coordinator.tau: {error}") from None
+    options: dict[str, dict[str, Json]] = {"center-shift": shift, "pairwise": {"step": section.delta_step}}
     # Fewer participants each would make a cluster's model the work of one or two clients (METHODS.md A7).
     k_max = max(1, min(section.k_max, config.training.participants // section.participants_per_cluster))
     try:
@@ -120,13 +122,6 @@ def policy_of(config: Config, *, kind: Kind, metric: str) -> Policy:
         )
     except OptionError as error:
         raise OptionError(f"coordinator: {error}") from None
-
-
-def _tau(value: float | str) -> float:
-    try:
-        return parse_factor(value) if isinstance(value, str) else float(value)
-    except OptionError as error:
-        raise OptionError(f"coordinator.tau: {error}") from None
 
 
 def serving_of(config: Config) -> Serving:

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from fielding._typing import Models
-from fielding.engine.config import CoordinatorSection
+from fielding.config.keys import CoordinatorSection
 from fielding.errors import CheckpointError, InputError, OptionError
 from fielding.records.model_file import read_model
 from fielding.training.layout import Layout

@@ -14,11 +14,12 @@ import numpy as np
 import numpy.typing as npt
 
 from fielding._typing import Counts, Json, Mask, Matrix, Membership, Models, Vector
+from fielding.config.options import number, one_of, whole
 from fielding.errors import OptionError, echo
 from fielding.federation.clients import Clients, TrainingPlan, Updates
 from fielding.federation.cluster_models import Arrays
+from fielding.methods.kinds import MethodKind
 from fielding.methods.method import MethodSetting, plan_by_cluster
-from fielding.methods.option_checks import number, one_of, whole
 from fielding.methods.update_geometry import (
     center_products,
     cosines_from,
@@ -398,3 +399,10 @@ class CohortScores:
         self.score = arrays["score"].astype(np.float64)
         self._leaning = arrays["leaning"].astype(np.int64)
         self._times = arrays["times"].astype(np.int64)
+
+
+KIND = MethodKind(
+    summary="cohorts that split by the updates of their participants; who trains may move, others stay (Auxo)",
+    sends="nothing",
+    build=Auxo,
+)

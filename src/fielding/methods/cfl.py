@@ -12,10 +12,12 @@ import numpy as np
 import numpy.typing as npt
 
 from fielding._typing import ClientId, Counts, Json, Mask, Membership, Models
+from fielding.config.options import number, one_of, whole
 from fielding.errors import OptionError, echo
 from fielding.federation.clients import Clients, TrainingPlan, Updates
 from fielding.federation.cluster_models import Arrays
 from fielding.federation.models import mean_model
+from fielding.methods.kinds import MethodKind
 from fielding.methods.method import (
     MethodSetting,
     Participation,
@@ -24,7 +26,6 @@ from fielding.methods.method import (
     plan_by_cluster,
     plan_probe,
 )
-from fielding.methods.option_checks import number, one_of, whole
 from fielding.methods.update_geometry import cosines, cosines_from, norms, products, scale_to_unit, update_deltas
 
 SELF_TUNED = "self-tuned"
@@ -351,3 +352,10 @@ class SplitTree:
         self.leaves = tuple(leaves.tolist())
         self._split_of = {parent: at for at, parent in enumerate(parents.tolist())}
         self.models, self._directions = (arrays[f"tree/{name}"].astype(np.float32) for name in ("models", "directions"))
+
+
+KIND = MethodKind(
+    summary="clusters split where clients pull their model in opposite directions; nobody ever moves (CFL)",
+    sends="nothing, but up to 200 clients all train in every round; newcomers train old models to find theirs",
+    build=CFL,
+)

@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from fielding._typing import Counts, Json, Matrix, Membership, Models
+from fielding.config.options import number, whole
 from fielding.coordinator.clustering import KMeans
 from fielding.coordinator.clustering.labels import without_gaps
 from fielding.coordinator.registry import UNASSIGNED
@@ -18,8 +19,8 @@ from fielding.distance import METRICS
 from fielding.federation.clients import Clients, Pull, TrainingPlan, Updates
 from fielding.federation.cluster_models import Arrays
 from fielding.federation.models import column_chunks, mean_model
+from fielding.methods.kinds import MethodKind
 from fielding.methods.method import MethodSetting, plan_by_cluster
-from fielding.methods.option_checks import number, whole
 from fielding.methods.update_geometry import products, scale_to_unit, subtract
 from fielding.rng import client_key, hashed, stream
 
@@ -395,3 +396,10 @@ def principal_directions(rows: Models, rank: int) -> Models:
     for part in column_chunks(rows.shape[1]):
         directions[: order.size, part] = shares @ rows[:, part].astype(np.float64)
     return directions
+
+
+KIND = MethodKind(
+    summary="FedAC-style (reconstructed): embeddings pulled together, participants join the most similar model",
+    sends="the mean embedding, to every participant",
+    build=FedAC,
+)

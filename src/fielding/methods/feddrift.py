@@ -15,11 +15,12 @@ import numpy.typing as npt
 
 from fielding._typing import Counts, Json, Mask, Matrix, Membership, Models, Vector
 from fielding.client.report import ReportBatch
+from fielding.config.options import flag, number, one_of, whole
 from fielding.coordinator.clustering.labels import in_order_of_appearance
 from fielding.errors import OptionError
 from fielding.federation.clients import Clients, TrainingPlan, Updates
 from fielding.federation.cluster_models import Arrays, ClusterModels
-from fielding.methods.kinds import Hears
+from fielding.methods.kinds import Hears, MethodKind
 from fielding.methods.method import (
     MethodSetting,
     Participation,
@@ -30,7 +31,6 @@ from fielding.methods.method import (
     positions_of,
     select_participants,
 )
-from fielding.methods.option_checks import flag, number, one_of, whole
 
 STARTS = ("common", "each")
 MEMORIES = ("auto", "all", "window")
@@ -720,3 +720,17 @@ class Blocks:
         is_own = owner == model
         is_all = is_own.any(axis=0) & (is_own | (owner == EMPTY)).all(axis=0)
         return np.asarray((is_own & self.filled[self.first :]).any(axis=0) | is_all)
+
+
+FEDDRIFT = MethodKind(
+    summary="clients whose accuracy drops open models of their own, and models that agree merge (FedDrift)",
+    sends="how well all models serve its new data; receives all models",
+    hears=feddrift_hears,
+    build=FedDrift,
+)
+FEDDRIFT_EAGER = MethodKind(
+    summary="clients whose accuracy drops at the same time open one model together (FedDrift-Eager)",
+    sends="how well all models serve its new data; receives all models",
+    hears=feddrift_hears,
+    build=FedDriftEager,
+)

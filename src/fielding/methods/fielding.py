@@ -22,6 +22,7 @@ from fielding.coordinator.snapshot import Snapshot, restore_coordinator, snapsho
 from fielding.federation.clients import Clients, TrainingPlan, Updates
 from fielding.federation.cluster_models import Arrays
 from fielding.methods.guard import KEPT, Guard, Opinion, place_by_loss
+from fielding.methods.kinds import MethodKind
 from fielding.methods.method import MethodSetting, client_index, plan_by_cluster, positions_of
 from fielding.methods.reuse import Reclustering, RetiredModels, reach, reuse_models
 from fielding.rng import stream
@@ -270,3 +271,11 @@ class EventRewards:
 
 def _log_mean(losses: Sequence[float]) -> float:
     return math.log(max(LEAST_LOSS, math.fsum(losses) / len(losses)))
+
+
+KIND = MethodKind(
+    summary="one model per cluster; drifted clients move, and all are grouped anew when a center moved too far",
+    sends="a representation of the window, when it drifted",
+    hears="drifted",
+    build=Fielding,
+)

@@ -12,6 +12,7 @@ import numpy as np
 from fielding._typing import ClientId, Counts, Json, Mask, Matrix, Membership, Models
 from fielding.client.drift import DriftTest, FlexcflOriginal, Threshold
 from fielding.client.report import ReportBatch
+from fielding.config.options import flag, number, one_of, whole
 from fielding.coordinator.clustering import KMeans
 from fielding.coordinator.clustering.labels import in_order_of_appearance
 from fielding.distance import METRICS
@@ -19,7 +20,7 @@ from fielding.errors import OptionError
 from fielding.federation.clients import Clients, TrainingPlan, Updates
 from fielding.federation.cluster_models import Arrays
 from fielding.federation.models import mean_model, mix_models
-from fielding.methods.kinds import Hears
+from fielding.methods.kinds import Hears, MethodKind
 from fielding.methods.method import (
     MethodSetting,
     client_index,
@@ -28,7 +29,6 @@ from fielding.methods.method import (
     plan_probe,
     positions_of,
 )
-from fielding.methods.option_checks import flag, number, one_of, whole
 from fielding.methods.update_geometry import cosines, norms, products, update_deltas
 from fielding.rng import stream
 
@@ -286,3 +286,12 @@ def pull_together(models: Models, eta_g: float, n_parameters: int) -> Models:
     mixing = np.tile(pulls, (lengths.size, 1))
     np.fill_diagonal(mixing, 1.0)
     return mix_models(models, mixing / mixing.sum(axis=1, keepdims=True))
+
+
+KIND = MethodKind(
+    summary="groups by the direction of a short pre-training; who drifted pre-trains and joins again (FlexCFL)",
+    sends="that it drifted; the initial model down and a pre-trained one up, at the start and after drift",
+    hears=flexcfl_hears,
+    detector=flexcfl_detector,
+    build=FlexCFL,
+)

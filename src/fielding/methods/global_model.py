@@ -9,6 +9,7 @@ from fielding._typing import ClientId, Json, Membership, Models
 from fielding.federation.aggregation.flash import Flash
 from fielding.federation.clients import Clients, TrainingPlan, Updates
 from fielding.federation.cluster_models import Arrays
+from fielding.methods.kinds import MethodKind
 from fielding.methods.method import MethodSetting, plan_by_cluster
 
 
@@ -82,3 +83,15 @@ def flash(
     """
     aggregator = Flash(eta=eta, beta1=beta1, beta2=beta2, tau=tau, speedup=speedup)
     return GlobalModel(replace(setting, parts=replace(setting.parts, aggregator=aggregator)))
+
+
+GLOBAL = MethodKind(
+    summary="one model for everybody: federated averaging",
+    sends="nothing",
+    build=GlobalModel,
+)
+FLASH = MethodKind(
+    summary="one model for everybody, whose server takes longer steps after drift (Flash)",
+    sends="nothing",
+    build=flash,
+)

@@ -11,13 +11,13 @@ import numpy as np
 
 from fielding._typing import ClientId, Counts, Json, Mask, Matrix, Membership, Models
 from fielding.client.report import ReportBatch
+from fielding.config.options import number, one_of, whole
 from fielding.coordinator.registry import UNASSIGNED
 from fielding.errors import OptionError
 from fielding.federation.clients import Clients, TrainingPlan, Updates
 from fielding.federation.cluster_models import Arrays
-from fielding.methods.kinds import Hears
+from fielding.methods.kinds import Hears, MethodKind
 from fielding.methods.method import MethodSetting, client_index, plan_training, positions_of, select_participants
-from fielding.methods.option_checks import number, one_of, whole
 from fielding.rng import client_key, hashed, stream
 
 INITS = ("restart", "random", "shared-backbone")
@@ -236,3 +236,11 @@ def _random_partition(setting: MethodSetting, k: int) -> Membership:
     """Return a random model for each client, which depends on its id alone."""
     keys = np.array([client_key(one) for one in setting.client_ids], dtype=np.uint64)
     return (hashed(setting.seed, "ifca partition", keys) % np.uint64(k)).astype(np.int32)
+
+
+KIND = MethodKind(
+    summary="k models; every participant gets all of them and trains the one that fits its data best (IFCA)",
+    sends="which model it chose; receives all k models",
+    hears=ifca_hears,
+    build=Ifca,
+)

@@ -5,10 +5,10 @@ from dataclasses import dataclass
 from inspect import getdoc
 from typing import Any, Literal, TypeAlias, cast
 
-from fielding._imported import imported_function
-from fielding._options import check_options, options_of
 from fielding._typing import Json
 from fielding.client.drift import DriftTest
+from fielding.config.options import check_options, options_of
+from fielding.config.parts import Family, imported_function
 from fielding.errors import OptionError, unknown_name
 from fielding.methods.method import Method, MethodSetting
 
@@ -42,6 +42,10 @@ class MethodKind:
     detector: Callable[[Mapping[str, Json]], DriftTest] | None = None
 
 
+METHODS: Family[MethodKind] = Family("method")
+"""Every method by the name that configs use."""
+
+
 def method_options(kind: MethodKind) -> dict[str, Json]:
     """Return the options of a method with their defaults; what it takes first is its setting and no option."""
     return dict(list(options_of(kind.build).items())[1:])
@@ -63,13 +67,13 @@ def own_kind(build: Callable[..., object]) -> MethodKind:
     )
 
 
-def kind_named(name: str, known: Mapping[str, MethodKind]) -> MethodKind:
+def kind_named(name: str) -> MethodKind:
     """Return a method by its name, or by ``module:Class`` one of the user's own."""
-    if name in known:
-        return known[name]
+    if name in METHODS:
+        return METHODS[name]
     if ":" not in name:
-        raise OptionError(f"method.name: {unknown_name('method', name, known)}; or one of your own, as module:Class")
-    return own_kind(imported_function(name, key="method.name", known=known))
+        raise OptionError(f"method.name: {unknown_name('method', name, METHODS)}; or one of your own, as module:Class")
+    return own_kind(imported_function(name, key="method.name", known=METHODS))
 
 
 def method_named(kind: MethodKind, setting: MethodSetting, options: Mapping[str, Json]) -> Method:

@@ -8,6 +8,7 @@ from fielding._typing import ClientId, Json, Membership, Models
 from fielding.errors import OptionError
 from fielding.federation.clients import Clients, TrainingPlan, Updates
 from fielding.federation.cluster_models import Arrays
+from fielding.methods.kinds import MethodKind
 from fielding.methods.method import MethodSetting
 
 MOST_NUMBERS = 10**9
@@ -89,3 +90,10 @@ def check_memory(n_models: int, n_numbers: int) -> None:
             f"{n_models} models of {n_numbers} numbers are {4e-9 * n_models * n_numbers:.0f} GB, and 4 GB is the most; "
             "take fewer clients or a smaller model"
         )
+
+
+KIND = MethodKind(
+    summary="every client trains a model of its own, all in every round: the floor",
+    sends="nothing, not even models",
+    build=Local,
+)

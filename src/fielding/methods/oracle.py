@@ -8,6 +8,7 @@ from fielding._typing import Codes, Json, Membership, Models
 from fielding.errors import OptionError
 from fielding.federation.clients import Clients, TrainingPlan, Updates
 from fielding.federation.cluster_models import Arrays
+from fielding.methods.kinds import MethodKind
 from fielding.methods.local import check_memory
 from fielding.methods.method import MethodSetting, plan_by_cluster
 
@@ -96,3 +97,10 @@ def find_truth(setting: MethodSetting) -> Callable[[int], Codes]:
         return np.full(len(setting.client_ids), -1, dtype=np.int32) if concepts is None else concepts
 
     return known
+
+
+KIND = MethodKind(
+    summary="one model per true concept, for scenarios that know it: the ceiling",
+    sends="nothing",
+    build=Oracle,
+)

@@ -7,11 +7,11 @@ import numpy as np
 import numpy.typing as npt
 
 from fielding._typing import Counts, Matrix, Membership, Models, Vector
+from fielding.config.options import whole
 from fielding.coordinator.assignment import Clusters
 from fielding.distance import Metric
 from fielding.federation.clients import Clients
 from fielding.methods.method import draw_clients
-from fielding.methods.option_checks import whole
 
 Arrays = dict[str, npt.NDArray[np.generic]]
 N_JUDGES = 5

@@ -9,7 +9,9 @@ from dataclasses import replace
 import numpy as np
 
 from fielding._typing import Counts, Membership
+from fielding.client.drift import drift_test_named
 from fielding.client.report import NO_REPORTS, ReportBatch
+from fielding.config.options import whole
 from fielding.coordinator.clustering import Clusterer
 from fielding.coordinator.coordinator import Coordinator
 from fielding.coordinator.decision import Decision
@@ -18,8 +20,8 @@ from fielding.coordinator.trigger import Always, Never, Pairwise
 from fielding.errors import OptionError, echo
 from fielding.federation.clients import Clients, TrainingPlan
 from fielding.methods.fielding import Fielding
+from fielding.methods.kinds import MethodKind
 from fielding.methods.method import MethodSetting
-from fielding.methods.option_checks import whole
 from fielding.rng import stream
 
 _NO_LIMIT = 2**31 - 1
@@ -160,3 +162,36 @@ class ClusteredSGD(Fielding):
             upload_shares=None,
             selected_for=usual.start[jobs],
         )
+
+
+STATIC = MethodKind(
+    summary="the clusters of the start stay as they are; who comes later joins the nearest, once",
+    sends="a representation of the window, once",
+    hears="first",
+    detector=lambda _options: drift_test_named("never"),
+    build=StaticClusters,
+)
+MOVES = MethodKind(
+    summary="fielding that moves drifted clients one by one and never groups everyone anew",
+    sends="a representation of the window, when it drifted",
+    hears="drifted",
+    build=moves,
+)
+ALWAYS = MethodKind(
+    summary="fielding that groups everyone anew whenever somebody reports",
+    sends="a representation of the window, when it drifted",
+    hears="drifted",
+    build=always,
+)
+SELECTED = MethodKind(
+    summary="fielding that hears of drift from participants of the round alone, after they trained",
+    sends="a representation of the window with the model, of drifted participants",
+    hears="participants",
+    build=SelectedReports,
+)
+CLUSTERED_SGD = MethodKind(
+    summary="the convergence theorem's method: k-center when two of a cluster are too far apart, single steps",
+    sends="a representation of the window, when it drifted",
+    hears="drifted",
+    build=ClusteredSGD,
+)

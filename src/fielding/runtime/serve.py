@@ -6,12 +6,12 @@ import numpy as np
 
 from fielding._typing import Counts, Mask, Matrix, Models, Vector
 from fielding.client.ranges import Ranges, segment_means
+from fielding.config.parts import CORRECTIONS
 from fielding.errors import OptionError, unknown_name
 from fielding.runtime.store import SampleStore
 from fielding.runtime.workers import Compute
 from fielding.serving.correction import (
     CALIBRATED,
-    CORRECTIONS,
     check_smoothing,
     label_offsets,
     predict_mixes,

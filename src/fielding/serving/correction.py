@@ -11,8 +11,6 @@ from fielding.errors import InputError, OptionError, echo
 Scores: TypeAlias = npt.NDArray[np.float32]
 """A number per row and class, shape ``(n, n_classes)``."""
 
-CORRECTIONS = ("none", "prior", "predicted")
-"""Where a client's label mix is taken from: nowhere, from its labels, or from what the model predicts (EM)."""
 CALIBRATED = "calibrated"
 """Smoothing that every client settles by itself, on its own window."""
 

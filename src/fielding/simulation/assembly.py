@@ -12,9 +12,9 @@ from fielding.client.describing import Describing
 from fielding.client.representation.combination import Combination
 from fielding.client.representation.gradient import Gradient
 from fielding.client.representation.representation import Representation
+from fielding.config.keys import Config
 from fielding.coordinator.policy import Policy
 from fielding.engine.carried_mix import with_mix
-from fielding.engine.config import Config
 from fielding.engine.describing import AUTO, describing_of, is_own_function
 from fielding.engine.plugins import hears_of, kind_of, local_rule, method_of, parts_of, policy_of, serving_of
 from fielding.engine.shared_models import POOL
@@ -30,11 +30,11 @@ from fielding.simulation.clients import SimulatedClients
 from fielding.simulation.hardware import AlwaysAvailable, Hardware, devices_of, read_availability
 from fielding.simulation.observing import Watched, observer_of, without_held_out
 from fielding.simulation.reports import Sharing
-from fielding.simulation.sources import Dealt, OnImages, check_scenario, dealt_samples
 from fielding.traces.catalog import Source
 from fielding.traces.pool import Pool
 from fielding.traces.schedule import Schedule
 from fielding.traces.sliding import SlidingWindows
+from fielding.traces.sources import Dealt, OnImages, check_scenario, deal_samples
 from fielding.training.factory import ModelRequest, trainer_for
 from fielding.training.head import NO_HEAD, head_size
 from fielding.training.label_mix import LABEL_MIX
@@ -314,7 +314,7 @@ def _wishes(config: Config, own: Own) -> _Wishes:
 
 def _ground(config: Config, own: Own, wishes: _Wishes, path: TrainingPath | None) -> _Ground:
     """Read and deal the samples, and find out what is trained on them."""
-    dealt = dealt_samples(
+    dealt = deal_samples(
         config.trace, rounds=config.rounds, seed=config.seed, source=own.samples, on_images=own.on_images
     )
     parts = parts_of(config, dealt.schedule.n_clients, wishes.policy)

@@ -1,23 +1,22 @@
-"""Whether a config can be run, as far as that is known before any data are read."""
+"""Whether a config can be run, as far as that is known before any data are read; keys without an effect are refused."""
 
 from pathlib import Path
 
 import numpy as np
 
 from fielding._extras import require
-from fielding._imported import imported_function
-from fielding.engine.config import Config, TraceSection
-from fielding.engine.describing import describing_of, is_own_function
+from fielding.config.keys import KEYS, Config, TraceSection
+from fielding.config.parts import imported_function
+from fielding.engine.describing import AUTO, describing_of, is_own_function
 from fielding.engine.plugins import kind_of, parts_of, policy_of, serving_of
-from fielding.errors import FileFormatError, InputError, OptionError, echo
+from fielding.engine.shared_models import GLOBAL, POOL
+from fielding.errors import FileFormatError, OptionError, echo
 from fielding.simulation.assembly import lie_of, trainer_of
 from fielding.simulation.attacks import check_spoil
 from fielding.simulation.hardware import devices_of, read_availability
-from fielding.simulation.sources import NATURAL, check_scenario
-from fielding.simulation.unused_keys import check_effects, check_partners
-from fielding.traces.catalog import entry_named
-from fielding.traces.intervals import checked_align, parse_interval, parse_span
+from fielding.traces.catalog import CATALOG, Source, entry_named
 from fielding.traces.pool import Pool
+from fielding.traces.sources import NATURAL, check_scenario, check_times, check_window
 from fielding.training.factory import TORCH_ONLY
 
 
@@ -30,9 +29,13 @@ def check_config(config: Config) -> None:
         The message names the key.
     """
     _check_source(config.trace)
-    _check_times(config.trace)
-    check_effects(config.trace)
-    check_partners(config)
+    check_window(config.trace)
+    check_times(config.trace)
+    try:
+        check_spoil(config.trace.spoil)
+    except OptionError as error:
+        raise OptionError(f"trace: {error}") from None
+    check_effects(config)
     kind_of(config)
     section = config.coordinator
     describing = describing_of(section, is_own=is_own_function(section), seed=config.seed)
@@ -45,6 +48,81 @@ def check_config(config: Config) -> None:
     _check_clock(config)
 
 
+def check_effects(config: Config, *, source: Source | None = None, has_own: bool = False) -> None:
+    """Raise if a key differs from its default, but what it has an effect with (``used_with``) is not there.
+
+    Only what is certain without the data is refused: of a file of the user's own it is not known yet whether it is a
+    pool. Parts that one method leaves alone (the coordinator's keys with a global model, a selection with local models)
+    are not refused: one config serves many methods (docs/decisions/0019).
+
+    Parameters
+    ----------
+    config
+        The config.
+    source
+        Samples of the caller's own, instead of what the config names.
+    has_own
+        Whether the caller brings a function along that describes windows.
+
+    Raises
+    ------
+    OptionError
+        The message names the key, its value and why it has no effect.
+    """
+    for missing in (_missing_of_trace(config.trace, source), _missing_of_others(config, has_own=has_own)):
+        for word, why in missing.items():
+            for path, key in KEYS.items():
+                if word in key.rule.used_with:
+                    value = getattr(getattr(config, path.partition(".")[0]), key.name)
+                    if value != key.default:
+                        raise OptionError(f"{path} is {echo(value)}, but it has no effect: {why}; leave it out")
+
+
+def _missing_of_trace(section: TraceSection, source: Source | None) -> dict[str, str]:
+    """Return what keys of the trace section need but do not have, and why not."""
+    found: dict[str, str] = {}
+    if source is not None or section.file is None:
+        what = "samples are given" if source is not None else f"{section.name} is a known data set"
+        found["file"] = f"{what}, not read from a file"
+    elif (path := Path(section.file)).suffix == ".npz" or section.features or section.text:
+        found["images"] = f"{path.name} is taken for numbers, not for images"
+    if not section.liars:
+        found["liars"] = "nobody lies, trace.liars is 0"
+    is_pool: bool | None = None  # not known yet
+    if source is not None:
+        is_pool = isinstance(source, Pool)
+    elif section.file is None and section.name in CATALOG:  # an unknown name is told when it is opened
+        is_pool = entry_named(section.name).kind == "pool"
+    if is_pool:
+        found["times"] = "a pool knows no times, a scenario deals it"
+    elif section.scenario not in (None, NATURAL):
+        found["intervals"] = f"scenario {section.scenario} deals the samples anew"
+    elif is_pool is False and source is None:  # samples of one's own come with configs that others share
+        found["scenario"] = "a natural trace is taken as it is, a scenario would deal so many"
+    return found
+
+
+def _missing_of_others(config: Config, *, has_own: bool) -> dict[str, str]:
+    """Return what keys of other sections need but do not have, and why not; only what no method could use."""
+    found: dict[str, str] = {}
+    if not config.training.moon:
+        found["moon"] = "training.moon is 0"
+    if config.serving.correction == "none":
+        found["correction"] = "serving.correction is none"
+    section = config.coordinator
+    describing = describing_of(section, is_own=has_own or is_own_function(section), seed=config.seed)
+    if not describing.needs_model:
+        found["shared model"] = "no shared model is needed to describe windows, nor to test for drift"
+    if section.shared_model != POOL:
+        found["pool model"] = f"the shared model is {section.shared_model}, not trained on a pool"
+    if section.shared_model != GLOBAL:
+        found["global model"] = f"the shared model is {section.shared_model}, not global"
+    # With auto it is not the user who asked for it.
+    if config.model.factory is None and config.model.name == "softmax" and section.representation != AUTO:
+        found["body"] = "model softmax is a last layer without a body"
+    return found
+
+
 def _check_source(section: TraceSection) -> None:
     """Raise if there is no such file or data set, or it is to be taken with the times that it does not have."""
     if section.file is not None:
@@ -52,23 +130,6 @@ def _check_source(section: TraceSection) -> None:
             raise FileFormatError(f"trace.file is {echo(section.file)}, but there is no such file; check the path")
     elif entry_named(section.name).kind == "pool" and section.scenario == NATURAL:
         raise OptionError(f"trace.scenario is 'natural', but {section.name} knows no clients and times")
-
-
-def _check_times(section: TraceSection) -> None:
-    """Raise if the times of a trace section make no sense."""
-    if section.window < section.gap:
-        raise OptionError(f"trace.window is {section.window}; it must be at least trace.gap, which is {section.gap}")
-    for name, check in (("interval", parse_interval), ("align", checked_align), ("last", parse_span)):
-        value = getattr(section, name)
-        try:
-            if value is not None:
-                check(value)
-        except InputError as error:
-            raise OptionError(f"trace.{name}: {error}") from None
-    try:
-        check_spoil(section.spoil)
-    except OptionError as error:
-        raise OptionError(f"trace: {error}") from None
 
 
 def _check_model(config: Config) -> None:

@@ -15,8 +15,8 @@ import numpy.typing as npt
 
 from fielding._typing import ClientId, Json, Models
 from fielding._version import __version__
-from fielding.engine.config import Config
-from fielding.engine.config_reader import config_from, config_table, config_text, read_config
+from fielding.config.keys import Config
+from fielding.config.reader import config_from, config_table, config_text, read_config
 from fielding.engine.driver import Driver
 from fielding.engine.round import Federation
 from fielding.engine.runner import Rules, Runner, Watch
@@ -35,9 +35,9 @@ from fielding.records.run_folder import (
 )
 from fielding.reporting.report_page import report_page
 from fielding.simulation.assembly import Own, Simulation, assembled, initial_model
+from fielding.simulation.config_check import check_effects
 from fielding.simulation.hardware import PROFILES
-from fielding.simulation.sources import Dealt
-from fielding.simulation.unused_keys import check_effects, check_partners
+from fielding.traces.sources import Dealt
 from fielding.training.label_mix import LABEL_MIX
 from fielding.training.layout import Layout
 from fielding.training.trainer import TrainingPath, path_from
@@ -247,8 +247,7 @@ def run(
     settled = settled if isinstance(settled, Config) else config_from(settled)
     watching = watch if isinstance(watch, Watching) else Watching(after_round=watch)
     experiment = _Experiment(config=settled, own=own or Own(), start=start or Start(), watching=watching)
-    check_effects(settled.trace, experiment.own.samples)
-    check_partners(settled, has_own=experiment.own.represent is not None)
+    check_effects(settled, source=experiment.own.samples, has_own=experiment.own.represent is not None)
     if out is not None:
         return _run_into(Path(out), experiment, page=page)
     if experiment.start.resume:

@@ -5,22 +5,21 @@ from typing import cast
 
 import numpy as np
 
-from fielding._imported import imported_function
 from fielding._typing import Codes, Counts, Features, Models
 from fielding.client.describing import Describing
 from fielding.client.drift import DriftTest
+from fielding.config.keys import Config
+from fielding.config.parts import imported_function
 from fielding.distance import metric_named
-from fielding.engine.config import Config
 from fielding.engine.describing import LABEL
 from fielding.engine.shared_models import GLOBAL, POOL, file_model
 from fielding.errors import OptionError
 from fielding.federation.models import is_finite
 from fielding.rng import stream
 from fielding.runtime.observe import LabelObserver, Observer, Represent, Sight, TallyObserver, VectorObserver
-from fielding.simulation.holding_out import HeldOut, held_out
-from fielding.simulation.sources import Dealt
 from fielding.traces.pool import Pool
 from fielding.traces.sliding import SlidingWindows
+from fielding.traces.sources import Dealt, HeldOut, hold_out
 from fielding.training.trainer import LocalWork, Sgd, Trainer
 
 STEPS_AT_ONCE = 200
@@ -112,7 +111,7 @@ def without_held_out(config: Config, dealt: Dealt, *, needs_pool: bool) -> tuple
     if per_class is None:
         per_class = HELD_OUT if needs_pool else 0
     if per_class:
-        return held_out(dealt, per_class, seed=config.seed)
+        return hold_out(dealt, per_class, seed=config.seed)
     if needs_pool:
         raise OptionError(
             "trace.held_out is 0, but the shared model is trained on held-out samples; "

@@ -5,13 +5,12 @@ from dataclasses import dataclass, replace
 from math import prod
 
 from fielding._extras import require
-from fielding._imported import imported_function
+from fielding.config.parts import TRAINERS, imported_function
 from fielding.errors import OptionError, echo, unknown_name
 from fielding.training.numpy_models import HIDDEN, Dense
 from fielding.training.numpy_trainer import NumpyTrainer, stacked_path
 from fielding.training.trainer import Trainer, TrainingPath
 
-TRAINERS = ("numpy", "torch")
 DENSE = ("mlp", "softmax")
 """Models that both trainers know."""
 TORCH_ONLY = ("cnn", "resnet18", "shufflenet-v2", "vit-b16")

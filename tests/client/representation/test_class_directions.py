@@ -1,6 +1,6 @@
 import numpy as np
 
-from fielding.client.representation import ClassDirections
+from fielding.client.representation.gradient import ClassDirections
 
 # By class: samples, gradient by the one weight, by the bias.
 OWN = ClassDirections(dims=1)

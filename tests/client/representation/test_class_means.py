@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from fielding.client.representation import ClassMeans
+from fielding.client.representation.embedding import ClassMeans
 
 # Two classes, one dim: 4 samples of class 0 (sum 4) and 4 of class 1 (sum 12); the squares sum to 64, so that the
 # overall mean is 2 and the spread sqrt(8 - 4) = 2.

@@ -1,16 +1,10 @@
 import numpy as np
 import pytest
 
-from fielding.client.representation import (
-    Combination,
-    Confusion,
-    Embedding,
-    LabelShares,
-    Part,
-    Predictions,
-    Representation,
-    Seen,
-)
+from fielding.client.representation import Combination, Part, Representation, Seen
+from fielding.client.representation.confusion import Confusion, Predictions
+from fielding.client.representation.embedding import Embedding
+from fielding.client.representation.label import LabelShares
 from fielding.distance import metric_named
 from fielding.errors import OptionError
 

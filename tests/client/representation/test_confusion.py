@@ -2,8 +2,8 @@ from dataclasses import replace
 
 import numpy as np
 
-from fielding.client.representation import Confusion, Predictions, Seen
-from fielding.client.representation.confusion import SoftConfusion
+from fielding.client.representation import Seen
+from fielding.client.representation.confusion import Confusion, Predictions, SoftConfusion
 
 
 def seen_of(labels: list[int], predicted: list[int], sizes: list[int]) -> Seen:

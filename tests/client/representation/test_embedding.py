@@ -1,7 +1,8 @@
 import numpy as np
 import pytest
 
-from fielding.client.representation import Embedding, ResidualEmbedding, Seen
+from fielding.client.representation import Seen
+from fielding.client.representation.embedding import Embedding, ResidualEmbedding
 
 
 def seen_of(features: list[list[float]], labels: list[int], sizes: list[int]) -> Seen:

@@ -3,7 +3,8 @@ import pytest
 
 import fielding.client.representation.projection as projection_module
 from fielding._typing import Matrix
-from fielding.client.representation import Gradient, HeadGradient, Seen
+from fielding.client.representation import Seen
+from fielding.client.representation.gradient import Gradient, HeadGradient
 from fielding.errors import InputError
 from fielding.rng import stream
 

@@ -3,8 +3,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fielding.client.representation import LabelHistogram
-from fielding.client.representation.label import shares_of
+from fielding.client.representation.label import LabelHistogram, shares_of
 from fielding.client.window import Window
 from fielding.errors import InputError, OptionError
 

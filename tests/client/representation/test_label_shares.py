@@ -1,7 +1,7 @@
 import numpy as np
 
-from fielding.client.representation import LabelShares, RootLabelShares, Seen, SmoothedLabelShares
-from fielding.client.representation.label import shares_of
+from fielding.client.representation import Seen
+from fielding.client.representation.label import LabelShares, RootLabelShares, SmoothedLabelShares, shares_of
 
 
 def seen_of(labels: list[int], sizes: list[int], n_classes: int) -> Seen:

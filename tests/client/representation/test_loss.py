@@ -1,8 +1,8 @@
 import numpy as np
 import pytest
 
-from fielding.client.representation import Loss, Seen
-from fielding.client.representation.loss import sample_losses
+from fielding.client.representation import Seen
+from fielding.client.representation.loss import Loss, sample_losses
 
 LOG2 = float(np.log(2.0))
 

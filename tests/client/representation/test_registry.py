@@ -5,13 +5,13 @@ import pytest
 from fielding.client.representation import (
     REPRESENTATIONS,
     Combination,
-    Confusion,
-    Embedding,
     Representation,
     representation_named,
     representation_options,
     representation_summary,
 )
+from fielding.client.representation.confusion import Confusion
+from fielding.client.representation.embedding import Embedding
 from fielding.errors import OptionError
 
 

@@ -5,7 +5,9 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as nps
 
 from fielding.errors import OptionError
-from fielding.federation.aggregation import Adaptive, Aggregator, Flash, Uploads, aggregator_named
+from fielding.federation.aggregation import Aggregator, Uploads, aggregator_named
+from fielding.federation.aggregation.adaptive import Adaptive
+from fielding.federation.aggregation.flash import Flash
 
 N_NUMBERS = 5
 

@@ -7,7 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fielding.errors import OptionError
-from fielding.federation.pace import LEAST_FACTOR, AdaptiveRate, Memory, PaceStep, pace_named
+from fielding.federation.pace import LEAST_FACTOR, Memory, PaceStep, pace_named
+from fielding.federation.pace.adaptive_rate import AdaptiveRate
 from fielding.records.run_checkpoint import METHOD
 from fielding.simulation.assembly import Own
 from fielding.simulation.experiment import run

@@ -2,7 +2,8 @@ import numpy as np
 import pytest
 
 from fielding.errors import OptionError
-from fielding.federation.pace import Memory, PaceStep, Restarts, pace_named
+from fielding.federation.pace import Memory, PaceStep, pace_named
+from fielding.federation.pace.restarts import Restarts
 
 MODEL = np.zeros(1, dtype=np.float32)
 NEVER = 1e9

@@ -2,7 +2,8 @@ import numpy as np
 import pytest
 
 from fielding._typing import Counts
-from fielding.federation.selection import Nearest, Selection
+from fielding.federation.selection import Selection
+from fielding.federation.selection.nearest import Nearest
 from tests.federation.selection.rounds import candidates_of
 
 EVERYONE = np.arange(10)

@@ -3,7 +3,8 @@ import pytest
 
 from fielding._typing import Vector
 from fielding.errors import OptionError
-from fielding.federation.selection import Candidates, Oort, Selection, Uniform, selector_named
+from fielding.federation.selection import Candidates, Selection, Uniform, selector_named
+from fielding.federation.selection.oort import Oort
 from tests.federation.selection.rounds import Federation, candidates_of, feedback_of
 
 N_CLIENTS = 100

@@ -6,7 +6,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fielding.errors import OptionError
-from fielding.federation.selection import Feedback, Oort, PyramidFL, Selection
+from fielding.federation.selection import Feedback, Selection
+from fielding.federation.selection.oort import Oort
+from fielding.federation.selection.pyramidfl import PyramidFL
 from tests.federation.selection.rounds import Federation, feedback_of
 
 

@@ -7,8 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fielding.federation.selection import Known, Oort
+from fielding.federation.selection import Known
 from fielding.federation.selection.oort import (
+    Oort,
     exploitation_chances,
     exploration_chances,
     preferred_seconds,

@@ -4,7 +4,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fielding.errors import CheckpointError, InputError, OptionError
-from fielding.federation.selection import SELECTORS, Feedback, Nearest, Selection, Uniform, selector_named
+from fielding.federation.selection import SELECTORS, Feedback, Selection, Uniform, selector_named
+from fielding.federation.selection.nearest import Nearest
 from tests.federation.selection.rounds import Federation, candidates_of, feedback_of
 
 NAMES = sorted(SELECTORS)

@@ -8,8 +8,7 @@ from hypothesis import strategies as st
 from fielding.errors import InputError, OptionError
 from fielding.rng import stream
 from fielding.traces.pool import Pool
-from fielding.traces.scenarios import ConceptSwap
-from fielding.traces.scenarios.concept_swap import exchanged, shared_meanings
+from fielding.traces.scenarios.concept_swap import ConceptSwap, exchanged, shared_meanings
 from fielding.traces.schedule import Schedule
 from tests.traces.scenarios.pools import concepts_of, image_pool, request_for
 

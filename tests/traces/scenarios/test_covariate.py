@@ -3,7 +3,7 @@ import pytest
 
 from fielding.errors import InputError, OptionError
 from fielding.traces.pool import Pool
-from fielding.traces.scenarios import Covariate
+from fielding.traces.scenarios.covariate import Covariate
 from fielding.traces.scenarios.looks import Blur, Brightness, Rotation
 from fielding.traces.schedule import AS_IS, Look
 from tests.traces.scenarios.pools import concepts_of, histograms, image_pool, request_for, vector_pool

@@ -2,8 +2,7 @@ import numpy as np
 import pytest
 
 from fielding.errors import OptionError
-from fielding.traces.scenarios import Dirichlet, Recurring
-from fielding.traces.scenarios.dirichlet import gradual_progress, mixed_concepts
+from fielding.traces.scenarios.dirichlet import Dirichlet, Recurring, gradual_progress, mixed_concepts
 from fielding.traces.scenarios.draws import concept_mixes
 from tests.traces.scenarios.pools import concepts_of, histograms, image_pool, request_for
 

@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 from fielding.errors import OptionError
-from fielding.traces.scenarios import LabelBuckets
+from fielding.traces.scenarios.label_buckets import LabelBuckets
 from tests.traces.scenarios.pools import concepts_of, image_pool, request_for
 
 

@@ -2,10 +2,10 @@ import numpy as np
 import pytest
 
 from fielding.errors import InputError, OptionError
-from fielding.traces.scenarios import ConceptSwap, Mixed
-from fielding.traces.scenarios.concept_swap import shared_meanings
+from fielding.traces.scenarios.concept_swap import ConceptSwap, shared_meanings
 from fielding.traces.scenarios.draws import redrawn_mixes
 from fielding.traces.scenarios.looks import Affine, Rotation
+from fielding.traces.scenarios.mixed import Mixed
 from fielding.traces.schedule import AS_IS
 from tests.traces.scenarios.pools import concepts_of, histograms, image_pool, request_for, vector_pool
 

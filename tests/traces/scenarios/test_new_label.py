@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 from fielding.errors import InputError, OptionError
-from fielding.traces.scenarios import NewLabel
+from fielding.traces.scenarios.new_label import NewLabel
 from tests.traces.scenarios.pools import concepts_of, histograms, image_pool, request_for
 
 POOL = image_pool()

@@ -2,8 +2,8 @@ import numpy as np
 import pytest
 
 from fielding.errors import InputError, OptionError
-from fielding.traces.scenarios import Places
 from fielding.traces.scenarios.looks import Affine, Rotation
+from fielding.traces.scenarios.places import Places
 from fielding.traces.schedule import AS_IS
 from tests.traces.scenarios.pools import concepts_of, histograms, image_pool, request_for, vector_pool
 

@@ -3,7 +3,9 @@ from pathlib import Path
 import pytest
 
 from fielding.errors import OptionError
-from fielding.traces.scenarios import SCENARIOS, Covariate, Places, deal, scenario_named, scenario_options
+from fielding.traces.scenarios import SCENARIOS, deal, scenario_named, scenario_options
+from fielding.traces.scenarios.covariate import Covariate
+from fielding.traces.scenarios.places import Places
 from tests.traces.scenarios.pools import image_pool, request_for
 
 

@@ -1,6 +1,6 @@
 import numpy as np
 
-from fielding.traces.scenarios import Static
+from fielding.traces.scenarios.static import Static
 from tests.traces.scenarios.pools import concepts_of, histograms, image_pool, request_for
 
 

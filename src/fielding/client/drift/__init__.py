@@ -1,6 +1,6 @@
 """Stage 3: whether a client's data moved since its last report.
 
-To add a test, write a frozen dataclass with the verb of :class:`DriftTest` and name it in ``DRIFT_TESTS``;
+To add a test, write a frozen dataclass with the verb of :class:`DriftTest` and name it in ``fielding.config.parts``;
 ``tests/conformance/test_drift_tests.py`` then checks it with all the others.
 """
 
@@ -10,6 +10,7 @@ from inspect import signature
 from fielding.client.drift.any_change import Always, FlexcflOriginal, Never, Periodic
 from fielding.client.drift.chi2 import AnyChange, Chi2, Threshold
 from fielding.client.drift.drift_test import DriftTest, Evidence
+from fielding.config.parts import Family
 from fielding.errors import unknown_name
 
 __all__ = [
@@ -26,15 +27,7 @@ __all__ = [
     "drift_test_named",
 ]
 
-DRIFT_TESTS: dict[str, type[DriftTest]] = {
-    "always": Always,
-    "any-change": AnyChange,
-    "chi2": Chi2,
-    "flexcfl-original": FlexcflOriginal,
-    "never": Never,
-    "periodic": Periodic,
-    "threshold": Threshold,
-}
+DRIFT_TESTS: Family[type[DriftTest]] = Family("drift test")
 """Every drift test, by the name that configs and commands use."""
 
 

@@ -1,7 +1,7 @@
 """The drift tests on samples, by name.
 
 To add one, write a frozen dataclass with the verb of ``SampleTest`` (drift_test.py) and name it in
-``SAMPLE_TESTS``; ``tests/conformance/test_sample_tests.py`` then checks it with all the others.
+``fielding.config.parts``; ``tests/conformance/test_sample_tests.py`` then checks it with all the others.
 """
 
 import math
@@ -12,15 +12,14 @@ from typing import Protocol
 import numpy as np
 import numpy.typing as npt
 
-from fielding._options import check_options, options_of
 from fielding._typing import Counts, Floats, Json, Mask, Vector
 from fielding.client.drift import Always, AnyChange, DriftTest, Never, Periodic, Threshold
 from fielding.client.drift.chi2 import p_values
 from fielding.client.drift.drift_test import Batch, SampleTest, check_number, check_whole
-from fielding.client.drift.predictions import Bbsd, Confusion, ErrorRate
-from fielding.client.drift.river_tests import Adwin, Hddm, Kswin, PageHinkley
-from fielding.client.drift.two_sample import ClassShift, Ks, Mmd
+from fielding.client.drift.predictions import Bbsd, Confusion
+from fielding.client.drift.two_sample import ClassShift, Mmd
 from fielding.client.report import DRIFT_KINDS, UNEXPLAINED
+from fielding.config.parts import Family
 from fielding.distance import Metric
 from fielding.errors import OptionError, unknown_name
 
@@ -149,19 +148,7 @@ def label_counts(batch: Batch) -> Counts:
     return np.bincount(cells, minlength=n_clients * batch.n_classes).reshape(n_clients, batch.n_classes)
 
 
-SAMPLE_TESTS: dict[str, Callable[..., SampleTest]] = {
-    "adwin": Adwin,
-    "bbsd": Bbsd,
-    "class-shift": ClassShift,
-    "confusion": Confusion,
-    "error-rate": ErrorRate,
-    "hddm": Hddm,
-    "joint": Joint,
-    "ks": Ks,
-    "kswin": Kswin,
-    "mmd": Mmd,
-    "page-hinkley": PageHinkley,
-}
+SAMPLE_TESTS: Family[Callable[..., SampleTest]] = Family("sample test")
 """Every drift test on samples, by the name that configs and commands use."""
 
 RIVER_TESTS = ("adwin", "hddm", "kswin", "page-hinkley")
@@ -191,16 +178,11 @@ def sample_test_named(name: str, options: Mapping[str, Json] | None = None) -> S
     ...
     fielding.errors.OptionError: unknown sample test 'mdd'; did you mean 'mmd'? Known: ...
     """
-    if name not in SAMPLE_TESTS:
-        raise unknown_name("sample test", name, SAMPLE_TESTS)
-    build = SAMPLE_TESTS[name]
-    check_options(f"sample test {name!r}", dict(options or {}), options_of(build))
-    return build(**(options or {}))
+    made: SampleTest = SAMPLE_TESTS.make(name, options)
+    return made
 
 
 Kinds = npt.NDArray[np.int8]
-BY_KIND = "by-kind"
-"""The name of the test of ``auto``, which tells label, covariate and concept drift apart."""
 KINDS_ALPHA = 0.01
 """Level of the tests that tell kinds apart, unless drift itself is told at a higher one."""
 

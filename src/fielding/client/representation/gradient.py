@@ -5,7 +5,6 @@ from typing import ClassVar
 
 import numpy as np
 
-from fielding._options import check_flag
 from fielding._typing import Counts, Floats, Matrix, Vector
 from fielding.client.representation.projection import projected_features, shortened
 from fielding.client.representation.representation import (
@@ -21,6 +20,7 @@ from fielding.client.representation.representation import (
     outer_sums,
     softmax,
 )
+from fielding.config.options import check_flag
 from fielding.distance import Kind, unit_rows
 from fielding.errors import InputError, unknown_name
 

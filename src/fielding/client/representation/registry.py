@@ -4,32 +4,14 @@ import inspect
 from collections.abc import Mapping
 from typing import TypeAlias
 
-from fielding._options import check_options, options_of
 from fielding._typing import Json
 from fielding.client.representation.combination import Combination, Part
-from fielding.client.representation.confusion import Confusion, Predictions, SoftConfusion
-from fielding.client.representation.embedding import ClassMeans, Embedding, ResidualEmbedding
-from fielding.client.representation.gradient import ClassDirections, Gradient, HeadGradient
-from fielding.client.representation.label import LabelShares, RootLabelShares, SmoothedLabelShares
-from fielding.client.representation.loss import Loss
 from fielding.client.representation.representation import Representation
+from fielding.config.options import check_options, options_of
+from fielding.config.parts import Family
 from fielding.errors import OptionError, echo, unknown_name
 
-REPRESENTATIONS: dict[str, type[Representation]] = {
-    "label": LabelShares,
-    "label-smoothed": SmoothedLabelShares,
-    "label-sqrt": RootLabelShares,
-    "embedding": Embedding,
-    "residual-embedding": ResidualEmbedding,
-    "class-means": ClassMeans,
-    "confusion": Confusion,
-    "soft-confusion": SoftConfusion,
-    "predictions": Predictions,
-    "gradient": Gradient,
-    "head-gradient": HeadGradient,
-    "class-directions": ClassDirections,
-    "loss": Loss,
-}
+REPRESENTATIONS: Family[type[Representation]] = Family("representation")
 """Every representation, by the name that configs and commands use."""
 
 _Terms: TypeAlias = list[tuple[str, float]]

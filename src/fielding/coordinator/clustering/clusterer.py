@@ -8,8 +8,8 @@ import numpy as np
 
 from fielding._typing import Counts, Matrix, Membership
 from fielding.blas_threads import ONE_BLAS_THREAD
-from fielding.coordinator.clustering.kcenter import KCenter
-from fielding.coordinator.clustering.kmeans import KMeans
+from fielding.config.options import options_of
+from fielding.config.parts import Family
 from fielding.coordinator.clustering.labels import without_gaps
 from fielding.coordinator.clustering.passes import settled
 from fielding.coordinator.clustering.silhouette import choose_k, count_distinct, mean_silhouettes
@@ -138,11 +138,8 @@ class Extender(Protocol):
         ...
 
 
-PARTITIONERS: dict[str, Callable[[int], Partitioner]] = {
-    "kmeans": lambda n_init: KMeans(n_init=n_init),
-    "k-center": lambda _n_init: KCenter(),
-}
-"""Every partitioner by name, made from the number of restarts."""
+PARTITIONERS: Family[Callable[..., Partitioner]] = Family("partitioner")
+"""Every partitioner by name."""
 
 MOST_EXACT = 6_000
 """Larger sets are sampled down to this many points to choose K."""
@@ -299,7 +296,8 @@ class Clusterer:
 
     def _partitioner(self) -> Partitioner:
         if isinstance(self.partitioner, str):
-            return PARTITIONERS[self.partitioner](self.n_init)
+            made = PARTITIONERS[self.partitioner]
+            return made(n_init=self.n_init) if "n_init" in options_of(made) else made()
         return self.partitioner
 
 

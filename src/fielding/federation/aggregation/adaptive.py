@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import ClassVar, Literal
 
 import numpy as np
@@ -72,3 +73,8 @@ class Adaptive:
         if self.rule == "adam":
             return np.asarray(self.beta2 * before + (1.0 - self.beta2) * square)
         return np.asarray(before - (1.0 - self.beta2) * square * np.sign(before - square))
+
+
+FEDADAGRAD = partial(Adaptive, rule="adagrad", eta=0.1, beta1=0.0)
+FEDADAM = partial(Adaptive, rule="adam")
+FEDYOGI = partial(Adaptive, rule="yogi")

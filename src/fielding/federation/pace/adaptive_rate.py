@@ -5,8 +5,8 @@ from typing import Literal, get_args
 
 import numpy as np
 
-from fielding._options import check_flag
 from fielding._typing import Floats
+from fielding.config.options import check_flag
 from fielding.errors import OptionError, echo
 from fielding.federation.aggregation.aggregator import check_below
 from fielding.federation.pace.pace import LEAST_FACTOR, Memory, PaceStep

@@ -5,8 +5,8 @@ from math import isfinite
 
 import numpy as np
 
-from fielding._options import check_flag
 from fielding._typing import Floats, Mask, Vector
+from fielding.config.options import check_flag
 from fielding.errors import OptionError, echo
 from fielding.federation.aggregation.aggregator import check_above_zero
 from fielding.federation.pace.pace import Memory, PaceStep

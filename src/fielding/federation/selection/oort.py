@@ -7,8 +7,8 @@ from typing import ClassVar
 
 import numpy as np
 
-from fielding._options import check_flag
 from fielding._typing import Counts, Mask, Vector
+from fielding.config.options import check_flag
 from fielding.errors import OptionError, echo
 from fielding.federation.selection.selector import (
     Candidates,

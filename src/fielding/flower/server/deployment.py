@@ -17,10 +17,10 @@ import numpy as np
 from fielding._typing import ClientId, Json, Models
 from fielding._version import __version__
 from fielding.client.describing import Describing
+from fielding.config.keys import Config
+from fielding.config.reader import config_from, config_table, config_text
 from fielding.distance import Kind
 from fielding.engine.carried_mix import with_mix
-from fielding.engine.config import Config
-from fielding.engine.config_reader import config_from, config_table, config_text
 from fielding.engine.describing import AUTO, describing_of, is_own_function
 from fielding.engine.plugins import hears_of, kind_of, local_rule, method_of, parts_of, policy_of, serving_of
 from fielding.engine.round import Federation

@@ -2,11 +2,11 @@
 
 import msgspec
 
-from fielding._options import options_of
 from fielding._typing import Json
 from fielding.client.describing import Describing, labels_described
 from fielding.client.drift import DRIFT_TESTS, DriftTest, Never
-from fielding.engine.config import Config
+from fielding.config.keys import Config
+from fielding.config.options import options_of
 from fielding.engine.describing import describing_of
 from fielding.engine.plugins import kind_of
 from fielding.errors import OptionError, echo

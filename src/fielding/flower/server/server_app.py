@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any, cast
 
 from fielding._extras import require
 from fielding._typing import Json
-from fielding.engine.config import Config
-from fielding.engine.config_reader import read_config
+from fielding.config.keys import Config
+from fielding.config.reader import read_config
 from fielding.errors import InputError, OptionError, echo
 from fielding.flower.server.contacts import Presence
 from fielding.flower.server.deployment import Deployment, FirstModel, deployed_config, run_deployment

@@ -12,7 +12,7 @@ from fielding._typing import Counts, Models, Vector
 from fielding.client.describing import Describing
 from fielding.client.report import checked_rows
 from fielding.client.representation.representation import Representation
-from fielding.engine.config import Config
+from fielding.config.keys import Config
 from fielding.engine.shared_models import GLOBAL, file_model
 from fielding.errors import CheckpointError, ReportError
 from fielding.flower.server.order_book import OrderBook

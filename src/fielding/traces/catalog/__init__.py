@@ -2,18 +2,8 @@
 
 from pathlib import Path
 
+from fielding.config.parts import Family
 from fielding.errors import unknown_name
-from fielding.traces.catalog import (
-    cifar100,
-    cityscapes,
-    digits,
-    extrasensory,
-    fashion_mnist,
-    fmow,
-    open_images,
-    waymo,
-    zephyr,
-)
 from fielding.traces.catalog.entry import (
     DEFAULT_OPENING,
     FOLDER_VARIABLE,
@@ -25,20 +15,7 @@ from fielding.traces.catalog.entry import (
     data_folder,
 )
 
-CATALOG: dict[str, Entry] = {
-    module.ENTRY.name: module.ENTRY
-    for module in (
-        digits,
-        fashion_mnist,
-        cifar100,
-        extrasensory,
-        zephyr,
-        fmow,
-        cityscapes,
-        waymo,
-        open_images,
-    )
-}
+CATALOG: Family[Entry] = Family("data set")
 """The known data sets by name: those that anyone can have first, then the paper's."""
 
 __all__ = [

@@ -1,56 +1,27 @@
 """Drift scenarios: ways to deal any pool of labelled samples to clients whose data differ and drift.
 
 To add one, write a frozen dataclass with the verb of :class:`Scenario`, a default for every field, and name it in
-``SCENARIOS``; ``tests/conformance/test_scenarios.py`` then checks it with all the others.
+``fielding.config.parts``; ``tests/conformance/test_scenarios.py`` then checks it with all the others.
 """
 
 from collections.abc import Mapping
-from typing import Any
 
-from fielding._options import check_options, options_of
 from fielding._typing import Json
-from fielding.errors import unknown_name
+from fielding.config.parts import Family
 from fielding.traces.pool import Pool
-from fielding.traces.scenarios.concept_swap import ConceptSwap
-from fielding.traces.scenarios.covariate import Covariate
-from fielding.traces.scenarios.dirichlet import Dirichlet, Recurring
-from fielding.traces.scenarios.label_buckets import LabelBuckets
-from fielding.traces.scenarios.mixed import Mixed
-from fielding.traces.scenarios.new_label import NewLabel
-from fielding.traces.scenarios.places import Places
 from fielding.traces.scenarios.scenario import DealRequest, Scenario
-from fielding.traces.scenarios.static import Static
 from fielding.traces.schedule import Schedule
 
 __all__ = [
     "SCENARIOS",
-    "ConceptSwap",
-    "Covariate",
     "DealRequest",
-    "Dirichlet",
-    "LabelBuckets",
-    "Mixed",
-    "NewLabel",
-    "Places",
-    "Recurring",
     "Scenario",
-    "Static",
     "deal",
     "scenario_named",
     "scenario_options",
 ]
 
-SCENARIOS: dict[str, type[Scenario]] = {
-    "concept-swap": ConceptSwap,
-    "covariate": Covariate,
-    "dirichlet": Dirichlet,
-    "label-buckets": LabelBuckets,
-    "mixed": Mixed,
-    "new-label": NewLabel,
-    "places": Places,
-    "recurring": Recurring,
-    "static": Static,
-}
+SCENARIOS: Family[type[Scenario]] = Family("scenario")
 """Every scenario, by the name that configs use; ``natural`` is none of them, since it deals nothing."""
 
 
@@ -62,9 +33,7 @@ def scenario_options(name: str) -> dict[str, Json]:
     >>> scenario_options("places")
     {'places': 4, 'alpha': 0.5, 'share': 0.3, 'looks': True}
     """
-    if name not in SCENARIOS:
-        raise unknown_name("scenario", name, SCENARIOS)
-    return options_of(SCENARIOS[name])
+    return SCENARIOS.options(name)
 
 
 def scenario_named(name: str, options: Mapping[str, Json] | None = None) -> Scenario:
@@ -91,9 +60,8 @@ def scenario_named(name: str, options: Mapping[str, Json] | None = None) -> Scen
     ...
     fielding.errors.OptionError: unknown option of scenario 'places' 'shares'; did you mean 'share'? Known: ...
     """
-    values: dict[str, Any] = dict(options or {})
-    check_options(f"scenario {name!r}", values, scenario_options(name))
-    return SCENARIOS[name](**values)
+    made: Scenario = SCENARIOS.make(name, options)
+    return made
 
 
 def deal(

@@ -4,8 +4,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from fielding._options import check_flag
 from fielding._typing import Counts, Membership
+from fielding.config.options import check_flag
 from fielding.errors import InputError
 from fielding.rng import stream
 from fielding.traces.pool import Pool

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from fielding._options import check_flag
+from fielding.config.options import check_flag
 from fielding.rng import stream
 from fielding.traces.pool import Pool
 from fielding.traces.scenarios.dealing import View, by_client, dealt

@@ -1,29 +1,27 @@
 """docs/config.md lists every key and option as the code has them.
 
-``python -m tests.engine.test_config_docs`` prints the tables to put there.
+``python -m tests.config.test_config_docs`` prints the tables to put there.
 """
 
 import re
 import sys
 from collections.abc import Mapping
-from dataclasses import fields, is_dataclass
 from pathlib import Path
-from typing import get_type_hints
 
 import pytest
 
-from fielding._options import options_of
 from fielding._typing import Json
 from fielding.client.drift import DRIFT_TESTS
-from fielding.client.drift.sample_tests import BY_KIND, SAMPLE_TESTS, ByKind, BySamples
+from fielding.client.drift.sample_tests import SAMPLE_TESTS, ByKind, BySamples
 from fielding.client.representation.registry import REPRESENTATIONS, representation_options
-from fielding.engine.config import Config
-from fielding.engine.config_reader import config_from, config_keys
-from fielding.engine.presets import AUTO, PRESETS
-from fielding.engine.settings import allowed
-from fielding.federation.aggregation import AGGREGATORS, aggregator_options
-from fielding.federation.pace import PACES, pace_options
-from fielding.federation.selection import SELECTORS, selector_options
+from fielding.config.keys import KEYS, SECTIONS
+from fielding.config.options import options_of
+from fielding.config.parts import BY_KIND
+from fielding.config.presets import AUTO, PRESETS
+from fielding.config.reader import config_from
+from fielding.federation.aggregation import AGGREGATORS
+from fielding.federation.pace import PACES
+from fielding.federation.selection import SELECTORS
 from fielding.methods import METHODS, method_options
 from fielding.traces.scenarios import SCENARIOS, scenario_options
 
@@ -46,15 +44,12 @@ def row(cells: tuple[str, ...]) -> str:
     return "| " + " | ".join(cells) + " |"
 
 
-def key_table(section: object, prefix: str) -> str:
+def key_table(section: str) -> str:
     """Return the table of one section, or of the keys without one."""
-    hints = get_type_hints(type(section))
-    helps = {name: text for name, _, text in config_keys()}
     rows = [row(("key", "default", "may be", "what it is")), "|---|---|---|---|"]
-    for one in fields(section):  # type: ignore[arg-type]
-        if "rule" in one.metadata:
-            may_be = allowed(one, hints[one.name])
-            rows.append(row((f"`{one.name}`", shown(one.default), may_be, helps[f"{prefix}{one.name}"])))
+    for path, one in KEYS.items():
+        if path.rpartition(".")[0] == section:
+            rows.append(row((f"`{one.name}`", shown(one.default), one.allowed, one.rule.help)))
     return "\n".join(rows)
 
 
@@ -88,11 +83,7 @@ def sets_table(what: str, families: Mapping[str, Mapping[str, Mapping[str, Json]
 
 def tables() -> dict[str, str]:
     """Return every table of the page, by what it is about."""
-    config = Config()
-    found = {"keys without a section": key_table(config, "")}
-    for one in fields(config):
-        if is_dataclass(section := getattr(config, one.name)):
-            found[f"[{one.name}]"] = key_table(section, f"{one.name}.")
+    found = {"keys without a section": key_table(""), **{f"[{name}]": key_table(name) for name in SECTIONS}}
     found["presets"] = preset_table()
     found["scenarios"] = option_table({name: scenario_options(name) for name in SCENARIOS})
     of_rule = options_of(BySamples, hidden=("test", "needs_errors"))
@@ -103,9 +94,9 @@ def tables() -> dict[str, str]:
         "methods": option_table({name: method_options(kind) for name, kind in METHODS.items()}),
         "drift tests": option_table({name: options_of(kind) for name, kind in DRIFT_TESTS.items()}),
         "drift tests on samples": option_table({**seen, BY_KIND: options_of(ByKind)}),
-        "selectors": option_table({name: selector_options(name) for name in SELECTORS}),
-        "aggregators": option_table({name: aggregator_options(name) for name in AGGREGATORS}),
-        "paces": option_table({name: pace_options(name) for name in PACES}),
+        "selectors": option_table({name: SELECTORS.options(name) for name in SELECTORS}),
+        "aggregators": option_table({name: AGGREGATORS.options(name) for name in AGGREGATORS}),
+        "paces": option_table({name: PACES.options(name) for name in PACES}),
     }
 
 
@@ -117,16 +108,16 @@ def test_the_page_lists_what_the_code_has(name: str) -> None:
 def test_every_key_is_in_a_table() -> None:
     listed = "\n".join(tables().values())
 
-    for name, _, text in config_keys():
-        assert f"| `{name.rpartition('.')[2]}` |" in listed
-        assert text in listed
+    for one in KEYS.values():
+        assert f"| `{one.name}` |" in listed
+        assert one.rule.help in listed
 
 
 def test_the_page_names_no_key_that_there_is_not() -> None:
     page = PAGE.read_text()
     in_page = set(re.findall(r"^\| `([a-z_]+)` \|.*\|.*\|.*\|$", page, flags=re.MULTILINE))
 
-    assert in_page == {name.rpartition(".")[2] for name, _, _ in config_keys()}
+    assert in_page == {one.name for one in KEYS.values()}
 
 
 def test_the_examples_of_the_page_are_configs() -> None:

@@ -4,10 +4,12 @@ from typing import Any
 
 import pytest
 
-from fielding.engine.config import Config, ServingSection, TraceSection
-from fielding.engine.config_reader import config_from
+from fielding.config.keys import KEYS, Config, ServingSection, TraceSection
+from fielding.config.reader import config_from
 from fielding.errors import OptionError
-from fielding.simulation.unused_keys import check_effects, check_partners
+from fielding.simulation.config_check import _missing_of_others as others_lack
+from fielding.simulation.config_check import _missing_of_trace as trace_lacks
+from fielding.simulation.config_check import check_effects
 from fielding.traces.catalog import Source
 from tests.simulation.run_cases import small_pool, small_trace
 
@@ -48,12 +50,12 @@ TAKEN: list[tuple[dict[str, Any], Source | None]] = [
 @pytest.mark.parametrize(("name", "keys", "source"), REFUSED)
 def test_a_key_without_effect_is_named(name: str, keys: dict[str, Any], source: Source | None) -> None:
     with pytest.raises(OptionError, match=rf"^trace\.{name} is .*, but it has no effect: .*; leave it out$"):
-        check_effects(TraceSection(**keys), source)
+        check_effects(Config(trace=TraceSection(**keys)), source=source)
 
 
 @pytest.mark.parametrize(("keys", "source"), TAKEN)
 def test_keys_that_may_have_an_effect_are_taken(keys: dict[str, Any], source: Source | None) -> None:
-    check_effects(TraceSection(**keys), source)
+    check_effects(Config(trace=TraceSection(**keys)), source=source)
 
 
 @pytest.mark.parametrize(("name", "value"), [("smoothing", 5.0), ("mix_rate", 0.5)])
@@ -61,10 +63,10 @@ def test_what_belongs_to_a_correction_is_refused_without_one(name: str, value: f
     changed: dict[str, Any] = {name: value}
 
     with pytest.raises(OptionError, match=rf"serving\.{name} is {value}, but it has no effect: serving.correction"):
-        check_partners(Config(serving=ServingSection(**changed)))
+        check_effects(Config(serving=ServingSection(**changed)))
 
-    check_partners(Config(serving=ServingSection(correction="prior", **changed)))
-    check_partners(Config(serving=ServingSection(fine_tune=3)))
+    check_effects(Config(serving=ServingSection(correction="prior", **changed)))
+    check_effects(Config(serving=ServingSection(fine_tune=3)))
 
 
 LONELY: list[tuple[str, dict[str, dict[str, Any]]]] = [
@@ -105,17 +107,28 @@ PAIRED: list[dict[str, dict[str, Any]]] = [
 @pytest.mark.parametrize(("message", "table"), LONELY)
 def test_a_key_without_what_it_belongs_to_is_named(message: str, table: dict[str, Any]) -> None:
     with pytest.raises(OptionError, match=f"^{message}.*; leave it out$"):
-        check_partners(config_from(table))
+        check_effects(config_from(table))
 
 
 @pytest.mark.parametrize("table", PAIRED)
 def test_keys_that_another_method_or_the_data_may_need_are_taken(table: dict[str, Any]) -> None:
-    check_partners(config_from(table))
+    check_effects(config_from(table))
 
 
 def test_a_function_of_the_callers_own_needs_no_shared_model() -> None:
     config = config_from({"coordinator": {"representation": "embedding", "detector": "any-change", "shared_epochs": 9}})
 
-    check_partners(config)
+    check_effects(config)
     with pytest.raises(OptionError, match=r"coordinator\.shared_epochs is 9, but it has no effect"):
-        check_partners(config, has_own=True)
+        check_effects(config, has_own=True)
+
+
+def test_every_word_that_a_key_is_used_with_is_known() -> None:
+    """A word that is never missing would mean that the key is never refused."""
+    words = {word for key in KEYS.values() for word in key.rule.used_with}
+    section = TraceSection(file="a.npz", scenario="static")
+    lonely = config_from({"model": {"name": "softmax"}, "coordinator": {"shared_model": "mine.safetensors"}})
+    known = {word for one in (TraceSection(), TraceSection(name="zephyr"), section) for word in trace_lacks(one, None)}
+    known |= set(others_lack(lonely, has_own=False))
+
+    assert known == words

@@ -2,7 +2,7 @@ from functools import partial
 
 import pytest
 
-from fielding._options import check_flag, check_options, options_of
+from fielding.config.options import check_flag, check_options, options_of
 from fielding.errors import OptionError
 
 

@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from fielding.engine.config import TraceSection
+from fielding.config.keys import TraceSection
 from fielding.errors import InputError
-from fielding.simulation.presence import check_present
+from fielding.traces.sources import check_present
 
 
 def test_a_missing_file_is_named_with_how_to_get_it_and_where_to_say_it_is(tmp_path: Path) -> None:

@@ -60,6 +60,34 @@ def check_options(what: str, given: Collection[str], known: Mapping[str, Json]) 
             raise unknown_name(f"option of {what}", option, known)
 
 
+def option_words(docstring: str) -> dict[str, str]:
+    """Return what the parameters section of a docstring says of each parameter.
+
+    Parameters
+    ----------
+    docstring
+        Whose first line
+        may be anything.
+
+    Examples
+    --------
+    >>> from inspect import getdoc
+    >>> option_words(getdoc(option_words))
+    {'docstring': 'Whose first line may be anything.'}
+    """
+    words: dict[str, str] = {}
+    names: list[str] = []
+    _, _, section = docstring.partition("Parameters\n----------\n")
+    for line in section.splitlines():
+        if line.startswith("---"):  # the next section has begun
+            break
+        if line and not line.startswith(" "):
+            names = [one.strip() for one in line.split(",")]
+        else:
+            words |= {one: f"{words.get(one, '')} {line.strip()}".strip() for one in names}
+    return words
+
+
 def check_flag(name: str, value: object) -> None:
     """Raise unless the option is true or false; 1 and 0 are neither.
 
@@ -72,3 +100,55 @@ def check_flag(name: str, value: object) -> None:
     """
     if not isinstance(value, bool):
         raise OptionError(f"{name} is {echo(value)}; give true or false")
+
+
+def one_of(name: str, value: object, known: Collection[str]) -> str:
+    """Return a word that is one of some, or raise.
+
+    Examples
+    --------
+    >>> one_of("start", "each", ("common", "each"))
+    'each'
+    """
+    if not isinstance(value, str) or value not in known:
+        raise unknown_name(name, value, known)
+    return value
+
+
+def whole(name: str, value: object, *, least: int = 1, most: int = 2**31) -> int:
+    """Return a whole number from ``least`` to ``most``, or raise.
+
+    Examples
+    --------
+    >>> whole("k", 4)
+    4
+    """
+    if not isinstance(value, int) or isinstance(value, bool) or not least <= value <= most:
+        raise OptionError(f"{name} is {echo(value)}; give a whole number from {least} to {most}")
+    return value
+
+
+def number(name: str, value: object, *, least: float = 0.0, most: float = 1.0) -> float:
+    """Return a number from ``least`` to ``most``, or raise; NaN is none.
+
+    Examples
+    --------
+    >>> number("delta", 1)
+    1.0
+    """
+    is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
+    if not (is_number and least <= value <= most):  # type: ignore[operator]
+        raise OptionError(f"{name} is {echo(value)}; give a number from {least:g} to {most:g}")
+    return float(value)  # type: ignore[arg-type]
+
+
+def flag(name: str, value: object) -> bool:
+    """Return true or false, or raise.
+
+    Examples
+    --------
+    >>> flag("train_all", False)
+    False
+    """
+    check_flag(name, value)
+    return bool(value)

@@ -5,7 +5,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from fielding.engine.config_reader import config_from, config_keys, config_table, config_text, read_config
+from fielding.config.keys import KEYS
+from fielding.config.reader import config_from, config_table, config_text, read_config
 from fielding.errors import InputError
 from fielding.simulation.assembly import Own, assembled
 from fielding.traces.scenarios import scenario_options
@@ -20,7 +21,7 @@ VALUES = (
     "2147483648", "999999999999", "9" * 400, "0x7f", '"""a\nb"""', '"' + "z" * 5000 + '"', "1_0", "01", "",
 )  # fmt: skip
 NAMES = (
-    *(name.rpartition(".")[2] for name, _, _ in config_keys()), "share", "places", "alpha", "eps", "rounds", "period",
+    *(name.rpartition(".")[2] for name in KEYS), "share", "places", "alpha", "eps", "rounds", "period",
     "options", "x", "__class__", "self", '"a b"', '""', "'\\'", "a.b", "é", "-", "seed.x",
 )  # fmt: skip
 SECTIONS = ("", "trace", "model", "training", "method", "coordinator", "clock", "checkpoint", "nowhere", "trace.x")
@@ -87,7 +88,7 @@ def test_mutated_configs_are_read_or_refused_in_one_line(tmp_path: Path, seed: i
 def test_a_misspelt_key_is_named_in_full(tmp_path: Path, seed: int) -> None:
     rng = np.random.default_rng(seed)
     path = tmp_path / "misspelt.toml"
-    known = {name for name, _, _ in config_keys()}
+    known = set(KEYS)
     for name in sorted(known):
         section, _, inner = name.rpartition(".")
         wrong = misspelt(inner, rng)

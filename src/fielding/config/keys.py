@@ -1,36 +1,31 @@
 """Every key of a run's config, with its default. Sections are plain data; nothing here does anything."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields, is_dataclass
+from typing import Any
 
 from fielding._typing import Json
-from fielding.client.drift import DRIFT_TESTS
-from fielding.client.drift.sample_tests import BY_KIND, SAMPLE_TESTS
-from fielding.coordinator.clustering import PARTITIONERS
-from fielding.coordinator.trigger import TRIGGERS
-from fielding.coordinator.warm_start import INHERIT
+from fielding.config.parts import BY_KIND, CORRECTIONS, PLACES, TRAINERS
+from fielding.config.presets import PRESETS
+from fielding.config.rules import Key, declared_keys, key
 from fielding.distance import METRICS
-from fielding.engine.presets import PRESETS
-from fielding.engine.settings import key
-from fielding.federation.aggregation import AGGREGATORS
-from fielding.federation.pace import PACES
-from fielding.federation.selection import SELECTORS
-from fielding.methods import METHODS
-from fielding.serving.correction import CORRECTIONS
-from fielding.training.factory import TRAINERS
 
 K_CHOICES = ("silhouette", "finest")
-DETECTORS = (*DRIFT_TESTS, *SAMPLE_TESTS, BY_KIND)
+DETECTORS = (*PLACES["drift test"], *PLACES["sample test"], BY_KIND)
 """Drift tests on reports, and those on samples as the shared model sees them."""
 
-OPTION_SECTIONS = {
-    "trace": "scenario",
-    "method": "name",
-    "coordinator": "detector",
-    "selection": "name",
-    "aggregation": "name",
-    "pace": "name",
+OPTION_SECTIONS: dict[str, tuple[str, tuple[str, ...]]] = {
+    "trace": ("scenario", ("scenario",)),
+    "method": ("name", ("method",)),
+    "coordinator": ("detector", ("drift test", "sample test", "test by kind", "representation")),
+    "selection": ("name", ("selection",)),
+    "aggregation": ("name", ("aggregation",)),
+    "pace": ("name", ("pace",)),
 }
-"""Sections in which the options of a part stand beside the keys, and the key that names the part."""
+"""Sections in which the options of a part stand beside the keys: the key that names the part, and its families."""
+
+_TRIGGERED = ("fielding", "selected")
+_GROUPED = (*_TRIGGERED, "moves", "always", "static")
+"""Methods that decide by a trigger, and methods that group clients as ``[coordinator]`` says."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,21 +39,33 @@ class TraceSection:
         None, "a pool is dealt to so many clients (100 by default); of a natural trace the most active", low=1
     )
     scenario: str | None = key(None, "how a pool drifts, or natural; places for a pool by default")
-    samples: int = key(20, "samples that reach a client in an interval, where a scenario deals them", low=1)
+    samples: int = key(
+        20, "samples that reach a client in an interval, where a scenario deals them", low=1, used_with=("scenario",)
+    )
     gap: int = key(20, "rounds between arrivals of data", low=1, high=1_000_000)
     window: int = key(
         100, "rounds that a sample stays visible, and rounds' worth of data at the start", low=1, high=1_000_000
     )
-    interval: str | None = key(None, "natural traces: real time between arrivals, e.g. 6h, 1d, month")
-    align: str | None = key(None, "natural traces: calendar (real dates) or client (each one's own start)")
-    last: str | None = key(None, "natural traces: keep only the last so much time, e.g. 1050d")
-    client: str = key("client", "CSV traces: the column that says who")
-    time: str = key("time", "CSV traces: the column that says when")
-    label: str = key("label", "CSV traces: the column that says what")
-    text: str | None = key(None, "CSV traces: a column of text, hashed to features")
-    features: str | None = key(None, "CSV traces: columns of numbers, separated by commas")
+    interval: str | None = key(
+        None, "natural traces: real time between arrivals, e.g. 6h, 1d, month", used_with=("times", "intervals")
+    )
+    align: str | None = key(
+        None, "natural traces: calendar (real dates) or client (each one's own start)", used_with=("times", "intervals")
+    )
+    last: str | None = key(None, "natural traces: keep only the last so much time, e.g. 1050d", used_with=("times",))
+    client: str = key("client", "CSV traces: the column that says who", used_with=("file",))
+    time: str = key("time", "CSV traces: the column that says when", used_with=("file",))
+    label: str = key("label", "CSV traces: the column that says what", used_with=("file",))
+    text: str | None = key(None, "CSV traces: a column of text, hashed to features", used_with=("file",))
+    features: str | None = key(None, "CSV traces: columns of numbers, separated by commas", used_with=("file",))
     standardize: bool = key(False, "features minus mean over spread, as the training samples at the start have them")
-    image_size: int = key(32, "folders of images: height and width that all are brought to", low=1, high=4096)
+    image_size: int = key(
+        32,
+        "folders of images: height and width that all are brought to",
+        low=1,
+        high=4096,
+        used_with=("file", "images"),
+    )
     shared: int = key(0, "samples that all clients have, beside their own, at any time", low=0)
     held_out: int | None = key(
         None,
@@ -69,8 +76,10 @@ class TraceSection:
         0.0, "share of its training samples that a client judges models by instead of training on them", low=0, high=0.5
     )
     liars: float = key(0.0, "share of clients that lie in their reports", low=0.0, high=1.0)
-    lie: str = key("permute", "how they lie (docs/attacks.md)")
-    spoil: str = key("none", "what liars do to the models that they send: none, sign-flip, scale, nan")
+    lie: str = key("permute", "how they lie (docs/attacks.md)", used_with=("liars",))
+    spoil: str = key(
+        "none", "what liars do to the models that they send: none, sign-flip, scale, nan", used_with=("liars",)
+    )
     options: dict[str, Json] = field(default_factory=dict)
 
 
@@ -87,7 +96,7 @@ class ModelSection:
 class TrainingSection:
     """How clients train."""
 
-    trainer: str = key("numpy", "who computes", choices=lambda: TRAINERS)
+    trainer: str = key("numpy", "who computes", choices=TRAINERS)
     device: str = key("cpu", "torch: cpu, cuda, cuda:1, mps")
     participants: int = key(20, "per round, over all clusters", low=1)
     local_steps: int = key(20, "steps of a participant in a round", low=1, high=1_000_000)
@@ -100,7 +109,7 @@ class TrainingSection:
     weight_decay: float = key(0.0, "pull of all weights towards zero", low=0.0)
     prox: float = key(0.1, "FedProx: pull towards the model that the round started from", low=0.0)
     moon: float = key(0.0, "MOON: weight of the contrastive part of the loss; 0 for none", low=0.0)
-    moon_temperature: float = key(0.5, "MOON: how sharply likeness is judged", above=0.0)
+    moon_temperature: float = key(0.5, "MOON: how sharply likeness is judged", above=0.0, used_with=("moon",))
     rehearsal: bool = key(False, "CDA-FedAvg: clients that noticed drift also train on samples they kept from before")
     balanced: bool = key(
         False,
@@ -117,7 +126,7 @@ class MethodSection:
     name: str = key(
         "fielding",
         "the method (`fielding methods`), or one of one's own: my_module:MyMethod",
-        choices=lambda: METHODS,
+        choices=PLACES["method"],
         is_open=True,
     )
     options: dict[str, Json] = field(default_factory=dict)
@@ -131,33 +140,58 @@ class CoordinatorSection:
         "label", "what stands for a window (docs/representations.md), or a function of one's own: my_module:describe"
     )
     shared_model: str = key(
-        "pool", "the frozen model behind representations: pool (trained on trace.held_out), global, or a model file"
+        "pool",
+        "the frozen model behind representations: pool (trained on trace.held_out), global, or a model file",
+        used_with=("shared model",),
     )
-    shared_epochs: int = key(30, "pool: passes over them", low=1, high=100_000)
-    shared_rounds: int = key(5, "global: rounds after which the mean of all models is frozen and sent out", low=1)
+    shared_epochs: int = key(
+        30, "pool: passes over them", low=1, high=100_000, used_with=("shared model", "pool model")
+    )
+    shared_rounds: int = key(
+        5,
+        "global: rounds after which the mean of all models is frozen and sent out",
+        low=1,
+        used_with=("shared model", "global model"),
+    )
     metric: str | None = key(
-        None, "distance between representations; by default the one that suits them", choices=lambda: METRICS
+        None, "distance between representations; by default the one that suits them", choices=METRICS
     )
     detector: str | None = key(
-        None, "when a client reports; by default by the test that suits the representation", choices=lambda: DETECTORS
+        None, "when a client reports; by default by the test that suits the representation", choices=DETECTORS
     )
-    trigger: str = key("center-shift", "when to group everyone anew", choices=lambda: TRIGGERS)
+    trigger: str = key("center-shift", "when to group everyone anew", choices=PLACES["trigger"], used_by=_TRIGGERED)
     tau: float | str = key(
-        1 / 3, "center-shift: factor of the mean distance between centers; a number, 1/3, inf or learned"
+        1 / 3,
+        "center-shift: factor of the mean distance between centers; a number, 1/3, inf or learned",
+        used_by=_TRIGGERED,
     )
-    reference: str = key("previous", "center-shift: measured since", choices=lambda: ("previous", "last-global"))
+    reference: str = key(
+        "previous", "center-shift: measured since", choices=("previous", "last-global"), used_by=_TRIGGERED
+    )
     noise_floor: bool = key(
-        False, "center-shift: a shift that sampling alone can explain never counts; needs the number of samples"
+        False,
+        "center-shift: a shift that sampling alone can explain never counts; needs the number of samples",
+        used_by=_TRIGGERED,
     )
-    delta_step: float = key(0.1, "pairwise: where the bound on distances within a cluster starts", above=0.0)
-    partitioner: str = key("kmeans", "how to group", choices=lambda: PARTITIONERS)
-    k_max: int = key(10, "most clusters", low=1)
-    k_choice: str = key("silhouette", "how many clusters: by silhouette, or finest: k_max", choices=lambda: K_CHOICES)
-    participants_per_cluster: int = key(4, "there are no more clusters than so many participants each allow", low=1)
-    hysteresis: float = key(0.0, "keep the number of clusters unless the silhouette gains more", low=0.0)
-    warm_start: bool = key(False, "start k-means from the current centers, too")
-    inherit: str = key("average", "what a new cluster's model is made of", choices=lambda: INHERIT)
-    reports: str = key("before-round", "when reports act", choices=lambda: ("before-round", "with-training"))
+    delta_step: float = key(
+        0.1, "pairwise: where the bound on distances within a cluster starts", above=0.0, used_by=_TRIGGERED
+    )
+    partitioner: str = key("kmeans", "how to group", choices=PLACES["partitioner"], used_by=_GROUPED)
+    k_max: int = key(10, "most clusters", low=1, used_by=(*_GROUPED, "fedac"))
+    k_choice: str = key(
+        "silhouette", "how many clusters: by silhouette, or finest: k_max", choices=K_CHOICES, used_by=_GROUPED
+    )
+    participants_per_cluster: int = key(
+        4, "there are no more clusters than so many participants each allow", low=1, used_by=(*_GROUPED, "fedac")
+    )
+    hysteresis: float = key(
+        0.0, "keep the number of clusters unless the silhouette gains more", low=0.0, used_by=_GROUPED
+    )
+    warm_start: bool = key(False, "start k-means from the current centers, too", used_by=_GROUPED)
+    inherit: str = key(
+        "average", "what a new cluster's model is made of", choices=PLACES["inheritance"], used_by=_GROUPED
+    )
+    reports: str = key("before-round", "when reports act", choices=("before-round", "with-training"))
     options: dict[str, Json] = field(default_factory=dict)
 
 
@@ -165,7 +199,7 @@ class CoordinatorSection:
 class SelectionSection:
     """Who trains."""
 
-    name: str = key("uniform", "how participants are chosen", choices=lambda: SELECTORS)
+    name: str = key("uniform", "how participants are chosen", choices=PLACES["selection"])
     options: dict[str, Json] = field(default_factory=dict)
 
 
@@ -173,8 +207,8 @@ class SelectionSection:
 class AggregationSection:
     """How models become one."""
 
-    name: str = key("mean", "how the models of participants become one", choices=lambda: AGGREGATORS)
-    shared_body: bool = key(False, "all clusters share all but the last layer of their models")
+    name: str = key("mean", "how the models of participants become one", choices=PLACES["aggregation"])
+    shared_body: bool = key(False, "all clusters share all but the last layer of their models", used_with=("body",))
     options: dict[str, Json] = field(default_factory=dict)
 
 
@@ -182,7 +216,7 @@ class AggregationSection:
 class PaceSection:
     """How fast clusters train."""
 
-    name: str = key("steady", "what decides on a factor on the learning rate of each cluster", choices=lambda: PACES)
+    name: str = key("steady", "what decides on a factor on the learning rate of each cluster", choices=PLACES["pace"])
     options: dict[str, Json] = field(default_factory=dict)
 
 
@@ -193,12 +227,20 @@ class ServingSection:
     correction: str = key(
         "none",
         "shift scores from the label mix that a model was trained on to the client's: by its labels, or by predictions",
-        choices=lambda: CORRECTIONS,
+        choices=CORRECTIONS,
     )
     smoothing: float | str = key(
-        "calibrated", "samples that the model's mix counts for beside the client's own; a number, or calibrated"
+        "calibrated",
+        "samples that the model's mix counts for beside the client's own; a number, or calibrated",
+        used_with=("correction",),
     )
-    mix_rate: float = key(0.2, "how fast the mix that a model was trained on follows its rounds", above=0.0, high=1.0)
+    mix_rate: float = key(
+        0.2,
+        "how fast the mix that a model was trained on follows its rounds",
+        above=0.0,
+        high=1.0,
+        used_with=("correction",),
+    )
     fine_tune: int = key(0, "local steps of a client on the model that serves it, for a second score", low=0)
 
 
@@ -231,7 +273,7 @@ class CheckpointSection:
 class Config:
     """A whole run as data."""
 
-    preset: str | None = key(None, "a set of other defaults", choices=lambda: PRESETS)
+    preset: str | None = key(None, "a set of other defaults", choices=PRESETS)
     seed: int = key(1, "of all random choices", low=0, high=2**63 - 1)
     rounds: int = key(200, "how many", low=1, high=100_000_000)
     stop_at_accuracy: float | None = key(None, "stop after the first evaluation that reaches it", above=0.0, high=1.0)
@@ -251,3 +293,13 @@ class Config:
     clock: ClockSection = field(default_factory=ClockSection)
     evaluation: EvaluationSection = field(default_factory=EvaluationSection)
     checkpoint: CheckpointSection = field(default_factory=CheckpointSection)
+
+
+SECTIONS: dict[str, Any] = {one.name: one.type for one in fields(Config) if is_dataclass(one.type)}
+"""The sections by name."""
+KEYS: dict[str, Key] = {
+    one.path: one
+    for name, family in {"": Config, **SECTIONS}.items()
+    for one in declared_keys(family, f"{name}." if name else "")
+}
+"""Every key by its path, first those without a section."""

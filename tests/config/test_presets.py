@@ -4,9 +4,9 @@ from dataclasses import fields
 
 import pytest
 
-from fielding.engine.config import Config, CoordinatorSection
-from fielding.engine.config_reader import config_from
-from fielding.engine.presets import PRESETS
+from fielding.config.keys import Config, CoordinatorSection
+from fielding.config.presets import PRESETS
+from fielding.config.reader import config_from
 
 PAPER = PRESETS["paper"]
 

@@ -2,43 +2,21 @@
 
 import re
 import tomllib
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import asdict, fields, is_dataclass
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import asdict
 from difflib import get_close_matches
 from inspect import signature
 from pathlib import Path
-from typing import Any, TypeVar, get_type_hints
+from typing import Any
 
 from fielding._typing import Json
-from fielding.client.drift import DRIFT_TESTS
-from fielding.client.drift.sample_tests import BY_KIND, SAMPLE_TESTS, ByKind
-from fielding.client.representation.registry import REPRESENTATIONS
-from fielding.engine.config import OPTION_SECTIONS, Config
-from fielding.engine.presets import defaults_of
-from fielding.engine.settings import checked, rule_of
+from fielding.config.keys import KEYS, OPTION_SECTIONS, SECTIONS, Config
+from fielding.config.parts import Family
+from fielding.config.presets import defaults_of
 from fielding.errors import LONGEST_ECHO, FileFormatError, InputError, OptionError, echo
-from fielding.federation.aggregation import AGGREGATORS
-from fielding.federation.pace import PACES
-from fielding.federation.selection import SELECTORS
-from fielding.methods import METHODS
-from fielding.traces.scenarios import SCENARIOS
 
-Section = TypeVar("Section")
 OPTIONS = "options"
-PARTS: dict[str, Mapping[str, Callable[..., object]]] = {
-    "trace": SCENARIOS,
-    "method": {name: kind.build for name, kind in METHODS.items()},
-    "coordinator": {
-        **DRIFT_TESTS,
-        **{f"samples, {name}": test for name, test in SAMPLE_TESTS.items()},
-        **{f"of {name}": described for name, described in REPRESENTATIONS.items()},
-        BY_KIND: ByKind,
-    },
-    "selection": SELECTORS,
-    "aggregation": AGGREGATORS,
-    "pace": PACES,
-}
-"""By section: who has options beside its keys."""
+"""The field of a section that holds the options of its parts."""
 
 
 def read_config(path: Path, changes: Sequence[str] = ()) -> Config:
@@ -63,21 +41,21 @@ def read_config(path: Path, changes: Sequence[str] = ()) -> Config:
         raise FileFormatError(f"cannot read {path}: {error.strerror or error}") from error
     except (ValueError, RecursionError) as error:  # of which TOMLDecodeError and UnicodeDecodeError are two
         raise FileFormatError(f"{path} is no TOML: {error}") from error
-    table = changed(table, changes)
+    table = apply_changes(table, changes)
     try:
         return config_from(table)
     except InputError as error:
-        raise located(error, path, changes) from None
+        raise locate_error(error, path, changes) from None
 
 
-def located(error: InputError, path: Path, changes: Sequence[str]) -> OptionError:
+def locate_error(error: InputError, path: Path, changes: Sequence[str]) -> OptionError:
     """Return an error about a config with where it comes from: the change that it speaks of, else the file.
 
     Examples
     --------
-    >>> print(located(OptionError("unknown key ruonds; did you mean rounds?"), Path("a.toml"), ["ruonds=3"]))
+    >>> print(locate_error(OptionError("unknown key ruonds; did you mean rounds?"), Path("a.toml"), ["ruonds=3"]))
     --set ruonds=3: unknown key ruonds; did you mean rounds?
-    >>> print(located(OptionError("rounds is 0; give more"), Path("a.toml"), ["seed=3"]))
+    >>> print(locate_error(OptionError("rounds is 0; give more"), Path("a.toml"), ["seed=3"]))
     a.toml: rounds is 0; give more
     """
     got = str(error).partition(";")[0]
@@ -105,20 +83,40 @@ def config_from(table: Mapping[str, Any]) -> Config:
     ...
     fielding.errors.OptionError: unknown key training.learing_rate; did you mean training.learning_rate?
     """
-    _check_keys(table)
+    _check_names(table)
     merged = dict(table)
     for section, defaults in defaults_of(table).items():
         own = merged.get(section, {})
         merged[section] = {**defaults, **own} if isinstance(own, dict) else own
-    return _section(Config, merged, "")
+    found: dict[str, Any] = _checked_values(merged, "")
+    for name, section in SECTIONS.items():
+        if name not in merged:
+            continue
+        own = merged[name]
+        if not isinstance(own, dict):
+            raise OptionError(f"{name} is {echo(own)}; it is a section, write [{name}]")
+        values = _checked_values(own, f"{name}.")
+        if name in OPTION_SECTIONS:
+            values[OPTIONS] = {inner: value for inner, value in own.items() if f"{name}.{inner}" not in KEYS}
+        found[name] = section(**values)
+    return Config(**found)
 
 
-def changed(table: Mapping[str, Json], changes: Sequence[str]) -> dict[str, Json]:
+def _checked_values(table: Mapping[str, Json], prefix: str) -> dict[str, Any]:
+    """Return the values of a section's keys, in the order in which they are declared."""
+    return {
+        one.name: one.check(table[one.name])
+        for path, one in KEYS.items()
+        if path == f"{prefix}{one.name}" and one.name in table
+    }
+
+
+def apply_changes(table: Mapping[str, Json], changes: Sequence[str]) -> dict[str, Json]:
     """Return a table with some values changed, each given as ``section.key=value``.
 
     Examples
     --------
-    >>> changed({"seed": 1}, ["training.prox=0.5", "trace.name=digits", "seed=2"])
+    >>> apply_changes({"seed": 1}, ["training.prox=0.5", "trace.name=digits", "seed=2"])
     {'seed': 2, 'training': {'prox': 0.5}, 'trace': {'name': 'digits'}}
     """
     new = {name: dict(value) if isinstance(value, dict) else value for name, value in table.items()}
@@ -130,7 +128,12 @@ def changed(table: Mapping[str, Json], changes: Sequence[str]) -> dict[str, Json
         target = new.setdefault(section, {}) if section else new
         if not isinstance(target, dict):
             raise OptionError(f"--set {echo(change)}: {section} is no section")
-        target[name] = _value(text.strip())
+        text = text.strip()
+        try:
+            given = tomllib.loads(f"value = {text}")
+        except (ValueError, RecursionError):  # no TOML: a text without quotes
+            given = {}
+        target[name] = given["value"] if len(given) == 1 else text
     return new
 
 
@@ -153,75 +156,41 @@ def config_text(config: Config) -> str:
     return tomli_w.dumps(config_table(config))
 
 
-def config_keys() -> list[tuple[str, Json, str]]:
-    """Return every key with its default and a line of help, for people: first those without a section."""
-    config = Config()
-    found = _keys_of(config, "")
-    for one in fields(config):
-        if is_dataclass(section := getattr(config, one.name)):
-            found += _keys_of(section, f"{one.name}.")
-    return found
-
-
-def _keys_of(section: object, prefix: str) -> list[tuple[str, Json, str]]:
-    return [
-        (f"{prefix}{one.name}", getattr(section, one.name), rule_of(one).help)
-        for one in fields(section)  # type: ignore[arg-type]
-        if "rule" in one.metadata
-    ]
-
-
-def _section(family: type[Section], table: Mapping[str, Json], prefix: str) -> Section:
-    """Return one section; keys that it does not know are options of its parts."""
-    hints = get_type_hints(family)
-    values: dict[str, Any] = {}
-    for one in fields(family):  # type: ignore[arg-type]
-        path = f"{prefix}{one.name}"
-        if one.name == OPTIONS:
-            known = {other.name for other in fields(family)} - {OPTIONS}  # type: ignore[arg-type]
-            values[OPTIONS] = {name: value for name, value in table.items() if name not in known}
-        elif one.name in table:
-            value = table[one.name]
-            if is_dataclass(hints[one.name]):
-                if not isinstance(value, dict):
-                    raise OptionError(f"{path} is {echo(value)}; it is a section, write [{path}]")
-                values[one.name] = _section(hints[one.name], value, f"{path}.")
-            else:
-                values[one.name] = checked(path, value, one, hints[one.name])
-    return family(**values)
-
-
-def _check_keys(table: Mapping[str, Json]) -> None:
-    """Raise if a key is unknown; an option of the wrong scenario or detector is told by whoever makes those."""
-    known = [path for path, _, _ in config_keys()]
-    sections = {path.partition(".")[0] for path in known if "." in path}
+def _check_names(table: Mapping[str, Json]) -> None:
+    """Raise if a key is unknown; an option of another part than the chosen one is told by the code that makes that."""
     for name, value in table.items():
-        if name in sections and isinstance(value, dict):
-            if name in OPTION_SECTIONS:
-                _check_options(name, value, known)
-            else:
-                for inner in value:
-                    _check_key(f"{name}.{inner}", known)
-        elif name not in sections:
-            _check_key(name, [*known, *sections])
+        if name not in SECTIONS:
+            if name not in KEYS:
+                raise unknown_key(name, [*KEYS, *SECTIONS])
+        elif isinstance(value, dict):
+            left = [inner for inner in value if f"{name}.{inner}" not in KEYS]
+            options = _known_options(name, value, left) if name in OPTION_SECTIONS else set()
+            for inner in left:
+                if options is not None and inner not in options:
+                    raise unknown_key(f"{name}.{inner}", [*KEYS, *(f"{name}.{one}" for one in sorted(options))])
 
 
-def _check_options(section: str, table: Mapping[str, Json], known: list[str]) -> None:
-    """Raise if a key of a section is neither one of its own nor an option of any of its parts."""
-    part = OPTION_SECTIONS[section]
+def _known_options(section: str, table: Mapping[str, Json], given: Collection[str]) -> set[str] | None:
+    """Return options of the parts of a section: at least all that are given and known; None if only a part knows.
+
+    No part is imported if no option is given, and only those that the section names if these have all of them.
+    """
+    part, families = OPTION_SECTIONS[section]
     if isinstance(table.get(part), dict):
         raise OptionError(f"{section}.{part} is a table; give its name, and its options beside it in [{section}]")
-    if ":" in str(table.get(part)):  # whoever imports a part of one's own knows its options
-        return
-    options = {name for family in PARTS[section].values() for name in signature(family).parameters}
-    for inner in table:
-        if inner not in options:
-            _check_key(f"{section}.{inner}", [*known, *(f"{section}.{name}" for name in sorted(options))])
-
-
-def _check_key(path: str, known: Sequence[str]) -> None:
-    if path not in known:
-        raise unknown_key(path, known)
+    if ":" in str(table.get(part)):  # the options of a part of the user's own are known when it is imported
+        return None
+    names = {value for value in (KEYS[f"{section}.{part}"].default, *table.values()) if isinstance(value, str)}
+    found: set[str] = set()
+    for is_named in (True, False):
+        if set(given) <= found:
+            break
+        for family in families:
+            parts: Family[Any] = Family(family)
+            for name in parts:
+                if (name in names) is is_named:
+                    found |= signature(parts.builder(name)).parameters.keys()
+    return found
 
 
 def unknown_key(path: str, known: Iterable[str]) -> OptionError:
@@ -251,12 +220,3 @@ def _nearest(path: str, known: list[str]) -> str | None:
         if near := get_close_matches(name, candidates, n=1, cutoff=cutoff):
             return candidates[near[0]]
     return next(iter(get_close_matches(path, known, n=1, cutoff=0.5)), None)
-
-
-def _value(text: str) -> Json:
-    """Return what a value on the command line means: TOML if it is, else the text itself."""
-    try:
-        table = tomllib.loads(f"value = {text}")
-    except (ValueError, RecursionError):
-        return text
-    return table["value"] if len(table) == 1 else text

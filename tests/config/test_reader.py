@@ -6,17 +6,16 @@ import pytest
 
 from fielding._typing import Json
 from fielding.client.drift import DRIFT_TESTS
-from fielding.engine.config import Config
-from fielding.engine.config_reader import (
-    changed,
+from fielding.config.keys import KEYS, Config
+from fielding.config.presets import PRESETS
+from fielding.config.reader import (
+    apply_changes,
     config_from,
-    config_keys,
     config_table,
     config_text,
-    located,
+    locate_error,
     read_config,
 )
-from fielding.engine.presets import PRESETS
 from fielding.errors import InputError, OptionError
 from fielding.simulation.assembly import Own, assembled
 from fielding.traces.scenarios import SCENARIOS
@@ -81,7 +80,7 @@ def test_an_infinite_tau_can_be_written_in_three_ways(path: Path) -> None:
     assert config_from({"coordinator": {"tau": "inf"}}).coordinator.tau == "inf"
 
 
-CHOICES = [path for path, default, _ in config_keys() if path in {
+CHOICES = [path for path in KEYS if path in {
     "preset", "training.trainer", "method.name", "coordinator.metric", "coordinator.detector", "coordinator.trigger",
     "coordinator.reference", "coordinator.partitioner", "coordinator.inherit", "coordinator.reports", "selection.name",
     "aggregation.name", "coordinator.k_choice", "serving.correction",
@@ -106,7 +105,7 @@ def test_every_named_choice_is_here() -> None:
 
 @pytest.mark.parametrize("name", CHOICES)
 def test_a_misspelt_choice_is_named_with_its_key_and_the_nearest_one(path: Path, name: str) -> None:
-    value = {found: default for found, default, _ in config_keys()}[name] or NATURAL[name]
+    value = KEYS[name].default or NATURAL[name]
     misspelt = f"{value}x"
     section, _, inner = name.rpartition(".")
     path.write_text(f'[{section}]\n{inner} = "{misspelt}"\n' if section else f'{inner} = "{misspelt}"\n')
@@ -259,14 +258,14 @@ def test_a_change_that_makes_no_sense_is_refused(path: Path, change: str, words:
 def test_a_late_mistake_is_laid_to_the_change_that_it_speaks_of(path: Path, change: str, line: str) -> None:
     others = ["seed=1", "trace.name=digits", "training.prox=7"]
 
-    assert str(located(OptionError(line), path, [*others, change])) == f"--set {change}: {line}"
-    assert str(located(OptionError(line), path, others)) == f"{path}: {line}"
+    assert str(locate_error(OptionError(line), path, [*others, change])) == f"--set {change}: {line}"
+    assert str(locate_error(OptionError(line), path, others)) == f"{path}: {line}"
 
 
 def test_changes_are_toml_values_or_plain_text() -> None:
     texts = ["a=1", "b=true", "c=plain", 'd="quoted"', "e=[1, 2]", "f=1e3", "g= spaced ", "s.h=1=2"]
 
-    assert changed({}, texts) == {
+    assert apply_changes({}, texts) == {
         "a": 1, "b": True, "c": "plain", "d": "quoted", "e": [1, 2], "f": 1000.0, "g": "spaced", "s": {"h": "1=2"},
     }  # fmt: skip
 
@@ -274,17 +273,17 @@ def test_changes_are_toml_values_or_plain_text() -> None:
 def test_a_change_leaves_the_table_as_it_was() -> None:
     before: dict[str, Json] = {"training": {"prox": 1}}
 
-    changed(before, ["training.prox=2"])
+    apply_changes(before, ["training.prox=2"])
 
     assert before == {"training": {"prox": 1}}
 
 
 def test_keys_are_listed_once_with_help_and_the_top_ones_first() -> None:
-    names = [name for name, _, _ in config_keys()]
+    names = list(KEYS)
 
     assert len(set(names)) == len(names)
     assert names.index("workers") < names.index("trace.name")
-    assert all(text for _, _, text in config_keys())
+    assert all(one.rule.help for one in KEYS.values())
     assert not any(name.endswith("options") for name in names)
 
 
@@ -293,7 +292,7 @@ def test_options_of_parts_never_hide_behind_keys() -> None:
     from inspect import signature
 
     trace, coordinator = (
-        {name.partition(".")[2] for name, _, _ in config_keys() if name.startswith(f"{section}.")}
+        {name.partition(".")[2] for name in KEYS if name.startswith(f"{section}.")}
         for section in ("trace", "coordinator")
     )
     assert not trace & {option for family in SCENARIOS.values() for option in signature(family).parameters}

@@ -1,0 +1,307 @@
+"""Every part that a config can name, and where it is; a part is imported when it is asked for, not before.
+
+To add a part, write it as its family asks (``fielding.methods``, ``fielding.federation.selection``, ...) and name it
+here. A method or a function of the user's own is named in the config as ``module:name`` and needs no line here.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, MutableMapping
+from importlib import import_module
+from inspect import Parameter, signature
+from typing import Any, TypeVar
+
+from fielding._typing import Json
+from fielding.config.options import check_options, options_of
+from fielding.errors import OptionError, echo, unknown_name
+
+Part = TypeVar("Part")
+
+BY_KIND = "by-kind"
+"""The drift test of ``auto``, which tells label, covariate and concept drift apart."""
+
+PLACES: dict[str, dict[str, Any]] = {
+    "method": {
+        "fielding": "fielding.methods.fielding:KIND",
+        "global": "fielding.methods.global_model:GLOBAL",
+        "static": "fielding.methods.variants:STATIC",
+        "moves": "fielding.methods.variants:MOVES",
+        "always": "fielding.methods.variants:ALWAYS",
+        "selected": "fielding.methods.variants:SELECTED",
+        "clustered-sgd": "fielding.methods.variants:CLUSTERED_SGD",
+        "local": "fielding.methods.local:KIND",
+        "oracle": "fielding.methods.oracle:KIND",
+        "flash": "fielding.methods.global_model:FLASH",
+        "ifca": "fielding.methods.ifca:KIND",
+        "feddrift": "fielding.methods.feddrift:FEDDRIFT",
+        "feddrift-eager": "fielding.methods.feddrift:FEDDRIFT_EAGER",
+        "auxo": "fielding.methods.auxo:KIND",
+        "fedac": "fielding.methods.fedac:KIND",
+        "flexcfl": "fielding.methods.flexcfl:KIND",
+        "cfl": "fielding.methods.cfl:KIND",
+    },
+    "representation": {
+        "label": "fielding.client.representation.label:LabelShares",
+        "label-smoothed": "fielding.client.representation.label:SmoothedLabelShares",
+        "label-sqrt": "fielding.client.representation.label:RootLabelShares",
+        "embedding": "fielding.client.representation.embedding:Embedding",
+        "residual-embedding": "fielding.client.representation.embedding:ResidualEmbedding",
+        "class-means": "fielding.client.representation.embedding:ClassMeans",
+        "confusion": "fielding.client.representation.confusion:Confusion",
+        "soft-confusion": "fielding.client.representation.confusion:SoftConfusion",
+        "predictions": "fielding.client.representation.confusion:Predictions",
+        "gradient": "fielding.client.representation.gradient:Gradient",
+        "head-gradient": "fielding.client.representation.gradient:HeadGradient",
+        "class-directions": "fielding.client.representation.gradient:ClassDirections",
+        "loss": "fielding.client.representation.loss:Loss",
+    },
+    "drift test": {
+        "always": "fielding.client.drift.any_change:Always",
+        "any-change": "fielding.client.drift.chi2:AnyChange",
+        "chi2": "fielding.client.drift.chi2:Chi2",
+        "flexcfl-original": "fielding.client.drift.any_change:FlexcflOriginal",
+        "never": "fielding.client.drift.any_change:Never",
+        "periodic": "fielding.client.drift.any_change:Periodic",
+        "threshold": "fielding.client.drift.chi2:Threshold",
+    },
+    "sample test": {
+        "adwin": "fielding.client.drift.river_tests:Adwin",
+        "bbsd": "fielding.client.drift.predictions:Bbsd",
+        "class-shift": "fielding.client.drift.two_sample:ClassShift",
+        "confusion": "fielding.client.drift.predictions:Confusion",
+        "error-rate": "fielding.client.drift.predictions:ErrorRate",
+        "hddm": "fielding.client.drift.river_tests:Hddm",
+        "joint": "fielding.client.drift.sample_tests:Joint",
+        "ks": "fielding.client.drift.two_sample:Ks",
+        "kswin": "fielding.client.drift.river_tests:Kswin",
+        "mmd": "fielding.client.drift.two_sample:Mmd",
+        "page-hinkley": "fielding.client.drift.river_tests:PageHinkley",
+    },
+    "sample rule": {"samples": "fielding.client.drift.sample_tests:BySamples"},
+    "test by kind": {BY_KIND: "fielding.client.drift.sample_tests:ByKind"},
+    "trigger": {
+        "center-shift": "fielding.coordinator.trigger:CenterShift",
+        "learned-tau": "fielding.coordinator.trigger:LearnedTau",
+        "pairwise": "fielding.coordinator.trigger:Pairwise",
+        "always": "fielding.coordinator.trigger:Always",
+        "never": "fielding.coordinator.trigger:Never",
+    },
+    "partitioner": {
+        "kmeans": "fielding.coordinator.clustering.kmeans:KMeans",
+        "k-center": "fielding.coordinator.clustering.kcenter:KCenter",
+    },
+    "inheritance": {
+        "average": "fielding.coordinator.warm_start:by_average",
+        "majority": "fielding.coordinator.warm_start:by_majority",
+        "nearest": "fielding.coordinator.warm_start:by_nearest",
+    },
+    "selection": {
+        "uniform": "fielding.federation.selection.selector:Uniform",
+        "oort": "fielding.federation.selection.oort:Oort",
+        "nearest": "fielding.federation.selection.nearest:Nearest",
+        "pyramidfl": "fielding.federation.selection.pyramidfl:PyramidFL",
+    },
+    "aggregation": {
+        "mean": "fielding.federation.aggregation.aggregator:Mean",
+        "fedadagrad": "fielding.federation.aggregation.adaptive:FEDADAGRAD",
+        "fedadam": "fielding.federation.aggregation.adaptive:FEDADAM",
+        "fedyogi": "fielding.federation.aggregation.adaptive:FEDYOGI",
+        "flash": "fielding.federation.aggregation.flash:Flash",
+        "q-fedavg": "fielding.federation.aggregation.fair:QFedAvg",
+        "median": "fielding.federation.aggregation.robust:Median",
+        "trimmed-mean": "fielding.federation.aggregation.robust:TrimmedMean",
+        "norm-clipping": "fielding.federation.aggregation.robust:NormClipping",
+        "multi-krum": "fielding.federation.aggregation.robust:MultiKrum",
+    },
+    "pace": {
+        "steady": "fielding.federation.pace.pace:Steady",
+        "adaptive": "fielding.federation.pace.adaptive_rate:AdaptiveRate",
+        "master-fl": "fielding.federation.pace.restarts:Restarts",
+    },
+    "scenario": {
+        "concept-swap": "fielding.traces.scenarios.concept_swap:ConceptSwap",
+        "covariate": "fielding.traces.scenarios.covariate:Covariate",
+        "dirichlet": "fielding.traces.scenarios.dirichlet:Dirichlet",
+        "label-buckets": "fielding.traces.scenarios.label_buckets:LabelBuckets",
+        "mixed": "fielding.traces.scenarios.mixed:Mixed",
+        "new-label": "fielding.traces.scenarios.new_label:NewLabel",
+        "places": "fielding.traces.scenarios.places:Places",
+        "recurring": "fielding.traces.scenarios.dirichlet:Recurring",
+        "static": "fielding.traces.scenarios.static:Static",
+    },
+    # Those that anyone can have first, then the paper's.
+    "data set": {
+        "digits": "fielding.traces.catalog.digits:ENTRY",
+        "fashion_mnist": "fielding.traces.catalog.fashion_mnist:ENTRY",
+        "cifar100": "fielding.traces.catalog.cifar100:ENTRY",
+        "extrasensory": "fielding.traces.catalog.extrasensory:ENTRY",
+        "zephyr": "fielding.traces.catalog.zephyr:ENTRY",
+        "fmow": "fielding.traces.catalog.fmow:ENTRY",
+        "cityscapes": "fielding.traces.catalog.cityscapes:ENTRY",
+        "waymo": "fielding.traces.catalog.waymo:ENTRY",
+        "open_images": "fielding.traces.catalog.open_images:ENTRY",
+    },
+}
+"""By family and name: ``module:attribute``, or the part itself once it was asked for or added by the user."""
+
+_HIDDEN: dict[str, tuple[str, ...]] = {
+    "method": ("setting",),
+    "sample rule": ("test", "needs_errors"),
+    "aggregation": ("rule",),
+    "pace": ("seed",),
+}
+"""By family: what its parts take but no config sets."""
+_PLAIN = (bool, int, float, str, tuple, type(None))
+"""Values of options; another default is a part that this one builds on, whose options are its own."""
+
+TRAINERS = ("numpy", "torch")
+CORRECTIONS = ("none", "prior", "predicted")
+"""Where a client's label mix is taken from: nowhere, from its labels, or from what the model predicts (EM)."""
+
+
+class Family(MutableMapping[str, Part]):
+    """The parts of one family by name; each is imported when it is looked up.
+
+    Parameters
+    ----------
+    name
+        A key of ``PLACES``.
+
+    Examples
+    --------
+    >>> Family("pace")["steady"]()
+    Steady()
+    >>> list(Family("inheritance"))
+    ['average', 'majority', 'nearest']
+    """
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self._places = PLACES[name]
+
+    def __getitem__(self, name: str) -> Part:
+        place = self._places[name]
+        if isinstance(place, str):
+            module, _, attribute = place.partition(":")
+            place = self._places[name] = getattr(import_module(module), attribute)
+        found: Part = place
+        return found
+
+    def __setitem__(self, name: str, part: Part) -> None:
+        self._places[name] = part
+
+    def __delitem__(self, name: str) -> None:
+        del self._places[name]
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._places  # the default would import the part
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._places)
+
+    def __len__(self) -> int:
+        return len(self._places)
+
+    def options(self, name: str) -> dict[str, Json]:
+        """Return the options of a part with their defaults; those of a part that it builds on stand among them.
+
+        Examples
+        --------
+        >>> Family("pace").options("master-fl")
+        {'longest': 64, 'errors': 2.0, 'reset_model': False}
+        """
+        return {option: one.default for option, one in self.parameters(name).items()}
+
+    def parameters(self, name: str) -> dict[str, Parameter]:
+        """Return the options of a part as its constructor declares them."""
+        found: dict[str, Parameter] = {}
+        for option, one in signature(self.builder(name)).parameters.items():
+            if not isinstance(one.default, _PLAIN) and one.default is not Parameter.empty:
+                found |= signature(type(one.default)).parameters
+            elif option not in _HIDDEN.get(self.name, ()):
+                found[option] = one
+        return found
+
+    def make(self, name: str, options: Mapping[str, Json] | None = None, **given: Any) -> Any:
+        """Return a part, made with its options.
+
+        Parameters
+        ----------
+        name
+            Which.
+        options
+            What differs from :meth:`options`.
+        given
+            What no config says (the seed of the run); for parts that take it.
+
+        Raises
+        ------
+        OptionError
+            If a name is unknown, or a value is not allowed; the message names the nearest known one.
+
+        Examples
+        --------
+        >>> Family("pace").make("master-fl", {"longest": 32}, seed=7)
+        Restarts(longest=32, errors=2.0, reset_model=False, seed=7)
+        """
+        values: dict[str, Any] = dict(options or {})
+        check_options(f"{self.name} {name!r}", values, self.options(name))
+        build = self.builder(name)
+        for option, default in options_of(build).items():
+            if option in given:
+                values[option] = given[option]
+            elif not isinstance(default, _PLAIN):
+                inner: Any = type(default)
+                values[option] = inner(**{one: values.pop(one) for one in options_of(inner) if one in values})
+        return build(**values)
+
+    def builder(self, name: str) -> Callable[..., Any]:
+        """Return what makes a part: its class, a function, or the ``build`` of a description of it."""
+        if name not in self:
+            raise unknown_name(self.name, name, self)
+        part: Any = self[name]
+        found: Callable[..., Any] = part.build if self.name == "method" else part
+        return found
+
+
+def imported_function(path: str, *, key: str, known: Iterable[str] = ()) -> Callable[..., object]:
+    """Return the function that a text names.
+
+    Parameters
+    ----------
+    path
+        ``"module:function"``.
+    key
+        The key of the config, for the message.
+    known
+        Other values that the key may have, for the message.
+
+    Raises
+    ------
+    OptionError
+        If the module cannot be imported or has no such function.
+
+    Examples
+    --------
+    >>> imported_function("math:hypot", key="model.factory")(3.0, 4.0)
+    5.0
+    """
+    module_name, _, function_name = path.partition(":")
+    if not module_name or not function_name:
+        own = "a function of your own is written module:function"
+        if not known:
+            raise OptionError(f"{key} is {echo(path)}; {own}")
+        raise OptionError(f"{key}: {unknown_name(key.rpartition('.')[2], path, known)}; {own}")
+    try:
+        module = import_module(module_name)
+    except ModuleNotFoundError as error:
+        raise OptionError(
+            f"{key} is {echo(path)}, but there is no module {echo(error.name)}; start in its folder or name that "
+            "folder in PYTHONPATH"
+        ) from error
+    except Exception as error:  # whatever the user's module does when it is imported
+        words = " ".join(str(error).split()) or type(error).__name__
+        raise OptionError(f"{key} is {echo(path)}, but module {module_name} fails at import: {words}") from error
+    function = getattr(module, function_name, None)
+    if not callable(function):
+        raise OptionError(f"{key} is {echo(path)}, but module {module_name} has no function {echo(function_name)}")
+    found: Callable[..., object] = function
+    return found
