@@ -380,7 +380,7 @@ def uses_key(
     if key in KEYS and (methods := KEYS[key].rule.used_by) is not None:
         return method in methods
     # With auto come other keys, of serving among others, which all methods use.
-    return METHODS[method].hears != "nobody" or set(selections) != {FREE_SELECTION} or "auto" in values
+    return METHODS[method].reports_from != "nobody" or set(selections) != {FREE_SELECTION} or "auto" in values
 
 
 def _used_by(table: Table, methods: Sequence[str], axes: Sequence[Axis]) -> dict[str, list[Axis]]:

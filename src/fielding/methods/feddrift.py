@@ -20,7 +20,7 @@ from fielding.coordinator.clustering.labels import in_order_of_appearance
 from fielding.errors import OptionError
 from fielding.federation.clients import Clients, TrainingPlan, Updates
 from fielding.federation.cluster_models import Arrays, ClusterModels
-from fielding.methods.kinds import Hears, MethodKind
+from fielding.methods.kinds import MethodKind, ReportsFrom
 from fielding.methods.method import (
     MethodSetting,
     Participation,
@@ -329,7 +329,7 @@ class FedDriftEager(FedDrift):
         )
 
 
-def feddrift_hears(options: Mapping[str, Json], n_clients: int) -> Hears:
+def feddrift_reports_from(options: Mapping[str, Json], n_clients: int) -> ReportsFrom:
     """Return whose reports FedDrift hears: flags of drifted clients where only these are tested."""
     return "flags" if is_sampled(options.get("participation", "auto"), n_clients) else "nobody"
 
@@ -725,12 +725,12 @@ class Blocks:
 FEDDRIFT = MethodKind(
     summary="clients whose accuracy drops open models of their own, and models that agree merge (FedDrift)",
     sends="how well all models serve its new data; receives all models",
-    hears=feddrift_hears,
+    reports_from=feddrift_reports_from,
     build=FedDrift,
 )
 FEDDRIFT_EAGER = MethodKind(
     summary="clients whose accuracy drops at the same time open one model together (FedDrift-Eager)",
     sends="how well all models serve its new data; receives all models",
-    hears=feddrift_hears,
+    reports_from=feddrift_reports_from,
     build=FedDriftEager,
 )
