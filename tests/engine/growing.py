@@ -18,7 +18,7 @@ from fielding.engine.runner import Rules, Runner, Watch
 from fielding.federation.clients import TrainingPlan, Updates
 from fielding.federation.evaluation import ClientScores
 from fielding.federation.ledger import Ledger
-from fielding.methods import METHODS, Method, MethodSetting, kind_named, method_named
+from fielding.methods import Method, MethodSetting, kind_named, method_named
 from fielding.records.run_folder import RunFolder
 from fielding.simulation.assembly import Own, Simulation, assembled
 from fielding.simulation.clients import SimulatedClients
@@ -223,4 +223,4 @@ def method_for(simulation: Simulation, client_ids: Sequence[ClientId]) -> Method
         truth=lambda _round: np.zeros(len(client_ids), dtype=np.int32),
     )
     section = simulation.config.method
-    return method_named(kind_named(section.name, METHODS), setting, section.options)
+    return method_named(kind_named(section.name), setting, section.options)

@@ -43,7 +43,7 @@ def list_data(data: DataFolder = None, as_json: JsonOutput = False) -> None:
     if as_json:
         say_json({"folder": str(folder), "sets": [_record(entry, folder) for entry in CATALOG.values()]})
         return
-    rows = [("name", "kind", "here", "samples", "clients", "classes")]
+    rows: list[tuple[str, ...]] = [("name", "kind", "here", "samples", "clients", "classes")]
     for entry in CATALOG.values():
         counts = ("-" if one is None else f"{one:,}" for one in (entry.n_samples, entry.n_clients, entry.n_classes))
         rows.append((entry.name, entry.kind, "yes" if entry.missing(folder) is None else "no", *counts))

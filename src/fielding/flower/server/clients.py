@@ -32,7 +32,7 @@ from fielding.flower.wire.orders import (
     Wanted,
     WorkRule,
 )
-from fielding.methods.kinds import Hears
+from fielding.methods.kinds import ReportsFrom
 from fielding.rng import Hashes, hashed
 from fielding.traces.histograms import WindowPlan
 from fielding.training.layout import Layout
@@ -397,11 +397,11 @@ def job_tasks(plan: TrainingPlan, contacts: Contacts, orders: OrderBook, *, roun
 
 def question_tasks(plan: TrainingPlan, contacts: Contacts, orders: OrderBook, *, round_index: int) -> list[Task]:
     """Return what those are asked who do not train: what is new, if somebody wants to know."""
-    others, inbox, hears = contacts.free(), contacts.inbox, contacts.hears
+    others, inbox, reports_from = contacts.free(), contacts.inbox, contacts.reports_from
     others[plan.clients] = False
-    if hears == "nobody":
+    if reports_from == "nobody":
         others &= inbox.n_samples == 0  # else they would never train again
-    elif hears in ("first", "participants"):
+    elif reports_from in ("first", "participants"):
         others &= (inbox.n_samples == 0) | (inbox.confirmed == NO_REPORT)
     return [
         Task(address=address, order=orders.describe(round_index, confirmed=int(inbox.confirmed[client])))
@@ -467,7 +467,7 @@ class FlowerClients:
         sharing: Sharing | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        self._contacts = Contacts(exchange, presence, hears="drifted", n_features=n_features)
+        self._contacts = Contacts(exchange, presence, reports_from="drifted", n_features=n_features)
         self._contacts.sharing = sharing
         self._orders, self._overcommit, self._plan = orders, overcommit, plan
         self._clock, self._begun_at, self._before_s = clock, clock(), 0.0
@@ -513,7 +513,9 @@ class FlowerClients:
     def awaits_model(self) -> bool:
         """Whether clients wait for a shared model that is due."""
         sharing = self._contacts.sharing
-        return sharing is not None and self._contacts.hears != "nobody" and sharing.is_time(self._round_index + 1)
+        return (
+            sharing is not None and self._contacts.reports_from != "nobody" and sharing.is_time(self._round_index + 1)
+        )
 
     # ---- a round begins --------------------------------------------------------------------------------------------
 
@@ -528,10 +530,10 @@ class FlowerClients:
         self._contacts.restore(arrays, Ledger(0))
         return self.client_ids
 
-    def listen(self, hears: Hears) -> None:
+    def listen(self, reports_from: ReportsFrom) -> None:
         """Say whose reports the method hears, before the first round or the next; nobody else is asked for any."""
-        self._contacts.hears = hears
-        if hears == "nobody":
+        self._contacts.reports_from = reports_from
+        if reports_from == "nobody":
             self._contacts.inbox.opened(self.client_ids)
 
     def close(self) -> None:
@@ -560,7 +562,7 @@ class FlowerClients:
 
     def collect(self, clients: Counts) -> ReportBatch:
         """Return what participants sent with their models, if the method hears only those."""
-        if self._contacts.hears != "participants":
+        if self._contacts.reports_from != "participants":
             return NO_REPORTS
         participants = set(clients.tolist())
         return self._contacts.inbox.opened(self.client_ids, participants.__contains__)

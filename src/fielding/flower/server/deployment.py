@@ -22,7 +22,7 @@ from fielding.config.reader import config_from, config_table, config_text
 from fielding.distance import Kind
 from fielding.engine.carried_mix import with_mix
 from fielding.engine.describing import AUTO, describing_of, is_own_function
-from fielding.engine.plugins import hears_of, kind_of, local_rule, method_of, parts_of, policy_of, serving_of
+from fielding.engine.plugins import kind_of, local_rule, method_of, parts_of, policy_of, run_reports_from, serving_of
 from fielding.engine.round import Federation
 from fielding.engine.runner import Rules, Runner, Watch, under
 from fielding.engine.shared_models import GLOBAL, POOL
@@ -37,7 +37,7 @@ from fielding.flower.server.exchange import Exchange, Patience, Wire
 from fielding.flower.server.sharing import Sharing, sharing_of
 from fielding.flower.wire.orders import Expected, WorkRule
 from fielding.methods import MethodSetting
-from fielding.methods.kinds import Hears
+from fielding.methods.kinds import ReportsFrom
 from fielding.methods.method import Grows, Method
 from fielding.records.container import Contents, read_contents, write_contents
 from fielding.records.run_checkpoint import DRIVER
@@ -244,7 +244,7 @@ def described_by(config: Config) -> Describing:
             "your function to client_app(describe=...) and set own-vectors = true"
         )
     describing = describing_of(section, is_own=False, seed=config.seed)
-    if describing.is_label or kind.hears == "nobody":
+    if describing.is_label or kind.reports_from == "nobody":
         return describing
     if kind.detector is not None:
         raise OptionError(
@@ -440,12 +440,12 @@ def runner_of(
         folder.begin(config_text(config))
     client_ids = clients.meet() if found is None else clients.remember(under(DRIVER, found.arrays))
     setting = _setting(ground, deployment, client_ids)
-    hears = _hears(config, setting)
-    clients.listen(hears)
+    reports_from = _reports_from(config, setting)
+    clients.listen(reports_from)
     method = method_of(config, setting)
     federation = _federation(config, clients, method, setting)
     runner = Runner(
-        replace(federation, keeps_reports=hears != "flags"),
+        replace(federation, keeps_reports=reports_from != "flags"),
         folder,
         layout=ground.layout,
         method_name=config.method.name,
@@ -459,7 +459,7 @@ def runner_of(
 
 
 def _sharing(ground: Ground, orders: OrderBook) -> Sharing | None:
-    if kind_of(ground.config).hears == "nobody":
+    if kind_of(ground.config).reports_from == "nobody":
         return None
     return sharing_of(ground.config, ground.describing, layout=orders.layout, work=orders.work)
 
@@ -494,11 +494,11 @@ def _setting(ground: Ground, deployment: Deployment, client_ids: Sequence[Client
     )
 
 
-def _hears(config: Config, setting: MethodSetting) -> Hears:
+def _reports_from(config: Config, setting: MethodSetting) -> ReportsFrom:
     """Return whose reports are heard; a method with a drift test of its own that never fires hears each client once."""
     kind = kind_of(config)
-    hears = hears_of(config, kind, setting.parts.selection, len(setting.client_ids))
-    return "first" if hears == "drifted" and kind.detector is not None else hears
+    reports_from = run_reports_from(config, kind, setting.parts.selection, len(setting.client_ids))
+    return "first" if reports_from == "drifted" and kind.detector is not None else reports_from
 
 
 def _federation(config: Config, clients: FlowerClients, method: Method, setting: MethodSetting) -> Federation:
