@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from fielding.methods.feddrift import NOBODY, feddrift_hears
+from fielding.methods.feddrift import UNOWNED, feddrift_hears
 from tests.methods.drifting import (
     AT_ONCE,
     CALM,
@@ -79,7 +79,7 @@ def test_sampled_gives_blocks_that_came_while_a_client_was_away_to_its_model() -
     run_rounds(clients, method, range(1))
     absent.who = [2]
     run_rounds(clients, method, range(1, GAP + 2))
-    assert method.state.blocks.owner[:, 2].tolist() == [0, 0, NOBODY]
+    assert method.state.blocks.owner[:, 2].tolist() == [0, 0, UNOWNED]
     absent.who = []
     (done,) = run_rounds(clients, method, [GAP + 2])
 

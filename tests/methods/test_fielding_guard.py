@@ -16,7 +16,7 @@ from fielding.coordinator.trigger import Always, CenterShift, Never, Trigger
 from fielding.methods import fielding as fielding_module
 from fielding.methods.fielding import Fielding
 from fielding.methods.method import MethodSetting
-from fielding.methods.variants import Variant, always, moves, selected, static
+from fielding.methods.variants import SelectedReports, StaticClusters, always, moves
 from fielding.simulation.clients import SimulatedClients
 from tests.methods.planted import MODEL_BYTES, advanced, planted_clients, setting_of
 
@@ -187,8 +187,8 @@ def test_the_run_says_whether_there_is_a_guard_unless_the_option_does() -> None:
     assert not has_guard(Fielding(setting, guard=False))
 
 
-@pytest.mark.parametrize("variant", [moves, always, static, selected])
-def test_variants_have_no_guard_whatever_the_run_says(variant: Callable[[MethodSetting], Fielding | Variant]) -> None:
+@pytest.mark.parametrize("variant", [moves, always, StaticClusters, SelectedReports])
+def test_variants_have_no_guard_whatever_the_run_says(variant: Callable[[MethodSetting], Fielding]) -> None:
     method = variant(replace(setting_for(planted(ALIKE)), is_guarded=True))
 
     assert not any(name.startswith("guard/") for name in method.snapshot()[1])
@@ -227,7 +227,7 @@ def test_placed_clients_are_told_as_moved_once(monkeypatch: pytest.MonkeyPatch) 
     advanced(clients, method, range(2))
     monkeypatch.setattr(fielding_module, "place_by_loss", lambda *_parts: ["client-3", "client-4"])
     drifted = replace(method.coordinator.decide(), moved=["client-4"])
-    monkeypatch.setattr(method, "_decided", lambda *_parts: drifted)
+    monkeypatch.setattr(method, "_decide", lambda *_parts: drifted)
 
     decision = method.adapt(clients.begin(2), clients)
 

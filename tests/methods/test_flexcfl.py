@@ -15,7 +15,7 @@ from fielding.federation.clients import TrainingPlan, Updates
 from fielding.federation.evaluation import adjusted_rand_index
 from fielding.federation.ledger import CATEGORIES
 from fielding.methods import METHODS
-from fielding.methods.flexcfl import Anchor, FlexCFL, Newcomers, flexcfl_detector, pulled_together
+from fielding.methods.flexcfl import Anchor, FlexCFL, Newcomers, flexcfl_detector, pull_together
 from fielding.methods.global_model import GlobalModel
 from fielding.methods.kinds import heard
 from fielding.simulation.assembly import Own
@@ -299,7 +299,7 @@ def test_groups_pull_each_other_as_the_authors_coded_it(models: list[list[float]
         pull = sum(other / np.linalg.norm(other) for other in others)
         expected.append((row + eta * pull) / (1.0 + eta * sum(1.0 / np.linalg.norm(other) for other in others)))
 
-    assert np.allclose(pulled_together(rows, eta, 3), expected, rtol=1e-5)
+    assert np.allclose(pull_together(rows, eta, 3), expected, rtol=1e-5)
 
 
 def test_only_groups_that_trained_pull_each_other() -> None:
@@ -309,7 +309,7 @@ def test_only_groups_that_trained_pull_each_other() -> None:
     pulled_plan = advanced(same, pulled, range(1))[0].plan
 
     assert (plain_plan.clients == pulled_plan.clients).all()
-    assert np.allclose(pulled.models, pulled_together(plain.models, 0.5, N_NUMBERS))
+    assert np.allclose(pulled.models, pull_together(plain.models, 0.5, N_NUMBERS))
     assert not np.allclose(pulled.models, plain.models)
 
 

@@ -139,7 +139,7 @@ def test_a_restart_that_cannot_succeed_keeps_the_best_try() -> None:
     clients = plane_clients(alike)
     method = ifca_of(clients, k=2, participants=8, tries=3, min_share=0.5)
     clients.begin(0)
-    tried = [method._drawn(attempt) for attempt in range(3)]
+    tried = [method._draw_models(attempt) for attempt in range(3)]
     shares = []
     for models in tried:
         chosen = np.argmin(clients.losses(np.arange(8), models), axis=1)

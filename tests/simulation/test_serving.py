@@ -2,15 +2,15 @@
 
 import numpy as np
 import pytest
+from fielding.simulation.availability import AlwaysAvailable
+from fielding.simulation.serving import Serving
 
 from fielding.conformance.watched_clients import WatchedClients
 from fielding.errors import OptionError
-from fielding.federation.correction import PREDICTED_SMOOTHING
 from fielding.federation.evaluation import ClientScores
+from fielding.serving.correction import PREDICTED_SMOOTHING
 from fielding.simulation import serving as serving_module
-from fielding.simulation.availability import AlwaysAvailable
 from fielding.simulation.clients import SimulatedClients
-from fielding.simulation.serving import Serving
 from fielding.traces.histograms import WindowPlan
 from tests.simulation.keeping import plan_for
 from tests.simulation.run_cases import Sample, planted_windows

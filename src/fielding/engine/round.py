@@ -195,7 +195,7 @@ def _hear(federation: Federation, reports: ReportBatch) -> None:
     if federation.selection.looks_at_members and len(reports.client_ids):
         position = {client_id: at for at, client_id in enumerate(federation.clients.client_ids)}
         clients = np.array([position[client_id] for client_id in reports.client_ids], dtype=np.int64)
-        federation.selection.hear(clients, reports.representations, n_samples=reports.n_samples)
+        federation.selection.note_reports(clients, reports.representations, n_samples=reports.n_samples)
 
 
 def _feedback(plan: TrainingPlan, updates: Updates, n_train_samples: int) -> Feedback:

@@ -12,13 +12,13 @@ from msgspec import Meta
 from fielding._typing import Counts, Mask, Models
 from fielding.client.ranges import Ranges
 from fielding.errors import InputError
-from fielding.federation.admission import finite_rows
 from fielding.federation.clients import TrainingPlan, Updates
-from fielding.federation.correction import balancing_offsets
+from fielding.federation.models import finite_rows
 from fielding.rng import Hashes, hashed
 from fielding.runtime.memory import PreviousModels, Rehearsal
 from fielding.runtime.store import SampleStore
 from fielding.runtime.workers import Compute
+from fielding.serving.correction import balancing_offsets
 from fielding.training.batches import drawn_positions
 from fielding.training.label_mix import LABEL_MIX
 from fielding.training.rates import LearningRate

@@ -14,7 +14,7 @@ from fielding.distance import metric_named
 from fielding.engine.describing import LABEL
 from fielding.engine.shared_models import GLOBAL, POOL, file_model
 from fielding.errors import OptionError
-from fielding.federation.admission import is_finite
+from fielding.federation.models import is_finite
 from fielding.rng import stream
 from fielding.runtime.observe import LabelObserver, Observer, Represent, Sight, TallyObserver, VectorObserver
 from fielding.traces.pool import Pool
