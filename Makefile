@@ -56,8 +56,8 @@ experiment-all: $(CORE)  ## run all of them, most important first; make experime
 
 .PHONY: bench
 bench: $(FULL)  ## measure coordinator and simulator beside their peers; prints tables and JSON
-	@$(BIN)/fielding bench coordinator </dev/null
-	@$(BIN)/fielding bench simulator </dev/null
+	@$(BIN)/python -m benchmarks coordinator </dev/null
+	@$(BIN)/python -m benchmarks simulator </dev/null
 
 ##@ Work on it
 .PHONY: test
@@ -83,7 +83,7 @@ format: $(DEV)  ## put the code into the house format
 .PHONY: clean
 clean:  ## remove .venv, caches and builds; results of runs stay
 	@rm -rf $(VENV) build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
-	@find src tests examples experiments -name __pycache__ -type d -prune -exec rm -rf {} +
+	@find src tests benchmarks examples experiments -name __pycache__ -type d -prune -exec rm -rf {} +
 
 .PHONY: help
 help:  ## show this list

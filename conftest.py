@@ -4,7 +4,6 @@ from importlib.util import find_spec
 
 NEED_TORCH = [
     "src/fielding/training/torch_*.py",
-    "src/fielding/bench/plain_loop.py",
     "tests/training/modules.py",
     "tests/training/trainers.py",
 ]

@@ -21,15 +21,15 @@ from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
 from fielding._typing import Counts, Features, Matrix, Vector
 from fielding.client.arrivals import Arrivals
 from fielding.client.drift import AnyChange, Chi2, DriftTest, Never, Threshold
-from fielding.client.drift.chi2 import excess_l1, gamma_p_values, p_values, pearson
 from fielding.client.drift.drift_test import Batch, SampleTest
-from fielding.client.drift.predictions import Confusion, rows_of_counts
+from fielding.client.drift.pearson import excess_l1, gamma_p_values, p_values, pearson
+from fielding.client.drift.predictions import ConfusionTest, rows_of_counts
 from fielding.client.drift.sample_tests import (
     KINDS,
     RIVER_TESTS,
     Signs,
+    count_labels,
     kinds_of,
-    label_counts,
     sample_test_named,
     signs_of,
 )
@@ -328,13 +328,13 @@ class Labels:
 
     def p_values(self, reference: Batch, fresh: Batch) -> Vector:
         """Return p-values of the label counts."""
-        return p_values(label_counts(fresh), label_counts(reference))
+        return p_values(count_labels(fresh), count_labels(reference))
 
 
 SAMPLE_RIVALS: dict[str, SampleTest] = {
     "chi2 on labels": Labels(),
     "bbsd": sample_test_named("bbsd"),
-    "confusion": Confusion(),
+    "confusion": ConfusionTest(),
     "confusion, Fisher": FisherRows(),
     "class-shift": sample_test_named("class-shift"),
     "class-shift, 199 deals": sample_test_named("class-shift", {"deals": 199}),

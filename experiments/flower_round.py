@@ -26,10 +26,17 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from benchmarks.timing import in_turns
+from benchmarks.workloads import (
+    LEARNING_RATE,
+    WORKLOADS,
+    load_model,
+    plain_loop,
+    plain_module,
+    workload_round,
+    workload_windows,
+)
 from fielding._typing import Counts, Models
-from fielding.bench.plain_loop import load_model, plain_loop, plain_module
-from fielding.bench.timing import in_turns
-from fielding.bench.workloads import LEARNING_RATE, WORKLOADS, workload_round, workload_windows
 from fielding.blas_threads import ONE_BLAS_THREAD
 from fielding.rng import client_key
 from fielding.runtime.train import draw_batches as drawn_batches

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import numpy as np
 
+from benchmarks.coordinator import planted_histograms
 from experiments.reproduce.results import Figure
 from fielding._typing import Floats
-from fielding.bench.planted import planted_histograms
 from fielding.client.report import ReportBatch
 from fielding.coordinator.clustering import Clusterer
 from fielding.coordinator.coordinator import Coordinator

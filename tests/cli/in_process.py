@@ -1,6 +1,7 @@
 """The command line called within this process, which is faster than `invoke`, on a small config."""
 
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -32,14 +33,19 @@ every = 1
 class Command:
     """Calls the command line in this process and keeps what it said."""
 
-    def __init__(self, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-        self._monkeypatch, self._capsys = monkeypatch, capsys
+    def __init__(
+        self,
+        monkeypatch: pytest.MonkeyPatch,
+        capsys: pytest.CaptureFixture[str],
+        command_line: Callable[[], None] = main,
+    ) -> None:
+        self._monkeypatch, self._capsys, self._command_line = monkeypatch, capsys, command_line
         self.out = self.err = ""
 
     def __call__(self, *arguments: str | Path) -> int:
         self._monkeypatch.setattr(sys, "argv", ["fielding", *map(str, arguments)])
         with pytest.raises(SystemExit) as ended:
-            main()
+            self._command_line()
         self.out, self.err = self._capsys.readouterr()
         return int(ended.value.code or 0)
 

@@ -10,8 +10,17 @@ CODE = "from fielding.cli import main; main()"
 
 def fielding(*arguments: str | Path, cwd: Path | None = None) -> subprocess.CompletedProcess[str]:
     """Return what a command printed and its exit code."""
+    return _run([sys.executable, "-c", CODE, *map(str, arguments)], cwd)
+
+
+def benchmarks(*arguments: str) -> subprocess.CompletedProcess[str]:
+    """Return what a benchmark printed and its exit code."""
+    return _run([sys.executable, "-m", "benchmarks", *arguments], Path(__file__).parent.parent.parent)
+
+
+def _run(command: list[str], cwd: Path | None) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        [sys.executable, "-c", CODE, *map(str, arguments)],
+        command,
         capture_output=True,
         text=True,
         check=False,

@@ -8,7 +8,7 @@ from fielding import __version__
 from fielding.cli import main
 from fielding.config.rules import parse_factor
 from fielding.errors import OptionError
-from tests.cli.invoke import fielding
+from tests.cli.invoke import assert_one_line_error, fielding
 
 
 @pytest.mark.parametrize(
@@ -19,6 +19,11 @@ def test_every_command_helps(command: list[str]) -> None:
 
     assert done.returncode == 0
     assert "Usage" in done.stdout
+
+
+def test_benchmarks_are_named_and_not_run() -> None:
+    for arguments in ([], ["coordinator", "--repeat", "1"]):
+        assert_one_line_error(fielding("bench", *arguments), "make bench")
 
 
 def test_the_version_is_told() -> None:

@@ -6,7 +6,7 @@ import pytest
 
 from fielding.traces.trace import write_trace
 from tests.cli.invoke import assert_one_line_error, fielding
-from tests.simulation.dealt_traces import dealt_trace
+from tests.traces.dealt_traces import dealt_trace
 
 
 def write_csv(path: Path, *, n_days: int = 120) -> Path:

@@ -4,6 +4,7 @@ import pytest
 
 from fielding._extras import EXTRAS
 from fielding._typing import Json
+from fielding.client.describing import Describing
 from fielding.client.drift import DRIFT_TESTS, Chi2, Threshold
 from fielding.client.drift.sample_tests import OF_ERRORS, RIVER_TESTS, SAMPLE_TESTS, ByKind, BySamples, ByVector
 from fielding.client.drift.two_sample import Mmd
@@ -16,7 +17,7 @@ from fielding.client.representation.registry import REPRESENTATIONS
 from fielding.config.keys import CoordinatorSection
 from fielding.config.parts import BY_KIND
 from fielding.distance import metric_named
-from fielding.engine.describing import NATURAL_TESTS, Describing, describing_of, is_own_function
+from fielding.engine.describing import NATURAL_TESTS, describing_of, is_own_function
 from fielding.errors import OptionError
 
 

@@ -25,7 +25,7 @@ def test_without_flower_the_script_says_how_to_get_it(
 
 def test_a_client_of_flower_trains_to_the_model_that_ours_does(tmp_path: Path) -> None:
     pytest.importorskip("torch", reason="Flower's clients train with PyTorch")
-    from fielding.bench.plain_loop import load_model
+    from benchmarks.workloads import load_model
 
     federation, clients = Federation(), np.array([3, 800])
     layout, start = federation.trainer.layout, federation.trainer.initial_model(1)

@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 from experiments.lying import METRICS, Outcome, cases, honest_accuracy, honest_ari, table
-from fielding.simulation.lying import LIES
+from fielding.simulation.attacks import LIES
 
 TEST = {
     "client": [0, 1, 2, 4],

@@ -150,6 +150,17 @@ def _device(simulation: Simulation, client: int, rule: DeviceRule, folder: Path)
     return Device(DeviceNode(partition=client, config={}, folder=folder), rule, OwnCode(load_data=load))
 
 
+def rule_of(deployment: Deployment) -> DeviceRule:
+    """Return the rule that comes with every order of a deployment."""
+    record = device_record(
+        deployment.settled(),
+        classes=deployment.classes,
+        own_vectors=deployment.own_vectors,
+        memory=deployment.memory_rounds,
+    )
+    return rule_from(record)
+
+
 def simulation_of(config: Config) -> Simulation:
     return assembled(config, Own(), n_workers=1)
 

@@ -1,11 +1,14 @@
 """Orders and replies for tests: small, and each with numbers of its own."""
 
 import time
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from fielding._typing import Models
+from fielding.federation.clients import Updates
+from fielding.federation.evaluation import ClientScores
+from fielding.flower.device.state import one_update
 from fielding.flower.wire.messages import MESSAGE_TYPES, order_records
 from fielding.flower.wire.orders import (
     DescribeOrder,
@@ -21,6 +24,7 @@ from fielding.flower.wire.orders import (
     TrainReply,
 )
 from fielding.training.layout import Layout
+from tests.flower.devices import WORK, one_job
 
 if TYPE_CHECKING:
     from flwr.app import Message
@@ -33,16 +37,14 @@ def model(value: float = 0.0) -> Models:
     return np.full(6, value, dtype=np.float32)
 
 
-def train_order(round_index: int = 0, *, with_start_loss: bool = False) -> TrainOrder:
+def train_order(round_index: int = 0, **wishes: Any) -> TrainOrder:
     return TrainOrder(
         run_id="run",
         round_index=round_index,
-        model=model(),
+        plan=one_job(**wishes),
         layout=LAYOUT,
-        settings={"learning_rate": 0.1},
-        n_steps=2,
+        work=WORK,
         seed=7,
-        with_start_loss=with_start_loss,
     )
 
 
@@ -51,7 +53,7 @@ def describe_order(round_index: int = 0) -> DescribeOrder:
 
 
 def evaluate_order(round_index: int = 0) -> EvaluateOrder:
-    return EvaluateOrder(run_id="run", round_index=round_index, model=model(), layout=LAYOUT, seed=7)
+    return EvaluateOrder(run_id="run", round_index=round_index, model=model(), layout=LAYOUT, work=WORK, seed=7)
 
 
 def probe_order(round_index: int = 0) -> ProbeOrder:
@@ -61,8 +63,9 @@ def probe_order(round_index: int = 0) -> ProbeOrder:
         round_index=round_index,
         seed=7,
         wanted="losses",
-        models=(model(1.0), model(2.0)),
+        models=np.stack([model(1.0), model(2.0)]),
         layout=LAYOUT,
+        work=WORK,
         blocks=(None, (0, 1)),
     )
 
@@ -71,16 +74,32 @@ def report(number: int = 1) -> Report:
     return Report(number=number, representation=np.array([0.25, 0.75], dtype=np.float32), n_samples=4, kind="label")
 
 
+def updates(trained: Models, *losses: float, n_samples: int = 4, start: int = -1) -> Updates:
+    """Return what one job gave; losses: mean, mean of squares, and perhaps that before training."""
+    return one_update(trained, n_samples=n_samples, losses=np.array(losses or (0.5, 0.25)), start=start)
+
+
 def train_reply(value: float = 1.0) -> TrainReply:
-    return TrainReply(model=model(value), n_samples=4, loss=0.5, square_loss=0.25, report=report())
+    return TrainReply(updates=updates(model(value)), report=report())
 
 
 def describe_reply(partition: int | None = None) -> DescribeReply:
     return DescribeReply(n_samples=4, report=report(), partition=partition)
 
 
+def scores(n_test: int, correct: int, loss: float, **also: ClientScores) -> ClientScores:
+    """Return how a model does on the test samples of one client."""
+    return ClientScores(
+        clients=np.zeros(1, dtype=np.int64),
+        n_test=np.array([n_test]),
+        correct=np.array([correct]),
+        loss=np.array([loss]),
+        also=also,
+    )
+
+
 def evaluate_reply() -> EvaluateReply:
-    return EvaluateReply(n_test=4, correct=3, loss=0.5)
+    return EvaluateReply(scores=scores(4, 3, 0.5))
 
 
 def probe_reply() -> ProbeReply:

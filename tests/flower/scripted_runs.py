@@ -12,14 +12,13 @@ from fielding._typing import Json
 from fielding.flower.deploy.federation import LocalFederation
 from fielding.flower.device.device import Device
 from fielding.flower.device.own_code import OwnCode
-from fielding.flower.device.rule import rule_from
 from fielding.flower.device.samples import DeviceNode
 from fielding.flower.server.deployment import Deployment, run_deployment
 from fielding.flower.server.exchange import Node, Patience
 from fielding.flower.server.server_app import deployment_from
 from fielding.records.run_checkpoint import DRIVER, LEDGER, load_run
 from fielding.records.run_folder import newest_checkpoint
-from tests.flower.device_wire import DeviceWire
+from tests.flower.device_wire import DeviceWire, rule_of
 from tests.flower.real_runs import APP
 from tests.flower.scripted_app.scripted.client_app import evaluate, load_data, train
 from tests.flower.scripted_app.scripted.server_app import first_model
@@ -68,7 +67,7 @@ class ScriptedWire(DeviceWire):
     def __init__(
         self, folder: Path, keys: Mapping[int, bytes], config: Mapping[str, Json], script: Mapping[str, Json]
     ) -> None:
-        rule = rule_from(config)
+        rule = rule_of(deployment_from(config, first_model=first_model)[0])
         nodes = {
             number: DeviceNode(partition=number, config={**config, **script}, folder=folder / f"node-{number}")
             for number in keys

@@ -22,13 +22,12 @@ from examples.flower.digits_app.server_app import app as server_app
 from fielding.federation.clients import TrainingPlan
 from fielding.flower.device.device import Device
 from fielding.flower.device.own_code import OwnCode
-from fielding.flower.device.rule import rule_from
 from fielding.flower.device.samples import DeviceNode
 from fielding.flower.server.deployment import Deployment, Ground, ground_of, orders_of, run_deployment
 from fielding.flower.server.server_app import KEYS, deployment_from
 from fielding.flower.wire.messages import reply_from
 from fielding.flower.wire.orders import Answer, DescribeReply, EvaluateReply, Expected, Order, TrainReply
-from tests.flower.device_wire import DeviceWire, decisions
+from tests.flower.device_wire import DeviceWire, decisions, rule_of
 from tests.flower.mail import instruction
 from tests.flower.same_runs import assert_same_runs
 
@@ -108,7 +107,7 @@ def test_nodes_get_the_samples_of_the_simulators_clients(partition: int, tmp_pat
 def test_the_app_goes_as_its_simulation_and_one_node_moves(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "fsync", lambda _file: None)
     deployment, _ = digits_deployment()
-    rule, own = rule_from(run_config()), OwnCode(load_data=load_data)
+    rule, own = rule_of(deployment), OwnCode(load_data=load_data)
     wire = DeviceWire({1000 - at: Device(node(at, tmp_path / f"node-{at}"), rule, own) for at in range(N_NODES)})
     deployed, simulated = tmp_path / "deployed", tmp_path / "simulated"
 
@@ -144,7 +143,7 @@ def test_the_client_app_describes_trains_tests_and_tells_of_its_move(tmp_path: P
     assert isinstance(trained, TrainReply)
     before, after = (
         asked(orders.evaluate(model, client="phone", round_index=0), MOVER, tmp_path, ground.expected)
-        for model in (ground.initial, trained.model)
+        for model in (ground.initial, trained.updates.models[0])
     )
     moved = asked(orders.describe(DRIFT_ROUND, confirmed=1), MOVER, tmp_path, ground.expected)
 
@@ -154,7 +153,7 @@ def test_the_client_app_describes_trains_tests_and_tells_of_its_move(tmp_path: P
     assert trained.report is None
     assert isinstance(before, EvaluateReply)
     assert isinstance(after, EvaluateReply)
-    assert after.correct > before.correct
+    assert after.scores.correct[0] > before.scores.correct[0]
     assert isinstance(moved, DescribeReply)
     assert moved.report is not None
     assert moved.report.number == 2

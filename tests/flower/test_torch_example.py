@@ -21,12 +21,11 @@ from examples.flower_torch.torch_digits.client_app import MOVE, MOVER, evaluate,
 from examples.flower_torch.torch_digits.server_app import first_model
 from fielding.flower.device.device import Device
 from fielding.flower.device.own_code import OwnCode
-from fielding.flower.device.rule import rule_from
 from fielding.flower.device.samples import DeviceNode
 from fielding.flower.server.deployment import ground_of, run_deployment
 from fielding.flower.server.server_app import deployment_from
 from fielding.records.run_folder import MANIFEST
-from tests.flower.device_wire import DeviceWire, accuracies, decisions
+from tests.flower.device_wire import DeviceWire, accuracies, decisions, rule_of
 
 EXAMPLE = Path(__file__).resolve().parents[2] / "examples" / "flower_torch"
 N_NODES = 4
@@ -49,7 +48,7 @@ def test_the_app_trains_its_own_network_in_two_clusters_and_one_node_moves(
     deployment, _ = deployment_from(config, first_model=first_model)
     own = OwnCode(load_data=load_data, train=train, evaluate=evaluate)
     nodes = {at: DeviceNode(partition=at, config=config, folder=tmp_path / f"node-{at}") for at in range(N_NODES)}
-    wire = DeviceWire({1000 + at: Device(node, rule_from(config), own) for at, node in nodes.items()})
+    wire = DeviceWire({1000 + at: Device(node, rule_of(deployment), own) for at, node in nodes.items()})
 
     run_deployment(deployment, wire.wire_of, tmp_path / "run")
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from fielding._typing import Json
 from fielding.federation.clients import Clients, TrainingPlan, Updates
 from fielding.methods.method import MethodSetting
-from fielding.simulation.watching import Watching
+from fielding.simulation.experiment import Watching
 from tests.methods.own import Quiet
 
 SMALL: dict[str, Json] = {

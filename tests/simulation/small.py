@@ -4,11 +4,10 @@ import numpy as np
 
 from fielding.client.drift import AnyChange
 from fielding.federation.clients import TrainingPlan
-from fielding.simulation.availability import AlwaysAvailable, Availability
+from fielding.runtime.observe import LabelObserver
+from fielding.runtime.train import LocalRule
 from fielding.simulation.clients import SimulatedClients
-from fielding.simulation.devices import Devices
-from fielding.simulation.observers import LabelObserver
-from fielding.simulation.settings import Hardware, LocalRule
+from fielding.simulation.hardware import AlwaysAvailable, Availability, Devices, Hardware
 from fielding.traces.histograms import WindowPlan
 from fielding.traces.pool import Pool
 from fielding.traces.schedule import sorted_schedule

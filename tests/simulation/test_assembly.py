@@ -9,8 +9,7 @@ import pytest
 
 from fielding.config.reader import config_from
 from fielding.simulation.assembly import Own, assembled, initial_model
-from fielding.simulation.experiment import run
-from fielding.simulation.provenance import run_manifest
+from fielding.simulation.experiment import run, run_manifest
 from tests.simulation.run_cases import left_behind, small_pool, stop_and_resume, table
 
 

@@ -80,7 +80,7 @@ def test_a_run_stopped_anywhere_and_resumed_with_other_workers_ends_alike(
 ) -> None:
     if "adwin" in name and find_spec("river") is None:
         pytest.skip("river is not installed: pip install 'fielding[drift]'")
-    monkeypatch.setattr("fielding.simulation.workers.SMALL_MODEL", 0)  # small models, too, on several threads
+    monkeypatch.setattr("fielding.runtime.workers.SMALL_MODEL", 0)  # small models, too, on several threads
     config = config_of(CASES[name])
     stop = random.Random(name).randint(1, N_ROUNDS - 1)
 

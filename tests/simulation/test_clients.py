@@ -1,12 +1,9 @@
-from dataclasses import replace
-
 import numpy as np
 import pytest
 
 from fielding.errors import InputError
-from fielding.simulation.accounts import IDLE_S
-from fielding.simulation.availability import IntervalAvailability, Intervals
 from fielding.simulation.clients import SimulatedClients
+from fielding.simulation.hardware import IntervalAvailability, Intervals
 from tests.simulation.small import N_CLASSES, one_group, small_clients, small_windows
 
 MODEL_BYTES = 4 * 15
@@ -36,31 +33,6 @@ def test_at_the_start_everyone_reports_all_of_its_window_and_later_only_after_ar
 def test_rounds_come_one_after_the_other() -> None:
     with pytest.raises(InputError, match="round 1 cannot follow round -1"):
         small_clients().begin(1)
-
-
-def test_the_wanted_fastest_are_kept_and_the_round_lasts_as_long_as_the_slowest_of_them() -> None:
-    clients = begun(small_clients(overcommit=1.5))
-
-    updates = clients.train(one_group(clients, [1, 3, 5], wanted=2))
-
-    assert updates.clients.tolist() == [1, 3]
-    assert updates.missing["straggler"] == [5]
-    transfer = 2 * MODEL_BYTES * 8 / 1024 / 1000
-    assert updates.duration_s == pytest.approx(3 * 15 * 40 / 1000 + transfer)
-    assert clients.now_s == updates.duration_s
-
-
-def test_everyone_who_was_asked_pays_and_the_round_costs_what_the_ledger_says() -> None:
-    clients = begun(small_clients())
-
-    clients.train(one_group(clients, [0, 4], wanted=1))
-
-    assert clients.ledger.client_bytes_down("model").tolist() == [MODEL_BYTES, 0, 0, 0, MODEL_BYTES, 0]
-    totals = clients.ledger.totals()
-    for name in ("bytes_down", "bytes_up", "client_seconds"):
-        column = totals[name]
-        assert isinstance(column, dict)
-        assert clients.round_costs[name] == pytest.approx(column["all"])
 
 
 def test_halving_the_bandwidth_doubles_the_time_of_reports() -> None:
@@ -139,26 +111,6 @@ def test_evaluation_is_that_of_a_naive_loop_over_clients() -> None:
         assert scores.n_test[client] == y.size
         assert scores.correct[client] == right.sum()
         assert scores.loss[client] == pytest.approx(loss.mean(), rel=1e-5)
-
-
-def test_a_model_that_is_not_finite_never_comes_back() -> None:
-    clients = begun(small_clients())
-    plan = one_group(clients, [0, 1, 2], wanted=3)
-    broken = plan.models.copy()
-    broken[0, 0] = np.nan
-    two_starts = type(plan)(
-        models=np.concatenate([plan.models, broken]),
-        clients=plan.clients,
-        groups=plan.groups,
-        start=np.array([0, 1, 0]),
-        wanted=plan.wanted,
-    )
-
-    updates = clients.train(two_starts)
-
-    assert updates.clients.tolist() == [0, 2]
-    assert updates.missing["failed"] == [1]
-    assert np.isfinite(updates.models).all()
 
 
 def test_whoever_is_offline_is_not_asked_and_reports_when_it_is_back() -> None:
@@ -243,59 +195,6 @@ def test_a_client_with_test_samples_only_is_not_tested() -> None:
 
     assert clients.windows.testing(0).sizes[1] > 0
     assert scores.clients.tolist() == [0, 2]
-
-
-def test_who_is_asked_for_its_loss_before_training_pays_for_a_pass_over_its_window() -> None:
-    clients = begun(small_clients())
-    plan = replace(one_group(clients, [1, 4], wanted=2), with_start_loss=True)
-    plain = begun(small_clients())
-    plain.train(one_group(plain, [1, 4], wanted=2))
-
-    updates = clients.train(plan)
-
-    assert updates.start_loss is not None
-    for at, client in enumerate((1, 4)):
-        x, y = clients.windows.gather(clients.windows.training(0).of(np.array([client]))[0])
-        assert updates.start_loss[at] == pytest.approx(clients.trainer.scores(plan.models[0], x, y)[0].mean(), rel=1e-5)
-    assert clients.ledger.client_bytes_up()[1] == plain.ledger.client_bytes_up()[1] + 4
-    passes = clients.windows.training(0).sizes[1] * 20 / 1000
-    more = clients.ledger.client_seconds()[1] - plain.ledger.client_seconds()[1]
-    assert more == pytest.approx(passes, abs=1e-3)
-
-
-def with_gaps() -> SimulatedClients:
-    """Return three clients, of which client 1 has samples in the first interval alone."""
-    windows = small_windows(n_clients=3)
-    schedule = windows.schedule
-    keep = (schedule.client != 1) | (schedule.interval == 0)
-    columns = {name: getattr(schedule, name)[keep] for name in ("client", "interval", "sample", "y", "look")}
-    fewer = type(schedule)(client_ids=(0, 1, 2), n_intervals=4, **columns)
-    return begun(small_clients(type(windows)(windows.pool, fewer, windows.plan)))
-
-
-def test_a_job_without_samples_is_refused_costs_nothing_and_is_named() -> None:
-    clients = with_gaps()
-    plan = replace(one_group(clients, [0, 1, 1, 2], wanted=4), blocks=[np.array([at]) for at in (1, 1, 0, 1)])
-
-    updates = clients.train(plan)
-
-    assert updates.jobs.tolist() == [0, 2, 3]
-    assert updates.missing == {"straggler": [], "offline": [], "refused": [1], "failed": []}
-    assert clients.ledger.client_bytes_down("model").tolist() == [MODEL_BYTES] * 3, "client 1 pays for one of its jobs"
-    assert updates.seconds[1] == 0.0
-    assert updates.seconds[2] == pytest.approx(clients.ledger.client_seconds()[1])
-
-
-def test_a_round_of_refusals_alone_costs_nothing_and_waits() -> None:
-    clients = with_gaps()
-
-    updates = clients.train(replace(one_group(clients, [1], wanted=1), blocks=[np.array([1])]))
-
-    assert updates.missing["refused"] == [1]
-    assert updates.clients.size == 0
-    assert not any(clients.round_costs.values())
-    assert not clients.ledger.client_seconds().any()
-    assert clients.now_s == IDLE_S
 
 
 @pytest.mark.parametrize("measure", ["losses", "accuracies"])

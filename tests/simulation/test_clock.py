@@ -9,7 +9,7 @@ from fielding.errors import InputError, OptionError
 from fielding.federation.budget import invited_count
 from fielding.federation.ledger import Costs
 from fielding.simulation.clock import Clock, RoundOutcome, seconds_of, settle_round
-from fielding.simulation.devices import Devices
+from fielding.simulation.hardware import Devices
 
 RESNET_18 = 350_000 * 1024 // 8
 """Bytes of about 350,000 kbit, the size of ResNet-18 in the paper's figures."""

@@ -7,8 +7,7 @@ import pytest
 
 from fielding.errors import InputError, OptionError
 from fielding.simulation.assembly import Own
-from fielding.simulation.experiment import Result, Start, run
-from fielding.simulation.watching import Watching
+from fielding.simulation.experiment import Result, Start, Watching, run
 from tests.simulation.run_cases import left_behind, small_pool, small_trace, table
 
 

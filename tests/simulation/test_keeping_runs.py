@@ -10,11 +10,12 @@ from fielding._typing import Json
 from fielding.records.run_checkpoint import DRIVER
 from fielding.simulation.assembly import Own
 from fielding.simulation.experiment import Result, run
-from fielding.simulation.keepsakes import CLIENTS, MODELS
-from fielding.simulation.rehearsal import NEXT, ROW
 from fielding.traces.trace import Trace
 from tests.simulation.run_cases import N_ROUNDS, Table, left_behind, stop_and_resume, table
 
+CLIENTS, MODELS = "previous.clients", "previous.models"
+NEXT, ROW = "rehearsal.next", "rehearsal.memory_row"
+"""Names in a checkpoint."""
 METHODS = ("fielding", "global", "ifca")
 N_CLIENTS, N_DAYS = 8, 13
 KEEPING: dict[str, dict[str, Json]] = {

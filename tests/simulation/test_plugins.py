@@ -8,21 +8,22 @@ import numpy as np
 import pytest
 
 from fielding._typing import Json
+from fielding.client.describing import Describing
 from fielding.client.drift import Threshold
 from fielding.config.keys import Config
 from fielding.config.reader import config_from
 from fielding.coordinator.policy import Policy
 from fielding.coordinator.trigger import LearnedTau
 from fielding.distance import Kind
-from fielding.engine.describing import Describing, describing_of
+from fielding.engine.describing import describing_of
 from fielding.engine.plugins import aggregator_of, kind_of, pace_of, parts_of, policy_of, rate_of, selection_of
 from fielding.errors import OptionError
 from fielding.federation.aggregation.robust import TrimmedMean
 from fielding.federation.pace.restarts import Restarts
 from fielding.methods import METHODS
 from fielding.reporting.run_table import run_table
+from fielding.simulation.assembly import lie_of, spoiling_of
 from fielding.simulation.experiment import run
-from fielding.simulation.plugins import lie_of, spoiling_of
 from fielding.traces.schedule import sorted_schedule
 
 SCHEDULE = sorted_schedule(tuple(range(20)), 1, columns=([0], [0], [0], [0], [0]))

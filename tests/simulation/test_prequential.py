@@ -6,13 +6,12 @@ import numpy as np
 
 from fielding._typing import Counts, Json, Models
 from fielding.client.drift import AnyChange
+from fielding.runtime.observe import LabelObserver
+from fielding.runtime.train import LocalRule
 from fielding.simulation.assembly import Own
-from fielding.simulation.availability import AlwaysAvailable
 from fielding.simulation.clients import SimulatedClients
-from fielding.simulation.devices import Devices
 from fielding.simulation.experiment import run
-from fielding.simulation.observers import LabelObserver
-from fielding.simulation.settings import Hardware, LocalRule
+from fielding.simulation.hardware import AlwaysAvailable, Devices, Hardware
 from fielding.traces.histograms import WindowPlan
 from fielding.traces.sliding import SlidingWindows
 from fielding.traces.trace import Trace

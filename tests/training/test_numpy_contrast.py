@@ -10,10 +10,10 @@ from fielding.errors import OptionError
 from fielding.training.numpy_models import (
     Dense,
     StackedContrast,
+    StackedNetwork,
     from_work_order,
     hidden_contrast,
     reference_layers,
-    stacked_network,
     to_work_order,
 )
 from fielding.training.numpy_trainer import NumpyTrainer
@@ -46,7 +46,7 @@ def gradients(work: LocalWork, contrast: Contrast | None, models: Models, x: Fea
     """Return the gradient of each participant's mean loss at models that are not those it started from."""
     n_participants, _, batch_size = work.draws.shape
     term = None if contrast is None else StackedContrast(DENSE, work, contrast)
-    network = stacked_network(DENSE, n_participants=n_participants, batch_size=batch_size, contrast=term)
+    network = StackedNetwork(DENSE, n_participants=n_participants, batch_size=batch_size, contrast=term)
     network.weights[:] = to_work_order(DENSE, models)
     scale = np.full((n_participants, 1), 1 / batch_size, dtype=np.float32)
     y = np.zeros((n_participants, batch_size), dtype=np.int32)

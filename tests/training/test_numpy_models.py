@@ -5,7 +5,7 @@ from functools import partial
 import numpy as np
 import pytest
 
-from fielding.training.numpy_models import Dense, from_work_order, stacked_network, to_work_order
+from fielding.training.numpy_models import Dense, StackedNetwork, from_work_order, to_work_order
 from tests.training.by_differences import mean_loss, slopes
 from tests.training.jobs import samples
 
@@ -16,7 +16,7 @@ def test_gradients_are_the_slopes_of_the_loss(n_hidden: int, n_classes: int) -> 
     dense = Dense(n_inputs=3, n_hidden=n_hidden, n_classes=n_classes)
     x, y = samples((3,), n_classes, n=14)
     models = np.stack([dense.initial_model(1), dense.initial_model(2)])
-    network = stacked_network(dense, n_participants=2, batch_size=7)
+    network = StackedNetwork(dense, n_participants=2, batch_size=7)
     network.weights[:] = to_work_order(dense, models)
     losses = np.empty((2, 7), dtype=np.float32)
 
@@ -34,7 +34,7 @@ def test_gradients_are_the_slopes_of_the_loss(n_hidden: int, n_classes: int) -> 
 
 def test_scores_of_any_size_give_a_finite_loss() -> None:
     dense = Dense(n_inputs=1, n_hidden=0, n_classes=2)
-    network = stacked_network(dense, n_participants=1, batch_size=1)
+    network = StackedNetwork(dense, n_participants=1, batch_size=1)
     network.weights[:] = np.array([[1e30, -1e30, 0.0, 0.0]], dtype=np.float32)
     losses = np.empty((1, 1), dtype=np.float32)
 

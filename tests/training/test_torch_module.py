@@ -25,7 +25,7 @@ def blueprint(function: str) -> Blueprint:
 
 
 def built(function: str, seed: int = 0) -> Any:
-    return blueprint(function).built(seed)
+    return blueprint(function).build(seed)
 
 
 @pytest.mark.parametrize(

@@ -5,8 +5,7 @@ import pytest
 
 torch = pytest.importorskip("torch", reason="PyTorch is not installed")
 
-from fielding.training.torch_module import layout_of, tensors_of  # noqa: E402
-from fielding.training.torch_trainer import Replica, Replicas  # noqa: E402
+from fielding.training.torch_module import Replica, Replicas, layout_of, tensors_of  # noqa: E402  # noqa: E402
 from tests.training import modules  # noqa: E402
 
 MODULE = modules.convolved(input_shape=(2, 5, 5), n_classes=3)
@@ -40,7 +39,7 @@ def test_numbers_can_be_arranged_as_the_parameters_are() -> None:
     replica = Replica(MODULE, LAYOUT, device=CPU)
     replica.load(NUMBERS)
 
-    arranged = replica.arranged(NUMBERS.astype(np.float64))
+    arranged = replica.arrange(NUMBERS.astype(np.float64))
 
     assert arranged.dtype == torch.float32
     assert torch.equal(arranged, replica.parameters)
@@ -69,17 +68,17 @@ def test_the_module_that_is_copied_stays_as_it_is() -> None:
 
 def test_replicas_are_lent_again_and_never_twice_at_a_time() -> None:
     replicas = Replicas(MODULE, LAYOUT, device=CPU)
-    with replicas.borrowed() as first, replicas.borrowed() as second:
+    with replicas.borrow() as first, replicas.borrow() as second:
         assert first is not second
 
-    with replicas.borrowed() as again:
+    with replicas.borrow() as again:
         assert again in (first, second)
 
 
 def test_a_replica_comes_back_from_a_borrower_that_failed() -> None:
     replicas = Replicas(MODULE, LAYOUT, device=CPU)
-    with pytest.raises(ZeroDivisionError), replicas.borrowed() as first:
+    with pytest.raises(ZeroDivisionError), replicas.borrow() as first:
         raise ZeroDivisionError
 
-    with replicas.borrowed() as again:
+    with replicas.borrow() as again:
         assert again is first

@@ -5,7 +5,7 @@ import pytest
 torch = pytest.importorskip("torch", reason="PyTorch is not installed")
 
 from fielding.errors import OptionError  # noqa: E402
-from fielding.training.torch_threads import TorchThreads, device_named  # noqa: E402
+from fielding.training.torch_trainer import TorchThreads, device_named  # noqa: E402
 
 
 @pytest.mark.parametrize("name", ["gpu", "meta", "", "cuda:x"])

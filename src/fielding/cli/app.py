@@ -6,7 +6,6 @@ from typing import Annotated
 import typer
 
 from fielding._version import __version__
-from fielding.cli.bench import bench_app
 from fielding.cli.compare import compare
 from fielding.cli.config import config_app
 from fielding.cli.console import complain, tell
@@ -19,7 +18,7 @@ from fielding.cli.report import report
 from fielding.cli.run import run
 from fielding.cli.show import show
 from fielding.cli.watch import watch
-from fielding.errors import FieldingError, InputError
+from fielding.errors import FieldingError, InputError, OptionError
 
 app = typer.Typer(
     name="fielding",
@@ -41,7 +40,12 @@ app.command()(show)
 app.command()(methods)
 app.add_typer(config_app, name="config")
 app.add_typer(data_app, name="data")
-app.add_typer(bench_app, name="bench")
+
+
+@app.command(context_settings={"allow_extra_args": True, "ignore_unknown_options": True})
+def bench() -> None:
+    """Benchmarks are run in a copy of the repository: `make bench`."""
+    raise OptionError("benchmarks are run in a copy of the repository; run `make bench` there")
 
 
 def _print_version(wanted: bool) -> None:
@@ -59,10 +63,10 @@ def _global_options(
     """Run before any sub-command."""
 
 
-def main() -> None:
-    """Run the command line; every expected failure is one line on standard error."""
+def main(commands: typer.Typer = app) -> None:
+    """Run a command line; every expected failure is one line on standard error."""
     try:
-        app()
+        commands()
     except InputError as error:
         complain(str(error))
         sys.exit(2)

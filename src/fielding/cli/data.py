@@ -335,12 +335,11 @@ def read_trace_with_progress(source: Path, columns: Columns, *, quiet: bool) -> 
 
 def inspected_trace(trace: Trace, plan: WindowPlan, metric: str, *, quiet: bool) -> dict[str, object]:
     """Return all that can be told of a trace: its numbers, its kinds of drift, what to use, and the verdict."""
-    from fielding.engine.inspection import inspect_trace
-    from fielding.simulation.drift_kinds import drift_kinds
+    from fielding.traces.diagnosis import diagnose_drift, inspect_trace
 
     found = inspect_trace(trace, plan, metric)
     with progress_bar("telling kinds of drift apart", None, quiet=quiet) as bar:
-        kinds = asdict(drift_kinds(trace, found.trace, on_pair=bar))
+        kinds = asdict(diagnose_drift(trace, found.trace, on_pair=bar))
     probe = {name: kinds.pop(name) for name in ("n_trained", "n_compared", "accuracy")}
     verdict, advice = found.verdict, kinds.pop("advice")
     told = {name: part for name, part in asdict(found).items() if name != "verdict"}
@@ -412,8 +411,7 @@ def info(
     whether label mixes, inputs of a label and meanings of labels change over time and differ between clients, and
     what to use for that. For samples without clients and times: how many, their shape, and how many of each class.
     """
-    from fielding.engine.inspection import inspect_reports
-    from fielding.simulation.drift_advice import POOL_ADVICE
+    from fielding.traces.diagnosis import POOL_ADVICE, inspect_reports
 
     entry = known_set(file)
     if entry is None and is_reports(file):

@@ -114,7 +114,7 @@ def describing_from(record: Mapping[str, Json]) -> Describing:
 
 def labels_described(test: DriftTest) -> Describing:
     """Return reports of label shares by a drift test on label counts."""
-    names = [name for name, kind in DRIFT_TESTS.items() if type(test) is kind]
+    names = [name for name in DRIFT_TESTS if type(test) is DRIFT_TESTS[name]]
     return Describing(
         representation=representation_named("label"),
         metric="l1",

@@ -29,7 +29,7 @@ class FleetReports:
         How many samples each sums up, shape ``(n_reports,)``.
     kinds
         The kind of drift that each client saw, a position in :data:`~fielding.client.report.DRIFT_KINDS`; None if
-        nobody looked for it.
+        kinds are not told apart.
     """
 
     clients: Counts
@@ -42,7 +42,7 @@ class FleetReports:
 
 
 class Fleet:
-    """Watches the samples of many clients; each is treated as by a :class:`~fielding.client.monitor.Monitor`.
+    """Follows the samples of many clients; each is treated as by a :class:`~fielding.client.monitor.Monitor`.
 
     A step costs time in proportion to the samples that come and leave, plus one drift test of the clients they
     belong to (of all clients, if the test goes by the clock).
@@ -124,10 +124,18 @@ class Fleet:
         self._newest_round = now
         self._step += 1
         coming = Block(step=self._step, round_index=now, clients=clients, labels=labels, counts=counts)
-        leaving = self._expired(now)
+        leaving: list[Block] = []
+        while self._blocks and self.max_rounds and now - self._blocks[0].round_index >= self.max_rounds:
+            leaving.append(self._blocks.popleft())
         self._count(coming, leaving)
-        watched = self._watched([coming, *leaving])
-        return self._report(watched[self._is_due(watched, coming)], now)
+        if self._drift_test.is_timed:
+            is_tested = (self._n_current > 0) | (self._n_reported > 0) | self._must_report
+        else:
+            is_tested = self._must_report.copy()
+            for block in (coming, *leaving):
+                is_tested[block.clients] = True
+        tested = np.flatnonzero(is_tested)
+        return self._report(tested[self._is_due(tested, coming)], now)
 
     def report_again(self, clients: npt.ArrayLike) -> None:
         """Make these clients report at the next step whatever the drift test says, because a report was lost."""
@@ -139,13 +147,6 @@ class Fleet:
         self._current, self._fresh, self._reported = (
             np.pad(matrix, ((0, 0), (0, more))) for matrix in (self._current, self._fresh, self._reported)
         )
-
-    def _expired(self, now: int) -> list[Block]:
-        """Remove and return the blocks that grew too old."""
-        leaving: list[Block] = []
-        while self._blocks and self.max_rounds and now - self._blocks[0].round_index >= self.max_rounds:
-            leaving.append(self._blocks.popleft())
-        return leaving
 
     def _count(self, coming: Block, leaving: list[Block]) -> None:
         """Bring the counts of windows and of what is fresh up to date."""
@@ -165,24 +166,20 @@ class Fleet:
         if self.max_rounds is not None and coming.clients.size:
             self._blocks.append(coming)
 
-    def _watched(self, touched: list[Block]) -> Counts:
-        """Return the clients about which there may be something to tell, rising."""
-        if self._drift_test.is_timed:
-            return np.flatnonzero((self._n_current > 0) | (self._n_reported > 0) | self._must_report)
-        is_watched = self._must_report.copy()
-        for block in touched:
-            is_watched[block.clients] = True
-        return np.flatnonzero(is_watched)
-
-    def _is_due(self, watched: Counts, coming: Block) -> Mask:
-        """Return which of the watched clients the coordinator should hear of."""
-        has_samples, had_samples = self._n_current[watched] > 0, self._n_reported[watched] > 0
-        due = np.asarray(self._must_report[watched] | (has_samples != had_samples))
-        arrived = self._arrived(watched, coming)
+    def _is_due(self, tested: Counts, coming: Block) -> Mask:
+        """Return which of some clients, rising, have to report."""
+        has_samples, had_samples = self._n_current[tested] > 0, self._n_reported[tested] > 0
+        due = np.asarray(self._must_report[tested] | (has_samples != had_samples))
+        if coming.clients.size > self.n_clients:  # then counting for all clients is cheaper than looking each one up
+            sums = np.bincount(coming.clients, weights=coming.counts, minlength=self.n_clients)
+            arrived = sums[tested].astype(np.int64)
+        else:
+            arrived = np.zeros(tested.size, dtype=np.int64)
+            np.add.at(arrived, np.searchsorted(tested, coming.clients), coming.counts)
         in_doubt = np.flatnonzero(has_samples & ~due)
         # The evidence is gathered in chunks too: copies of three matrices would double the memory.
         for part in row_chunks(in_doubt.size, CHUNK):
-            rows = watched[in_doubt[part]]
+            rows = tested[in_doubt[part]]
             evidence = Evidence(
                 reported=self._reported[rows],
                 current=self._current[rows],
@@ -193,17 +190,8 @@ class Fleet:
             due[in_doubt[part]] = self._drift_test.drifted(evidence)
         return due
 
-    def _arrived(self, watched: Counts, coming: Block) -> Counts:
-        """Return how many samples came to each of the watched clients."""
-        if coming.clients.size > self.n_clients:  # then counting for everybody is cheaper than looking everybody up
-            sums = np.bincount(coming.clients, weights=coming.counts, minlength=self.n_clients)
-            return sums[watched].astype(np.int64)
-        arrived = np.zeros(watched.size, dtype=np.int64)
-        np.add.at(arrived, np.searchsorted(watched, coming.clients), coming.counts)
-        return arrived
-
     def _report(self, clients: Counts, now: int) -> FleetReports:
-        """Return the reports of this moment, against which drift is judged from now on."""
+        """Return the reports of this moment, which later drift tests compare with."""
         counts = self._current[clients]
         self._reported[clients] = counts
         self._n_reported[clients] = self._n_current[clients]

@@ -14,7 +14,7 @@ from fielding.errors import CheckpointError, OptionError
 
 
 class Monitor:
-    """Watches the samples of one client and says when to report.
+    """Follows the samples of one client and says when to report.
 
     A report is due when data first come, when the drift test fires, when the window runs empty (zeros: the client
     goes silent) and when data come back. The monitor takes for granted that a report arrives; if one
@@ -93,7 +93,17 @@ class Monitor:
         self._fresh.remove(leaving[max(0, self._reported_moment - n_evicted) :])
         if not self._is_due(arriving.size, round_index):
             return None
-        return self._report(round_index)
+        self._reported = self._current.counts
+        self._reported_round = int(round_index)
+        self._reported_moment = self._window.n_arrived
+        self._fresh.clear()
+        self._must_report = False
+        return ClientReport(
+            client_id=self.client_id,
+            representation=self._current.shares().astype(np.float32),
+            n_samples=self._current.n_samples,
+            label_version=self.label_version,
+        )
 
     def report_again(self) -> None:
         """Make the next observation report whatever the drift test says, because the last report was lost."""
@@ -163,7 +173,7 @@ class Monitor:
             histogram.add(counted)
 
     def _is_due(self, n_arrived: int, round_index: int) -> bool:
-        """Return whether the coordinator should hear of this client now."""
+        """Return whether a report is due."""
         has_samples, had_samples = self._current.n_samples > 0, bool(self._reported.any())
         if self._must_report or has_samples != had_samples:
             return True
@@ -177,17 +187,3 @@ class Monitor:
             arrived=np.array([n_arrived], dtype=np.int64),
         )
         return bool(self._drift_test.drifted(evidence)[0])
-
-    def _report(self, round_index: int) -> ClientReport:
-        """Return the report of this moment, against which drift is judged from now on."""
-        self._reported = self._current.counts
-        self._reported_round = int(round_index)
-        self._reported_moment = self._window.n_arrived
-        self._fresh.clear()
-        self._must_report = False
-        return ClientReport(
-            client_id=self.client_id,
-            representation=self._current.shares().astype(np.float32),
-            n_samples=self._current.n_samples,
-            label_version=self.label_version,
-        )

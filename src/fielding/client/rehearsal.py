@@ -58,21 +58,19 @@ class Confidence:
             spread = max(LEAST_SPREAD, float(np.sqrt(self.squares / (self.weight - 1.0))))
             error = spread * float(np.sqrt(1.0 / confidences.size + 1.0 / self.weight))
             excess = max(0.0, self.excess + (self.mean - mean) / error - SLACK)
-        if excess > THRESHOLD:
-            return Confidence()._joined(confidences, 0.0), True
-        return self._joined(confidences, excess), False
-
-    def _joined(self, confidences: Vector, excess: float) -> "Confidence":
-        """Return the state with new samples in the reference and the older ones partly forgotten."""
-        size, mean, weight = confidences.size, float(confidences.mean()), FORGETTING * self.weight
-        total, gap = weight + size, mean - self.mean
+        is_alarm = excess > THRESHOLD
+        before = Confidence() if is_alarm else self
+        # The new samples join the reference, and the older ones are partly forgotten.
+        size, weight = confidences.size, FORGETTING * before.weight
+        total, gap = weight + size, mean - before.mean
         own = float(((confidences - mean) ** 2).sum())
-        return Confidence(
+        after = Confidence(
             weight=total,
-            mean=self.mean + gap * size / total,
-            squares=FORGETTING * self.squares + own + gap * gap * weight * size / total,
-            excess=excess,
+            mean=before.mean + gap * size / total,
+            squares=FORGETTING * before.squares + own + gap * gap * weight * size / total,
+            excess=0.0 if is_alarm else excess,
         )
+        return after, is_alarm
 
 
 PER_LABEL = 20

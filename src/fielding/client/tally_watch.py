@@ -23,8 +23,7 @@ class Sighting:
     round_index
         The round.
     first, stop
-        The first interval that windows show, and the first that has not come yet. Whoever counts arrivals otherwise may
-        give other numbers that rise with time.
+        The first interval that windows show, and the first that has not come yet; or other numbers that rise with time.
     """
 
     round_index: int
@@ -73,12 +72,21 @@ class TallyWatch:
 
     def reports(self, now: WindowsSeen, sighting: Sighting) -> FleetReports:
         """Return the reports that are due of clients whose windows are given; drift is judged against them from now."""
-        is_due, has_drifted, kinds = self._due(now, sighting)
-        due = np.flatnonzero(is_due)
+        has, was_active, owes = now.sizes > 0, self.last.is_active[now.clients], self._owes[now.clients]
+        # A client that could not report then still says what it saw.
+        kinds = np.where(owes, self._kinds[now.clients], 0).astype(np.int8)
+        must = owes | (has != was_active)
+        drifted = np.zeros(has.size, dtype=np.bool_)
+        doubted = np.flatnonzero(has & was_active & ~must)
+        if doubted.size:
+            drifted[doubted], kinds[doubted] = self.judge.judged(self._comparison(now, doubted, sighting))
+        due = np.flatnonzero(must | drifted)
         self.last.keep(now, due, round_index=sighting.round_index, until=sighting.stop)
         who = now.clients[due]
         self._owes[who], self._kinds[who] = False, kinds[due]
-        self._await_turnover(now, due, now.clients[has_drifted], sighting)
+        self._turned_over[who[(self._turned_over[who] <= sighting.first) | (now.sizes[due] == 0)]] = NEVER
+        if self._has_turnover and self.judge.is_slow:
+            self._turned_over[now.clients[drifted]] = sighting.stop - 1
         return FleetReports(clients=who, representations=now.vectors[due], n_samples=now.sizes[due], kinds=kinds[due])
 
     def arrays(self) -> dict[str, npt.NDArray[np.generic]]:
@@ -90,25 +98,6 @@ class TallyWatch:
         self._owes = arrays["watch.owes"].astype(np.bool_)
         self._kinds = arrays["watch.kinds"].astype(np.int8)
         self._turned_over = arrays["watch.turned_over"].astype(np.int64)
-
-    def _await_turnover(self, now: WindowsSeen, due: Counts, drifted: Counts, sighting: Sighting) -> None:
-        """Note when clients that drifted have to report once more, and who of those that report has nothing to add."""
-        who = now.clients[due]
-        self._turned_over[who[(self._turned_over[who] <= sighting.first) | (now.sizes[due] == 0)]] = NEVER
-        if self._has_turnover and self.judge.is_slow:
-            self._turned_over[drifted] = sighting.stop - 1
-
-    def _due(self, now: WindowsSeen, sighting: Sighting) -> tuple[Mask, Mask, npt.NDArray[np.int8]]:
-        """Return who reports, since it appears, disappears, owes it or drifted; who drifted; and how, if known."""
-        has, was_active = now.sizes > 0, self.last.is_active[now.clients]
-        # Who could not report then still says what it saw.
-        kinds = np.where(self._owes[now.clients], self._kinds[now.clients], 0).astype(np.int8)
-        due = np.asarray(self._owes[now.clients] | (has != was_active))
-        drifted = np.zeros(has.size, dtype=np.bool_)
-        doubted = np.flatnonzero(has & was_active & ~due)
-        if doubted.size:
-            drifted[doubted], kinds[doubted] = self.judge.judged(self._comparison(now, doubted, sighting))
-        return due | drifted, drifted, kinds
 
     def _comparison(self, now: WindowsSeen, doubted: Counts, sighting: Sighting) -> Comparison:
         """Return what some of the clients, by position, know of themselves now and at their last report."""

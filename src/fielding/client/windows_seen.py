@@ -26,7 +26,7 @@ class WindowsSeen:
     seen
         The samples.
     errors
-        How the served models erred on them before they saw them, shape ``(n_samples,)``; NaN where nobody knows.
+        How the served models erred on them before they saw them, shape ``(n_samples,)``; NaN where it is not known.
     vectors
         The representation of each window, shape ``(n_clients, n_numbers)``.
     """
@@ -90,17 +90,7 @@ class LastReports:
         self._batches: dict[int, Batch] = {}
 
     def keep(self, windows: WindowsSeen, due: Counts, *, round_index: int, until: int) -> None:
-        """Remember reports.
-
-        Parameters
-        ----------
-        windows
-            Windows of some clients.
-        due
-            Who of them reports, by position.
-        round_index, until
-            The round, and the first interval that has not come yet.
-        """
+        """Remember the reports of the clients at the positions ``due``; ``until`` is the first interval to come."""
         if self.vectors.shape[1] != windows.vectors.shape[1]:
             self.vectors = np.zeros((self.vectors.shape[0], windows.vectors.shape[1]), dtype=np.float32)
         who = windows.clients[due]
@@ -120,7 +110,7 @@ class LastReports:
 
     def arrays(self) -> dict[str, npt.NDArray[np.generic]]:
         """Return what is known, for :meth:`restore`."""
-        told: dict[str, npt.NDArray[np.generic]] = {
+        arrays: dict[str, npt.NDArray[np.generic]] = {
             "last.vectors": self.vectors,
             "last.rounds": self.rounds,
             "last.until": self.until,
@@ -129,9 +119,9 @@ class LastReports:
         }
         if self._batches:
             batch = self.batch(np.array(sorted(self._batches)))
-            told["last.n_classes"] = np.array([batch.n_classes])
-            told |= {f"last.{name}": getattr(batch, name) for name in _COLUMNS}
-        return told
+            arrays["last.n_classes"] = np.array([batch.n_classes])
+            arrays |= {f"last.{name}": getattr(batch, name) for name in _COLUMNS}
+        return arrays
 
     def restore(self, arrays: Mapping[str, npt.NDArray[np.generic]]) -> None:
         """Take over what :meth:`arrays` gave for as many clients."""

@@ -3,6 +3,8 @@
 from collections.abc import Callable, Collection, Mapping
 from inspect import signature
 
+import numpy as np
+
 from fielding._typing import Json
 from fielding.errors import OptionError, echo, unknown_name
 
@@ -152,3 +154,34 @@ def flag(name: str, value: object) -> bool:
     """
     check_flag(name, value)
     return bool(value)
+
+
+def check_number(name: str, value: object, *, low: float, high: float) -> None:
+    """Raise unless the option is a number from ``low`` to ``high``, both included.
+
+    Examples
+    --------
+    >>> check_number("eps", 3, low=0, high=2)
+    Traceback (most recent call last):
+    ...
+    fielding.errors.OptionError: eps is 3; give a number from 0 to 2
+    """
+    is_number = isinstance(value, (int, float, np.integer, np.floating)) and not isinstance(value, bool)
+    if not is_number or not low <= value <= high:  # type: ignore[operator]
+        raise OptionError(f"{name} is {echo(value)}; give a number from {low:g} to {high:g}")
+
+
+def check_whole(name: str, value: object, *, low: int = 1, high: int | None = None) -> None:
+    """Raise unless the option is a whole number from ``low`` to ``high``, by default the largest of 32 bits.
+
+    Examples
+    --------
+    >>> check_whole("places", 2.5)
+    Traceback (most recent call last):
+    ...
+    fielding.errors.OptionError: places is 2.5; give a whole number of at least 1
+    """
+    is_whole = isinstance(value, (int, np.integer)) and not isinstance(value, bool)
+    if not is_whole or not low <= value <= (2**31 - 1 if high is None else high):  # type: ignore[operator]
+        wanted = f"of at least {low}" if high is None else f"from {low} to {high}"
+        raise OptionError(f"{name} is {echo(value)}; give a whole number {wanted}")

@@ -141,7 +141,7 @@ def _check_model(config: Config) -> None:
         return
     try:
         require("torch")
-        from fielding.training.torch_threads import device_named
+        from fielding.training.torch_trainer import device_named
 
         device_named(section.device)
         if factory is not None:

@@ -122,8 +122,7 @@ def _torch_trainer(model: ModelRequest) -> Trainer:
     from fielding.training.torch_models import MODULES, module_shape
     from fielding.training.torch_module import Blueprint
     from fielding.training.torch_stacked import StackedTorchTrainer
-    from fielding.training.torch_threads import device_named
-    from fielding.training.torch_trainer import TorchTrainer
+    from fielding.training.torch_trainer import TorchTrainer, device_named
 
     device = device_named(model.device)
     if model.name in DENSE and model.factory is None:

@@ -6,7 +6,6 @@ first axis, so that a layer of all participants is one call of ``np.matmul``.
 
 from dataclasses import dataclass
 from math import sqrt
-from typing import Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -21,7 +20,7 @@ from fielding.training.trainer import Contrast, LocalWork
 Array = npt.NDArray[np.float32]
 
 HIDDEN = 64
-"""Hidden units of an ``"mlp"`` if nobody says how many."""
+"""Hidden units of an ``"mlp"`` by default."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -157,22 +156,19 @@ class StackedContrast:
         scale
             Shape ``()`` or ``(n_participants, 1)``.
         """
-        push = self._push(x)
+        # The direction to leave minus the direction to keep, in the shape of the activations.
+        both = np.matmul(x, self._weight)
+        both += self._bias
+        np.maximum(both, 0.0, out=both)
+        pairs = both.reshape(*both.shape[:2], 2, -1)
+        pairs *= _inverse_lengths(pairs)[..., None]
+        push = np.asarray(pairs[:, :, 0] - pairs[:, :, 1])
         inverse = _inverse_lengths(active)
         lean = np.einsum("nbh,nbh->nb", push, active) * inverse
         share = 1.0 / (1.0 + np.exp(lean / -self._temperature))
         push -= active * (lean * inverse)[:, :, None]
         push *= (share * inverse * (self._strength * scale))[:, :, None]
         return push
-
-    def _push(self, x: Features) -> Array:
-        """Return the direction to leave minus the direction to keep, in the shape of the activations."""
-        both = np.matmul(x, self._weight)
-        both += self._bias
-        np.maximum(both, 0.0, out=both)
-        pairs = both.reshape(*both.shape[:2], 2, -1)
-        pairs *= _inverse_lengths(pairs)[..., None]
-        return np.asarray(pairs[:, :, 0] - pairs[:, :, 1])
 
 
 def _inverse_lengths(vectors: Array) -> Array:
@@ -183,70 +179,18 @@ def _inverse_lengths(vectors: Array) -> Array:
     return np.asarray(inverse, dtype=np.float32)
 
 
-class StackedNetwork(Protocol):
-    """The weights of some participants, and room for one mini-batch each."""
-
-    weights: Models
-    gradient: Models
-
-    def backpropagate(self, x: Features, y: Codes, *, scale: Array, losses: Array) -> None:
-        """Write ``scale`` times the gradient of the summed losses into ``gradient``, and the losses themselves.
-
-        Features have shape ``(n_participants, batch_size, n_inputs)``, labels and losses ``(n_participants,
-        batch_size)``, the scale ``()`` or ``(n_participants, 1)``. A contrastive term is in the gradient, not in the
-        losses.
-        """
-        ...
-
-
-def stacked_network(
-    dense: Dense,
-    *,
-    n_participants: int,
-    batch_size: int,
-    contrast: StackedContrast | None = None,
-    offsets: Array | None = None,
-) -> StackedNetwork:
-    """Return room for some participants; the weights are yet to be written.
-
-    Contrast takes hidden units. Offsets, shape ``(n_participants, n_classes)``, are added to the scores.
-    """
-    if not dense.n_hidden:
-        return StackedSoftmax(dense, n_participants=n_participants, batch_size=batch_size, offsets=offsets)
-    return StackedMlp(dense, n_participants=n_participants, batch_size=batch_size, contrast=contrast, offsets=offsets)
-
-
-def summed_gradient(dense: Dense, model: Models, x: Features, y: Codes) -> Models:
-    """Return the gradient of the summed losses of samples under one model, in the order of the layout.
-
-    Parameters
-    ----------
-    dense
-        The model.
-    model
-        Shape ``(n_numbers,)``.
-    x, y
-        Features, shape ``(n_samples, n_inputs)``, and labels.
-    """
-    network = stacked_network(dense, n_participants=1, batch_size=y.size)
-    network.weights[:] = to_work_order(dense, model[None])
-    losses = np.empty((1, y.size), dtype=np.float32)
-    network.backpropagate(x[None], y[None], scale=np.ones((), dtype=np.float32), losses=losses)
-    return from_work_order(dense, network.gradient).reshape(-1)
-
-
 def to_work_order(dense: Dense, models: Models) -> Models:
     """Return a copy of models, shape ``(n, n_numbers)``, with the weights of the hidden layer transposed.
 
     A hidden layer of one row per input multiplies two to three times faster than PyTorch's one row per unit; the layer
     of the scores is faster the other way round.
     """
-    return _with_hidden_turned(models, rows=dense.n_hidden, columns=dense.n_inputs)
+    return _transpose_hidden(models, rows=dense.n_hidden, columns=dense.n_inputs)
 
 
 def from_work_order(dense: Dense, weights: Models) -> Models:
     """Return a copy of weights in the order of the layout: what :func:`to_work_order` did, undone."""
-    return _with_hidden_turned(weights, rows=dense.n_inputs, columns=dense.n_hidden)
+    return _transpose_hidden(weights, rows=dense.n_inputs, columns=dense.n_hidden)
 
 
 def pull_in_work_order(dense: Dense, pull: Pull) -> tuple[Models, Array]:
@@ -255,7 +199,7 @@ def pull_in_work_order(dense: Dense, pull: Pull) -> tuple[Models, Array]:
     return to_work_order(dense, pull.anchors[pull.row]), strength
 
 
-def _with_hidden_turned(models: Models, *, rows: int, columns: int) -> Models:
+def _transpose_hidden(models: Models, *, rows: int, columns: int) -> Models:
     turned = np.array(models, dtype=np.float32, order="C")
     if rows and columns:
         size = rows * columns
@@ -264,21 +208,20 @@ def _with_hidden_turned(models: Models, *, rows: int, columns: int) -> Models:
     return turned
 
 
-class StackedSoftmax:
-    """Softmax regression of several participants."""
+class StackedNetwork:
+    """The networks of some participants, with room for one mini-batch each; hidden weights have one row per input.
 
-    def __init__(self, dense: Dense, *, n_participants: int, batch_size: int, offsets: Array | None = None) -> None:
-        self.weights = np.empty((n_participants, dense.layout.size), dtype=np.float32)
-        self.gradient = np.empty_like(self.weights)
-        self._layer = _Scores(dense, (self.weights, self.gradient), batch_size=batch_size, offsets=offsets)
-
-    def backpropagate(self, x: Features, y: Codes, *, scale: Array, losses: Array) -> None:
-        """Write the scaled gradient and the losses of a mini-batch each."""
-        self._layer.descend(x, y, scale=scale, losses=losses)
-
-
-class StackedMlp:
-    """One-hidden-layer networks of several participants; hidden weights have one row per input."""
+    Parameters
+    ----------
+    dense
+        The model.
+    n_participants, batch_size
+        Sizes of the room; ``weights``, shape ``(n_participants, n_numbers)``, are yet to be written.
+    contrast
+        A contrastive term of the loss; takes hidden units.
+    offsets
+        What is added to the scores, shape ``(n_participants, n_classes)``.
+    """
 
     def __init__(
         self,
@@ -289,69 +232,48 @@ class StackedMlp:
         contrast: StackedContrast | None = None,
         offsets: Array | None = None,
     ) -> None:
-        self._contrast = contrast
+        self._dense, self._contrast = dense, contrast
+        self._offsets = None if offsets is None else np.asarray(offsets, dtype=np.float32)[:, None]
         self.weights = np.empty((n_participants, dense.layout.size), dtype=np.float32)
         self.gradient = np.empty_like(self.weights)
-        self._weight, self._bias = _hidden_views(dense, self.weights)
-        self._weight_gradient, self._bias_gradient = _hidden_views(dense, self.gradient)
+        self._weights, self._gradients = self._views(self.weights), self._views(self.gradient)
         self._active = np.empty((n_participants, batch_size, dense.n_hidden), dtype=np.float32)
         self._back = np.empty_like(self._active)
         self._is_active = np.empty(self._active.shape, dtype=np.bool_)
         self._ones = np.ones((n_participants, 1, batch_size), dtype=np.float32)
-        self._layer = _Scores(dense, (self.weights, self.gradient), batch_size=batch_size, offsets=offsets)
-
-    def backpropagate(self, x: Features, y: Codes, *, scale: Array, losses: Array) -> None:
-        """Write the scaled gradient and the losses of a mini-batch each."""
-        active, back = self._active, self._back
-        np.matmul(x, self._weight, out=active)
-        active += self._bias
-        np.maximum(active, 0.0, out=active)
-        score_gradient = self._layer.descend(active, y, scale=scale, losses=losses)
-        np.matmul(score_gradient, self._layer.weight, out=back)
-        if self._contrast is not None:
-            back += self._contrast.gradient(x, active, scale=scale)
-        np.greater(active, 0.0, out=self._is_active)
-        back *= self._is_active
-        np.matmul(x.transpose(0, 2, 1), back, out=self._weight_gradient)
-        np.matmul(self._ones, back, out=self._bias_gradient)
-
-
-def _hidden_views(dense: Dense, rows: Array) -> tuple[Array, Array]:
-    """Return the hidden layer within rows of weights: ``(n, n_inputs, n_hidden)`` and ``(n, 1, n_hidden)``."""
-    size = dense.n_inputs * dense.n_hidden
-    weight = rows[:, :size].reshape(-1, dense.n_inputs, dense.n_hidden)
-    return weight, rows[:, None, size : size + dense.n_hidden]
-
-
-class _Scores:
-    """The last layer: scores of the classes, with what is added to them, their cross-entropy, and its gradient."""
-
-    def __init__(
-        self, dense: Dense, rows: tuple[Array, Array], *, batch_size: int, offsets: Array | None = None
-    ) -> None:
-        self._offsets = None if offsets is None else np.asarray(offsets, dtype=np.float32)[:, None]
-        width = dense.n_hidden or dense.n_inputs
-        (self.weight, self._bias), (self._weight_gradient, self._bias_gradient) = (
-            _score_views(block, width=width, n_classes=dense.n_classes) for block in rows
-        )
-        n_participants = rows[0].shape[0]
         self._scores = np.empty((n_participants, batch_size, dense.n_classes), dtype=np.float32)
-        self._ones = np.ones((n_participants, 1, batch_size), dtype=np.float32)
         self._by_class = np.empty((dense.n_classes, n_participants * batch_size), dtype=np.float32)
         self._places = np.arange(n_participants * batch_size).reshape(n_participants, batch_size)
 
-    def descend(self, x: Array, y: Codes, *, scale: Array, losses: Array) -> Array:
-        """Write the gradient of this layer and the losses; return the scaled gradient of the scores."""
-        scores = self._scores
-        np.matmul(x, self.weight.transpose(0, 2, 1), out=scores)
-        scores += self._bias
+    def backpropagate(self, x: Features, y: Codes, *, scale: Array, losses: Array) -> None:
+        """Write ``scale`` times the gradient of the summed losses into ``gradient``, and the losses themselves.
+
+        Features have shape ``(n_participants, batch_size, n_inputs)``, labels and losses ``(n_participants,
+        batch_size)``, the scale ``()`` or ``(n_participants, 1)``. A contrastive term is in the gradient, not in the
+        losses.
+        """
+        active, back, scores, (weight, bias) = x, self._back, self._scores, self._weights[-2:]
+        if self._dense.n_hidden:
+            active = self._active
+            np.matmul(x, self._weights[0], out=active)
+            active += self._weights[1]
+            np.maximum(active, 0.0, out=active)
+        np.matmul(active, weight.transpose(0, 2, 1), out=scores)
+        scores += bias
         if self._offsets is not None:
             scores += self._offsets
         self._cross_entropy(y, scale=scale, losses=losses)
-        np.matmul(scores.transpose(0, 2, 1), x, out=self._weight_gradient)
+        np.matmul(scores.transpose(0, 2, 1), active, out=self._gradients[-2])
         # A product with ones sums over the batch four times faster than np.sum over a middle axis.
-        np.matmul(self._ones, scores, out=self._bias_gradient)
-        return scores
+        np.matmul(self._ones, scores, out=self._gradients[-1])
+        if self._dense.n_hidden:
+            np.matmul(scores, weight, out=back)
+            if self._contrast is not None:
+                back += self._contrast.gradient(x, active, scale=scale)
+            np.greater(active, 0.0, out=self._is_active)
+            back *= self._is_active
+            np.matmul(x.transpose(0, 2, 1), back, out=self._gradients[0])
+            np.matmul(self._ones, back, out=self._gradients[1])
 
     def _cross_entropy(self, labels: Codes, *, scale: Array, losses: Array) -> None:
         """Replace the scores by their scaled gradient; one row per class, as NumPy is slow on many short rows."""
@@ -366,9 +288,32 @@ class _Scores:
         by_class[labels, self._places] -= scale
         np.copyto(scores, by_class.T)
 
+    def _views(self, rows: Array) -> list[Array]:
+        """Return weights and biases of the layers within rows of numbers; biases have shape ``(n, 1, width)``."""
+        dense, views = self._dense, list[Array]()
+        if dense.n_hidden:
+            size = dense.n_inputs * dense.n_hidden
+            weight = rows[:, :size].reshape(-1, dense.n_inputs, dense.n_hidden)
+            views = [weight, rows[:, None, size : size + dense.n_hidden]]
+        width, end = dense.n_hidden or dense.n_inputs, rows.shape[1] - dense.n_classes
+        weight = rows[:, end - dense.n_classes * width : end].reshape(-1, dense.n_classes, width)
+        return [*views, weight, rows[:, None, end:]]
 
-def _score_views(rows: Array, *, width: int, n_classes: int) -> tuple[Array, Array]:
-    """Return the last layer within rows of weights: ``(n, n_classes, width)`` and ``(n, 1, n_classes)``."""
-    end = rows.shape[1] - n_classes
-    weight = rows[:, end - n_classes * width : end].reshape(-1, n_classes, width)
-    return weight, rows[:, None, end:]
+
+def summed_gradient(dense: Dense, model: Models, x: Features, y: Codes) -> Models:
+    """Return the gradient of the summed losses of samples under one model, in the order of the layout.
+
+    Parameters
+    ----------
+    dense
+        The model.
+    model
+        Shape ``(n_numbers,)``.
+    x, y
+        Features, shape ``(n_samples, n_inputs)``, and labels.
+    """
+    network = StackedNetwork(dense, n_participants=1, batch_size=y.size)
+    network.weights[:] = to_work_order(dense, model[None])
+    losses = np.empty((1, y.size), dtype=np.float32)
+    network.backpropagate(x[None], y[None], scale=np.ones((), dtype=np.float32), losses=losses)
+    return from_work_order(dense, network.gradient).reshape(-1)

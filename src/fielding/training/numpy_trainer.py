@@ -15,7 +15,6 @@ from fielding.training.numpy_models import (
     from_work_order,
     hidden_contrast,
     pull_in_work_order,
-    stacked_network,
     summed_gradient,
     to_work_order,
 )
@@ -79,10 +78,22 @@ class NumpyTrainer:
         """Do the local steps of some participants, all together."""
         checked_work(work, layout=self.layout, n_classes=self._dense.n_classes)
         n_participants, n_steps, batch_size = work.draws.shape
-        network = self._network(work)
+        contrast = hidden_contrast(self._dense, work)
+        network = StackedNetwork(
+            self._dense,
+            n_participants=n_participants,
+            batch_size=batch_size,
+            contrast=None if contrast is None else StackedContrast(self._dense, work, contrast),
+            offsets=work.offsets,
+        )
+        network.weights[:] = to_work_order(self._dense, work.models[work.start])
         losses = np.empty((n_steps, n_participants, batch_size), dtype=np.float32)
-        rate = _rates(work)
-        descent = _Descent(work.sgd, network.weights, rate=rate, pull=self._pull(work))
+        # The learning rate, shape (), or one per participant, shape (n_participants, 1).
+        rate = np.asarray(work.sgd.learning_rate, dtype=np.float64)
+        if work.rate_factors is not None:
+            rate = work.sgd.learning_rate * work.rate_factors[:, None]
+        pull = None if work.pull is None else pull_in_work_order(self._dense, work.pull)
+        descent = _Descent(work.sgd, network.weights, rate=rate, pull=pull)
         batches = mini_batches(work, sample_size=self._dense.n_inputs)
         # The gradient comes out times the learning rate: a pass over the weights less.
         scale = _single(rate / batch_size)
@@ -96,7 +107,7 @@ class NumpyTrainer:
     def scores(self, model: Models, x: Features, y: Codes) -> tuple[npt.NDArray[np.float32], Mask]:
         """Return the loss of each sample, shape ``(n_samples,)``, and whether its most likely class is right."""
         with ONE_BLAS_THREAD, np.errstate(over="ignore", invalid="ignore"):
-            _, scores = self._passed(model, x)
+            _, scores = self._forward(model, x)
             is_right = np.asarray(scores.argmax(axis=1) == y)
             by_class = np.ascontiguousarray(scores.T)  # NumPy is slow on many short rows
             by_class -= by_class.max(axis=0)
@@ -107,14 +118,14 @@ class NumpyTrainer:
     def features(self, model: Models, x: Features) -> tuple[Array, Scores]:
         """Return the hidden activations, without a hidden layer the flattened samples, and the scores of classes."""
         with ONE_BLAS_THREAD, np.errstate(over="ignore", invalid="ignore"):
-            return self._passed(model, x)
+            return self._forward(model, x)
 
     def gradient(self, model: Models, x: Features, y: Codes) -> Models:
         """Return the gradient of the summed loss by the parameters, shape ``(n_parameters,)``."""
         with ONE_BLAS_THREAD, np.errstate(over="ignore", invalid="ignore"):
             return summed_gradient(self._dense, model, x.reshape(y.size, self._dense.n_inputs), y)
 
-    def _passed(self, model: Models, x: Features) -> tuple[Array, Scores]:
+    def _forward(self, model: Models, x: Features) -> tuple[Array, Scores]:
         """Return what goes into the last layer, shape ``(n_samples, width)``, and what comes out of it."""
         tensors = list(self.layout.tensors(model).values())
         active = x.reshape(x.shape[0], self._dense.n_inputs)
@@ -125,33 +136,6 @@ class NumpyTrainer:
         scores = active @ tensors[-2].T
         scores += tensors[-1]
         return active, scores
-
-    def _network(self, work: LocalWork) -> StackedNetwork:
-        """Return the networks of the participants, with the weights that they start from."""
-        n_participants, _, batch_size = work.draws.shape
-        network = stacked_network(
-            self._dense,
-            n_participants=n_participants,
-            batch_size=batch_size,
-            contrast=self._contrast(work),
-            offsets=work.offsets,
-        )
-        network.weights[:] = to_work_order(self._dense, work.models[work.start])
-        return network
-
-    def _contrast(self, work: LocalWork) -> StackedContrast | None:
-        contrast = hidden_contrast(self._dense, work)
-        return None if contrast is None else StackedContrast(self._dense, work, contrast)
-
-    def _pull(self, work: LocalWork) -> tuple[Models, Array] | None:
-        return None if work.pull is None else pull_in_work_order(self._dense, work.pull)
-
-
-def _rates(work: LocalWork) -> Vector:
-    """Return the learning rate, shape ``()``, or one per participant, shape ``(n_participants, 1)``."""
-    if work.rate_factors is None:
-        return np.asarray(work.sgd.learning_rate, dtype=np.float64)
-    return work.sgd.learning_rate * work.rate_factors[:, None]
 
 
 def _single(numbers: Vector) -> Array:
@@ -196,13 +180,10 @@ class _Descent:
                 self._scratch -= self._offset
             gradient += self._scratch
         if self._momentum:
-            gradient = self._with_velocity(gradient)
+            if self._velocity is None:
+                self._velocity = gradient.copy()
+            else:
+                self._velocity *= np.float32(self._momentum)
+                self._velocity += gradient
+            gradient = self._velocity
         weights -= gradient
-
-    def _with_velocity(self, gradient: Models) -> Models:
-        if self._velocity is None:
-            self._velocity = gradient.copy()
-        else:
-            self._velocity *= np.float32(self._momentum)
-            self._velocity += gradient
-        return self._velocity

@@ -1,11 +1,16 @@
-"""Modules that users bring: found by name, built with a seed, and looked at before anything is trained."""
+"""PyTorch modules: built with a seed, looked at before anything is trained, and their numbers as one vector."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from copy import deepcopy
 from dataclasses import dataclass
+from threading import Lock
 
+import numpy as np
 import torch
 from torch import nn
 
+from fielding._typing import Floats, Models
 from fielding.errors import FieldingError, OptionError, echo
 from fielding.rng import stream
 from fielding.training.layout import Layout
@@ -36,7 +41,7 @@ class Blueprint:
     input_shape: tuple[int, ...]
     n_classes: int
 
-    def built(self, seed: int) -> nn.Module:
+    def build(self, seed: int) -> nn.Module:
         """Return a new module in float32 on the CPU, the same for the same seed.
 
         Raises
@@ -46,22 +51,21 @@ class Blueprint:
         """
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(int(stream(seed, "initial model").integers(2**63)))
-            module = self._made()
-            self._check_output(module)
+            try:
+                module = self.factory(input_shape=self.input_shape, n_classes=self.n_classes)
+            except FieldingError:
+                raise
+            except Exception as error:
+                call = f"factory(input_shape={self.input_shape}, n_classes={self.n_classes})"
+                raise OptionError(f"model {self.name} failed when called as {call}: {_line(error)}") from error
+            if not isinstance(module, nn.Module):
+                raise OptionError(f"model {self.name} returned {echo(module)}; it must return a torch.nn.Module")
+            module = module.float()
+            with torch.no_grad():  # on two samples of zeros; lazy layers learn their sizes here
+                self._checked_scores(module.eval(), torch.zeros(_PROBE_SAMPLES, *self.input_shape))
         if not any(parameter.requires_grad for parameter in module.parameters()):
             raise OptionError(f"model {self.name} has no parameters that take gradients; there is nothing to train")
         return module
-
-    def _made(self) -> nn.Module:
-        try:
-            module = self.factory(input_shape=self.input_shape, n_classes=self.n_classes)
-        except FieldingError:
-            raise
-        except Exception as error:
-            raise OptionError(f"model {self.name} failed when called as {self._call()}: {_line(error)}") from error
-        if not isinstance(module, nn.Module):
-            raise OptionError(f"model {self.name} returned {echo(module)}; it must return a torch.nn.Module")
-        return module.float()
 
     def draws_numbers(self, module: nn.Module) -> bool:
         """Return whether a module draws numbers from PyTorch's generator, as dropout does; it stays as it was.
@@ -86,11 +90,6 @@ class Blueprint:
             raise OptionError(f"model {self.name} returns scores without gradients; do not detach them in training")
         return is_random
 
-    def _check_output(self, module: nn.Module) -> None:
-        """Score two samples of zeros; lazy layers learn their sizes here."""
-        with torch.no_grad():
-            self._checked_scores(module.eval(), torch.zeros(_PROBE_SAMPLES, *self.input_shape))
-
     def _checked_scores(self, module: nn.Module, features: torch.Tensor) -> torch.Tensor:
         """Return what a module makes of features, or raise if it is not what training needs."""
         mode = " in training" if module.training else ""
@@ -107,9 +106,6 @@ class Blueprint:
                 f"model {self.name} returns {got}{mode} for {features.shape[0]} samples; it must return {wanted}"
             )
         return scores
-
-    def _call(self) -> str:
-        return f"factory(input_shape={self.input_shape}, n_classes={self.n_classes})"
 
 
 def _line(error: Exception) -> str:
@@ -146,3 +142,112 @@ def _carried(module: nn.Module) -> dict[str, torch.Tensor]:
     kept = module.state_dict().keys()
     buffers = {name: tensor for name, tensor in module.named_buffers() if name in kept and tensor.is_floating_point()}
     return {**frozen, **buffers}
+
+
+class Replica:
+    """A module, its numbers and their gradients, each as one vector.
+
+    Parameters
+    ----------
+    module
+        Is copied.
+    layout
+        Its tensors.
+    device
+        Where the copy lives.
+
+    Attributes
+    ----------
+    module
+        The copy; its parameters are views into ``parameters`` and their gradients into ``gradient``.
+    parameters, gradient
+        Shape ``(layout.parameter_size,)``.
+    """
+
+    def __init__(self, module: nn.Module, layout: Layout, *, device: torch.device) -> None:
+        self.module = deepcopy(module).to(device)
+        self._layout = layout
+        numbers = torch.zeros(layout.size, device=device)
+        self.parameters = numbers[: layout.parameter_size]
+        self.gradient = torch.zeros_like(self.parameters)
+        self._views: list[torch.Tensor] = []
+        self._slopes: list[torch.Tensor] = []
+        start = 0
+        for place, (tensor, size) in enumerate(zip(tensors_of(self.module).values(), layout.sizes, strict=True)):
+            view = _view(numbers[start : start + size], tensor.shape)
+            tensor.data = view
+            if place < layout.n_parameters:
+                tensor.grad = _view(self.gradient[start : start + size], tensor.shape)
+                self._slopes.append(tensor.grad)
+            self._views.append(view)
+            start += size
+        moved = {view.data_ptr() for view in self._views}
+        self._others = [(buffer, buffer.clone()) for buffer in self.module.buffers() if buffer.data_ptr() not in moved]
+
+    def load(self, model: Models) -> None:
+        """Write a flat vector into the module; buffers outside the vector are as the factory made them."""
+        with torch.no_grad():
+            # A copy: PyTorch has no read-only arrays.
+            source = torch.tensor(model, device=self.parameters.device)
+            pieces = torch.split(source, list(self._layout.sizes))
+            for view, piece, shape in zip(self._views, pieces, self._layout.shapes, strict=True):
+                view.copy_(piece.view(shape))
+            for buffer, first in self._others:
+                buffer.copy_(first)
+            self.gradient.zero_()
+
+    def arrange(self, numbers: Floats) -> torch.Tensor:
+        """Return the parameters of a flat vector in the order of ``parameters``, where kernels lie differently."""
+        end, sizes = self.parameters.numel(), list(self._layout.sizes[: self._layout.n_parameters])
+        source = torch.tensor(numbers[:end], dtype=torch.float32, device=self.parameters.device)
+        target = torch.empty_like(source)
+        places = zip(torch.split(target, sizes), torch.split(source, sizes), self._layout.shapes, strict=False)
+        for room, piece, shape in places:
+            _view(room, torch.Size(shape)).copy_(piece.view(shape))
+        return target
+
+    def model(self) -> Models:
+        """Return the numbers of the module as a new flat vector."""
+        return _flat(self._views)
+
+    def gradient_of_model(self) -> Models:
+        """Return the gradients as a new vector in the order of the layout, shape ``(layout.parameter_size,)``."""
+        return _flat(self._slopes)
+
+
+def _flat(views: list[torch.Tensor]) -> Models:
+    with torch.no_grad():
+        vector = torch.cat([view.reshape(-1) for view in views])
+    return np.asarray(vector.cpu().numpy())
+
+
+def _view(numbers: torch.Tensor, shape: torch.Size) -> torch.Tensor:
+    """Return a piece of a vector in a shape; kernels of convolutions with their channels last, which is faster."""
+    if len(shape) != 4:
+        return numbers.view(shape)
+    n_out, n_in, height, width = shape
+    return numbers.view(n_out, height, width, n_in).permute(0, 3, 1, 2)
+
+
+class Replicas:
+    """Replicas to borrow: as many as there are borrowers at a time, whichever threads they are in."""
+
+    def __init__(self, module: nn.Module, layout: Layout, *, device: torch.device) -> None:
+        self._module = module
+        self._layout = layout
+        self._device = device
+        self._lock = Lock()
+        self._idle: list[Replica] = []
+
+    @contextmanager
+    def borrow(self) -> Iterator[Replica]:
+        """Lend a replica for the block; its numbers are those of its last borrower."""
+        with self._lock:
+            replica = self._idle.pop() if self._idle else None
+        if replica is None:
+            replica = Replica(self._module, self._layout, device=self._device)
+        try:
+            yield replica
+        finally:
+            with self._lock:
+                self._idle.append(replica)

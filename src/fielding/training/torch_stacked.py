@@ -13,8 +13,7 @@ from fielding.training.batches import checked_work, mini_batches, trained
 from fielding.training.layout import Layout
 from fielding.training.numpy_models import Dense, from_work_order, hidden_contrast, pull_in_work_order, to_work_order
 from fielding.training.torch_contrast import StackedTorchContrast
-from fielding.training.torch_threads import TORCH_THREADS
-from fielding.training.torch_trainer import Descent
+from fielding.training.torch_trainer import TORCH_THREADS, Descent
 from fielding.training.trainer import LocalWork, Scores, Trained, TrainingPath
 
 
@@ -48,8 +47,19 @@ class StackedTorchTrainer:
         with TORCH_THREADS.limited_to(self.path.n_threads), torch.inference_mode():
             start = to_work_order(self._dense, work.models[work.start])
             weights = torch.tensor(start, device=self._device)
-            network = _Network(self._dense, weights, contrast=self._contrast(work), offsets=self._offsets(work))
-            descent = Descent(work.sgd, weights, rates=self._rates(work), pull=self._pull(work))
+            asked, contrast, offsets, rates, pull = hidden_contrast(self._dense, work), None, None, None, None
+            if asked is not None:
+                contrast = StackedTorchContrast(self._dense, work, asked, device=self._device)
+            if work.offsets is not None:
+                offsets = torch.tensor(work.offsets[:, None], dtype=torch.float32, device=self._device)
+            if work.rate_factors is not None:
+                factors = work.sgd.learning_rate * work.rate_factors[:, None]
+                rates = torch.tensor(factors, dtype=torch.float32, device=self._device)
+            if work.pull is not None:
+                anchors, strength = pull_in_work_order(self._dense, work.pull)
+                pull = (torch.tensor(anchors, device=self._device), torch.tensor(strength, device=self._device))
+            network = _Network(self._dense, weights, contrast=contrast, offsets=offsets)
+            descent = Descent(work.sgd, weights, rates=rates, pull=pull)
             losses = torch.empty((n_steps, n_participants, batch_size), device=self._device)
             for step, (x, y) in enumerate(mini_batches(work, sample_size=self._dense.n_inputs)):
                 features = torch.tensor(x, device=self._device).view(n_participants, batch_size, -1)
@@ -62,7 +72,7 @@ class StackedTorchTrainer:
     def scores(self, model: Models, x: Features, y: Codes) -> tuple[npt.NDArray[np.float32], Mask]:
         """Return the loss of each sample, shape ``(n_samples,)``, and whether its most likely class is right."""
         with TORCH_THREADS.limited_to(self.path.n_threads), torch.inference_mode():
-            _, scores = self._passed(model, x)
+            _, scores = self._forward(model, x)
             labels = torch.tensor(y, dtype=torch.int64, device=self._device)
             losses = torch.nn.functional.cross_entropy(scores, labels, reduction="none")
             is_right = scores.cpu().numpy().argmax(axis=1) == y
@@ -71,7 +81,7 @@ class StackedTorchTrainer:
     def features(self, model: Models, x: Features) -> tuple[npt.NDArray[np.float32], Scores]:
         """Return the hidden activations, without a hidden layer the flattened samples, and the scores of classes."""
         with TORCH_THREADS.limited_to(self.path.n_threads), torch.inference_mode():
-            active, scores = self._passed(model, x)
+            active, scores = self._forward(model, x)
             return active.cpu().numpy(), scores.cpu().numpy()
 
     def gradient(self, model: Models, x: Features, y: Codes) -> Models:
@@ -87,36 +97,13 @@ class StackedTorchTrainer:
             found = network.gradient.mul_(float(y.size)).cpu().numpy()
         return from_work_order(self._dense, found).reshape(-1)
 
-    def _passed(self, model: Models, x: Features) -> tuple[torch.Tensor, torch.Tensor]:
+    def _forward(self, model: Models, x: Features) -> tuple[torch.Tensor, torch.Tensor]:
         """Return what goes into the last layer, shape ``(n_samples, width)``, and what comes out of it."""
         tensors = [torch.tensor(part, device=self._device) for part in self.layout.tensors(model).values()]
         active = torch.tensor(x, device=self._device).reshape(x.shape[0], self._dense.n_inputs)
         if self._dense.n_hidden:
             active = torch.nn.functional.linear(active, tensors[0], tensors[1]).relu_()
         return active, torch.nn.functional.linear(active, tensors[-2], tensors[-1])
-
-    def _offsets(self, work: LocalWork) -> torch.Tensor | None:
-        """Return what is added to the scores, shape ``(n_participants, 1, n_classes)``."""
-        if work.offsets is None:
-            return None
-        return torch.tensor(work.offsets[:, None], dtype=torch.float32, device=self._device)
-
-    def _contrast(self, work: LocalWork) -> StackedTorchContrast | None:
-        contrast = hidden_contrast(self._dense, work)
-        return None if contrast is None else StackedTorchContrast(self._dense, work, contrast, device=self._device)
-
-    def _pull(self, work: LocalWork) -> tuple[torch.Tensor, torch.Tensor] | None:
-        if work.pull is None:
-            return None
-        anchors, strength = pull_in_work_order(self._dense, work.pull)
-        return torch.tensor(anchors, device=self._device), torch.tensor(strength, device=self._device)
-
-    def _rates(self, work: LocalWork) -> torch.Tensor | None:
-        """Return a learning rate per participant, shape ``(n_participants, 1)``, if they differ from the rule's."""
-        if work.rate_factors is None:
-            return None
-        rates = work.sgd.learning_rate * work.rate_factors[:, None]
-        return torch.tensor(rates, dtype=torch.float32, device=self._device)
 
 
 class _Network:

@@ -3,25 +3,90 @@
 import hashlib
 from collections.abc import Iterator
 from contextlib import contextmanager
-from copy import copy, deepcopy
+from copy import copy
 from dataclasses import replace
 from threading import Lock
 
 import numpy as np
 import numpy.typing as npt
 import torch
-from torch import nn
 from torch.nn import functional
 
 from fielding import blas_threads
-from fielding._typing import Codes, Features, Floats, Mask, Models
-from fielding.errors import OptionError
+from fielding._typing import Codes, Features, Mask, Models
+from fielding.errors import OptionError, echo
 from fielding.training.batches import checked_work, mini_batches, trained
 from fielding.training.layout import Layout
 from fielding.training.torch_contrast import FeatureTap, ModuleContrast, push_between
-from fielding.training.torch_module import Blueprint, layout_of, tensors_of
-from fielding.training.torch_threads import TORCH_THREADS
+from fielding.training.torch_module import Blueprint, Replica, Replicas, layout_of, tensors_of
 from fielding.training.trainer import LocalWork, Scores, Sgd, Trained, TrainingPath
+
+
+def device_named(name: str) -> torch.device:
+    """Return a device that is there.
+
+    Parameters
+    ----------
+    name
+        ``"cpu"``, ``"cuda"``, ``"cuda:1"`` or ``"mps"``.
+
+    Raises
+    ------
+    OptionError
+        If there is no such device.
+
+    Examples
+    --------
+    >>> device_named("cpu")
+    device(type='cpu')
+    """
+    try:
+        device = torch.device(name)
+    except (RuntimeError, TypeError) as error:
+        raise OptionError(f"device is {echo(name)}; give cpu, cuda, cuda:<number> or mps") from error
+    if device.type not in ("cpu", "cuda", "mps"):
+        raise OptionError(f"device is {echo(name)}; give cpu, cuda, cuda:<number> or mps")
+    n_devices = {"cpu": 1, "cuda": torch.cuda.device_count(), "mps": int(torch.backends.mps.is_available())}[
+        device.type
+    ]
+    if (device.index or 0) >= n_devices:
+        raise OptionError(f"device {echo(name)} is not available here ({n_devices} of that kind); use cpu")
+    return device
+
+
+class TorchThreads:
+    """Holds PyTorch to a number of threads from the first entry to the last exit, whichever threads they are in.
+
+    The number belongs partly to the calling thread and partly to the process, so it is set at every entry and
+    given back at the last exit only. Entries that overlap must ask for the same number.
+    """
+
+    def __init__(self) -> None:
+        self._lock = Lock()
+        self._depth = 0
+        self._before = 1
+
+    @contextmanager
+    def limited_to(self, n_threads: int) -> Iterator[None]:
+        """Use so many threads per operation within the block."""
+        with self._lock:
+            self._depth += 1
+            before = torch.get_num_threads()
+            if self._depth == 1:
+                self._before = before
+            if before != n_threads:
+                torch.set_num_threads(n_threads)
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._depth -= 1
+                if self._depth == 0 and torch.get_num_threads() != self._before:
+                    torch.set_num_threads(self._before)
+
+
+TORCH_THREADS = TorchThreads()
+"""``with TORCH_THREADS.limited_to(1):`` around work that several threads do at once."""
 
 
 class Descent:
@@ -64,127 +129,15 @@ class Descent:
             strength, offset = self._pull
             gradient.addcmul_(weights, strength).sub_(offset)
         if sgd.momentum:
-            gradient = self._with_velocity(gradient)
+            if self._velocity is None:
+                self._velocity = gradient.clone()
+            else:
+                self._velocity.mul_(sgd.momentum).add_(gradient)
+            gradient = self._velocity
         if self._rates is None:
             weights.add_(gradient, alpha=-sgd.learning_rate)
         else:
             weights.addcmul_(gradient, self._rates, value=-1.0)
-
-    def _with_velocity(self, gradient: torch.Tensor) -> torch.Tensor:
-        if self._velocity is None:
-            self._velocity = gradient.clone()
-        else:
-            self._velocity.mul_(self._sgd.momentum).add_(gradient)
-        return self._velocity
-
-
-class Replica:
-    """A module, its numbers and their gradients, each as one vector.
-
-    Parameters
-    ----------
-    module
-        Is copied.
-    layout
-        Its tensors.
-    device
-        Where the copy lives.
-
-    Attributes
-    ----------
-    module
-        The copy; its parameters are views into ``parameters`` and their gradients into ``gradient``.
-    parameters, gradient
-        Shape ``(layout.parameter_size,)``.
-    """
-
-    def __init__(self, module: nn.Module, layout: Layout, *, device: torch.device) -> None:
-        self.module = deepcopy(module).to(device)
-        self._layout = layout
-        numbers = torch.zeros(layout.size, device=device)
-        self.parameters = numbers[: layout.parameter_size]
-        self.gradient = torch.zeros_like(self.parameters)
-        self._views: list[torch.Tensor] = []
-        self._slopes: list[torch.Tensor] = []
-        start = 0
-        for place, (tensor, size) in enumerate(zip(tensors_of(self.module).values(), layout.sizes, strict=True)):
-            view = _view(numbers[start : start + size], tensor.shape)
-            tensor.data = view
-            if place < layout.n_parameters:
-                tensor.grad = _view(self.gradient[start : start + size], tensor.shape)
-                self._slopes.append(tensor.grad)
-            self._views.append(view)
-            start += size
-        moved = {view.data_ptr() for view in self._views}
-        self._others = [(buffer, buffer.clone()) for buffer in self.module.buffers() if buffer.data_ptr() not in moved]
-
-    def load(self, model: Models) -> None:
-        """Write a flat vector into the module; buffers outside the vector are as the factory made them."""
-        with torch.no_grad():
-            # A copy: PyTorch cannot express that nobody may write to an array.
-            source = torch.tensor(model, device=self.parameters.device)
-            pieces = torch.split(source, list(self._layout.sizes))
-            for view, piece, shape in zip(self._views, pieces, self._layout.shapes, strict=True):
-                view.copy_(piece.view(shape))
-            for buffer, first in self._others:
-                buffer.copy_(first)
-            self.gradient.zero_()
-
-    def arranged(self, numbers: Floats) -> torch.Tensor:
-        """Return the parameters of a flat vector in the order of ``parameters``, where kernels lie differently."""
-        end, sizes = self.parameters.numel(), list(self._layout.sizes[: self._layout.n_parameters])
-        source = torch.tensor(numbers[:end], dtype=torch.float32, device=self.parameters.device)
-        target = torch.empty_like(source)
-        places = zip(torch.split(target, sizes), torch.split(source, sizes), self._layout.shapes, strict=False)
-        for room, piece, shape in places:
-            _view(room, torch.Size(shape)).copy_(piece.view(shape))
-        return target
-
-    def model(self) -> Models:
-        """Return the numbers of the module as a new flat vector."""
-        return _flat(self._views)
-
-    def gradient_of_model(self) -> Models:
-        """Return the gradients as a new vector in the order of the layout, shape ``(layout.parameter_size,)``."""
-        return _flat(self._slopes)
-
-
-def _flat(views: list[torch.Tensor]) -> Models:
-    with torch.no_grad():
-        vector = torch.cat([view.reshape(-1) for view in views])
-    return np.asarray(vector.cpu().numpy())
-
-
-def _view(numbers: torch.Tensor, shape: torch.Size) -> torch.Tensor:
-    """Return a piece of a vector in a shape; kernels of convolutions with their channels last, which is faster."""
-    if len(shape) != 4:
-        return numbers.view(shape)
-    n_out, n_in, height, width = shape
-    return numbers.view(n_out, height, width, n_in).permute(0, 3, 1, 2)
-
-
-class Replicas:
-    """Replicas to borrow: as many as there are borrowers at a time, whichever threads they are in."""
-
-    def __init__(self, module: nn.Module, layout: Layout, *, device: torch.device) -> None:
-        self._module = module
-        self._layout = layout
-        self._device = device
-        self._lock = Lock()
-        self._idle: list[Replica] = []
-
-    @contextmanager
-    def borrowed(self) -> Iterator[Replica]:
-        """Lend a replica for the block; its numbers are those of its last borrower."""
-        with self._lock:
-            replica = self._idle.pop() if self._idle else None
-        if replica is None:
-            replica = Replica(self._module, self._layout, device=self._device)
-        try:
-            yield replica
-        finally:
-            with self._lock:
-                self._idle.append(replica)
 
 
 ALONE_FROM = 20_000_000
@@ -194,7 +147,7 @@ _EVAL_NUMBERS = 100_000
 _SMALLEST_EVAL_CHUNK, _LARGEST_EVAL_CHUNK = 8, 128
 _REPRESENTATION = "a representation on a shared model"
 _GENERATOR = Lock()
-"""Held by whoever draws: PyTorch has one generator for all threads and trainers."""
+"""Held while a module draws: PyTorch has one generator for all threads and trainers."""
 
 
 def sequential_path(layout: Layout, input_shape: tuple[int, ...], *, is_random: bool) -> TrainingPath:
@@ -235,50 +188,40 @@ class TorchTrainer:
     def __init__(self, blueprint: Blueprint, *, device: torch.device) -> None:
         self._blueprint = blueprint
         self._device = device
-        module = blueprint.built(seed=0)
-        self._layout = layout_of(module)
+        module = blueprint.build(seed=0)
+        self.layout: Layout = layout_of(module)
         self._is_random = blueprint.draws_numbers(module)
-        self._path = sequential_path(self._layout, blueprint.input_shape, is_random=self._is_random)
-        self._replicas = Replicas(module, self._layout, device=device)
-
-    @property
-    def layout(self) -> Layout:
-        """What the numbers of a model mean."""
-        return self._layout
-
-    @property
-    def path(self) -> TrainingPath:
-        """How it works."""
-        return self._path
+        self.path: TrainingPath = sequential_path(self.layout, blueprint.input_shape, is_random=self._is_random)
+        self._replicas = Replicas(module, self.layout, device=device)
 
     def with_path(self, path: TrainingPath) -> "TorchTrainer":
         """Return the same trainer on another path, for example the one that an earlier run recorded."""
         other = copy(self)
-        other._path = path
+        other.path = path
         return other
 
     def initial_model(self, seed: int) -> Models:
         """Return the model as its factory makes it under a seed."""
-        tensors = tensors_of(self._blueprint.built(seed)).values()
+        tensors = tensors_of(self._blueprint.build(seed)).values()
         return np.concatenate([tensor.detach().numpy().reshape(-1) for tensor in tensors])
 
     def train(self, work: LocalWork) -> Trained:
         """Do the local steps of some participants, one after the other."""
-        checked_work(work, layout=self._layout, n_classes=self._blueprint.n_classes)
+        checked_work(work, layout=self.layout, n_classes=self._blueprint.n_classes)
         n_participants, n_steps, batch_size = work.draws.shape
-        models = np.empty((n_participants, self._layout.size), dtype=np.float32)
+        models = np.empty((n_participants, self.layout.size), dtype=np.float32)
         losses = np.empty((n_steps, n_participants, batch_size), dtype=np.float32)
-        with TORCH_THREADS.limited_to(self._path.n_threads), self._replicas.borrowed() as replica:
+        with TORCH_THREADS.limited_to(self.path.n_threads), self._replicas.borrow() as replica:
             for row in range(n_participants):
                 own = work.part(slice(row, row + 1))
-                with self._repeatable(own.draws.tobytes()):
+                with self._seed_by(own.draws.tobytes()):
                     losses[:, row] = self._descend(replica, own)
                 models[row] = replica.model()
         return trained(models, losses)
 
     def scores(self, model: Models, x: Features, y: Codes) -> tuple[npt.NDArray[np.float32], Mask]:
         """Return the loss of each sample, shape ``(n_samples,)``, and whether its most likely class is right."""
-        with self._tested(model, y.tobytes()) as replica, torch.inference_mode():
+        with self._borrow_for_test(model, y.tobytes()) as replica, torch.inference_mode():
             scores = replica.module(self._input(x))
             losses = functional.cross_entropy(scores, self._labels(y), reduction="none")
             is_right = scores.cpu().numpy().argmax(axis=1) == y
@@ -292,7 +235,7 @@ class TorchTrainer:
         OptionError
             If the module has no such layer, or it does not get a row or more per sample.
         """
-        with self._tested(model, x.tobytes() if self._is_random else b"") as replica, torch.inference_mode():
+        with self._borrow_for_test(model, x.tobytes() if self._is_random else b"") as replica, torch.inference_mode():
             with FeatureTap(replica.module, name=self._blueprint.name, wanted_by=_REPRESENTATION) as tap:
                 scores = replica.module(self._input(x))
                 found = tap.features(x.shape[0])
@@ -300,7 +243,7 @@ class TorchTrainer:
 
     def gradient(self, model: Models, x: Features, y: Codes) -> Models:
         """Return the gradient of the summed loss by the parameters, shape ``(n_parameters,)``, as when tested."""
-        with self._tested(model, y.tobytes()) as replica, torch.enable_grad():
+        with self._borrow_for_test(model, y.tobytes()) as replica, torch.enable_grad():
             scores = replica.module(self._input(x))
             if not scores.requires_grad:
                 raise OptionError(
@@ -310,21 +253,29 @@ class TorchTrainer:
             return replica.gradient_of_model()
 
     @contextmanager
-    def _tested(self, model: Models, content: bytes) -> Iterator[Replica]:
+    def _borrow_for_test(self, model: Models, content: bytes) -> Iterator[Replica]:
         """Lend a replica of a model as it is tested; random layers are seeded by the content."""
-        with TORCH_THREADS.limited_to(self._path.n_threads), self._replicas.borrowed() as replica:
+        with TORCH_THREADS.limited_to(self.path.n_threads), self._replicas.borrow() as replica:
             replica.load(model)
             replica.module.eval()
-            with self._repeatable(content):
+            with self._seed_by(content):
                 yield replica
 
     def _descend(self, replica: Replica, work: LocalWork) -> npt.NDArray[np.float32]:
         """Train one participant; return its losses, shape ``(n_steps, batch_size)``."""
         losses = torch.empty(work.draws.shape[1:], device=self._device)
-        with self._contrasted(replica, work) as contrast:
+        with self._contrast(replica, work) as contrast:
             replica.load(work.models[work.start[0]])
             replica.module.train()
-            descent, offsets = self._descent(replica, work), self._offsets(work)
+            sgd, pull, offsets = work.sgd, None, None
+            if work.rate_factors is not None:
+                sgd = replace(sgd, learning_rate=sgd.learning_rate * float(work.rate_factors[0]))
+            if work.pull is not None:
+                anchor = replica.arrange(work.pull.anchors[work.pull.row[0]])
+                pull = (anchor, replica.arrange(work.pull.strength))
+            descent = Descent(sgd, replica.parameters, pull=pull)
+            if work.offsets is not None:
+                offsets = torch.tensor(work.offsets[0], dtype=torch.float32, device=self._device)
             for step, (x, y) in enumerate(self._batches(work)):
                 with torch.enable_grad():
                     scores, labels = self._forward(replica, x[0]), self._labels(y[0])
@@ -341,24 +292,8 @@ class TorchTrainer:
     def _batches(self, work: LocalWork) -> Iterator[tuple[Features, Codes]]:
         return mini_batches(work, sample_size=int(np.prod(self._blueprint.input_shape, dtype=np.int64)))
 
-    def _offsets(self, work: LocalWork) -> torch.Tensor | None:
-        """Return what is added to the scores of one participant's samples, shape ``(n_classes,)``."""
-        if work.offsets is None:
-            return None
-        return torch.tensor(work.offsets[0], dtype=torch.float32, device=self._device)
-
-    def _descent(self, replica: Replica, work: LocalWork) -> Descent:
-        """Return the steps of one participant, from the weights that are loaded."""
-        sgd = work.sgd
-        if work.rate_factors is not None:
-            sgd = replace(sgd, learning_rate=sgd.learning_rate * float(work.rate_factors[0]))
-        if work.pull is None:
-            return Descent(sgd, replica.parameters)
-        anchor = replica.arranged(work.pull.anchors[work.pull.row[0]])
-        return Descent(sgd, replica.parameters, pull=(anchor, replica.arranged(work.pull.strength)))
-
     @contextmanager
-    def _contrasted(self, replica: Replica, work: LocalWork) -> Iterator[ModuleContrast | None]:
+    def _contrast(self, replica: Replica, work: LocalWork) -> Iterator[ModuleContrast | None]:
         """Lend the contrastive part of one participant's loss, if it is asked for; the replica is written to."""
         if work.contrast is None:
             yield None
@@ -401,7 +336,7 @@ class TorchTrainer:
         return torch.tensor(y, dtype=torch.int64, device=self._device)
 
     @contextmanager
-    def _repeatable(self, content: bytes) -> Iterator[None]:
+    def _seed_by(self, content: bytes) -> Iterator[None]:
         """Seed PyTorch's generators by what is worked on, if the module uses them.
 
         Raises

@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from fielding.client.drift.drift_test import batch_of, paired
+from fielding.client.drift.drift_test import batch_of, pair_clients
 from fielding.client.representation.representation import Seen
 from fielding.errors import InputError
 from tests.client.drift.batches import batch, simulated
@@ -18,7 +18,7 @@ def test_only_clients_with_samples_on_both_sides_are_paired() -> None:
     first = batch(labels=np.array([0, 1, 2]), sizes=np.array([1, 0, 2]))
     second = batch(labels=np.array([0, 1, 2]), sizes=np.array([0, 1, 2]))
 
-    assert [client for client, _, _ in paired(first, second)] == [2]
+    assert [client for client, _, _ in pair_clients(first, second)] == [2]
 
 
 def test_lengths_that_differ_are_refused() -> None:

@@ -1,8 +1,8 @@
 import numpy as np
 import pytest
 
-from fielding.client.drift.chi2 import p_values
-from fielding.client.drift.predictions import Bbsd, Confusion
+from fielding.client.drift.pearson import p_values
+from fielding.client.drift.predictions import Bbsd, ConfusionTest
 from tests.client.drift.batches import batch, simulated
 
 
@@ -22,21 +22,21 @@ def test_confusion_of_a_single_label_is_chi2_within_it() -> None:
     now = batch(labels=np.full(8, 2), predicted=np.repeat([2, 1], [3, 5]))
 
     expected = p_values(np.array([[0, 5, 3, 0]]), np.array([[0, 2, 10, 0]]))
-    assert Confusion().p_values(then, now) == pytest.approx(expected)
+    assert ConfusionTest().p_values(then, now) == pytest.approx(expected)
     assert expected[0] < 0.1
 
 
 def test_confusion_is_blind_to_the_label_mix_and_bbsd_is_not() -> None:
     reference, fresh = simulated("label", 300)
 
-    assert (Confusion().p_values(reference, fresh) < 0.05).mean() < 0.08
+    assert (ConfusionTest().p_values(reference, fresh) < 0.05).mean() < 0.08
     assert (Bbsd().p_values(reference, fresh) < 0.05).mean() > 0.8
 
 
 def test_confusion_sees_what_inputs_are_called_and_bbsd_does_not() -> None:
     reference, fresh = simulated("swap", 300)
 
-    assert (Confusion().p_values(reference, fresh) < 0.01).mean() > 0.95
+    assert (ConfusionTest().p_values(reference, fresh) < 0.01).mean() > 0.95
     assert (Bbsd().p_values(reference, fresh) < 0.05).mean() < 0.08
 
 
@@ -44,11 +44,11 @@ def test_labels_that_one_side_lacks_add_nothing() -> None:
     then = batch(labels=np.repeat([0, 1], 6), predicted=np.repeat([0, 1], 6))
     now = batch(labels=np.repeat([2, 3], 6), predicted=np.repeat([0, 1], 6))
 
-    assert Confusion().p_values(then, now).tolist() == [1.0]
+    assert ConfusionTest().p_values(then, now).tolist() == [1.0]
 
 
 def test_more_rows_than_a_chunk_are_judged_as_few() -> None:
     reference, fresh = simulated("looks", 1500, n=12, m=12)
 
     few = [one.rows(slice(0, 120), sizes=one.sizes[:10]) for one in (reference, fresh)]
-    assert (Confusion().p_values(reference, fresh)[:10] == Confusion().p_values(*few)).all()
+    assert (ConfusionTest().p_values(reference, fresh)[:10] == ConfusionTest().p_values(*few)).all()

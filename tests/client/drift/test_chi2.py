@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from fielding._typing import Counts
 from fielding.client.drift import Chi2, Evidence
-from fielding.client.drift.chi2 import excess_l1, expected_l1, p_values, pearson
+from fielding.client.drift.pearson import excess_l1, expected_l1, p_values, pearson
 from fielding.errors import OptionError
 from fielding.rng import stream
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from fielding._typing import Matrix
-from fielding.client.drift.chi2 import pearson
+from fielding.client.drift.pearson import pearson
 from fielding.client.drift.two_sample import Deal, drawn_p_value, matched_p_value, moments, other_deals
 from fielding.rng import stream
 

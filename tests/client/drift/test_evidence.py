@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 from fielding.client.drift import drift_test as evidence_module
-from fielding.client.drift.drift_test import Evidence, judged_in_chunks
+from fielding.client.drift.drift_test import Evidence, apply_in_chunks
 
 
 def evidence_of(n_clients: int) -> Evidence:
@@ -32,7 +32,7 @@ def test_judge_sees_few_clients_at_a_time_and_only_comparable_ones(monkeypatch: 
         seen.append(chunk.age.tolist())
         return chunk.age >= 2
 
-    assert judged_in_chunks(evidence, judge).tolist() == [False, False, True, False, True]
+    assert apply_in_chunks(evidence, judge).tolist() == [False, False, True, False, True]
     assert seen == [[0, 1], [2], [4]]
 
 

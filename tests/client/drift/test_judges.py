@@ -5,17 +5,17 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from tests.runtime.seeing import by_vector
 
 from fielding._typing import Counts, Floats
 from fielding.client.drift import Always, AnyChange, Chi2, FlexcflOriginal, Never, Periodic, Threshold
 from fielding.client.drift.drift_test import Batch
-from fielding.client.drift.predictions import Confusion, ErrorRate
-from fielding.client.drift.sample_tests import ByKind, BySamples, Comparison, served_pair
+from fielding.client.drift.predictions import ConfusionTest, ErrorRate
+from fielding.client.drift.sample_tests import ByKind, BySamples, Comparison
 from fielding.client.report import DRIFT_KINDS, UNEXPLAINED
 from fielding.client.windows_seen import joined, split
 from fielding.errors import OptionError
 from tests.client.drift.batches import Drift, batch, simulated
+from tests.runtime.seeing import by_vector
 
 NOTHING = batch(labels=np.empty(0, dtype=np.int64))
 
@@ -111,7 +111,7 @@ def share_of(judge: BySamples | ByKind, drift: Drift, *, n_clients: int = 60) ->
 
 
 def test_a_swap_of_labels_is_found_and_a_new_label_mix_is_left_alone() -> None:
-    judge = BySamples(test=Confusion(), alpha=0.001)
+    judge = BySamples(test=ConfusionTest(), alpha=0.001)
 
     assert share_of(judge, "swap") > 0.95
     assert share_of(judge, "looks") > 0.95
@@ -121,7 +121,9 @@ def test_a_swap_of_labels_is_found_and_a_new_label_mix_is_left_alone() -> None:
 
 def test_alpha_is_how_often_nothing_is_taken_for_drift() -> None:
     n_clients = 400
-    shares = [share_of(BySamples(test=Confusion(), alpha=alpha), "none", n_clients=n_clients) for alpha in (0.2, 0.02)]
+    shares = [
+        share_of(BySamples(test=ConfusionTest(), alpha=alpha), "none", n_clients=n_clients) for alpha in (0.2, 0.02)
+    ]
 
     assert 0.05 < shares[0] < 0.2 + 3 * np.sqrt(0.2 * 0.8 / n_clients)
     assert shares[1] < 0.02 + 3 * np.sqrt(0.02 * 0.98 / n_clients)
@@ -138,7 +140,7 @@ def _unasked(_some: Counts) -> Batch:
     raise AssertionError("nobody has to be asked")
 
 
-@pytest.mark.parametrize("judge", [BySamples(test=Confusion()), ByKind()], ids=["samples", "kinds"])
+@pytest.mark.parametrize("judge", [BySamples(test=ConfusionTest()), ByKind()], ids=["samples", "kinds"])
 def test_a_window_that_doubled_is_reported_without_being_tested(judge: BySamples | ByKind) -> None:
     made = resized(comparison(*simulated("none", 3)), n_now=[20, 19, 30], n_before=[10, 10, 30])
 
@@ -152,7 +154,7 @@ def test_a_window_that_doubled_is_reported_without_being_tested(judge: BySamples
 def test_too_few_fresh_samples_are_not_tested(least: int, n_drifted: int) -> None:
     swapped = comparison(*simulated("swap", 5, n=40, m=80))
 
-    for judge in (BySamples(test=Confusion(), least=least), ByKind(least=least)):
+    for judge in (BySamples(test=ConfusionTest(), least=least), ByKind(least=least)):
         assert judge.judged(swapped)[0].sum() == n_drifted
 
 
@@ -163,7 +165,7 @@ def labelled(labels: list[int], center: float = 0.0) -> Batch:
     return batch(labels=codes, predicted=codes, features=features)
 
 
-@pytest.mark.parametrize("judge", [BySamples(test=Confusion(), least=1), ByKind(least=1)], ids=["samples", "kinds"])
+@pytest.mark.parametrize("judge", [BySamples(test=ConfusionTest(), least=1), ByKind(least=1)], ids=["samples", "kinds"])
 def test_one_sample_and_classes_that_one_side_lacks_tell_nothing(judge: BySamples | ByKind) -> None:
     then, lone, others = labelled([0] * 40), labelled([0]), labelled([3] * 40, center=9.0)
 
@@ -186,7 +188,7 @@ def test_errors_of_the_newest_arrival_are_compared_with_those_before_it() -> Non
 def test_errors_that_nobody_knows_are_no_errors() -> None:
     part = errors([np.nan, 1.0, 0.0])
 
-    earlier, newest = served_pair(comparison(part, part, earlier=part, newest=part), np.array([0]))
+    earlier, newest = comparison(part, part, earlier=part, newest=part).served_pair(np.array([0]))
 
     assert earlier.labels.tolist() == newest.labels.tolist() == [-1, 0, 0]
     assert newest.errors.tolist() == [0.0, 1.0, 0.0]
@@ -273,4 +275,4 @@ def test_senseless_options_are_refused(option: dict[str, float], words: str) -> 
     with pytest.raises(OptionError, match=words):
         ByKind(**option)  # type: ignore[arg-type]
     with pytest.raises(OptionError, match=words):
-        BySamples(test=Confusion(), **option)  # type: ignore[arg-type]
+        BySamples(test=ConfusionTest(), **option)  # type: ignore[arg-type]

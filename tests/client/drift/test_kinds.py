@@ -3,7 +3,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from fielding.client.drift.sample_tests import KINDS, Signs, kinds_of, label_counts, signs_of
+from fielding.client.drift.sample_tests import KINDS, Signs, count_labels, kinds_of, signs_of
 from fielding.errors import OptionError
 from tests.client.drift.batches import Drift, batch, simulated
 
@@ -63,4 +63,4 @@ def test_without_labels_looks_are_still_seen() -> None:
 
 
 def test_unknown_labels_are_not_counted() -> None:
-    assert label_counts(batch(labels=np.array([3, -1, 3, 0]))).tolist() == [[1, 0, 0, 2]]
+    assert count_labels(batch(labels=np.array([3, -1, 3, 0]))).tolist() == [[1, 0, 0, 2]]

@@ -1,6 +1,6 @@
 import pytest
 
-from fielding.client.representation.representation import check_number, check_whole
+from fielding.config.options import check_number, check_whole
 from fielding.errors import OptionError
 
 

@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 import fielding.client.representation.projection as projection_module
-from fielding.client.representation.projection import orthonormal, projected_features, shortened
+from fielding.client.representation.projection import orthonormal, project_features, shorten
 from fielding.rng import stream
 
 
@@ -37,25 +37,25 @@ def test_matrix_that_is_kept_cannot_be_written_to() -> None:
 def test_few_features_keep_their_places() -> None:
     features = np.array([[1.0, 2.0]], dtype=np.float32)
 
-    assert projected_features(features, 4, 0).tolist() == [[1, 2, 0, 0]]
+    assert project_features(features, 4, 0).tolist() == [[1, 2, 0, 0]]
 
 
 @pytest.mark.parametrize("dims", [0, 3, 9])
 def test_short_rows_stay_as_they_are(dims: int) -> None:
     rows = np.arange(6.0).reshape(2, 3)
 
-    assert np.array_equal(shortened(rows, dims, 0), rows)
+    assert np.array_equal(shorten(rows, dims, 0), rows)
 
 
 def test_long_rows_are_projected_by_the_matrix() -> None:
     rows = stream(0, "rows").standard_normal((2, 50))
 
-    assert np.allclose(shortened(rows, 5, 1), rows @ orthonormal(50, 5, 1, "project gradient"))
+    assert np.allclose(shorten(rows, 5, 1), rows @ orthonormal(50, 5, 1, "project gradient"))
 
 
 def hashing(rows: np.ndarray, dims: int, seed: int) -> np.ndarray:
     assert rows.shape[1] * dims > projection_module.DENSE_NUMBERS
-    return shortened(rows, dims, seed)
+    return shorten(rows, dims, seed)
 
 
 def test_rows_of_a_whole_network_are_hashed_and_keep_their_angles(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,7 +1,8 @@
 import pytest
 
+from fielding.config.options import check_whole
 from fielding.errors import OptionError
-from fielding.traces.scenarios.scenario import check_alpha, check_choice, check_share, check_whole
+from fielding.traces.scenarios.scenario import check_alpha, check_choice, check_share
 
 
 @pytest.mark.parametrize("value", [1, 3])

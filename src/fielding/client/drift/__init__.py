@@ -7,9 +7,8 @@ To add a test, write a frozen dataclass with the verb of :class:`DriftTest` and 
 from collections.abc import Mapping
 from inspect import signature
 
-from fielding.client.drift.any_change import Always, FlexcflOriginal, Never, Periodic
-from fielding.client.drift.chi2 import AnyChange, Chi2, Threshold
 from fielding.client.drift.drift_test import DriftTest, Evidence
+from fielding.client.drift.label_tests import Always, AnyChange, Chi2, FlexcflOriginal, Never, Periodic, Threshold
 from fielding.config.parts import Family
 from fielding.errors import unknown_name
 

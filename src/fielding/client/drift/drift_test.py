@@ -1,4 +1,4 @@
-"""Stage 3, with a frozen shared model: the samples that a test may look at, and what such a test must be able to do."""
+"""What a drift test can do: on label counts (:class:`DriftTest`), or on samples as a model sees them."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -15,9 +15,12 @@ CHUNK = 4096
 """Clients that are tested in one go: with 100 labels a chunk in float64 takes 3 MB, whatever the number of clients."""
 
 
+# ---- on label counts ---------------------------------------------------------------------------------------------
+
+
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Evidence:
-    """What is known of some clients when their drift is judged, one row per client.
+    """Label counts of some clients, now and at their last report, one row per client.
 
     Parameters
     ----------
@@ -41,7 +44,7 @@ class Evidence:
 
     @property
     def n_clients(self) -> int:
-        """How many clients are judged."""
+        """Number of clients."""
         return int(self.age.size)
 
     def comparable(self) -> Mask:
@@ -57,11 +60,6 @@ class Evidence:
             age=self.age[which],
             arrived=self.arrived[which],
         )
-
-    def chunks(self) -> Iterator[tuple[slice, "Evidence"]]:
-        """Yield the evidence of at most ``CHUNK`` clients at a time, in order."""
-        for part in row_chunks(self.n_clients, CHUNK):
-            yield part, self.rows(part)
 
 
 @runtime_checkable
@@ -88,37 +86,20 @@ def checked_drift_test(drift_test: object) -> DriftTest:
     return drift_test
 
 
-def judged_in_chunks(evidence: Evidence, judge: Callable[[Evidence], Mask]) -> Mask:
-    """Return the answers of ``judge``, which sees a bounded number of clients at a time, all of them comparable."""
+def apply_in_chunks(evidence: Evidence, has_drifted: Callable[[Evidence], Mask]) -> Mask:
+    """Return the answers of a test that sees at most ``CHUNK`` clients at a time, all of them comparable."""
     drifted = np.zeros(evidence.n_clients, dtype=np.bool_)
-    for part, chunk in evidence.chunks():
+    for part in row_chunks(evidence.n_clients, CHUNK):
+        chunk = evidence.rows(part)
         comparable = np.flatnonzero(chunk.comparable())
         if comparable.size == chunk.n_clients:
-            drifted[part] = judge(chunk)
+            drifted[part] = has_drifted(chunk)
         elif comparable.size:
-            drifted[part.start + comparable] = judge(chunk.rows(comparable))
+            drifted[part.start + comparable] = has_drifted(chunk.rows(comparable))
     return drifted
 
 
-def check_number(name: str, value: object, *, low: float, high: float) -> None:
-    """Raise unless the option is a number from ``low`` to ``high``, both included.
-
-    Examples
-    --------
-    >>> check_number("eps", 3, low=0, high=2)
-    Traceback (most recent call last):
-    ...
-    fielding.errors.OptionError: eps is 3; give a number from 0 to 2
-    """
-    is_number = isinstance(value, (int, float, np.integer, np.floating)) and not isinstance(value, bool)
-    if not is_number or not low <= value <= high:  # type: ignore[operator]
-        raise OptionError(f"{name} is {echo(value)}; give a number from {low:g} to {high:g}")
-
-
-def check_whole(name: str, value: object) -> None:
-    """Raise unless the option is a whole number of at least 1."""
-    if not isinstance(value, (int, np.integer)) or isinstance(value, bool) or value < 1:
-        raise OptionError(f"{name} is {echo(value)}; give a whole number of at least 1")
+# ---- on samples --------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -132,9 +113,9 @@ class Batch:
     n_classes
         Length of the class list.
     labels
-        Shape ``(n_samples,)``; -1 where nobody knows.
+        Shape ``(n_samples,)``; -1 where it is not known.
     predicted
-        What the frozen shared model takes each sample for, shape ``(n_samples,)``; -1 where nobody asked it.
+        What the frozen shared model takes each sample for, shape ``(n_samples,)``; -1 where it was not asked.
     features
         What goes into the last layer of that model, shape ``(n_samples, n_features)``; perhaps of no columns.
     errors
@@ -248,7 +229,7 @@ def check_pair(reference: Batch, fresh: Batch) -> None:
         )
 
 
-def paired(reference: Batch, fresh: Batch) -> Iterator[tuple[int, slice, slice]]:
+def pair_clients(reference: Batch, fresh: Batch) -> Iterator[tuple[int, slice, slice]]:
     """Yield the position of each client that has samples in both batches, and where they stand; checks the pair."""
     check_pair(reference, fresh)
     for client, (then, now) in enumerate(zip(reference.clients(), fresh.clients(), strict=True)):

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from fielding._typing import Counts, Vector
-from fielding.client.drift.chi2 import Pearson, gamma_p_values, told_pearson
 from fielding.client.drift.drift_test import CHUNK, Batch, check_pair
+from fielding.client.drift.pearson import Pearson, gamma_p_values, pearson_or_zero
 from fielding.client.report import row_chunks
 from fielding.errors import InputError
 
@@ -16,23 +16,8 @@ from fielding.errors import InputError
 class ErrorRate:
     """Drift is a higher error rate on fresh samples than on the reference: Fisher's exact test, one-sided.
 
-    Samples are judged before the model saw them, or the reference would look too easy. A model that is still being
-    trained errs less and less: that is never drift here, but it hides some.
-
-    Examples
-    --------
-    >>> def served(*errors):
-    ...     n = len(errors)
-    ...     return Batch(
-    ...         sizes=np.array([n]),
-    ...         n_classes=2,
-    ...         labels=np.zeros(n, dtype=int),
-    ...         predicted=np.zeros(n, dtype=int),
-    ...         features=np.zeros((n, 0), dtype=np.float32),
-    ...         errors=np.array(errors, dtype=float),
-    ...     )
-    >>> ErrorRate().p_values(served(0, 0, 0), served(1, 1, 1)).round(3).tolist()
-    [0.05]
+    Errors are those made before the model saw the samples, or the reference would look too easy. A model that is still
+    being trained errs less and less: that is never drift here, but it hides some.
     """
 
     def p_values(self, reference: Batch, fresh: Batch) -> Vector:
@@ -44,20 +29,20 @@ class ErrorRate:
             If errors are neither 0 nor 1; losses are for ``page-hinkley``, ``adwin`` and ``kswin``.
         """
         check_pair(reference, fresh)
-        n_then, errors_then = error_counts(reference)
-        n_now, errors_now = error_counts(fresh)
+        n_then, errors_then = _count_errors(reference)
+        n_now, errors_now = _count_errors(fresh)
         answers = np.ones(n_now.size)
-        told = (n_then > 0) & (n_now > 0) & (errors_now > 0)
-        if told.any():
+        tested = (n_then > 0) & (n_now > 0) & (errors_now > 0)
+        if tested.any():
             # Here and not above: scipy.stats takes most of a second to import.
             from scipy.stats import hypergeom
 
             total, wrong = n_then + n_now, errors_then + errors_now
-            answers[told] = hypergeom.sf(errors_now[told] - 1, total[told], wrong[told], n_now[told])
+            answers[tested] = hypergeom.sf(errors_now[tested] - 1, total[tested], wrong[tested], n_now[tested])
         return answers
 
 
-def error_counts(batch: Batch) -> tuple[Counts, Counts]:
+def _count_errors(batch: Batch) -> tuple[Counts, Counts]:
     """Return how many labelled samples each client has and how many errors, both shape ``(n_clients,)``."""
     known = batch.labels >= 0
     errors = batch.errors[known]
@@ -74,52 +59,35 @@ class Bbsd:
 
     The test of :class:`~fielding.client.drift.Chi2`, on predicted labels. It sees a change of the label mix and most
     changes of the inputs, but not a change of what the same inputs are called.
-
-    Examples
-    --------
-    >>> def takes_for(*predicted):
-    ...     n = len(predicted)
-    ...     return Batch(
-    ...         sizes=np.array([n]),
-    ...         n_classes=2,
-    ...         labels=np.full(n, -1),
-    ...         predicted=np.array(predicted),
-    ...         features=np.zeros((n, 0), dtype=np.float32),
-    ...         errors=np.zeros(n),
-    ...     )
-    >>> Bbsd().p_values(takes_for(0, 0, 0, 0, 0, 0), takes_for(1, 1, 1, 1, 1, 1)).round(3).tolist()
-    [0.001]
     """
 
     def p_values(self, reference: Batch, fresh: Batch) -> Vector:
         """Return how probable so different predictions are, shape ``(n_clients,)``; unknown ones are left out."""
         no_strata = [np.zeros(batch.predicted.size, dtype=np.int64) for batch in (reference, fresh)]
-        return gamma_p_values(_summed(reference, fresh, strata=no_strata))
+        return gamma_p_values(_sum_strata(reference, fresh, strata=no_strata))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Confusion:
+class ConfusionTest:
     """Drift is another mix of predicted labels given the true one: of looks or of meanings, not of the label mix.
 
     Each label that both samples have gives a Pearson statistic with its exact moments; these are summed over labels,
-    as are the means and variances, and one gamma distribution judges the sum.
+    as are the means and variances, and the sum is compared with one gamma distribution.
     """
 
     def p_values(self, reference: Batch, fresh: Batch) -> Vector:
         """Return how probable so different confusions are, shape ``(n_clients,)``; unlabelled samples are left out."""
-        return gamma_p_values(_summed(reference, fresh, strata=[reference.labels, fresh.labels]))
+        return gamma_p_values(_sum_strata(reference, fresh, strata=[reference.labels, fresh.labels]))
 
 
-def _summed(reference: Batch, fresh: Batch, *, strata: list[Counts]) -> Pearson:
+def _sum_strata(reference: Batch, fresh: Batch, *, strata: list[Counts]) -> Pearson:
     """Return the statistic of predicted labels and its moments, summed over the strata of each client."""
-    clients, tables = [], []
-    for owners, table in rows_of_counts(reference, fresh, strata=strata):
-        clients.append(owners)
-        tables.append(table)
-    owner = np.concatenate(clients) if clients else np.zeros(0, dtype=np.int64)
+    parts = list(rows_of_counts(reference, fresh, strata=strata))
+    owner = np.concatenate([np.zeros(0, dtype=np.int64), *(owners for owners, _ in parts)])
+    tables = [table for _, table in parts]
 
-    def total(parts: list[Vector]) -> Vector:
-        stacked = np.concatenate(parts) if parts else np.zeros(0)
+    def total(columns: list[Vector]) -> Vector:
+        stacked = np.concatenate([np.zeros(0), *columns])
         return np.bincount(owner, weights=stacked, minlength=fresh.sizes.size).astype(np.float64)
 
     return Pearson(
@@ -146,13 +114,10 @@ def rows_of_counts(reference: Batch, fresh: Batch, *, strata: list[Counts]) -> I
     # Only strata that both have samples of: clients x labels x predictions would not fit in memory.
     common = np.intersect1d(cells[0][0], cells[1][0])
     for part in row_chunks(common.size, CHUNK):
-        tables = [_counted(rows, predicted, common[part], n_classes) for rows, predicted in cells]
-        yield common[part] // n_classes, told_pearson(tables[1], tables[0])
-
-
-def _counted(rows: Counts, predicted: Counts, wanted: Counts, n_classes: int) -> Counts:
-    """Return how often each label was predicted in each of the wanted rows, shape ``(n_wanted, n_classes)``."""
-    at = np.searchsorted(wanted, rows)
-    inside = (at < wanted.size) & (wanted[np.minimum(at, wanted.size - 1)] == rows)
-    cells = at[inside] * n_classes + predicted[inside]
-    return np.bincount(cells, minlength=wanted.size * n_classes).reshape(wanted.size, n_classes)
+        wanted, tables = common[part], []
+        for rows, predicted in cells:
+            at = np.searchsorted(wanted, rows)
+            inside = (at < wanted.size) & (wanted[np.minimum(at, wanted.size - 1)] == rows)
+            counted = np.bincount(at[inside] * n_classes + predicted[inside], minlength=wanted.size * n_classes)
+            tables.append(counted.reshape(wanted.size, n_classes))
+        yield wanted // n_classes, pearson_or_zero(tables[1], tables[0])

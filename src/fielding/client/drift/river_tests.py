@@ -14,20 +14,17 @@ import numpy as np
 
 from fielding._extras import require
 from fielding._typing import Vector
-from fielding.client.drift.drift_test import Batch, check_number, check_whole, paired
+from fielding.client.drift.drift_test import Batch, pair_clients
+from fielding.config.options import check_number, check_whole
 
 
-class Detector(Protocol):
+class _RiverDetector(Protocol):
     """What all detectors of river can do."""
 
     @property
-    def drift_detected(self) -> bool:
-        """Whether the latest value set it off."""
-        ...
+    def drift_detected(self) -> bool: ...
 
-    def update(self, x: float) -> object:
-        """Take in one value."""
-        ...
+    def update(self, x: float) -> object: ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,7 +46,7 @@ class Adwin:
     def p_values(self, reference: Batch, fresh: Batch) -> Vector:
         """Return 0 where errors rose, else 1, shape ``(n_clients,)``."""
         # clock=1: river looks at every 32nd sample by default, which is all that a small client has.
-        return _verdicts(reference, fresh, lambda river: river.ADWIN(delta=self.delta, clock=1))
+        return _feed(reference, fresh, lambda river: river.ADWIN(delta=self.delta, clock=1))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,11 +70,8 @@ class PageHinkley:
 
     def p_values(self, reference: Batch, fresh: Batch) -> Vector:
         """Return 0 where errors rose, else 1, shape ``(n_clients,)``."""
-        return _verdicts(
-            reference,
-            fresh,
-            lambda river: river.PageHinkley(threshold=self.threshold, delta=self.tolerance, mode="up"),
-        )
+        rule = {"threshold": self.threshold, "delta": self.tolerance, "mode": "up"}
+        return _feed(reference, fresh, lambda river: river.PageHinkley(**rule))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -106,11 +100,8 @@ class Kswin:
 
     def p_values(self, reference: Batch, fresh: Batch) -> Vector:
         """Return 0 where errors rose, else 1, shape ``(n_clients,)``."""
-        return _verdicts(
-            reference,
-            fresh,
-            lambda river: river.KSWIN(alpha=self.alpha, window_size=self.window, stat_size=self.latest, seed=self.seed),
-        )
+        rule = {"alpha": self.alpha, "window_size": self.window, "stat_size": self.latest, "seed": self.seed}
+        return _feed(reference, fresh, lambda river: river.KSWIN(**rule))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -130,29 +121,26 @@ class Hddm:
 
     def p_values(self, reference: Batch, fresh: Batch) -> Vector:
         """Return 0 where errors rose, else 1, shape ``(n_clients,)``."""
-        return _verdicts(reference, fresh, lambda river: river.binary.HDDMA(drift_confidence=self.confidence))
+        return _feed(reference, fresh, lambda river: river.binary.HDDMA(drift_confidence=self.confidence))
 
 
-def _verdicts(reference: Batch, fresh: Batch, build: Callable[..., Detector]) -> Vector:
+def _feed(reference: Batch, fresh: Batch, build: Callable[..., _RiverDetector]) -> Vector:
     """Return 0 for clients whose fresh errors set the detector off and are more than before, else 1."""
     require("drift")
     river = importlib.import_module("river.drift")
     answers = np.ones(fresh.sizes.size)
-    for client, then, now in paired(reference, fresh):
+    for client, then, now in pair_clients(reference, fresh):
         before = reference.errors[then][reference.labels[then] >= 0]
         after = fresh.errors[now][fresh.labels[now] >= 0]
         # Some detectors look both ways; a model that gets better is no drift.
-        if before.size and after.size and after.mean() > before.mean() and _fires(build(river), before, after):
-            answers[client] = 0.0
+        if not (before.size and after.size and after.mean() > before.mean()):
+            continue
+        detector = build(river)
+        for error in before.tolist():
+            detector.update(error)
+        for error in after.tolist():
+            detector.update(error)
+            if detector.drift_detected:
+                answers[client] = 0.0
+                break
     return answers
-
-
-def _fires(detector: Detector, before: Vector, after: Vector) -> bool:
-    """Return whether the detector speaks up during the later part of a stream."""
-    for error in before.tolist():
-        detector.update(error)
-    for error in after.tolist():
-        detector.update(error)
-        if detector.drift_detected:
-            return True
-    return False

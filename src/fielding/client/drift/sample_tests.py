@@ -14,14 +14,85 @@ import numpy.typing as npt
 
 from fielding._typing import Counts, Floats, Json, Mask, Vector
 from fielding.client.drift import Always, AnyChange, DriftTest, Never, Periodic, Threshold
-from fielding.client.drift.chi2 import p_values
-from fielding.client.drift.drift_test import Batch, SampleTest, check_number, check_whole
-from fielding.client.drift.predictions import Bbsd, Confusion
+from fielding.client.drift.drift_test import Batch, SampleTest
+from fielding.client.drift.pearson import p_values
+from fielding.client.drift.predictions import Bbsd, ConfusionTest
 from fielding.client.drift.two_sample import ClassShift, Mmd
 from fielding.client.report import DRIFT_KINDS, UNEXPLAINED
+from fielding.config.options import check_number, check_whole
 from fielding.config.parts import Family
 from fielding.distance import Metric
 from fielding.errors import OptionError, unknown_name
+
+
+def either(first: Vector, second: Vector) -> Vector:
+    """Return p-values of "one of both moved": twice the smaller one, at most 1 (Bonferroni).
+
+    Examples
+    --------
+    >>> either(np.array([0.01, 1.0]), np.array([0.5, 1.0])).tolist()
+    [0.02, 1.0]
+    """
+    return np.asarray(np.minimum(1.0, 2.0 * np.minimum(first, second)))
+
+
+def count_labels(batch: Batch) -> Counts:
+    """Return how often each client has each label, shape ``(n_clients, n_classes)``; unknown ones are left out."""
+    known = batch.labels >= 0
+    n_clients = batch.sizes.size
+    cells = batch.owners[known] * batch.n_classes + batch.labels[known]
+    return np.bincount(cells, minlength=n_clients * batch.n_classes).reshape(n_clients, batch.n_classes)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Joint:
+    """Drift is a change of labels or of what they look like: of the label mix, or of mean features within classes.
+
+    For representations that see both; :func:`either` of the two tests.
+    """
+
+    def p_values(self, reference: Batch, fresh: Batch) -> Vector:
+        """Return how probable so large a change of either is, shape ``(n_clients,)``."""
+        within = ClassShift().p_values(reference, fresh)
+        return either(p_values(count_labels(fresh), count_labels(reference)), within)
+
+
+SAMPLE_TESTS: Family[Callable[..., SampleTest]] = Family("sample test")
+"""Every drift test on samples, by the name that configs and commands use."""
+
+RIVER_TESTS = ("adwin", "hddm", "kswin", "page-hinkley")
+"""Those that need the extra ``drift``."""
+
+
+OF_ERRORS = ("error-rate", *RIVER_TESTS)
+"""Those that look at how served models err; they need no shared model."""
+
+
+def sample_test_named(name: str, options: Mapping[str, Json] | None = None) -> SampleTest:
+    """Return the sample test of this name.
+
+    Parameters
+    ----------
+    name
+        A key of ``SAMPLE_TESTS``.
+    options
+        Values of the test's options; what is missing keeps its default.
+
+    Examples
+    --------
+    >>> sample_test_named("mmd", {"deals": 199})
+    Mmd(deals=199, limit=256, seed=0)
+    >>> sample_test_named("mdd")
+    Traceback (most recent call last):
+    ...
+    fielding.errors.OptionError: unknown sample test 'mdd'; did you mean 'mmd'? Known: ...
+    """
+    made: SampleTest = SAMPLE_TESTS.make(name, options)
+    return made
+
+
+# ---- kinds of drift ----------------------------------------------------------------------------------------------
+
 
 KINDS = DRIFT_KINDS[:UNEXPLAINED]
 """The kinds of drift; what :func:`kinds_of` returns are positions in this list."""
@@ -51,19 +122,6 @@ class Signs:
     looks: Vector
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Joint:
-    """Drift is a change of labels or of what they look like: of the label mix, or of mean features within classes.
-
-    For representations that see both; :func:`either` of the two tests.
-    """
-
-    def p_values(self, reference: Batch, fresh: Batch) -> Vector:
-        """Return how probable so large a change of either is, shape ``(n_clients,)``."""
-        within = ClassShift().p_values(reference, fresh)
-        return either(p_values(label_counts(fresh), label_counts(reference)), within)
-
-
 def signs_of(reference: Batch, fresh: Batch) -> Signs:
     """Return the p-values of the tests that the measurements in docs/drift-tests.md recommend.
 
@@ -74,9 +132,9 @@ def signs_of(reference: Batch, fresh: Batch) -> Signs:
         alone, without labels the inputs.
     """
     return Signs(
-        label=p_values(label_counts(fresh), label_counts(reference)),
+        label=p_values(count_labels(fresh), count_labels(reference)),
         inputs=either(Bbsd().p_values(reference, fresh), Mmd().p_values(reference, fresh)),
-        conditional=either(Confusion().p_values(reference, fresh), ClassShift().p_values(reference, fresh)),
+        conditional=either(ConfusionTest().p_values(reference, fresh), ClassShift().p_values(reference, fresh)),
         looks=ClassShift(within="predicted").p_values(reference, fresh),
     )
 
@@ -129,57 +187,7 @@ def kinds_of(signs: Signs, *, alpha: float = 0.01) -> npt.NDArray[np.int8]:
     return np.asarray(chosen, dtype=np.int8)
 
 
-def either(first: Vector, second: Vector) -> Vector:
-    """Return p-values of "one of both moved": twice the smaller one, at most 1 (Bonferroni).
-
-    Examples
-    --------
-    >>> either(np.array([0.01, 1.0]), np.array([0.5, 1.0])).tolist()
-    [0.02, 1.0]
-    """
-    return np.asarray(np.minimum(1.0, 2.0 * np.minimum(first, second)))
-
-
-def label_counts(batch: Batch) -> Counts:
-    """Return how often each client has each label, shape ``(n_clients, n_classes)``; unknown ones are left out."""
-    known = batch.labels >= 0
-    n_clients = batch.sizes.size
-    cells = batch.owners[known] * batch.n_classes + batch.labels[known]
-    return np.bincount(cells, minlength=n_clients * batch.n_classes).reshape(n_clients, batch.n_classes)
-
-
-SAMPLE_TESTS: Family[Callable[..., SampleTest]] = Family("sample test")
-"""Every drift test on samples, by the name that configs and commands use."""
-
-RIVER_TESTS = ("adwin", "hddm", "kswin", "page-hinkley")
-"""Those that need the extra ``drift``."""
-
-
-OF_ERRORS = ("error-rate", *RIVER_TESTS)
-"""Those that look at how served models err; they need no shared model."""
-
-
-def sample_test_named(name: str, options: Mapping[str, Json] | None = None) -> SampleTest:
-    """Return the sample test of this name.
-
-    Parameters
-    ----------
-    name
-        A key of ``SAMPLE_TESTS``.
-    options
-        Values of the test's options; what is missing keeps its default.
-
-    Examples
-    --------
-    >>> sample_test_named("mmd", {"deals": 199})
-    Mmd(deals=199, limit=256, seed=0)
-    >>> sample_test_named("mdd")
-    Traceback (most recent call last):
-    ...
-    fielding.errors.OptionError: unknown sample test 'mdd'; did you mean 'mmd'? Known: ...
-    """
-    made: SampleTest = SAMPLE_TESTS.make(name, options)
-    return made
+# ---- when a client reports ---------------------------------------------------------------------------------------
 
 
 Kinds = npt.NDArray[np.int8]
@@ -215,6 +223,26 @@ class Comparison:
     fresh: Callable[[Counts], Batch]
     newest: Callable[[Counts], Batch]
     earlier: Callable[[Counts], Batch]
+
+    def has_grown(self, growth: float) -> Mask:
+        """Return whose window holds at least so many times the samples of the last report."""
+        return np.asarray(self.n_now >= growth * self.n_before)
+
+    def seen_pair(self, some: Counts) -> tuple[Batch, Batch]:
+        """Return the samples of the last report of some of the clients, and those since."""
+        return self.reference(some), self.fresh(some)
+
+    def served_pair(self, some: Counts) -> tuple[Batch, Batch]:
+        """Return the samples since the last report but the newest arrival, and that.
+
+        Samples whose errors are not known (NaN) count as unlabelled, so that a test of errors leaves them out.
+        """
+        pair = []
+        for batch in (self.earlier(some), self.newest(some)):
+            is_unknown = np.isnan(batch.errors)
+            labels, errors = np.where(is_unknown, -1, batch.labels), np.where(is_unknown, 0.0, batch.errors)
+            pair.append(replace(batch, labels=labels, errors=errors))
+        return pair[0], pair[1]
 
 
 class Judge(Protocol):
@@ -267,7 +295,7 @@ class ByVector:
         return self.drift_test.is_timed
 
     def judged(self, comparison: Comparison) -> tuple[Mask, Kinds]:
-        """Return who drifted; of what kind, nobody can tell."""
+        """Return who drifted; of what kind is not known."""
         drifted = vectors_drifted(self.drift_test, comparison.now, comparison.before, comparison.age, self.metric)
         return drifted, np.zeros(drifted.size, dtype=np.int8)
 
@@ -308,17 +336,17 @@ class BySamples:
 
     def judged(self, comparison: Comparison) -> tuple[Mask, Kinds]:
         """Return who drifted."""
-        drifted = has_grown(comparison, self.growth)
+        drifted = comparison.has_grown(self.growth)
         asked = np.flatnonzero((comparison.n_fresh >= self.least) & ~drifted)
         if asked.size:
-            pair = served_pair if self.needs_errors else seen_pair
-            drifted[asked] = self.test.p_values(*pair(comparison, asked)) < self.alpha
+            pair = comparison.served_pair(asked) if self.needs_errors else comparison.seen_pair(asked)
+            drifted[asked] = self.test.p_values(*pair) < self.alpha
         return drifted, np.zeros(drifted.size, dtype=np.int8)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ByKind:
-    """Lets a client report what no correction can mend: looks or meanings that changed, or errors nobody explains.
+    """Lets a client report what no correction can mend: looks or meanings that changed, or errors without a reason.
 
     A change of the label mix alone stays with the client, which corrects its model for it.
 
@@ -348,44 +376,23 @@ class ByKind:
 
     def judged(self, comparison: Comparison) -> tuple[Mask, Kinds]:
         """Return who drifted, and how."""
-        drifted = has_grown(comparison, self.growth)
+        drifted = comparison.has_grown(self.growth)
         kinds = np.full(drifted.size, NONE, dtype=np.int8)
         asked = np.flatnonzero((comparison.n_fresh >= self.least) & ~drifted)
         if not asked.size:
             return drifted, kinds
-        then, now = seen_pair(comparison, asked)
-        surprise = either(Confusion().p_values(then, now), ClassShift().p_values(then, now))
+        then, now = comparison.seen_pair(asked)
+        surprise = either(ConfusionTest().p_values(then, now), ClassShift().p_values(then, now))
         found = asked[surprise < self.alpha]
         drifted[found] = True
         if found.size:  # the other tests take longer: only for those who report anyway
-            kinds[found] = kinds_of(signs_of(*seen_pair(comparison, found)), alpha=max(self.alpha, KINDS_ALPHA))
+            kinds[found] = kinds_of(signs_of(*comparison.seen_pair(found)), alpha=max(self.alpha, KINDS_ALPHA))
         rest = asked[surprise >= self.alpha]
         if rest.size:
-            worse = sample_test_named(self.errors).p_values(*served_pair(comparison, rest)) < self.alpha / 5.0
+            worse = sample_test_named(self.errors).p_values(*comparison.served_pair(rest)) < self.alpha / 5.0
             drifted[rest[worse]] = True
             kinds[rest[worse]] = UNEXPLAINED
         return drifted, kinds
-
-
-def has_grown(comparison: Comparison, growth: float) -> Mask:
-    """Return whose window holds so many times more samples than at the last report."""
-    return np.asarray(comparison.n_now >= growth * comparison.n_before)
-
-
-def seen_pair(comparison: Comparison, some: Counts) -> tuple[Batch, Batch]:
-    """Return the samples of the last report of some of the clients, and those since."""
-    return comparison.reference(some), comparison.fresh(some)
-
-
-def served_pair(comparison: Comparison, some: Counts) -> tuple[Batch, Batch]:
-    """Return the samples since the last report but the newest arrival, and that; what nobody judged is unknown."""
-    return _judged(comparison.earlier(some)), _judged(comparison.newest(some))
-
-
-def _judged(batch: Batch) -> Batch:
-    """Return a batch that says of samples whose errors nobody knows that their label is unknown."""
-    is_unknown = np.isnan(batch.errors)
-    return replace(batch, labels=np.where(is_unknown, -1, batch.labels), errors=np.where(is_unknown, 0.0, batch.errors))
 
 
 def _check_rule(alpha: float, least: int, growth: float) -> None:

@@ -6,13 +6,19 @@ from typing import Literal
 import numpy as np
 
 from fielding._typing import Counts, Features, Mask, Matrix, Vector
-from fielding.client.drift.chi2 import Pearson, gamma_p_values
-from fielding.client.drift.drift_test import Batch, check_whole, paired
+from fielding.client.drift.drift_test import Batch, pair_clients
+from fielding.client.drift.pearson import Pearson, gamma_p_values
+from fielding.config.options import check_whole
 from fielding.errors import OptionError, echo
 from fielding.rng import stream
 
 SLACK = 1e-9
 """A deal that comes this close to the observed one, relative to its size, is as extreme: sums round."""
+TINY = 1e-9
+"""Axes along which samples spread by less than this share of the widest spread are noise of arithmetic."""
+
+
+# ---- permutation tests of a quadratic form -----------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -110,7 +116,13 @@ def moments(form: Matrix, deal: Deal) -> tuple[float, float]:
     trace = np.bincount(deal.strata, weights=diagonal, minlength=n_strata)
     quads = np.bincount(deal.strata, weights=diagonal**2, minlength=n_strata)
     squares = np.bincount(deal.strata, weights=(form**2).sum(axis=1), minlength=n_strata)
-    one, two, three, four = _chances(deal.n_fresh, deal.totals)
+    # The probability that one, two, three, four given samples of a stratum are all fresh.
+    chances = [np.ones(n_strata)]
+    for taken in range(4):
+        left = deal.totals - taken
+        share = np.divide(deal.n_fresh - taken, left, out=np.zeros(n_strata), where=left > 0)
+        chances.append(chances[-1] * np.maximum(share, 0.0))
+    _, one, two, three, four = chances
     mean = trace * (one - two)
     second = (
         one * quads
@@ -121,17 +133,28 @@ def moments(form: Matrix, deal: Deal) -> tuple[float, float]:
     return float(mean.sum()), float(np.maximum(second - mean**2, 0.0).sum())
 
 
-def _chances(n_fresh: Vector, totals: Vector) -> list[Vector]:
-    """Return the probability that one, two, three, four given samples of a stratum are all fresh."""
-    chances = [np.ones(totals.shape)]
-    for taken in range(4):
-        share = np.divide(n_fresh - taken, totals - taken, out=np.zeros(totals.shape), where=totals > taken)
-        chances.append(chances[-1] * np.maximum(share, 0.0))
-    return chances[1:]
+def _form_p_value(form: Matrix, deal: Deal, *, n_deals: int, seed: int) -> float:
+    """Return the p-value of a quadratic form by random deals, or without any by matched moments."""
+    return drawn_p_value(form, deal, n_deals=n_deals, seed=seed) if n_deals else matched_p_value(form, deal)
 
 
-TINY = 1e-9
-"""Axes along which samples spread by less than this share of the widest spread are noise of arithmetic."""
+def _check_deals(deals: object) -> None:
+    """Raise unless the number of random deals is a whole number, 0 among them."""
+    if deals != 0 or isinstance(deals, bool):
+        check_whole("deals", deals)
+
+
+# ---- the tests ---------------------------------------------------------------------------------------------------
+
+
+def _pool_features(reference: Features, fresh: Features, *, limit: int) -> tuple[Matrix, Deal]:
+    """Return the latest features of both, reference first, and which of them are fresh; one stratum."""
+    sides = reference[-limit:], fresh[-limit:]
+    pooled = np.concatenate(sides).astype(np.float64)
+    # Seen from one of them, not from their mean, which rounds: equal samples are exact zeros.
+    pooled -= pooled[0]
+    is_fresh = np.arange(len(pooled)) >= len(sides[0])
+    return pooled, Deal(is_fresh=is_fresh, strata=np.zeros(len(pooled), dtype=np.int64))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -165,8 +188,8 @@ class Ks:
     def p_values(self, reference: Batch, fresh: Batch) -> Vector:
         """Return how probable so large a difference along the worst axis is, shape ``(n_clients,)``."""
         answers = np.ones(fresh.sizes.size)
-        for client, then, now in paired(reference, fresh):
-            pooled, deal = pooled_features(reference.features[then], fresh.features[now], limit=self.limit)
+        for client, then, now in pair_clients(reference, fresh):
+            pooled, deal = _pool_features(reference.features[then], fresh.features[now], limit=self.limit)
             along = pooled @ self._axes(pooled)
             if along.shape[1]:
                 sides = along[~deal.is_fresh], along[deal.is_fresh]
@@ -179,6 +202,37 @@ class Ks:
             return stream(self.seed, "ks-axes").standard_normal((self.axes, pooled.shape[1])).T
         spread, axes = np.linalg.svd(pooled - pooled.mean(axis=0), full_matrices=False)[1:]
         return np.asarray(axes[: self.axes][spread[: self.axes] > TINY * (1.0 + np.abs(pooled).max(initial=0.0))].T)
+
+
+def ks_p_values(first: Matrix, second: Matrix) -> Vector:
+    """Return exact two-sided p-values of the Kolmogorov-Smirnov statistic, one per column; ties make them cautious.
+
+    Parameters
+    ----------
+    first, second
+        Shapes ``(n_first, n_axes)`` and ``(n_second, n_axes)``; both have rows.
+
+    Examples
+    --------
+    >>> ks_p_values(np.array([[1.0], [2.0], [3.0]]), np.array([[4.0], [5.0], [6.0]])).round(3).tolist()
+    [0.1]
+    """
+    n, m = len(first), len(second)
+    pooled = np.concatenate([first, second])
+    order = np.argsort(pooled, axis=0, kind="stable")
+    values = np.take_along_axis(pooled, order, axis=0)
+    # Whole numbers: the difference of the two cumulative shares, times n m.
+    steps = np.where(order < n, m, -n).cumsum(axis=0)
+    is_last = np.concatenate([values[1:] > values[:-1], np.ones((1, values.shape[1]), dtype=np.bool_)])
+    highest = np.abs(np.where(is_last, steps, 0)).max(axis=0)
+    # Hodges 1958: a path takes n steps of one sample and m of the other in random order; count those that stay inside a
+    # band, as shares of all paths to a row, so that nothing overflows.
+    columns = np.arange(m + 1) * n
+    shares = (columns < highest[:, np.newaxis]).astype(np.float64)
+    for row in range(1, n + 1):
+        inside = np.abs(row * m - columns) < highest[:, np.newaxis]
+        shares = np.where(inside, np.cumsum(np.where(inside, shares, 0.0), axis=1), 0.0) * (row / (row + m))
+    return np.asarray(1.0 - shares[:, -1])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -204,94 +258,28 @@ class Mmd:
     seed: int = 0
 
     def __post_init__(self) -> None:
-        check_deals(self.deals)
+        _check_deals(self.deals)
         check_whole("limit", self.limit)
 
     def p_values(self, reference: Batch, fresh: Batch) -> Vector:
         """Return how probable so large a distance is, shape ``(n_clients,)``."""
         answers = np.ones(fresh.sizes.size)
-        for client, then, now in paired(reference, fresh):
-            pooled, deal = pooled_features(reference.features[then], fresh.features[now], limit=self.limit)
-            form = centered(_kernel(pooled))
-            if form.any():
-                answers[client] = form_p_value(form, deal, n_deals=self.deals, seed=self.seed)
+        for client, then, now in pair_clients(reference, fresh):
+            pooled, deal = _pool_features(reference.features[then], fresh.features[now], limit=self.limit)
+            # The Gaussian kernel of all pairs, with the median heuristic.
+            moved = pooled - pooled.mean(axis=0)
+            norms = (moved**2).sum(axis=1)
+            squared = np.maximum(norms[:, np.newaxis] + norms - 2.0 * moved @ moved.T, 0.0)
+            np.fill_diagonal(squared, 0.0)
+            # Of the pairs that differ: with many equal samples the median of all would be 0.
+            apart = squared[squared > TINY * squared.max(initial=0.0)]
+            kernel = np.exp(-squared / (np.median(apart) if apart.size else 1.0))
+            # Seen from the mean of the samples: rows sum to 0, and equal samples give zeros.
+            means = kernel.mean(axis=0)
+            form = np.asarray(kernel - means - means[:, np.newaxis] + means.mean())
+            if np.abs(form).max() > TINY:
+                answers[client] = _form_p_value(form, deal, n_deals=self.deals, seed=self.seed)
         return answers
-
-
-def check_deals(deals: object) -> None:
-    """Raise unless the number of random deals is a whole number, 0 among them."""
-    if deals != 0 or isinstance(deals, bool):
-        check_whole("deals", deals)
-
-
-def form_p_value(form: Matrix, deal: Deal, *, n_deals: int, seed: int) -> float:
-    """Return the p-value of a quadratic form by random deals, or without any by matched moments."""
-    return drawn_p_value(form, deal, n_deals=n_deals, seed=seed) if n_deals else matched_p_value(form, deal)
-
-
-def pooled_features(reference: Features, fresh: Features, *, limit: int) -> tuple[Matrix, Deal]:
-    """Return the latest features of both, reference first, and which of them are fresh; one stratum."""
-    sides = reference[-limit:], fresh[-limit:]
-    pooled = np.concatenate(sides).astype(np.float64)
-    # Seen from one of them, not from their mean, which rounds: equal samples are exact zeros.
-    pooled -= pooled[0]
-    is_fresh = np.arange(len(pooled)) >= len(sides[0])
-    return pooled, Deal(is_fresh=is_fresh, strata=np.zeros(len(pooled), dtype=np.int64))
-
-
-def centered(kernel: Matrix) -> Matrix:
-    """Return the kernel of the samples seen from their mean; rows sum to 0, and equal samples give exact zeros."""
-    means = kernel.mean(axis=0)
-    seen = kernel - means - means[:, np.newaxis] + means.mean()
-    return np.asarray(seen) if np.abs(seen).max() > TINY else np.zeros_like(seen)
-
-
-def _kernel(samples: Matrix) -> Matrix:
-    """Return the Gaussian kernel of all pairs, with the median heuristic."""
-    moved = samples - samples.mean(axis=0)
-    norms = (moved**2).sum(axis=1)
-    squared = np.maximum(norms[:, np.newaxis] + norms - 2.0 * moved @ moved.T, 0.0)
-    np.fill_diagonal(squared, 0.0)
-    # Of the pairs that differ: with many equal samples the median of all would be 0.
-    apart = squared[squared > TINY * squared.max(initial=0.0)]
-    return np.asarray(np.exp(-squared / (np.median(apart) if apart.size else 1.0)))
-
-
-def ks_p_values(first: Matrix, second: Matrix) -> Vector:
-    """Return exact two-sided p-values of the Kolmogorov-Smirnov statistic, one per column; ties make them cautious.
-
-    Parameters
-    ----------
-    first, second
-        Shapes ``(n_first, n_axes)`` and ``(n_second, n_axes)``; both have rows.
-
-    Examples
-    --------
-    >>> ks_p_values(np.array([[1.0], [2.0], [3.0]]), np.array([[4.0], [5.0], [6.0]])).round(3).tolist()
-    [0.1]
-    """
-    n, m = len(first), len(second)
-    pooled = np.concatenate([first, second])
-    order = np.argsort(pooled, axis=0, kind="stable")
-    values = np.take_along_axis(pooled, order, axis=0)
-    # Whole numbers: the difference of the two cumulative shares, times n m.
-    steps = np.where(order < n, m, -n).cumsum(axis=0)
-    is_last = np.concatenate([values[1:] > values[:-1], np.ones((1, values.shape[1]), dtype=np.bool_)])
-    return 1.0 - _chance_below(np.abs(np.where(is_last, steps, 0)).max(axis=0), n, m)
-
-
-def _chance_below(highest: Counts, n: int, m: int) -> Vector:
-    """Return the probability that the statistic stays below each of some values, by counting paths.
-
-    Hodges 1958: a path takes n steps of one sample and m of the other in random order, and stays inside a band. Counts
-    are kept as shares of all paths to a row, so that nothing overflows.
-    """
-    columns = np.arange(m + 1) * n
-    shares = (columns < highest[:, np.newaxis]).astype(np.float64)
-    for row in range(1, n + 1):
-        inside = np.abs(row * m - columns) < highest[:, np.newaxis]
-        shares = np.where(inside, np.cumsum(np.where(inside, shares, 0.0), axis=1), 0.0) * (row / (row + m))
-    return np.asarray(shares[:, -1])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -320,33 +308,35 @@ class ClassShift:
     def __post_init__(self) -> None:
         if self.within not in ("label", "predicted"):
             raise OptionError(f"within is {echo(self.within)}; give 'label' or 'predicted'")
-        check_deals(self.deals)
+        _check_deals(self.deals)
         check_whole("limit", self.limit)
 
     def p_values(self, reference: Batch, fresh: Batch) -> Vector:
         """Return how probable so large shifts are, shape ``(n_clients,)``; classes that one side lacks are left out."""
         answers = np.ones(fresh.sizes.size)
-        for client, then, now in paired(reference, fresh):
-            sides = self._latest(reference, then), self._latest(fresh, now)
-            classes = np.concatenate([one for one, _ in sides])
-            common = np.isin(classes, np.intersect1d(sides[0][0], sides[1][0])) & (classes >= 0)
+        for client, then, now in pair_clients(reference, fresh):
+            latest = [
+                (batch, slice(max(which.start, which.stop - self.limit), which.stop))
+                for batch, which in ((reference, then), (fresh, now))
+            ]
+            before, after = (
+                (batch.labels if self.within == "label" else batch.predicted)[which] for batch, which in latest
+            )
+            classes = np.concatenate([before, after])
+            common = np.isin(classes, np.intersect1d(before, after)) & (classes >= 0)
             if np.count_nonzero(common) < 3:
                 continue
-            is_fresh = np.arange(classes.size) >= sides[0][0].size
+            is_fresh = np.arange(classes.size) >= before.size
             deal = Deal(is_fresh=is_fresh[common], strata=np.unique(classes[common], return_inverse=True)[1])
-            form = _form(np.concatenate([one for _, one in sides])[common].astype(np.float64), deal)
+            features = np.concatenate([batch.features[which] for batch, which in latest])
+            form = _class_shift_form(features[common].astype(np.float64), deal)
             if form.any():
-                answers[client] = form_p_value(form, deal, n_deals=self.deals, seed=self.seed)
+                answers[client] = _form_p_value(form, deal, n_deals=self.deals, seed=self.seed)
         return answers
 
-    def _latest(self, batch: Batch, which: slice) -> tuple[Counts, Features]:
-        """Return the classes and features of the latest samples of a client."""
-        which = slice(max(which.start, which.stop - self.limit), which.stop)
-        return (batch.labels if self.within == "label" else batch.predicted)[which], batch.features[which]
 
-
-def _form(features: Matrix, deal: Deal) -> Matrix:
-    """Return the matrix K for which ``z' K z`` is the sum of squared shifts, ``z`` telling who is fresh."""
+def _class_shift_form(features: Matrix, deal: Deal) -> Matrix:
+    """Return the matrix K for which ``z' K z`` is the sum of squared shifts, ``z`` being 1 for fresh samples."""
     totals, n_fresh = deal.totals, deal.n_fresh
     means = np.zeros((totals.size, features.shape[1]))
     np.add.at(means, deal.strata, features)

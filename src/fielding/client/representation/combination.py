@@ -6,14 +6,8 @@ from typing import ClassVar, Protocol, runtime_checkable
 import numpy as np
 
 from fielding._typing import Floats, Matrix, Vector
-from fielding.client.representation.representation import (
-    LARGEST_WEIGHT,
-    Effort,
-    Representation,
-    Seen,
-    as_reported,
-    check_number,
-)
+from fielding.client.representation.representation import LARGEST_WEIGHT, Effort, Representation, Seen, as_reported
+from fielding.config.options import check_number
 from fielding.distance import Kind
 from fielding.errors import OptionError
 
@@ -52,7 +46,7 @@ class Part:
         """Return the vectors, in a space where the Euclidean distance suits them, scaled and weighted.
 
         Shares become their roots, with a largest distance of 1 (Hellinger's); vectors are divided by their own scale,
-        which is 1 if they have none. A client that says nothing here is taken to be like everybody.
+        which is 1 if they have none. A client without samples for this part is taken to be like the reference.
         """
         rows = np.vstack([tallies, reference]).astype(np.float64)
         found = self.representation.vectors(rows, reference).astype(np.float64)
@@ -109,26 +103,21 @@ class Combination:
         counted = (
             np.bincount(seen.owners[seen.labels >= 0], minlength=seen.sizes.size) if self.needs_labels else seen.sizes
         )
-        # How wide the parts are depends on the shared model, and whoever has only the sums must be able to tell: times
-        # the number of samples it is a sum itself.
+        # How wide the parts are depends on the shared model, but follows from the sums alone: times the number of
+        # samples it is a sum itself.
         widths = np.array([1] + [part.shape[1] for part in sums])
         return np.hstack([counted[:, np.newaxis] * widths.astype(np.float64), *sums])
 
     def vectors(self, tallies: Matrix, reference: Vector) -> Floats:
-        """Return the vectors of the parts, one after the other, and a 1; a single 0 if nobody ever had a sample."""
+        """Return the vectors of the parts, one after the other, and a 1; a single 0 if no client ever had a sample."""
         rows = np.vstack([reference, tallies])
         fullest = rows[int(np.argmax(rows[:, 0]))]
-        if fullest[0] <= 0:  # nobody ever had a sample
+        if fullest[0] <= 0:
             return np.zeros((tallies.shape[0], 1), dtype=np.float32)
-        widths = _widths(fullest, len(self.parts))
+        widths = [int(width) for width in np.rint(fullest[1 : 1 + len(self.parts)] / fullest[0])]
         ends = 1 + len(widths) + np.cumsum(widths)
         vectors = [
             part.vectors(tallies[:, end - width : end], reference[end - width : end])
             for part, end, width in zip(self.parts, ends.tolist(), widths, strict=True)
         ]
         return as_reported(np.hstack(vectors), tallies[:, 0] > 0)
-
-
-def _widths(row: Vector, n_parts: int) -> list[int]:
-    """Return how many sums each part has, from the row of somebody who has samples."""
-    return [int(width) for width in np.rint(row[1 : 1 + n_parts] / row[0])]

@@ -12,7 +12,6 @@ from fielding.client.representation.representation import (
     Effort,
     Seen,
     as_reported,
-    check_number,
     labelled,
     means_of,
     one_hot,
@@ -20,6 +19,7 @@ from fielding.client.representation.representation import (
     pair_counts,
     softmax,
 )
+from fielding.config.options import check_number
 from fielding.distance import Kind
 
 
@@ -53,23 +53,8 @@ class Predictions:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Confusion:
-    """Share of each prediction of the shared model given the true label: meaning and inputs, not the label mix.
-
-    Each row of the confusion matrix sums to one over the number of classes, whatever the label mix.
-
-    Parameters
-    ----------
-    shrink
-        Rows are drawn toward that of all clients as if so many samples more had behaved like them; the row of an absent
-        label is theirs. A label that nobody had is predicted as anything.
-
-    Examples
-    --------
-    >>> everywhere = np.array([8.0, 0.0, 0.0, 8.0])  # all right so far
-    >>> Confusion(shrink=2.0).vectors(np.array([[0.0, 6.0, 0.0, 0.0]]), everywhere).tolist()
-    [[0.125, 0.375, 0.0, 0.5]]
-    """
+class _ConfusionRows:
+    """A representation on sums by true label and by what the shared model takes it for."""
 
     metric: ClassVar[str] = "hellinger"
     kind: ClassVar[Kind] = "histogram"
@@ -81,19 +66,48 @@ class Confusion:
     def __post_init__(self) -> None:
         check_number("shrink", self.shrink, low=0.0, high=LARGEST_WEIGHT)
 
+    def vectors(self, tallies: Matrix, reference: Vector) -> Floats:
+        """Return the rows, one after the other: each sums to one over the number of classes."""
+        n_classes = isqrt(tallies.shape[1])
+        counts = tallies.reshape(tallies.shape[0], n_classes, n_classes)
+        everywhere = reference.reshape(n_classes, n_classes)
+        seen_before = everywhere.sum(axis=1, keepdims=True)
+        expected = np.where(seen_before > 0, means_of(everywhere, seen_before), 1.0 / n_classes)
+        sizes = counts.sum(axis=2, keepdims=True)
+        # Without shrinking, too, an absent label stands as it does for all clients.
+        weight = np.where(sizes > 0, self.shrink, 1.0)
+        rows = (counts + weight * expected) / (sizes + weight) / n_classes
+        return as_reported(rows.reshape(tallies.shape), tallies.sum(axis=1) > 0, constant=False)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Confusion(_ConfusionRows):
+    """Share of each prediction of the shared model given the true label: meaning and inputs, not the label mix.
+
+    Each row of the confusion matrix sums to one over the number of classes, whatever the label mix.
+
+    Parameters
+    ----------
+    shrink
+        Rows are drawn toward that of all clients as if so many samples more had behaved like them; the row of an absent
+        label is theirs. A label that no client had is predicted as anything.
+
+    Examples
+    --------
+    >>> everywhere = np.array([8.0, 0.0, 0.0, 8.0])  # all right so far
+    >>> Confusion(shrink=2.0).vectors(np.array([[0.0, 6.0, 0.0, 0.0]]), everywhere).tolist()
+    [[0.125, 0.375, 0.0, 0.5]]
+    """
+
     def tally(self, seen: Seen) -> Matrix:
         """Return how often each label is taken for each, row after row."""
         known, n_classes = labelled(seen), seen.n_classes
         pairs = known.labels * n_classes + np.argmax(known.scores, axis=1)
         return pair_counts(known, pairs, n_classes**2)
 
-    def vectors(self, tallies: Matrix, reference: Vector) -> Floats:
-        """Return the rows, one after the other."""
-        return shrunk_rows(tallies, reference, self.shrink)
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SoftConfusion:
+class SoftConfusion(_ConfusionRows):
     """Mean probability that the shared model gives each class, given the true label: finer than its predictions.
 
     As :class:`Confusion`, but a sample counts for every class by the probability that the model gives it, so that doubt
@@ -105,44 +119,8 @@ class SoftConfusion:
         As of :class:`Confusion`.
     """
 
-    metric: ClassVar[str] = "hellinger"
-    kind: ClassVar[Kind] = "histogram"
-    effort: ClassVar[Effort] = "forward"
-    needs_labels: ClassVar[bool] = True
-
-    shrink: float = 2.0
-
-    def __post_init__(self) -> None:
-        check_number("shrink", self.shrink, low=0.0, high=LARGEST_WEIGHT)
-
     def tally(self, seen: Seen) -> Matrix:
         """Return sums of probabilities by true label, row after row."""
         known = labelled(seen)
         sums = outer_sums(one_hot(known.labels, known.n_classes), softmax(known.scores), known.sizes)
         return sums.reshape(known.sizes.size, known.n_classes**2)
-
-    def vectors(self, tallies: Matrix, reference: Vector) -> Floats:
-        """Return the rows, one after the other."""
-        return shrunk_rows(tallies, reference, self.shrink)
-
-
-def shrunk_rows(tallies: Matrix, reference: Vector, shrink: float) -> Floats:
-    """Return rows that sum to one over the number of classes, drawn toward those of all clients.
-
-    Parameters
-    ----------
-    tallies, reference
-        Sums by true label and by what it is taken for, of each client and of all.
-    shrink
-        Samples that the rows of all clients count for.
-    """
-    n_classes = isqrt(tallies.shape[1])
-    counts = tallies.reshape(tallies.shape[0], n_classes, n_classes)
-    everywhere = reference.reshape(n_classes, n_classes)
-    seen_before = everywhere.sum(axis=1, keepdims=True)
-    expected = np.where(seen_before > 0, means_of(everywhere, seen_before), 1.0 / n_classes)
-    sizes = counts.sum(axis=2, keepdims=True)
-    # Without shrinking, too, an absent label stands as it does for everybody.
-    weight = np.where(sizes > 0, shrink, 1.0)
-    rows = (counts + weight * expected) / (sizes + weight) / n_classes
-    return as_reported(rows.reshape(tallies.shape), tallies.sum(axis=1) > 0, constant=False)

@@ -7,15 +7,14 @@ import numpy as np
 
 from fielding._typing import Floats, Matrix, Vector
 from fielding.blas_threads import ONE_BLAS_THREAD
-from fielding.client.representation.projection import projected_features
+from fielding.client.representation.projection import project_features
 from fielding.client.representation.representation import (
     LARGEST_WEIGHT,
     MOST_DIMS,
+    MOST_SEED,
     Effort,
     Seen,
     as_reported,
-    check_number,
-    check_whole,
     client_sums,
     labelled,
     means_of,
@@ -23,6 +22,7 @@ from fielding.client.representation.representation import (
     outer_sums,
     spread_of,
 )
+from fielding.config.options import check_number, check_whole
 from fielding.distance import Kind
 
 
@@ -133,12 +133,12 @@ class ClassMeans:
     def __post_init__(self) -> None:
         check_whole("dims", self.dims, low=1, high=MOST_DIMS)
         check_number("shrink", self.shrink, low=0.0, high=LARGEST_WEIGHT)
-        check_whole("seed", self.seed, low=0)
+        check_whole("seed", self.seed, low=0, high=MOST_SEED)
 
     def tally(self, seen: Seen) -> Matrix:
         """Return for each class the number of samples and the sum of features, then the sum of squared lengths."""
         known = labelled(seen)
-        return class_sums(known, projected_features(known.features, self.dims, self.seed))
+        return class_sums(known, project_features(known.features, self.dims, self.seed))
 
     def vectors(self, tallies: Matrix, reference: Vector) -> Floats:
         """Return the displacement of every class, one after the other, and a 1."""
@@ -147,13 +147,10 @@ class ClassMeans:
         n_classes = ours.counts.shape[1]
         shares = (everywhere.counts + 1.0 / n_classes) / (everywhere.n_samples + 1.0)
         weights = (trust * np.sqrt(shares))[:, :, np.newaxis]
-        moved = weights * (ours.class_means() - everywhere.class_means()) / _overall_spread(everywhere)
+        overall = everywhere.sums[0].sum(axis=0) / max(1.0, everywhere.n_samples[0, 0])
+        spread = spread_of(everywhere.mean_square, float(np.square(overall).sum()))
+        moved = weights * (ours.class_means() - everywhere.class_means()) / spread
         return as_reported(moved.reshape(tallies.shape[0], n_classes * self.dims), ours.n_samples[:, 0] > 0)
-
-
-def _overall_spread(everywhere: ClassSums) -> float:
-    overall = everywhere.sums[0].sum(axis=0) / max(1.0, everywhere.n_samples[0, 0])
-    return spread_of(everywhere.mean_square, float(np.square(overall).sum()))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -225,12 +222,12 @@ class ResidualEmbedding:
 
     def __post_init__(self) -> None:
         check_whole("dims", self.dims, low=1, high=MOST_DIMS)
-        check_whole("seed", self.seed, low=0)
+        check_whole("seed", self.seed, low=0, high=MOST_SEED)
 
     def tally(self, seen: Seen) -> Matrix:
         """Return for each class the number of samples and the sum of features, then the sum of squared lengths."""
         known = labelled(seen)
-        return class_sums(known, projected_features(known.features, self.dims, self.seed))
+        return class_sums(known, project_features(known.features, self.dims, self.seed))
 
     def vectors(self, tallies: Matrix, reference: Vector) -> Floats:
         """Return mean residuals and a 1."""

@@ -6,13 +6,13 @@ from typing import ClassVar
 import numpy as np
 
 from fielding._typing import Counts, Floats, Matrix, Vector
-from fielding.client.representation.projection import projected_features, shortened
+from fielding.client.representation.projection import project_features, shorten
 from fielding.client.representation.representation import (
     MOST_DIMS,
+    MOST_SEED,
     Effort,
     Seen,
     as_reported,
-    check_whole,
     labelled,
     means_of,
     one_hot,
@@ -20,7 +20,7 @@ from fielding.client.representation.representation import (
     outer_sums,
     softmax,
 )
-from fielding.config.options import check_flag
+from fielding.config.options import check_flag, check_whole
 from fielding.distance import Kind, unit_rows
 from fielding.errors import InputError, unknown_name
 
@@ -28,8 +28,49 @@ LAYERS = ("last", "full")
 """Which parameters a gradient is taken by."""
 
 
+class _MeanGradient:
+    """Vectors and scale of tallies that hold a number of samples and the sum of their gradients."""
+
+    metric: ClassVar[str] = "l2"
+    kind: ClassVar[Kind] = "vector"
+    needs_labels: ClassVar[bool] = True
+    __slots__ = ()
+
+    normalize: bool
+    dims: int
+    seed: int
+
+    def __post_init__(self) -> None:
+        check_flag("normalize", self.normalize)
+        check_whole("dims", self.dims, low=0, high=MOST_DIMS)
+        check_whole("seed", self.seed, low=0, high=MOST_SEED)
+
+    def vectors(self, tallies: Matrix, reference: Vector) -> Floats:  # noqa: ARG002
+        """Return gradients and a 1."""
+        means = means_of(tallies[:, 1:], tallies[:, :1])
+        return as_reported(unit_rows(means) if self.normalize else means, tallies[:, 0] > 0)
+
+    def scale(self, reference: Vector) -> float:
+        """Return the largest distance of directions, or the length of the gradient of all."""
+        if self.normalize:
+            return 2.0
+        length = float(np.linalg.norm(reference[1:])) / max(1.0, reference[0])
+        return length if length > 0.0 else 1.0
+
+
+def _softmax_errors(known: Seen) -> Matrix:
+    """Return the probabilities of the classes less the true ones, shape ``(n_samples, n_classes)``."""
+    return np.asarray(softmax(known.scores) - one_hot(known.labels, known.n_classes))
+
+
+def _with_counts(counts: Counts, sums: Matrix) -> Matrix:
+    """Return counts as the first column beside sums, which are zero where nothing is counted."""
+    sums = np.where(counts[:, np.newaxis] > 0, sums, 0.0)
+    return np.hstack([counts[:, np.newaxis].astype(np.float64), sums])
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Gradient:
+class Gradient(_MeanGradient):
     """Mean gradient of the loss on the shared model (the paper's for concept drift); costs a backward pass.
 
     Parameters
@@ -56,10 +97,7 @@ class Gradient:
     [[0.6000000238418579, 0.800000011920929, 1.0]]
     """
 
-    metric: ClassVar[str] = "l2"
-    kind: ClassVar[Kind] = "vector"
     effort: ClassVar[Effort] = "backward"
-    needs_labels: ClassVar[bool] = True
 
     layer: str = "last"
     normalize: bool = True
@@ -69,7 +107,7 @@ class Gradient:
     def __post_init__(self) -> None:
         if self.layer not in LAYERS:
             raise unknown_name("layer", self.layer, LAYERS)
-        _check(self.normalize, self.dims, self.seed)
+        _MeanGradient.__post_init__(self)
 
     def tally(self, seen: Seen) -> Matrix:
         """Return the number of samples with a label and the sum of their gradients, projected."""
@@ -82,19 +120,11 @@ class Gradient:
                     "take layer = 'full'"
                 )
             sums = sums[:, -seen.n_head :]
-        return _counted(counts, shortened(sums, self.dims, self.seed))
-
-    def vectors(self, tallies: Matrix, reference: Vector) -> Floats:  # noqa: ARG002
-        """Return gradients and a 1."""
-        return _mean_gradients(tallies, normalize=self.normalize)
-
-    def scale(self, reference: Vector) -> float:
-        """Return the largest distance of directions, or the length of the gradient of all."""
-        return _gradient_scale(reference, normalize=self.normalize)
+        return _with_counts(counts, shorten(sums, self.dims, self.seed))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class HeadGradient:
+class HeadGradient(_MeanGradient):
     """Mean gradient by the last layer from a forward pass alone: softmax error times feature.
 
     The same numbers as ``gradient`` with ``layer = "last"``, for a cross-entropy loss and a last layer with biases.
@@ -113,17 +143,11 @@ class HeadGradient:
     [[1.0, -1.5, 1.5, -0.5, 0.5]]
     """
 
-    metric: ClassVar[str] = "l2"
-    kind: ClassVar[Kind] = "vector"
     effort: ClassVar[Effort] = "forward"
-    needs_labels: ClassVar[bool] = True
 
     normalize: bool = True
     dims: int = 256
     seed: int = 0
-
-    def __post_init__(self) -> None:
-        _check(self.normalize, self.dims, self.seed)
 
     def tally(self, seen: Seen) -> Matrix:
         """Return the number of samples with a label and the sum of their gradients, projected."""
@@ -131,47 +155,11 @@ class HeadGradient:
         n_features, length = known.features.shape[1], known.n_classes * (known.features.shape[1] + 1)
         inputs = np.hstack([known.features, np.ones((known.labels.size, 1), dtype=np.float32)])
         sums = np.zeros((known.sizes.size, min(length, self.dims) if self.dims else length))
-        for clients, products in outer_blocks(softmax_errors(known), inputs, known.sizes):
+        for clients, products in outer_blocks(_softmax_errors(known), inputs, known.sizes):
             # Weights of all classes first, then the biases, as parameters lie in the model.
             weights = products[:, :, :n_features].reshape(clients.size, known.n_classes * n_features)
-            sums[clients] = shortened(np.hstack([weights, products[:, :, n_features]]), self.dims, self.seed)
-        return _counted(known.sizes, sums)
-
-    def vectors(self, tallies: Matrix, reference: Vector) -> Floats:  # noqa: ARG002
-        """Return gradients and a 1."""
-        return _mean_gradients(tallies, normalize=self.normalize)
-
-    def scale(self, reference: Vector) -> float:
-        """Return the largest distance of directions, or the length of the gradient of all."""
-        return _gradient_scale(reference, normalize=self.normalize)
-
-
-def softmax_errors(known: Seen) -> Matrix:
-    """Return the probabilities of the classes less the true ones, shape ``(n_samples, n_classes)``."""
-    return np.asarray(softmax(known.scores) - one_hot(known.labels, known.n_classes))
-
-
-def _check(normalize: object, dims: object, seed: object) -> None:
-    check_flag("normalize", normalize)
-    check_whole("dims", dims, low=0, high=MOST_DIMS)
-    check_whole("seed", seed, low=0)
-
-
-def _counted(counts: Counts, sums: Matrix) -> Matrix:
-    sums = np.where(counts[:, np.newaxis] > 0, sums, 0.0)
-    return np.hstack([counts[:, np.newaxis].astype(np.float64), sums])
-
-
-def _mean_gradients(tallies: Matrix, *, normalize: bool) -> Floats:
-    means = means_of(tallies[:, 1:], tallies[:, :1])
-    return as_reported(unit_rows(means) if normalize else means, tallies[:, 0] > 0)
-
-
-def _gradient_scale(reference: Vector, *, normalize: bool) -> float:
-    if normalize:
-        return 2.0
-    length = float(np.linalg.norm(reference[1:])) / max(1.0, reference[0])
-    return length if length > 0.0 else 1.0
+            sums[clients] = shorten(np.hstack([weights, products[:, :, n_features]]), self.dims, self.seed)
+        return _with_counts(known.sizes, sums)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -211,14 +199,14 @@ class ClassDirections:
 
     def __post_init__(self) -> None:
         check_whole("dims", self.dims, low=1, high=MOST_DIMS)
-        check_whole("seed", self.seed, low=0)
+        check_whole("seed", self.seed, low=0, high=MOST_SEED)
 
     def tally(self, seen: Seen) -> Matrix:
         """Return for each class the number of samples and the sum of the gradients by its weights and its bias."""
         known = labelled(seen)
         ones = np.ones((known.labels.size, 1))
-        inputs = np.hstack([projected_features(known.features, self.dims, self.seed), ones])
-        gradients = outer_sums(softmax_errors(known), inputs, known.sizes)
+        inputs = np.hstack([project_features(known.features, self.dims, self.seed), ones])
+        gradients = outer_sums(_softmax_errors(known), inputs, known.sizes)
         counts = outer_sums(one_hot(known.labels, known.n_classes), ones, known.sizes)
         return np.concatenate([counts, gradients], axis=2).reshape(known.sizes.size, known.n_classes * (self.dims + 2))
 

@@ -1,4 +1,4 @@
-"""Stage 2: the label histogram of a window, kept up to date sample by sample."""
+"""Stage 2: the label histogram of a window: as a representation, and kept up to date sample by sample."""
 
 from dataclasses import dataclass
 from typing import ClassVar
@@ -12,24 +12,37 @@ from fielding.client.representation.representation import (
     Effort,
     Seen,
     as_reported,
-    check_number,
     labelled,
     means_of,
     pair_counts,
 )
 from fielding.client.window import checked_labels
+from fielding.config.options import check_number
 from fielding.distance import Kind
 from fielding.errors import InputError, OptionError, echo
 
 
-def label_counts(seen: Seen) -> Matrix:
-    """Return how many samples of each label each client has, shape ``(n_clients, n_classes)``; -1 is no label."""
-    known = labelled(seen)
-    return pair_counts(known, known.labels, seen.n_classes)
+class _LabelCounts:
+    """A representation on the label counts of windows."""
+
+    kind: ClassVar[Kind] = "histogram"
+    effort: ClassVar[Effort] = "none"
+    needs_labels: ClassVar[bool] = True
+    __slots__ = ()
+
+    def tally(self, seen: Seen) -> Matrix:
+        """Return label counts."""
+        known = labelled(seen)
+        return pair_counts(known, known.labels, seen.n_classes)
+
+    def vectors(self, tallies: Matrix, reference: Vector) -> Floats:  # noqa: ARG002
+        """Return shares."""
+        sizes = np.asarray(tallies.sum(axis=1, keepdims=True))
+        return as_reported(means_of(tallies, sizes), sizes[:, 0] > 0, constant=False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class LabelShares:
+class LabelShares(_LabelCounts):
     """Share of each label in the window (the paper's).
 
     Examples
@@ -39,21 +52,17 @@ class LabelShares:
     """
 
     metric: ClassVar[str] = "l1"
-    kind: ClassVar[Kind] = "histogram"
-    effort: ClassVar[Effort] = "none"
-    needs_labels: ClassVar[bool] = True
-
-    def tally(self, seen: Seen) -> Matrix:
-        """Return label counts."""
-        return label_counts(seen)
-
-    def vectors(self, tallies: Matrix, reference: Vector) -> Floats:  # noqa: ARG002
-        """Return shares."""
-        return _shares(tallies)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SmoothedLabelShares:
+class RootLabelShares(_LabelCounts):
+    """Share of each label, compared by square roots: rare labels count for more, loud reports for less."""
+
+    metric: ClassVar[str] = "hellinger"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SmoothedLabelShares(_LabelCounts):
     """Share of each label as if a few more samples were there, spread evenly over the labels.
 
     Two small windows without a label in common then lie less than the whole diameter apart (METHODS.md B14).
@@ -70,53 +79,17 @@ class SmoothedLabelShares:
     """
 
     metric: ClassVar[str] = "l1"
-    kind: ClassVar[Kind] = "histogram"
-    effort: ClassVar[Effort] = "none"
-    needs_labels: ClassVar[bool] = True
 
     pseudo: float = 1.0
 
     def __post_init__(self) -> None:
         check_number("pseudo", self.pseudo, low=0.0, high=LARGEST_WEIGHT)
 
-    def tally(self, seen: Seen) -> Matrix:
-        """Return label counts."""
-        return label_counts(seen)
-
     def vectors(self, tallies: Matrix, reference: Vector) -> Floats:  # noqa: ARG002
         """Return smoothed shares."""
         sizes = tallies.sum(axis=1, keepdims=True)
         smoothed = (tallies + self.pseudo / tallies.shape[1]) / (sizes + self.pseudo).clip(min=1e-300)
         return as_reported(smoothed, sizes[:, 0] > 0, constant=False)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RootLabelShares:
-    """Share of each label, compared by square roots: rare labels count for more, loud reports for less.
-
-    Examples
-    --------
-    >>> RootLabelShares().vectors(np.array([[3.0, 1.0]]), np.zeros(2)).tolist(), RootLabelShares.metric
-    ([[0.75, 0.25]], 'hellinger')
-    """
-
-    metric: ClassVar[str] = "hellinger"
-    kind: ClassVar[Kind] = "histogram"
-    effort: ClassVar[Effort] = "none"
-    needs_labels: ClassVar[bool] = True
-
-    def tally(self, seen: Seen) -> Matrix:
-        """Return label counts."""
-        return label_counts(seen)
-
-    def vectors(self, tallies: Matrix, reference: Vector) -> Floats:  # noqa: ARG002
-        """Return shares; the metric takes the roots."""
-        return _shares(tallies)
-
-
-def _shares(tallies: Matrix) -> Floats:
-    sizes = np.asarray(tallies.sum(axis=1, keepdims=True))
-    return as_reported(means_of(tallies, sizes), sizes[:, 0] > 0, constant=False)
 
 
 def shares_of(counts: Counts) -> Matrix:

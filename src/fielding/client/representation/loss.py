@@ -11,7 +11,6 @@ from fielding.client.representation.representation import (
     Effort,
     Seen,
     as_reported,
-    check_number,
     client_sums,
     labelled,
     means_of,
@@ -19,6 +18,7 @@ from fielding.client.representation.representation import (
     outer_sums,
     spread_of,
 )
+from fielding.config.options import check_number
 from fielding.distance import Kind
 
 
@@ -32,7 +32,7 @@ class Loss:
     ----------
     shrink
         The loss of a class is drawn toward that of all clients as if so many samples more had been as hard; that of an
-        absent class is theirs, and that of a class that nobody had is their overall loss.
+        absent class is theirs, and that of a class that no client had is their overall loss.
 
     Examples
     --------
@@ -64,8 +64,9 @@ class Loss:
     def vectors(self, tallies: Matrix, reference: Vector) -> Floats:
         """Return the losses of the classes, the overall loss and a 1."""
         counts, sums = tallies[:, 0:-1:2], tallies[:, 1:-1:2]
-        expected = self._expected(reference)
-        # Without shrinking, too, an absent class is as hard as for everybody.
+        known, total = reference[0:-1:2], reference[1:-1:2]
+        expected = np.where(known > 0, means_of(total, known), total.sum() / max(1.0, known.sum()))
+        # Without shrinking, too, an absent class is as hard as for all clients.
         weight = np.where(counts > 0, self.shrink, 1.0)
         by_class = (np.where(counts > 0, sums, 0.0) + weight * expected) / (counts + weight)
         sizes = counts.sum(axis=1, keepdims=True)
@@ -76,11 +77,6 @@ class Loss:
         """Return how far the loss of a single sample typically lies from the overall one."""
         n_samples = max(1.0, reference[0:-1:2].sum())
         return spread_of(reference[-1] / n_samples, float(reference[1:-1:2].sum() / n_samples) ** 2)
-
-    def _expected(self, reference: Vector) -> Vector:
-        counts, sums = reference[0:-1:2], reference[1:-1:2]
-        overall = sums.sum() / max(1.0, counts.sum())
-        return np.asarray(np.where(counts > 0, means_of(sums, counts), overall))
 
 
 def sample_losses(known: Seen) -> Vector:

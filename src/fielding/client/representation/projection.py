@@ -28,7 +28,7 @@ def orthonormal(n_numbers: int, n_dims: int, seed: int, purpose: str) -> Matrix:
     n_numbers, n_dims
         Length before and after.
     seed, purpose
-        Who has the same gets the same matrix; read-only.
+        The same seed and purpose give the same matrix; read-only.
 
     Examples
     --------
@@ -50,13 +50,13 @@ def orthonormal(n_numbers: int, n_dims: int, seed: int, purpose: str) -> Matrix:
     return matrix
 
 
-def projected_features(features: npt.NDArray[np.float32], n_dims: int, seed: int) -> Matrix:
+def project_features(features: npt.NDArray[np.float32], n_dims: int, seed: int) -> Matrix:
     """Return features in ``n_dims`` numbers, shape ``(n_samples, n_dims)``; with fewer features the rest is zero."""
     with ONE_BLAS_THREAD:
         return features.astype(np.float64) @ orthonormal(features.shape[1], n_dims, seed, "project features")
 
 
-def shortened(rows: npt.NDArray[np.floating], n_dims: int, seed: int) -> Matrix:
+def shorten(rows: npt.NDArray[np.floating], n_dims: int, seed: int) -> Matrix:
     """Return rows in at most ``n_dims`` numbers; 0 leaves them as they are.
 
     Up to ``DENSE_NUMBERS`` by an orthonormal matrix. Gradients of whole networks are longer than that and are hashed
@@ -65,7 +65,7 @@ def shortened(rows: npt.NDArray[np.floating], n_dims: int, seed: int) -> Matrix:
 
     Examples
     --------
-    >>> shortened(np.ones((2, 3)), 5, 0).shape, shortened(np.ones((2, 1000)), 5, 0).shape
+    >>> shorten(np.ones((2, 3)), 5, 0).shape, shorten(np.ones((2, 1000)), 5, 0).shape
     ((2, 3), (2, 5))
     """
     n_numbers = rows.shape[1]
@@ -74,12 +74,7 @@ def shortened(rows: npt.NDArray[np.floating], n_dims: int, seed: int) -> Matrix:
     if n_numbers * n_dims <= DENSE_NUMBERS:
         with ONE_BLAS_THREAD:
             return rows.astype(np.float64) @ orthonormal(n_numbers, n_dims, seed, "project gradient")
-    return _hashed(rows, n_dims, seed)
-
-
-def _hashed(rows: npt.NDArray[np.floating], n_dims: int, seed: int) -> Matrix:
-    """Return rows summed up in buckets, with signs."""
-    n_rows, n_numbers = rows.shape
+    n_rows = rows.shape[0]
     sums = np.zeros(n_rows * n_dims)
     offsets = np.arange(n_rows)[:, np.newaxis] * n_dims
     for start in range(0, n_numbers, HASHED_AT_ONCE):

@@ -2,7 +2,6 @@
 
 import inspect
 from collections.abc import Mapping
-from typing import TypeAlias
 
 from fielding._typing import Json
 from fielding.client.representation.combination import Combination, Part
@@ -13,8 +12,6 @@ from fielding.errors import OptionError, echo, unknown_name
 
 REPRESENTATIONS: Family[type[Representation]] = Family("representation")
 """Every representation, by the name that configs and commands use."""
-
-_Terms: TypeAlias = list[tuple[str, float]]
 
 
 def representation_named(text: str, options: Mapping[str, Json] | None = None) -> Representation:
@@ -43,9 +40,14 @@ def representation_named(text: str, options: Mapping[str, Json] | None = None) -
     ...
     fielding.errors.OptionError: unknown representation 'confussion'; did you mean 'confusion'? Known: ...
     """
-    terms, values = _terms(text), dict(options or {})
+    terms, values = _parse_terms(text), dict(options or {})
     check_options(f"representation {text!r}", values, representation_options(text))
-    parts = tuple(Part(representation=_made(name, values), weight=weight) for name, weight in terms)
+    made = []
+    for name, weight in terms:
+        family = REPRESENTATIONS[name]
+        own = {option: value for option, value in values.items() if option in options_of(family)}
+        made.append(Part(representation=family(**own), weight=weight))
+    parts = tuple(made)
     # Alone, a weight would change every distance alike and no comparison of two.
     return parts[0].representation if len(parts) == 1 else Combination(parts=parts)
 
@@ -59,8 +61,8 @@ def representation_options(text: str) -> dict[str, Json]:
     {'dims': 16, 'shrink': 2.0, 'seed': 0}
     """
     known: dict[str, Json] = {}
-    for name, _ in _terms(text):
-        # The first part's default stands: the value matters only to those who print it.
+    for name, _ in _parse_terms(text):
+        # The first part's default stands: the value matters only where it is printed.
         known = options_of(REPRESENTATIONS[name]) | known
     return known
 
@@ -78,31 +80,21 @@ def representation_summary(name: str) -> str:
     return (inspect.getdoc(REPRESENTATIONS[name]) or "").partition("\n")[0]
 
 
-def _made(name: str, values: Mapping[str, Json]) -> Representation:
-    family = REPRESENTATIONS[name]
-    return family(**{option: value for option, value in values.items() if option in options_of(family)})
-
-
-def _terms(text: object) -> _Terms:
+def _parse_terms(text: object) -> list[tuple[str, float]]:
     """Return names and weights of a text such as ``embedding+2*confusion``."""
     if not isinstance(text, str):
         raise unknown_name("representation", text, REPRESENTATIONS)
-    terms = [_term(term.strip()) for term in text.split("+")]
+    terms = []
+    for term in text.split("+"):
+        weight, star, name = (part.strip() for part in term.rpartition("*"))
+        if name not in REPRESENTATIONS:
+            raise unknown_name("representation", name, REPRESENTATIONS)
+        try:
+            terms.append((name, float(weight) if star else 1.0))
+        except ValueError:
+            raise OptionError(f"weight of {name!r} is {echo(weight)}; write for example 2*{name}") from None
     names = [name for name, _ in terms]
     for name in names:
         if names.count(name) > 1:
             raise OptionError(f"representation {echo(text)} names {name!r} twice; give it once, with a weight")
     return terms
-
-
-def _term(term: str) -> tuple[str, float]:
-    weight, star, name = term.rpartition("*")
-    name = name.strip()
-    if name not in REPRESENTATIONS:
-        raise unknown_name("representation", name, REPRESENTATIONS)
-    if not star:
-        return name, 1.0
-    try:
-        return name, float(weight)
-    except ValueError:
-        raise OptionError(f"weight of {name!r} is {echo(weight)}; write for example 2*{name}") from None

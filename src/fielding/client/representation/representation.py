@@ -10,35 +10,14 @@ import numpy.typing as npt
 from fielding._typing import Counts, Floats, Mask, Matrix, Vector
 from fielding.blas_threads import ONE_BLAS_THREAD
 from fielding.distance import Kind
-from fielding.errors import OptionError, echo
-
-
-def check_number(name: str, value: object, *, low: float, high: float = float("inf")) -> None:
-    """Raise unless the option is a finite number from ``low`` to ``high``, both included.
-
-    Examples
-    --------
-    >>> check_number("shrink", -1, low=0.0, high=1e6)
-    Traceback (most recent call last):
-    ...
-    fielding.errors.OptionError: shrink is -1; give a number from 0 to 1e+06
-    """
-    is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
-    if not is_number or not low <= value <= high or value == float("inf"):  # type: ignore[operator]
-        raise OptionError(f"{name} is {echo(value)}; give a number from {low:g} to {high:g}")
-
-
-def check_whole(name: str, value: object, *, low: int, high: int = 2**31) -> None:
-    """Raise unless the option is a whole number from ``low`` to ``high``, both included."""
-    if isinstance(value, bool) or not isinstance(value, int) or not low <= value <= high:
-        raise OptionError(f"{name} is {echo(value)}; give a whole number from {low} to {high}")
-
 
 MOST_DIMS = 4096
 """A projection to more numbers would cost more than it saves."""
 
+MOST_SEED = 2**31
+
 LARGEST_WEIGHT = 1e6
-"""Samples that a reference may stand for; beyond, no client would ever be heard."""
+"""Samples that a reference may stand for; beyond, the data of a client would never show."""
 
 
 Effort: TypeAlias = Literal["none", "forward", "backward"]
@@ -46,7 +25,7 @@ Effort: TypeAlias = Literal["none", "forward", "backward"]
 
 
 def _no_gradients() -> Matrix:
-    raise NotImplementedError("nobody computes gradients here")
+    raise NotImplementedError("no gradients are computed here")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -56,7 +35,7 @@ class Seen:
     Parameters
     ----------
     labels
-        shape ``(n_samples,)``; -1 where nobody knows.
+        Shape ``(n_samples,)``; -1 where it is not known.
     features
         What goes into the last layer of the shared model, float32, shape ``(n_samples, n_features)``; without a shared
         model of no columns.
@@ -171,16 +150,7 @@ def labelled(seen: Seen) -> Seen:
 
 
 def pair_counts(seen: Seen, values: Counts, n_values: int) -> Matrix:
-    """Return how often each client has each value, shape ``(n_clients, n_values)``.
-
-    Parameters
-    ----------
-    seen
-        Whose samples.
-    values
-        From 0 to ``n_values - 1``, one per sample.
-    n_values
-        How many there could be.
+    """Return how often each client has each of the values 0 to ``n_values - 1``, shape ``(n_clients, n_values)``.
 
     Examples
     --------

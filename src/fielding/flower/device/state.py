@@ -20,7 +20,7 @@ from fielding._typing import Json, Models, Vector
 from fielding.errors import CheckpointError, InputError, OutputError
 from fielding.federation.clients import Updates
 from fielding.flower.device.samples import FARTHEST, Kept, kept_from
-from fielding.flower.wire.messages import checked_layout, order_records
+from fielding.flower.wire.messages import checked_layout, model_names, named_model, order_records
 from fielding.flower.wire.orders import NO_REPORT, EvaluateOrder, Order, Report, SharedView, TrainOrder, WorkRule
 from fielding.records.container import Contents, read_contents, write_contents
 from fielding.training.layout import Layout
@@ -221,8 +221,8 @@ def order_digest(order: TrainOrder) -> str:
     digest = blake2b(digest_size=16)
     records = order_records(job)
     digest.update(str(records["config"]["order"]).encode())
-    for model in records["arrays"].values():
-        digest.update(model.data)
+    for name in sorted(model_names(records)):
+        digest.update(named_model(records, name, None).tobytes())
     return digest.hexdigest()
 
 

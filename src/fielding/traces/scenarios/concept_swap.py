@@ -5,13 +5,20 @@ from dataclasses import dataclass
 import numpy as np
 
 from fielding._typing import Counts, Membership
-from fielding.config.options import check_flag
+from fielding.config.options import check_flag, check_whole
 from fielding.errors import InputError
 from fielding.rng import stream
 from fielding.traces.pool import Pool
 from fielding.traces.scenarios.dealing import Contents, Positions, View, dealt, numbered
-from fielding.traces.scenarios.draws import client_keys, client_mixes, drifters, present_labels, units, wanderings
-from fielding.traces.scenarios.scenario import MOST_CONCEPTS, DealRequest, check_alpha, check_share, check_whole
+from fielding.traces.scenarios.draws import (
+    client_keys,
+    client_mixes,
+    drifters,
+    present_labels,
+    units,
+    wanderings,
+)
+from fielding.traces.scenarios.scenario import MOST_CONCEPTS, DealRequest, check_alpha, check_share
 from fielding.traces.schedule import Schedule
 
 MOST_TRIES = 1000

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from fielding._typing import Vector
+from fielding.config.options import check_whole
 from fielding.errors import OptionError
 from fielding.rng import stream
 from fielding.traces.pool import Pool
@@ -19,14 +20,7 @@ from fielding.traces.scenarios.looks import (
     check_turns,
     feature_range,
 )
-from fielding.traces.scenarios.scenario import (
-    MOST_CONCEPTS,
-    DealRequest,
-    check_alpha,
-    check_choice,
-    check_share,
-    check_whole,
-)
+from fielding.traces.scenarios.scenario import MOST_CONCEPTS, DealRequest, check_alpha, check_choice, check_share
 from fielding.traces.schedule import AS_IS, Look, Schedule
 
 LOOKS = ("auto", "rotation", "brightness", "blur", "mixed", "affine")

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from fielding._typing import Membership, Vector
+from fielding.config.options import check_whole
 from fielding.traces.pool import Pool
 from fielding.traces.scenarios.dealing import Positions, View, by_client, dealt
 from fielding.traces.scenarios.draws import (
@@ -17,14 +18,7 @@ from fielding.traces.scenarios.draws import (
     units,
     wanderings,
 )
-from fielding.traces.scenarios.scenario import (
-    MOST_CONCEPTS,
-    DealRequest,
-    check_alpha,
-    check_choice,
-    check_share,
-    check_whole,
-)
+from fielding.traces.scenarios.scenario import MOST_CONCEPTS, DealRequest, check_alpha, check_choice, check_share
 from fielding.traces.schedule import Schedule
 
 KINDS = ("sudden", "gradual", "recurring")

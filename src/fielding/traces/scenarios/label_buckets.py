@@ -5,10 +5,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from fielding._typing import Counts, Mask
+from fielding.config.options import check_whole
 from fielding.traces.pool import Pool
 from fielding.traces.scenarios.dealing import drawn_labels, drawn_samples, numbered
 from fielding.traces.scenarios.draws import client_keys, client_mixes, present_labels, units
-from fielding.traces.scenarios.scenario import MOST_CONCEPTS, DealRequest, check_alpha, check_whole
+from fielding.traces.scenarios.scenario import MOST_CONCEPTS, DealRequest, check_alpha
 from fielding.traces.schedule import Schedule, sorted_schedule
 
 

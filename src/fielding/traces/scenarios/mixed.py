@@ -4,13 +4,14 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from fielding.config.options import check_whole
 from fielding.traces.pool import Pool
 from fielding.traces.scenarios.concept_swap import ConceptSwap, shared_meanings
 from fielding.traces.scenarios.covariate import MOST_ROTATIONS
 from fielding.traces.scenarios.dealing import View, by_client, dealt
 from fielding.traces.scenarios.draws import branch_seed, redrawn_mixes, wanderings
 from fielding.traces.scenarios.places import place_looks
-from fielding.traces.scenarios.scenario import MOST_CONCEPTS, DealRequest, check_alpha, check_share, check_whole
+from fielding.traces.scenarios.scenario import MOST_CONCEPTS, DealRequest, check_alpha, check_share
 from fielding.traces.schedule import Schedule
 
 

@@ -4,12 +4,20 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from fielding.config.options import check_whole
 from fielding.errors import InputError, OptionError
 from fielding.rng import stream
 from fielding.traces.pool import Pool
 from fielding.traces.scenarios.dealing import View, by_client, dealt
-from fielding.traces.scenarios.draws import client_keys, concept_mixes, present_labels, slot_units, units, wanderings
-from fielding.traces.scenarios.scenario import MOST_CONCEPTS, DealRequest, check_alpha, check_share, check_whole
+from fielding.traces.scenarios.draws import (
+    client_keys,
+    concept_mixes,
+    present_labels,
+    slot_units,
+    units,
+    wanderings,
+)
+from fielding.traces.scenarios.scenario import MOST_CONCEPTS, DealRequest, check_alpha, check_share
 from fielding.traces.schedule import Schedule
 
 

@@ -2,13 +2,13 @@
 
 from dataclasses import dataclass
 
-from fielding.config.options import check_flag
+from fielding.config.options import check_flag, check_whole
 from fielding.rng import stream
 from fielding.traces.pool import Pool
 from fielding.traces.scenarios.dealing import View, by_client, dealt
 from fielding.traces.scenarios.draws import concept_mixes, wanderings
 from fielding.traces.scenarios.looks import Rotation, affine_look, check_turns
-from fielding.traces.scenarios.scenario import MOST_CONCEPTS, DealRequest, check_alpha, check_share, check_whole
+from fielding.traces.scenarios.scenario import MOST_CONCEPTS, DealRequest, check_alpha, check_share
 from fielding.traces.schedule import AS_IS, Look, Schedule
 
 

@@ -3,30 +3,13 @@
 from dataclasses import dataclass
 from typing import Protocol
 
-import numpy as np
-
-from fielding.client.drift.drift_test import check_number
+from fielding.config.options import check_number, check_whole
 from fielding.errors import OptionError, echo
 from fielding.traces.pool import Pool
 from fielding.traces.schedule import Schedule
 
 LEAST_ALPHA, MOST_ALPHA = 1e-3, 1e6
 MOST_CONCEPTS = 1000
-
-
-def check_whole(name: str, value: object, *, low: int, high: int = 2**31 - 1) -> None:
-    """Raise unless the option is a whole number from ``low`` to ``high``.
-
-    Examples
-    --------
-    >>> check_whole("places", 2.5, low=1)
-    Traceback (most recent call last):
-    ...
-    fielding.errors.OptionError: places is 2.5; give a whole number of at least 1
-    """
-    if not isinstance(value, (int, np.integer)) or isinstance(value, bool) or not low <= value <= high:
-        allowed = f"of at least {low}" if high == 2**31 - 1 else f"from {low} to {high}"
-        raise OptionError(f"{name} is {echo(value)}; give a whole number {allowed}")
 
 
 def check_share(name: str, value: object) -> None:

@@ -2,10 +2,11 @@
 
 from dataclasses import dataclass
 
+from fielding.config.options import check_whole
 from fielding.traces.pool import Pool
 from fielding.traces.scenarios.dealing import View, by_client, dealt
 from fielding.traces.scenarios.draws import concept_mixes, wanderings
-from fielding.traces.scenarios.scenario import MOST_CONCEPTS, DealRequest, check_alpha, check_whole
+from fielding.traces.scenarios.scenario import MOST_CONCEPTS, DealRequest, check_alpha
 from fielding.traces.schedule import Schedule
 
 

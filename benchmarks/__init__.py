@@ -1,0 +1,1 @@
+"""Fielding measured beside its peers; `make bench` runs it."""

@@ -1,0 +1,54 @@
+import json
+
+import numpy as np
+import pytest
+
+from benchmarks.coordinator import compare_adjusting, compare_clustering, measure_scaling, planted_histograms
+from benchmarks.timing import in_turns
+from fielding.rng import stream
+from tests.cli.invoke import benchmarks
+
+
+def test_contenders_take_turns() -> None:
+    order: list[str] = []
+
+    timed = in_turns({"a": lambda: order.append("a"), "b": lambda: order.append("b")}, repeat=2)
+
+    assert order == ["a", "b", "a", "b"]
+    assert all(len(timing.seconds) == 2 and timing.spread >= 1.0 for timing in timed.values())
+
+
+def test_planted_histograms_are_shares_with_as_many_groups_as_asked() -> None:
+    shares = planted_histograms(300, 20, n_groups=2, rng=stream(3, "test"))
+
+    assert shares.sum(axis=1) == pytest.approx(np.ones(300), abs=1e-5)
+    distances = np.abs(shares[:, np.newaxis] - shares[np.newaxis]).sum(axis=2)
+    assert 0.3 < float((distances < 0.6).mean()) < 0.7
+
+
+def test_ours_and_scikit_learn_choose_the_planted_number_of_clusters() -> None:
+    for row in compare_clustering(600, 30, k_max=8, repeat=1):
+        assert (row.k_ours, row.k_peer) == (6, 6)
+
+
+def test_all_ways_to_adjust_agree() -> None:
+    assert all(row.same_answer for row in compare_adjusting(300, 20, repeat=1))
+
+
+def test_each_size_is_measured_in_a_process_of_its_own() -> None:
+    row = measure_scaling(5000, 20, "l1")
+
+    assert row.n_clients == 5000
+    assert row.n_clusters == 6
+    assert min(row.start_s, row.adjust_s, row.report_us, row.lookup_us, row.memory_ratio) > 0
+
+
+def test_the_command_prints_tables_and_json() -> None:
+    small = ("coordinator", "--clients", "200", "--labels", "10", "--repeat", "1", "--largest", "10000")
+
+    table, record = benchmarks(*small), json.loads(benchmarks(*small, "--json").stdout)
+
+    assert "KMeans(n_init=10)" in table.stdout
+    assert "The paper, on its server" in table.stdout
+    assert {row["metric"] for row in record["clustering"]} == {"l1", "l2", "hellinger"}
+    assert record["import"]["heavy_loaded"] == "none"

@@ -1,0 +1,201 @@
+"""Round by round, a device that sees samples with models reports what a client of the simulator does."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from fielding.flower.device.local_jobs import JobSettings
+from tests.flower.test_device_parity import N_CLASSES, N_CLIENTS, N_INTERVALS, PLANS, SEED, drifting_windows, trainer_of
+
+from fielding._typing import Models
+from fielding.client.drift import Always, AnyChange, DriftTest, Periodic, Threshold
+from fielding.client.drift.predictions import ErrorRate
+from fielding.client.drift.sample_tests import ByKind, BySamples, ByVector, Judge
+from fielding.client.drift.two_sample import Ks
+from fielding.client.report import DRIFT_KINDS, ReportBatch
+from fielding.client.representation.embedding import ClassMeans, Embedding
+from fielding.client.representation.label import LabelShares
+from fielding.client.representation.representation import Representation
+from fielding.distance import metric_named
+from fielding.flower.device.device import Device
+from fielding.flower.device.own_code import OwnCode
+from fielding.flower.device.rule import DeviceRule
+from fielding.flower.device.samples import DeviceNode, Samples
+from fielding.flower.server.sharing import Sharing, SharingRule
+from fielding.flower.wire.orders import DescribeOrder, DescribeReply, EvaluateOrder, Report
+from fielding.runtime.observe import Sight, TallyObserver
+from fielding.runtime.train import LocalRule
+from fielding.simulation.clients import SimulatedClients
+from fielding.simulation.hardware import AlwaysAvailable, Devices, Hardware
+from fielding.simulation.reports import Sharing as SimulatedSharing
+from fielding.traces.histograms import WindowPlan
+from fielding.traces.sliding import SlidingWindows
+from fielding.training.rates import LearningRate
+
+TRAINER = trainer_of("numpy")
+SETTINGS = JobSettings(client="", classes=N_CLASSES, model="mlp", hidden=6).record()
+RULE = LocalRule(n_steps=1, batch_size=2, rate=LearningRate(initial=0.1, decay=1.0, every=1))
+Told = dict[str, tuple[list[float], int, str]]
+
+
+def by_vector(test: DriftTest) -> ByVector:
+    return ByVector(drift_test=test, metric=metric_named("l2"))
+
+
+CASES: dict[str, tuple[Representation, Judge]] = {
+    "any change": (ClassMeans(dims=2), by_vector(AnyChange())),
+    "threshold": (Embedding(), by_vector(Threshold(eps=0.3))),
+    "always": (Embedding(), by_vector(Always())),
+    "periodic": (ClassMeans(dims=2), by_vector(Periodic(rounds=3))),
+    "ks": (Embedding(), BySamples(test=Ks(), alpha=0.3, least=3)),
+    "by kind": (ClassMeans(dims=2), ByKind(alpha=0.4, least=3, growth=4.0)),
+    "errors": (LabelShares(), BySamples(test=ErrorRate(), alpha=0.5, least=2, needs_errors=True, growth=9.0)),
+}
+
+
+class Simulated:
+    """Clients of the simulator that see samples with a model, and are served models that get worse."""
+
+    def __init__(self, windows: SlidingWindows, representation: Representation, judge: Judge, model: Models) -> None:
+        needs_model = representation.effort != "none"
+        sight = Sight(windows, TRAINER if needs_model else None)
+        observer = TallyObserver(windows, representation, judge=judge, sight=sight)
+        if needs_model:
+            observer.share(model)
+        self.clients = SimulatedClients(
+            windows,
+            observer,
+            TRAINER,
+            rule=RULE,
+            hardware=Hardware(
+                devices=Devices(ms_per_sample=np.ones(N_CLIENTS), kbps=np.ones(N_CLIENTS)),
+                availability=AlwaysAvailable(),
+            ),
+            sharing=SimulatedSharing(observer, rounds=0),
+            seed=SEED,
+        )
+
+    def described(self, round_index: int) -> Told:
+        return told(self.clients.begin(round_index))
+
+
+class Deployed:
+    """The same clients as devices; the model comes with the first order, the reference with the second."""
+
+    def __init__(self, windows: SlidingWindows, name: str, model: Models, folder: Path) -> None:
+        representation, judge = CASES[name]
+        plan = windows.plan
+        self._rule = DeviceRule(
+            n_classes=N_CLASSES,
+            max_rounds=plan.n_visible * plan.gap,
+            drift_test=AnyChange(),
+            gap=plan.gap,
+            phase=plan.window,
+            representation=representation,
+            judge=judge,
+            needs_model=representation.effort != "none",
+        )
+        self._windows, self._folder = windows, folder
+        self._sharing = Sharing(
+            SharingRule(representation=representation, layout=TRAINER.layout, settings=SETTINGS, model=model)
+        )
+        self._sharing.grow(N_CLIENTS)
+        self._confirmed = [0] * N_CLIENTS
+
+    def _device(self, client: int) -> Device:
+        """Return a device as a new process has it."""
+        schedule, plan = self._windows.schedule, self._windows.plan
+        rows = np.flatnonzero(schedule.client == client)
+        arrivals = (schedule.interval[rows].astype(np.int64) + 1) * plan.gap - plan.window
+
+        def load(node: DeviceNode, round_index: int) -> Samples:
+            since = -(10**6) if node.since is None else node.since
+            is_new = (arrivals > since) & (arrivals <= round_index)
+            x, y = self._windows.gather(rows[is_new])
+            is_test = self._windows.pool.is_test()[schedule.sample[rows[is_new]]]
+            return Samples(x, y, is_test=is_test, rounds=arrivals[is_new])
+
+        node = DeviceNode(partition=client, config={}, folder=self._folder / str(client))
+        return Device(node, self._rule, OwnCode(load_data=load))
+
+    def described(self, round_index: int, *, is_lost: bool = False) -> Told:
+        """Return the reports of a round; those that are lost are not confirmed."""
+        found = {}
+        for at in range(N_CLIENTS):
+            view = self._sharing.view_for(at) if self._rule.needs_model else None
+            order = DescribeOrder(
+                run_id="run", round_index=round_index, seed=SEED, confirmed=self._confirmed[at], shared=view
+            )
+            reply = self._device(at).answer(order)
+            assert isinstance(reply, DescribeReply)
+            self._sharing.note(at, reply.holds)
+            if reply.report is not None and (taken := self._taken(at, reply.report)) is not None:
+                found[at] = taken
+        found |= dict(self._sharing.settled())
+        for at, report in found.items() if not is_lost else ():
+            self._confirmed[at] = report.number
+        width = max((report.representation.size for report in found.values()), default=0)
+        return {
+            f"client-{at}": (np.round(found[at].row(width), 5).tolist(), found[at].n_samples, found[at].kind or "none")
+            for at in sorted(found)
+        }
+
+    def _taken(self, client: int, report: Report) -> Report | None:
+        """Return a report as the server takes it: without a shared model it stands by itself."""
+        return self._sharing.taken(client, report) if self._rule.needs_model else report
+
+    def serve(self, round_index: int, model: Models) -> None:
+        for at in range(N_CLIENTS):
+            order = EvaluateOrder(
+                run_id="run", round_index=round_index, model=model, layout=TRAINER.layout, settings=SETTINGS, seed=SEED
+            )
+            self._device(at).answer(order)
+
+
+def told(batch: ReportBatch) -> Told:
+    kinds = [0] * len(batch.client_ids) if batch.kinds is None else batch.kinds.tolist()
+    n_samples = [] if batch.n_samples is None else batch.n_samples.tolist()
+    rows = np.round(np.asarray(batch.representations, dtype=np.float32), 5).tolist()
+    return {
+        str(client): (row, n, DRIFT_KINDS[kind])
+        for client, row, n, kind in zip(batch.client_ids, rows, n_samples, kinds, strict=True)
+    }
+
+
+def assert_alike(ours: Told, theirs: Told, where: object) -> None:
+    assert ours.keys() == theirs.keys(), where
+    for client, (row, n_samples, kind) in theirs.items():
+        assert ours[client][1:] == (n_samples, kind), where
+        if n_samples:
+            np.testing.assert_allclose(ours[client][0], row, rtol=0, atol=1e-4)
+        else:
+            assert not any(ours[client][0])
+
+
+@pytest.mark.parametrize("plan", PLANS, ids=str)
+@pytest.mark.parametrize("name", CASES)
+def test_devices_report_what_the_simulator_says_in_every_round(name: str, plan: WindowPlan, tmp_path: Path) -> None:
+    windows, model = drifting_windows(plan), TRAINER.initial_model(1)
+    simulated = Simulated(windows, *CASES[name], model)
+    deployed = Deployed(windows, name, model, tmp_path)
+    n_reports = 0
+
+    for round_index in range(plan.step_of(N_INTERVALS - 1) + 1):
+        theirs = simulated.described(round_index)
+        assert_alike(deployed.described(round_index), theirs, round_index)
+        n_reports += len(theirs)
+        served = TRAINER.initial_model(round_index // 3)
+        simulated.clients.serve(served[np.newaxis], np.zeros(N_CLIENTS, dtype=np.int64))
+        deployed.serve(round_index, served)
+    assert n_reports > N_CLIENTS
+
+
+def test_a_report_that_is_lost_is_told_again_with_the_window_of_now(tmp_path: Path) -> None:
+    windows, model = drifting_windows(PLANS[0]), TRAINER.initial_model(1)
+    lossy, whole = (Deployed(windows, "always", model, tmp_path / name) for name in ("lossy", "whole"))
+
+    for round_index in range(3):
+        lossy.described(round_index, is_lost=True)
+        told_now = whole.described(round_index)
+
+    assert_alike(lossy.described(2), told_now, "the last round, asked again")
