@@ -17,10 +17,9 @@ from fielding.records.report_file import read_reports, write_reports
 from fielding.reporting.formatting import plain
 from fielding.traces.catalog import CATALOG, FOLDER_VARIABLE, Entry, Narrowing, NaturalDefaults, Opening, data_folder
 from fielding.traces.csv_table import open_table
-from fielding.traces.hashing import TEXT_FEATURES
 from fielding.traces.histograms import WindowPlan, report_stream
 from fielding.traces.images import FILE, FoundImages, find_images, listed_images
-from fielding.traces.importers import Columns, feature_names, import_pool, import_trace
+from fielding.traces.importers import TEXT_FEATURES, Columns, feature_names, import_pool, import_trace
 from fielding.traces.intervals import LAST_MOMENT
 from fielding.traces.npz_file import array_names
 from fielding.traces.pool import Pool
@@ -86,7 +85,7 @@ def fetch_command(
 
     A data set that is there already is left alone. If anything goes wrong, nothing is left behind.
     """
-    from fielding.traces.fetching import fetch  # brings TLS, which no other command needs
+    from fielding.traces.catalog.fetching import fetch  # brings TLS, which no other command needs
 
     with progress_bar(f"fetching {name}", None, quiet=quiet) as advance:
         counters: dict[str, Advance] = {}  # of each file
