@@ -13,13 +13,13 @@ from fielding.config.keys import Config
 from fielding.simulation import assembly
 from fielding.simulation.experiment import run
 from fielding.traces.schedule import sorted_schedule
-from fielding.traces.sources import Dealt, dealt_samples
+from fielding.traces.sources import Dealt, deal_samples
 
 
 def run_named(config: Config | Mapping[str, Any], out: Path, names: Sequence[ClientId]) -> Path:
     """Run the simulator, the clients of a scenario known by these names, and return the run folder."""
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(assembly, "dealt_samples", lambda *some, **more: named(dealt_samples(*some, **more), names))
+        patched.setattr(assembly, "deal_samples", lambda *some, **more: named(deal_samples(*some, **more), names))
         run(config, out, page=False)
     return out
 

@@ -1,5 +1,4 @@
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from typing import cast
 
 import numpy as np
@@ -13,10 +12,8 @@ from fielding.federation.cluster_models import ClusterModels
 from fielding.methods.feddrift import (
     Blocks,
     DriftState,
-    Merging,
-    NamedModels,
     concept_distances,
-    linked,
+    link_models,
     merge_models,
     merging_shares,
     pooled_accuracies,
@@ -34,7 +31,7 @@ def accuracy_tables(draw: st.DrawFn) -> Matrix:
 @given(accuracy_tables(), st.integers(0, 20).map(lambda part: part / 20))
 def test_no_two_models_of_a_group_are_farther_apart_than_the_threshold(pooled: Matrix, threshold: float) -> None:
     distances = concept_distances(pooled)
-    groups = linked(distances, threshold)
+    groups = link_models(distances, threshold)
 
     assert (distances == distances.T).all()
     assert (distances >= 0.0).all()
@@ -60,8 +57,8 @@ def test_distance_is_that_of_the_worse_direction() -> None:
 
 
 def test_one_model_is_one_group_and_none_is_none() -> None:
-    assert linked(np.zeros((1, 1)), 0.1).tolist() == [0]
-    assert linked(np.zeros((0, 0)), 0.1).tolist() == []
+    assert link_models(np.zeros((1, 1)), 0.1).tolist() == [0]
+    assert link_models(np.zeros((0, 0)), 0.1).tolist() == []
 
 
 def test_answers_about_no_samples_are_none() -> None:
@@ -73,17 +70,15 @@ def test_answers_about_no_samples_are_none() -> None:
 
 def test_merging_pools_by_samples_not_by_blocks() -> None:
     # Model 1 is all right on 30 samples of its own and all wrong on 10, model 0 on all of them 0.7: 0.75 against 0.7.
-    state = DriftState(
-        NamedModels(ClusterModels(np.zeros(1, np.float32), Mean()), 2), Blocks(3, None), np.array([0, 1, 1])
-    )
+    state = DriftState(ClusterModels(np.zeros(1, np.float32), Mean()), Blocks(3, None), np.array([0, 1, 1]))
     everybody = np.ones(3, dtype=np.bool_)
     state.blocks.grow(0, everybody, everybody)
     state.blocks.begin(everybody, state.member)
     answers = {0: ([0.7, 0.7], 20), 1: ([0.7, 1.0], 30), 2: ([0.7, 0.0], 10)}
-    merging = Merging(threshold=0.01, is_sampled=False, held=~everybody)
+    clients = cast("Clients", Told(answers))
 
-    assert merge_models(state, cast("Clients", Told(answers)), merging) == 0
-    assert merge_models(state, cast("Clients", Told(answers)), replace(merging, threshold=0.05)) == 1
+    assert merge_models(state, clients, threshold=0.01, is_sampled=False, held=~everybody) == 0
+    assert merge_models(state, clients, threshold=0.05, is_sampled=False, held=~everybody) == 1
 
 
 class Told:

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from fielding.methods.feddrift import NOBODY, feddrift_hears
+from fielding.methods.feddrift import UNOWNED, feddrift_reports_from
 from tests.methods.drifting import (
     AT_ONCE,
     CALM,
@@ -79,7 +79,7 @@ def test_sampled_gives_blocks_that_came_while_a_client_was_away_to_its_model() -
     run_rounds(clients, method, range(1))
     absent.who = [2]
     run_rounds(clients, method, range(1, GAP + 2))
-    assert method.state.blocks.owner[:, 2].tolist() == [0, 0, NOBODY]
+    assert method.state.blocks.owner[:, 2].tolist() == [0, 0, UNOWNED]
     absent.who = []
     (done,) = run_rounds(clients, method, [GAP + 2])
 
@@ -102,7 +102,7 @@ def test_sampled_merging_asks_at_most_five_of_a_cluster() -> None:
 
 
 def test_many_clients_are_sampled_by_default() -> None:
-    assert feddrift_hears({}, 200) == "nobody"
-    assert feddrift_hears({}, 201) == "flags"
-    assert feddrift_hears({"participation": "all"}, 201) == "nobody"
-    assert feddrift_hears({"participation": "sampled"}, 2) == "flags"
+    assert feddrift_reports_from({}, 200) == "nobody"
+    assert feddrift_reports_from({}, 201) == "flags"
+    assert feddrift_reports_from({"participation": "all"}, 201) == "nobody"
+    assert feddrift_reports_from({"participation": "sampled"}, 2) == "flags"

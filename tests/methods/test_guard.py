@@ -17,8 +17,8 @@ def looked(
 ) -> tuple[Opinion | None, Counts | None]:
     """Return what a guard makes of the next arrival."""
     clients.interval += 1
-    guard.begin(clients.door)
-    return guard.look(models, np.array(membership, dtype=np.int32), clients.door)
+    guard.begin(clients.api)
+    return guard.look(models, np.array(membership, dtype=np.int32), clients.api)
 
 
 def guard_of(n_clusters: int) -> Guard:
@@ -196,9 +196,9 @@ def test_asking_is_so_rare_that_99_of_100_client_rounds_send_nothing(
     for round_index in range(1, 160):
         clients.interval = round_index // 20
         clients.fresh_ones[:] = round_index % 20 == 0
-        guard.begin(clients.door)
-        if guard.look(models_of(0.0, gain), membership, clients.door)[1] is not None:
-            guard.merged(1)
+        guard.begin(clients.api)
+        if guard.look(models_of(0.0, gain), membership, clients.api)[1] is not None:
+            guard.note_merge(1)
             membership[:] = 0
 
     n_asked = sum(len(judges) for judges in clients.asked)
@@ -228,11 +228,11 @@ def test_without_new_samples_nobody_is_asked_and_no_arrival_counts() -> None:
 def test_an_arrival_is_looked_at_once_however_often_the_round_asks() -> None:
     clients, guard = Tastes([0.0, 4.0] * 50), guard_of(2)
     looked(guard, clients, models_of(0.0, 4.0), HALVES)
-    guard.merged(2)
+    guard.note_merge(2)
     looked(guard, clients, models_of(0.0, 4.0), HALVES)
     for _ in range(10):
-        guard.begin(clients.door)
-        assert guard.look(models_of(0.0, 4.0), HALVES, clients.door) == (None, None)
+        guard.begin(clients.api)
+        assert guard.look(models_of(0.0, 4.0), HALVES, clients.api) == (None, None)
 
     assert len(clients.asked) == 2
     assert not guard.allows_others, "one of eight arrivals is over"
@@ -311,7 +311,7 @@ def test_after_a_merge_nobody_is_grouped_anew_for_eight_arrivals_then_twice_as_m
     clients, guard = Tastes([1.0] * 12), guard_of(2)
     rests = []
     for _ in range(5):
-        guard.merged(1)
+        guard.note_merge(1)
         rests.append(0)
         while not guard.allows_others:
             assert not guard.wants_others
@@ -326,7 +326,7 @@ def test_after_a_merge_nobody_is_grouped_anew_for_eight_arrivals_then_twice_as_m
 
 def test_after_a_pair_was_merged_the_trigger_decides() -> None:
     clients, guard = Tastes([1.0] * 12), guard_of(3)
-    guard.merged(2)
+    guard.note_merge(2)
     for _ in range(8):
         assert not guard.allows_others
         looked(guard, clients, models_of(0.0, 1.0), [0] * 12)
@@ -360,7 +360,7 @@ def test_a_restored_guard_goes_on_bit_for_bit(n_before: int, seed: int) -> None:
     def advance(whose: Guard, clients: Tastes) -> tuple[Opinion | None, list[int] | None]:
         opinion, into = looked(whose, clients, models, membership)
         if into is not None:
-            whose.merged(3)
+            whose.note_merge(3)
         return opinion, None if into is None else into.tolist()
 
     for _ in range(n_before):

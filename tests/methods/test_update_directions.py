@@ -2,7 +2,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fielding.methods.flexcfl import decomposed_cosines, grouped_by_direction
+from fielding.methods.flexcfl import decomposed_cosines, group_by_direction
 from fielding.rng import stream
 
 
@@ -24,10 +24,10 @@ def test_a_row_of_zeros_has_no_direction() -> None:
 def test_length_does_not_matter_for_a_group_but_sign_does() -> None:
     updates = np.array([[1.0, 0.1], [-1.0, 0.0], [50.0, 0.0], [-70.0, 1.0]], dtype=np.float32)
 
-    assert grouped_by_direction(updates, 2, rng=stream(1, "groups")).tolist() == [0, 1, 0, 1]
+    assert group_by_direction(updates, 2, rng=stream(1, "groups")).tolist() == [0, 1, 0, 1]
 
 
 def test_there_are_no_more_groups_than_directions() -> None:
     same = np.ones((4, 3), dtype=np.float32)
 
-    assert grouped_by_direction(same, 3, rng=stream(1, "groups")).tolist() == [0, 0, 0, 0]
+    assert group_by_direction(same, 3, rng=stream(1, "groups")).tolist() == [0, 0, 0, 0]

@@ -16,7 +16,7 @@ from fielding.records.model_file import write_model
 from fielding.runtime.observe import LabelObserver, Observer, TallyObserver, VectorObserver
 from fielding.simulation.observing import HELD_OUT, Lessons, Watched, observer_of, pool_model, without_held_out
 from fielding.traces.sliding import SlidingWindows
-from fielding.traces.sources import Dealt, HeldOut, dealt_samples
+from fielding.traces.sources import Dealt, HeldOut, deal_samples
 from fielding.training.factory import ModelRequest, trainer_for
 from fielding.training.trainer import Sgd, Trainer
 from tests.simulation.run_cases import small_pool, table
@@ -27,7 +27,7 @@ def config_of(coordinator: dict[str, Json] | None = None, **trace: Json) -> Conf
 
 
 def dealt_by(config: Config) -> Dealt:
-    return dealt_samples(config.trace, rounds=config.rounds, seed=config.seed, source=small_pool())
+    return deal_samples(config.trace, rounds=config.rounds, seed=config.seed, source=small_pool())
 
 
 def mlp(hidden: int = 8) -> Trainer:

@@ -7,13 +7,7 @@ from fielding._extras import require
 from fielding._typing import Json
 from fielding.client.describing import Describing
 from fielding.client.drift import DRIFT_TESTS
-from fielding.client.drift.sample_tests import (
-    RIVER_TESTS,
-    SAMPLE_TESTS,
-    ByKind,
-    BySamples,
-    check_vector_test,
-)
+from fielding.client.drift.sample_tests import RIVER_TESTS, SAMPLE_TESTS, ByKind, BySamples, check_vector_test
 from fielding.client.representation.registry import REPRESENTATIONS, representation_named, representation_options
 from fielding.config.keys import KEYS, CoordinatorSection
 from fielding.config.options import options_of

@@ -8,16 +8,16 @@ from fielding._typing import Counts, Mask, Matrix, Models, Vector
 from fielding.client.ranges import Ranges, segment_means
 from fielding.config.parts import CORRECTIONS
 from fielding.errors import OptionError, unknown_name
-from fielding.federation.correction import (
-    CALIBRATED,
-    checked_smoothing,
-    label_offsets,
-    predicted_mixes,
-    smoothed_mixes,
-    trusted_mixes,
-)
 from fielding.runtime.store import SampleStore
 from fielding.runtime.workers import Compute
+from fielding.serving.correction import (
+    CALIBRATED,
+    check_smoothing,
+    label_offsets,
+    predict_mixes,
+    smooth_mixes,
+    trust_mixes,
+)
 from fielding.training.head import Judged, judged
 from fielding.training.label_mix import label_mix_of
 from fielding.training.trainer import Scores
@@ -51,7 +51,7 @@ class Serving:
             raise unknown_name("correction", self.correction, CORRECTIONS)
         if self.fine_tune < 0:
             raise OptionError(f"fine_tune is {self.fine_tune}; give a number of steps, or 0 for none")
-        checked_smoothing(self.smoothing)
+        check_smoothing(self.smoothing)
 
     @property
     def is_corrected(self) -> bool:
@@ -103,7 +103,7 @@ class LabelCorrection:
         float32, shape ``(n_asked, n_classes)``; zeros for a client without samples.
         """
         windows = training.some(clients)
-        model_mixes = trusted_mixes(label_mix_of(models, self._store.n_classes), self._rule.correction)[row]
+        model_mixes = trust_mixes(label_mix_of(models, self._store.n_classes), self._rule.correction)[row]
         if self._rule.correction == "predicted":
             own = model_mixes.copy()
             for at in np.unique(row).tolist():
@@ -111,12 +111,12 @@ class LabelCorrection:
                 for some in _in_pieces(served, windows.sizes[served] * self._store.n_classes):
                     rows, sizes = windows.of(some)
                     scores, _ = self._compute.class_scores(models[at], rows, self._store.gather)
-                    own[some] = predicted_mixes(scores, sizes, model_mixes[some], smoothing=self._rule.smoothing)
+                    own[some] = predict_mixes(scores, sizes, model_mixes[some], smoothing=self._rule.smoothing)
         else:
             counts = np.zeros((windows.start.size, self._store.n_classes))
             known = np.flatnonzero(windows.sizes > 0)
             counts[known] = self._store.histograms(windows, known) * windows.sizes[known, np.newaxis]
-            own = smoothed_mixes(np.round(counts), model_mixes, self._rule.smoothing)
+            own = smooth_mixes(np.round(counts), model_mixes, self._rule.smoothing)
         return label_offsets(own, model_mixes)
 
     def score(self, model: Models, rows: Counts, offsets: Scores) -> tuple[Judged, Judged]:

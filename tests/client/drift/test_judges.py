@@ -5,7 +5,6 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from tests.runtime.seeing import by_vector
 
 from fielding._typing import Counts, Floats
 from fielding.client.drift import Always, AnyChange, Chi2, FlexcflOriginal, Never, Periodic, Threshold
@@ -16,6 +15,7 @@ from fielding.client.report import DRIFT_KINDS, UNEXPLAINED
 from fielding.client.windows_seen import joined, split
 from fielding.errors import OptionError
 from tests.client.drift.batches import Drift, batch, simulated
+from tests.runtime.seeing import by_vector
 
 NOTHING = batch(labels=np.empty(0, dtype=np.int64))
 

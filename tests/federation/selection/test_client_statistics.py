@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from fielding.federation.selection import Feedback
-from fielding.federation.selection.memory import Memory
 from fielding.federation.selection.oort import Oort, learn_clients
+from fielding.federation.selection.selector import Memory
 from tests.federation.selection.rounds import N_TRAIN_SAMPLES, feedback_of
 
 

@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 from fielding.errors import CheckpointError
-from fielding.federation.selection.memory import Memory
+from fielding.federation.selection.selector import Memory
 
 
 def some_memory() -> Memory:

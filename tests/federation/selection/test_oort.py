@@ -105,7 +105,7 @@ def test_the_preferred_duration_is_that_of_all_members_askable_or_not() -> None:
 def test_who_never_told_its_samples_is_expected_to_have_as_many_as_others() -> None:
     selection = Selection(Oort(exploration=1.0, exploration_decay=1.0, sample_window=1.0), 4)
     selection.feedback(feedback_of([0]))
-    selection.hear(np.array([1, 2]), np.ones((2, 1)), n_samples=np.array([3, 30]))
+    selection.note_reports(np.array([1, 2]), np.ones((2, 1)), n_samples=np.array([3, 30]))
 
     chosen = selection.choose(candidates_of(np.arange(4), 1), 2, cluster=0, round_index=1)
 
@@ -137,7 +137,7 @@ def test_exploration_goes_on_for_clients_that_join_after_all_were_tried() -> Non
 def test_large_untried_clients_are_tried_first() -> None:
     selection = Selection(Oort(exploration=1.0, exploration_decay=1.0, sample_window=1.0), 30)
     selection.feedback(feedback_of([0]))
-    selection.hear(np.arange(1, 30), np.ones((29, 1)), n_samples=np.arange(1, 30))
+    selection.note_reports(np.arange(1, 30), np.ones((29, 1)), n_samples=np.arange(1, 30))
 
     chosen = selection.choose(candidates_of(np.arange(30), 1), 5, cluster=0, round_index=1)
 
@@ -147,7 +147,7 @@ def test_large_untried_clients_are_tried_first() -> None:
 def test_more_samples_than_a_client_trains_on_make_it_no_better() -> None:
     selection = Selection(Oort(exploration=1.0, exploration_decay=1.0), 5)
     selection.feedback(feedback_of([0]))
-    selection.hear(np.arange(1, 5), np.ones((4, 1)), n_samples=np.array([40, 10**6, 40, 40]))
+    selection.note_reports(np.arange(1, 5), np.ones((4, 1)), n_samples=np.array([40, 10**6, 40, 40]))
     firsts = [
         int(selection.choose(candidates_of(np.arange(5), turn), 1, cluster=0, round_index=1)[0]) for turn in range(400)
     ]
@@ -219,7 +219,7 @@ def test_a_report_makes_a_client_stale_only_if_that_is_asked_for() -> None:
 
     for selection in (keeping, forgetting):
         selection.feedback(feedback_of([0, 1], round_index=7))
-        selection.hear(np.array([1]), np.ones((1, 1)))
+        selection.note_reports(np.array([1]), np.ones((1, 1)))
 
     assert keeping.arrays()["client/last_round"].tolist() == [8.0, 8.0, 0.0]
     assert forgetting.arrays()["client/last_round"].tolist() == [8.0, 0.0, 0.0]

@@ -11,7 +11,7 @@ from fielding._typing import Counts, Floats, Matrix, Membership, Vector
 from fielding.blas_threads import in_threads
 from fielding.coordinator.clustering.labels import leads_over, nearest_center, without_gaps
 from fielding.coordinator.clustering.passes import settled
-from fielding.coordinator.clustering.space import Space, SpacePoints, Tally, cluster_means, space_of
+from fielding.coordinator.clustering.space import ClusterSums, Space, SpacePoints, cluster_means, space_of
 from fielding.coordinator.points import Points
 from fielding.distance import TIE, Metric
 
@@ -89,7 +89,7 @@ class _State:
     labels: Membership
     leads: Matrix
     own: Vector
-    tally: Tally
+    tally: ClusterSums
 
 
 def _start(given: SpacePoints, centers: Matrix) -> _State:
@@ -98,7 +98,7 @@ def _start(given: SpacePoints, centers: Matrix) -> _State:
         labels=np.full(len(given), -1, dtype=np.int32),
         leads=np.full((len(centers), len(given)), -np.inf),
         own=np.zeros(len(given)),
-        tally=Tally.empty(*centers.shape),
+        tally=ClusterSums.empty(*centers.shape),
     )
 
 
@@ -389,7 +389,7 @@ SHORT_PASSES = 8
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Plan:
+class SearchPlan:
     """How many starts go on at which point of the search for one K.
 
     Parameters
@@ -411,9 +411,9 @@ class Plan:
 
 
 # On a sample of many points; on all of a few; on all of a few whose cost the rough search only resembles.
-ON_SAMPLE = Plan(n_kept=4, n_rounds=0, n_passes=6, n_finalists=1)
-IN_FULL = Plan(n_kept=4, n_rounds=3, n_passes=10, n_finalists=1)
-RESEMBLING = Plan(n_kept=4, n_rounds=1, n_passes=0, n_finalists=4)
+ON_SAMPLE = SearchPlan(n_kept=4, n_rounds=0, n_passes=6, n_finalists=1)
+IN_FULL = SearchPlan(n_kept=4, n_rounds=3, n_passes=10, n_finalists=1)
+RESEMBLING = SearchPlan(n_kept=4, n_rounds=1, n_passes=0, n_finalists=4)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -496,7 +496,7 @@ class _Search:
     rough: RoughSearch
     effort: int
 
-    def finalists(self, seeds: Single, plan: Plan, rng: np.random.Generator) -> Matrix:
+    def finalists(self, seeds: Single, plan: SearchPlan, rng: np.random.Generator) -> Matrix:
         """Return the most promising centers, shape ``(n_finalists, k, n_features)``."""
         kept = self._improved(seeds, ROUGH_PASSES)[: plan.n_kept]
         for _ in range(plan.n_rounds):

@@ -105,10 +105,7 @@ class Mean:
     needs_start_loss: ClassVar[bool] = False
 
     def combine(
-        self,
-        model: Models,
-        uploads: Uploads,
-        memory: Mapping[str, Models],
+        self, model: Models, uploads: Uploads, memory: Mapping[str, Models]
     ) -> tuple[Models, dict[str, Models]]:
         """Return the mean of the uploads."""
         return mean_model(uploads.models, uploads.weights), {}

@@ -8,9 +8,8 @@ import numpy as np
 
 from fielding._typing import Counts, Vector
 from fielding.errors import OptionError, echo
-from fielding.federation.selection.memory import Memory
-from fielding.federation.selection.oort import Oort, longest
-from fielding.federation.selection.selector import Candidates, Feedback, check_between
+from fielding.federation.selection.oort import Oort, write_longest
+from fielding.federation.selection.selector import Candidates, Feedback, Memory, check_between
 
 MOST_EXTRA = 10.0
 """However fast a client is, it does no more than this many times its steps in addition."""
@@ -63,9 +62,9 @@ class PyramidFL:
         """Choose like Oort."""
         return self.oort.select(candidates, n_wanted)
 
-    def hear(self, clients: Counts, n_samples: Counts | None, memory: Memory) -> None:
+    def note_reports(self, clients: Counts, n_samples: Counts | None, memory: Memory) -> None:
         """Take note like Oort."""
-        self.oort.hear(clients, n_samples, memory)
+        self.oort.note_reports(clients, n_samples, memory)
 
     def learn(self, feedback: Feedback, memory: Memory) -> None:
         """Learn like Oort, and remember times as they would have been with the usual number of steps."""
@@ -80,9 +79,9 @@ class PyramidFL:
         late_seconds = np.maximum(0.0, feedback.straggler_seconds - before * (factor[late] - 1.0))
         self.oort.learn(feedback, memory)
         is_late = ~np.isin(late, answered)
-        longest(known["seconds"], answered, answer_seconds)
-        longest(known["seconds"], late[is_late], late_seconds[is_late])
-        longest(known["compute_seconds"], answered, usual)
+        write_longest(known["seconds"], answered, answer_seconds)
+        write_longest(known["seconds"], late[is_late], late_seconds[is_late])
+        write_longest(known["compute_seconds"], answered, usual)
         factor[answered] = factor[late] = 1.0
 
     def steps(self, clients: Counts, n_steps: int, n_kept: int | None, memory: Memory) -> Counts:
@@ -94,7 +93,10 @@ class PyramidFL:
         """
         known = memory.clients
         seconds, compute = known["seconds"][clients], known["compute_seconds"][clients]
-        last = _last_kept(seconds[np.isfinite(seconds)], clients.size if n_kept is None else n_kept, clients.size)
+        # When the last answer that is waited for comes, by the clients whose times are known.
+        timed, n_waited = np.sort(seconds[np.isfinite(seconds)]), clients.size if n_kept is None else n_kept
+        rank = int(np.ceil(timed.size * min(n_waited, clients.size) / max(1, clients.size)))
+        last = float(timed[max(rank, 1) - 1]) if timed.size else -np.inf
         with np.errstate(divide="ignore", invalid="ignore"):
             fitting = np.floor((last - seconds) / (compute / n_steps))
         extra = np.where(last > seconds, np.minimum(MOST_EXTRA, self.beta * fitting / n_steps), 0.0)
@@ -112,11 +114,3 @@ class PyramidFL:
             return np.full(clients.size, self.upload_most)
         shares = self.upload_least + (self.upload_most - self.upload_least) * rank
         return np.where(is_tried, shares, self.upload_most)
-
-
-def _last_kept(seconds: Vector, n_kept: int, n_asked: int) -> float:
-    """Return when the last answer that is waited for comes, judged by the clients whose times are known."""
-    if not seconds.size:
-        return -np.inf
-    rank = int(np.ceil(seconds.size * min(n_kept, n_asked) / max(1, n_asked)))
-    return float(np.sort(seconds)[max(rank, 1) - 1])

@@ -1,4 +1,4 @@
-"""Inner products of updates: all that methods need to compare few updates of many numbers."""
+"""Differences, inner products and cosines of updates: all that methods need to compare few updates of many numbers."""
 
 from typing import TypeVar
 
@@ -8,20 +8,38 @@ import numpy.typing as npt
 from fielding._typing import Counts, Floats, Matrix, Membership, Models, Vector
 from fielding.coordinator.clustering import KMeans
 from fielding.distance import METRICS
+from fielding.federation.clients import Updates
 from fielding.federation.models import column_chunks
 
 Rows = TypeVar("Rows", npt.NDArray[np.float32], npt.NDArray[np.float64])
 """Rows in either precision."""
+_MOST = np.finfo(np.float32).max
+
+
+def subtract(ours: Models, theirs: Models) -> Models:
+    """Return ours minus theirs, all finite: two of opposite signs may lie further apart than float32 can say.
+
+    Examples
+    --------
+    >>> far = np.array([3e38], dtype=np.float32)
+    >>> bool(np.isfinite(subtract(far, -far)).all())
+    True
+    """
+    with np.errstate(over="ignore"):
+        apart = ours - theirs
+    return np.clip(apart, -_MOST, _MOST, out=apart)
+
+
+def update_deltas(updates: Updates, models: Models) -> Models:
+    """Return by how much each answer changed the parameters of its model, a row of ``models``; buffers are left out."""
+    size = updates.n_parameters
+    return subtract(updates.models[:, :size], models[updates.start, :size])
 
 
 def products(first: Models, second: Models) -> Matrix:
-    """Return the inner product of every row of one matrix with every row of another; time grows with both.
+    """Return the inner product of every row of one matrix with every row of another, summed in float64.
 
-    Parameters
-    ----------
-    first, second
-        float32, shapes ``(n_first, n_numbers)`` and ``(n_second, n_numbers)``; summed in float64. Of a matrix with
-        itself, the result is symmetric to the last digit.
+    Of a matrix with itself, the result is symmetric to the last digit; time grows with both numbers of rows.
 
     Examples
     --------
@@ -45,12 +63,12 @@ def norms(rows: Floats) -> Vector:
     return np.sqrt(squares)
 
 
-def unit_rows(rows: Rows) -> Rows:
+def scale_to_unit(rows: Rows) -> Rows:
     """Return rows at length 1, as precise as they were; a row of zeros stays one.
 
     Examples
     --------
-    >>> unit_rows(np.array([[3.0, 4.0], [0.0, 0.0]])).tolist()
+    >>> scale_to_unit(np.array([[3.0, 4.0], [0.0, 0.0]])).tolist()
     [[0.6, 0.8], [0.0, 0.0]]
     """
     lengths = norms(rows)[:, np.newaxis]
@@ -74,12 +92,12 @@ def cosines(first: Models, second: Models) -> Matrix:
     return np.clip(found, -1.0, 1.0)
 
 
-def centered(inner: Matrix) -> Matrix:
+def center_products(inner: Matrix) -> Matrix:
     """Return the inner products of the same rows after their mean is taken off.
 
     Examples
     --------
-    >>> centered(np.array([[0.0, 0.0], [0.0, 4.0]])).tolist()
+    >>> center_products(np.array([[0.0, 0.0], [0.0, 4.0]])).tolist()
     [[1.0, -1.0], [-1.0, 1.0]]
     """
     means = inner.mean(axis=0)

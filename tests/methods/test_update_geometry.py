@@ -3,7 +3,7 @@ import numpy.typing as npt
 import pytest
 
 from fielding.federation.models import COLUMNS
-from fielding.methods.gram import cosines, norms, products, unit_rows
+from fielding.methods.update_geometry import cosines, norms, products, scale_to_unit
 from fielding.rng import stream
 
 
@@ -31,7 +31,7 @@ def test_a_row_of_zeros_has_no_direction() -> None:
 
 @pytest.mark.parametrize("precision", [np.float32, np.float64])
 def test_rows_at_length_one_stay_as_precise_as_they_were(precision: npt.DTypeLike) -> None:
-    units = unit_rows(np.array([[0.0, 0.0], [-3.0, 4.0]], dtype=precision))
+    units = scale_to_unit(np.array([[0.0, 0.0], [-3.0, 4.0]], dtype=precision))
 
     assert units.dtype == precision
     assert units.tolist() == np.array([[0.0, 0.0], [-0.6, 0.8]], dtype=precision).tolist()

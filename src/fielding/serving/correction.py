@@ -5,7 +5,7 @@ from typing import TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from fielding._typing import Counts, Matrix, Vector
+from fielding._typing import Counts, Matrix
 from fielding.errors import InputError, OptionError, echo
 
 Scores: TypeAlias = npt.NDArray[np.float32]
@@ -30,45 +30,26 @@ SMOOTHINGS = (*np.geomspace(0.1, 1000.0, 13).tolist(), np.inf)
 
 
 def label_offsets(own_mix: Matrix, model_mix: Matrix) -> Scores:
-    """Return what the scores of each class have to be shifted by: ``log(own) - log(model's)``.
-
-    Parameters
-    ----------
-    own_mix, model_mix
-        Label mixes, shape ``(..., n_classes)``: of those who are served, and of what the model was trained on.
-
-    Examples
-    --------
-    >>> label_offsets(np.array([0.5, 0.5]), np.array([0.25, 0.75])).round(3).tolist()
-    [0.6930000185966492, -0.4050000011920929]
-    """
-    own, model = np.maximum(own_mix, TINY), np.maximum(model_mix, TINY)
-    return np.asarray(np.log(own) - np.log(model), dtype=np.float32)
-
-
-def corrected(scores: Scores, own_mix: Matrix, model_mix: Matrix) -> Scores:
-    """Return scores as if the model had been trained on another label mix.
+    """Return what the scores of each class are shifted by to serve another label mix: ``log(own) - log(model's)``.
 
     By the rule of Bayes this is exact if the scores are log posteriors (up to a constant) under the model's mix, and
     if inputs of the same label look alike in both.
 
     Parameters
     ----------
-    scores
-        Before softmax, shape ``(n_samples, n_classes)``.
     own_mix, model_mix
-        The mix to serve and the mix that the model was trained on, one for all samples or one per sample.
+        Label mixes, shape ``(..., n_classes)``: of the clients that are served, and of what the model was trained on.
 
     Examples
     --------
     A model in doubt, trained on equal shares, believes a client that sees nine times as much of the first label:
 
-    >>> scores = corrected(np.zeros((1, 2), dtype=np.float32), np.array([0.9, 0.1]), np.array([0.5, 0.5]))
-    >>> odds = np.exp(scores)
+    >>> odds = np.exp(label_offsets(np.array([0.9, 0.1]), np.array([0.5, 0.5])))
     >>> (odds / odds.sum()).round(3).tolist()
-    [[0.8999999761581421, 0.10000000149011612]]
+    [0.8999999761581421, 0.10000000149011612]
     """
-    return np.asarray(scores + label_offsets(own_mix, model_mix), dtype=np.float32)
+    own, model = np.maximum(own_mix, TINY), np.maximum(model_mix, TINY)
+    return np.asarray(np.log(own) - np.log(model), dtype=np.float32)
 
 
 def balancing_offsets(mixes: Matrix, sizes: Counts) -> Scores:
@@ -93,21 +74,21 @@ def balancing_offsets(mixes: Matrix, sizes: Counts) -> Scores:
     return np.asarray(np.log(counts / (sizes[:, np.newaxis] + 1.0)), dtype=np.float32)
 
 
-def floored(mix: Matrix, least: float = LEAST_SHARE) -> Matrix:
+def floor_mixes(mix: Matrix, least: float = LEAST_SHARE) -> Matrix:
     """Return mixes in which every class has at least some part of an equal share, shape ``(..., n_classes)``.
 
     What a model has hardly seen it can tell nothing of: without a floor its scores would be shifted without bounds.
 
     Examples
     --------
-    >>> floored(np.array([1.0, 0.0])).round(4).tolist()
+    >>> floor_mixes(np.array([1.0, 0.0])).round(4).tolist()
     [0.995, 0.005]
     """
     lifted = np.maximum(np.asarray(mix, dtype=np.float64), least / mix.shape[-1])
     return np.asarray(lifted / lifted.sum(axis=-1, keepdims=True))
 
 
-def trusted_mixes(carried: Matrix, correction: str) -> Matrix:
+def trust_mixes(carried: Matrix, correction: str) -> Matrix:
     """Return what models count as trained on, given the mixes that they carry, shape ``(..., n_classes)``.
 
     Parameters
@@ -117,18 +98,17 @@ def trusted_mixes(carried: Matrix, correction: str) -> Matrix:
     correction
         One of ``CORRECTIONS``.
     """
-    return floored(carried, PREDICTED_LEAST_SHARE if correction == "predicted" else LEAST_SHARE)
+    return floor_mixes(carried, PREDICTED_LEAST_SHARE if correction == "predicted" else LEAST_SHARE)
 
 
-def checked_smoothing(smoothing: float | str) -> float | str:
-    """Return a smoothing, or raise unless it is ``"calibrated"`` or a number of samples that is not negative."""
+def check_smoothing(smoothing: float | str) -> None:
+    """Raise unless a smoothing is ``"calibrated"`` or a number of samples that is not negative."""
     is_number = isinstance(smoothing, (int, float)) and not isinstance(smoothing, bool)
-    if smoothing == CALIBRATED or (is_number and 0.0 <= float(smoothing) < np.inf):
-        return smoothing
-    raise OptionError(f"smoothing is {echo(smoothing)}; give calibrated, or a number of samples, for example 5")
+    if smoothing != CALIBRATED and not (is_number and 0.0 <= float(smoothing) < np.inf):
+        raise OptionError(f"smoothing is {echo(smoothing)}; give calibrated, or a number of samples, for example 5")
 
 
-def smoothed_mixes(counts: Matrix, model_mixes: Matrix, smoothing: float | str) -> Matrix:
+def smooth_mixes(counts: Matrix, model_mixes: Matrix, smoothing: float | str) -> Matrix:
     """Return the label mix of clients, drawn toward the mix of the model that serves each.
 
     ``(counts + a * model_mix) / (n + a)``: the model's mix counts like ``a`` samples.
@@ -151,16 +131,30 @@ def smoothed_mixes(counts: Matrix, model_mixes: Matrix, smoothing: float | str) 
     Examples
     --------
     >>> even = np.full((2, 2), 0.5)
-    >>> smoothed_mixes(np.array([[3.0, 0.0], [0.0, 0.0]]), even, 1.0).tolist()
+    >>> smooth_mixes(np.array([[3.0, 0.0], [0.0, 0.0]]), even, 1.0).tolist()
     [[0.875, 0.125], [0.5, 0.5]]
-    >>> smoothed_mixes(np.array([[60.0, 0.0], [1.0, 0.0]]), even, "calibrated").round(3).tolist()
+    >>> smooth_mixes(np.array([[60.0, 0.0], [1.0, 0.0]]), even, "calibrated").round(3).tolist()
     [[0.999, 0.001], [0.5, 0.5]]
     """
     if counts.ndim != 2 or counts.shape != model_mixes.shape:
         raise InputError(f"counts have shape {counts.shape}, mixes {model_mixes.shape}; give a row of each per client")
-    checked_smoothing(smoothing)
-    amounts = _calibrated(counts, model_mixes) if isinstance(smoothing, str) else np.full(len(counts), float(smoothing))
+    check_smoothing(smoothing)
     totals = counts.sum(axis=1)
+    if isinstance(smoothing, str):
+        # The log likelihood of each client's labels, each predicted from the client's others and the model's mix.
+        likely = np.empty((len(counts), len(SMOOTHINGS)))
+        for at, amount in enumerate(SMOOTHINGS):
+            predicted = model_mixes
+            if amount < np.inf:
+                others = np.maximum(totals[:, np.newaxis] - 1.0, 0.0)
+                predicted = (np.maximum(counts - 1.0, 0.0) + amount * model_mixes) / (others + amount)
+            likely[:, at] = (counts * np.log(np.maximum(predicted, TINY))).sum(axis=1)
+        best = likely.max(axis=1, keepdims=True)
+        is_best = likely >= best - 1e-9 * (1.0 + np.abs(best))
+        largest = len(SMOOTHINGS) - 1 - np.argmax(is_best[:, ::-1], axis=1)
+        amounts = np.where(totals > 1, np.array(SMOOTHINGS)[largest], np.inf)
+    else:
+        amounts = np.full(len(counts), float(smoothing))
     # The weight of the client's own shares, n / (n + a), also where a is infinite or nothing is known at all.
     weight = np.divide(totals, totals + amounts, out=np.zeros(len(counts)), where=totals > 0)
     shares = counts / np.maximum(totals, 1.0)[:, np.newaxis]
@@ -168,28 +162,8 @@ def smoothed_mixes(counts: Matrix, model_mixes: Matrix, smoothing: float | str) 
     return np.asarray(np.where(weight[:, np.newaxis] > 0.0, mixed, model_mixes))
 
 
-def _calibrated(counts: Matrix, model_mixes: Matrix) -> Vector:
-    """Return the smoothing under which clients' labels are likeliest, each left out once, shape ``(n_clients,)``."""
-    totals = counts.sum(axis=1)
-    likely = np.stack([_left_out(counts, model_mixes, amount) for amount in SMOOTHINGS], axis=1)
-    best = likely.max(axis=1, keepdims=True)
-    is_best = likely >= best - 1e-9 * (1.0 + np.abs(best))
-    chosen = len(SMOOTHINGS) - 1 - np.argmax(is_best[:, ::-1], axis=1)
-    return np.asarray(np.where(totals > 1, np.array(SMOOTHINGS)[chosen], np.inf))
-
-
-def _left_out(counts: Matrix, model_mixes: Matrix, amount: float) -> Vector:
-    """Return the log likelihood of clients' labels, each predicted from the client's others and the model's mix."""
-    others = np.maximum(counts.sum(axis=1, keepdims=True) - 1.0, 0.0)
-    if amount == np.inf:
-        predicted = model_mixes
-    else:
-        predicted = (np.maximum(counts - 1.0, 0.0) + amount * model_mixes) / (others + amount)
-    return np.asarray((counts * np.log(np.maximum(predicted, TINY))).sum(axis=1))
-
-
-def estimated_mixes(probabilities: Matrix, sizes: Counts, model_mixes: Matrix, *, smoothing: float) -> Matrix:
-    """Return the label mix of clients whose labels nobody knows, from what a model says of their samples.
+def estimate_mixes(probabilities: Matrix, sizes: Counts, model_mixes: Matrix, *, smoothing: float) -> Matrix:
+    """Return the label mix of clients whose labels are unknown, from what a model says of their samples.
 
     Expectation maximisation (Saerens, Latinne and Decaestecker, Neural Computation 2002): probabilities are corrected
     to the mix found so far, their mean is the next mix; ``N_ITERATIONS`` times, from the model's mix, which counts like
@@ -208,14 +182,14 @@ def estimated_mixes(probabilities: Matrix, sizes: Counts, model_mixes: Matrix, *
 
     Returns
     -------
-    Shape ``(n_clients, n_classes)``, rows sum to 1; the model's mix for who has no samples.
+    Shape ``(n_clients, n_classes)``, rows sum to 1; the model's mix for a client without samples.
 
     Examples
     --------
     Three samples of which the model is sure, and one that it knows nothing of:
 
     >>> sure = np.array([[1.0, 0.0], [1.0, 0.0], [0.0, 1.0], [0.5, 0.5]])
-    >>> estimated_mixes(sure, np.array([4]), np.array([[0.5, 0.5]]), smoothing=0.0).round(3).tolist()
+    >>> estimate_mixes(sure, np.array([4]), np.array([[0.5, 0.5]]), smoothing=0.0).round(3).tolist()
     [[0.667, 0.333]]
     """
     if probabilities.shape != (int(sizes.sum()), model_mixes.shape[1]) or sizes.shape != model_mixes.shape[:1]:
@@ -223,39 +197,12 @@ def estimated_mixes(probabilities: Matrix, sizes: Counts, model_mixes: Matrix, *
             f"{probabilities.shape} probabilities do not fit {sizes.size} clients with {int(sizes.sum())} samples and "
             f"mixes of shape {model_mixes.shape}; give a row per sample, and a mix per client"
         )
+    found = np.array(model_mixes, dtype=np.float64)
     known = np.flatnonzero(sizes > 0)
-    mixes = np.array(model_mixes, dtype=np.float64)
-    if known.size:
-        mixes[known] = _maximised(probabilities, sizes[known], mixes[known], smoothing)
-    return mixes
-
-
-def predicted_mixes(scores: Scores, sizes: Counts, model_mixes: Matrix, *, smoothing: float | str) -> Matrix:
-    """Return the label mixes that models make out in the samples of clients, whose labels are not looked at.
-
-    Parameters
-    ----------
-    scores
-        Of classes, before softmax, shape ``(n_samples, n_classes)``; client after client.
-    sizes, model_mixes
-        As in :func:`estimated_mixes`.
-    smoothing
-        As there; ``"calibrated"``, which needs labels, stands for ``PREDICTED_SMOOTHING``.
-    """
-    amount = PREDICTED_SMOOTHING if isinstance(smoothing, str) else smoothing
-    return estimated_mixes(_softmax(scores), sizes, model_mixes, smoothing=amount)
-
-
-def _softmax(scores: Scores) -> Matrix:
-    with np.errstate(invalid="ignore", over="ignore"):  # of a model that diverged
-        odds = np.exp(scores.astype(np.float64) - scores.max(axis=1, keepdims=True))
-        shares = odds / odds.sum(axis=1, keepdims=True)
-    return np.asarray(np.nan_to_num(shares))
-
-
-def _maximised(probabilities: Matrix, sizes: Counts, model_mixes: Matrix, smoothing: float) -> Matrix:
-    """Return the mixes after all iterations; every client has a sample."""
-    owner, starts = np.repeat(np.arange(sizes.size), sizes), np.cumsum(sizes) - sizes
+    if not known.size:
+        return found
+    n_samples, model_mixes = sizes[known], found[known]
+    owner, starts = np.repeat(np.arange(known.size), n_samples), np.cumsum(n_samples) - n_samples
     likelihoods = probabilities / np.maximum(model_mixes, TINY)[owner]
     mixes, prior = model_mixes, smoothing * model_mixes
     for _ in range(N_ITERATIONS):
@@ -263,4 +210,24 @@ def _maximised(probabilities: Matrix, sizes: Counts, model_mixes: Matrix, smooth
         posterior /= np.maximum(posterior.sum(axis=1, keepdims=True), TINY)
         mixes = np.add.reduceat(posterior, starts, axis=0) + prior
         mixes /= np.maximum(mixes.sum(axis=1, keepdims=True), TINY)
-    return np.asarray(mixes)
+    found[known] = mixes
+    return found
+
+
+def predict_mixes(scores: Scores, sizes: Counts, model_mixes: Matrix, *, smoothing: float | str) -> Matrix:
+    """Return the label mixes that models make out in the samples of clients, whose labels are not looked at.
+
+    Parameters
+    ----------
+    scores
+        Of classes, before softmax, shape ``(n_samples, n_classes)``; client after client.
+    sizes, model_mixes
+        As in :func:`estimate_mixes`.
+    smoothing
+        As there; ``"calibrated"``, which needs labels, stands for ``PREDICTED_SMOOTHING``.
+    """
+    with np.errstate(invalid="ignore", over="ignore"):  # of a model that diverged
+        odds = np.exp(scores.astype(np.float64) - scores.max(axis=1, keepdims=True))
+        shares = np.nan_to_num(odds / odds.sum(axis=1, keepdims=True))
+    amount = PREDICTED_SMOOTHING if isinstance(smoothing, str) else smoothing
+    return estimate_mixes(shares, sizes, model_mixes, smoothing=amount)
