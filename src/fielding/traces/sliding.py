@@ -118,7 +118,7 @@ class SlidingWindows:
         return self._test.ranges(stop - 1, stop)
 
     def upcoming(self, round_index: int) -> Ranges:
-        """Return the samples of the interval that comes next, which no client has trained on yet; none after the last."""
+        """Return the samples of the next interval, which no client has trained on yet; none after the last."""
         stop = self.n_complete(round_index)
         return self._all.ranges(stop, min(stop + 1, self.schedule.n_intervals))
 
