@@ -23,6 +23,11 @@ def over_the_wire(records: RecordDict) -> RecordDict:
     return unpacked
 
 
+def sent(reply: Reply) -> str:
+    """Return the name of what a device sends, by its content: equal names, equal bytes."""
+    return str(reply_records(reply).object_id)
+
+
 def assert_same(got: object, sent: object, where: str = "") -> None:
     """Compare what arrived with what was sent, field by field: arrays by type and numbers, all else exactly."""
     if is_dataclass(sent):
