@@ -9,12 +9,11 @@ import numpy.typing as npt
 
 from fielding._typing import Counts, Features, Floats, Mask, Matrix, Models, Vector
 from fielding.client.drift import AnyChange, DriftTest, Threshold
-from fielding.client.drift.sample_tests import Judge, check_vector_test, vectors_drifted
+from fielding.client.drift.detectors import DriftDetector, check_vector_test, compare_vectors
+from fielding.client.drift_monitor import CurrentWindows, DriftMonitor
 from fielding.client.fleet import Fleet, FleetReports
 from fielding.client.representation.label import shares_of
 from fielding.client.representation.representation import Effort, Representation, Seen
-from fielding.client.tally_watch import Sighting, TallyWatch
-from fielding.client.windows_seen import WindowsSeen
 from fielding.distance import Metric
 from fielding.errors import InputError, echo
 from fielding.runtime.store import Arriving
@@ -359,7 +358,7 @@ class VectorObserver:
         due = self._owes[clients] | (has != self._was_active[clients])
         if self._reported is not None:
             age = round_index - self._reported_round[clients]
-            due |= has & vectors_drifted(self._drift_test, vectors, self._reported[clients], age, self._metric)
+            due |= has & compare_vectors(self._drift_test, vectors, self._reported[clients], age, self._metric)
         return np.asarray(due)
 
     def _sent(self, clients: Counts, vectors: Floats, sizes: Counts, round_index: int) -> FleetReports:
@@ -393,7 +392,7 @@ class TallyObserver:
     """Clients report what a representation makes of their training window.
 
     What they report is relative to the sums over all clients at the start, which the coordinator sends back once. When
-    they do is up to :class:`~fielding.client.tally_watch.TallyWatch`.
+    they do is up to :class:`~fielding.client.drift_monitor.DriftMonitor`.
 
     Parameters
     ----------
@@ -401,7 +400,7 @@ class TallyObserver:
         What clients see when.
     representation
         What stands for a window.
-    judge
+    detector
         When they report again.
     sight
         What the shared model sees.
@@ -409,17 +408,19 @@ class TallyObserver:
     Attributes
     ----------
     served_errors
-        Tells the errors of served models on samples that arrive, for judges that need them; None until models serve.
+        Tells the errors of served models on samples that arrive, for detectors that need them; None until models serve.
     """
 
-    def __init__(self, windows: Arriving, representation: Representation, *, judge: Judge, sight: Sight) -> None:
-        self._windows, self._representation, self._judge, self._sight = windows, representation, judge, sight
+    def __init__(
+        self, windows: Arriving, representation: Representation, *, detector: DriftDetector, sight: Sight
+    ) -> None:
+        self._windows, self._representation, self._detector, self._sight = windows, representation, detector, sight
         self.served_errors: ServedErrors | None = None
         self._reference: Vector | None = None
-        self._watch = TallyWatch(windows.n_clients, judge, has_turnover=windows.n_visible > 1)
+        self._monitor = DriftMonitor(windows.n_clients, detector, has_turnover=windows.n_visible > 1)
         self._is_equipped = np.zeros(windows.n_clients, dtype=np.bool_)
         self._visible = (0, 0)
-        n_noted = windows.n_rows if judge.needs_errors else 0
+        n_noted = windows.n_rows if detector.needs_errors else 0
         self._errors = np.full(n_noted, np.nan, dtype=np.float32)
         self.looked = Looked()
         self._n_to_send = 0
@@ -439,35 +440,35 @@ class TallyObserver:
         self.looked = Looked()
         if self.awaits_model:
             return NOTHING
-        touched, visible = self._watch.owing(), self._windows.visible(round_index)
+        touched, visible = self._monitor.owing(), self._windows.visible(round_index)
         if visible != self._visible:
             touched |= self._arrived(round_index)
-            touched |= self._watch.turned_over(visible[0])
+            touched |= self._monitor.turned_over(visible[0])
             self._visible = visible
         clients = np.flatnonzero(touched)
         if not clients.size:
             return NOTHING
         now = self._windows_of(clients, round_index)
-        return self._watch.reports(now, Sighting(round_index=round_index, first=visible[0], stop=visible[1]))
+        return self._monitor.reports(now, round_index=round_index, first=visible[0], stop=visible[1])
 
     def hold(self, clients: Counts) -> None:
         """Let clients report again in the next round."""
-        self._watch.hold(clients)
+        self._monitor.report_again(clients)
 
     def arrays(self) -> dict[str, npt.NDArray[np.generic]]:
         """Return what going through the data again does not tell: how served models once erred."""
-        return {_ERRORS: self._errors} if self._judge.needs_errors else {}
+        return {_ERRORS: self._errors} if self._detector.needs_errors else {}
 
     def restore(self, arrays: Mapping[str, npt.NDArray[np.generic]]) -> None:
         """Take over what :meth:`arrays` gave, before all rounds are observed again."""
-        if self._judge.needs_errors:
+        if self._detector.needs_errors:
             self._errors = arrays[_ERRORS].astype(np.float32)
 
     def _arrived(self, round_index: int) -> Mask:
         """Look at what is new; return whose window changed, and, if the clock counts, who has reported."""
         rows, _ = self._windows.training(round_index).of(np.arange(self._windows.n_clients))
         gone, new = self._sight.show(np.sort(rows))
-        if self._judge.needs_errors and self.served_errors is not None:
+        if self._detector.needs_errors and self.served_errors is not None:
             unknown = new[np.isnan(self._errors[new])]
             self._errors[unknown] = self.served_errors(unknown)
         n_clients = self._windows.n_clients
@@ -475,9 +476,9 @@ class TallyObserver:
         effort = self._representation.effort
         self.looked = Looked.at(n_new, "forward" if effort == "none" and self._sight.needs_model else effort)
         changed = (n_new > 0) | (np.bincount(self._windows.owners(gone), minlength=n_clients) > 0)
-        return np.asarray(changed | self._watch.last.is_active) if self._judge.is_timed else np.asarray(changed)
+        return np.asarray(changed | self._monitor.last.is_active) if self._detector.is_timed else np.asarray(changed)
 
-    def _windows_of(self, clients: Counts, round_index: int) -> WindowsSeen:
+    def _windows_of(self, clients: Counts, round_index: int) -> CurrentWindows:
         """Return the windows of some clients; the first ones of all become what everybody is compared with."""
         rows, sizes = self._windows.training(round_index).of(clients)
         seen = self._sight.of(rows, sizes)
@@ -485,11 +486,13 @@ class TallyObserver:
         if self._reference is None:
             self._reference = tallies.sum(axis=0)
         self._equip(self._reference.size)
-        return WindowsSeen(
+        return CurrentWindows(
             clients=clients,
             intervals=self._windows.intervals(rows),
             seen=seen,
-            errors=(self._errors[rows] if self._judge.needs_errors else np.full(rows.size, np.nan)).astype(np.float64),
+            errors=(self._errors[rows] if self._detector.needs_errors else np.full(rows.size, np.nan)).astype(
+                np.float64
+            ),
             vectors=self._representation.vectors(tallies, self._reference).astype(np.float32),
         )
 

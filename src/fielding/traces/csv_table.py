@@ -27,12 +27,12 @@ PLAIN_INTEGER = re.compile(r"0|-?[1-9][0-9]{0,18}")
 """Texts that are whole numbers and nothing else: no leading zero, no plus sign, at most 19 digits."""
 
 
-def typed_ids(texts: Sequence[str]) -> list[ClientId]:
+def parse_ids(texts: Sequence[str]) -> list[ClientId]:
     """Return the ids of a text file: whole numbers if every one is written as such, else the texts themselves.
 
     Examples
     --------
-    >>> typed_ids(["7", "10"]), typed_ids(["007", "10"])
+    >>> parse_ids(["7", "10"]), parse_ids(["007", "10"])
     ([7, 10], ['007', '10'])
     """
     if all(map(PLAIN_INTEGER.fullmatch, texts)):
@@ -42,12 +42,12 @@ def typed_ids(texts: Sequence[str]) -> list[ClientId]:
     return list(texts)
 
 
-def in_id_order(client_ids: Sequence[ClientId], codes: Array) -> tuple[list[ClientId], Array]:
+def sort_ids(client_ids: Sequence[ClientId], codes: Array) -> tuple[list[ClientId], Array]:
     """Return distinct ids, all of one type, in rising order, and positions in that order in place of the codes.
 
     Examples
     --------
-    >>> ids, codes = in_id_order([7, 3], np.array([0, 0, 1]))
+    >>> ids, codes = sort_ids([7, 3], np.array([0, 0, 1]))
     >>> ids, codes.tolist()
     ([3, 7], [1, 1, 0])
     """
@@ -58,12 +58,12 @@ def in_id_order(client_ids: Sequence[ClientId], codes: Array) -> tuple[list[Clie
     return [checked[at] for at in order.tolist()], ranks[codes]
 
 
-def encoded_ids(client: Array) -> tuple[list[ClientId], Array]:
+def encode_ids(client: Array) -> tuple[list[ClientId], Array]:
     """Return the distinct ids of an array, rising, and for each row its position among them as int32.
 
     Examples
     --------
-    >>> ids, codes = encoded_ids(np.array(["b", "a", "b"]))
+    >>> ids, codes = encode_ids(np.array(["b", "a", "b"]))
     >>> ids, codes.tolist()
     (['a', 'b'], [1, 0, 1])
     """
@@ -74,11 +74,11 @@ def encoded_ids(client: Array) -> tuple[list[ClientId], Array]:
     if client.dtype.kind in "iu":
         numbers, codes = np.unique(client, return_inverse=True)
         return checked_ids(numbers.tolist()), codes.astype(np.int32)
-    names, codes = encoded_texts(client)
-    return in_id_order(cast(list[ClientId], names), codes)
+    names, codes = encode_texts(client)
+    return sort_ids(cast(list[ClientId], names), codes)
 
 
-def encoded_texts(texts: Array) -> tuple[list[str], Array]:
+def encode_texts(texts: Array) -> tuple[list[str], Array]:
     """Return the distinct texts of an array in order of appearance, and for each row its position as int32."""
     # A dictionary, not numpy.unique: sorting a million texts of fixed width takes ten times as long.
     seen: defaultdict[str, int] = defaultdict(count().__next__)
@@ -131,16 +131,16 @@ def text_names(name: str, array: Array) -> tuple[str, ...]:
         raise InputError(f"{name} holds {echo(error)}; give names of printable text") from None
 
 
-def listed_classes(names: Sequence[str], codes: Array) -> tuple[tuple[str, ...], Array]:
+def sort_classes(names: Sequence[str], codes: Array) -> tuple[tuple[str, ...], Array]:
     """Return the classes in rising order (by number if all are whole numbers, else by text) and the codes for it.
 
     Examples
     --------
-    >>> classes, codes = listed_classes(["10", "9"], np.array([0, 1, 1]))
+    >>> classes, codes = sort_classes(["10", "9"], np.array([0, 1, 1]))
     >>> classes, codes.tolist()
     (('9', '10'), [1, 0, 0])
     """
-    order = id_order(typed_ids(names))
+    order = id_order(parse_ids(names))
     ranks = np.empty(len(names), dtype=np.int32)
     ranks[order] = np.arange(len(names), dtype=np.int32)
     return tuple(names[at] for at in order.tolist()), ranks[codes]

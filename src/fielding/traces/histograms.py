@@ -11,7 +11,7 @@ from fielding.client.fleet import Fleet
 from fielding.client.report import ReportBatch
 from fielding.errors import InputError, OptionError, echo
 from fielding.traces.intervals import Interval, checked_align, parse_interval
-from fielding.traces.reports import ReportStream, gathered
+from fielding.traces.reports import ReportStream, gather_reports
 from fielding.traces.trace import Trace
 
 MOST_CELLS = 2**28
@@ -123,4 +123,4 @@ def report_stream(trace: Trace, *, plan: WindowPlan, drift_test: DriftTest) -> R
     [(0, ['a', 'b'], [[1.0, 0.0], [1.0, 0.0]]), (1, ['a', 'b'], [[0.5, 0.5], [0.0, 0.0]])]
     """
     reports = label_reports(trace, plan=plan, drift_test=drift_test)
-    return gathered(reports, kind="histogram", features=trace.classes)
+    return gather_reports(reports, kind="histogram", features=trace.classes)

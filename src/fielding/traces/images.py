@@ -22,11 +22,11 @@ from fielding.traces.csv_table import (
     NumberColumn,
     check_printable,
     fill_columns,
-    in_id_order,
-    listed_classes,
     open_table,
+    parse_ids,
+    sort_classes,
+    sort_ids,
     time_parser,
-    typed_ids,
 )
 from fielding.traces.importers import DEFAULT_COLUMNS, Columns, Narrow
 from fielding.traces.npz_file import Array, unreadable
@@ -100,7 +100,7 @@ def cache_folder(kind: str) -> Path:
     return (Path(named) if named else Path.home() / ".cache") / "fielding" / kind
 
 
-def cached_images(
+def cache_images(
     images: ImageList, spec: ImageSpec = DEFAULT_SPEC, *, folder: Path | None = None, on_images: OnImages | None = None
 ) -> Array:
     """Return the images as one array of bytes that is mapped from disk, shape ``(n_images, size, size[, 3])``.
@@ -312,7 +312,7 @@ def find_images(folder: Path) -> FoundImages:
         raise FileFormatError(f"{folder} holds no images ({n_ignored} other files); {wanted}")
     place_of = {name: at for at, name in enumerate(dict.fromkeys(names))}
     codes = np.fromiter(map(place_of.__getitem__, names), dtype=np.int32, count=len(names))
-    classes, y = listed_classes(list(place_of), codes)
+    classes, y = sort_classes(list(place_of), codes)
     return FoundImages(images=ImageList(files=tuple(files)), y=y, classes=classes, n_ignored=n_ignored)
 
 
@@ -334,7 +334,7 @@ def image_pool(folder: Path, decoding: Decoding = DEFAULT_DECODING) -> Pool:
 
 
 def _decoded(images: ImageList, decoding: Decoding) -> Array:
-    return cached_images(images, decoding.spec, folder=decoding.folder, on_images=decoding.on_images)
+    return cache_images(images, decoding.spec, folder=decoding.folder, on_images=decoding.on_images)
 
 
 def image_index(
@@ -364,10 +364,10 @@ def image_index(
     FileFormatError
         If the list or an image is not as it should be; the message names the line or the file.
     """
-    found = listed_images(path, columns)
+    found = read_image_list(path, columns)
     if found.trace is None:
         return Pool(x=_decoded(found.images, decoding), y=found.y, classes=found.classes)
-    return with_images(found.trace, found.images, decoding=decoding, narrow=narrow)
+    return attach_images(found.trace, found.images, decoding=decoding, narrow=narrow)
 
 
 def is_image_list(path: Path) -> bool:
@@ -375,7 +375,7 @@ def is_image_list(path: Path) -> bool:
     return FILE in open_table(path).header
 
 
-def listed_images(path: Path, columns: Columns = DEFAULT_COLUMNS) -> FoundImages:
+def read_image_list(path: Path, columns: Columns = DEFAULT_COLUMNS) -> FoundImages:
     """Find the images that a CSV file lists; see :func:`image_index`."""
     table = open_table(path)
     owners = (columns.client, columns.time)
@@ -391,7 +391,7 @@ def listed_images(path: Path, columns: Columns = DEFAULT_COLUMNS) -> FoundImages
     wanted += [(columns.client, client), (columns.time, time)] if is_trace else []
     fill_columns(table, [(table.position(name), column) for name, column in wanted], None)
     check_printable(table, table.position(columns.label), label)
-    classes, y = listed_classes(label.names(), label.codes())
+    classes, y = sort_classes(label.names(), label.codes())
     root, distinct = path.parent.resolve(), []
     for code, name in enumerate(file.names()):
         if reason := reason_against(root, name):
@@ -401,7 +401,7 @@ def listed_images(path: Path, columns: Columns = DEFAULT_COLUMNS) -> FoundImages
     if not is_trace:
         return FoundImages(images=images, y=y, classes=classes)
     check_printable(table, table.position(columns.client), client)
-    ids, codes = in_id_order(typed_ids(client.names()), client.codes())
+    ids, codes = sort_ids(parse_ids(client.names()), client.codes())
     trace = Trace(client_ids=tuple(ids), client=codes, time=time.values(), y=y, classes=classes)
     return FoundImages(images=images, y=y, classes=classes, trace=trace)
 
@@ -420,7 +420,7 @@ def reason_against(root: Path, name: str) -> str:
         return "no path that can be followed; check it"
 
 
-def with_images(trace: Trace, images: ImageList, *, decoding: Decoding, narrow: Narrow | None = None) -> Trace:
+def attach_images(trace: Trace, images: ImageList, *, decoding: Decoding, narrow: Narrow | None = None) -> Trace:
     """Return a trace whose features are images, one per row; what ``narrow`` leaves out is not decoded."""
     if len(images.files) != trace.n_rows:
         raise InputError(f"{len(images.files)} images for {trace.n_rows} rows; give one image per row")

@@ -20,17 +20,17 @@ from fielding.traces.csv_table import (
     NumberColumn,
     check_printable,
     count_parser,
-    encoded_ids,
-    encoded_texts,
+    encode_ids,
+    encode_texts,
     fill_columns,
-    in_id_order,
-    listed_classes,
     number_parser,
     open_table,
+    parse_ids,
     plain_numbers,
+    sort_classes,
+    sort_ids,
     text_names,
     time_parser,
-    typed_ids,
     whole_numbers,
 )
 from fielding.traces.npz_file import Array, array_names, missing_name, read_arrays
@@ -325,9 +325,9 @@ def import_csv(
     fill_columns(table, [*wanted, *samples.wanted], on_rows)
     check_printable(table, places[0], client)
     check_printable(table, places[2], label)
-    classes, y = listed_classes(label.names(), label.codes())
+    classes, y = sort_classes(label.names(), label.codes())
     with _naming(path):
-        ids, codes = in_id_order(typed_ids(client.names()), client.codes())
+        ids, codes = sort_ids(parse_ids(client.names()), client.codes())
         trace = Trace(client_ids=tuple(ids), client=codes, time=time.values(), y=y, classes=classes)
         counts = None if columns.count is None else count.values().astype(np.int64)
         trace, rows = _narrow(trace, counts, narrow)
@@ -368,7 +368,7 @@ def import_npz(path: Path, columns: Columns, *, narrow: Narrow | None = None) ->
     optional = ("classes",) if described else ("classes", "x")
     arrays = read_arrays(path, (columns.client, columns.time, label, *counts, *described), optional)
     with _naming(path):
-        ids, client = encoded_ids(arrays[columns.client])
+        ids, client = encode_ids(arrays[columns.client])
         classes, y = _array_labels(arrays[label], arrays.get("classes"))
         time = _array_times(arrays[columns.time])
         x = _array_features(arrays, columns) if described else arrays.get("x")
@@ -433,7 +433,7 @@ def import_samples(
 def _array_labels(labels: Array, classes: Array | None) -> tuple[tuple[str, ...], Array]:
     """Return the classes and codes of labels that are texts, numbers, or positions in a list of classes."""
     if labels.ndim == 1 and labels.dtype.kind == "U":
-        return listed_classes(*encoded_texts(labels))
+        return sort_classes(*encode_texts(labels))
     numbers = whole_numbers("label", labels, below=2**31)
     if classes is not None:
         return text_names("classes", classes), numbers.astype(np.int32)
@@ -444,7 +444,7 @@ def _array_labels(labels: Array, classes: Array | None) -> tuple[tuple[str, ...]
 def _array_times(times: Array) -> Vector:
     if times.ndim != 1 or times.dtype.kind != "U":
         return plain_numbers("time", times)
-    names, codes = encoded_texts(times)
+    names, codes = encode_texts(times)
     try:
         return time_parser()(names)[codes]
     except CellError as error:

@@ -156,7 +156,7 @@ class FeatureSpread:
     spread: Vector
 
 
-def standardized(pool: Pool, samples: Counts) -> Pool:
+def standardize(pool: Pool, samples: Counts) -> Pool:
     """Return the pool with features minus their mean over their spread, both measured on some samples.
 
     Parameters
@@ -175,7 +175,7 @@ def standardized(pool: Pool, samples: Counts) -> Pool:
     --------
     >>> x = np.array([[80.0, 1.0], [100.0, 1.0], [120.0, 2.0]])
     >>> pool = Pool(x=x, y=np.zeros(3, dtype=np.int32), classes=("a",))
-    >>> standardized(pool, np.array([0, 1])).features(np.arange(3)).tolist()
+    >>> standardize(pool, np.array([0, 1])).features(np.arange(3)).tolist()
     [[-1.0, 0.0], [1.0, 0.0], [3.0, 1.0]]
     """
     if not samples.size:

@@ -24,9 +24,9 @@ class SlidingWindows:
 
     Examples
     --------
-    >>> from fielding.traces.schedule import sorted_schedule
+    >>> from fielding.traces.schedule import sort_schedule
     >>> pool = Pool(x=np.eye(3, dtype=np.float32), y=np.zeros(3, dtype=np.int32), classes=("cat",))
-    >>> seen = sorted_schedule((7,), 3, columns=([0, 0, 0], [0, 1, 2], [0, 1, 2], [0, 0, 0], [0, 0, 0]))
+    >>> seen = sort_schedule((7,), 3, columns=([0, 0, 0], [0, 1, 2], [0, 1, 2], [0, 0, 0], [0, 0, 0]))
     >>> windows = SlidingWindows(pool, seen, WindowPlan(gap=2, window=4))
     >>> [windows.visible(round_index) for round_index in (0, 1, 2)]
     [(0, 2), (0, 2), (1, 3)]

@@ -8,7 +8,7 @@ import numpy as np
 from fielding._typing import ClientId, Codes, Counts, Mask, Vector
 from fielding.client.report import checked_ids, id_order
 from fielding.errors import FileFormatError, InputError, OptionError, echo
-from fielding.traces.csv_table import encoded_ids, id_array, plain_numbers, text_names, whole_numbers
+from fielding.traces.csv_table import encode_ids, id_array, plain_numbers, text_names, whole_numbers
 from fielding.traces.intervals import Align, Interval, checked_align, interval_indices, natural_unit, parse_interval
 from fielding.traces.npz_file import Array, read_arrays, write_arrays
 
@@ -198,7 +198,7 @@ def read_trace(path: str | Path) -> Trace:
     path = Path(path)
     arrays = read_arrays(path, ("client", "time", "y", "classes"), ("x", "count"))
     try:
-        client_ids, client = encoded_ids(arrays["client"])
+        client_ids, client = encode_ids(arrays["client"])
         return Trace(
             client_ids=tuple(client_ids),
             client=client,

@@ -9,8 +9,8 @@ from tests.flower.test_device_parity import N_CLASSES, N_CLIENTS, N_INTERVALS, P
 
 from fielding._typing import Models
 from fielding.client.drift import Always, AnyChange, DriftTest, Periodic, Threshold
+from fielding.client.drift.detectors import DriftDetector, KindDetector, SampleDetector, VectorDetector
 from fielding.client.drift.predictions import ErrorRate
-from fielding.client.drift.sample_tests import ByKind, BySamples, ByVector, Judge
 from fielding.client.drift.two_sample import Ks
 from fielding.client.report import DRIFT_KINDS, ReportBatch
 from fielding.client.representation.embedding import ClassMeans, Embedding
@@ -30,7 +30,7 @@ from fielding.simulation.hardware import AlwaysAvailable, Devices, Hardware
 from fielding.simulation.reports import Sharing as SimulatedSharing
 from fielding.traces.histograms import WindowPlan
 from fielding.traces.sliding import SlidingWindows
-from fielding.training.rates import LearningRate
+from fielding.training.trainer import LearningRate
 
 TRAINER = trainer_of("numpy")
 SETTINGS = JobSettings(client="", classes=N_CLASSES, model="mlp", hidden=6).record()
@@ -38,28 +38,30 @@ RULE = LocalRule(n_steps=1, batch_size=2, rate=LearningRate(initial=0.1, decay=1
 Told = dict[str, tuple[list[float], int, str]]
 
 
-def by_vector(test: DriftTest) -> ByVector:
-    return ByVector(drift_test=test, metric=metric_named("l2"))
+def by_vector(test: DriftTest) -> VectorDetector:
+    return VectorDetector(drift_test=test, metric=metric_named("l2"))
 
 
-CASES: dict[str, tuple[Representation, Judge]] = {
+CASES: dict[str, tuple[Representation, DriftDetector]] = {
     "any change": (ClassMeans(dims=2), by_vector(AnyChange())),
     "threshold": (Embedding(), by_vector(Threshold(eps=0.3))),
     "always": (Embedding(), by_vector(Always())),
     "periodic": (ClassMeans(dims=2), by_vector(Periodic(rounds=3))),
-    "ks": (Embedding(), BySamples(test=Ks(), alpha=0.3, least=3)),
-    "by kind": (ClassMeans(dims=2), ByKind(alpha=0.4, least=3, growth=4.0)),
-    "errors": (LabelShares(), BySamples(test=ErrorRate(), alpha=0.5, least=2, needs_errors=True, growth=9.0)),
+    "ks": (Embedding(), SampleDetector(test=Ks(), alpha=0.3, least=3)),
+    "by kind": (ClassMeans(dims=2), KindDetector(alpha=0.4, least=3, growth=4.0)),
+    "errors": (LabelShares(), SampleDetector(test=ErrorRate(), alpha=0.5, least=2, needs_errors=True, growth=9.0)),
 }
 
 
 class Simulated:
     """Clients of the simulator that see samples with a model, and are served models that get worse."""
 
-    def __init__(self, windows: SlidingWindows, representation: Representation, judge: Judge, model: Models) -> None:
+    def __init__(
+        self, windows: SlidingWindows, representation: Representation, detector: DriftDetector, model: Models
+    ) -> None:
         needs_model = representation.effort != "none"
         sight = Sight(windows, TRAINER if needs_model else None)
-        observer = TallyObserver(windows, representation, judge=judge, sight=sight)
+        observer = TallyObserver(windows, representation, detector=detector, sight=sight)
         if needs_model:
             observer.share(model)
         self.clients = SimulatedClients(
@@ -83,7 +85,7 @@ class Deployed:
     """The same clients as devices; the model comes with the first order, the reference with the second."""
 
     def __init__(self, windows: SlidingWindows, name: str, model: Models, folder: Path) -> None:
-        representation, judge = CASES[name]
+        representation, detector = CASES[name]
         plan = windows.plan
         self._rule = DeviceRule(
             n_classes=N_CLASSES,
@@ -92,7 +94,7 @@ class Deployed:
             gap=plan.gap,
             phase=plan.window,
             representation=representation,
-            judge=judge,
+            detector=detector,
             needs_model=representation.effort != "none",
         )
         self._windows, self._folder = windows, folder

@@ -15,7 +15,7 @@ from fielding.flower.device.samples import Embedded, Fitted, Job, Samples, Score
 from fielding.flower.device.state import TRAINED, run_folder
 from fielding.flower.wire.orders import TrainOrder, TrainReply
 from fielding.training.factory import ModelRequest, trainer_for
-from fielding.training.label_mix import layout_with_mix, with_even_mix
+from fielding.training.label_mix import append_even_mix, extend_layout
 from tests.flower.devices import RULE, TRAINER, Diary, device, samples, train
 
 
@@ -100,8 +100,8 @@ def test_the_mix_of_ones_own_training_goes_with_the_model(tmp_path: Path) -> Non
     diary = Diary({0: samples([0, 0, 0, 1])})
     order = replace(
         with_settings(0, correction="prior", mix_rate=0.5),
-        model=with_even_mix(train(0).model, 2),
-        layout=layout_with_mix(TRAINER.layout, 2),
+        model=append_even_mix(train(0).model, 2),
+        layout=extend_layout(TRAINER.layout, 2),
     )
 
     reply = answer(tmp_path, diary, order, own_code(diary, []))

@@ -6,7 +6,7 @@ import pytest
 
 from fielding._typing import Json
 from fielding.client.drift import AnyChange, Chi2, Periodic
-from fielding.client.drift.sample_tests import BySamples
+from fielding.client.drift.detectors import SampleDetector
 from fielding.client.drift.two_sample import ClassShift
 from fielding.client.representation.embedding import ClassMeans
 from fielding.client.representation.label import LabelShares, SmoothedLabelShares
@@ -66,7 +66,7 @@ def test_windows_are_seen_with_a_model_where_labels_are_not_enough() -> None:
     by_errors = rule(coordinator__detector="error-rate")
 
     assert (seen.representation, seen.needs_model, seen.needs_errors) == (ClassMeans(seed=5), True, False)
-    assert seen.judge == BySamples(test=ClassShift())
+    assert seen.detector == SampleDetector(test=ClassShift())
     assert (by_errors.representation, by_errors.needs_model, by_errors.needs_errors) == (LabelShares(), False, True)
 
 
@@ -79,7 +79,7 @@ def test_what_is_kept_aside_follows_from_the_representation_unless_it_is_said() 
 def test_with_vectors_of_ones_own_labels_say_when_to_report() -> None:
     found = rule(**{"own-vectors": True, "coordinator.detector": "any-change"})
 
-    assert (found.drift_test, found.representation, found.judge) == (AnyChange(), None, None)
+    assert (found.drift_test, found.representation, found.detector) == (AnyChange(), None, None)
 
 
 @pytest.mark.parametrize(

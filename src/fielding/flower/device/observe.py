@@ -8,13 +8,12 @@ import numpy as np
 import numpy.typing as npt
 
 from fielding._typing import Counts, Matrix, Vector
-from fielding.client.drift.sample_tests import Judge
+from fielding.client.drift.detectors import DriftDetector
+from fielding.client.drift_monitor import CurrentWindows, DriftMonitor
 from fielding.client.monitor import Monitor
 from fielding.client.report import DRIFT_KINDS, ClientReport, checked_rows
 from fielding.client.representation.representation import Representation, Seen
-from fielding.client.tally_watch import Sighting, TallyWatch
 from fielding.client.window import Window
-from fielding.client.windows_seen import WindowsSeen
 from fielding.errors import CheckpointError
 from fielding.flower.device.rule import DeviceRule
 from fielding.flower.device.samples import FARTHEST, Describe, Kept
@@ -263,7 +262,7 @@ class _Looks:
 
 
 class ModelObserver:
-    """Reports what a representation makes of the window, when a judge says so; as the simulator's clients do.
+    """Reports what a representation makes of the window, when a detector says so; as the simulator's clients do.
 
     Every sample is looked at once, when it comes. Reports are relative to the sums over all windows at the start; as
     long as those have not come, the sums of the own window are sent.
@@ -271,18 +270,18 @@ class ModelObserver:
     Parameters
     ----------
     rule
-        What to keep; it has a judge.
+        What to keep; it has a detector.
     sight
         The models that the device holds.
     """
 
     def __init__(self, rule: DeviceRule, sight: DeviceSight) -> None:
-        if rule.judge is None or rule.representation is None:
+        if rule.detector is None or rule.representation is None:
             raise RuntimeError("this rule is about labels alone")
         self._rule, self._sight = rule, sight
-        self._judge: Judge = rule.judge
+        self._detector: DriftDetector = rule.detector
         self._representation: Representation = rule.representation
-        self._watch = TallyWatch(1, rule.judge, has_turnover=rule.max_rounds > rule.gap)
+        self._monitor = DriftMonitor(1, rule.detector, has_turnover=rule.max_rounds > rule.gap)
         self._looks: _Looks | None = None
         self._looked_with = ""
         self._tally: Matrix = np.empty((0, 0))
@@ -308,7 +307,7 @@ class ModelObserver:
 
     def report_again(self) -> None:
         """Make the next observation report."""
-        self._watch.hold(ME)
+        self._monitor.report_again(ME)
 
     # ---- a round ---------------------------------------------------------------------------------------------------
 
@@ -317,7 +316,7 @@ class ModelObserver:
         self.clock = max(self.clock, arrived.clock)
         if not self._is_open:
             return None
-        is_touched = self._has_come(arrived) or bool(self._watch.owing()[0])
+        is_touched = self._has_come(arrived) or bool(self._monitor.owing()[0])
         return self._told(arrived) if is_touched else None
 
     def _has_come(self, arrived: Arrived) -> bool:
@@ -326,37 +325,38 @@ class ModelObserver:
         if self._looked_at == self.clock and not n_new:
             return False
         self._looked_at = self.clock
-        is_timed = self._judge.is_timed and bool(self._watch.last.is_active[0])
-        has_turned_over = bool(self._watch.turned_over(self._sighting(arrived).first)[0])
+        is_timed = self._detector.is_timed and bool(self._monitor.last.is_active[0])
+        has_turned_over = bool(self._monitor.turned_over(self._first_shown())[0])
         return n_new > 0 or n_gone > 0 or is_timed or has_turned_over
 
     def _look(self, window: Kept) -> tuple[int, int]:
         """Look at samples that were not looked at before, and return how many these are, and how many are gone."""
         before = self._looks if self._looked_with == self._model_key else None
-        if before is None and bool(self._watch.last.is_active[0]):
+        if before is None and bool(self._monitor.last.is_active[0]):
             self.report_again()  # what it said last was seen with another model
         known = None if before is None else before.since(self.clock - self._rule.max_rounds + 1)
         n_known = 0 if known is None else known.rounds.size
         new = window.some(np.arange(window.y.size) >= n_known)
         if new.y.size or known is None:
             features, scores = self._sight.look(new)
-            errors = self._sight.errors(new, window) if self._judge.needs_errors else np.full(new.y.size, np.nan)
+            errors = self._sight.errors(new, window) if self._detector.needs_errors else np.full(new.y.size, np.nan)
             found = _Looks(rounds=new.rounds, features=features, scores=scores, errors=errors)
             known = found if known is None or not n_known else known.followed_by(found)
         self._looks, self._looked_with = known, self._model_key
         return int(new.y.size), 0 if before is None else before.rounds.size - n_known
 
-    def _sighting(self, arrived: Arrived) -> Sighting:
-        """Return when this is, counted in rounds: of intervals, a window shows all but those that are too old."""
-        first = self.clock - self._rule.max_rounds + self._rule.gap
-        return Sighting(round_index=arrived.round_index, first=first, stop=self.clock + 1)
+    def _first_shown(self) -> int:
+        """Return the first interval that a window shows, counted in rounds: all but those that are too old."""
+        return self.clock - self._rule.max_rounds + self._rule.gap
 
     def _told(self, arrived: Arrived) -> Report | None:
         """Return the report of the window if one is due."""
-        if self._rule.needs_model and self._reference is None and bool(self._watch.last.is_active[0]):
+        if self._rule.needs_model and self._reference is None and bool(self._monitor.last.is_active[0]):
             self.report_again()  # nobody can say yet how far it moved
         now, tally = self._seen(arrived.window)
-        told = self._watch.reports(now, self._sighting(arrived))
+        told = self._monitor.reports(
+            now, round_index=arrived.round_index, first=self._first_shown(), stop=self.clock + 1
+        )
         if not len(told):
             return None
         self._tally = tally
@@ -371,7 +371,7 @@ class ModelObserver:
             tally=None if has_reference or not n_samples else tally[0],
         )
 
-    def _seen(self, window: Kept) -> tuple[WindowsSeen, Matrix]:
+    def _seen(self, window: Kept) -> tuple[CurrentWindows, Matrix]:
         """Return the window as the shared model sees it, and its sums, shape ``(1, n_sums)``."""
         looks = self._looks
         if looks is None:
@@ -387,7 +387,7 @@ class ModelObserver:
         # Of an empty window nobody knows how many numbers it would take: no model may ever have seen a sample.
         tally = self._representation.tally(seen) if window.y.size else np.empty((0, 0))
         vectors = self._vectors(tally) if window.y.size else np.zeros((1, 1), dtype=np.float32)
-        now = WindowsSeen(clients=ME, intervals=window.rounds, seen=seen, errors=looks.errors, vectors=vectors)
+        now = CurrentWindows(clients=ME, intervals=window.rounds, seen=seen, errors=looks.errors, vectors=vectors)
         return now, tally
 
     def _vectors(self, tally: Matrix) -> npt.NDArray[np.float32]:
@@ -399,8 +399,8 @@ class ModelObserver:
     def arrays(self) -> Arrays:
         """Return what it knows: what was seen, what was said, and when."""
         known: dict[str, npt.NDArray[np.generic]] = {
-            **self._watch.arrays(),
-            **self._watch.last.arrays(),
+            **self._monitor.arrays(),
+            **self._monitor.last.arrays(),
             _CLOCKS: np.array([self.clock, self._looked_at], dtype=np.int64),
             _MODEL: np.frombuffer(self._looked_with.encode(), dtype=np.uint8),
             _TALLY: self._tally,
@@ -412,8 +412,8 @@ class ModelObserver:
     def restore(self, arrays: Arrays) -> None:
         """Take over what it knew; what was said last is held against the reference that has come since."""
         try:
-            self._watch.restore(arrays)
-            self._watch.last.restore(arrays)
+            self._monitor.restore(arrays)
+            self._monitor.last.restore(arrays)
             self.clock, self._looked_at = (int(one) for one in arrays[_CLOCKS].tolist())
             self._looked_with, self._tally = arrays[_MODEL].tobytes().decode(), arrays[_TALLY].astype(np.float64)
             if "looks.rounds" in arrays:
@@ -421,4 +421,4 @@ class ModelObserver:
         except (KeyError, ValueError, TypeError) as error:
             raise CheckpointError(f"what was saved describes no watch over samples ({error}); start anew") from None
         if self._tally.size and self._looked_with == self._model_key:
-            self._watch.last.vectors = self._vectors(self._tally)
+            self._monitor.last.vectors = self._vectors(self._tally)

@@ -15,8 +15,8 @@ import numpy as np
 
 from fielding.errors import FileFormatError, echo
 from fielding.traces.catalog.entry import Entry, NaturalDefaults, Opening, decoding_of, interval_times, narrowing_of
-from fielding.traces.csv_table import encoded_ids
-from fielding.traces.images import ImageList, reason_against, with_images
+from fielding.traces.csv_table import encode_ids
+from fielding.traces.images import ImageList, attach_images, reason_against
 from fielding.traces.npz_file import unreadable
 from fielding.traces.trace import Trace
 
@@ -28,13 +28,13 @@ _CELLS = ("idx", "imgpath", "class", "x0", "y0", "x1", "y1")
 _LIST = "sample_lists/citywise"
 
 
-def load(folder: Path, opening: Opening) -> Trace:
+def load_cityscapes(folder: Path, opening: Opening) -> Trace:
     """Return the crops, in ten intervals by frame."""
     root = folder / FOLDER
     lists = sorted((root / _LIST).glob("*_fine.csv"))
     if not lists:
         raise FileFormatError(f"{root / _LIST} holds no list <city>_fine.csv; make them with Ekya's script")
-    samples = [(path.name.removesuffix("_fine.csv"), *sample) for path in lists for sample in read_list(path)]
+    samples = [(path.name.removesuffix("_fine.csv"), *sample) for path in lists for sample in read_crops(path)]
     # Sorted by frame: the name of a frame is city, sequence and number, each of fixed width.
     samples.sort(key=lambda sample: (sample[0], sample[1]))
     places: dict[str, int] = {}
@@ -42,7 +42,7 @@ def load(folder: Path, opening: Opening) -> Trace:
     for city, *_ in samples:
         owners.append(f"{city}-{places.setdefault(city, 0) // SAMPLES_PER_CLIENT:03d}")
         places[city] += 1
-    client_ids, client = encoded_ids(np.array(owners))
+    client_ids, client = encode_ids(np.array(owners))
     trace = Trace(
         client_ids=tuple(client_ids),
         client=client,
@@ -56,10 +56,10 @@ def load(folder: Path, opening: Opening) -> Trace:
             raise FileFormatError(f"{frames}: frame {echo(name)} is {reason}")
     boxes = np.array([box for *_, box in samples], dtype=np.int64)
     images = ImageList(files=tuple(frames / name for name in names), boxes=boxes)
-    return with_images(trace, images, decoding=decoding_of(opening, size=SIZE), narrow=narrowing_of(opening).apply)
+    return attach_images(trace, images, decoding=decoding_of(opening, size=SIZE), narrow=narrowing_of(opening).apply)
 
 
-def read_list(path: Path) -> Iterator[tuple[str, int, list[int]]]:
+def read_crops(path: Path) -> Iterator[tuple[str, int, list[int]]]:
     """Yield frame, class and box of every sample of a list."""
     try:
         with path.open(encoding="utf-8", newline="") as file:
@@ -99,6 +99,6 @@ ENTRY = Entry(
     licence="Cityscapes, non-commercial; registration needed",
     how_to_get="register at cityscapes-dataset.com for leftImg8bit and gtFine, then make the lists with Ekya's script",
     files=(f"{FOLDER}/{_LIST}/", f"{FOLDER}/leftImg8bit/"),
-    load=load,
+    load=load_cityscapes,
     defaults=NaturalDefaults(interval="1s"),
 )

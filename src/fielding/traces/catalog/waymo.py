@@ -19,11 +19,11 @@ from fielding.traces.csv_table import (
     NameColumn,
     NumberColumn,
     count_parser,
-    encoded_ids,
+    encode_ids,
     fill_columns,
     open_table,
 )
-from fielding.traces.images import ImageList, reason_against, with_images
+from fielding.traces.images import ImageList, attach_images, reason_against
 from fielding.traces.trace import Trace
 
 FOLDER = "waymo_classification_images"
@@ -32,12 +32,12 @@ CLASSES = ("vehicle", "pedestrian", "sign", "cyclist")
 _LIST = "sample_lists/citywise"
 
 
-def load(folder: Path, opening: Opening) -> Trace:
+def load_waymo(folder: Path, opening: Opening) -> Trace:
     """Return the crops, in ten intervals by frame."""
     root = folder / FOLDER
     samples: dict[tuple[str, str, str], tuple[int, int]] = {}
     for path in sorted((root / _LIST).glob("*_labels.csv")):
-        for place, frame, label in read_list(path):
+        for place, frame, label in read_samples(path):
             samples.setdefault(place, (frame, label))
     if not samples:
         raise FileFormatError(f"{root / _LIST} holds no list <city>_labels.csv; get Ekya's archive")
@@ -49,7 +49,7 @@ def load(folder: Path, opening: Opening) -> Trace:
     codes = (labels - int(counts_from_one)).astype(np.int32)  # -1 is Waymo's class "unknown"
     known = np.flatnonzero(codes >= 0).tolist()
     ordered = [ordered[row] for row in known]
-    client_ids, client = encoded_ids(np.array([f"{segment}/{camera}" for segment, camera, _ in ordered]))
+    client_ids, client = encode_ids(np.array([f"{segment}/{camera}" for segment, camera, _ in ordered]))
     trace = Trace(
         client_ids=tuple(client_ids), client=client, time=interval_times(client), y=codes[known], classes=CLASSES
     )
@@ -58,10 +58,10 @@ def load(folder: Path, opening: Opening) -> Trace:
         if reason := reason_against(folder, name):
             raise FileFormatError(f"{folder}: image {echo(name)} is {reason}")
     images = ImageList(files=tuple(folder / name for name in names))
-    return with_images(trace, images, decoding=decoding_of(opening, size=SIZE), narrow=narrowing_of(opening).apply)
+    return attach_images(trace, images, decoding=decoding_of(opening, size=SIZE), narrow=narrowing_of(opening).apply)
 
 
-def read_list(path: Path) -> list[tuple[tuple[str, str, str], int, int]]:
+def read_samples(path: Path) -> list[tuple[tuple[str, str, str], int, int]]:
     """Return (segment, camera, image name), frame and class of every sample of a list."""
     table = open_table(path)
     segment, camera, image = NameColumn(), NameColumn(), NameColumn()
@@ -90,6 +90,6 @@ ENTRY = Entry(
     licence="Waymo Open Dataset, non-commercial; registration needed",
     how_to_get="get waymo_classification_images.tar from Ekya (github.com/edge-video-services/ekya) and unpack it",
     files=(f"{FOLDER}/{_LIST}/",),
-    load=load,
+    load=load_waymo,
     defaults=NaturalDefaults(interval="1s"),
 )

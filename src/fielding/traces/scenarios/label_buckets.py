@@ -16,7 +16,7 @@ from fielding.traces.scenarios.dealing import (
     units,
 )
 from fielding.traces.scenarios.scenario import MOST_CONCEPTS, DealRequest, check_alpha
-from fielding.traces.schedule import Schedule, sorted_schedule
+from fielding.traces.schedule import Schedule, sort_schedule
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,7 +70,7 @@ class LabelBuckets:
         slot = np.concatenate([slots for _, slots in at])
         interval = np.repeat(np.arange(request.n_intervals), [rows.size for rows, _ in at])
         sets = [np.packbits(has_label & (bucket_of == now[:, np.newaxis]), axis=1) for now in shown]
-        return sorted_schedule(
+        return sort_schedule(
             tuple(range(request.n_clients)),
             request.n_intervals,
             columns=(client, interval, samples[client, slot], labels[client, slot], np.zeros(client.size)),

@@ -6,10 +6,10 @@ from fielding._typing import Counts
 from fielding.errors import OptionError, echo
 from fielding.rng import stream
 from fielding.traces.pool import Pool
-from fielding.traces.schedule import Schedule, sorted_schedule
+from fielding.traces.schedule import Schedule, sort_schedule
 
 
-def with_shared(schedule: Schedule, pool: Pool, n_shared: int, *, n_visible: int, seed: int) -> Schedule:
+def add_shared(schedule: Schedule, pool: Pool, n_shared: int, *, n_visible: int, seed: int) -> Schedule:
     """Return a schedule in which every client also sees the same few samples, at every time.
 
     They are training samples, and their labels count in the histograms. They take turns: each comes again every
@@ -36,10 +36,10 @@ def with_shared(schedule: Schedule, pool: Pool, n_shared: int, *, n_visible: int
 
     Examples
     --------
-    >>> from fielding.traces.schedule import sorted_schedule
+    >>> from fielding.traces.schedule import sort_schedule
     >>> pool = Pool(x=np.eye(4), y=np.array([0, 1, 0, 1], dtype=np.int32), classes=("cat", "dog"))
-    >>> own = sorted_schedule(("ann", "bob"), 2, columns=([0, 1], [0, 0], [0, 2], [0, 0], [0, 0]))
-    >>> both = with_shared(own, pool, 1, n_visible=1, seed=1)
+    >>> own = sort_schedule(("ann", "bob"), 2, columns=([0, 1], [0, 0], [0, 2], [0, 0], [0, 0]))
+    >>> both = add_shared(own, pool, 1, n_visible=1, seed=1)
     >>> both.client.tolist(), both.interval.tolist(), both.y.tolist()
     ([0, 0, 0, 1, 1, 1], [0, 0, 1, 0, 0, 1], [0, 1, 1, 0, 1, 1])
     """
@@ -72,7 +72,7 @@ def with_shared(schedule: Schedule, pool: Pool, n_shared: int, *, n_visible: int
         np.concatenate([schedule.y, pool.y[sample]]),
         np.concatenate([schedule.look, looks]),
     )
-    return sorted_schedule(
+    return sort_schedule(
         schedule.client_ids,
         schedule.n_intervals,
         columns=columns,
