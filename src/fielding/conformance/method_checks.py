@@ -15,9 +15,8 @@ import numpy as np
 from fielding._typing import Codes, Counts, Features, Json, Mask
 from fielding.config.reader import config_from
 from fielding.conformance.watched_clients import ConformanceError, WatchedClients
-from fielding.engine.driver import Driver
-from fielding.engine.round import Done, Federation, run_round
-from fielding.engine.run_rows import changes_of, round_row
+from fielding.engine.round import Done, Driver, Federation, run_round
+from fielding.engine.runner import changes_of, round_row
 from fielding.errors import OptionError
 from fielding.federation.models import finite_rows
 from fielding.methods.method import Method, cluster_ids

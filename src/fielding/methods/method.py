@@ -151,7 +151,7 @@ class Adapts(Protocol):
 
 
 @runtime_checkable
-class Places(Protocol):
+class PlacesClients(Protocol):
     """A method that has to ask clients before it knows which model serves them."""
 
     def place(self, clients: Clients) -> None:
@@ -214,7 +214,7 @@ def cluster_ids(method: Method) -> tuple[int, ...]:
     return method.cluster_ids() if isinstance(method, Names) else tuple(range(method.models.shape[0]))
 
 
-def heterogeneity(method: Method) -> float | None:
+def measure_heterogeneity(method: Method) -> float | None:
     """Return how different the clients of a cluster are, as far as the method knows."""
     return method.heterogeneity() if isinstance(method, Measures) else None
 

@@ -186,7 +186,7 @@ class SimulatedClients:
         ledger: Ledger,
         arrays: Mapping[str, npt.NDArray[np.generic]],
     ) -> ReportBatch:
-        """Come back to the end of a round without training again; see :class:`~fielding.engine.driver.Driver`."""
+        """Come back to the end of a round without training again; see :class:`~fielding.engine.round.Driver`."""
         self._sharing.restore(arrays)
         for done in range(round_index + 1):
             self._accounts.return_to(times[done])

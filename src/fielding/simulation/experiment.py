@@ -17,8 +17,7 @@ from fielding._typing import ClientId, Json, Models
 from fielding._version import __version__
 from fielding.config.keys import Config
 from fielding.config.reader import config_from, config_table, config_text, read_config
-from fielding.engine.driver import Driver
-from fielding.engine.round import Federation
+from fielding.engine.round import Driver, Federation
 from fielding.engine.runner import Rules, Runner, Watch
 from fielding.engine.shared_models import GLOBAL
 from fielding.errors import InputError, echo, unknown_name

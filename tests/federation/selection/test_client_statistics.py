@@ -5,13 +5,13 @@ import pytest
 
 from fielding.federation.selection import Feedback
 from fielding.federation.selection.oort import Oort, learn_clients
-from fielding.federation.selection.selector import Memory
+from fielding.federation.selection.selector import SelectionMemory
 from tests.federation.selection.rounds import N_TRAIN_SAMPLES, feedback_of
 
 
-def fresh_memory(n_clients: int = 6) -> Memory:
+def fresh_memory(n_clients: int = 6) -> SelectionMemory:
     oort = Oort()
-    memory = Memory(n_clients, clients=oort.client_memory, clusters=oort.cluster_memory)
+    memory = SelectionMemory(n_clients, clients=oort.client_memory, clusters=oort.cluster_memory)
     memory.grow(3)
     return memory
 

@@ -30,12 +30,11 @@ from fielding.errors import CheckpointError, InputError, OptionError, echo
 from fielding.federation.aggregation import Aggregator
 from fielding.flower.device.own_code import named_arrays, parameter_names
 from fielding.flower.device.samples import AnyModel, Tensors
-from fielding.flower.server.clients import FlowerClients
+from fielding.flower.server.clients import FlowerClients, OrderBook
 from fielding.flower.server.contacts import Presence
 from fielding.flower.server.device_rule import device_record
 from fielding.flower.server.exchange import Exchange, Patience, Wire
-from fielding.flower.server.order_book import OrderBook
-from fielding.flower.server.sharing import sharing_of
+from fielding.flower.server.sharing import Sharing, sharing_of
 from fielding.flower.wire.orders import Expected, WorkRule
 from fielding.methods import MethodSetting
 from fielding.methods.kinds import ReportsFrom
@@ -433,7 +432,7 @@ def runner_of(
         overcommit=config.clock.overcommit,
         plan=_plan(config),
         n_features=ground.expected.n_features,
-        sharing=None if kind_of(config).reports_from == "nobody" else sharing_of(config, ground.describing, orders),
+        sharing=_sharing(ground, orders),
         clock=clock,
     )
     found = folder.resume() if folder.is_begun() else None
@@ -457,6 +456,12 @@ def runner_of(
     if not isinstance(method, Grows):
         clients.close()
     return runner
+
+
+def _sharing(ground: Ground, orders: OrderBook) -> Sharing | None:
+    if kind_of(ground.config).reports_from == "nobody":
+        return None
+    return sharing_of(ground.config, ground.describing, layout=orders.layout, work=orders.work)
 
 
 def _plan(config: Config) -> WindowPlan:
