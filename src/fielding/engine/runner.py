@@ -59,7 +59,7 @@ def round_row(federation: Federation, done: Done, changed: Changes) -> dict[str,
         **federation.clients.round_costs,
         **(done.scores.summary() if done.scores else {}),
         **(_agreement(federation) if done.scores else {}),
-        **(_measure_heterogeneity(federation) if done.scores else {}),
+        **(_heterogeneity(federation) if done.scores else {}),
         **{f"{name}_accuracy": scores.summary()["accuracy"] for name, scores in done.other_scores.items()},
         **_served_otherwise(done),
     }
@@ -101,7 +101,7 @@ def _named_failures(federation: Federation, done: Done) -> dict[str, Json]:
     return {"failed": [federation.clients.client_ids[client] for client in failed]} if failed else {}
 
 
-def _measure_heterogeneity(federation: Federation) -> dict[str, Json]:
+def _heterogeneity(federation: Federation) -> dict[str, Json]:
     """Return how unlike clients of the same cluster are, and how unlike they would be if all were in one."""
     membership = federation.method.membership()
     measured = _measured(federation, membership)
