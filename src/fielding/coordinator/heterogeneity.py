@@ -45,12 +45,8 @@ def spread_within(
 
     Parameters
     ----------
-    points
-        The representations of the clients.
     membership
         The cluster of each, shape ``(n_points,)``; -1 for a client without a cluster, which is left out.
-    metric
-        The distance.
     rng
         Chooses the clients that stand for a cluster of more than :data:`MOST_MEMBERS`: half of them are the farthest
         from its center, half are drawn at random.
@@ -133,12 +129,8 @@ def mean_client_distance(
 
     Parameters
     ----------
-    points
-        The representations.
     membership
         The cluster of every point, shape ``(n_points,)``; points with a negative one are left out.
-    metric
-        What a distance is.
     rng
         Where chance comes from; used only for clusters of more than 6,000 clients (10,000 under L1 and cosine, 1,500
         under Jensen-Shannon), of which so many are drawn.
@@ -171,10 +163,6 @@ def mean_pairwise_distance(points: Points, *, metric: Metric, rng: np.random.Gen
 
     Parameters
     ----------
-    points
-        The representations.
-    metric
-        What a distance is.
     rng
         Where chance comes from; used only for sets that are too large to measure every pair.
 

@@ -76,8 +76,6 @@ class MethodSetting:
         The clients at the start.
     policy
         The rules of a coordinator, for methods that have one.
-    parts
-        The plug-ins.
     seed
         Of all random choices.
     n_parameters, n_head
@@ -333,14 +331,8 @@ def draw_clients(clients: Clients, among: Mask, n_wanted: int | None, *, purpose
 
     Parameters
     ----------
-    clients
-        The client API.
     among
         Which can be drawn, shape ``(n_clients,)``.
-    n_wanted
-        How many at most; None for all.
-    purpose
-        Of the draws.
     """
     candidates = np.flatnonzero(among)
     if n_wanted is None or candidates.size <= n_wanted:

@@ -1,6 +1,6 @@
 import numpy as np
 
-from fielding.coordinator.clustering.kmeans import drawn_rows, seed_rows
+from fielding.coordinator.clustering.kmeans import draw_rows, seed_rows
 
 
 def test_far_groups_each_get_a_seed() -> None:
@@ -21,7 +21,7 @@ def test_seeds_of_equal_points_do_not_fail() -> None:
 
 
 def test_rows_are_drawn_in_proportion_to_their_mass() -> None:
-    drawn = drawn_rows(np.array([[0.0, 1.0, 3.0]]), 4_000, rng=np.random.default_rng(1))
+    drawn = draw_rows(np.array([[0.0, 1.0, 3.0]]), 4_000, rng=np.random.default_rng(1))
 
     shares = np.bincount(drawn[0], minlength=3) / 4_000
     assert shares[0] == 0.0

@@ -278,8 +278,6 @@ def preferred_seconds(seconds: Vector, percentile: float) -> float:
     ----------
     seconds
         The duration of each client's last participation, NaN where unknown.
-    percentile
-        From 0 to 100.
     """
     known = np.sort(seconds[np.isfinite(seconds)])
     if percentile >= 100.0 or not known.size:
@@ -324,8 +322,6 @@ def staleness_bonus(last_round: Vector, round_now: int, uncertainty: float) -> V
     ----------
     last_round
         When each took part last, counted from 1; 0 for never, which counts as the first round.
-    round_now
-        Counted from 1.
     uncertainty
         How much this weighs beside utility.
     """
@@ -339,8 +335,6 @@ def exploitation_chances(scores: Vector, n_slots: int, *, cutoff: float, pool: f
     ----------
     scores
         Not negative, shape ``(n_tried,)``, at least one.
-    n_slots
-        How many will be drawn.
     cutoff
         The best are those whose score reaches this share of the score at rank ``n_slots``.
     pool

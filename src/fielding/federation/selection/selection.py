@@ -160,8 +160,6 @@ class Selection:
         ----------
         clients
             All participants of the round, over all clusters, as they were chosen.
-        n_steps
-            The usual number.
         n_kept
             How many answers are waited for; all by default.
         """

@@ -19,8 +19,6 @@ class SelectionMemory:
 
     Parameters
     ----------
-    n_clients
-        How many clients there are.
     clients, clusters
         The names, each with the value that it begins with.
 
