@@ -60,7 +60,14 @@ def methods(
         raise OptionError("options given with --set need --check; in a run they stand in the config's [method]")
     kind = kind_named(name)
     if check:
-        _try_out(name, kind, changes or (), quiet=quiet)
+        from fielding.config.reader import apply_changes
+        from fielding.conformance.method_checks import check_method
+
+        options = apply_changes({}, list(changes or ()))
+        check_method_options(kind, options)
+        check_method(name, options, on_check=lambda passed: None if quiet else tell(f"{name} is {passed}"))
+        if not quiet:
+            say(f"{name} passed all checks")
     elif as_json:
         say_json(_record(name, kind))
     else:
@@ -112,15 +119,3 @@ def _shown(value: Json) -> str:
     ['true', '0.001', 'random', 'none']
     """
     return str(value).lower() if value is None or isinstance(value, bool) else str(value)
-
-
-def _try_out(name: str, kind: MethodKind, changes: "list[str] | tuple[str, ...]", *, quiet: bool) -> None:
-    """Run all checks on a method; the first that it does not pass is an error."""
-    from fielding.config.reader import apply_changes
-    from fielding.conformance.method_checks import check_method
-
-    options = apply_changes({}, list(changes))
-    check_method_options(kind, options)
-    check_method(name, options, on_check=lambda passed: None if quiet else tell(f"{name} is {passed}"))
-    if not quiet:
-        say(f"{name} passed all checks")

@@ -41,7 +41,7 @@ from fielding.methods.kinds import ReportsFrom
 from fielding.methods.method import Grows, Method
 from fielding.records.container import Contents, read_contents, write_contents
 from fielding.records.run_checkpoint import DRIVER
-from fielding.records.run_folder import RunFolder, check_free, check_same_config, claimed_folder, stored_manifest
+from fielding.records.run_folder import RunFolder, check_free, check_same_config, claim_folder, read_manifest
 from fielding.reporting.report_page import report_page
 from fielding.traces.histograms import WindowPlan
 from fielding.training.factory import ModelRequest, trainer_for
@@ -571,7 +571,7 @@ def run_deployment(
     _check_same(out, table)  # whoever came to the wrong folder need not wait for it
     with _folder_of_one(out) as lock:
         _check_same(out, table)
-        if not stored_manifest(out):
+        if not read_manifest(out):
             check_free(out, config_text(config))
         ground = ground_of(_with_kept_model(deployment, out), config, run_id=_run_id(out))
         folder = RunFolder(out, ground.manifest(table, deployment), kind=ground.expected.kind, lock=lock)
@@ -591,18 +591,18 @@ def _with_kept_model(deployment: Deployment, out: Path) -> Deployment:
     """Return a deployment that begins, or began, with the model in its folder, if the model is the user's own."""
     if deployment.first_model is None:
         return deployment
-    kept = kept_first_model(deployment.first_model, out, is_begun=bool(stored_manifest(out)))
+    kept = kept_first_model(deployment.first_model, out, is_begun=bool(read_manifest(out)))
     return replace(deployment, first_model=kept)
 
 
 def _run_id(out: Path) -> str:
     """Return the id of the run in a folder; a new one for a new run: clients keep their state by it."""
-    stored = stored_manifest(out).get("run_id")
+    stored = read_manifest(out).get("run_id")
     return stored if isinstance(stored, str) and stored else uuid.uuid4().hex
 
 
 def _check_same(out: Path, table: Mapping[str, Json]) -> None:
-    check_same_config(out, table, resume=bool(stored_manifest(out)))
+    check_same_config(out, table, resume=bool(read_manifest(out)))
 
 
 @contextlib.contextmanager
@@ -623,6 +623,6 @@ def _folder_of_one(out: Path) -> Iterator[IO[bytes]]:
 def _lock(out: Path, held: contextlib.ExitStack) -> IO[bytes] | None:
     """Return the lock of a folder; None if somebody else has it, since all other trouble is an OutputError."""
     try:
-        return held.enter_context(claimed_folder(out))
+        return held.enter_context(claim_folder(out))
     except InputError:
         return None
