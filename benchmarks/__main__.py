@@ -13,7 +13,7 @@ from fielding.cli.app import main
 from fielding.cli.console import progress_bar, say, say_json, say_table, say_wide_table, tell
 from fielding.cli.options import JsonOutput, Quiet, stop_on_signal
 from fielding.errors import OptionError, OutputError, echo, unknown_name
-from fielding.reporting.words import plain
+from fielding.reporting.formatting import plain
 
 SIZES = "64,13333"
 """Hidden units: a model of 4,810 numbers, as that of the example app, and one of a million."""

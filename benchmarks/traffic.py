@@ -14,7 +14,7 @@ from fielding._typing import Json
 from fielding.flower.deploy.flower_program import RunState
 from fielding.flower.deploy.processes import ProcessError
 from fielding.flower.wire.messages import n_bytes
-from fielding.reporting.words import digits
+from fielding.reporting.formatting import digits
 
 COST_HEADS = (
     "contender",

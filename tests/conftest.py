@@ -11,8 +11,6 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, settings
 
-from tests.conformance import combinations
-
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page, Request, Route
 
@@ -31,11 +29,6 @@ def pytest_configure(config: pytest.Config) -> None:
     config.pluginmanager.register(DoctestNames(), "doctest-names")
     if os.environ.get("FIELDING_FAIL_ON_SKIP", "0") not in ("", "0"):
         config.pluginmanager.register(SkipsFail(), "skips-fail")
-
-
-def pytest_report_header() -> str:
-    """Say which combinations of parts are tried, so that the same ones can be asked for again."""
-    return f"combinations: {combinations.VARIABLE}={combinations.seed()}"
 
 
 class DoctestNames:

@@ -10,7 +10,7 @@ from fielding.methods.guard import MOST_JUDGES
 from fielding.records.logs import read_lines
 from fielding.records.run_checkpoint import LEDGER, load_run
 from fielding.records.run_folder import EVENTS, ROUNDS, newest_checkpoint
-from fielding.reporting.numbers.run_summary import n_joined
+from fielding.reporting.numbers.run_summary import count_joined
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,7 +54,7 @@ def traffic_of(folder: Path) -> Traffic:
     return Traffic(
         n_client_rounds=len(end.client_ids) * len(rounds),
         n_reports=sum(int(str(row["n_reports"])) for row in rounds),
-        n_joins=sum(n_joined(event) for event in events),
+        n_joins=sum(count_joined(event) for event in events),
         most_judged=most_judged(events),
         beside_bytes=int(ledger.client_bytes_up("report").sum() + ledger.client_bytes_up("probe").sum()),
     )

@@ -12,7 +12,7 @@ from fielding.config.reader import config_from
 from fielding.records.logs import read_lines
 from fielding.records.run_folder import ROUNDS
 from fielding.reporting.numbers.paired import Estimate, estimate, paired_difference
-from fielding.reporting.numbers.run_summary import reached
+from fielding.reporting.numbers.run_summary import last_crossing
 
 HEAD = (
     "method",
@@ -139,7 +139,7 @@ def _hours(times: Sequence[float | None]) -> str:
 
 
 def _time_to(folder: Path, target: float) -> float | None:
-    row = reached(list(read_lines(folder / ROUNDS)), target)
+    row = last_crossing(list(read_lines(folder / ROUNDS)), target)
     return None if row is None else float(str(row["time_s"]))
 
 

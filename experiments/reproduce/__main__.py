@@ -88,7 +88,7 @@ def reproduced(experiment: Experiment, way: Way) -> str:
         if not way.is_quick:
             check_data(experiment)
         found, more = MEASURES[experiment.measure](
-            way.seeds_of(experiment), way.folder_of(experiment), is_quick=way.is_quick, n_jobs=way.n_jobs
+            way.parse_seeds(experiment), way.folder_of(experiment), is_quick=way.is_quick, n_jobs=way.n_jobs
         )
         minutes = _minutes(experiment, way, (time.monotonic() - begun) / 60)
         beside, sections = measured_table(experiment, found), list(more)
@@ -96,7 +96,7 @@ def reproduced(experiment: Experiment, way: Way) -> str:
     if not way.is_quick:
         (way.out / CLAIMS).mkdir(exist_ok=True)
         write_json(way.out / CLAIMS / f"{experiment.name}.json", {"rows": [list(row) for row in beside[1:]]})
-    return measured_part(experiment, sections, minutes=minutes, n_seeds=len(way.seeds_of(experiment)))
+    return measured_part(experiment, sections, minutes=minutes, n_seeds=len(way.parse_seeds(experiment)))
 
 
 def _claims(out: Path) -> dict[str, list[list[str]]]:

@@ -7,8 +7,8 @@ from pathlib import Path
 from experiments.reproduce.reading import Experiment, Table
 from experiments.reproduce.street import street_file
 from experiments.sweeping import telling
-from fielding.comparing.compare import carried_out
-from fielding.comparing.plan import Comparison, planned
+from fielding.comparing.compare import run_comparison
+from fielding.comparing.plan import PlannedComparison, plan_comparison
 from fielding.comparing.sweep import Following, sweep
 from fielding.comparing.variants import with_settings
 from fielding.errors import InputError
@@ -41,7 +41,7 @@ class Way:
         """Return where the runs of an experiment are."""
         return self.out / f"{experiment.runs_of or experiment.name}{'-quick' if self.is_quick else ''}"
 
-    def seeds_of(self, experiment: Experiment) -> list[int]:
+    def parse_seeds(self, experiment: Experiment) -> list[int]:
         """Return the seeds of an experiment."""
         return [1] if self.is_quick else list(range(1, experiment.seeds + 1))
 
@@ -75,15 +75,15 @@ def check_data(experiment: Experiment) -> None:
         raise InputError(f"{folder} has no {missing}; name the data folder with FIELDING_DATA, or use --quick")
 
 
-def comparison_of(experiment: Experiment, way: Way) -> Comparison:
+def comparison_of(experiment: Experiment, way: Way) -> PlannedComparison:
     """Return the runs of an experiment, checked, and nothing run.
 
     Who only shows the runs of another experiment leaves the reference that is stored with them.
     """
-    return planned(
+    return plan_comparison(
         base_config(experiment, way),
         experiment.variants,
-        seeds=way.seeds_of(experiment),
+        seeds=way.parse_seeds(experiment),
         out=way.folder_of(experiment),
         reference=experiment.reference if experiment.runs_of is None else None,
     )
@@ -105,7 +105,7 @@ def run_all(experiment: Experiment, way: Way) -> Plan:
         finished = sweep(comparison.configs, comparison.folder, on_done=note)
         failures = {name: one.error for name, one in finished.items() if one.error is not None}
     else:
-        compared = carried_out(comparison, n_jobs=way.n_jobs, following=Following(on_done=note))
+        compared = run_comparison(comparison, n_jobs=way.n_jobs, following=Following(on_done=note))
         failures = dict(compared.failures)
     if failures:
         name, error = next(iter(failures.items()))

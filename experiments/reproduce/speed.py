@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from experiments.reproduce.results import Figure, Results
 from fielding.reporting.numbers.paired import estimate
 from fielding.reporting.numbers.run_record import RunRecord
-from fielding.reporting.numbers.targets import times_to_target
+from fielding.reporting.numbers.run_summary import times_to_target
 
 SECONDS, ROUNDS, FIRST = "time_to_target_s", "rounds_to_target", "time_to_first_crossing_s"
 """Until accuracy stays above the target, by the clock and in rounds; until it first is there, by the clock."""

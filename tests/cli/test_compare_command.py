@@ -15,8 +15,8 @@ import pytest
 from fielding.records.plan import FAILURE
 from tests.cli.in_process import CONFIG, Command
 from tests.cli.invoke import CODE
-from tests.simulation.test_compare import without_timings
-from tests.simulation.test_run_processes import ROOT, assert_gone
+from tests.comparing.test_compare import without_timings
+from tests.comparing.test_run_processes import ROOT, assert_gone
 
 BREAKING = "tests.simulation.breaking"
 

@@ -8,7 +8,7 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn
 
 from fielding.cli import compare as shown
-from fielding.cli.compare import Tally, comparison_progress
+from fielding.cli.compare import ProgressTally, comparison_progress
 from fielding.comparing.sweep import Finished, Note, Step
 
 
@@ -26,11 +26,13 @@ def clock() -> Clock:
 
 
 @pytest.fixture
-def tally(clock: Clock) -> Tally:
-    return Tally({"a-1": 10, "b-1": 10, "a-2": 20}, {"a-1": "a, seed 1", "b-1": "b, seed 1", "a-2": "a, seed 2"}, clock)
+def tally(clock: Clock) -> ProgressTally:
+    return ProgressTally(
+        {"a-1": 10, "b-1": 10, "a-2": 20}, {"a-1": "a, seed 1", "b-1": "b, seed 1", "a-2": "a, seed 2"}, clock
+    )
 
 
-def test_a_run_is_told_with_its_round_accuracy_and_time_left(tally: Tally, clock: Clock) -> None:
+def test_a_run_is_told_with_its_round_accuracy_and_time_left(tally: ProgressTally, clock: Clock) -> None:
     tally.step(Step(name="a-1", phase="reading digits"))
     before = tally.words("a-1")
     tally.step(Step(name="a-1", phase="training", n_rounds=1))
@@ -44,7 +46,7 @@ def test_a_run_is_told_with_its_round_accuracy_and_time_left(tally: Tally, clock
     assert tally.place("a-1") == (4, 10)
 
 
-def test_rounds_of_an_earlier_beginning_do_not_make_it_look_fast(tally: Tally, clock: Clock) -> None:
+def test_rounds_of_an_earlier_beginning_do_not_make_it_look_fast(tally: ProgressTally, clock: Clock) -> None:
     tally.step(Step(name="a-2", phase="training"))
     tally.step(Step(name="a-2", phase="training", n_rounds=11))
     clock.now += 8.0
@@ -53,7 +55,7 @@ def test_rounds_of_an_earlier_beginning_do_not_make_it_look_fast(tally: Tally, c
     assert tally.words("a-2") == "a, seed 2: round 15 of 20, 0m10s left"
 
 
-def test_all_runs_are_told_with_what_is_left_of_all(tally: Tally, clock: Clock) -> None:
+def test_all_runs_are_told_with_what_is_left_of_all(tally: ProgressTally, clock: Clock) -> None:
     assert tally.overall_words() == "0 of 3 runs done"
     tally.step(Step(name="a-1", phase="training"))
     clock.now += 10.0
@@ -68,14 +70,14 @@ def test_all_runs_are_told_with_what_is_left_of_all(tally: Tally, clock: Clock) 
     assert tally.overall_words() == "1 of 3 runs done, 1 failed, 0m20s left"
 
 
-def test_when_all_runs_ended_results_are_written(tally: Tally) -> None:
+def test_when_all_runs_ended_results_are_written(tally: ProgressTally) -> None:
     for name in ("a-1", "b-1", "a-2"):
         tally.finish(Finished(name=name, summary={}))
 
     assert tally.overall_words() == "3 of 3 runs done, writing results"
 
 
-def test_the_end_of_a_run_is_a_line(tally: Tally) -> None:
+def test_the_end_of_a_run_is_a_line(tally: ProgressTally) -> None:
     tally.step(Step(name="a-1", phase="training"))
     tally.step(Step(name="b-1", phase="training"))
 
@@ -86,7 +88,7 @@ def test_the_end_of_a_run_is_a_line(tally: Tally) -> None:
     assert tally.running == []
 
 
-def test_what_was_whole_before_is_counted_and_not_told(tally: Tally) -> None:
+def test_what_was_whole_before_is_counted_and_not_told(tally: ProgressTally) -> None:
     assert tally.finish(Finished(name="a-1", summary={})) == ""
     assert tally.n_before == 1
     assert tally.overall_words() == "1 of 3 runs done"
@@ -94,7 +96,7 @@ def test_what_was_whole_before_is_counted_and_not_told(tally: Tally) -> None:
 
 @pytest.mark.parametrize("quiet", [False, True])
 def test_without_a_terminal_there_are_lines(
-    tally: Tally, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, quiet: bool
+    tally: ProgressTally, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, quiet: bool
 ) -> None:
     monkeypatch.setattr(shown, "at_intervals", lambda say: say)
     with comparison_progress(tally, quiet=quiet) as display:
@@ -112,7 +114,7 @@ def test_without_a_terminal_there_are_lines(
 
 
 def test_on_a_terminal_there_is_a_bar_for_every_run_that_goes_on(clock: Clock) -> None:
-    tally = Tally({"a-1": 10, "b-1": 10}, {"a-1": "[red]a, seed 1", "b-1": "b, seed 1"}, clock)
+    tally = ProgressTally({"a-1": 10, "b-1": 10}, {"a-1": "[red]a, seed 1", "b-1": "b, seed 1"}, clock)
     file = io.StringIO()
     console = Console(file=file, force_terminal=True, width=100, color_system=None)
     with Progress(TextColumn("{task.description}", markup=False), BarColumn(), console=console) as progress:
@@ -135,12 +137,12 @@ def test_on_a_terminal_there_is_a_bar_for_every_run_that_goes_on(clock: Clock) -
     assert "note: b, seed 1: [away]" in file.getvalue()
 
 
-def test_what_a_run_says_cannot_command_the_terminal(tally: Tally) -> None:
+def test_what_a_run_says_cannot_command_the_terminal(tally: ProgressTally) -> None:
     assert tally.finish(Finished(name="a-1", summary=None, error="no\x1b[2Jdata")) == "a, seed 1: failed: no?[2Jdata"
     assert tally.note(Note(name="b-1", text="\x1b]0;title\x07away")) == "b, seed 1: ?]0;title?away"
 
 
-def test_a_note_is_told_once_and_then_counted(tally: Tally) -> None:
+def test_a_note_is_told_once_and_then_counted(tally: ProgressTally) -> None:
     lines = [tally.note(Note(name=name, text="the server is away")) for name in ("a-1", "b-1", "a-2")]
 
     assert lines == ["a, seed 1: the server is away", "", ""]

@@ -15,7 +15,7 @@ from typer.testing import CliRunner
 from fielding.cli import deploy as deploy_module
 from fielding.cli import deploy as following
 from fielding.cli.console import Bar
-from fielding.cli.deploy import deploy, rounds_shown
+from fielding.cli.deploy import deploy, round_viewer
 from fielding.errors import InputError, OptionError, OutputError
 from fielding.flower.deploy import environment
 from fielding.flower.deploy import federation as local_federation
@@ -311,7 +311,7 @@ def test_every_round_moves_the_bar_once(tmp_path: Path) -> None:
     (tmp_path / "rounds.jsonl").write_text("".join(f"{json.dumps(row)}\n" for row in rows))
     moved: list[int] = []
     said: list[str] = []
-    look = rounds_shown(tmp_path, Bar(advance=moved.append, describe=said.append))
+    look = round_viewer(tmp_path, Bar(advance=moved.append, describe=said.append))
 
     look()
     look()

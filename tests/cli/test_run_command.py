@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from fielding.config.reader import read_config
-from fielding.records.lock import locked_folder
+from fielding.records.lock import lock_folder
 from fielding.records.run_checkpoint import load_run
 from fielding.records.run_folder import LOGS, newest_checkpoint
 from fielding.runtime.workers import Workers
@@ -108,7 +108,7 @@ def test_a_longer_run_is_pointed_to_the_models_of_the_shorter(fielding: Command)
 
 
 def test_a_locked_folder_is_told_before_data_are_read(fielding: Command) -> None:
-    with closing(locked_folder(Path("out"))):
+    with closing(lock_folder(Path("out"))):
         assert "another process is writing into out" in fielding.refuses(*RUN, "--set", "trace.file=none.npz")
 
 

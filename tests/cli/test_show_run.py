@@ -8,7 +8,7 @@ import pytest
 
 from fielding.records.run_checkpoint import load_run
 from fielding.records.run_folder import newest_checkpoint
-from fielding.reporting.words import as_time
+from fielding.reporting.formatting import as_time
 from fielding.simulation.assembly import Own
 from fielding.simulation.experiment import Result, run
 from tests.cli.in_process import Command

@@ -12,9 +12,8 @@ import numpy.typing as npt
 from fielding._typing import ClientId, Codes, Counts, Json, Mask, Membership, Models
 from fielding.client.report import ReportBatch
 from fielding.config.reader import config_from
-from fielding.engine.driver import Driver
 from fielding.engine.plugins import parts_of
-from fielding.engine.round import Federation
+from fielding.engine.round import Driver, Federation
 from fielding.engine.runner import Rules, Runner, Watch
 from fielding.federation.clients import TrainingPlan, Updates
 from fielding.federation.evaluation import ClientScores

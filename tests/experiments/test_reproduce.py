@@ -123,7 +123,7 @@ class TestPages:
 
     def test_what_has_no_seeds_claims_no_interval(self) -> None:
         part = measured_part(
-            read("overhead"), [], minutes=None, n_seeds=len(Way(out=Path()).seeds_of(read("overhead")))
+            read("overhead"), [], minutes=None, n_seeds=len(Way(out=Path()).parse_seeds(read("overhead")))
         )
 
         assert "No seeds; ends are the fastest and the slowest." in part
@@ -193,7 +193,7 @@ def test_two_seeds_have_intervals_and_what_is_done_is_not_done_again(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     two: Experiment = replace(read("differences"), seeds=2)
-    monkeypatch.setattr(Way, "seeds_of", lambda _way, one: list(range(1, one.seeds + 1)))
+    monkeypatch.setattr(Way, "parse_seeds", lambda _way, one: list(range(1, one.seeds + 1)))
     way = Way(out=tmp_path, is_quick=True)
     first = program.reproduced(two, way)
     capsys.readouterr()

@@ -13,7 +13,7 @@ from fielding.flower.deploy.federation import LocalFederation
 from fielding.flower.deploy.flower_program import RunState
 from fielding.flower.deploy.processes import ProcessError
 from fielding.records.run_checkpoint import LEDGER, RunCheckpoint, load_run
-from fielding.records.run_folder import CLIENTS, EVENTS, ROUNDS, SUMMARY, TIMINGS, newest_checkpoint, stored_manifest
+from fielding.records.run_folder import CLIENTS, EVENTS, ROUNDS, SUMMARY, TIMINGS, newest_checkpoint, read_manifest
 from fielding.reporting.numbers.run_record import read_run
 from tests.cli.in_process import Command
 from tests.flower.device_wire import lines
@@ -94,7 +94,7 @@ def happened(folder: Path) -> Story:
 
 def every_round_is_there_once_and_the_run_is_complete(story: Story) -> None:
     assert [row["round"] for row in story.rows(ROUNDS)] == list(range(N_ROUNDS))
-    assert stored_manifest(story.out)["engine"] == "flower"
+    assert read_manifest(story.out)["engine"] == "flower"
     summary = read_run(story.out)
     assert summary.problems == ()
     assert (story.out / SUMMARY).exists()

@@ -10,7 +10,7 @@ from fielding.client.fleet import FleetReports
 from fielding.coordinator.policy import Policy
 from fielding.engine.round import Done, Federation, run_round
 from fielding.federation.evaluation import adjusted_rand_index
-from fielding.methods.kinds import Hears
+from fielding.methods.kinds import ReportsFrom
 from fielding.methods.method import Method, MethodSetting, Parts
 from fielding.runtime.observe import Looked
 from fielding.runtime.train import LocalRule
@@ -104,7 +104,7 @@ def plane_clients(
 ) -> SimulatedClients:
     """Return clients with a softmax model; they report as scripted, if at all."""
     n_clients = windows.n_clients
-    hears: Hears = "nobody" if script is None else "flags"
+    reports_from: ReportsFrom = "nobody" if script is None else "flags"
     return SimulatedClients(
         windows,
         None if script is None else Scripted(n_clients, script),
@@ -114,7 +114,7 @@ def plane_clients(
             devices=Devices(ms_per_sample=np.full(n_clients, MS), kbps=np.full(n_clients, KBPS)),
             availability=availability or AlwaysAvailable(),
         ),
-        hears=hears,
+        reports_from=reports_from,
         seed=7,
     )
 

@@ -116,7 +116,7 @@ def test_before_its_first_split_it_is_federated_averaging_bit_for_bit() -> None:
 
 
 def test_no_traffic_is_added_after_splits() -> None:
-    one, other = (planted_clients([TWO] * 8, hears="nobody") for _ in range(2))
+    one, other = (planted_clients([TWO] * 8, reports_from="nobody") for _ in range(2))
     auxo = auxo_of(one)
     advanced(one, auxo, range(8))
     advanced(other, GlobalModel(setting_of(other, participants=12)), range(8))
@@ -386,4 +386,4 @@ def test_nothing_is_compared_before_the_first_round_and_nobody_splits_after_the_
 
 
 def test_it_hears_nobody() -> None:
-    assert METHODS["auxo"].hears == "nobody"
+    assert METHODS["auxo"].reports_from == "nobody"

@@ -24,7 +24,7 @@ N_ROUNDS = 30
 
 def two_numbers(n_clients: int) -> MethodSetting:
     """Return the setting of models of two numbers, both 0 at first."""
-    clients = planted_clients([[0] * n_clients], hears="nobody")
+    clients = planted_clients([[0] * n_clients], reports_from="nobody")
     setting = setting_of(clients)
     return MethodSetting(
         initial=np.zeros(2, dtype=np.float32),
@@ -55,7 +55,7 @@ def ready(n_clients: int, **options: Json) -> CFL:
 
 
 def test_a_cluster_splits_where_clients_pull_in_opposite_directions() -> None:
-    clients = planted_clients([TWO], hears="nobody")
+    clients = planted_clients([TWO], reports_from="nobody")
     method = CFL(setting_of(clients), start_after=3)
 
     advanced(clients, method, range(N_ROUNDS))
@@ -65,7 +65,7 @@ def test_a_cluster_splits_where_clients_pull_in_opposite_directions() -> None:
 
 
 def test_clients_that_agree_stay_together() -> None:
-    clients = planted_clients([[1] * 6], hears="nobody")
+    clients = planted_clients([[1] * 6], reports_from="nobody")
     method = CFL(setting_of(clients), start_after=3)
 
     advanced(clients, method, range(N_ROUNDS))
@@ -75,7 +75,7 @@ def test_clients_that_agree_stay_together() -> None:
 
 
 def test_nothing_splits_in_the_first_rounds() -> None:
-    clients = planted_clients([TWO], hears="nobody")
+    clients = planted_clients([TWO], reports_from="nobody")
     method = CFL(setting_of(clients), start_after=4, eps1=100.0, eps2=0.0)
 
     n_clusters = [done.plan.models.shape[0] for done in advanced(clients, method, range(6))]
@@ -112,7 +112,7 @@ def test_two_nested_splits_partition_the_parents_in_global_ids() -> None:
 
 
 def test_three_concepts_are_told_apart_by_nested_splits() -> None:
-    clients = planted_clients([THREE], hears="nobody")
+    clients = planted_clients([THREE], reports_from="nobody")
     method = CFL(setting_of(clients), start_after=3)
 
     advanced(clients, method, range(60))
@@ -174,7 +174,7 @@ def test_an_empty_round_changes_nothing() -> None:
 @pytest.mark.parametrize("late", [0, 1, 2])
 def test_a_newcomer_walks_down_to_the_leaf_of_its_concept(late: int) -> None:
     without = [-1 if at == late else concept for at, concept in enumerate(THREE)]
-    clients = planted_clients([without] * 60 + [THREE], hears="nobody")
+    clients = planted_clients([without] * 60 + [THREE], reports_from="nobody")
     method = CFL(setting_of(clients), start_after=3)
     advanced(clients, method, range(60))
     known = np.arange(9) != late
@@ -190,7 +190,7 @@ def test_a_newcomer_walks_down_to_the_leaf_of_its_concept(late: int) -> None:
 
 
 def test_before_a_split_it_is_federated_averaging_bit_for_bit() -> None:
-    one, other = (planted_clients([TWO, THREE[:6]], hears="nobody") for _ in range(2))
+    one, other = (planted_clients([TWO, THREE[:6]], reports_from="nobody") for _ in range(2))
     cfl = CFL(setting_of(one, participants=2))
     everybody = GlobalModel(setting_of(other, participants=6))
 
@@ -202,7 +202,7 @@ def test_before_a_split_it_is_federated_averaging_bit_for_bit() -> None:
 
 
 def test_sampled_before_a_split_it_is_federated_averaging_with_the_same_participants() -> None:
-    one, other = (planted_clients([TWO], hears="nobody") for _ in range(2))
+    one, other = (planted_clients([TWO], reports_from="nobody") for _ in range(2))
     cfl = CFL(setting_of(one, participants=2), participation="sampled")
     everybody = GlobalModel(setting_of(other, participants=2))
 
@@ -215,7 +215,7 @@ def test_sampled_before_a_split_it_is_federated_averaging_with_the_same_particip
 
 @pytest.mark.parametrize(("participation", "per_round"), [("all", 6), ("auto", 6), ("sampled", 2)])
 def test_the_ledger_holds_what_the_cost_table_says(participation: str, per_round: int) -> None:
-    clients = planted_clients([TWO], hears="nobody")
+    clients = planted_clients([TWO], reports_from="nobody")
     method = CFL(setting_of(clients, participants=2), participation=participation)  # type: ignore[arg-type]
 
     advanced(clients, method, range(4))
@@ -226,7 +226,7 @@ def test_the_ledger_holds_what_the_cost_table_says(participation: str, per_round
 
 
 def test_large_federations_are_sampled_unless_all_are_asked_for() -> None:
-    clients = planted_clients([[0] * 201], hears="nobody")
+    clients = planted_clients([[0] * 201], reports_from="nobody")
     setting = setting_of(clients)
     clients.begin(0)
 
@@ -235,7 +235,7 @@ def test_large_federations_are_sampled_unless_all_are_asked_for() -> None:
 
 
 def test_sampled_clients_are_compared_by_last_updates_that_are_not_too_old() -> None:
-    clients = planted_clients([[0] * 6], hears="nobody")
+    clients = planted_clients([[0] * 6], reports_from="nobody")
     method = CFL(setting_of(clients, participants=2), participation="sampled", max_age=1)
 
     asked = [set(done.plan.clients.tolist()) for done in advanced(clients, method, range(4))]
@@ -245,7 +245,7 @@ def test_sampled_clients_are_compared_by_last_updates_that_are_not_too_old() -> 
 
 
 def test_nothing_is_kept_between_rounds_in_which_everybody_trains() -> None:
-    clients = planted_clients([TWO], hears="nobody")
+    clients = planted_clients([TWO], reports_from="nobody")
     method = CFL(setting_of(clients))
 
     advanced(clients, method, range(2))
@@ -254,7 +254,7 @@ def test_nothing_is_kept_between_rounds_in_which_everybody_trains() -> None:
 
 
 def test_members_without_an_update_wait_at_the_split_and_find_their_half() -> None:
-    clients = planted_clients([TWO], hears="nobody")
+    clients = planted_clients([TWO], reports_from="nobody")
     method = CFL(setting_of(clients, participants=2), participation="sampled", start_after=8, max_age=2)
 
     advanced(clients, method, range(N_ROUNDS))
@@ -267,7 +267,7 @@ def test_members_without_an_update_wait_at_the_split_and_find_their_half() -> No
 
 
 def test_what_the_server_remembers_is_split_with_the_model() -> None:
-    clients = planted_clients([TWO], hears="nobody")
+    clients = planted_clients([TWO], reports_from="nobody")
     setting = setting_of(clients, aggregator=aggregator_named("fedyogi", {}))
     method = CFL(setting, start_after=2, eps1=100.0, eps2=0.0)
     advanced(clients, method, range(2))
@@ -291,7 +291,7 @@ def test_what_the_server_remembers_is_split_with_the_model() -> None:
 def test_a_snapshot_goes_on_exactly_like_the_original(stop: int, participation: str) -> None:
     rounds = [[-1, *THREE[1:]]] * 8 + [THREE]
     options = {"participation": participation, "start_after": 3, "eps1": 0.6, "eps2": 0.1, "max_age": 3}
-    one, other = (planted_clients(rounds, hears="nobody") for _ in range(2))
+    one, other = (planted_clients(rounds, reports_from="nobody") for _ in range(2))
     first, second = (CFL(setting_of(door), **options) for door in (one, other))  # type: ignore[arg-type]
     advanced(one, first, range(stop))
     advanced(other, second, range(stop))

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from fielding.methods.feddrift import UNOWNED, feddrift_hears
+from fielding.methods.feddrift import UNOWNED, feddrift_reports_from
 from tests.methods.drifting import (
     AT_ONCE,
     CALM,
@@ -102,7 +102,7 @@ def test_sampled_merging_asks_at_most_five_of_a_cluster() -> None:
 
 
 def test_many_clients_are_sampled_by_default() -> None:
-    assert feddrift_hears({}, 200) == "nobody"
-    assert feddrift_hears({}, 201) == "flags"
-    assert feddrift_hears({"participation": "all"}, 201) == "nobody"
-    assert feddrift_hears({"participation": "sampled"}, 2) == "flags"
+    assert feddrift_reports_from({}, 200) == "nobody"
+    assert feddrift_reports_from({}, 201) == "flags"
+    assert feddrift_reports_from({"participation": "all"}, 201) == "nobody"
+    assert feddrift_reports_from({"participation": "sampled"}, 2) == "flags"

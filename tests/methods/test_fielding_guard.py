@@ -27,7 +27,7 @@ ALIKE = np.zeros((N_ROUNDS, N_CLIENTS), dtype=np.int64)
 
 
 def planted(concepts: np.ndarray, *, kept_aside: float = 0.0) -> SimulatedClients:
-    return planted_clients(concepts, hears="drifted", drift_test=AnyChange(), kept_aside=kept_aside)
+    return planted_clients(concepts, reports_from="drifted", drift_test=AnyChange(), kept_aside=kept_aside)
 
 
 def setting_for(clients: SimulatedClients, trigger: Trigger | None = None) -> MethodSetting:
@@ -195,7 +195,7 @@ def test_variants_have_no_guard_whatever_the_run_says(variant: Callable[[MethodS
 
 
 def test_participants_that_report_after_training_judge_only_what_they_have_not_trained_on() -> None:
-    clients = planted_clients(ALIKE, hears="participants", drift_test=AnyChange())
+    clients = planted_clients(ALIKE, reports_from="participants", drift_test=AnyChange())
 
     advanced(clients, guarded(clients), range(4))
 

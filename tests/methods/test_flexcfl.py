@@ -17,7 +17,7 @@ from fielding.federation.ledger import CATEGORIES
 from fielding.methods import METHODS
 from fielding.methods.flexcfl import Anchor, FlexCFL, Newcomers, flexcfl_detector, pull_together
 from fielding.methods.global_model import GlobalModel
-from fielding.methods.kinds import heard
+from fielding.methods.kinds import resolve_reports_from
 from fielding.simulation.assembly import Own
 from fielding.simulation.clients import SimulatedClients
 from fielding.simulation.experiment import run
@@ -115,8 +115,8 @@ def test_a_run_listens_with_the_detector_that_its_options_name() -> None:
         result = run(table(method={"name": "flexcfl", "k": 2, "pretrain_steps": 3, "detector": name}))
         shares[name] = sum(int(str(row["n_reports"])) for row in result.rounds)
 
-    assert heard(METHODS["flexcfl"], {}, 12) == "flags"
-    assert heard(METHODS["flexcfl"], {"cold_start": False}, 12) == "nobody"
+    assert resolve_reports_from(METHODS["flexcfl"], {}, 12) == "flags"
+    assert resolve_reports_from(METHODS["flexcfl"], {"cold_start": False}, 12) == "nobody"
     assert shares["original"] != shares["corrected"]
 
 
@@ -247,7 +247,7 @@ def test_if_nobody_answers_at_the_start_there_is_another_try(monkeypatch: pytest
 
 
 def test_one_group_without_cold_start_is_federated_averaging_bit_for_bit() -> None:
-    one, other = planted_clients([TWELVE, MOVED] * 3), planted_clients([TWELVE, MOVED] * 3, hears="nobody")
+    one, other = planted_clients([TWELVE, MOVED] * 3), planted_clients([TWELVE, MOVED] * 3, reports_from="nobody")
     flexcfl, everybody = FlexCFL(setting_of(one), k=1, cold_start=False), GlobalModel(setting_of(other))
 
     advanced(one, flexcfl, range(6))

@@ -7,7 +7,7 @@ import pytest
 
 from fielding.errors import OptionError
 from fielding.methods.global_model import GlobalModel
-from fielding.methods.ifca import Ifca, ifca_hears, least_share
+from fielding.methods.ifca import Ifca, ifca_reports_from, least_share
 from fielding.simulation.assembly import Own
 from fielding.simulation.clients import SimulatedClients
 from fielding.simulation.experiment import run
@@ -299,8 +299,8 @@ def test_a_run_that_is_stopped_goes_on_bit_for_bit(tmp_path: Path, options: dict
 
 
 def test_flags_are_heard_only_where_drifted_clients_choose() -> None:
-    assert ifca_hears({"reassess": "drifted"}, 5) == "flags"
-    assert ifca_hears({}, 5) == "nobody"
+    assert ifca_reports_from({"reassess": "drifted"}, 5) == "flags"
+    assert ifca_reports_from({}, 5) == "nobody"
     assert (least_share(2), least_share(4)) == (0.35, 0.1)
 
 

@@ -9,13 +9,13 @@ from fielding._typing import Json
 from fielding.errors import OptionError
 from fielding.methods import METHODS, MethodKind
 from fielding.methods.kinds import (
-    Hears,
+    ReportsFrom,
     check_method_options,
-    heard,
     kind_named,
     method_named,
     method_options,
     own_kind,
+    resolve_reports_from,
 )
 from fielding.methods.method import MethodSetting
 from fielding.simulation.assembly import Own
@@ -28,8 +28,8 @@ from tests.simulation.small import small_clients
 QUIET, LISTENING = "tests.methods.own:Quiet", "tests.methods.own:Listening"
 
 
-def kind_of(hears: Hears | Callable[[Mapping[str, Json], int], Hears]) -> MethodKind:
-    return MethodKind(summary="", sends="", build=Quiet, hears=hears)
+def kind_of(reports_from: ReportsFrom | Callable[[Mapping[str, Json], int], ReportsFrom]) -> MethodKind:
+    return MethodKind(summary="", sends="", build=Quiet, reports_from=reports_from)
 
 
 def test_known_names_come_first() -> None:
@@ -59,12 +59,12 @@ def test_a_name_that_leads_nowhere_is_told_with_what_to_do(name: str, words: str
 def test_a_method_of_ones_own_is_told_by_what_its_class_says() -> None:
     quiet, listening = kind_named(QUIET), kind_named(LISTENING)
 
-    assert (quiet.summary, quiet.sends, quiet.hears) == (
+    assert (quiet.summary, quiet.sends, quiet.reports_from) == (
         "One model for all, which hears nobody.",
         "what it asks for",
         "nobody",
     )
-    assert (listening.sends, listening.hears) == ("its shoe size", "drifted"), "it has the verb adapt"
+    assert (listening.sends, listening.reports_from) == ("its shoe size", "drifted"), "it has the verb adapt"
     assert listening.summary
     assert quiet.detector is None
 
@@ -111,11 +111,14 @@ def test_an_option_that_a_method_does_not_have_is_refused(name: str, option: str
 
 
 def test_whose_reports_reach_a_method_may_depend_on_its_options_and_on_the_clients() -> None:
-    def hears(options: Mapping[str, Json], n_clients: int) -> Hears:
+    def reports_from(options: Mapping[str, Json], n_clients: int) -> ReportsFrom:
         return "flags" if options.get("asks") and n_clients > 10 else "nobody"
 
-    assert heard(kind_of("first"), {"asks": True}, 100) == "first"
-    found = [heard(kind_of(hears), {"asks": asks}, n) for asks, n in ((True, 100), (True, 3), (False, 100))]
+    assert resolve_reports_from(kind_of("first"), {"asks": True}, 100) == "first"
+    found = [
+        resolve_reports_from(kind_of(reports_from), {"asks": asks}, n)
+        for asks, n in ((True, 100), (True, 3), (False, 100))
+    ]
     assert found == ["flags", "nobody", "nobody"]
 
 
@@ -132,9 +135,9 @@ def test_whose_reports_reach_a_method_may_depend_on_its_options_and_on_the_clien
     ],
 )
 def test_known_methods_hear_what_their_options_say(
-    name: str, options: dict[str, Json], n_clients: int, hears: Hears
+    name: str, options: dict[str, Json], n_clients: int, reports_from: ReportsFrom
 ) -> None:
-    assert heard(METHODS[name], options, n_clients) == hears
+    assert resolve_reports_from(METHODS[name], options, n_clients) == reports_from
 
 
 def test_a_config_runs_a_method_of_ones_own_with_its_options(tmp_path: Path) -> None:

@@ -131,7 +131,7 @@ CONCEPTS = np.array([[0, 0, 0, 1, 1, 1]] * 6 + [[0, 0, 0, 2, 2, 2]] * 6 + [[0, 0
 
 
 def recurring() -> SimulatedClients:
-    return planted_clients(CONCEPTS, hears="drifted", drift_test=AnyChange())
+    return planted_clients(CONCEPTS, reports_from="drifted", drift_test=AnyChange())
 
 
 def fielding_of(clients: SimulatedClients, reuse: int) -> Fielding:

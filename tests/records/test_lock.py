@@ -8,19 +8,19 @@ import pytest
 
 from fielding.errors import InputError, OutputError
 from fielding.records import lock
-from fielding.records.lock import is_locked, locked_folder
+from fielding.records.lock import is_locked, lock_folder
 
 pytest.importorskip("fcntl", reason="this system has no file locks")
 
 
 def test_a_folder_has_one_writer_at_a_time(tmp_path: Path) -> None:
-    with locked_folder(tmp_path / "run"):
+    with lock_folder(tmp_path / "run"):
         assert is_locked(tmp_path / "run")
         with pytest.raises(InputError, match="another process is writing into"):
-            locked_folder(tmp_path / "run")
+            lock_folder(tmp_path / "run")
 
     assert not is_locked(tmp_path / "run")
-    locked_folder(tmp_path / "run").close()
+    lock_folder(tmp_path / "run").close()
 
 
 def test_a_lock_that_was_removed_while_it_was_taken_counts_for_nothing(
@@ -38,7 +38,7 @@ def test_a_lock_that_was_removed_while_it_was_taken_counts_for_nothing(
         return file
 
     monkeypatch.setattr(lock, "_opened", opened_too_early)
-    with locked_folder(tmp_path / "run"):
+    with lock_folder(tmp_path / "run"):
         assert is_locked(tmp_path / "run")
 
 
@@ -50,5 +50,5 @@ def test_a_file_system_without_locks_is_told_and_not_taken_for_another_writer(
 
     monkeypatch.setattr("fcntl.flock", flock)
     with pytest.raises(OutputError, match=r"cannot lock .*: No locks available; its file system has no locks, name"):
-        locked_folder(tmp_path / "run")
+        lock_folder(tmp_path / "run")
     assert not is_locked(tmp_path / "run")

@@ -5,7 +5,7 @@ import pytest
 
 from fielding._typing import Json
 from fielding.errors import InputError
-from fielding.records.manifest import check_manifest, difference, write_json
+from fielding.records.manifest import check_manifest, first_difference, write_json
 
 CONFIG: dict[str, Json] = {"training": {"prox": 0.1}}
 STORED: dict[str, Json] = {"seed": 1, "config": CONFIG, "digest": "aa", "version": "1"}
@@ -66,6 +66,6 @@ def test_a_damaged_manifest_is_told(tmp_path: Path, content: bytes) -> None:
 
 
 def test_nothing_differs_between_equals() -> None:
-    assert difference(STORED, json.loads(json.dumps(STORED)), "all") == ""
-    assert difference({"a": None}, {}, "all") == ""
-    assert difference([1, 2], [1, 3], "list") == "list was [1, 2], now it is [1, 3]"
+    assert first_difference(STORED, json.loads(json.dumps(STORED)), "all") == ""
+    assert first_difference({"a": None}, {}, "all") == ""
+    assert first_difference([1, 2], [1, 3], "list") == "list was [1, 2], now it is [1, 3]"

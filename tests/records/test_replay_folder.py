@@ -8,7 +8,7 @@ from fielding import Coordinator, Policy, ReportBatch
 from fielding._typing import Json
 from fielding.engine.replay import replay
 from fielding.errors import CheckpointError, InputError
-from fielding.records.manifest import difference
+from fielding.records.manifest import first_difference
 from fielding.records.replay_folder import LOGS, ReplayFolder
 
 MANIFEST: dict[str, Json] = {"source": "a file", "seed": 1}
@@ -138,5 +138,5 @@ def test_a_log_that_is_shorter_than_its_checkpoint_is_refused(folder: ReplayFold
 
 
 def test_a_difference_is_named_by_its_path() -> None:
-    assert difference({"a": {"b": 1}}, {"a": {"b": 1}}, "x") == ""
-    assert difference({"a": {"b": 1}}, {"a": {"b": 2}}, "x") == "x.a.b was 1, now it is 2"
+    assert first_difference({"a": {"b": 1}}, {"a": {"b": 1}}, "x") == ""
+    assert first_difference({"a": {"b": 1}}, {"a": {"b": 2}}, "x") == "x.a.b was 1, now it is 2"

@@ -13,7 +13,7 @@ from fielding import ReportBatch
 from fielding._typing import Json
 from fielding.errors import CheckpointError, InputError, OutputError
 from fielding.records.run_checkpoint import save_run
-from fielding.records.run_folder import CONCEPTS, EVENTS, LOGS, ROUNDS, RunFolder, newest_checkpoint, run_reports
+from fielding.records.run_folder import CONCEPTS, EVENTS, LOGS, ROUNDS, RunFolder, newest_checkpoint, read_run_reports
 from tests.records.test_run_checkpoint import checkpoint
 
 MANIFEST: dict[str, Json] = {"fielding": "1", "machine": {}, "seed": 1}
@@ -234,7 +234,7 @@ def test_files_that_are_not_numbered_are_left_alone(folder: RunFolder) -> None:
     assert found is not None
     assert (again.path / "reports" / "notes.npz").read_text() == "mine"
     assert names(again, "checkpoints") == ["00000003.ckpt", "00000004.ckpt", "best.ckpt"]
-    assert len(run_reports(again.path)) == 5
+    assert len(read_run_reports(again.path)) == 5
     again.close()
 
 
@@ -242,7 +242,7 @@ def test_reports_come_back_round_by_round(folder: RunFolder) -> None:
     folder.begin("")
     do_rounds(folder, 3, 5, commit=False)
 
-    steps = [(step, list(batch.client_ids)) for step, batch in run_reports(folder.path)]
+    steps = [(step, list(batch.client_ids)) for step, batch in read_run_reports(folder.path)]
 
     assert [step for step, _ in steps] == [3, 4]
     assert sorted(steps[0][1]) == ["a", "b"]
@@ -252,7 +252,7 @@ def test_folders_without_a_run_are_told(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="holds no checkpoint; give the folder of a run, or a checkpoint"):
         newest_checkpoint(tmp_path)
     with pytest.raises(InputError, match="holds no reports; give the folder of a run whose method listens"):
-        run_reports(tmp_path)
+        read_run_reports(tmp_path)
 
 
 @pytest.mark.parametrize("fault", ["fsync", "replace"])

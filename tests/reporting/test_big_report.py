@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from fielding.reporting.report_page import read_report, written_report
+from fielding.reporting.report_page import read_report, write_report
 from tests.reporting.big_folder import Shape, big_folder
 from tests.reporting.run_logs import DRAWN
 
@@ -28,7 +28,7 @@ def written(folder: Path, shape: Shape) -> tuple[Path, float]:
     """Write a run and the page about it; return the page and the seconds that reading and drawing took."""
     big_folder(folder / "run", shape)
     begun = time.perf_counter()
-    page = written_report(read_report([folder / "run"]), folder / "page.html")
+    page = write_report(*read_report([folder / "run"]), folder / "page.html")
     took = time.perf_counter() - begun
     assert [section.missing for section in page.sections if "cannot" in section.missing] == []
     assert list(page.notes) == []

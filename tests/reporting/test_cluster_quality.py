@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 from sklearn.metrics import adjusted_mutual_info_score
 from sklearn.metrics.cluster import contingency_matrix
 
-from fielding.reporting.numbers.cluster_quality import agreement, churn, mutual_information, purity
+from fielding.reporting.numbers.run_metrics import churn, final_agreement, mutual_information, purity
 
 PAIRS = st.lists(st.tuples(st.integers(0, 3), st.integers(0, 4)), min_size=1, max_size=30)
 
@@ -30,7 +30,7 @@ def test_agreement_is_that_of_the_rounds_that_count() -> None:
     clusters = [(0, [("ann", 0), ("bob", 0), ("cem", 1)]), (3, [("bob", 1)]), (9, [("ann", 1)])]
     concepts = [(0, [("ann", 5), ("bob", 6), ("cem", 6), ("dee", 6)])]
 
-    found = agreement(clusters, concepts, [2, 3])
+    found = final_agreement(clusters, concepts, [2, 3])
 
     # After round 2 one of three is in a cluster of others, after round 3 nobody is; dee has no cluster.
     assert found["final_purity"] == pytest.approx((2 / 3 + 1) / 2)
@@ -42,8 +42,13 @@ def test_without_truth_or_clusters_there_is_no_agreement() -> None:
     known = [(0, [("ann", 0)])]
     nobody = {"final_ami": None, "final_purity": None}
 
-    assert agreement(known, [], [1]) == agreement([], known, [1]) == agreement(known, known, []) == nobody
-    assert agreement([(0, [("ann", -1)])], known, [1]) == nobody
+    assert (
+        final_agreement(known, [], [1])
+        == final_agreement([], known, [1])
+        == final_agreement(known, known, [])
+        == nobody
+    )
+    assert final_agreement([(0, [("ann", -1)])], known, [1]) == nobody
 
 
 def test_churn_counts_moves_but_neither_first_clusters_nor_clients_without_one() -> None:

@@ -7,8 +7,8 @@ import pytest
 from scipy import stats
 
 from fielding.records.plan import Plan, Variant, write_failure, write_plan
-from fielding.reporting.numbers.comparison import ALWAYS, comparison
-from fielding.reporting.numbers.groups import gathered
+from fielding.reporting.numbers.comparison import ALWAYS, compare_groups
+from fielding.reporting.numbers.groups import gather_runs
 from tests.reporting.run_folders import compared, round_rows, run_folder
 
 OURS = {1: [0.25, 0.5, 0.75, 0.75], 2: [0.75, 0.25, 0.75, 0.25], 3: [0.5, 0.5, 0.875, 0.875]}
@@ -17,7 +17,7 @@ THEIRS = {1: [0.0, 0.0, 0.25, 0.25], 2: [0.0, 0.5, 0.25, 0.75], 3: [0.25, 0.5, 0
 
 def summary_of(folder: Path) -> Any:
     """Return the summary as it comes out of a file."""
-    return json.loads(json.dumps(comparison(gathered([folder])), allow_nan=False))
+    return json.loads(json.dumps(compare_groups(gather_runs([folder])), allow_nan=False))
 
 
 @pytest.fixture

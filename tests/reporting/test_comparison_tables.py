@@ -9,18 +9,18 @@ import pytest
 
 from fielding.reporting.comparison_tables import (
     comparison_table,
-    escaped_latex,
-    escaped_markdown,
+    escape_latex,
+    escape_markdown,
     latex_table,
     markdown_table,
     means_csv,
     page_words,
     runs_csv,
     table_words,
-    written_tables,
+    write_tables,
 )
-from fielding.reporting.numbers.comparison import comparison
-from fielding.reporting.numbers.groups import gathered
+from fielding.reporting.numbers.comparison import compare_groups
+from fielding.reporting.numbers.groups import gather_runs
 from tests.reporting.run_folders import compared
 
 LEVELS = {"fielding": (0.7, 0.81, 0.75), "ifca": (0.71, 0.8, 0.73), "global": (0.5, 0.6, 0.55)}
@@ -28,7 +28,7 @@ LEVELS = {"fielding": (0.7, 0.81, 0.75), "ifca": (0.71, 0.8, 0.73), "global": (0
 
 def summary_of(folder: Path, levels: Mapping[str, Sequence[float]]) -> Any:
     curves = {name: {seed: [0.1, one, one, one] for seed, one in enumerate(mine, 1)} for name, mine in levels.items()}
-    return json.loads(json.dumps(comparison(gathered([compared(folder, curves)]))))
+    return json.loads(json.dumps(compare_groups(gather_runs([compared(folder, curves)]))))
 
 
 @pytest.fixture
@@ -213,8 +213,8 @@ def test_where_no_run_is_finished_nothing_is_said_of_means(summary: Any) -> None
     ],
 )
 def test_texts_are_shown_as_they_are(text: str, latex: str, markdown: str) -> None:
-    assert escaped_latex(text) == latex
-    assert escaped_markdown(text) == markdown
+    assert escape_latex(text) == latex
+    assert escape_markdown(text) == markdown
 
 
 HOSTILE = ["=cmd|' /C calc'!A0", 'a, "b"\nc', "x | y & z_1 \\\\ [2]", "<img src=x onerror=alert(1)>", "\x1b[2J"]
@@ -273,7 +273,7 @@ def test_the_csv_of_runs_has_a_row_for_each_finished_run(tmp_path: Path) -> None
 
 
 def test_all_tables_are_written(summary: Any, tmp_path: Path) -> None:
-    paths = written_tables(tmp_path, summary)
+    paths = write_tables(tmp_path, summary)
 
     assert [path.name for path in paths] == ["table.md", "table.csv", "table.tex", "runs.csv"]
     assert (tmp_path / "table.tex").read_text() == latex_table(summary)

@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from fielding.records.run_folder import MANIFEST
-from fielding.reporting.charts.curves import curves
-from fielding.reporting.numbers.groups import gathered
+from fielding.reporting.charts.curves import draw_accuracy
+from fielding.reporting.numbers.groups import gather_runs
 from fielding.reporting.numbers.run_record import read_run
 from fielding.reporting.report_page import report_lead, run_cards
 from tests.reporting.run_folders import round_rows, run_folder
@@ -25,8 +25,8 @@ def test_times_of_real_devices_are_not_called_simulated(
     manifest = json.loads((folder / MANIFEST).read_text())
     (folder / MANIFEST).write_text(json.dumps(manifest | ({} if engine is None else {"engine": engine})))
 
-    found = gathered([folder])
+    found = gather_runs([folder])
 
     assert time in {card.name for card in run_cards(read_run(folder))}
-    assert [section.title for section in curves(found)][1] == f"Accuracy over {time}"
+    assert [section.title for section in draw_accuracy(found)][1] == f"Accuracy over {time}"
     assert ("on real devices;" in report_lead(found)) == is_told

@@ -1,6 +1,6 @@
 import pytest
 
-from fielding.reporting.numbers.detection import client_rounds, concept_changes, detection
+from fielding.reporting.numbers.run_metrics import client_rounds, concept_changes, detection
 
 
 def found(changes: dict[str, list[int]], reports: dict[str, list[int]]) -> tuple[float | None, ...]:

@@ -1,16 +1,20 @@
+from collections.abc import Sequence
+
 import numpy as np
 import pytest
 
-from fielding.reporting.numbers.drift_response import Curve, mean_response, responses
+from fielding.reporting.numbers.run_metrics import Response, mean_response, responses
 
 
-def curve(*accuracies: float, every: int = 1) -> Curve:
+def respond(
+    accuracies: Sequence[float], drifts: Sequence[float], *, every: int = 1, longest: float = np.inf
+) -> list[Response]:
     rounds = np.arange(len(accuracies), dtype=np.float64) * every
-    return Curve(rounds=rounds, accuracy=np.array(accuracies), n_rounds=len(accuracies) * every)
+    return responses(rounds, np.array(accuracies), drifts, n_rounds=len(accuracies) * every, longest=longest)
 
 
 def test_a_fall_and_its_recovery_are_measured_from_the_drift_on() -> None:
-    (found,) = responses(curve(0.8, 0.8, 0.4, 0.75, 0.78, 0.8), [2.0])
+    (found,) = respond([0.8, 0.8, 0.4, 0.75, 0.78, 0.8], [2.0])
 
     assert found.before == pytest.approx(0.8)
     assert found.dip == pytest.approx(0.4)
@@ -19,13 +23,13 @@ def test_a_fall_and_its_recovery_are_measured_from_the_drift_on() -> None:
 
 
 def test_only_ten_rounds_before_the_drift_count() -> None:
-    (found,) = responses(curve(*[0.0] * 5, *[0.8] * 10, 0.4), [15.0])
+    (found,) = respond([*[0.0] * 5, *[0.8] * 10, 0.4], [15.0])
 
     assert found.before == pytest.approx(0.8)
 
 
 def test_the_last_evaluation_stands_in_if_the_ten_rounds_have_none() -> None:
-    (found,) = responses(curve(0.2, 0.8, 0.5, every=20), [39.0])
+    (found,) = respond([0.2, 0.8, 0.5], [39.0], every=20)
 
     assert found.before == pytest.approx(0.8)
     # The evaluation of round 40 stands for the 20 rounds to the end.
@@ -33,21 +37,21 @@ def test_the_last_evaluation_stands_in_if_the_ten_rounds_have_none() -> None:
 
 
 def test_who_never_falls_below_has_recovered_at_once() -> None:
-    (found,) = responses(curve(0.8, 0.79, 0.9), [1.0])
+    (found,) = respond([0.8, 0.79, 0.9], [1.0])
 
     assert found.recovery_rounds == 0.0
     assert found.dip == pytest.approx(0.01)
 
 
 def test_accuracy_that_only_rises_has_a_negative_dip_and_no_loss() -> None:
-    (found,) = responses(curve(0.5, 0.6, 0.7), [1.0])
+    (found,) = respond([0.5, 0.6, 0.7], [1.0])
 
     assert found.dip == pytest.approx(-0.1)
     assert found.loss_area == 0.0
 
 
 def test_a_response_ends_at_the_next_drift() -> None:
-    first, second = responses(curve(0.8, 0.4, 0.5, 0.2, 0.8), [1.0, 3.0])
+    first, second = respond([0.8, 0.4, 0.5, 0.2, 0.8], [1.0, 3.0])
 
     assert first.dip == pytest.approx(0.4)
     assert first.recovery_rounds is None
@@ -56,19 +60,19 @@ def test_a_response_ends_at_the_next_drift() -> None:
 
 
 def test_a_response_may_be_cut_short() -> None:
-    (found,) = responses(curve(0.8, 0.7, 0.1, 0.8), [1.0], longest=1)
+    (found,) = respond([0.8, 0.7, 0.1, 0.8], [1.0], longest=1)
 
     assert found.dip == pytest.approx(0.1)
     assert found.loss_area == pytest.approx(0.1)
 
 
 def test_a_drift_before_the_first_or_after_the_last_evaluation_says_nothing() -> None:
-    assert responses(curve(0.8, 0.7), [0.0]) == responses(curve(0.8, 0.7), [2.0]) == []
+    assert respond([0.8, 0.7], [0.0]) == respond([0.8, 0.7], [2.0]) == []
     assert set(mean_response([], "drift_").values()) == {None}
 
 
 def test_means_tell_how_many_drifts_were_not_recovered_from() -> None:
-    found = mean_response(responses(curve(0.8, 0.4, 0.5, 0.2, 0.8), [1.0, 3.0]), "drift_")
+    found = mean_response(respond([0.8, 0.4, 0.5, 0.2, 0.8], [1.0, 3.0]), "drift_")
 
     assert found["drift_unrecovered"] == 0.5
     assert found["drift_recovery_rounds"] == 1.0

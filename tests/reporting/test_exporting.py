@@ -7,7 +7,7 @@ import pytest
 from fielding.errors import InputError, OptionError
 from fielding.reporting import exporting
 from fielding.reporting.charts.figures import Line, lines_figure
-from fielding.reporting.exporting import exported, for_paper
+from fielding.reporting.exporting import export_figures, for_paper
 from fielding.reporting.page import Frame, Page, Section
 
 FIGURE = lines_figure([Line(name="ours", x=[0.0, 1.0], y=[5.0, 6.0])], x_title="round", y_title="accuracy")
@@ -19,7 +19,7 @@ PAGE = Page(title="", lead="", sections=[Section(title="Accuracy over rounds", f
 def test_every_figure_becomes_a_file(tmp_path: Path, chromium: str, form: str, magic: bytes) -> None:
     pytest.importorskip("kaleido", reason="the extra export is not installed")
 
-    (path,) = exported(PAGE, tmp_path / "figures", form)
+    (path,) = export_figures(PAGE, tmp_path / "figures", form)
 
     assert path == tmp_path / "figures" / f"accuracy-over-rounds.{form}"
     assert path.read_bytes().startswith(magic)
@@ -34,7 +34,7 @@ def test_a_figure_for_a_paper_is_black_on_white_and_the_page_keeps_its_own() -> 
 
 def test_another_format_is_refused_by_name(tmp_path: Path) -> None:
     with pytest.raises(OptionError, match=r"cannot be exported as 'gif'; give png or pdf"):
-        exported(PAGE, tmp_path, "gif")
+        export_figures(PAGE, tmp_path, "gif")
 
 
 def test_a_missing_browser_is_named_with_how_to_get_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -42,7 +42,7 @@ def test_a_missing_browser_is_named_with_how_to_get_it(tmp_path: Path, monkeypat
     monkeypatch.setattr(shutil, "which", lambda _name: None)
 
     with pytest.raises(OptionError, match="apt-get install chromium"):
-        exported(PAGE, tmp_path, "png")
+        export_figures(PAGE, tmp_path, "png")
 
 
 def test_a_missing_package_is_named_with_how_to_get_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -52,7 +52,7 @@ def test_a_missing_package_is_named_with_how_to_get_it(tmp_path: Path, monkeypat
     monkeypatch.setattr(exporting, "require", lacks)
 
     with pytest.raises(OptionError, match=r"fielding\[export\]"):
-        exported(PAGE, tmp_path, "png")
+        export_figures(PAGE, tmp_path, "png")
     assert list(tmp_path.iterdir()) == []
 
 
@@ -60,7 +60,7 @@ def test_a_page_without_figures_is_refused(tmp_path: Path, chromium: str) -> Non
     pytest.importorskip("kaleido", reason="the extra export is not installed")
 
     with pytest.raises(InputError, match="no figure"):
-        exported(Page(title="", lead=""), tmp_path, "png")
+        export_figures(Page(title="", lead=""), tmp_path, "png")
 
 
 class Drawer:
@@ -80,9 +80,9 @@ def test_a_figure_with_a_slider_shows_its_last_moment(tmp_path: Path, monkeypatc
     frames = [Frame(label=f"round {at}", traces=[{"y": [at, at]}]) for at in range(3)]
     page = Page(title="", lead="", sections=[Section(title="Map", figure=FIGURE, frames=frames)])
     drawer = Drawer()
-    monkeypatch.setattr(exporting, "checked_export", lambda _form: drawer)
+    monkeypatch.setattr(exporting, "load_exporter", lambda _form: drawer)
 
-    exported(page, tmp_path, "png")
+    export_figures(page, tmp_path, "png")
 
     (trace,) = drawer.jobs[0]["fig"]["data"]
     assert (trace["y"], trace["x"]) == ([2, 2], [0.0, 1.0])
@@ -93,9 +93,9 @@ def test_figures_of_groups_with_names_of_any_signs_and_length_have_files_of_thei
 ) -> None:
     groups = ("tau=1/6", "tau=1.6", "../../etc/passwd", "x" * 500, "馬", "牛", None)
     page = Page(title="", lead="", sections=[Section(title="Map", figure=FIGURE, group=group) for group in groups])
-    monkeypatch.setattr(exporting, "checked_export", lambda _form: Drawer())
+    monkeypatch.setattr(exporting, "load_exporter", lambda _form: Drawer())
 
-    paths = exported(page, tmp_path / "figures", "pdf")
+    paths = export_figures(page, tmp_path / "figures", "pdf")
 
     assert len(set(paths)) == len(groups)
     assert sorted((tmp_path / "figures").iterdir()) == sorted(paths)

@@ -13,11 +13,11 @@ from fielding.reporting.charts.figures import (
     Line,
     as_text,
     bars_figure,
+    change_layout,
     lines_figure,
-    marked,
-    packed,
+    mark_places,
+    pack,
     stack_figure,
-    with_layout,
 )
 
 LINE = Line(name="ours", x=[0.0, 1.0], y=[5.0, None], group="fielding")
@@ -36,8 +36,8 @@ def test_a_band_goes_there_along_its_top_and_back_along_its_bottom() -> None:
 def test_marks_add_up_and_too_many_are_left_out() -> None:
     figure = lines_figure([LINE], x_title="x", y_title="y", events=[1.0])
 
-    assert [mark["x0"] for mark in marked(figure, [2.0, 3.0])["layout"]["shapes"]] == [1.0, 2.0, 3.0]
-    assert len(marked(figure, [0.0] * (MOST_MARKS + 1))["layout"]["shapes"]) == 1
+    assert [mark["x0"] for mark in mark_places(figure, [2.0, 3.0])["layout"]["shapes"]] == [1.0, 2.0, 3.0]
+    assert len(mark_places(figure, [0.0] * (MOST_MARKS + 1))["layout"]["shapes"]) == 1
 
 
 @pytest.mark.parametrize("figure", [lines_figure, stack_figure, bars_figure])
@@ -51,7 +51,7 @@ def test_the_library_knows_every_attribute_and_traces_know_their_group(figure) -
 def test_a_layout_is_changed_without_losing_what_is_not_named() -> None:
     before = lines_figure([LINE], x_title="x", y_title="y")
 
-    after = with_layout(before, yaxis={"range": [0, 1]}, height=100)["layout"]
+    after = change_layout(before, yaxis={"range": [0, 1]}, height=100)["layout"]
 
     assert after["yaxis"]["title"] == {"text": "y"}
     assert after["yaxis"]["range"] == [0, 1]
@@ -60,7 +60,7 @@ def test_a_layout_is_changed_without_losing_what_is_not_named() -> None:
 
 @given(hnp.arrays(np.float64, st.integers(0, 60), elements=st.floats(-1e9, 1e9) | st.just(math.nan)))
 def test_packed_numbers_are_told_apart_as_well_as_a_screen_can(values: np.ndarray) -> None:
-    found = packed(values)
+    found = pack(values)
     if isinstance(found, dict):
         numbers = np.frombuffer(base64.b64decode(found["bdata"]), dtype=f"<{found['dtype']}").astype(float)
     else:

@@ -6,7 +6,7 @@ import pytest
 from fielding._typing import Json
 from fielding.errors import InputError
 from fielding.records.plan import Plan, Variant, write_failure, write_plan
-from fielding.reporting.numbers.groups import gathered
+from fielding.reporting.numbers.groups import gather_runs
 from tests.reporting.run_logs import CONFIG, round_line, write_run
 
 
@@ -27,7 +27,7 @@ def test_runs_that_differ_in_their_seeds_alone_are_one_group(tmp_path: Path) -> 
         run_of(tmp_path / f"{method}{seed}", method, seed) for method in ("fielding", "global") for seed in (2, 1)
     ]
 
-    found = gathered(folders)
+    found = gather_runs(folders)
 
     assert [(group.name, [run.seed for run in group.runs]) for group in found.groups] == [
         ("fielding", [1, 2]),
@@ -40,7 +40,7 @@ def test_runs_that_differ_in_their_seeds_alone_are_one_group(tmp_path: Path) -> 
 def test_the_same_method_with_other_settings_is_another_group_that_says_which(tmp_path: Path) -> None:
     folders = [run_of(tmp_path / f"{tau}", "fielding", 1, coordinator={"tau": tau}) for tau in (0.25, 0.5)]
 
-    assert [group.name for group in gathered(folders).groups] == ["fielding tau=0.25", "fielding tau=0.5"]
+    assert [group.name for group in gather_runs(folders).groups] == ["fielding tau=0.25", "fielding tau=0.5"]
 
 
 def test_a_folder_of_runs_is_looked_into(tmp_path: Path) -> None:
@@ -48,7 +48,7 @@ def test_a_folder_of_runs_is_looked_into(tmp_path: Path) -> None:
     run_of(tmp_path / "a", "fielding", 1)
     (tmp_path / "manifest.json").write_text('{"demo": 1}')
 
-    assert [group.name for group in gathered([tmp_path]).groups] == ["fielding", "global"]
+    assert [group.name for group in gather_runs([tmp_path]).groups] == ["fielding", "global"]
 
 
 def test_a_comparison_names_its_runs_and_tells_which_are_not_there(tmp_path: Path) -> None:
@@ -58,7 +58,7 @@ def test_a_comparison_names_its_runs_and_tells_which_are_not_there(tmp_path: Pat
     (tmp_path / "moves-1").mkdir()
     write_failure(tmp_path / "moves-1", "it broke")
 
-    found = gathered([tmp_path])
+    found = gather_runs([tmp_path])
 
     assert [(group.name, len(group.runs)) for group in found.groups] == [("fielding", 2), ("static", 1)]
     assert found.reference == "static"
@@ -74,9 +74,9 @@ def test_a_reference_without_a_run_stays_the_reference_and_that_is_told_once_non
     for method in ("fielding", "moves"):
         run_of(tmp_path / f"{method}-1", method, 1)
 
-    waiting = gathered([tmp_path])
+    waiting = gather_runs([tmp_path])
     write_failure(tmp_path / "static-1", "it broke")
-    found = gathered([tmp_path])
+    found = gather_runs([tmp_path])
 
     assert waiting.problems == ()
     assert waiting.reference == found.reference == "static"
@@ -93,7 +93,7 @@ def test_a_variant_is_held_against_the_one_with_the_same_settings(tmp_path: Path
     write_plan(tmp_path, Plan(config={}, variants=variants, seeds=(1,), reference="global 2"))
     run_of(tmp_path / "fielding5-1", "fielding", 1)
 
-    found = gathered([tmp_path])
+    found = gather_runs([tmp_path])
 
     assert found.references["fielding 5"] == found.targets["fielding 5"] == "global 5"
     assert found.references["fielding 2"] == "global 2"
@@ -104,7 +104,7 @@ def test_runs_that_no_plan_names_are_held_against_those_with_the_same_settings_t
         for rate in (0.25, 0.5):
             run_of(tmp_path / f"{method}{rate}", method, 1, training={"learning_rate": rate})
 
-    found = gathered([tmp_path])
+    found = gather_runs([tmp_path])
 
     assert found.reference == "global learning_rate=0.25"
     assert found.references["fielding learning_rate=0.5"] == "global learning_rate=0.5"
@@ -116,7 +116,7 @@ def test_the_method_of_the_base_config_counts_for_variants_that_name_none(tmp_pa
     config: dict[str, Json] = {"method": {"name": "global"}}
     write_plan(tmp_path, Plan(config=config, variants=variants, seeds=(1,), reference="ours"))
 
-    assert gathered([tmp_path]).targets == {"slow": "slow", "ours": "slow"}
+    assert gather_runs([tmp_path]).targets == {"slow": "slow", "ours": "slow"}
 
 
 def test_a_run_without_a_manifest_has_the_seed_of_the_plan(tmp_path: Path) -> None:
@@ -125,7 +125,7 @@ def test_a_run_without_a_manifest_has_the_seed_of_the_plan(tmp_path: Path) -> No
         run_of(tmp_path / f"fielding-{seed}", "fielding", seed)
     (tmp_path / "fielding-2" / "manifest.json").unlink()
 
-    (group,) = gathered([tmp_path]).groups
+    (group,) = gather_runs([tmp_path]).groups
 
     assert [run.seed for run in group.runs] == [1, 2]
 
@@ -134,7 +134,7 @@ def test_a_damaged_plan_is_told_and_its_runs_are_shown_all_the_same(tmp_path: Pa
     run_of(tmp_path / "fielding-1", "fielding", 1)
     (tmp_path / "compare.json").write_text("{")
 
-    found = gathered([tmp_path])
+    found = gather_runs([tmp_path])
 
     assert [group.name for group in found.groups] == ["fielding"]
     assert "compare.json" in found.problems[0]
@@ -149,13 +149,13 @@ def test_a_folder_without_runs_is_refused_with_its_name(tmp_path: Path, make: st
         folder.write_text("x")
 
     with pytest.raises(InputError, match="here"):
-        gathered([folder])
+        gather_runs([folder])
 
 
 def test_what_cannot_be_read_is_told_beside_what_can(tmp_path: Path) -> None:
     run_of(tmp_path / "run", "fielding", 1)
 
-    found = gathered([tmp_path / "run", tmp_path / "none"])
+    found = gather_runs([tmp_path / "run", tmp_path / "none"])
 
     assert [group.name for group in found.groups] == ["fielding"]
     assert found.problems == (f"{tmp_path / 'none'} is no folder; give the folder of a run or of a comparison",)
@@ -177,7 +177,7 @@ def test_comparisons_with_other_configs_are_not_pooled(tmp_path: Path) -> None:
     slow = comparison_at(tmp_path / "slow", 1, 2, rounds=40, training={"learning_rate": 0.05})
     fast = comparison_at(tmp_path / "fast", 3, rounds=20, training={"learning_rate": 0.5})
 
-    found = gathered([slow, fast])
+    found = gather_runs([slow, fast])
 
     assert [(one.name, len(one.runs)) for one in found.groups] == [
         ("fielding (slow)", 2), ("global (slow)", 2), ("fielding (fast)", 1), ("global (fast)", 1),
@@ -189,7 +189,7 @@ def test_comparisons_with_other_configs_are_not_pooled(tmp_path: Path) -> None:
 def test_a_single_key_in_which_comparisons_differ_is_named(tmp_path: Path) -> None:
     folders = [comparison_at(tmp_path / str(rounds), 1, rounds=rounds) for rounds in (40, 600)]
 
-    assert [one.name for one in gathered(folders).groups] == [
+    assert [one.name for one in gather_runs(folders).groups] == [
         "fielding rounds=40", "global rounds=40", "fielding rounds=600", "global rounds=600",
     ]  # fmt: skip
 
@@ -198,7 +198,7 @@ def test_comparisons_that_differ_in_their_seeds_alone_are_pooled(tmp_path: Path)
     first, second = comparison_at(tmp_path / "a", 1, 2), comparison_at(tmp_path / "b", 3)
     write_plan(second, plan_of("fielding", "global", seeds=(3, 4)))
 
-    found = gathered([first, second])
+    found = gather_runs([first, second])
 
     assert [(one.name, [run.seed for run in one.runs]) for one in found.groups] == [
         ("fielding", [1, 2, 3]),
@@ -212,7 +212,7 @@ def test_a_run_that_is_there_twice_counts_once_and_that_is_told(tmp_path: Path) 
     for folder in (first, second):
         (folder / "summary.json").write_text('{"n_rounds": 1}')
 
-    found = gathered([stopped, first, second])
+    found = gather_runs([stopped, first, second])
 
     ((group,), notes) = found.groups, found.problems
     assert [run.folder for run in group.runs] == [first]
@@ -225,7 +225,7 @@ def test_a_run_that_is_there_twice_counts_once_and_that_is_told(tmp_path: Path) 
 def test_the_same_folder_given_twice_is_read_once(tmp_path: Path) -> None:
     folder = comparison_at(tmp_path / "a", 1)
 
-    found = gathered([tmp_path, folder])
+    found = gather_runs([tmp_path, folder])
 
     assert [(one.name, len(one.runs)) for one in found.groups] == [("fielding", 1), ("global", 1)]
     assert found.problems == ()
@@ -235,7 +235,7 @@ def test_comparisons_in_a_folder_are_found_beside_runs(tmp_path: Path) -> None:
     comparison_at(tmp_path / "compared", 1)
     run_of(tmp_path / "single", "ifca", 1)
 
-    assert [one.name for one in gathered([tmp_path]).groups] == ["fielding", "global", "ifca"]
+    assert [one.name for one in gather_runs([tmp_path]).groups] == ["fielding", "global", "ifca"]
 
 
 def test_runs_that_differ_in_many_settings_are_named_by_their_folders(tmp_path: Path) -> None:
@@ -243,7 +243,7 @@ def test_runs_that_differ_in_many_settings_are_named_by_their_folders(tmp_path: 
         seed = 2 if name.endswith("2") else 1
         run_of(tmp_path / name, "fielding", seed, rounds=rounds, model={"hidden": rounds, "kind": str(rounds)})
 
-    found = gathered([tmp_path])
+    found = gather_runs([tmp_path])
 
     assert {one.name: len(one.runs) for one in found.groups} == {"fielding (other)": 1, "fielding (plain)": 2}
     assert found.settings["fielding (other)"]["model.hidden"] == 6
@@ -254,4 +254,4 @@ def test_a_run_of_another_config_than_its_comparison_asked_for_stays_in_its_grou
     run_of(folder / "fielding-1", "fielding", 1, rounds=9)
     write_failure(folder / "fielding-1", "the folder holds a run of another config")
 
-    assert [(one.name, len(one.runs)) for one in gathered([folder]).groups] == [("fielding", 2), ("global", 2)]
+    assert [(one.name, len(one.runs)) for one in gather_runs([folder]).groups] == [("fielding", 2), ("global", 2)]

@@ -8,9 +8,9 @@ import pytest
 
 from fielding._typing import Json
 from fielding.reporting.comparison_tables import comparison_table, table_words
-from fielding.reporting.numbers.comparison import comparison
-from fielding.reporting.numbers.groups import gathered
-from fielding.reporting.report_page import report_of
+from fielding.reporting.numbers.comparison import compare_groups
+from fielding.reporting.numbers.groups import gather_runs
+from fielding.reporting.report_page import make_page
 from tests.reporting.run_folders import compared, round_rows, run_folder
 
 HIGH, LOW = [0.5, 0.6, 0.7, 0.8], [0.1, 0.2, 0.3, 0.4]
@@ -36,7 +36,7 @@ def folder(tmp_path: Path, request: pytest.FixtureRequest) -> Path:
 
 
 def test_there_is_no_difference_no_target_and_no_best(folder: Path) -> None:
-    found: Any = comparison(gathered([folder]))
+    found: Any = compare_groups(gather_runs([folder]))
 
     assert found["paired"] == {}
     ours = found["methods"]["fielding"]
@@ -47,7 +47,7 @@ def test_there_is_no_difference_no_target_and_no_best(folder: Path) -> None:
 
 
 def test_the_table_has_dashes_and_the_words_below_say_why(folder: Path) -> None:
-    summary = comparison(gathered([folder]))
+    summary = compare_groups(gather_runs([folder]))
 
     head, ours, _ = comparison_table(summary)
 
@@ -64,7 +64,7 @@ def test_the_page_tells_all_lengths_and_data_sets(tmp_path: Path) -> None:
     for name, data in (("a", "digits"), ("b", "zephyr")):
         with_trace(tmp_path / name, name=data)
 
-    lead = report_of(gathered([tmp_path])).lead
+    lead = make_page(gather_runs([tmp_path])).lead
 
     assert "on digits and zephyr; 3 to 4 rounds, one seed each (1, 3)." in lead
     assert "Final figures" not in lead
@@ -75,7 +75,7 @@ def test_each_is_held_against_what_is_like_it(tmp_path: Path) -> None:
     run_folder(tmp_path / "long", round_rows(LOW), method="global")
     run_folder(tmp_path / "ours", round_rows(HIGH), method="fielding")
 
-    found: Any = comparison(gathered([tmp_path]))
+    found: Any = compare_groups(gather_runs([tmp_path]))
 
     assert found["methods"]["fielding"]["reference"] == "global rounds=4"
     assert found["paired"]["fielding"]["final_accuracy"]["mean"] == pytest.approx(0.4)
@@ -84,9 +84,9 @@ def test_each_is_held_against_what_is_like_it(tmp_path: Path) -> None:
 def test_an_oracle_on_other_data_is_no_measure_of_regret(tmp_path: Path) -> None:
     run_folder(tmp_path / "ours", round_rows(LOW), method="fielding")
     oracle = run_folder(tmp_path / "oracle", round_rows(HIGH), method="oracle")
-    alike: Any = comparison(gathered([tmp_path]))
+    alike: Any = compare_groups(gather_runs([tmp_path]))
     with_trace(oracle, name="zephyr")
-    unlike: Any = comparison(gathered([tmp_path]))
+    unlike: Any = compare_groups(gather_runs([tmp_path]))
 
     assert alike["methods"]["fielding"]["dynamic_regret"]["mean"] == pytest.approx(0.4)
     assert unlike["methods"]["fielding"]["dynamic_regret"]["mean"] is None
@@ -96,10 +96,10 @@ def test_diverged_trainings_are_told_with_their_group(tmp_path: Path) -> None:
     rows = round_rows(LOW, n_failed=[2, 2, 2, 2], n_participants=[0, 0, 0, 0])
     run_folder(tmp_path / "wild", rows, method="wild")
     run_folder(tmp_path / "calm", round_rows(HIGH), method="calm")
-    runs = gathered([tmp_path])
+    runs = gather_runs([tmp_path])
 
-    summary = comparison(runs)
-    first = report_of(runs, summary).cards[0]
+    summary = compare_groups(runs)
+    first = make_page(runs, summary).cards[0]
 
     sentence = "Training diverged, no finite model came of it: wild (8 of 8); lower training.learning_rate."
     assert summary["notes"] == [sentence]

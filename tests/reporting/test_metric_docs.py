@@ -3,8 +3,8 @@
 import re
 from pathlib import Path
 
-from fielding.reporting.numbers.comparison import comparison
-from fielding.reporting.numbers.groups import gathered
+from fielding.reporting.numbers.comparison import compare_groups
+from fielding.reporting.numbers.groups import gather_runs
 from fielding.reporting.numbers.run_metrics import TIMINGS
 from tests.reporting.run_folders import compared
 
@@ -15,7 +15,7 @@ ROW = re.compile(r"^\| (`.*?`) \|", re.MULTILINE)
 def test_every_figure_is_defined_and_every_definition_has_a_figure(tmp_path: Path) -> None:
     defined = {name for cell in ROW.findall(PAGE.read_text()) for name in re.findall(r"`(\w+)`", cell)}
 
-    summary = comparison(gathered([compared(tmp_path, {"global": {1: [0.5, 0.5]}})]))
+    summary = compare_groups(gather_runs([compared(tmp_path, {"global": {1: [0.5, 0.5]}})]))
 
     figures = summary["methods"]["global"]  # type: ignore[call-overload, index]
     plain = {name for name in figures if not name.endswith(("_corrected", "_tuned"))}  # type: ignore[union-attr]

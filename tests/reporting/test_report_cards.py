@@ -1,8 +1,8 @@
 from dataclasses import replace
 from pathlib import Path
 
-from fielding.reporting.numbers.comparison import comparison
-from fielding.reporting.numbers.groups import gathered
+from fielding.reporting.numbers.comparison import compare_groups
+from fielding.reporting.numbers.groups import gather_runs
 from fielding.reporting.numbers.run_record import read_run
 from fielding.reporting.report_page import MOST_CARDS, report_cards, run_cards
 from tests.reporting.run_folders import compared, round_rows, run_folder
@@ -48,9 +48,9 @@ def test_trainings_that_diverged_are_told_first(tmp_path: Path) -> None:
 
 
 def test_groups_have_a_card_each_with_their_gain(tmp_path: Path) -> None:
-    runs = gathered([compared(tmp_path, {"global": {1: CURVE, 2: CURVE}, "fielding": {1: BETTER, 2: BETTER}})])
+    runs = gather_runs([compared(tmp_path, {"global": {1: CURVE, 2: CURVE}, "fielding": {1: BETTER, 2: BETTER}})])
 
-    cards = {card.name: card for card in report_cards(runs, comparison(runs))}
+    cards = {card.name: card for card in report_cards(runs, compare_groups(runs))}
 
     assert (cards["fielding"].value, cards["global"].value) == ("0.700", "0.500")
     assert cards["fielding"].note.startswith("+0.200")
@@ -61,27 +61,27 @@ def test_groups_have_a_card_each_with_their_gain(tmp_path: Path) -> None:
 
 def test_each_card_names_whom_its_group_is_held_against(tmp_path: Path) -> None:
     names = ("global-easy", "global-hard", "ifca-easy", "ifca-hard")
-    runs = gathered([compared(tmp_path, {name: {1: CURVE} for name in names})])
+    runs = gather_runs([compared(tmp_path, {name: {1: CURVE} for name in names})])
     settings = {name: dict(zip(("method.name", "trace.scenario"), name.split("-"), strict=True)) for name in names}
     runs = replace(runs, reference="global-easy", settings=settings)
 
-    notes = {card.name: card.note for card in report_cards(runs, comparison(runs))}
+    notes = {card.name: card.note for card in report_cards(runs, compare_groups(runs))}
 
     assert notes["ifca-hard"] == "+0.000 against global-hard"
     assert notes["global-hard"] == "others are held against it"
 
 
 def test_without_a_run_of_the_reference_cards_tell_no_gain(tmp_path: Path) -> None:
-    runs = gathered([compared(tmp_path, {"ifca": {1: CURVE}, "fielding": {1: BETTER}})])
+    runs = gather_runs([compared(tmp_path, {"ifca": {1: CURVE}, "fielding": {1: BETTER}})])
     runs = replace(runs, reference="gone")
 
-    assert {card.note for card in report_cards(runs, comparison(runs))} == {"mean over clients and seeds"}
+    assert {card.note for card in report_cards(runs, compare_groups(runs))} == {"mean over clients and seeds"}
 
 
 def test_many_groups_are_left_to_the_table(tmp_path: Path) -> None:
-    runs = gathered([compared(tmp_path, {f"method-{at}": {1: CURVE} for at in range(MOST_CARDS + 1)})])
+    runs = gather_runs([compared(tmp_path, {f"method-{at}": {1: CURVE} for at in range(MOST_CARDS + 1)})])
 
-    assert report_cards(runs, comparison(runs)) == []
+    assert report_cards(runs, compare_groups(runs)) == []
 
 
 def test_groups_without_a_finished_run_show_how_far_they_are(tmp_path: Path) -> None:
@@ -89,9 +89,9 @@ def test_groups_without_a_finished_run_show_how_far_they_are(tmp_path: Path) -> 
     run_folder(tmp_path / "long", round_rows(CURVE), seed=1, finished=False)
     behind = run_folder(tmp_path / "short", round_rows(CURVE), seed=2, finished=False)
     (behind / "rounds.jsonl").write_text("".join((behind / "rounds.jsonl").read_text().splitlines(keepends=True)[:4]))
-    runs = gathered([tmp_path])
+    runs = gather_runs([tmp_path])
 
-    cards = {card.name: card for card in report_cards(runs, comparison(runs))}
+    cards = {card.name: card for card in report_cards(runs, compare_groups(runs))}
 
     # The newest accuracies of the two: 0.6 and 0.4.
     assert (cards["fielding"].value, cards["fielding"].note) == ("0.500", "so far, round 4 to 6 of 6")

@@ -15,7 +15,7 @@ from fielding._typing import Json
 from fielding.errors import InputError, OptionError
 from fielding.records.plan import Plan, Variant, write_failure, write_plan
 from fielding.reporting.page import Page, page_html, page_record
-from fielding.reporting.report_page import read_report, report_of, written_report
+from fielding.reporting.report_page import make_page, read_report, write_report
 from tests.reporting.big_folder import Shape, big_folder
 from tests.reporting.run_folders import compared, round_rows, run_folder
 from tests.reporting.run_logs import DRAWN
@@ -48,7 +48,7 @@ def healthy(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def page_of(*folders: Path) -> Page:
     """Return the page about some folders, after it was really written as HTML."""
-    page = report_of(read_report(folders).gathered)
+    page = make_page(read_report(folders)[0])
     assert "</html>" in page_html(page)
     return page
 
@@ -87,7 +87,7 @@ def test_a_comparison_has_a_table_and_a_switch_per_group(tmp_path: Path) -> None
 def test_another_reference_can_be_chosen_and_a_wrong_one_is_named_with_the_nearest(tmp_path: Path) -> None:
     folder = compared(tmp_path / "runs", {"global": {1: CURVE}, "fielding": {1: CURVE}})
 
-    assert read_report([folder], reference="fielding").summary["reference"] == "fielding"
+    assert read_report([folder], reference="fielding")[1]["reference"] == "fielding"
     with pytest.raises(OptionError, match="unknown reference 'feilding'; did you mean 'fielding'"):
         read_report([folder], reference="feilding")
 
@@ -231,7 +231,7 @@ def test_no_value_in_a_log_keeps_the_page_from_being_written(
 def test_a_page_goes_into_a_folder_that_is_made_for_it(tmp_path: Path) -> None:
     report = read_report([run_folder(tmp_path / "run", round_rows(CURVE))])
 
-    written_report(report, tmp_path / "new" / "newer" / "page.html")
+    write_report(*report, tmp_path / "new" / "newer" / "page.html")
 
     assert (tmp_path / "new" / "newer" / "page.html").read_text().endswith("</html>\n")
 
@@ -252,7 +252,7 @@ def hostile(folder: Path) -> list[Path]:
 
 @pytest.mark.browser
 def test_hostile_ids_labels_and_methods_stay_text_and_switches_and_slider_work(page: "Tab", tmp_path: Path) -> None:
-    made = written_report(read_report(hostile(tmp_path)), tmp_path / "page.html")
+    made = write_report(*read_report(hostile(tmp_path)), tmp_path / "page.html")
     sections: list[Any] = [one for one in list(page_record(made)["sections"]) if one["figure"]]  # type: ignore[arg-type,index,call-overload]
 
     page.goto((tmp_path / "page.html").as_uri())

@@ -5,7 +5,7 @@ import pytest
 
 from fielding._typing import Json
 from fielding.errors import InputError
-from fielding.records.lock import locked_folder
+from fielding.records.lock import lock_folder
 from fielding.records.plan import write_failure
 from fielding.reporting.numbers.run_record import last_line, read_run, sizes_over_time
 from tests.reporting.run_folders import round_rows, run_folder
@@ -90,7 +90,7 @@ def test_the_state_follows_from_what_is_in_the_folder(tmp_path: Path) -> None:
     states = [read_run(folder).state]
     write_failure(folder, "the disk is full")
     states.append(read_run(folder).state)
-    with locked_folder(folder):
+    with lock_folder(folder):
         states.append(read_run(folder).state)
     (folder / "summary.json").write_text("{}")
     states.append(read_run(folder).state)
@@ -105,10 +105,10 @@ def test_the_state_follows_from_what_is_in_the_folder(tmp_path: Path) -> None:
 
 def test_asking_whether_a_folder_is_locked_does_not_lock_it(tmp_path: Path) -> None:
     folder = write_run(tmp_path, [round_line(0)])
-    locked_folder(folder).close()
+    lock_folder(folder).close()
     read_run(folder)
 
-    locked_folder(folder).close()
+    lock_folder(folder).close()
 
 
 def test_damaged_logs_are_told_and_the_rest_is_read(tmp_path: Path) -> None:

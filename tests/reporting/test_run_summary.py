@@ -7,7 +7,7 @@ from fielding.reporting.numbers.run_summary import (
     final_words,
     first_crossing,
     largest_dip,
-    reached,
+    last_crossing,
     run_summary,
 )
 
@@ -103,7 +103,7 @@ def test_a_re_clustering_with_nothing_before_or_after_has_no_dip() -> None:
 def test_a_target_is_reached_where_the_curve_comes_to_stay(
     accuracies: list[float | None], expected: int | None
 ) -> None:
-    row = reached(rounds(accuracies), 0.8)
+    row = last_crossing(rounds(accuracies), 0.8)
 
     assert (row and row["round"]) == expected
 

@@ -1,6 +1,6 @@
 from fielding._typing import Json
+from fielding.reporting.formatting import failure_words, run_table
 from fielding.reporting.numbers.run_summary import run_summary
-from fielding.reporting.run_table import failure_words, run_table
 from tests.reporting.run_logs import evaluated, round_line
 
 

@@ -2,7 +2,7 @@ import json
 from pathlib import Path
 
 from fielding._typing import Json
-from fielding.reporting.numbers.groups import version_words, with_equal_data
+from fielding.reporting.numbers.groups import fail_other_data, version_words
 from fielding.reporting.numbers.run_record import FAILED, FINISHED, RunRecord, read_run
 from tests.reporting.run_folders import round_rows, run_folder
 
@@ -19,7 +19,7 @@ def a_run(folder: Path, digest: str | None, *, seed: int = 1, gap: int = 4, fini
 def test_a_run_on_other_data_than_the_reference_has_failed(tmp_path: Path) -> None:
     named = [("fielding", a_run(tmp_path / "a", "0123456789")), ("global", a_run(tmp_path / "b", "abcdefghij"))]
 
-    (_, ours), (_, theirs) = with_equal_data(named, {"global"})
+    (_, ours), (_, theirs) = fail_other_data(named, {"global"})
 
     assert (ours.state, theirs.state) == (FAILED, FINISHED)
     assert ours.problems[0].startswith("made on other data than global on seed 1 (digests 01234567 and abcdefgh)")
@@ -33,7 +33,7 @@ def test_without_a_reference_that_ended_the_first_run_counts(tmp_path: Path) -> 
         ("global", a_run(tmp_path / "c", "other", finished=False)),
     ]
 
-    assert [run.state for _, run in with_equal_data(named, {"global"})] == [FINISHED, FAILED, "stopped"]
+    assert [run.state for _, run in fail_other_data(named, {"global"})] == [FINISHED, FAILED, "stopped"]
 
 
 def test_other_seeds_and_other_traces_have_other_data(tmp_path: Path) -> None:
@@ -43,13 +43,13 @@ def test_other_seeds_and_other_traces_have_other_data(tmp_path: Path) -> None:
         ("fielding", a_run(tmp_path / "c", "three", gap=9)),
     ]
 
-    assert [run.state for _, run in with_equal_data(named, {"global"})] == [FINISHED] * 3
+    assert [run.state for _, run in fail_other_data(named, {"global"})] == [FINISHED] * 3
 
 
 def test_a_run_that_does_not_tell_its_data_counts(tmp_path: Path) -> None:
     named = [("global", a_run(tmp_path / "a", "one")), ("fielding", a_run(tmp_path / "b", None))]
 
-    assert [run.state for _, run in with_equal_data(named, {"global"})] == [FINISHED] * 2
+    assert [run.state for _, run in fail_other_data(named, {"global"})] == [FINISHED] * 2
 
 
 def test_several_versions_are_told(tmp_path: Path) -> None:

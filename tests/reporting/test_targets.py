@@ -1,6 +1,6 @@
 import pytest
 
-from fielding.reporting.numbers.targets import dynamic_regret, held, times_to_target
+from fielding.reporting.numbers.run_summary import dynamic_regret, first_hold, times_to_target
 from tests.reporting.run_folders import round_rows
 
 
@@ -47,8 +47,8 @@ def test_without_a_target_or_an_evaluation_there_is_no_time(curve: list[float | 
 
 
 def test_four_in_a_row_are_not_five() -> None:
-    assert held(round_rows([0.6] * 4), 0.5) is None
-    assert held(round_rows([0.6] * 5), 0.5) == round_rows([0.6] * 5)[0]
+    assert first_hold(round_rows([0.6] * 4), 0.5) is None
+    assert first_hold(round_rows([0.6] * 5), 0.5) == round_rows([0.6] * 5)[0]
 
 
 def test_regret_is_over_the_rounds_that_both_evaluated() -> None:

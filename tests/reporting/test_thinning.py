@@ -2,7 +2,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fielding.reporting.charts.thinning import binned, thinned
+from fielding.reporting.charts.figures import bin_sums, thin
 
 MISSING = st.one_of(st.floats(-1e6, 1e6), st.just(float("nan")))
 
@@ -11,7 +11,7 @@ MISSING = st.one_of(st.floats(-1e6, 1e6), st.just(float("nan")))
 def test_a_thinned_curve_keeps_ends_extremes_and_order(values: list[float], most: int) -> None:
     x, y = np.arange(float(len(values))), np.array(values)
 
-    kept_x, kept_y = thinned(x, y, most)
+    kept_x, kept_y = thin(x, y, most)
 
     assert kept_x.size <= max(most, 4)
     assert kept_x[[0, -1]].tolist() == x[[0, -1]].tolist()
@@ -22,7 +22,7 @@ def test_a_thinned_curve_keeps_ends_extremes_and_order(values: list[float], most
 
 
 def test_a_short_curve_stays_as_it_is() -> None:
-    x, y = thinned(np.arange(3.0), np.array([1.0, np.nan, 2.0]))
+    x, y = thin(np.arange(3.0), np.array([1.0, np.nan, 2.0]))
 
     assert x.tolist() == [0.0, 1.0, 2.0]
     assert np.isnan(y[1])
@@ -30,7 +30,7 @@ def test_a_short_curve_stays_as_it_is() -> None:
 
 @given(st.lists(st.integers(0, 100), max_size=300), st.integers(1, 50))
 def test_bins_lose_nobody(values: list[int], most: int) -> None:
-    starts, sums, width = binned(np.array(values, dtype=np.float64), most)
+    starts, sums, width = bin_sums(np.array(values, dtype=np.float64), most)
 
     assert sums.sum() == sum(values)
     assert len(sums) == len(starts) <= most

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from fielding.conformance.watched_clients import WatchedClients
+from fielding.conformance.audited_clients import AuditedClients
 from fielding.runtime.serve import Serving
 from fielding.runtime.train import LocalRule
 from fielding.simulation.clients import SimulatedClients
@@ -149,7 +149,7 @@ def test_accuracies_and_sizes_are_those_of_the_samples() -> None:
 @pytest.mark.parametrize("serving", [PRIOR, PREDICTED])
 def test_the_watched_door_lets_corrected_questions_through(serving: Serving) -> None:
     clients = serving_clients(serving=serving)
-    watched, who = WatchedClients(serving_clients(serving=serving), AlwaysAvailable()), np.array([1, 2])
+    watched, who = AuditedClients(serving_clients(serving=serving), AlwaysAvailable()), np.array([1, 2])
 
     found = watched.losses(who, model(0.5), corrected=True)
 

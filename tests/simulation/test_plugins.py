@@ -21,7 +21,7 @@ from fielding.errors import OptionError
 from fielding.federation.aggregation.robust import TrimmedMean
 from fielding.federation.pace.restarts import Restarts
 from fielding.methods import METHODS
-from fielding.reporting.run_table import run_table
+from fielding.reporting.formatting import run_table
 from fielding.simulation.assembly import lie_of, spoiling_of
 from fielding.simulation.experiment import run
 from fielding.traces.schedule import sorted_schedule

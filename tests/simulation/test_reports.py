@@ -8,7 +8,7 @@ import pytest
 from fielding._typing import Counts, Mask, Vector
 from fielding.client.drift import AnyChange
 from fielding.client.fleet import FleetReports
-from fielding.methods.kinds import Hears
+from fielding.methods.kinds import ReportsFrom
 from fielding.runtime.observe import NOTHING, LabelObserver, Looked
 from fielding.simulation.reports import Letters, Mailbox, Sharing
 from tests.runtime.seeing import MODEL, Told, observer_of, windows_of
@@ -196,10 +196,10 @@ def test_a_checkpoint_knows_who_sent_a_report_with_its_model_and_when() -> None:
 
 
 @pytest.mark.parametrize("hears", ["drifted", "flags", "first", "participants"])
-def test_a_mailbox_that_goes_through_the_rounds_again_goes_on_alike(hears: Hears) -> None:
+def test_a_mailbox_that_goes_through_the_rounds_again_goes_on_alike(reports_from: ReportsFrom) -> None:
     rounds = {0: [0, 1, 2], 1: [0, 3], 2: [1], 3: [0, 1, 2, 3], 4: [2]}
     away, participants = {0: without(1), 3: without(0, 2)}, {1: [0], 2: [1, 3], 3: [1], 4: [2]}
-    straight, again = Mailbox(Script(rounds), hears), Mailbox(Script(rounds), hears)
+    straight, again = Mailbox(Script(rounds), reports_from), Mailbox(Script(rounds), reports_from)
     for at in range(3):
         straight.opened(at, away.get(at, everyone))
         straight.collected(np.array(participants.get(at, [])), at)

@@ -3,8 +3,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fielding.traces.pool import Pool
-from fielding.traces.standardizing import scale_note, spread_of, standardized
+from fielding.traces.pool import Pool, measure_spread, scale_note, standardized
 
 
 def pool_of(x: np.ndarray) -> Pool:
@@ -52,13 +51,13 @@ def test_mean_and_spread_become_0_and_1_wherever_they_were(seed: int, mean: floa
 def test_images_have_one_scale_per_channel() -> None:
     x = np.random.default_rng(0).integers(0, 256, (20, 4, 4, 3)).astype(np.uint8)
 
-    found = spread_of(pool_of(x), np.arange(20))
+    found = measure_spread(pool_of(x), np.arange(20))
     scaled = standardized(pool_of(x), np.arange(20)).features(np.arange(20))
 
     assert found.mean == pytest.approx(x.mean(axis=(0, 1, 2)))
     assert found.spread == pytest.approx(x.std(axis=(0, 1, 2)))
     assert scaled.std(axis=(0, 1, 2)) == pytest.approx(np.ones(3), abs=1e-5)
-    assert spread_of(pool_of(x[..., 0]), np.arange(20)).mean == pytest.approx(x[..., 0].mean())
+    assert measure_spread(pool_of(x[..., 0]), np.arange(20)).mean == pytest.approx(x[..., 0].mean())
 
 
 def test_without_a_sample_to_look_at_nothing_changes() -> None:

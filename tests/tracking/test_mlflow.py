@@ -11,7 +11,15 @@ import pytest
 
 from fielding.errors import InputError, OptionError
 from fielding.simulation.experiment import Start, run
-from fielding.tracking.mlflow import LONGEST_VALUE, Mlflow, calm, database_file, made_whole, params_of, without_password
+from fielding.tracking.mlflow import (
+    LONGEST_VALUE,
+    Mlflow,
+    database_file,
+    make_database,
+    params_of,
+    quiet_mlflow,
+    without_password,
+)
 from fielding.tracking.tracked import tracked
 from tests.simulation.run_cases import N_ROUNDS, table
 from tests.tracking.tracked_cases import row_of, run_folder
@@ -25,8 +33,8 @@ for package in ("mlflow", "sqlalchemy", "alembic"):
 def empty_store(tmp_path_factory: pytest.TempPathFactory) -> bytes:
     """Return a store with all its tables, which take a second to make."""
     path = tmp_path_factory.mktemp("store") / "empty.db"
-    with calm():
-        made_whole(f"sqlite:///{path}")
+    with quiet_mlflow():
+        make_database(f"sqlite:///{path}")
     return path.read_bytes()
 
 
@@ -43,7 +51,7 @@ class Store:
     """What is in a store."""
 
     def __init__(self, uri: str) -> None:
-        with calm():
+        with quiet_mlflow():
             from mlflow import MlflowClient
 
             self.client = MlflowClient(tracking_uri=uri)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from fielding.cli.run import Order, resume_command
+from fielding.cli.run import resume_command
 from fielding.errors import OptionError
 from fielding.simulation.experiment import Watching
 from fielding.tracking.registry import TRACKERS, TrackedBy, places, tracker_named, trackers_from
@@ -108,11 +108,9 @@ def test_a_complete_run_is_shown_by_resuming_it(fielding: Command, tmp_path: Pat
 
 
 def test_what_to_type_to_go_on_names_the_trackers_again() -> None:
-    order = Order(config=Path("a.toml"), folder=Path("out"), track=("tensorboard", "mlflow=sqlite:///ml.db"))
+    command = resume_command(Path("a.toml"), Path("out"), trackers=["tensorboard", "mlflow=sqlite:///ml.db"])
 
-    assert resume_command(order) == (
-        "fielding run a.toml --out out --resume --track tensorboard --track mlflow=sqlite:///ml.db"
-    )
+    assert command == "fielding run a.toml --out out --resume --track tensorboard --track mlflow=sqlite:///ml.db"
 
 
 def test_the_command_says_where_the_run_is_shown_unless_it_is_quiet(fielding: Command, tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ from fielding._typing import Json
 from fielding.errors import InputError
 from fielding.simulation.experiment import Start, Watching, run
 from fielding.tracking.tracked import tracked
-from fielding.tracking.tracker import figures_of, remember, remembered
+from fielding.tracking.tracker import figures_of, recall_place, remember_place
 from tests.simulation.run_cases import N_ROUNDS, table
 from tests.tracking.tracked_cases import Notebook, row_of, run_folder
 
@@ -163,21 +163,21 @@ def test_a_run_that_is_refused_leaves_the_one_that_is_there_alone(tmp_path: Path
 
 
 def test_places_are_remembered_by_tracker_and_target(tmp_path: Path) -> None:
-    remember(tmp_path, "mlflow", "sqlite:///a.db", place="1")
-    remember(tmp_path, "mlflow", "sqlite:///b.db", place="2")
-    remember(tmp_path, "tensorboard", "tb", place="run-2")
+    remember_place(tmp_path, "mlflow", "sqlite:///a.db", place="1")
+    remember_place(tmp_path, "mlflow", "sqlite:///b.db", place="2")
+    remember_place(tmp_path, "tensorboard", "tb", place="run-2")
 
-    assert remembered(tmp_path, "mlflow", "sqlite:///a.db") == "1"
-    assert remembered(tmp_path, "mlflow", "sqlite:///b.db") == "2"
-    assert remembered(tmp_path, "tensorboard", "tb") == "run-2"
-    assert remembered(tmp_path, "tensorboard", "other") is None
+    assert recall_place(tmp_path, "mlflow", "sqlite:///a.db") == "1"
+    assert recall_place(tmp_path, "mlflow", "sqlite:///b.db") == "2"
+    assert recall_place(tmp_path, "tensorboard", "tb") == "run-2"
+    assert recall_place(tmp_path, "tensorboard", "other") is None
 
 
 @pytest.mark.parametrize("damaged", ["", "[1]", '{"mlflow": 3}', '{"mlflow": {"a": 3}}'])
 def test_a_damaged_memory_is_no_memory(tmp_path: Path, damaged: str) -> None:
     (tmp_path / "tracking.json").write_text(damaged)
 
-    assert remembered(tmp_path, "mlflow", "a") is None
+    assert recall_place(tmp_path, "mlflow", "a") is None
 
 
 def test_rows_of_own_fields_are_told_too(tmp_path: Path) -> None:

@@ -14,8 +14,8 @@ import uvicorn
 
 from fielding._typing import Json
 from fielding.watch.application import application
-from fielding.watch.server import listening
-from fielding.watch.watched import Watched
+from fielding.watch.live_page import LivePage
+from fielding.watch.server import open_listener
 
 HOST = "127.0.0.1"
 
@@ -75,10 +75,10 @@ class Served:
 def serving(folders: Sequence[Path], token: str | None = None) -> Iterator[Served]:
     """Serve some folders."""
     config = uvicorn.Config(
-        application(Watched(folders), token=token), ws="none", lifespan="off", log_level="error", server_header=False
+        application(LivePage(folders), token=token), ws="none", lifespan="off", log_level="error", server_header=False
     )
     server = uvicorn.Server(config)
-    with listening(HOST, 0) as listener:
+    with open_listener(HOST, 0) as listener:
         thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]})
         thread.start()
         try:

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from fielding.watch.guard import HEADERS
+from fielding.watch.access import HEADERS
 from tests.reporting.big_folder import Shape, big_folder
 from tests.watch.serving import HOST, Served, serving
 

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING
 import pytest
 
 from fielding._typing import Json
-from fielding.records.lock import locked_folder
+from fielding.records.lock import lock_folder
 from fielding.records.plan import Plan, Variant, write_failure, write_plan
-from fielding.watch import watched
+from fielding.watch import live_page as watched
 from tests.reporting.big_folder import Shape, big_folder
 from tests.reporting.run_folders import round_rows, run_folder
 from tests.reporting.run_logs import DRAWN
@@ -72,7 +72,7 @@ def test_the_page_follows_a_run_that_is_being_written(page: "Tab", tmp_path: Pat
         assert page.locator(".state .live").inner_text() == "live"
 
         run_folder(folder, rounds[:2], finished=False)
-        with locked_folder(folder):
+        with lock_folder(folder):
             page.get_by_role("heading", name="What the run gave so far: run").wait_for()
             page.locator("#state-of-the-runs td", has_text="running").wait_for()
             page.locator(DRAWN).first.wait_for()

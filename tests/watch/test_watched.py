@@ -10,11 +10,11 @@ import pytest
 
 from fielding._typing import Json
 from fielding.errors import InputError
-from fielding.records.lock import locked_folder
+from fielding.records.lock import lock_folder
 from fielding.records.plan import Plan, Variant, write_failure, write_plan
-from fielding.reporting.numbers.groups import Gathered, gathered
-from fielding.watch import watched as module
-from fielding.watch.watched import LEAST_S, MOST_WORK, Shown, Watched
+from fielding.reporting.numbers.groups import RunGroups, gather_runs
+from fielding.watch import live_page as module
+from fielding.watch.live_page import LEAST_S, MOST_WORK, LivePage, PageContent
 from tests.reporting.big_folder import Shape, big_folder
 from tests.reporting.run_folders import round_rows, run_folder
 
@@ -32,21 +32,21 @@ class Clock:
         return self.now
 
 
-def later(watched: Watched, clock: Clock) -> Shown:
+def later(watched: LivePage, clock: Clock) -> PageContent:
     """Return what is shown after a while."""
     clock.now += 100.0
     return watched.shown()
 
 
-def title(shown: Shown) -> str:
+def title(shown: PageContent) -> str:
     return str(page(shown)["title"])
 
 
-def page(shown: Shown) -> dict[str, Any]:
+def page(shown: PageContent) -> dict[str, Any]:
     return dict(shown.content["page"])  # type: ignore[arg-type]
 
 
-def section(shown: Shown, heading: str) -> dict[str, Any]:
+def section(shown: PageContent, heading: str) -> dict[str, Any]:
     (found,) = (one for one in page(shown)["sections"] if one["title"] == heading)
     return dict(found)
 
@@ -58,7 +58,7 @@ def append(folder: Path, log: str, *lines: dict[str, Json]) -> None:
 
 def test_a_folder_that_is_not_there_yet_fills_once_the_run_begins(tmp_path: Path) -> None:
     clock = Clock()
-    watched = Watched([tmp_path / "run"], clock)
+    watched = LivePage([tmp_path / "run"], clock)
 
     before = watched.shown()
     run_folder(tmp_path / "run", round_rows(CURVE[:1]), finished=False)
@@ -74,7 +74,7 @@ def test_a_folder_that_is_not_there_yet_fills_once_the_run_begins(tmp_path: Path
 
 def test_new_rounds_are_shown_and_nothing_new_is_the_same_answer(tmp_path: Path) -> None:
     clock, folder = Clock(), run_folder(tmp_path / "run", round_rows(CURVE)[:1], finished=False)
-    watched = Watched([folder], clock)
+    watched = LivePage([folder], clock)
 
     first = watched.shown()
     same = later(watched, clock)
@@ -89,7 +89,7 @@ def test_new_rounds_are_shown_and_nothing_new_is_the_same_answer(tmp_path: Path)
 
 def test_folders_are_read_at_most_so_often(tmp_path: Path) -> None:
     clock, folder = Clock(), run_folder(tmp_path / "run", round_rows(CURVE)[:1], finished=False)
-    watched = Watched([folder], clock)
+    watched = LivePage([folder], clock)
     first = watched.shown()
     append(folder, "rounds", *round_rows(CURVE)[1:])
 
@@ -106,13 +106,13 @@ def test_a_slow_reading_takes_only_a_share_of_the_time(tmp_path: Path, monkeypat
     clock, folder = Clock(), run_folder(tmp_path / "run", round_rows(CURVE)[:1], finished=False)
     n_read: list[float] = []
 
-    def slow(*arguments: Any) -> Gathered:
+    def slow(*arguments: Any) -> RunGroups:
         clock.now += 10.0
         n_read.append(clock.now)
-        return gathered(*arguments)
+        return gather_runs(*arguments)
 
     monkeypatch.setattr(module, "gathered", slow)
-    watched = Watched([folder], clock)
+    watched = LivePage([folder], clock)
     watched.shown()
     append(folder, "rounds", *round_rows(CURVE)[1:2])
 
@@ -128,15 +128,15 @@ def test_who_asks_while_the_folders_are_read_gets_what_was_shown_before(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     clock, folder = Clock(), run_folder(tmp_path / "run", round_rows(CURVE)[:1], finished=False)
-    watched = Watched([folder], clock)
+    watched = LivePage([folder], clock)
     first = watched.shown()
     append(folder, "rounds", *round_rows(CURVE)[1:])
     is_reading, may_go_on = threading.Event(), threading.Event()
 
-    def held(*arguments: Any) -> Gathered:
+    def held(*arguments: Any) -> RunGroups:
         is_reading.set()
         assert may_go_on.wait(20)
-        return gathered(*arguments)
+        return gather_runs(*arguments)
 
     monkeypatch.setattr(module, "gathered", held)
     clock.now = 100.0
@@ -153,9 +153,9 @@ def test_who_asks_while_the_folders_are_read_gets_what_was_shown_before(
 
 def test_a_run_whose_process_died_is_no_longer_called_running(tmp_path: Path) -> None:
     clock, folder = Clock(), run_folder(tmp_path / "run", round_rows(CURVE), finished=False)
-    watched = Watched([folder], clock)
+    watched = LivePage([folder], clock)
 
-    with locked_folder(folder):
+    with lock_folder(folder):
         running = watched.shown()
     stopped = later(watched, clock)
 
@@ -164,7 +164,7 @@ def test_a_run_whose_process_died_is_no_longer_called_running(tmp_path: Path) ->
 
 def test_a_folder_that_is_removed_is_said_to_be_gone_and_another_run_in_it_is_read_anew(tmp_path: Path) -> None:
     clock, folder = Clock(), run_folder(tmp_path / "run", round_rows(CURVE))
-    watched = Watched([folder], clock)
+    watched = LivePage([folder], clock)
     watched.shown()
 
     shutil.rmtree(folder)
@@ -181,7 +181,7 @@ def test_a_folder_that_is_removed_is_said_to_be_gone_and_another_run_in_it_is_re
 
 def test_a_run_that_takes_the_place_of_another_between_two_looks_is_not_mixed_with_it(tmp_path: Path) -> None:
     clock, folder = Clock(), run_folder(tmp_path / "run", round_rows(CURVE), finished=False)
-    watched = Watched([folder], clock)
+    watched = LivePage([folder], clock)
     watched.shown()
 
     shutil.rmtree(folder)
@@ -197,14 +197,14 @@ def test_runs_of_a_comparison_are_shown_in_every_state(tmp_path: Path) -> None:
     folder.mkdir()
     variants = tuple(Variant(name=name, folder=name, settings={}) for name in ("global", "fielding"))
     write_plan(folder, Plan(config={}, variants=variants, seeds=(1, 2), reference="global"))
-    watched = Watched([folder], clock)
+    watched = LivePage([folder], clock)
     begun = watched.shown()
     run_folder(folder / "global-1", round_rows(CURVE), method="global")
     run_folder(folder / "fielding-1", round_rows(CURVE), finished=False)
     (folder / "global-2").mkdir()
     write_failure(folder / "global-2", "no room left")
 
-    with locked_folder(folder / "fielding-1"):
+    with lock_folder(folder / "fielding-1"):
         shown = later(watched, clock)
 
     assert [row[2] for row in section(begun, "State of the runs")["table"][1:]] == ["waiting"] * 4
@@ -221,14 +221,14 @@ def test_a_state_that_cannot_be_read_does_not_end_the_page(tmp_path: Path, monke
 
     monkeypatch.setattr(module, "report_of", breaks)
 
-    shown = Watched([run_folder(tmp_path / "run", round_rows(CURVE))]).shown()
+    shown = LivePage([run_folder(tmp_path / "run", round_rows(CURVE))]).shown()
 
     assert page(shown)["notes"] == ["this cannot be read: RuntimeError: a bug"]
 
 
 def test_any_client_can_be_opened_by_its_id(tmp_path: Path) -> None:
     shape = Shape(n_clients=len(STRANGE_IDS), n_rounds=45, name=lambda at: STRANGE_IDS[at])
-    watched = Watched([big_folder(tmp_path / "run", shape)])
+    watched = LivePage([big_folder(tmp_path / "run", shape)])
 
     assert sorted(watched.clients("fielding, seed 1")) == sorted(STRANGE_IDS)
     for client in STRANGE_IDS:
@@ -238,7 +238,7 @@ def test_any_client_can_be_opened_by_its_id(tmp_path: Path) -> None:
 
 
 def test_whole_numbers_are_opened_by_their_digits_and_unknown_ids_are_named_with_the_nearest(tmp_path: Path) -> None:
-    watched = Watched([big_folder(tmp_path / "run", Shape(n_clients=12, n_rounds=25))])
+    watched = LivePage([big_folder(tmp_path / "run", Shape(n_clients=12, n_rounds=25))])
 
     assert watched.clients("fielding, seed 1")[-1] == "11"
     assert len(watched.story("fielding, seed 1", "11")) == 3
@@ -253,7 +253,7 @@ def test_runs_of_the_same_name_are_told_apart(tmp_path: Path) -> None:
         manifest = json.loads((folder / "manifest.json").read_text())
         (folder / "manifest.json").write_text(json.dumps({**manifest, "seed": None}))
 
-    names = Watched(folders).shown().content["runs"]
+    names = LivePage(folders).shown().content["runs"]
 
     assert names == ["fielding, run", "fielding, run (2)", "fielding, c"]
 
@@ -263,7 +263,7 @@ def test_a_client_that_cannot_be_shown_is_told_in_words(tmp_path: Path, monkeypa
         raise OverflowError("too large")
 
     monkeypatch.setattr(module, "client_story", breaks)
-    watched = Watched([run_folder(tmp_path / "run", round_rows(CURVE))])
+    watched = LivePage([run_folder(tmp_path / "run", round_rows(CURVE))])
 
     with pytest.raises(InputError, match="too large"):
         watched.story("fielding, seed 1", "ann")
@@ -272,7 +272,7 @@ def test_a_client_that_cannot_be_shown_is_told_in_words(tmp_path: Path, monkeypa
 def test_what_is_there_and_cannot_be_read_is_told_while_waiting(tmp_path: Path) -> None:
     (tmp_path / "compare.json").write_text("{")
 
-    shown = Watched([tmp_path]).shown()
+    shown = LivePage([tmp_path]).shown()
 
     assert title(shown) == "Waiting for a run"
     assert "compare.json" in page(shown)["notes"][0]
@@ -283,7 +283,7 @@ def test_a_comparison_inside_a_folder_is_followed(tmp_path: Path) -> None:
     (tmp_path / "runs" / "inner").mkdir(parents=True)
     write_plan(tmp_path / "runs" / "inner", Plan(config={}, variants=variants, seeds=(1,), reference="fielding"))
     clock = Clock()
-    watched = Watched([tmp_path / "runs"], clock)
+    watched = LivePage([tmp_path / "runs"], clock)
 
     before = watched.shown()
     run_folder(tmp_path / "runs" / "inner" / "fielding-1", round_rows(CURVE), finished=False)

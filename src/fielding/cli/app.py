@@ -6,16 +6,16 @@ from typing import Annotated
 import typer
 
 from fielding._version import __version__
-from fielding.cli.compare import compare
+from fielding.cli.compare import compare_command
 from fielding.cli.config import config_app
 from fielding.cli.console import complain, tell
 from fielding.cli.data import data_app
 from fielding.cli.demo import demo
 from fielding.cli.deploy import deploy
 from fielding.cli.methods import methods
-from fielding.cli.replay import replay
+from fielding.cli.replay import replay_command
 from fielding.cli.report import report
-from fielding.cli.run import run
+from fielding.cli.run import run_command
 from fielding.cli.show import show
 from fielding.cli.watch import watch
 from fielding.errors import FieldingError, InputError, OptionError
@@ -30,12 +30,12 @@ app = typer.Typer(
     epilog="Exit codes: 0 done, 1 failed, 2 wrong use or input, 130 or 143 after a signal.",
 )
 app.command()(demo)
-app.command()(run)
-app.command()(compare)
+app.command("run")(run_command)
+app.command("compare")(compare_command)
 app.command()(report)
 app.command()(watch)
 app.command()(deploy)
-app.command()(replay)
+app.command("replay")(replay_command)
 app.command()(show)
 app.command()(methods)
 app.add_typer(config_app, name="config")

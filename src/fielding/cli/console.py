@@ -12,7 +12,7 @@ from rich.progress import BarColumn, Progress, ProgressColumn, SpinnerColumn, Ta
 from rich.table import Column, Table
 from rich.text import Text
 
-from fielding.reporting.words import as_time
+from fielding.reporting.formatting import as_time
 
 Advance = Callable[[int], None]
 WIDTH_ELSEWHERE = 160

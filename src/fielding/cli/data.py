@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
@@ -14,21 +14,17 @@ from fielding.cli.options import JsonOutput, KindOption, MetricOption, Quiet
 from fielding.client.drift import DRIFT_TESTS, drift_test_named
 from fielding.errors import unknown_name
 from fielding.records.report_file import read_reports, write_reports
-from fielding.reporting.words import plain
+from fielding.reporting.formatting import plain
 from fielding.traces.catalog import CATALOG, FOLDER_VARIABLE, Entry, Narrowing, NaturalDefaults, Opening, data_folder
 from fielding.traces.csv_table import open_table
-from fielding.traces.hashing import TEXT_FEATURES
 from fielding.traces.histograms import WindowPlan, report_stream
 from fielding.traces.images import FILE, FoundImages, find_images, listed_images
-from fielding.traces.importers import Columns, feature_names, import_pool, import_trace
+from fielding.traces.importers import TEXT_FEATURES, Columns, feature_names, import_pool, import_trace
 from fielding.traces.intervals import LAST_MOMENT
 from fielding.traces.npz_file import array_names
 from fielding.traces.pool import Pool
 from fielding.traces.statistics import PoolDescription, describe_pool
 from fielding.traces.trace import Trace, write_trace
-
-if TYPE_CHECKING:
-    from fielding.traces.fetching import OnBytes
 
 DataFolder = Annotated[
     Path | None,
@@ -46,8 +42,11 @@ def list_data(data: DataFolder = None, as_json: JsonOutput = False) -> None:
     if as_json:
         say_json({"folder": str(folder), "sets": [_record(entry, folder) for entry in CATALOG.values()]})
         return
-    heads = ("name", "kind", "here", "samples", "clients", "classes")
-    say_table(f"data sets, looked for in {folder}", [heads, *(_row(entry, folder) for entry in CATALOG.values())])
+    rows: list[tuple[str, ...]] = [("name", "kind", "here", "samples", "clients", "classes")]
+    for entry in CATALOG.values():
+        counts = ("-" if one is None else f"{one:,}" for one in (entry.n_samples, entry.n_clients, entry.n_classes))
+        rows.append((entry.name, entry.kind, "yes" if entry.missing(folder) is None else "no", *counts))
+    say_table(f"data sets, looked for in {folder}", rows)
     width = max(map(len, CATALOG))
     for entry in CATALOG.values():
         way = "" if entry.missing(folder) is None else f"; {entry.how_to_get}"
@@ -76,13 +75,7 @@ def _record(entry: Entry, folder: Path) -> dict[str, object]:
     }
 
 
-def _row(entry: Entry, folder: Path) -> tuple[str, ...]:
-    here = "yes" if entry.missing(folder) is None else "no"
-    sizes = (entry.n_samples, entry.n_clients, entry.n_classes)
-    return (entry.name, entry.kind, here, *("-" if one is None else f"{one:,}" for one in sizes))
-
-
-def fetch(
+def fetch_command(
     name: Annotated[str, typer.Argument(help="A data set that can be downloaded freely; see `fielding data list`.")],
     to: TargetFolder = None,
     as_json: JsonOutput = False,
@@ -92,10 +85,15 @@ def fetch(
 
     A data set that is there already is left alone. If anything goes wrong, nothing is left behind.
     """
-    from fielding.traces.fetching import fetch as fetch_data  # brings TLS, which no other command needs
+    from fielding.traces.catalog.fetching import fetch  # brings TLS, which no other command needs
 
     with progress_bar(f"fetching {name}", None, quiet=quiet) as advance:
-        path, is_new = fetch_data(name, data_folder(to), on_bytes=_told_per_file(advance))
+        counters: dict[str, Advance] = {}  # of each file
+
+        def on_bytes(file: str, n_bytes: int, _total: int | None) -> None:
+            counters.setdefault(file, counting(advance))(n_bytes)
+
+        path, is_new = fetch(name, data_folder(to), on_bytes=on_bytes)
     written: dict[str, int | str] = {"file": str(path), "bytes": path.stat().st_size, "fetched": is_new}
     if as_json:
         say_json(written)
@@ -103,18 +101,8 @@ def fetch(
         say(plain(written) if is_new else f"{path} is there already; delete it to fetch it again")
 
 
-def _told_per_file(advance: Advance) -> "OnBytes":
-    """Return a callback that adds up the bytes of several files."""
-    counters: dict[str, Advance] = {}
-
-    def told(name: str, n_bytes: int, total: int | None) -> None:  # noqa: ARG001
-        counters.setdefault(name, counting(advance))(n_bytes)
-
-    return told
-
-
 _EARLIEST = 1e8
-"""Numbers below this are no unix time that anybody means: 1973."""
+"""Numbers below this are hardly meant as unix times: 1973."""
 _UNITS = (("day", 86_400.0), ("hour", 3600.0), ("minute", 60.0), ("second", 1.0))
 _SHOWN = 12
 """Classes whose counts are told; of more only the largest are."""
@@ -183,7 +171,7 @@ ABSENT = {
 """Why there is nothing to tell."""
 
 
-def say_description(record: Mapping[str, object], *, as_json: bool) -> None:
+def _say_description(record: Mapping[str, object], *, as_json: bool) -> None:
     """Print a record of records, each under its title."""
     if as_json:
         say_json(record)
@@ -198,33 +186,33 @@ def say_description(record: Mapping[str, object], *, as_json: bool) -> None:
         words = {name: known[name] if name in known else str(name) for name in values}
         width = max(map(len, words.values()))
         for name, value in values.items():
-            told = ABSENT.get(part, "-") if value is None else _told(name, value)
-            say(f"  {words[name]:<{width}}  {told}")
+            shown = ABSENT.get(part, "-") if value is None else _format_value(name, value)
+            say(f"  {words[name]:<{width}}  {shown}")
 
 
-def _told(name: str, value: object) -> str:
+def _format_value(name: str, value: object) -> str:
     """Return a value as people write it."""
     if name in ("first_time", "last_time") and isinstance(value, float):
-        return moment(value)
+        return _format_moment(value)
     if name in ("span", "interval") and isinstance(value, float):
-        return time_span(value)
+        return _format_span(value)
     if name == "samples_per_class" and isinstance(value, dict):
-        return largest_counts(value)
+        return _format_counts(value)
     if isinstance(value, dict) and "verdict" in value:
         return str(value["verdict"])
     if isinstance(value, dict):
-        return ", ".join(f"{inner} {number(one)}" for inner, one in value.items())
+        return ", ".join(f"{inner} {format_number(one)}" for inner, one in value.items())
     if isinstance(value, tuple):
         return " x ".join(map(str, value))
-    return number(value)
+    return format_number(value)
 
 
-def number(value: object) -> str:
+def format_number(value: object) -> str:
     """Return a number with few digits and no exponent where none is needed; yes or no; a dash for nothing.
 
     Examples
     --------
-    >>> number(0.12345), number(2156012.0), number(True), number(None)
+    >>> format_number(0.12345), format_number(2156012.0), format_number(True), format_number(None)
     ('0.1235', '2,156,012', 'yes', '-')
     """
     if value is None:
@@ -236,48 +224,42 @@ def number(value: object) -> str:
     return f"{value:,.0f}" if isinstance(value, (int, float)) else str(value)
 
 
-def moment(time: float) -> str:
+def _format_moment(time: float) -> str:
     """Return a time as a date if it can be unix seconds, else the number.
 
     Examples
     --------
-    >>> moment(1.7e9), moment(2156012.0)
+    >>> _format_moment(1.7e9), _format_moment(2156012.0)
     ('2023-11-14 22:13 UTC', '2,156,012 (no unix time)')
     """
     if _EARLIEST < time < LAST_MOMENT:
         return datetime.fromtimestamp(time, UTC).strftime("%Y-%m-%d %H:%M UTC")
-    return f"{number(time)} (no unix time)"
+    return f"{format_number(time)} (no unix time)"
 
 
-def time_span(seconds: float) -> str:
+def _format_span(seconds: float) -> str:
     """Return a length of time in its longest unit.
 
     Examples
     --------
-    >>> time_span(86400.0), time_span(21600.0), time_span(0.5)
+    >>> _format_span(86400.0), _format_span(21600.0), _format_span(0.5)
     ('1 day', '6 hours', '0.5 seconds')
     """
     unit, length = next((pair for pair in _UNITS if seconds >= pair[1]), _UNITS[-1])
-    amount = number(seconds / length)
+    amount = format_number(seconds / length)
     return f"{amount} {unit}{'' if amount == '1' else 's'}"
 
 
-def largest_counts(counts: Mapping[str, int]) -> str:
-    """Return how many samples classes have; of many classes those with most.
-
-    Examples
-    --------
-    >>> largest_counts({"cat": 1, "dog": 2000})
-    'cat 1, dog 2,000'
-    """
+def _format_counts(counts: Mapping[str, int]) -> str:
+    """Return how many samples classes have; of many classes those with most."""
     if len(counts) <= _SHOWN:
         return ", ".join(f"{name} {count:,}" for name, count in counts.items())
     most = sorted(counts.items(), key=lambda pair: -pair[1])[:_SHOWN]
-    told = ", ".join(f"{name} {count:,}" for name, count in most)
-    return f"{told}, and {len(counts) - _SHOWN:,} more with at least {min(counts.values()):,} each"
+    shown = ", ".join(f"{name} {count:,}" for name, count in most)
+    return f"{shown}, and {len(counts) - _SHOWN:,} more with at least {min(counts.values()):,} each"
 
 
-def known_set(place: Path) -> Entry | None:
+def _find_known_set(place: Path) -> Entry | None:
     """Return the data set of this name, None for a path; files and folders that are there come first."""
     if place.exists() or place.suffix or len(place.parts) != 1:
         return None
@@ -286,18 +268,12 @@ def known_set(place: Path) -> Entry | None:
     return CATALOG[str(place)]
 
 
-def names_in(file: Path) -> tuple[str, ...]:
+def _column_names(file: Path) -> tuple[str, ...]:
     """Return the columns or arrays of a file."""
     return tuple(array_names(file, ["client", "time", "y"])) if file.suffix == ".npz" else open_table(file).header
 
 
-def is_reports(place: Path) -> bool:
-    """Return whether a file holds reports rather than samples, by the names of its columns."""
-    names = () if place.is_dir() else names_in(place)
-    return "representation" in names or ("step" in names and "client" in names)
-
-
-def known_samples(
+def _read_known(
     entry: Entry, narrowing: Narrowing, *, folder: Path | None, quiet: bool = False
 ) -> Trace | PoolDescription:
     """Return a known data set; of a natural trace the part that is used by default, unless another is wanted."""
@@ -307,33 +283,34 @@ def known_samples(
         advance = counting(bar)
         opening = Opening(narrowing=part, on_images=lambda done, _total: advance(done))
         source = entry.open(data_folder(folder), opening)
-    return _described(source) if isinstance(source, Pool) else source
+    return describe_pool(source.y, source.classes, shape=source.shape) if isinstance(source, Pool) else source
 
 
-def own_samples(place: Path, columns: Columns, narrowing: Narrowing, *, quiet: bool = False) -> Trace | PoolDescription:
-    """Return the trace of a file or of a folder of images, or its description if nobody knows clients and times.
+def _read_own(place: Path, columns: Columns, narrowing: Narrowing, *, quiet: bool = False) -> Trace | PoolDescription:
+    """Return the trace of a file or of a folder of images, or its description if clients and times are not known.
 
     No image is decoded.
     """
     if place.is_dir():
         index = place / "index.csv"
-        return _told_inspected(listed_images(index, columns) if index.exists() else find_images(place), narrowing)
-    names = names_in(place)
+        return _narrow_images(listed_images(index, columns) if index.exists() else find_images(place), narrowing)
+    names = _column_names(place)
     has_owners = bool({columns.client, columns.time} & set(names))
     if place.suffix == ".npz" and "x" in names and not has_owners:
-        return _described(import_pool(place, columns))
+        pool = import_pool(place, columns)
+        return describe_pool(pool.y, pool.classes, shape=pool.shape)
     if place.suffix != ".npz" and FILE in names and not has_owners:
-        return _told_inspected(listed_images(place, columns), narrowing)
-    return narrowing.apply(read_trace_with_progress(place, columns, quiet=quiet))
+        return _narrow_images(listed_images(place, columns), narrowing)
+    return narrowing.apply(_read_trace(place, columns, quiet=quiet))
 
 
-def read_trace_with_progress(source: Path, columns: Columns, *, quiet: bool) -> Trace:
+def _read_trace(source: Path, columns: Columns, *, quiet: bool) -> Trace:
     """Read a trace, showing the rows read so far."""
     with progress_bar(f"reading {source.name}", None, quiet=quiet) as advance:
         return import_trace(source, columns, on_rows=counting(advance))
 
 
-def inspected_trace(trace: Trace, plan: WindowPlan, metric: str, *, quiet: bool) -> dict[str, object]:
+def _inspect(trace: Trace, plan: WindowPlan, metric: str, *, quiet: bool) -> dict[str, object]:
     """Return all that can be told of a trace: its numbers, its kinds of drift, what to use, and the verdict."""
     from fielding.traces.diagnosis import diagnose_drift, inspect_trace
 
@@ -342,16 +319,12 @@ def inspected_trace(trace: Trace, plan: WindowPlan, metric: str, *, quiet: bool)
         kinds = asdict(diagnose_drift(trace, found.trace, on_pair=bar))
     probe = {name: kinds.pop(name) for name in ("n_trained", "n_compared", "accuracy")}
     verdict, advice = found.verdict, kinds.pop("advice")
-    told = {name: part for name, part in asdict(found).items() if name != "verdict"}
-    return {**told, **kinds, "probe": probe, "verdict": verdict, "advice": advice}
+    parts = {name: part for name, part in asdict(found).items() if name != "verdict"}
+    return {**parts, **kinds, "probe": probe, "verdict": verdict, "advice": advice}
 
 
-def _told_inspected(found: FoundImages, narrowing: Narrowing) -> Trace | PoolDescription:
+def _narrow_images(found: FoundImages, narrowing: Narrowing) -> Trace | PoolDescription:
     return describe_pool(found.y, found.classes) if found.trace is None else narrowing.apply(found.trace)
-
-
-def _described(pool: Pool) -> PoolDescription:
-    return describe_pool(pool.y, pool.classes, shape=pool.shape)
 
 
 data_app = typer.Typer(help="Look at data, import traces, turn traces into reports.", no_args_is_help=True)
@@ -385,8 +358,8 @@ AlignOption = Annotated[str, typer.Option("--align", help="calendar (real dates)
 Detector = Annotated[str, typer.Option(help=f"When a client reports: {', '.join(DRIFT_TESTS)}.")]
 
 
-@data_app.command()
-def info(
+@data_app.command("info")
+def info_command(
     file: Annotated[Path, typer.Argument(help="A .npz or .csv[.gz] file, a folder of images, or a known data set.")],
     client: ClientColumn = "client",
     time: TimeColumn = "time",
@@ -413,25 +386,26 @@ def info(
     """
     from fielding.traces.diagnosis import POOL_ADVICE, inspect_reports
 
-    entry = known_set(file)
-    if entry is None and is_reports(file):
-        say_description(asdict(inspect_reports(read_reports(file, kind), metric)), as_json=as_json)
+    entry = _find_known_set(file)
+    names = () if entry is not None or file.is_dir() else _column_names(file)
+    if "representation" in names or ("step" in names and "client" in names):
+        _say_description(asdict(inspect_reports(read_reports(file, kind), metric)), as_json=as_json)
         return
     columns, part = Columns(client=client, time=time, label=label, count=count), Narrowing(last=last, clients=clients)
     if entry is not None:
-        samples = known_samples(entry, part, folder=data, quiet=quiet)
+        samples = _read_known(entry, part, folder=data, quiet=quiet)
     else:
-        samples = own_samples(file, columns, part, quiet=quiet)
+        samples = _read_own(file, columns, part, quiet=quiet)
     if isinstance(samples, PoolDescription):
-        say_description({"pool": asdict(samples), "advice": POOL_ADVICE}, as_json=as_json)
+        _say_description({"pool": asdict(samples), "advice": POOL_ADVICE}, as_json=as_json)
         return
     usual = (entry and entry.defaults) or NaturalDefaults()
     plan = WindowPlan(interval=interval or usual.interval, gap=1, window=window, align=align or usual.align)
-    say_description(inspected_trace(samples, plan, metric, quiet=quiet), as_json=as_json)
+    _say_description(_inspect(samples, plan, metric, quiet=quiet), as_json=as_json)
 
 
 @data_app.command("import")
-def import_file(
+def import_command(
     file: Source,
     out: Annotated[Path, typer.Option("--out", "-o", help="File to write: .npz (with --reports also .csv[.gz]).")],
     client: ClientColumn = "client",
@@ -457,7 +431,7 @@ def import_file(
         client=client, time=time, label=label, count=count, text=text, n_text_features=text_features,
         features=feature_names(features),
     )  # fmt: skip
-    trace = Narrowing(last=last, clients=clients).apply(read_trace_with_progress(file, columns, quiet=quiet))
+    trace = Narrowing(last=last, clients=clients).apply(_read_trace(file, columns, quiet=quiet))
     written: dict[str, int | str] = {"file": str(out), "clients": len(trace.client_ids), "classes": len(trace.classes)}
     if reports:
         plan = WindowPlan(interval=interval, gap=gap, window=window, align=align)
@@ -475,4 +449,4 @@ def import_file(
 
 
 data_app.command("list")(list_data)
-data_app.command()(fetch)
+data_app.command("fetch")(fetch_command)

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from fielding.cli.compare import followed, say_compared
+from fielding.cli.compare import run_with_progress, say_comparison
 from fielding.cli.console import tell
 from fielding.cli.options import JsonOutput, Quiet
 
@@ -25,12 +25,12 @@ def demo(
     the start) and global (one model). Writes what `fielding compare` writes. After Ctrl-C, the same command goes on
     where it stopped.
     """
-    from fielding.comparing.demo import planned_demo, written_demo_page
+    from fielding.comparing.demo import plan_demo, write_demo_page
 
-    compared, stop = followed(planned_demo(out, seeds), jobs, page=False, quiet=quiet)
+    compared, stop = run_with_progress(plan_demo(out, seeds), jobs, page=False, quiet=quiet)
     if compared is None or not compared.is_ended:
         again = ["fielding", "demo", "--out", str(out), "--seeds", str(seeds)]
         tell(f"stopped; the same command goes on: {shlex.join(again)}")
         raise typer.Exit(stop.exit_code)
-    written_demo_page(out)
-    say_compared(compared, page=True, as_json=as_json, quiet=quiet)
+    write_demo_page(out)
+    say_comparison(compared, page=True, as_json=as_json, quiet=quiet)

@@ -17,163 +17,19 @@ from fielding.cli.options import Quiet, stop_on_signal
 from fielding.errors import InputError
 
 if TYPE_CHECKING:
-    from fielding.flower.deploy.federation import LocalFederation
-    from fielding.flower.deploy.flower_program import RunState
-
-MOST_RETURNS = 3
-"""How often an app is submitted again."""
-MOST_SILENCES = 3
-"""How often in a row the federation may fail to tell how a run is."""
-_LOOK_S_following, _ASK_S = 0.5, 5.0
-_LAST_LINES = 5
-_FAILED = re.compile(r"(client|node) [^,]*, \w+: failed \(.*\)")
-"""How the server tells of an answer that counts for nothing."""
-
-
-def finished(
-    federation: "LocalFederation", app: Path, config: Mapping[str, str | int | float | bool], bar: Bar
-) -> "RunState":
-    """Submit an app, show how it comes along, and return its last state, with the traffic of all submissions.
-
-    Parameters
-    ----------
-    federation
-        Where it runs.
-    app
-        Its folder.
-    config
-        Settings of the app to change, with ``out``.
-    bar
-        Shows the rounds.
-
-    Raises
-    ------
-    ProcessError
-        If the app fails, is stopped by somebody else, or its process dies again and again.
-    """
-    from fielding.flower.deploy.flower_program import RunState
-    from fielding.flower.deploy.processes import ProcessError
-
-    look, lost = rounds_shown(Path(str(config["out"])), bar), RunState(status="", bytes_to_nodes=0, bytes_from_nodes=0)
-    for returns_left in reversed(range(MOST_RETURNS + 1)):
-        bar.describe("submitting the app")
-        run_id = federation.run_app(app, config)
-        state = followed(federation, run_id, look)
-        state = replace(
-            state,
-            bytes_to_nodes=state.bytes_to_nodes + lost.bytes_to_nodes,
-            bytes_from_nodes=state.bytes_from_nodes + lost.bytes_from_nodes,
-        )
-        if state.is_completed:
-            _tell_failures(*_kept_log(federation, run_id))
-            return state
-        if not state.was_lost:
-            break
-        lost = state
-        if returns_left:
-            tell(f"the server of the run is gone ({state.details or state.status}); the app is submitted again")
-    raise ProcessError(_failure(federation, run_id, state))
-
-
-def rounds_shown(folder: Path, bar: Bar) -> Callable[[], None]:
-    """Return what looks for new rounds in a run folder and shows them."""
-    from fielding.reporting.numbers.run_record import LogReader
-
-    reader, seen = LogReader(), 0
-
-    def look() -> None:
-        nonlocal seen
-        rows = reader.lines(folder / "rounds.jsonl").rows
-        if len(rows) > seen:
-            bar.advance(len(rows) - seen)
-            bar.describe(_words(rows[-1]))
-            seen = len(rows)
-
-    return look
-
-
-def has_trained(folder: Path) -> bool:
-    """Return whether any client took part in any round of a run."""
-    from fielding.reporting.numbers.run_record import LogReader
-
-    return any(row.get("n_participants") for row in LogReader().lines(folder / "rounds.jsonl").rows)
-
-
-def followed(federation: "LocalFederation", run_id: str, look: Callable[[], None]) -> "RunState":
-    """Look at a run until it has ended, and return its last state."""
-    from fielding.flower.deploy.processes import ProcessError
-
-    asked, n_silences = -_ASK_S, 0
-    while True:
-        look()
-        if time.monotonic() - asked >= _ASK_S:  # asking costs a second of a core
-            try:
-                state, n_silences = federation.state(run_id), 0
-            except ProcessError:  # a busy machine, as a rule
-                n_silences += 1
-                if n_silences > MOST_SILENCES:
-                    raise
-            else:
-                if state.is_ended:
-                    look()
-                    return state
-            asked = time.monotonic()
-        time.sleep(_LOOK_S_following)
-
-
-def _kept_log(federation: "LocalFederation", run_id: str) -> tuple[Path, list[str]]:
-    """Return what the server of a run said, if that can be found out, and the file where it is kept."""
-    from fielding.flower.deploy.processes import ProcessError
-
-    kept, lines = federation.folder / "logs" / f"run-{run_id}.log", []
-    with contextlib.suppress(ProcessError, OSError):
-        lines = federation.log_lines(run_id)
-        kept.write_text("\n".join([*lines, ""]))
-    return kept, lines
-
-
-def _tell_failures(kept: Path, lines: list[str]) -> None:
-    """Tell in a line that nodes failed, and what the first one said."""
-    failures = [found.group() for line in lines if (found := _FAILED.search(line))]
-    if failures:
-        tell(f"{len(failures)} answers of nodes failed; the first: {failures[0]} (all in {kept})")
-
-
-def _failure(federation: "LocalFederation", run_id: str, state: "RunState") -> str:
-    """Return in a line what became of a run, and keep what its server said."""
-    kept, lines = _kept_log(federation, run_id)
-    more = f" (more in {kept})" if lines else ""
-    if state.own_error:
-        return f"the app failed: {state.own_error}{more}"
-    if state.was_lost:
-        return f"the server of the run died {MOST_RETURNS + 1} times: {state.details or state.status}{more}"
-    said = " / ".join(lines[-_LAST_LINES:]) or "nothing"
-    return f"the run ended as {state.status}; it said: {said}{more}"
-
-
-def _words(row: dict[str, object]) -> str:
-    """Return one line about a round.
-
-    Examples
-    --------
-    >>> _words({"round": 4, "accuracy": 0.51234, "n_clusters": 3})
-    'round 5, accuracy 0.512, 3 clusters'
-    >>> _words({"round": 5, "n_clusters": 3, "n_failed": 2})
-    'round 6, 3 clusters, 2 nodes failed'
-    """
-    accuracy = row.get("accuracy")
-    measured = f", accuracy {accuracy:.3f}" if isinstance(accuracy, float) else ""
-    failed = f", {row['n_failed']} nodes failed" if row.get("n_failed") else ""
-    return f"round {int(str(row.get('round', 0))) + 1}{measured}, {row.get('n_clusters', '?')} clusters{failed}"
-
-
-if TYPE_CHECKING:
     from fielding.flower.deploy.app_folder import AppFolder
     from fielding.flower.deploy.federation import LocalFederation
     from fielding.flower.deploy.flower_program import RunState
 
 MOST_NODES = 64
-_LOOK_S = 0.5
+MOST_RETURNS = 3
+"""How often an app is submitted again."""
+MOST_SILENCES = 3
+"""How often in a row the federation may fail to tell how a run is."""
+_LOOK_S, _ASK_S = 0.5, 5.0
+_LAST_LINES = 5
+_FAILED = re.compile(r"(client|node) [^,]*, \w+: failed \(.*\)")
+"""How the server tells of an answer that counts for nothing."""
 
 
 def deploy(
@@ -196,22 +52,25 @@ def deploy(
     states of the clients. Everything that was started ends with the command, also after Ctrl-C. The same command goes
     on with the same keys and states. If the server of the run is killed, the app is submitted again and goes on.
     """
+    from fielding.reporting.numbers.run_record import LogReader
+
     order = ["fielding", "deploy", "--local", str(local), *([] if app is None else ["--app", str(app)])]
     order += ["--out", str(out), *([] if rounds is None else ["--rounds", str(rounds)])]
     with stop_on_signal(is_stepping=False) as stop:
         try:
-            state = _deployed(_checked(app, rounds, out, keep=keep), local, rounds, out=out, keep=keep, quiet=quiet)
+            checked = _check_before_start(app, rounds, out, keep=keep)
+            state = _run_federation(checked, local, rounds, out=out, keep=keep, quiet=quiet)
         except KeyboardInterrupt:
             tell(f"stopped, and all that was started with it; go on with: {shlex.join(order)}")
             raise typer.Exit(stop.exit_code) from None
-    if not has_trained(out / "run"):
+    if not any(row.get("n_participants") for row in LogReader().lines(out / "run" / "rounds.jsonl").rows):
         note_down(f"no node ever trained; what they say is in {out / 'federation' / 'logs'}")
     if not quiet:
         say(f"results: {out / 'run'}")
         say(f"traffic: {state.bytes_to_nodes} bytes to the nodes, {state.bytes_from_nodes} bytes from them")
 
 
-def _checked(app: Path | None, rounds: int | None, out: Path, *, keep: bool) -> "AppFolder":
+def _check_before_start(app: Path | None, rounds: int | None, out: Path, *, keep: bool) -> "AppFolder":
     """Return the app, after all that can be found wrong before anything is started."""
     from fielding.flower.deploy.app_folder import check_room, check_writable, is_complete, read_app, shipped_app
     from fielding.flower.deploy.environment import check_installation
@@ -227,7 +86,9 @@ def _checked(app: Path | None, rounds: int | None, out: Path, *, keep: bool) -> 
     return found
 
 
-def _deployed(app: "AppFolder", n_nodes: int, rounds: int | None, *, out: Path, keep: bool, quiet: bool) -> "RunState":
+def _run_federation(
+    app: "AppFolder", n_nodes: int, rounds: int | None, *, out: Path, keep: bool, quiet: bool
+) -> "RunState":
     """Run an app on a federation that lives as long as this call."""
     from fielding.flower.deploy.app_folder import check_room
     from fielding.flower.deploy.federation import LocalFederation
@@ -241,26 +102,27 @@ def _deployed(app: "AppFolder", n_nodes: int, rounds: int | None, *, out: Path, 
         federation = LocalFederation(out / "federation", n_nodes)
         try:
             federation.start()
-            state = finished(federation, app.path, config, bar)
+            state = run_app(federation, app.path, config, bar)
             if keep:
-                _keep(federation)
+                home = shlex.quote(federation.supervisor.environment["FLWR_HOME"])
+                use = f"FLWR_HOME={home} flwr list here"
+                tell(f"the SuperLink stays at {federation.address}; use it with: {use}; Ctrl-C ends it")
+                with contextlib.suppress(KeyboardInterrupt):
+                    while True:
+                        time.sleep(_LOOK_S)
         except ProcessError:
             check_room(out)  # whatever they say then, this is the reason
             raise
         finally:
-            _stop(federation, bar)
+            # A second signal is answered with a line: else something would be left.
+            bar.describe("stopping")
+            with _answer_signals("all that was started is being stopped, a moment"):
+                federation.stop()
     return state
 
 
-def _stop(federation: "LocalFederation", bar: Bar) -> None:
-    """Stop everything; who asks once more is told that it is being done, since else something would be left."""
-    bar.describe("stopping")
-    with _signals_told("all that was started is being stopped, a moment"):
-        federation.stop()
-
-
 @contextlib.contextmanager
-def _signals_told(words: str) -> Iterator[None]:
+def _answer_signals(words: str) -> Iterator[None]:
     """Answer SIGINT and SIGTERM with a line, for as long as the block takes."""
     before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
     for number in before:
@@ -272,10 +134,123 @@ def _signals_told(words: str) -> Iterator[None]:
             signal.signal(number, handler)
 
 
-def _keep(federation: "LocalFederation") -> None:
-    """Wait for Ctrl-C, having said how to reach the federation."""
-    home = shlex.quote(federation.supervisor.environment["FLWR_HOME"])
-    tell(f"the SuperLink stays at {federation.address}; use it with: FLWR_HOME={home} flwr list here; Ctrl-C ends it")
-    with contextlib.suppress(KeyboardInterrupt):
-        while True:
-            time.sleep(_LOOK_S)
+def run_app(
+    federation: "LocalFederation", app: Path, config: Mapping[str, str | int | float | bool], bar: Bar
+) -> "RunState":
+    """Submit an app, show how it comes along, and return its last state, with the traffic of all submissions.
+
+    Parameters
+    ----------
+    federation
+        Where it runs.
+    app
+        Its folder.
+    config
+        Settings of the app to change, with ``out``.
+    bar
+        Shows the rounds.
+
+    Raises
+    ------
+    ProcessError
+        If the app fails, is stopped from elsewhere, or its process dies again and again.
+    """
+    from fielding.flower.deploy.flower_program import RunState
+    from fielding.flower.deploy.processes import ProcessError
+
+    look, lost = round_viewer(Path(str(config["out"])), bar), RunState(status="", bytes_to_nodes=0, bytes_from_nodes=0)
+    for returns_left in reversed(range(MOST_RETURNS + 1)):
+        bar.describe("submitting the app")
+        run_id = federation.run_app(app, config)
+        state = wait_for_run(federation, run_id, look)
+        state = replace(
+            state,
+            bytes_to_nodes=state.bytes_to_nodes + lost.bytes_to_nodes,
+            bytes_from_nodes=state.bytes_from_nodes + lost.bytes_from_nodes,
+        )
+        if state.is_completed:
+            kept, lines = _keep_log(federation, run_id)
+            failures = [found.group() for line in lines if (found := _FAILED.search(line))]
+            if failures:
+                tell(f"{len(failures)} answers of nodes failed; the first: {failures[0]} (all in {kept})")
+            return state
+        if not state.was_lost:
+            break
+        lost = state
+        if returns_left:
+            tell(f"the server of the run is gone ({state.details or state.status}); the app is submitted again")
+    kept, lines = _keep_log(federation, run_id)
+    more = f" (more in {kept})" if lines else ""
+    if state.own_error:
+        raise ProcessError(f"the app failed: {state.own_error}{more}")
+    if state.was_lost:
+        why = state.details or state.status
+        raise ProcessError(f"the server of the run died {MOST_RETURNS + 1} times: {why}{more}")
+    said = " / ".join(lines[-_LAST_LINES:]) or "nothing"
+    raise ProcessError(f"the run ended as {state.status}; it said: {said}{more}")
+
+
+def round_viewer(folder: Path, bar: Bar) -> Callable[[], None]:
+    """Return a function that looks for new rounds in a run folder and shows them."""
+    from fielding.reporting.numbers.run_record import LogReader
+
+    reader, seen = LogReader(), 0
+
+    def look() -> None:
+        nonlocal seen
+        rows = reader.lines(folder / "rounds.jsonl").rows
+        if len(rows) > seen:
+            bar.advance(len(rows) - seen)
+            bar.describe(_round_words(rows[-1]))
+            seen = len(rows)
+
+    return look
+
+
+def wait_for_run(federation: "LocalFederation", run_id: str, look: Callable[[], None]) -> "RunState":
+    """Look at a run until it has ended, and return its last state."""
+    from fielding.flower.deploy.processes import ProcessError
+
+    asked, n_silences = -_ASK_S, 0
+    while True:
+        look()
+        if time.monotonic() - asked >= _ASK_S:  # asking costs a second of a core
+            try:
+                state, n_silences = federation.state(run_id), 0
+            except ProcessError:  # a busy machine, as a rule
+                n_silences += 1
+                if n_silences > MOST_SILENCES:
+                    raise
+            else:
+                if state.is_ended:
+                    look()
+                    return state
+            asked = time.monotonic()
+        time.sleep(_LOOK_S)
+
+
+def _keep_log(federation: "LocalFederation", run_id: str) -> tuple[Path, list[str]]:
+    """Keep what the server of a run said, if that can be found out; return the file and the lines."""
+    from fielding.flower.deploy.processes import ProcessError
+
+    kept, lines = federation.folder / "logs" / f"run-{run_id}.log", []
+    with contextlib.suppress(ProcessError, OSError):
+        lines = federation.log_lines(run_id)
+        kept.write_text("\n".join([*lines, ""]))
+    return kept, lines
+
+
+def _round_words(row: dict[str, object]) -> str:
+    """Return one line about a round.
+
+    Examples
+    --------
+    >>> _round_words({"round": 4, "accuracy": 0.51234, "n_clusters": 3})
+    'round 5, accuracy 0.512, 3 clusters'
+    >>> _round_words({"round": 5, "n_clusters": 3, "n_failed": 2})
+    'round 6, 3 clusters, 2 nodes failed'
+    """
+    accuracy = row.get("accuracy")
+    measured = f", accuracy {accuracy:.3f}" if isinstance(accuracy, float) else ""
+    failed = f", {row['n_failed']} nodes failed" if row.get("n_failed") else ""
+    return f"round {int(str(row.get('round', 0))) + 1}{measured}, {row.get('n_clusters', '?')} clusters{failed}"

@@ -60,7 +60,14 @@ def methods(
         raise OptionError("options given with --set need --check; in a run they stand in the config's [method]")
     kind = kind_named(name)
     if check:
-        _try_out(name, kind, changes or (), quiet=quiet)
+        from fielding.config.reader import apply_changes
+        from fielding.conformance.method_checks import check_method
+
+        options = apply_changes({}, list(changes or ()))
+        check_method_options(kind, options)
+        check_method(name, options, on_check=lambda passed: None if quiet else tell(f"{name} is {passed}"))
+        if not quiet:
+            say(f"{name} passed all checks")
     elif as_json:
         say_json(_record(name, kind))
     else:
@@ -88,7 +95,7 @@ def _record(name: str, kind: MethodKind) -> dict[str, Json]:
         "name": name,
         "summary": kind.summary,
         "sends": kind.sends,
-        "hears": BY_OPTIONS if callable(kind.hears) else kind.hears,
+        "hears": BY_OPTIONS if callable(kind.reports_from) else kind.reports_from,
         "options": method_options(kind),
     }
 
@@ -96,7 +103,7 @@ def _record(name: str, kind: MethodKind) -> dict[str, Json]:
 def _show(name: str, kind: MethodKind) -> None:
     say(f"{name}: {kind.summary}")
     say(f"sends beside models: {kind.sends}")
-    say(f"hears: {BY_OPTIONS if callable(kind.hears) else HEARS[kind.hears]}")
+    say(f"hears: {BY_OPTIONS if callable(kind.reports_from) else HEARS[kind.reports_from]}")
     words, options = option_words(getdoc(kind.build) or ""), method_options(kind)
     say("options:" if options else "options: none")
     for option, value in options.items():
@@ -112,15 +119,3 @@ def _shown(value: Json) -> str:
     ['true', '0.001', 'random', 'none']
     """
     return str(value).lower() if value is None or isinstance(value, bool) else str(value)
-
-
-def _try_out(name: str, kind: MethodKind, changes: "list[str] | tuple[str, ...]", *, quiet: bool) -> None:
-    """Run all checks on a method; the first that it does not pass is an error."""
-    from fielding.config.reader import apply_changes
-    from fielding.conformance.method_checks import check_method
-
-    options = apply_changes({}, list(changes))
-    check_method_options(kind, options)
-    check_method(name, options, on_check=lambda passed: None if quiet else tell(f"{name} is {passed}"))
-    if not quiet:
-        say(f"{name} passed all checks")

@@ -5,7 +5,6 @@ from typing import Annotated, Any
 
 import typer
 
-from fielding._typing import Json
 from fielding.cli.console import counting, progress_bar, say, say_json, say_table, tell
 from fielding.cli.options import (
     DeltaStep,
@@ -25,20 +24,28 @@ from fielding.cli.options import (
     policy_from_options,
     stop_on_signal,
 )
-from fielding.coordinator.policy import Policy
 from fielding.coordinator.trigger import LearnedTau
-from fielding.distance import Kind
 from fielding.engine.replay import Origin, run_replay
 from fielding.errors import OptionError
 from fielding.records.manifest import file_digest, stream_digest
 from fielding.records.replay_folder import ReplayRow
 from fielding.records.report_file import read_reports
-from fielding.records.run_folder import CONFIG, run_reports, stored_manifest
-from fielding.reporting.words import plain
-from fielding.traces.reports import ReportStream
+from fielding.records.run_folder import CONFIG, read_manifest, read_run_reports
+from fielding.reporting.formatting import plain
+
+_LABELS = {
+    "n_steps": "steps",
+    "n_clients": "clients",
+    "n_reports": "reports",
+    "n_moves": "moves one by one",
+    "n_reclusterings": "re-clusterings of all",
+    "n_clusters_last": "clusters at the end",
+    "mean_client_distance": "mean distance within clusters",
+    "mean_distance_unclustered": "mean distance without clusters",
+}
 
 
-def replay(
+def replay_command(
     context: typer.Context,
     reports: Annotated[
         Path, typer.Argument(help="Reports: .npz with step, client, representation; .csv[.gz]; or a run.")
@@ -74,42 +81,48 @@ def replay(
         "delta_step": delta_step, "k_max": k_max, "partitioner": partitioner, "hysteresis": hysteresis,
         "warm_start": warm_start, "inherit": inherit, "seed": seed,
     }  # fmt: skip
-    given = {name: options[name] for name in options if _is_given(context, name)}
-    of_run = run_options(reports) if (reports / CONFIG).is_file() else {}
+    # Options that stand on the command line, even with their defaults.
+    sources = {name: context.get_parameter_source(name) for name in options}
+    given = {name: options[name] for name, one in sources.items() if one is not None and one.name == "COMMANDLINE"}
+    of_run = _run_options(reports) if (reports / CONFIG).is_file() else {}
     policy = policy_from_options(**{**options, **of_run, **given})
-    stream, digest = _read(reports, policy.kind, quiet=quiet)
-    origin = Origin(source=reports.name, digest=digest, resume=resume, page=page)
-    summary = watched_replay(stream, policy, out, origin=origin, quiet=quiet)
-    say_summary(summary, out, as_json=as_json, quiet=quiet)
-    if of_run and not (as_json or quiet):
-        changed = ", ".join(name.replace("_", "-") for name in given)
-        say("rules: as in the run" + (f", except {changed}" if changed else ""))
-
-
-def _read(reports: Path, kind: Kind, *, quiet: bool) -> tuple[ReportStream, str]:
-    """Return the reports of a run or of a file, and what tells them from others."""
     if reports.is_dir():
-        stream = run_reports(reports, kind)
-        return stream, stream_digest(stream)
-    with progress_bar(f"reading {reports.name}", None, quiet=quiet) as bar:
-        stream = read_reports(reports, kind=kind, on_rows=counting(bar))
-    return stream, file_digest(reports)
+        stream = read_run_reports(reports, policy.kind)
+        digest = stream_digest(stream)
+    else:
+        with progress_bar(f"reading {reports.name}", None, quiet=quiet) as bar:
+            stream = read_reports(reports, kind=policy.kind, on_rows=counting(bar))
+        digest = file_digest(reports)
+    origin = Origin(source=reports.name, digest=digest, resume=resume, page=page)
+    with stop_on_signal() as stop, progress_bar("replaying", len(stream), quiet=quiet) as advance:
+
+        def watch(_row: ReplayRow | None) -> bool:
+            advance(1)
+            return stop.received is None
+
+        summary = run_replay(stream, policy, out, origin=origin, watch=watch)
+    if summary is None:
+        tell(f"stopped; what was done is in {out}, go on with --resume")
+        raise typer.Exit(stop.exit_code)
+    if as_json:
+        say_json(summary)
+    elif not quiet:
+        rows = [[label, plain(summary[name])] for name, label in _LABELS.items()]
+        say_table("What the coordinator did", [["", ""], *rows])
+        say(f"results: {out}")
+        if of_run:
+            changed = ", ".join(name.replace("_", "-") for name in given)
+            say("rules: as in the run" + (f", except {changed}" if changed else ""))
 
 
-def _is_given(context: typer.Context, name: str) -> bool:
-    """Return whether an option stands on the command line, even with its default."""
-    source = context.get_parameter_source(name)
-    return source is not None and source.name == "COMMANDLINE"
-
-
-def run_options(folder: Path) -> dict[str, Any]:
+def _run_options(folder: Path) -> dict[str, Any]:
     """Return the rules that the coordinator of a run followed, as the options of this command."""
     from fielding.config.reader import read_config
     from fielding.engine.describing import describing_of, is_own_function
     from fielding.engine.plugins import policy_of
 
     config = read_config(folder / CONFIG)
-    section, own = config.coordinator, stored_manifest(folder).get("own")
+    section, own = config.coordinator, read_manifest(folder).get("own")
     is_own = (isinstance(own, dict) and own.get("represent") is True) or is_own_function(section)
     for name, known in (("k_choice", "silhouette"), ("noise_floor", False)):
         if (value := getattr(section, name)) != known:
@@ -136,40 +149,3 @@ def run_options(folder: Path) -> dict[str, Any]:
         "inherit": policy.inherit,
         "seed": policy.seed,
     }
-
-
-def watched_replay(
-    stream: ReportStream, policy: Policy, out: Path, *, origin: Origin, quiet: bool, hint: str = "go on with --resume"
-) -> dict[str, Json]:
-    """Replay a stream with a progress bar and return the summary; exit with 130 or 143 if stopped."""
-    with stop_on_signal() as stop, progress_bar("replaying", len(stream), quiet=quiet) as advance:
-
-        def watch(_row: ReplayRow | None) -> bool:
-            advance(1)
-            return stop.received is None
-
-        summary = run_replay(stream, policy, out, origin=origin, watch=watch)
-    if summary is None:
-        tell(f"stopped; what was done is in {out}, {hint}")
-        raise typer.Exit(stop.exit_code)
-    return summary
-
-
-def say_summary(summary: dict[str, Json], out: Path, *, as_json: bool, quiet: bool) -> None:
-    """Print the totals of a replay."""
-    if as_json:
-        say_json(summary)
-    elif not quiet:
-        names = {
-            "n_steps": "steps",
-            "n_clients": "clients",
-            "n_reports": "reports",
-            "n_moves": "moves one by one",
-            "n_reclusterings": "re-clusterings of all",
-            "n_clusters_last": "clusters at the end",
-            "mean_client_distance": "mean distance within clusters",
-            "mean_distance_unclustered": "mean distance without clusters",
-        }
-        rows = [[label, plain(summary[name])] for name, label in names.items()]
-        say_table("What the coordinator did", [["", ""], *rows])
-        say(f"results: {out}")

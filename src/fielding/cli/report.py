@@ -31,23 +31,23 @@ def report(
     Runs of the same config and different seeds are taken together, with 95 % intervals; what is missing or damaged is
     said on the page, and the rest is drawn. `--export` needs the extra `export` and a Chrome or Chromium.
     """
-    from fielding.reporting.exporting import checked_export, exported
-    from fielding.reporting.report_page import read_report, written_report
+    from fielding.reporting.exporting import export_figures, load_exporter
+    from fielding.reporting.report_page import read_report, write_report
 
     if export is not None:
-        checked_export(export)  # before anything is read: that may take a while
+        load_exporter(export)  # before anything is read: that may take a while
     target = out or (folders[0] if len(folders) == 1 else Path()) / PAGE
     target = target / PAGE if target.is_dir() else target
     with progress_bar("reading runs", None, quiet=quiet) as bar:
-        found = read_report(folders, reference=reference)
+        runs, summary = read_report(folders, reference=reference)
         bar.describe("drawing")
-        page = written_report(found, target)
+        page = write_report(runs, summary, target)
         bar.describe("exporting figures")
-        files = exported(page, target.parent / FIGURES, export) if export else []
+        files = export_figures(page, target.parent / FIGURES, export) if export else []
     for note in () if quiet else page.notes:
         note_down(note)
     if as_json:
-        say_json(found.summary)
+        say_json(summary)
     elif not quiet:
         say(f"page:    {target}")
         if files:

@@ -4,8 +4,7 @@ import re
 import shlex
 import sys
 import time
-from collections.abc import Collection, Mapping
-from dataclasses import dataclass
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -14,7 +13,6 @@ import typer
 from fielding._typing import Json
 from fielding.cli.console import (
     LINE_EVERY_S,
-    Bar,
     at_intervals,
     note_down,
     progress_bar,
@@ -25,8 +23,12 @@ from fielding.cli.console import (
 )
 from fielding.cli.options import JsonOutput, Quiet, StopRequest, stop_on_signal
 from fielding.errors import InputError, OptionError
-from fielding.reporting.run_table import failure_words, run_table
-from fielding.reporting.words import as_time
+from fielding.reporting.formatting import as_time, failure_words, run_table
+
+if TYPE_CHECKING:
+    from fielding.config.keys import Config
+    from fielding.simulation.experiment import Result, Start
+    from fielding.tracking import Tracker
 
 _SENTENCES = {
     "worst_decile": "Worst tenth: mean over the tenth of the clients with the lowest accuracy.",
@@ -53,10 +55,6 @@ def explained(figures: Collection[str]) -> str:
     return " ".join(words for figure, words in _SENTENCES.items() if figure in figures)
 
 
-if TYPE_CHECKING:
-    from fielding.config.keys import Config
-    from fielding.simulation.experiment import Result, Start, Watching
-
 _EXPLAINED = ("final_newest_accuracy", "final_prequential_accuracy")
 """Figures of the table whose names say too little."""
 SHORTEST_WORDS_S = 0.25
@@ -75,7 +73,7 @@ Tracks = Annotated[
 ]
 
 
-def run(
+def run_command(
     config: Annotated[Path, typer.Argument(help="The config, a TOML file; docs/config.md lists all keys.")],
     out: Annotated[
         Path | None, typer.Option("--out", "-o", help="Folder for the results; runs/NAME-METHOD-SEED by default.")
@@ -103,67 +101,51 @@ def run(
     clients.jsonl, timings.jsonl, reports/ (for `fielding replay`), checkpoints/, summary.json and report.html. Ctrl-C
     ends the round and keeps everything; --resume goes on.
     """
-    from fielding.config.reader import read_config
+    from fielding.config.reader import locate_error, read_config
     from fielding.simulation.experiment import Start
+    from fielding.tracking import places, trackers_from
 
     sys.path.insert(0, str(Path.cwd()))  # for functions of the user's own, named in the config
     settled = read_config(config, changes or ())
     folder = out or Path("runs") / f"{config.stem}-{settled.method.name}-{settled.seed}"
-    order = Order(
-        config=config, folder=folder, changes=tuple(changes or ()), init_from=init_from, track=tuple(track or ())
-    )
-    begun = time.monotonic()
-    result = watched_run(settled, order, start=Start(resume=resume, init_from=init_from), page=page, quiet=quiet)
-    for note in result.notes:
-        note_down(note)
-    if result.summary is not None:
-        took_s = time.monotonic() - begun
-        say_run(result.summary, folder, took_s=took_s, page=page, as_json=as_json, quiet=quiet)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Order:
-    """What was typed, as far as it has to be typed again to go on."""
-
-    config: Path
-    folder: Path
-    changes: tuple[str, ...] = ()
-    init_from: Path | None = None
-    track: tuple[str, ...] = ()
-
-
-def watched_run(settled: "Config", order: Order, *, start: "Start", page: bool, quiet: bool) -> "Result":
-    """Run with a progress bar and return the result; exit with 130 or 143 if stopped, saying how to go on."""
-    from fielding.config.reader import locate_error
-    from fielding.simulation.experiment import run as run_experiment
-    from fielding.tracking import places, tracked, trackers_from
-
-    trackers, is_stepping = trackers_from(order.track), False
-    for words in () if quiet else places(trackers, order.folder):
+    changed, tracks, begun = tuple(changes or ()), tuple(track or ()), time.monotonic()
+    trackers = trackers_from(tracks)
+    for words in () if quiet else places(trackers, folder):
         tell(words)
-    with (
-        stop_on_signal("round", is_stepping=False) as stop,
-        progress_bar("preparing", settled.rounds, quiet=quiet) as bar,
-    ):
-        watching = watcher(bar, stop, settled.rounds)
+    with stop_on_signal("round", is_stepping=False) as stop:
         try:
-            with tracked(order.folder, trackers, watch=watching, note=note_down) as told:
-                result = run_experiment(settled, order.folder, start=start, watch=told, page=page)
+            start = Start(resume=resume, init_from=init_from)
+            result = _run_with_progress(settled, folder, start, stop, trackers, page=page, quiet=quiet)
         except OptionError as error:
-            raise locate_error(error, order.config, order.changes) from None
+            raise locate_error(error, config, changed) from None
         except InputError as error:
             raise InputError(as_options(str(error))) from None
         except KeyboardInterrupt:
-            result, is_stepping = None, stop.is_stepping
-    if result is not None and result.summary is not None:
-        return result
-    if result is not None:
-        tell(f"stopped after {len(result.rounds)} of {settled.rounds} rounds; go on with: {resume_command(order)}")
-    elif is_stepping:
-        tell(f"stopped at once; what was committed is kept, go on with: {resume_command(order)}")
-    else:
-        tell("stopped before the first round; nothing was written")
-    raise typer.Exit(stop.exit_code)
+            result = None
+    if result is None or result.summary is None:
+        again = resume_command(config, folder, changed, init_from, tracks)
+        if result is not None:
+            tell(f"stopped after {len(result.rounds)} of {settled.rounds} rounds; go on with: {again}")
+        elif stop.is_stepping:
+            tell(f"stopped at once; what was committed is kept, go on with: {again}")
+        else:
+            tell("stopped before the first round; nothing was written")
+        raise typer.Exit(stop.exit_code)
+    for note in (*result.notes, *filter(None, [failure_words(result.summary)])):
+        note_down(note)
+    if as_json:
+        say_json(result.summary)
+    elif not quiet:
+        _say_figures(result.summary, folder, took_s=time.monotonic() - begun, page=page)
+
+
+def _say_figures(summary: Mapping[str, Json], folder: Path, *, took_s: float, page: bool) -> None:
+    say_table("What the run gave", [["", ""], *run_table(summary), ["real time", as_time(took_s)]])
+    if words := explained([name for name in _EXPLAINED if summary.get(name) is not None]):
+        say(words)
+    say(f"results: {folder}")
+    if page:
+        say(f"page:    {folder / 'report.html'}")
 
 
 def as_options(message: str) -> str:
@@ -181,66 +163,69 @@ def as_options(message: str) -> str:
     return re.sub("name another folder$", "name another folder with --out", message)
 
 
-def resume_command(order: Order) -> str:
+def resume_command(
+    config: Path,
+    folder: Path,
+    changes: Sequence[str] = (),
+    init_from: Path | None = None,
+    trackers: Sequence[str] = (),
+) -> str:
     """Return what to type to go on with a run; whatever it depends on has to be said again.
 
     Examples
     --------
-    >>> resume_command(Order(config=Path("a b.toml"), folder=Path("runs/x"), changes=("seed=2",)))
+    >>> resume_command(Path("a b.toml"), Path("runs/x"), ["seed=2"])
     "fielding run 'a b.toml' --out runs/x --resume --set seed=2"
     """
-    words = ["fielding", "run", str(order.config), "--out", str(order.folder), "--resume"]
-    words += [word for change in order.changes for word in ("--set", change)]
-    words += [] if order.init_from is None else ["--init-from", str(order.init_from)]
-    return shlex.join(words + [word for tracker in order.track for word in ("--track", tracker)])
+    words = ["fielding", "run", str(config), "--out", str(folder), "--resume"]
+    words += [word for change in changes for word in ("--set", change)]
+    words += [] if init_from is None else ["--init-from", str(init_from)]
+    return shlex.join(words + [word for tracker in trackers for word in ("--track", tracker)])
 
 
-def watcher(bar: Bar, stop: StopRequest, n_rounds: int) -> "Watching":
-    """Return who is told how the run comes along: it moves the bar and tells whether to go on."""
+def _run_with_progress(
+    config: "Config",
+    folder: Path,
+    start: "Start",
+    stop: StopRequest,
+    trackers: "Sequence[Tracker]",
+    *,
+    page: bool,
+    quiet: bool,
+) -> "Result":
+    """Run with a progress bar that tells how the run comes along, and stop after a round if that was asked for."""
     from fielding.simulation.experiment import TRAINING, Watching
+    from fielding.simulation.experiment import run as run_experiment
+    from fielding.tracking import tracked
 
-    accuracy, done, last = "-", 0, time.monotonic()
-    describe_sometimes = at_intervals(bar.describe, SHORTEST_WORDS_S)
+    with progress_bar("preparing", config.rounds, quiet=quiet) as bar:
+        accuracy, done, last = "-", 0, time.monotonic()
+        describe_sometimes = at_intervals(bar.describe, SHORTEST_WORDS_S)
 
-    def on_phase(phase: str) -> None:
-        stop.is_stepping = phase == TRAINING
-        bar.describe(phase)
+        def on_phase(phase: str) -> None:
+            stop.is_stepping = phase == TRAINING
+            bar.describe(phase)
 
-    def after_round(row: Mapping[str, Json]) -> bool:
-        nonlocal accuracy, done, last
-        if isinstance(measured := row.get("accuracy"), float):
-            accuracy = f"{measured:.3f}"
-        now, seconds = int(str(row["round"])) + 1, float(str(row["time_s"]))
-        place = "" if bar.is_live else f"round {now} of {n_rounds}, "  # the bar itself shows it
-        bar.describe(f"{place}accuracy {accuracy}, {row['n_clusters']} clusters, simulated {as_time(seconds)}")
-        bar.advance(now - done)  # the first round of a resumed run is not the first
-        done, last = now, time.monotonic()
-        return stop.received is None
+        def after_round(row: Mapping[str, Json]) -> bool:
+            nonlocal accuracy, done, last
+            if isinstance(measured := row.get("accuracy"), float):
+                accuracy = f"{measured:.3f}"
+            now, seconds = int(str(row["round"])) + 1, float(str(row["time_s"]))
+            place = "" if bar.is_live else f"round {now} of {config.rounds}, "  # the bar itself shows it
+            bar.describe(f"{place}accuracy {accuracy}, {row['n_clusters']} clusters, simulated {as_time(seconds)}")
+            bar.advance(now - done)  # the first round of a resumed run is not the first
+            done, last = now, time.monotonic()
+            return stop.received is None
 
-    def on_trained(now: int, total: int) -> None:
-        if bar.is_live or time.monotonic() - last >= LINE_EVERY_S:  # of short rounds, lines tell only the end
-            describe_sometimes(f"round {done + 1}: {now} of {total} trained")
+        def on_trained(now: int, total: int) -> None:
+            if bar.is_live or time.monotonic() - last >= LINE_EVERY_S:  # of short rounds, lines tell only the end
+                describe_sometimes(f"round {done + 1}: {now} of {total} trained")
 
-    return Watching(
-        after_round=after_round,
-        on_phase=on_phase,
-        on_images=lambda now, total: describe_sometimes(f"decoding images {now}/{total}"),
-        on_trained=on_trained,
-    )
-
-
-def say_run(
-    summary: Mapping[str, Json], folder: Path, *, took_s: float, page: bool, as_json: bool, quiet: bool
-) -> None:
-    """Print the figures of a run."""
-    if failed := failure_words(summary):
-        note_down(failed)
-    if as_json:
-        say_json(summary)
-    elif not quiet:
-        say_table("What the run gave", [["", ""], *run_table(summary), ["real time", as_time(took_s)]])
-        if words := explained([name for name in _EXPLAINED if summary.get(name) is not None]):
-            say(words)
-        say(f"results: {folder}")
-        if page:
-            say(f"page:    {folder / 'report.html'}")
+        watching = Watching(
+            after_round=after_round,
+            on_phase=on_phase,
+            on_images=lambda now, total: describe_sometimes(f"decoding images {now}/{total}"),
+            on_trained=on_trained,
+        )
+        with tracked(folder, trackers, watch=watching, note=note_down) as watch:
+            return run_experiment(config, folder, start=start, watch=watch, page=page)

@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated
 
@@ -19,7 +19,7 @@ from fielding.records.container import read_contents
 from fielding.records.model_file import write_model
 from fielding.records.run_checkpoint import KIND, RunCheckpoint, load_run
 from fielding.records.run_folder import newest_checkpoint
-from fielding.reporting.words import as_time, plain
+from fielding.reporting.formatting import as_time, plain
 
 
 def show(
@@ -39,24 +39,15 @@ def show(
     path = newest_checkpoint(checkpoint) if checkpoint.is_dir() else checkpoint
     contents = read_contents(path)
     if contents.kind == KIND:
-        _show_run(load_run(path), Wanted(export=export, cluster=cluster, client=client), as_json=as_json)
+        _show_run(load_run(path), export, cluster, client, as_json=as_json)
         return
     if export is not None or cluster is not None:
         raise InputError(f"{path} is a checkpoint of a {contents.kind}, which holds no models to export")
     _show_coordinator(load_coordinator(path), client, as_json=as_json)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Wanted:
-    """Which model to take out, and where to."""
-
-    export: Path | None
-    cluster: int | None
-    client: str | None
-
-
 def _show_coordinator(coordinator: Coordinator, client: str | None, *, as_json: bool) -> None:
-    record = coordinator_record(coordinator)
+    record = describe_coordinator(coordinator)
     if client is not None:
         known = _known(client, coordinator.registry.client_ids)
         record["client"] = {"id": known, "cluster": coordinator.cluster_of(known)}
@@ -70,25 +61,27 @@ def _show_coordinator(coordinator: Coordinator, client: str | None, *, as_json: 
     _say_clusters(record, [["cluster", "active clients", "all clients", "state"], ["none yet", "-", n_outside, "-"]])
 
 
-def _show_run(run: RunCheckpoint, wanted: Wanted, *, as_json: bool) -> None:
-    if wanted.export is None and wanted.cluster is not None:
+def _show_run(
+    run: RunCheckpoint, export: Path | None, cluster: int | None, client: str | None, *, as_json: bool
+) -> None:
+    if export is None and cluster is not None:
         raise InputError("--cluster says which model to export; name a file with --export")
-    record = run_record(run)
-    if wanted.client is not None:
-        known = _known(wanted.client, run.client_ids)
+    record = describe_run(run)
+    if client is not None:
+        known = _known(client, run.client_ids)
         record["client"] = {"id": known, "cluster": run.cluster_of(known)}
-    if wanted.export is not None:
-        model, whose = _chosen_model(run, wanted)
-        write_model(model, run.layout, wanted.export)
-        record["exported"] = {"file": str(wanted.export), "model": whose}
+    if export is not None:
+        model, whose = _choose_model(run, cluster, client)
+        write_model(model, run.layout, export)
+        record["exported"] = {"file": str(export), "model": whose}
     if as_json:
         say_json(record)
         return
     record["time"] = f"{as_time(run.time_s)} (simulated)"
     _say_lines({name: record[name] for name in ("method", "round", "time", "n_clients", "model")})
     _say_clusters(record, [["cluster", "clients"], ["none yet", str(record["n_without_cluster"])]])
-    if wanted.export is not None:
-        say(f"wrote {wanted.export}: the model of {whose}")
+    if export is not None:
+        say(f"wrote {export}: the model of {whose}")
 
 
 def _known(client: str, known: Sequence[ClientId]) -> ClientId:
@@ -96,13 +89,12 @@ def _known(client: str, known: Sequence[ClientId]) -> ClientId:
     return next((one for one in known if str(one) == client), client)
 
 
-def _chosen_model(run: RunCheckpoint, wanted: Wanted) -> tuple[Models, str]:
+def _choose_model(run: RunCheckpoint, cluster: int | None, client: str | None) -> tuple[Models, str]:
     """Return the model that was asked for, and in words whose it is."""
-    if wanted.cluster is not None and wanted.client is not None:
+    if cluster is not None and client is not None:
         raise InputError("both --cluster and --client are given; name one")
-    cluster = wanted.cluster
-    if wanted.client is not None:
-        cluster = run.cluster_of(_known(wanted.client, run.client_ids))
+    if client is not None:
+        cluster = run.cluster_of(_known(client, run.client_ids))
         if cluster is None:
             return run.mean_model(), "all clusters, by their numbers of clients: the client has none yet"
     if cluster is None:
@@ -130,7 +122,7 @@ def _say_clusters(record: Mapping[str, Json], frame: list[list[str]]) -> None:
         say(f"client {client['id']}: {'in no cluster yet' if cluster is None else f'cluster {cluster}'}")
 
 
-def run_record(run: RunCheckpoint) -> dict[str, Json]:
+def describe_run(run: RunCheckpoint) -> dict[str, Json]:
     """Return what people want to know of a run, as plain values."""
     sizes = Counter(run.membership.tolist())
     layout = run.layout
@@ -145,7 +137,7 @@ def run_record(run: RunCheckpoint) -> dict[str, Json]:
     }
 
 
-def coordinator_record(coordinator: Coordinator) -> dict[str, Json]:
+def describe_coordinator(coordinator: Coordinator) -> dict[str, Json]:
     """Return what people want to know of a coordinator, as plain values."""
     registry = coordinator.registry
     everyone = Counter(coordinator.cluster_ids().tolist())

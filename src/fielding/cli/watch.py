@@ -31,7 +31,7 @@ def watch(
     the token is asked for in clear text, so put a proxy with TLS before it on a network that is not yours. Ctrl-C
     ends it; the runs go on.
     """
-    from fielding.watch.server import serve
+    from fielding.watch.server import serve_page
 
     def ready(address: str) -> None:
         say(address)
@@ -39,4 +39,4 @@ def watch(
         if not quiet:
             tell("open this address in a browser" + (", with ?token=TOKEN" if token else "") + "; Ctrl-C ends it")
 
-    raise typer.Exit(128 + serve(folders, host=host, port=port, token=token, on_ready=ready))
+    raise typer.Exit(128 + serve_page(folders, host=host, port=port, token=token, on_ready=ready))

@@ -6,17 +6,17 @@ from pathlib import Path
 from typing import Any
 
 from fielding._typing import Json
-from fielding.comparing.plan import Comparison, planned
-from fielding.comparing.sweep import Finished, Following, Note, n_cores, swept, unfinished
+from fielding.comparing.plan import PlannedComparison, plan_comparison
+from fielding.comparing.sweep import Finished, Following, Note, n_cores, sweep_in_processes, unfinished
 from fielding.comparing.variants import Variants
 from fielding.config.keys import Config
 from fielding.errors import InputError, OutputError
-from fielding.records.lock import locked_folder
+from fielding.records.lock import lock_folder
 from fielding.records.manifest import write_json
 from fielding.records.plan import Plan, clear_failure, read_plan, write_failure, write_plan
 from fielding.records.run_folder import PAGE, SUMMARY
-from fielding.reporting.comparison_tables import written_tables
-from fielding.reporting.report_page import read_report, written_report
+from fielding.reporting.comparison_tables import write_tables
+from fielding.reporting.report_page import read_report, write_report
 from fielding.traces.sources import check_present
 
 RESULTS = (SUMMARY, PAGE, "table.md", "table.csv", "table.tex", "runs.csv")
@@ -24,7 +24,7 @@ RESULTS = (SUMMARY, PAGE, "table.md", "table.csv", "table.tex", "runs.csv")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Compared:
+class ComparisonResult:
     """What a comparison gave.
 
     Parameters
@@ -75,7 +75,7 @@ def compare(
     n_jobs: int | None = None,
     following: Following | None = None,
     page: bool = True,
-) -> Compared:
+) -> ComparisonResult:
     """Run variants of a config on the same seeds and compare them.
 
     What is whole in the folder is not run again, what was stopped goes on, what failed is tried again. Each run has a
@@ -88,7 +88,7 @@ def compare(
     n_jobs
         How many runs at a time; as many as there are cores by default. They share the cores.
     following
-        Who is told how the runs come along, and asked whether to go on.
+        Told how the runs come along, and asked whether to go on.
     page
         Write ``report.html``.
 
@@ -97,21 +97,24 @@ def compare(
     InputError
         If a config cannot be run, or the folder holds something else; nothing is written then.
     """
-    asked = planned(config, variants, seeds=seeds, out=out, reference=reference, drop=drop)
-    return carried_out(asked, n_jobs=n_jobs, following=following, page=page)
+    asked = plan_comparison(config, variants, seeds=seeds, out=out, reference=reference, drop=drop)
+    return run_comparison(asked, n_jobs=n_jobs, following=following, page=page)
 
 
-def carried_out(
-    asked: Comparison, *, n_jobs: int | None = None, following: Following | None = None, page: bool = True
-) -> Compared:
+def run_comparison(
+    asked: PlannedComparison, *, n_jobs: int | None = None, following: Following | None = None, page: bool = True
+) -> ComparisonResult:
     """Run a planned comparison, as :func:`compare` does."""
     folder, plan, notes = asked.folder, asked.plan, list(asked.notes)
     n_at_once = n_cores() if n_jobs is None else n_jobs
     if n_at_once < 1:
         raise InputError(f"the number of runs at a time is {n_at_once}; give at least 1")
     to_run = unfinished(asked.configs, folder)
-    _check_present([asked.configs[name] for name in to_run])
-    lock = locked_folder(folder)
+    # Data that are not there are told of once, not by every run.
+    traces = [asked.configs[name].trace for name in to_run]
+    for section in {(one.name, one.data): one for one in traces if one.file is None}.values():
+        check_present(section)
+    lock = lock_folder(folder)
     try:
         if read_plan(folder) != asked.stored:
             raise InputError(f"another process changed {folder}; try again")
@@ -120,27 +123,20 @@ def carried_out(
         if plan != asked.stored or to_run:
             _clear_results(folder)
         write_plan(folder, plan)
-        told = _noting(folder, following or Following(), notes)
-        finished = swept(asked.configs, folder, n_jobs=n_at_once, following=told)
-        compared = Compared(folder=folder, plan=plan, finished=finished, summary=None, notes=tuple(notes))
+        noting = _note_failures(folder, following or Following(), notes)
+        finished = sweep_in_processes(asked.configs, folder, n_jobs=n_at_once, following=noting)
+        compared = ComparisonResult(folder=folder, plan=plan, finished=finished, summary=None, notes=tuple(notes))
         if not compared.is_ended:
             return compared
-        return replace(compared, summary=written_results(folder, page=page))
+        return replace(compared, summary=write_results(folder, page=page))
     finally:
         lock.close()
-
-
-def _check_present(configs: Iterable[Config]) -> None:
-    """Raise if data that a run needs are not there, which would else be told once for every run."""
-    sections = {(one.trace.name, one.trace.data): one.trace for one in configs if one.trace.file is None}
-    for section in sections.values():
-        check_present(section)
 
 
 def _clear_results(folder: Path) -> None:
     """Remove results that are not those of the comparison any more; they come again when all runs ended.
 
-    A page without ``summary.json`` is not ours: somebody wrote it with `fielding report` while runs were going on.
+    A page without ``summary.json`` is not ours: `fielding report` wrote it while runs were going on.
     """
     is_ours = (folder / SUMMARY).exists()
     for name in RESULTS if is_ours else [name for name in RESULTS if name != PAGE]:
@@ -150,15 +146,15 @@ def _clear_results(folder: Path) -> None:
             raise OutputError(f"cannot remove {folder / name}: {error.strerror or error}; remove it by hand") from error
 
 
-def _noting(folder: Path, told: Following, notes: list[str]) -> Following:
+def _note_failures(folder: Path, following: Following, notes: list[str]) -> Following:
     """Return a follower that also writes down why runs fail, and keeps what users should know."""
 
     def on_note(note: Note) -> None:
         notes.append(f"{note.name}: {note.text}")
-        told.on_note(note)
+        following.on_note(note)
 
     def on_done(one: Finished) -> None:
-        told.on_done(one)  # first, since the disk may be full
+        following.on_done(one)  # first, since the disk may be full
         if one.error is None:
             return
         try:
@@ -166,19 +162,19 @@ def _noting(folder: Path, told: Following, notes: list[str]) -> Following:
         except OutputError as error:
             on_note(Note(name=one.name, text=f"why it failed is told here alone: {error}"))
 
-    return replace(told, on_done=on_done, on_note=on_note)
+    return replace(following, on_done=on_done, on_note=on_note)
 
 
-def written_results(folder: Path, *, page: bool = True) -> Mapping[str, Json]:
+def write_results(folder: Path, *, page: bool = True) -> Mapping[str, Json]:
     """Write what the runs of a comparison add up to, from their folders alone: tables, ``summary.json``, and the page.
 
     Returns
     -------
     The content of ``summary.json``.
     """
-    report = read_report([folder])
-    written_tables(folder, report.summary)
-    write_json(folder / SUMMARY, report.summary)
+    runs, summary = read_report([folder])
+    write_tables(folder, summary)
+    write_json(folder / SUMMARY, summary)
     if page:
-        written_report(report, folder / PAGE)
-    return report.summary
+        write_report(runs, summary, folder / PAGE)
+    return summary

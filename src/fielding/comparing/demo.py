@@ -6,12 +6,12 @@ from pathlib import Path
 
 from fielding._typing import Json
 from fielding.atomic import replaced_file
-from fielding.comparing.plan import Comparison, planned
+from fielding.comparing.plan import PlannedComparison, plan_comparison
 from fielding.methods import METHODS as KNOWN
 from fielding.records.run_folder import PAGE
-from fielding.reporting.numbers.groups import Gathered
+from fielding.reporting.numbers.groups import RunGroups
 from fielding.reporting.page import Page, Section, page_html
-from fielding.reporting.report_page import Report, read_report, report_of
+from fielding.reporting.report_page import make_page, read_report
 
 METHODS = ("fielding", "moves", "static", "global")
 """Each lacks something that the one before it has: grouping everyone anew, moving drifted clients, clusters."""
@@ -34,7 +34,7 @@ CAVEAT = (
 )
 
 
-def planned_demo(out: Path, n_seeds: int, settings: Mapping[str, Json] = SETTINGS) -> Comparison:
+def plan_demo(out: Path, n_seeds: int, settings: Mapping[str, Json] = SETTINGS) -> PlannedComparison:
     """Return the demo as a comparison that can be run; nothing is written.
 
     Parameters
@@ -52,19 +52,19 @@ def planned_demo(out: Path, n_seeds: int, settings: Mapping[str, Json] = SETTING
         If there is something else in the folder.
     """
     variants = {method: {"method.name": method} for method in METHODS}
-    return planned(dict(settings), variants, seeds=n_seeds, out=out, reference="global")
+    return plan_comparison(dict(settings), variants, seeds=n_seeds, out=out, reference="global")
 
 
-def written_demo_page(folder: Path) -> Report:
-    """Write ``report.html`` about a demo that was run; return what it is made of."""
-    report = read_report([folder])
+def write_demo_page(folder: Path) -> dict[str, Json]:
+    """Write ``report.html`` about a demo that was run; return its comparison, as in ``summary.json``."""
+    runs, summary = read_report([folder])
     with replaced_file(folder / PAGE) as file:
-        file.write(page_html(demo_page(report)).encode())
-    return report
+        file.write(page_html(demo_page(runs, summary)).encode())
+    return summary
 
 
-def _extent(runs: Gathered) -> str:
-    """Return in words how much was run."""
+def demo_page(runs: RunGroups, summary: Mapping[str, Json]) -> Page:
+    """Return the page of a comparison with what is to be known of the demo."""
     words = ["preset paper"]
     for group in runs.groups[:1]:  # all have the same rounds
         n_rounds = group.runs[0].n_expected or len(group.runs[0].rounds)
@@ -72,22 +72,17 @@ def _extent(runs: Gathered) -> str:
     n_seeds = max((len(group.runs) for group in runs.groups), default=0)
     if n_seeds:
         words.append(f"{n_seeds} seeds, with 95 % intervals" if n_seeds > 1 else "1 seed")
-    return ", ".join(words)
-
-
-def demo_page(report: Report) -> Page:
-    """Return the page of a comparison with what is to be known of the demo."""
     compared = Section(
         title="What is compared",
         table=[["method", "what it does"], *[[method, KNOWN[method].summary] for method in METHODS]],
     )
-    page = report_of(report.gathered, report.summary)
+    page = make_page(runs, summary)
     return replace(
         page,
         title="Do clusters pay off while clients move?",
         lead="100 clients live in four places; each place has its own mix of digits and its own look (turned by 90 "
         "degrees). Every 20 rounds three clients in ten move. Fielding against one global model, and against itself "
-        f"with parts left out ({_extent(report.gathered)}). Accuracy is measured on each client's own test samples, "
+        f"with parts left out ({', '.join(words)}). Accuracy is measured on each client's own test samples, "
         "with the model that serves it, unweighted mean over clients. With the preset paper a client reports "
         "whenever its label histogram changed at all, so that all 100 do every 20 rounds, also those that stay; the "
         "drift test that is used without a preset (chi2) would spare two reports in three.",

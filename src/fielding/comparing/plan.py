@@ -14,46 +14,28 @@ from fielding._typing import Json
 from fielding.comparing.variants import (
     Table,
     Variants,
-    crossed,
+    cross_variants,
     folder_name,
     plain_value,
     variant_config,
     variants_from,
     with_settings,
 )
-from fielding.config.keys import Config, CoordinatorSection
+from fielding.config.keys import Config
 from fielding.config.reader import apply_changes, config_from, config_table, read_config
 from fielding.config.rules import parse_factor
 from fielding.engine.describing import describing_of, is_own_function
 from fielding.errors import InputError, OptionError, echo, unknown_name
 from fielding.records.lock import NAME as LOCK
-from fielding.records.manifest import difference
+from fielding.records.manifest import first_difference
 from fielding.records.plan import PLAN, Plan, Variant, read_plan
-from fielding.records.run_folder import stored_manifest
+from fielding.records.run_folder import read_manifest
 
 ANY = ("seed", "workers", "checkpoint")
 """Keys of a base config that do not tell one comparison from another."""
 
 
-def check_distinct(plan: Plan) -> None:
-    """Raise if two variants of a plan would be the same runs under two names.
-
-    Raises
-    ------
-    InputError
-        The message names both.
-    """
-    found: list[tuple[Variant, dict[str, Json]]] = []
-    for one in plan.variants:
-        config = resolved(plan.config, one)
-        for other, known in found:
-            if known == config:
-                raise InputError(f"{other.name} and {one.name} come to the same config; leave one out")
-        if config is not None:
-            found.append((one, config))
-
-
-def extended(stored: Plan, new: Plan, folder: Path, taken: Collection[str] = ()) -> tuple[Plan, dict[str, str]]:
+def extend_plan(stored: Plan, new: Plan, folder: Path, taken: Collection[str] = ()) -> tuple[Plan, dict[str, str]]:
     """Return a plan with what is new in another one after what it has.
 
     Parameters
@@ -74,16 +56,16 @@ def extended(stored: Plan, new: Plan, folder: Path, taken: Collection[str] = ())
     InputError
         If they have other base configs, or other variants by the same name.
     """
-    if differing := difference(_settled(stored.config, folder), _settled(new.config, folder), "config"):
+    if differing := first_difference(_base_keys(stored.config, folder), _base_keys(new.config, folder), "config"):
         words = differing.removeprefix("config.")
         raise InputError(f"{folder} holds a comparison of another config ({words}); name another folder")
     variants, same = list(stored.variants), {}
-    configs = {one.name: resolved(new.config, one) for one in stored.variants}
+    configs = {one.name: resolve_variant(new.config, one) for one in stored.variants}
     for one in new.variants:
-        config = resolved(new.config, one)
+        config = resolve_variant(new.config, one)
         if one.name in configs:
             old = stored.variant_named(one.name)
-            differing = difference(dict(old.settings), dict(one.settings), one.name)
+            differing = first_difference(dict(old.settings), dict(one.settings), one.name)
             if differing and (config is None or config != configs[one.name]):
                 raise InputError(f"{folder} holds another {one.name} ({differing}); name another folder")
         elif equal := [name for name, known in configs.items() if config is not None and known == config]:
@@ -95,7 +77,7 @@ def extended(stored: Plan, new: Plan, folder: Path, taken: Collection[str] = ())
     return replace(stored, config=new.config, variants=tuple(variants), seeds=seeds), same
 
 
-def resolved(table: Table, variant: Variant) -> dict[str, Json] | None:
+def resolve_variant(table: Table, variant: Variant) -> dict[str, Json] | None:
     """Return all keys that the results of a variant depend on but the seed, however they were written.
 
     Presets and values by default count as if they were given, and 1/2 is 0.5. None if there is no such config.
@@ -109,32 +91,27 @@ def resolved(table: Table, variant: Variant) -> dict[str, Json] | None:
     """
     try:
         config = config_from(with_settings(table, variant.settings))
-        coordinator = _resolved_coordinator(config.coordinator)
+        section = config.coordinator
+        describing = describing_of(section, is_own=is_own_function(section), seed=0)
     except InputError:
         return None
-    whole = {**config_table(config), "coordinator": coordinator}
+    given = {name: getattr(section, name) for name in section.__dataclass_fields__ if name != "options"}
+    known: dict[str, Json] = {"metric": describing.metric, "detector": describing.detector}
+    with contextlib.suppress(OptionError):  # a word, such as "learned", stays
+        known["tau"] = parse_factor(section.tau)
+    whole = {**config_table(config), "coordinator": {**given, **known, **section.options}}
     return {name: value for name, value in whole.items() if name not in (*ANY, "preset")}
 
 
-def _resolved_coordinator(section: CoordinatorSection) -> dict[str, Json]:
-    """Return the keys of a section that are given or follow from others."""
-    describing = describing_of(section, is_own=is_own_function(section), seed=0)
-    given = {name: getattr(section, name) for name in section.__dataclass_fields__ if name != "options"}
-    known: dict[str, Json] = {"metric": describing.metric, "detector": describing.detector}
-    with contextlib.suppress(OptionError):  # a word, such as "learned"
-        known["tau"] = parse_factor(section.tau)
-    return {**given, **known, **section.options}
-
-
-def _settled(table: Table, folder: Path) -> dict[str, Json]:
+def _base_keys(table: Table, folder: Path) -> dict[str, Json]:
     """Return all keys of a base config that tell it from others; every variant names its method itself."""
     try:
-        settled = config_table(config_from(table))
+        whole = config_table(config_from(table))
     except InputError as error:
         raise InputError(f"{folder} holds a comparison of another version: {error}; name another folder") from None
-    method = settled.get("method")
+    method = whole.get("method")
     options = {name: value for name, value in method.items() if name != "name"} if isinstance(method, dict) else {}
-    kept = {name: value for name, value in settled.items() if name not in ANY}
+    kept = {name: value for name, value in whole.items() if name not in ANY}
     return {"preset": None, **kept, "method": options}  # the preset first: other differences come from it
 
 
@@ -145,7 +122,7 @@ LARGEST_SEED = 2**63 - 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Comparison:
+class PlannedComparison:
     """A comparison that can be run.
 
     Parameters
@@ -169,7 +146,7 @@ class Comparison:
     notes: tuple[str, ...] = ()
 
 
-def planned(
+def plan_comparison(
     config: Config | Mapping[str, Any] | str | Path,
     variants: Variants | str | None = None,
     *,
@@ -177,7 +154,7 @@ def planned(
     out: str | Path,
     reference: str | None = None,
     drop: Collection[str] = (),
-) -> Comparison:
+) -> PlannedComparison:
     """Return a comparison that can be run; nothing is written.
 
     Parameters
@@ -206,49 +183,52 @@ def planned(
     table, folder = base_table(config), Path(out)
     own: tuple[Variant, ...] = ()
     if variants is not None or not drop:
-        own = variants_from(table, crossed(table) if variants is None else variants)
+        own = variants_from(table, cross_variants(table) if variants is None else variants)
         if not own:
             raise InputError("there is nothing to compare; name a method or give settings")
-    new = Plan(config=table, variants=own, seeds=() if seeds is None else seeds_of(seeds), reference="")
+    new = Plan(config=table, variants=own, seeds=() if seeds is None else parse_seeds(seeds), reference="")
     checked = _without(new, drop)
-    check_distinct(checked)
-    configs_of(checked)  # what cannot be run is told before a folder is looked at
-    stored = stored_plan(folder)
-    _check_dropped(drop, new, stored, folder)
+    configs: dict[str, dict[str, Json] | None] = {}
+    for one in checked.variants:
+        config_of_one = resolve_variant(checked.config, one)
+        if same_as := [name for name, known in configs.items() if known is not None and known == config_of_one]:
+            raise InputError(f"{same_as[0]} and {one.name} come to the same config; leave one out")
+        configs[one.name] = config_of_one
+    _make_configs(checked)  # what cannot be run is told before a folder is looked at
+    stored = _read_stored(folder)
+    known_names = [one.name for plan in (new, stored) if plan is not None for one in plan.variants]
+    for name in drop:
+        if not known_names:
+            raise InputError(f"{folder} holds no comparison, so {echo(name)} cannot be taken out of it; check the path")
+        if name not in known_names:
+            raise unknown_name("variant", name, known_names)
     if seeds is None and not (drop and stored):
-        checked = replace(checked, seeds=seeds_of(DEFAULT_SEEDS))
+        checked = replace(checked, seeds=parse_seeds(DEFAULT_SEEDS))
     plan, same = checked, dict[str, str]()
     if stored is not None:
-        plan, same = extended(_without(stored, drop), checked, folder, taken=[one.folder for one in stored.variants])
+        plan, same = extend_plan(_without(stored, drop), checked, folder, taken=[one.folder for one in stored.variants])
     if not plan.variants:
         raise InputError("nothing would be left to compare; name a method, or drop less")
-    plan = _with_reference(plan, stored, None if reference is None else same.get(reference, reference))
-    notes = (*_dropped_words(drop, stored, folder), *_same_words(same, folder), *_reference_words(plan, stored))
-    return Comparison(folder=folder, plan=plan, stored=stored, configs=configs_of(plan), notes=notes)
+    plan = _choose_reference(plan, stored, None if reference is None else same.get(reference, reference))
+    notes = [
+        f"{one.name} is taken out; its run folders stay, as {folder / one.folder}-SEED"
+        for one in (stored.variants if stored else ())
+        if one.name in drop
+    ]
+    notes += [f"{one} comes to the config of {other}, which {folder} holds already" for one, other in same.items()]
+    names = [one.name for one in plan.variants]
+    # The reference is another now, though none was asked for.
+    if stored and not plan.is_asked and plan.reference != stored.reference and stored.reference in names:
+        back = f"--reference {shlex.quote(stored.reference)}"
+        notes.append(
+            f"all are compared with {plan.reference} now, not with {stored.reference}; {back} brings that back"
+        )
+    return PlannedComparison(folder=folder, plan=plan, stored=stored, configs=_make_configs(plan), notes=tuple(notes))
 
 
 def _without(plan: Plan, names: Collection[str]) -> Plan:
     """Return a plan without some variants."""
     return replace(plan, variants=tuple(one for one in plan.variants if one.name not in names))
-
-
-def _check_dropped(names: Collection[str], new: Plan, stored: Plan | None, folder: Path) -> None:
-    """Raise if something is to be taken out that is not there."""
-    known = [one.name for plan in (new, stored) if plan is not None for one in plan.variants]
-    for name in names:
-        if not known:
-            raise InputError(f"{folder} holds no comparison, so {echo(name)} cannot be taken out of it; check the path")
-        if name not in known:
-            raise unknown_name("variant", name, known)
-
-
-def _dropped_words(names: Collection[str], stored: Plan | None, folder: Path) -> list[str]:
-    gone = [one for one in (stored.variants if stored else ()) if one.name in names]
-    return [f"{one.name} is taken out; its run folders stay, as {folder / one.folder}-SEED" for one in gone]
-
-
-def _same_words(same: Mapping[str, str], folder: Path) -> list[str]:
-    return [f"{one} comes to the config of {other}, which {folder} holds already" for one, other in same.items()]
 
 
 def base_table(config: Config | Mapping[str, Any] | str | Path, changes: Sequence[str] = ()) -> dict[str, Json]:
@@ -274,7 +254,7 @@ def base_table(config: Config | Mapping[str, Any] | str | Path, changes: Sequenc
     return {str(name): plain_value(value) for name, value in table.items()}
 
 
-def seeds_of(seeds: int | Iterable[int]) -> tuple[int, ...]:
+def parse_seeds(seeds: int | Iterable[int]) -> tuple[int, ...]:
     """Return the seeds: so many from 1 on, or those given; NumPy's whole numbers will do.
 
     Raises
@@ -284,7 +264,7 @@ def seeds_of(seeds: int | Iterable[int]) -> tuple[int, ...]:
 
     Examples
     --------
-    >>> seeds_of(3), seeds_of([7, 5]), seeds_of(range(2))
+    >>> parse_seeds(3), parse_seeds([7, 5]), parse_seeds(range(2))
     ((1, 2, 3), (7, 5), (0, 1))
     """
     if isinstance(seeds, Iterable):
@@ -312,15 +292,10 @@ def _whole(value: object, name: str) -> int:
         raise OptionError(f"{name} is {echo(value)}; give a whole number") from None
 
 
-def configs_of(plan: Plan) -> dict[str, Config]:
+def _make_configs(plan: Plan) -> dict[str, Config]:
     """Return the config of every run of a plan, by the name of its folder; all variants of a seed before the next.
 
-    Each variant is checked once: its configs differ in the seed alone.
-
-    Raises
-    ------
-    OptionError
-        If one cannot be run.
+    Each variant is checked once: its configs differ in the seed alone. One that cannot be run raises OptionError.
     """
     first = (*plan.seeds, 1)[0]
     checked = [(variant, variant_config(plan.config, variant, first)) for variant in plan.variants]
@@ -329,18 +304,18 @@ def configs_of(plan: Plan) -> dict[str, Config]:
     }
 
 
-def stored_plan(folder: Path) -> Plan | None:
-    """Return the plan of the comparison that a folder holds; None if it is free.
+def _read_stored(folder: Path) -> Plan | None:
+    """Return the plan of the comparison that a folder holds; None if it is free, an error if it holds something else.
 
-    Raises
-    ------
-    InputError
-        If it holds something else.
+    Nor may it be inside a folder that belongs to a run or to another comparison.
     """
     plan = read_plan(folder)
     if plan is not None:
         return plan
-    _check_place(folder)
+    with contextlib.suppress(OSError):  # what may not be looked at is of no run
+        for outer in folder.resolve().parents:
+            if "config" in read_manifest(outer) or (outer / PLAN).is_file():
+                raise InputError(f"{folder} is inside {outer}, which holds a run or a comparison; name another folder")
     try:
         foreign = sorted(one.name for one in folder.iterdir() if one.name != LOCK and not one.name.endswith(".tmp"))
     except FileNotFoundError:
@@ -352,15 +327,7 @@ def stored_plan(folder: Path) -> Plan | None:
     return None
 
 
-def _check_place(folder: Path) -> None:
-    """Raise if a folder is inside one that belongs to a run or to another comparison."""
-    with contextlib.suppress(OSError):  # what may not be looked at is nobody's here
-        for outer in folder.resolve().parents:
-            if "config" in stored_manifest(outer) or (outer / PLAN).is_file():
-                raise InputError(f"{folder} is inside {outer}, which holds a run or a comparison; name another folder")
-
-
-def _with_reference(plan: Plan, stored: Plan | None, wanted: str | None) -> Plan:
+def _choose_reference(plan: Plan, stored: Plan | None, wanted: str | None) -> Plan:
     """Return a plan with its reference: the one that is or was asked for, else the usual one."""
     names = [one.name for one in plan.variants]
     if wanted is not None:
@@ -378,12 +345,3 @@ def _usual_reference(plan: Plan) -> str:
     names = [one.name for one in plan.variants]
     baselines = (one.name for one in plan.variants if one.settings.get("method.name") == DEFAULT_REFERENCE)
     return DEFAULT_REFERENCE if DEFAULT_REFERENCE in names else next(baselines, names[0])
-
-
-def _reference_words(plan: Plan, stored: Plan | None) -> list[str]:
-    """Return that the reference is another now, though nobody asked for that."""
-    names = [one.name for one in plan.variants]
-    if stored is None or plan.is_asked or plan.reference == stored.reference or stored.reference not in names:
-        return []
-    back = f"--reference {shlex.quote(stored.reference)}"
-    return [f"all are compared with {plan.reference} now, not with {stored.reference}; {back} brings that back"]

@@ -1,20 +1,131 @@
-"""Many runs, some at a time, each in a process of its own; what is done already is not done again."""
+"""Many runs, some at a time, each in a process of its own; what is done already is not done again.
 
+A run that breaks or is killed breaks alone, and no process outlives the one that started it.
+"""
+
+import contextlib
+import faulthandler
 import json
+import multiprocessing
 import os
+import signal
+import sys
+import time
 import traceback
-from collections.abc import Callable, Iterable, Mapping
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
+from multiprocessing.connection import Connection, wait
+from multiprocessing.context import SpawnProcess
 from pathlib import Path
+from types import FrameType
+from typing import Any, TypeAlias
 
 from fielding._typing import Json
-from fielding.comparing.processes import Finished, Following, Job, Note, Step, bug_words, run_in_processes
 from fielding.config.keys import Config
-from fielding.config.reader import config_table
+from fielding.config.reader import config_from, config_table
 from fielding.errors import FieldingError, InputError
 from fielding.records.run_folder import ROUNDS, SUMMARY, check_same_config
-from fielding.simulation.experiment import FREE, Start, run
+from fielding.simulation.experiment import FREE, TRAINING, Start, Watching, run
 
-__all__ = ["Finished", "Following", "Note", "Step", "n_cores", "sweep", "swept", "unfinished"]
+OUTPUT = "output.txt"
+"""What the process of a run printed, if anything; it is not for the terminal, where many runs are told of at once."""
+TELL_EVERY_S = 0.1
+"""Seconds between two words about how far a run is."""
+TICK_S = 0.2
+"""Seconds between two looks at whether to stop."""
+LONGEST_TRACEBACK = 20_000
+THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
+"""What tells numpy's libraries how many threads to take; a process reads it when it loads them."""
+Beside: TypeAlias = Callable[[Path, Watching, Callable[[str], None]], AbstractContextManager[Watching]]
+"""What goes on beside a run in a folder: it is told of rounds and tells those on that it was given, and notes for users
+it passes to the last, in a line. It can be pickled."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Finished:
+    """A run that came to its end.
+
+    Parameters
+    ----------
+    name
+        Of the run, and of its folder.
+    summary
+        Its figures; None if it failed.
+    error
+        Why it failed, in a line.
+    traceback
+        Where in the code, if that is known.
+    """
+
+    name: str
+    summary: Mapping[str, Json] | None
+    error: str | None = None
+    traceback: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Step:
+    """How far a run has come.
+
+    Parameters
+    ----------
+    name
+        Of the run.
+    n_rounds
+        Rounds that are done, also those of an earlier beginning.
+    accuracy
+        The newest; None before the first evaluation since it was begun or resumed.
+    phase
+        What it does: ``"reading digits"``, ``"training"``.
+    """
+
+    name: str
+    n_rounds: int = 0
+    accuracy: float | None = None
+    phase: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Note:
+    """What users should know of a run, beside its results.
+
+    Parameters
+    ----------
+    name
+        Of the run.
+    text
+        A line: that a tracker could not be told of it, or that features lie on scales that models do not learn from.
+    """
+
+    name: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Following:
+    """Callbacks that follow some runs and say whether to go on.
+
+    Parameters
+    ----------
+    on_step
+        Told now and then how far a run has come, first when it begins.
+    on_done
+        Told of every run that is done, as soon as it is.
+    on_note
+        Told what users should know of a run.
+    is_stopped
+        Asked several times a second. After a first True, runs end with the round in hand and no others are begun.
+    beside
+        What goes on beside each run in its process, such as trackers.
+    """
+
+    on_step: Callable[[Step], None] = lambda _step: None
+    on_done: Callable[[Finished], None] = lambda _one: None
+    on_note: Callable[[Note], None] = lambda _note: None
+    is_stopped: Callable[[], bool] = lambda: False
+    beside: Beside | None = None
 
 
 def sweep(
@@ -48,16 +159,23 @@ def sweep(
         If ``n_jobs`` is less than 1.
     """
     if n_jobs > 1:
-        return swept(configs, out, n_jobs=n_jobs, following=Following(on_done=on_done))
-    found = _told_whole(configs, out, n_jobs, on_done)
+        return sweep_in_processes(configs, out, n_jobs=n_jobs, following=Following(on_done=on_done))
+    found = _find_whole(configs, out, n_jobs, on_done)
     for name, config in configs.items():
-        if name not in found:
-            found[name] = _run_here(name, config, out)
-            on_done(found[name])
+        if name in found:
+            continue
+        try:
+            result = run(config, out / name, start=Start(resume=True), page=False)
+            found[name] = Finished(name=name, summary=result.summary)
+        except FieldingError as error:
+            found[name] = Finished(name=name, summary=None, error=str(error))
+        except Exception as error:  # a bug, perhaps in a method of the user's own
+            found[name] = Finished(name=name, summary=None, error=bug_words(error), traceback=traceback.format_exc())
+        on_done(found[name])
     return {name: found[name] for name in configs}
 
 
-def swept(
+def sweep_in_processes(
     configs: Mapping[str, Config], out: Path, *, n_jobs: int, following: Following | None = None
 ) -> dict[str, Finished]:
     """Do some runs as :func:`sweep` does, always in processes of their own, so that even a killed one fails alone.
@@ -69,7 +187,7 @@ def swept(
     configs, out, n_jobs
         As for :func:`sweep`. Runs share the cores evenly, unless a config says how many ``workers`` it wants.
     following
-        Who is told how the runs come along, and asked whether to go on.
+        Told how the runs come along, and asked whether to go on.
 
     Returns
     -------
@@ -80,18 +198,18 @@ def swept(
     InputError
         If ``n_jobs`` is less than 1.
     """
-    told = following or Following()
-    found = _told_whole(configs, out, n_jobs, told.on_done)
+    following = following or Following()
+    found = _find_whole(configs, out, n_jobs, following.on_done)
     todo = {name: config_table(config) for name, config in configs.items() if name not in found}
     n_workers = max(1, n_cores() // max(1, min(n_jobs, len(todo))))
-    jobs = (Job(name=name, table={"workers": n_workers, **one}, folder=out / name) for name, one in todo.items())
-    found |= run_in_processes(jobs, n_jobs=n_jobs, following=told)
+    jobs = (RunJob(name=name, table={"workers": n_workers, **one}, folder=out / name) for name, one in todo.items())
+    found |= run_in_processes(jobs, n_jobs=n_jobs, following=following)
     return {name: found[name] for name in configs if name in found}
 
 
 def unfinished(names: Iterable[str], out: Path) -> list[str]:
     """Return those of some runs that are still to be done, or to be ended, by the names of their folders."""
-    return [name for name in names if _summary_of(out / name) is None]
+    return [name for name in names if _read_summary(out / name) is None]
 
 
 def n_cores() -> int:
@@ -99,56 +217,326 @@ def n_cores() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
-def _told_whole(
+def _find_whole(
     configs: Mapping[str, Config], out: Path, n_jobs: int, on_done: Callable[[Finished], None]
 ) -> dict[str, Finished]:
-    """Return the runs that need not be done, each told of."""
+    """Return the runs that need not be done: those that are whole, or other ones than were asked for."""
     if n_jobs < 1:
         raise InputError(f"the number of runs at a time is {n_jobs}; give at least 1")
-    found = {name: one for name, config in configs.items() if (one := _whole(name, config, out)) is not None}
+    found = {}
+    for name, config in configs.items():
+        summary = _read_summary(out / name)
+        if summary is None:
+            continue
+        found[name] = Finished(name=name, summary=summary)
+        table = {key: value for key, value in config_table(config).items() if key not in FREE}
+        try:
+            check_same_config(out / name, table, resume=False)
+        except FieldingError as error:
+            found[name] = Finished(name=name, summary=None, error=str(error))
     for one in found.values():
         on_done(one)
     return found
 
 
-def _run_here(name: str, config: Config, out: Path) -> Finished:
-    try:
-        result = run(config, out / name, start=Start(resume=True), page=False)
-    except FieldingError as error:
-        return Finished(name=name, summary=None, error=str(error))
-    except Exception as error:  # a bug, perhaps in a method of the user's own
-        return Finished(name=name, summary=None, error=bug_words(error), traceback=traceback.format_exc())
-    return Finished(name=name, summary=result.summary)
-
-
-def _whole(name: str, config: Config, out: Path) -> Finished | None:
-    """Return a run that is whole, or that it is another one than was asked for; None if it is still to be done."""
-    summary = _summary_of(out / name)
-    if summary is None:
-        return None
-    settled = {key: value for key, value in config_table(config).items() if key not in FREE}
-    try:
-        check_same_config(out / name, settled, resume=False)
-    except FieldingError as error:
-        return Finished(name=name, summary=None, error=str(error))
-    return Finished(name=name, summary=summary)
-
-
-def _summary_of(folder: Path) -> dict[str, Json] | None:
-    """Return the figures of a run that is whole; None if it is not."""
+def _read_summary(folder: Path) -> dict[str, Json] | None:
+    """Return the figures of a run that is whole; None if it is not, or its log holds fewer rounds than the run had."""
     try:
         found = json.loads((folder / SUMMARY).read_text(encoding="utf-8"))
     except (OSError, ValueError):
         return None
-    return found if isinstance(found, dict) and not _is_cut_off(folder, found) else None
+    if not isinstance(found, dict):
+        return None
+    n_lines, n_rounds = 0, found.get("n_rounds")
+    with contextlib.suppress(OSError), (folder / ROUNDS).open("rb") as file:
+        n_lines = sum(1 for _ in file)
+    return None if isinstance(n_rounds, int) and n_lines < n_rounds else found
 
 
-def _is_cut_off(folder: Path, summary: Mapping[str, Json]) -> bool:
-    """Return whether a run's log holds fewer rounds than the run had."""
-    n_rounds = summary.get("n_rounds")
+# ---------------------------------------------------------------- the parent
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunJob:
+    """A run that is to be done: its name, its config as a table, and where to."""
+
+    name: str
+    table: Mapping[str, Json]
+    folder: Path
+
+
+def run_in_processes(jobs: Iterable[RunJob], *, n_jobs: int, following: Following) -> dict[str, Finished]:
+    """Do some runs, or what is left of them, each in a process of its own.
+
+    A script that calls this must do so below ``if __name__ == "__main__":``, as the new processes load it.
+
+    Parameters
+    ----------
+    jobs
+        The runs, in the order in which they are begun.
+    n_jobs
+        How many at a time.
+    following
+        Told of them, and asked whether to go on.
+
+    Returns
+    -------
+    What became of each run that ended; those that were stopped are left out. If this process is interrupted, the others
+    are killed; what their runs committed is kept.
+    """
+    crew = _Crew(following)
+    waiting = deque(jobs)
     try:
-        with (folder / ROUNDS).open("rb") as file:
-            n_lines = sum(1 for _ in file)
-    except OSError:
-        n_lines = 0
-    return isinstance(n_rounds, int) and n_lines < n_rounds
+        while waiting or crew.members:
+            if following.is_stopped() and not crew.is_leaving:
+                waiting.clear()
+                crew.leave()
+            while waiting and len(crew.members) < n_jobs:
+                crew.begin(waiting.popleft())
+            crew.listen()
+    finally:
+        crew.kill()
+    return crew.ended
+
+
+@dataclass(slots=True, kw_only=True, eq=False)
+class _Member:
+    """A process, its run, and the last word that it had on it."""
+
+    job: RunJob
+    process: SpawnProcess
+    outcome: Mapping[str, Any] | None = None
+
+
+class _Crew:
+    """The processes that are at work."""
+
+    def __init__(self, following: Following) -> None:
+        self._following = following
+        self.members: dict[Connection, _Member] = {}
+        self.ended: dict[str, Finished] = {}
+        self.is_leaving = False
+
+    def begin(self, job: RunJob) -> None:
+        """Start the process of a run."""
+        # Spawned, not forked: a fork of a process with threads may hang.
+        context = multiprocessing.get_context("spawn")
+        ours, theirs = context.Pipe(duplex=False)
+        order = (theirs, dict(job.table), job.folder, self._following.beside)
+        process = context.Process(target=work, args=order, name=job.name)
+        with _inherited_by_child():
+            process.start()
+        theirs.close()  # else the pipe would not end with the process
+        self.members[ours] = _Member(job=job, process=process)
+        self._following.on_step(Step(name=job.name, phase="starting"))
+
+    def leave(self) -> None:
+        """Ask all to end with the round in hand."""
+        self.is_leaving = True
+        for member in self.members.values():
+            member.process.terminate()
+
+    def listen(self) -> None:
+        """Hear what the processes have to say within a tick."""
+        said_something = wait(list(self.members), timeout=TICK_S)
+        for line in [one for one in self.members if one in said_something]:
+            member = self.members[line]
+            try:
+                word = line.recv()
+                if "phase" in word:
+                    self._following.on_step(Step(name=member.job.name, **word))
+                elif "note" in word:
+                    self._following.on_note(Note(name=member.job.name, text=word["note"]))
+                else:
+                    member.outcome = word
+            except (EOFError, OSError):
+                self._end(line)
+
+    def kill(self) -> None:
+        """End all processes that are left, at once."""
+        for line, member in self.members.items():
+            member.process.kill()
+            member.process.join()
+            member.process.close()
+            line.close()
+            _keeps_output(member.job.folder / OUTPUT)
+        self.members.clear()
+
+    def _end(self, line: Connection) -> None:
+        member = self.members.pop(line)
+        line.close()
+        member.process.join()
+        code = member.process.exitcode or 0
+        member.process.close()
+        has_output = _keeps_output(member.job.folder / OUTPUT)
+        name, outcome = member.job.name, member.outcome
+        is_stopped = outcome is not None and bool(outcome.get("is_stopped"))
+        if self.is_leaving and (outcome is None or is_stopped):
+            return
+        if outcome is None:
+            one = Finished(name=name, summary=None, error=_death_words(code, has_output))
+        elif is_stopped:
+            one = Finished(name=name, summary=None, error="its process was told to end (SIGTERM) by somebody else")
+        else:
+            one = Finished(name=name, **outcome)
+        self.ended[name] = one
+        self._following.on_done(one)
+
+
+def _death_words(code: int, has_output: bool) -> str:
+    """Return in words how a process ended that did not say so itself.
+
+    Examples
+    --------
+    >>> _death_words(-9, False)
+    'its process was killed (SIGKILL); was there not enough memory? Try fewer runs at a time'
+    >>> _death_words(3, True)
+    'its process ended with code 3 and did not say why; see output.txt in its folder'
+    >>> _death_words(-6, False)
+    'its process was killed (SIGABRT)'
+    """
+    where = f"; see {OUTPUT} in its folder" if has_output else ""
+    if code >= 0:
+        return f"its process ended with code {code} and did not say why{where}"
+    try:
+        name = signal.Signals(-code).name
+    except ValueError:
+        name = f"signal {-code}"
+    hint = "; was there not enough memory? Try fewer runs at a time" if name == "SIGKILL" else where
+    return f"its process was killed ({name}){hint}"
+
+
+def _keeps_output(path: Path) -> bool:
+    """Return whether a process printed something; if not, remove the empty file."""
+    with contextlib.suppress(OSError):
+        if path.stat().st_size:
+            return True
+        path.unlink()
+    return False
+
+
+@contextlib.contextmanager
+def _inherited_by_child() -> Iterator[None]:
+    """Let a process start with one thread for matrix products, and deaf to Ctrl-C, which the parent answers for all.
+
+    The signal is only held back here, so that none is lost to the parent itself.
+    """
+    missing = [name for name in THREADS if name not in os.environ]
+    os.environ.update(dict.fromkeys(missing, "1"))
+    can_mask = hasattr(signal, "pthread_sigmask")
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT}) if can_mask else set()
+    try:
+        yield
+    finally:
+        if can_mask:
+            signal.pthread_sigmask(signal.SIG_SETMASK, before)
+        for name in missing:
+            del os.environ[name]
+
+
+# ---------------------------------------------------------------- the child
+
+
+def work(line: Connection, table: Mapping[str, Json], folder: Path, beside: Beside | None = None) -> None:
+    """Do a run, or what is left of it, telling of it through a pipe.
+
+    Steps are records with ``phase``, ``n_rounds`` and ``accuracy``; a ``note`` is what users should know. The last word
+    is a ``summary``, an ``error`` with the ``traceback`` of a bug, or ``is_stopped``. SIGTERM ends the run with the
+    round in hand, and so does a pipe whose other end is closed.
+    """
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    # What this process prints, and a crash of its libraries, goes to a file; if there can be none, to nowhere.
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        target = os.open(folder / OUTPUT, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
+    except OSError:  # the run will tell
+        target = os.open(os.devnull, os.O_WRONLY)
+    for stream in (sys.stdout, sys.stderr):
+        stream.flush()
+    for number in (1, 2):
+        os.dup2(target, number)
+    os.close(target)
+    faulthandler.enable()
+    teller = _Teller(line)
+    signal.signal(signal.SIGTERM, teller.ask_to_stop)
+    outcome = _outcome(teller, table, folder, beside)
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)  # it is over
+    with contextlib.suppress(OSError):
+        line.send(outcome)
+    line.close()
+
+
+@dataclass(slots=True, eq=False)
+class _Teller:
+    """Tells how far a run is; knows whether it should end."""
+
+    line: Connection
+    phase: str = "starting"
+    accuracy: float | None = None
+    told_at: float = 0.0
+    is_asked: bool = False
+
+    def ask_to_stop(self, _number: int, _frame: FrameType | None) -> None:
+        """Note that the run should end; before it trains there is no round to wait for."""
+        self.is_asked = True
+        if self.phase != TRAINING:
+            raise SystemExit
+
+    def on_phase(self, phase: str) -> None:
+        self.phase = phase
+        self._tell(0)
+        self.told_at = 0.0  # the first round is told in any case: where a resumed run goes on is not known before
+
+    def after_round(self, row: Mapping[str, Json]) -> bool:
+        if isinstance(measured := row.get("accuracy"), float):
+            self.accuracy = measured
+        if time.monotonic() - self.told_at >= TELL_EVERY_S:
+            self._tell(int(str(row["round"])) + 1)
+        return not self.is_asked
+
+    def note(self, text: str) -> None:
+        """Tell in a line what users should know beside the results."""
+        with contextlib.suppress(OSError):
+            self.line.send({"note": text})
+
+    def _tell(self, n_rounds: int) -> None:
+        self.told_at = time.monotonic()
+        try:
+            self.line.send({"phase": self.phase, "n_rounds": n_rounds, "accuracy": self.accuracy})
+        except OSError:  # the parent is gone, and with it all that waits for this run
+            self.is_asked = True
+
+
+def _outcome(teller: _Teller, table: Mapping[str, Json], folder: Path, beside: Beside | None) -> dict[str, Any]:
+    """Do the run and return how it ended."""
+    watching = Watching(after_round=teller.after_round, on_phase=teller.on_phase)
+    try:
+        with nullcontext(watching) if beside is None else beside(folder, watching, teller.note) as watch:
+            result = run(config_from(table), folder, start=Start(resume=True), watch=watch, page=False)
+    except FieldingError as error:
+        return {"summary": None, "error": str(error)}
+    except MemoryError:
+        return {"summary": None, "error": "there was not enough memory; try fewer runs at a time"}
+    except BaseException as error:  # a bug, perhaps in a method of the user's own, or its sys.exit
+        if teller.is_asked:
+            return {"is_stopped": True}
+        return {"summary": None, "error": bug_words(error), "traceback": traceback.format_exc()[-LONGEST_TRACEBACK:]}
+    for text in result.notes:
+        teller.note(text)
+    return {"is_stopped": True} if result.summary is None else {"summary": dict(result.summary)}
+
+
+def bug_words(error: BaseException) -> str:
+    """Return in a line what went wrong in code, and where.
+
+    Examples
+    --------
+    >>> try:
+    ...     {}["a"]
+    ... except KeyError as error:
+    ...     print(bug_words(error))
+    KeyError: 'a' (<doctest fielding.comparing.sweep.bug_words[0]>, line 2)
+    """
+    what = " ".join(f"{type(error).__name__}: {error}".split()).removesuffix(":")
+    last = traceback.extract_tb(error.__traceback__)[-1:]
+    return what + "".join(f" ({Path(one.filename).name}, line {one.lineno})" for one in last)

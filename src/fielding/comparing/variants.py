@@ -38,7 +38,7 @@ class Axis:
     key
         Dotted.
     values
-        What it is set to, by the text that people gave.
+        What it is set to, by the text that was typed.
     """
 
     key: str
@@ -50,7 +50,7 @@ class Axis:
         return f"--vary {self.key}={','.join(self.values)}"
 
 
-def axis_from(text: str) -> Axis:
+def parse_axis(text: str) -> Axis:
     """Return the axis that ``key=value,value,...`` describes; values are read as ``--set`` reads them.
 
     Commas within quotes or brackets belong to a value.
@@ -62,25 +62,25 @@ def axis_from(text: str) -> Axis:
 
     Examples
     --------
-    >>> axis_from("coordinator.tau=0,1/3,inf").values
+    >>> parse_axis("coordinator.tau=0,1/3,inf").values
     {'0': 0, '1/3': '1/3', 'inf': 'inf'}
     """
     key, _, rest = (part.strip() for part in text.partition("="))
-    texts = [part.strip() for part in _parts(rest)]
+    texts = [part.strip() for part in _split_at_commas(rest)]
     if not key.rpartition(".")[2] or key.count(".") > 1 or not all(texts):
         raise OptionError(f"--vary {echo(text)} says nothing; write key=value,value or section.key=value,value")
     if key in ELSEWHERE:
         raise OptionError(f"--vary {echo(text)}: {key} cannot be varied, {ELSEWHERE[key]}")
     if key in SECTIONS:
         raise OptionError(f"--vary {echo(text)}: {key} is a section; vary its keys, each as {key}.KEY=value,value")
-    values = {one: _value(key, one) for one in texts}
+    values = {one: _parse_value(key, one) for one in texts}
     for one in texts:
         if texts.count(one) > 1 or list(values.values()).count(values[one]) > 1:
             raise OptionError(f"--vary {echo(text)} names {one} twice; give each value once")
     return Axis(key=key, values=values)
 
 
-def _parts(text: str) -> Iterator[str]:
+def _split_at_commas(text: str) -> Iterator[str]:
     """Yield a text split at its commas, but not within quotes or brackets."""
     part, quote, depth = "", "", 0
     for letter in text:
@@ -96,7 +96,7 @@ def _parts(text: str) -> Iterator[str]:
     yield part
 
 
-def _value(key: str, text: str) -> Json:
+def _parse_value(key: str, text: str) -> Json:
     table = apply_changes({}, [f"{key}={text}"])
     section, _, name = key.rpartition(".")
     inner = table[section] if section else table
@@ -114,7 +114,7 @@ Variants: TypeAlias = Sequence[Variant] | Sequence[str] | Mapping[str, Settings]
 LONGEST_FOLDER = 80
 
 
-def crossed(table: Table, methods: Sequence[str] = (), axes: Sequence[Axis] = ()) -> tuple[Variant, ...]:
+def cross_variants(table: Table, methods: Sequence[str] = (), axes: Sequence[Axis] = ()) -> tuple[Variant, ...]:
     """Return every method with every combination of values.
 
     A key that a method does not use makes no variants of it: ``global`` runs once, whatever the values of
@@ -136,9 +136,8 @@ def crossed(table: Table, methods: Sequence[str] = (), axes: Sequence[Axis] = ()
 
     Examples
     --------
-    >>> from fielding.comparing.variants import axis_from
-    >>> axes = [axis_from("coordinator.tau=1/6,1/3")]
-    >>> [one.name for one in crossed({}, ["fielding", "global"], axes)]
+    >>> axes = [parse_axis("coordinator.tau=1/6,1/3")]
+    >>> [one.name for one in cross_variants({}, ["fielding", "global"], axes)]
     ['fielding tau=1/6', 'fielding tau=1/3', 'global']
     """
     names = list(methods) or [config_from(table).method.name]
@@ -148,23 +147,48 @@ def crossed(table: Table, methods: Sequence[str] = (), axes: Sequence[Axis] = ()
             raise OptionError(f"method {echo(name)} is named twice; name each once")
     if repeated := [key for key, n_times in Counter(one.key for one in axes).items() if n_times > 1]:
         raise OptionError(f"{repeated[0]} is varied twice; give all its values at once")
-    used = _used_by(table, names, axes)
+    varied = [value for axis in axes if axis.key == "selection.name" for value in axis.values.values()]
+    selections = varied or [config_from(table).selection.name]
+    used = {
+        method: [
+            axis for axis in axes if uses_key(method, axis.key, values=axis.values.values(), selections=selections)
+        ]
+        for method in names
+    }
     for axis in axes:
         _check_axis(table, names, axis)
         if not any(axis in mine for mine in used.values()):
             raise OptionError(f"{axis.words}: {axis.key} changes nothing for {', '.join(names)}; leave it out")
-    _check_options(table, names)
-    words = _short_keys([one.key for one in axes])
-    found = {
-        f"{method}{''.join(f' {words[key]}={text}' for key, text, _ in chosen)}": {
-            METHOD: method,
-            **_left_out(table, method),
-            **{key: value for key, _, value in chosen},
-        }
-        for method in names
-        for chosen in _choices(used[method])
-    }
+    section = table.get("method")
+    options = [name for name in section if name != "name"] if isinstance(section, Mapping) else []
+    known = {name: method_options(kind_named(name)) for name in (*names, config_from(table).method.name)}
+    every = {option for mine in known.values() for option in mine}
+    for option in options:
+        if option not in every:
+            raise OptionError(f"method: {unknown_name('option of these methods', option, every)}")
+    # The last part of each key, or the whole where that could be another key of the config.
+    keys = [axis.key for axis in axes]
+    lasts = Counter(path.rpartition(".")[2] for path in {*keys, *KEYS})
+    words = {key: last if lasts[last := key.rpartition(".")[2]] == 1 else key for key in keys}
+    found: dict[str, Settings] = {}
+    for method in names:
+        left_out = {f"method.{option}": None for option in options if option not in known[method]}
+        choices = [[(axis.key, text, value) for text, value in axis.values.items()] for axis in used[method]]
+        for chosen in product(*choices):
+            name = f"{method}{''.join(f' {words[key]}={text}' for key, text, _ in chosen)}"
+            found[name] = {METHOD: method, **left_out, **{key: value for key, _, value in chosen}}
     return named_variants(found)
+
+
+def _check_axis(table: Table, methods: Sequence[str], axis: Axis) -> None:
+    """Raise if a key or a value is unknown."""
+    # Of options of one's own methods only these know, so one of them stands for all.
+    method = next((name for name in methods if ":" in name), methods[0])
+    for value in axis.values.values():
+        try:
+            config_from(with_settings(table, {METHOD: method, axis.key: value}))
+        except OptionError as error:
+            raise OptionError(f"{axis.words}: {error}") from None
 
 
 def named_variants(settings: Mapping[str, Settings]) -> tuple[Variant, ...]:
@@ -219,7 +243,7 @@ def variants_from(table: Table, given: Variants | str) -> tuple[Variant, ...]:
         return named_variants(given)
     found = [given] if isinstance(given, str) else list(given) if isinstance(given, Iterable) else [given]
     if found and all(isinstance(one, str) for one in found):
-        return crossed(table, [str(one) for one in found])
+        return cross_variants(table, [str(one) for one in found])
     own = tuple(one for one in found if isinstance(one, Variant))
     if len(own) < len(found):
         raise InputError(f"variants are {echo(given)}; give names of methods, or settings by name")
@@ -312,39 +336,6 @@ def variant_config(table: Table, variant: Variant, seed: int) -> Config:
     return config
 
 
-def _options(table: Table) -> list[str]:
-    """Return the options of methods that a table has."""
-    section = table.get("method")
-    return [name for name in section if name != "name"] if isinstance(section, Mapping) else []
-
-
-def _left_out(table: Table, method: str) -> Settings:
-    """Return settings that leave out the options that a method does not have."""
-    known = method_options(kind_named(method))
-    return {f"method.{name}": None for name in _options(table) if name not in known}
-
-
-def _check_options(table: Table, methods: Sequence[str]) -> None:
-    """Raise if the base config has an option that no method could use."""
-    known = {
-        name for method in (*methods, config_from(table).method.name) for name in method_options(kind_named(method))
-    }
-    for name in _options(table):
-        if name not in known:
-            raise OptionError(f"method: {unknown_name('option of these methods', name, known)}")
-
-
-def _check_axis(table: Table, methods: Sequence[str], axis: Axis) -> None:
-    """Raise if a key or a value is unknown."""
-    # Of options of one's own methods only these know, so one of them stands for all.
-    method = next((name for name in methods if ":" in name), methods[0])
-    for value in axis.values.values():
-        try:
-            config_from(with_settings(table, {METHOD: method, axis.key: value}))
-        except OptionError as error:
-            raise OptionError(f"{axis.words}: {error}") from None
-
-
 FREE_SELECTION = "uniform"
 """The selection that needs no reports of clients; others may ask for some that the method itself would not hear."""
 
@@ -380,27 +371,4 @@ def uses_key(
     if key in KEYS and (methods := KEYS[key].rule.used_by) is not None:
         return method in methods
     # With auto come other keys, of serving among others, which all methods use.
-    return METHODS[method].hears != "nobody" or set(selections) != {FREE_SELECTION} or "auto" in values
-
-
-def _used_by(table: Table, methods: Sequence[str], axes: Sequence[Axis]) -> dict[str, list[Axis]]:
-    """Return, by method, what may change something for it when it is varied."""
-    varied = [value for axis in axes if axis.key == "selection.name" for value in axis.values.values()]
-    selections = varied or [config_from(table).selection.name]
-    return {
-        method: [
-            axis for axis in axes if uses_key(method, axis.key, values=axis.values.values(), selections=selections)
-        ]
-        for method in methods
-    }
-
-
-def _choices(axes: Sequence[Axis]) -> Iterator[tuple[tuple[str, str, Json], ...]]:
-    """Yield every combination of values: key, text and value of each."""
-    return product(*([(axis.key, text, value) for text, value in axis.values.items()] for axis in axes))
-
-
-def _short_keys(keys: Sequence[str]) -> dict[str, str]:
-    """Return the last part of each key, or the whole where that could be another key of the config."""
-    lasts = Counter(path.rpartition(".")[2] for path in {*keys, *KEYS})
-    return {key: last if lasts[last := key.rpartition(".")[2]] == 1 else key for key in keys}
+    return METHODS[method].reports_from != "nobody" or set(selections) != {FREE_SELECTION} or "auto" in values

@@ -130,10 +130,10 @@ PLACES: dict[str, dict[str, Any]] = {
     # Those that anyone can have first, then the paper's.
     "data set": {
         "digits": "fielding.traces.catalog.digits:ENTRY",
-        "fashion_mnist": "fielding.traces.catalog.fashion_mnist:ENTRY",
-        "cifar100": "fielding.traces.catalog.cifar100:ENTRY",
-        "extrasensory": "fielding.traces.catalog.extrasensory:ENTRY",
-        "zephyr": "fielding.traces.catalog.zephyr:ENTRY",
+        "fashion_mnist": "fielding.traces.catalog.public:FASHION_MNIST",
+        "cifar100": "fielding.traces.catalog.public:CIFAR100",
+        "extrasensory": "fielding.traces.catalog.public:EXTRASENSORY",
+        "zephyr": "fielding.traces.catalog.public:ZEPHYR",
         "fmow": "fielding.traces.catalog.fmow:ENTRY",
         "cityscapes": "fielding.traces.catalog.cityscapes:ENTRY",
         "waymo": "fielding.traces.catalog.waymo:ENTRY",

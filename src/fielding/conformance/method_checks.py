@@ -14,10 +14,9 @@ import numpy as np
 
 from fielding._typing import Codes, Counts, Features, Json, Mask
 from fielding.config.reader import config_from
-from fielding.conformance.watched_clients import ConformanceError, WatchedClients
-from fielding.engine.driver import Driver
-from fielding.engine.round import Done, Federation, run_round
-from fielding.engine.run_rows import changes_of, round_row
+from fielding.conformance.audited_clients import AuditedClients, ConformanceError
+from fielding.engine.round import Done, Driver, Federation, run_round
+from fielding.engine.runner import changes_of, round_row
 from fielding.errors import OptionError
 from fielding.federation.models import finite_rows
 from fielding.methods.method import Method, cluster_ids
@@ -196,14 +195,14 @@ def check_method(
 # ---- whole runs ------------------------------------------------------------------------------------------------
 
 
-def repeats(stage: Stage, folder: Path) -> None:
+def check_repeatable(stage: Stage, folder: Path) -> None:
     """Check that equal seeds leave equal logs and models."""
     for name in ("first", "second"):
         run(stage.table, folder / name, own=stage.own, page=False)
     _compare(folder / "first", folder / "second", "a second run of the same seed")
 
 
-def resumes(stage: Stage, folder: Path) -> None:
+def check_resumable(stage: Stage, folder: Path) -> None:
     """Check that a run that is stopped after every round and resumed ends as one that was never stopped."""
     run(stage.table, folder / "whole", own=stage.own, page=False)
     start = Start(resume=True)
@@ -218,7 +217,7 @@ def _stopping_after(last: int) -> Callable[[Mapping[str, Json]], bool]:
     return lambda row: row["round"] != last
 
 
-def shared_by_workers(stage: Stage, folder: Path) -> None:
+def check_workers(stage: Stage, folder: Path) -> None:
     """Check that one worker and two leave the same bytes."""
     wide = stage.changed("model", name="mlp", hidden=WIDE)
     for n_workers in (1, 2):
@@ -250,26 +249,26 @@ def _bytes(array: object) -> bytes:
 # ---- round by round, with the door watched ---------------------------------------------------------------------
 
 
-def honest(stage: Stage, folder: Path) -> None:  # noqa: ARG001
+def check_charged(stage: Stage, folder: Path) -> None:  # noqa: ARG001
     """Check that it reads nobody's samples unasked and pays for everything, and that its state is in order."""
     _rounds(stage.simulation()).check_ledger()
 
 
-def unspoiled(stage: Stage, folder: Path) -> None:  # noqa: ARG001
+def check_broken_answers(stage: Stage, folder: Path) -> None:  # noqa: ARG001
     """Check that answers that are no models are left out and named, and that every model stays finite."""
     simulation = stage.simulation()
     _break_answers(simulation)
     _rounds(simulation, broken=set(BROKEN))
 
 
-def calm(stage: Stage, folder: Path) -> None:  # noqa: ARG001
+def check_no_answers(stage: Stage, folder: Path) -> None:  # noqa: ARG001
     """Check that rounds in which nobody answers change no model."""
     _rounds(stage.simulation(), is_silent=True)
 
 
 def _rounds(
     simulation: Simulation, *, broken: Collection[int] = frozenset(), is_silent: bool = False
-) -> WatchedClients:
+) -> AuditedClients:
     """Run all rounds of a simulation at a watched door; without answers, models must stay as they are.
 
     Parameters
@@ -284,7 +283,7 @@ def _rounds(
     config = simulation.config
     method = simulation.method(initial_model(simulation, None))
     availability = read_availability(str(config.clock.availability), simulation.clients.client_ids)
-    clients = WatchedClients(simulation.clients, availability, mute=tuple(BROKEN), is_silent=is_silent)
+    clients = AuditedClients(simulation.clients, availability, mute=tuple(BROKEN), is_silent=is_silent)
     _watch_state(clients, method, simulation, is_silent=is_silent)
     federation = federation_of(simulation, method, cast(Driver, clients))
     try:
@@ -298,7 +297,7 @@ def _rounds(
     return clients
 
 
-def _watch_state(clients: WatchedClients, method: Method, simulation: Simulation, *, is_silent: bool) -> None:
+def _watch_state(clients: AuditedClients, method: Method, simulation: Simulation, *, is_silent: bool) -> None:
     """Have the state of a method looked at whenever clients are asked to train, and when it has learned."""
     planned = method.models
 
@@ -370,11 +369,11 @@ def _break_answers(simulation: Simulation) -> None:
 
 
 CHECKS: dict[str, Check] = {
-    "honest": honest,
-    "calm when nobody answers": calm,
-    "safe from broken answers": unspoiled,
-    "repeatable": repeats,
-    "resumable": resumes,
-    "independent of the number of workers": shared_by_workers,
+    "honest": check_charged,
+    "calm when nobody answers": check_no_answers,
+    "safe from broken answers": check_broken_answers,
+    "repeatable": check_repeatable,
+    "resumable": check_resumable,
+    "independent of the number of workers": check_workers,
 }
 """Every check, by what a method is that passes it; those with the plainest messages come first."""

@@ -11,7 +11,7 @@ from fielding.federation.aggregation import Aggregator, aggregator_named
 from fielding.federation.pace import Pace, pace_named
 from fielding.federation.selection import Selection, selector_named
 from fielding.methods import Method, MethodKind, MethodSetting, Parts, kind_named, method_named
-from fielding.methods.kinds import Hears, check_method_options, heard
+from fielding.methods.kinds import ReportsFrom, check_method_options, resolve_reports_from
 from fielding.runtime.serve import Serving
 from fielding.runtime.train import LocalRule
 from fielding.training.rates import LearningRate
@@ -61,10 +61,10 @@ def rate_of(config: Config) -> LearningRate:
     )
 
 
-def hears_of(config: Config, kind: MethodKind, selection: Selection, n_clients: int) -> Hears:
+def run_reports_from(config: Config, kind: MethodKind, selection: Selection, n_clients: int) -> ReportsFrom:
     """Return whose reports are heard: as the method says, unless the selection needs more."""
-    hears = heard(kind, config.method.options, n_clients)
-    return "drifted" if selection.needs_reports and hears in ("nobody", "flags", "first") else hears
+    reports_from = resolve_reports_from(kind, config.method.options, n_clients)
+    return "drifted" if selection.needs_reports and reports_from in ("nobody", "flags", "first") else reports_from
 
 
 def selection_of(config: Config, n_clients: int, policy: Policy) -> Selection:

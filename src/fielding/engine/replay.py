@@ -19,7 +19,7 @@ from fielding.coordinator.heterogeneity import mean_client_distance
 from fielding.coordinator.policy import Policy, policy_record
 from fielding.errors import InputError
 from fielding.records.replay_folder import LOGS, ReplayFolder, ReplayRow
-from fielding.records.run_folder import stored_manifest
+from fielding.records.run_folder import read_manifest
 from fielding.reporting.replay_page import replay_page
 from fielding.rng import stream
 from fielding.traces.reports import ReportStream
@@ -118,7 +118,7 @@ def run_replay(
     -------
     The summary, or None if it was stopped; then everything is committed and ready to resume.
     """
-    if "config" in stored_manifest(out):
+    if "config" in read_manifest(out):
         raise InputError(f"{out} holds a run; name another folder for the replay")
     folder = ReplayFolder(out, _manifest(policy, origin))
     try:

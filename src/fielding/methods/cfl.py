@@ -50,7 +50,7 @@ class CFL:
     start_after
         Rounds before the first split.
     participation
-        ``"all"``: all clients train in every round; ``"sampled"``: the participants of the run do, and clients are
+        ``"all"``: everybody trains in every round; ``"sampled"``: the participants of the run do, and clients are
         compared by their last updates; ``"auto"``: all, up to 200 clients.
     max_age
         How many rounds old a last update may be (only with ``"sampled"``).

@@ -44,7 +44,7 @@ class FedAC:
     rank
         Directions along which models are compared.
     pca_every
-        Rounds before these directions are found anew; at first, rounds with one model for all clients.
+        Rounds before these directions are found anew; at first, rounds with one model for everybody.
     tune_every
         Rounds before the number of clusters may change by one.
     """

@@ -20,7 +20,7 @@ from fielding.coordinator.clustering.labels import in_order_of_appearance
 from fielding.errors import OptionError
 from fielding.federation.clients import Clients, TrainingPlan, Updates
 from fielding.federation.cluster_models import Arrays, ClusterModels
-from fielding.methods.kinds import Hears, MethodKind
+from fielding.methods.kinds import MethodKind, ReportsFrom
 from fielding.methods.method import (
     MethodSetting,
     Participation,
@@ -65,12 +65,12 @@ class FedDrift:
         ``"common"``: one model for all; ``"each"``: one per client.
     memory
         ``"all"``: models train on all data that they own; ``"window"``: on those in the window; ``"auto"``: all if
-        all clients take part.
+        everybody takes part.
     participation
-        ``"all"``: all clients train and are tested; ``"sampled"``: participants train, and clients that report drift
-        are tested; ``"auto"``: all up to 200 clients.
+        ``"all"``: everybody trains and is tested; ``"sampled"``: participants train, and who reports drift is tested;
+        ``"auto"``: all up to 200 clients.
     train_all
-        Whether all clients train every model; the answer of a client without data of the model is thrown away.
+        Whether everybody trains every model; what comes back from whom the model owns no data of is thrown away.
     """
 
     _is_eager = False
@@ -293,8 +293,18 @@ class FedDriftEager(FedDrift):
     ----------
     setting
         What it is made of.
-    delta, max_models, memory, participation, train_all
-        As in :class:`FedDrift`.
+    delta
+        A client whose best model gets this much less right than last time has drifted.
+    max_models
+        How many models there can be.
+    memory
+        ``"all"``: models train on all data that they own; ``"window"``: on those in the window; ``"auto"``: all if
+        everybody takes part.
+    participation
+        ``"all"``: everybody trains and is tested; ``"sampled"``: participants train, and who reports drift is tested;
+        ``"auto"``: all up to 200 clients.
+    train_all
+        Whether everybody trains every model; what comes back from whom the model owns no data of is thrown away.
     """
 
     _is_eager = True
@@ -319,7 +329,7 @@ class FedDriftEager(FedDrift):
         )
 
 
-def feddrift_hears(options: Mapping[str, Json], n_clients: int) -> Hears:
+def feddrift_reports_from(options: Mapping[str, Json], n_clients: int) -> ReportsFrom:
     """Return whose reports FedDrift hears: flags of drifted clients where only these are tested."""
     return "flags" if is_sampled(options.get("participation", "auto"), n_clients) else "nobody"
 
@@ -715,12 +725,12 @@ class Blocks:
 FEDDRIFT = MethodKind(
     summary="clients whose accuracy drops open models of their own, and models that agree merge (FedDrift)",
     sends="how well all models serve its new data; receives all models",
-    hears=feddrift_hears,
+    reports_from=feddrift_reports_from,
     build=FedDrift,
 )
 FEDDRIFT_EAGER = MethodKind(
     summary="clients whose accuracy drops at the same time open one model together (FedDrift-Eager)",
     sends="how well all models serve its new data; receives all models",
-    hears=feddrift_hears,
+    reports_from=feddrift_reports_from,
     build=FedDriftEager,
 )

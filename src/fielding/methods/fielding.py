@@ -276,6 +276,6 @@ def _log_mean(losses: Sequence[float]) -> float:
 KIND = MethodKind(
     summary="one model per cluster; drifted clients move, and all are grouped anew when a center moved too far",
     sends="a representation of the window, when it drifted",
-    hears="drifted",
+    reports_from="drifted",
     build=Fielding,
 )

@@ -20,7 +20,7 @@ from fielding.errors import OptionError
 from fielding.federation.clients import Clients, TrainingPlan, Updates
 from fielding.federation.cluster_models import Arrays
 from fielding.federation.models import mean_model, mix_models
-from fielding.methods.kinds import Hears, MethodKind
+from fielding.methods.kinds import MethodKind, ReportsFrom
 from fielding.methods.method import (
     MethodSetting,
     client_index,
@@ -216,7 +216,7 @@ def flexcfl_detector(options: Mapping[str, Json]) -> DriftTest:
     return DETECTORS[one_of("method.detector", options.get("detector", "corrected"), DETECTORS)]
 
 
-def flexcfl_hears(options: Mapping[str, Json], n_clients: int) -> Hears:  # noqa: ARG001
+def flexcfl_reports_from(options: Mapping[str, Json], n_clients: int) -> ReportsFrom:  # noqa: ARG001
     """Return whose reports reach the method: clients that drifted say so, unless none would pre-train for it."""
     return "flags" if options.get("cold_start", True) else "nobody"
 
@@ -291,7 +291,7 @@ def pull_together(models: Models, eta_g: float, n_parameters: int) -> Models:
 KIND = MethodKind(
     summary="groups by the direction of a short pre-training; who drifted pre-trains and joins again (FlexCFL)",
     sends="that it drifted; the initial model down and a pre-trained one up, at the start and after drift",
-    hears=flexcfl_hears,
+    reports_from=flexcfl_reports_from,
     detector=flexcfl_detector,
     build=FlexCFL,
 )

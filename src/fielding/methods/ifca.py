@@ -16,7 +16,7 @@ from fielding.coordinator.registry import UNASSIGNED
 from fielding.errors import OptionError
 from fielding.federation.clients import Clients, TrainingPlan, Updates
 from fielding.federation.cluster_models import Arrays
-from fielding.methods.kinds import Hears, MethodKind
+from fielding.methods.kinds import MethodKind, ReportsFrom
 from fielding.methods.method import MethodSetting, client_index, plan_training, positions_of, select_participants
 from fielding.rng import client_key, hashed, stream
 
@@ -41,8 +41,8 @@ class Ifca:
         every time. ``"random"``: they are drawn once. ``"shared-backbone"``: only their last layers differ, and clients
         train on a random partition for ``warm_up`` rounds first.
     reassess
-        Which clients choose beside the participants: with ``"drifted"`` those that report drift; with ``"evaluated"``
-        all before each evaluation. Those without a choice always choose before one.
+        Who chooses beside the participants: with ``"drifted"`` whoever reports drift; with ``"evaluated"`` everybody
+        before each evaluation. Those without a choice always choose before one.
     min_share
         Share of the asked that each model must attract at a restart; 0 for the authors' numbers (only with
         ``"restart"``).
@@ -227,7 +227,7 @@ def choose_lowest(losses: Matrix) -> tuple[Counts, Mask]:
     return np.argmin(np.where(known, losses, np.inf), axis=1), np.asarray(known.any(axis=1))
 
 
-def ifca_hears(options: Mapping[str, Json], n_clients: int) -> Hears:  # noqa: ARG001
+def ifca_reports_from(options: Mapping[str, Json], n_clients: int) -> ReportsFrom:  # noqa: ARG001
     """Return whose reports IFCA hears: flags of drifted clients if these are to choose again."""
     return "flags" if options.get("reassess") == "drifted" else "nobody"
 
@@ -241,6 +241,6 @@ def _random_partition(setting: MethodSetting, k: int) -> Membership:
 KIND = MethodKind(
     summary="k models; every participant gets all of them and trains the one that fits its data best (IFCA)",
     sends="which model it chose; receives all k models",
-    hears=ifca_hears,
+    reports_from=ifca_reports_from,
     build=Ifca,
 )

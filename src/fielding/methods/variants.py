@@ -115,7 +115,7 @@ class ClusteredSGD(Fielding):
     k
         The number of clusters, which the theorem takes for known; fewer where clients are too much alike.
     delta
-        How far apart two clients of a cluster may be before all are grouped anew, in the unit of the metric.
+        How far apart two clients of a cluster may be before everyone is grouped anew, in the unit of the metric.
     """
 
     def __init__(self, setting: MethodSetting, *, k: int = 3, delta: float = 0.5) -> None:
@@ -167,31 +167,31 @@ class ClusteredSGD(Fielding):
 STATIC = MethodKind(
     summary="the clusters of the start stay as they are; who comes later joins the nearest, once",
     sends="a representation of the window, once",
-    hears="first",
+    reports_from="first",
     detector=lambda _options: drift_test_named("never"),
     build=StaticClusters,
 )
 MOVES = MethodKind(
     summary="fielding that moves drifted clients one by one and never groups everyone anew",
     sends="a representation of the window, when it drifted",
-    hears="drifted",
+    reports_from="drifted",
     build=moves,
 )
 ALWAYS = MethodKind(
     summary="fielding that groups everyone anew whenever somebody reports",
     sends="a representation of the window, when it drifted",
-    hears="drifted",
+    reports_from="drifted",
     build=always,
 )
 SELECTED = MethodKind(
     summary="fielding that hears of drift from participants of the round alone, after they trained",
     sends="a representation of the window with the model, of drifted participants",
-    hears="participants",
+    reports_from="participants",
     build=SelectedReports,
 )
 CLUSTERED_SGD = MethodKind(
     summary="the convergence theorem's method: k-center when two of a cluster are too far apart, single steps",
     sends="a representation of the window, when it drifted",
-    hears="drifted",
+    reports_from="drifted",
     build=ClusteredSGD,
 )

@@ -13,7 +13,7 @@ NAME = ".lock"
 _TRIES, _PAUSE_S = 5, 0.05
 
 
-def locked_folder(path: Path) -> IO[bytes]:
+def lock_folder(path: Path) -> IO[bytes]:
     """Take the lock of a folder, which is made if need be, and return the open file that holds it.
 
     Raises

@@ -62,12 +62,12 @@ def check_manifest(path: Path, manifest: Mapping[str, Json], *, what: str, ignor
     if not isinstance(stored, dict) or (stored.keys() ^ manifest.keys()) - set(ignored):
         raise InputError(f"{path} is not of a {what}; name another folder")
     for key in manifest:  # in their order: the config before the data that follow from it
-        differing = "" if key in ignored else difference(stored[key], manifest[key], key)
+        differing = "" if key in ignored else first_difference(stored[key], manifest[key], key)
         if differing:
             raise InputError(f"cannot resume {path.parent}: {differing}")
 
 
-def difference(stored: Json, now: Json, name: str) -> str:
+def first_difference(stored: Json, now: Json, name: str) -> str:
     """Return the first setting that differs, in words; nothing if all are equal. A missing key is as good as None.
 
     Examples
@@ -79,7 +79,7 @@ def difference(stored: Json, now: Json, name: str) -> str:
     """
     if isinstance(stored, dict) and isinstance(now, dict):
         keys = dict.fromkeys([*stored, *now])
-        found = (difference(stored.get(key), now.get(key), f"{name}.{key}") for key in keys)
+        found = (first_difference(stored.get(key), now.get(key), f"{name}.{key}") for key in keys)
         return next(filter(None, found), "")
     return "" if stored == now else f"{name} was {_told(stored)}, now it is {_told(now)}"
 

@@ -10,7 +10,7 @@ from fielding.coordinator.coordinator import Coordinator
 from fielding.coordinator.decision import Decision
 from fielding.errors import InputError
 from fielding.records.checkpoint import load_checkpoint, save_coordinator
-from fielding.records.lock import locked_folder
+from fielding.records.lock import lock_folder
 from fielding.records.logs import Logs, changes, write_membership_table
 from fielding.records.manifest import check_manifest, write_json
 
@@ -70,7 +70,7 @@ class ReplayFolder:
         self._manifest = dict(manifest)
         self._last: Membership | None = None
         self._n_steps = 0
-        self._lock = locked_folder(path)
+        self._lock = lock_folder(path)
         self._logs = Logs(path, LOGS)
 
     def close(self) -> None:

@@ -16,9 +16,16 @@ from fielding.client.report import checked_rows, row_chunks
 from fielding.distance import Kind, checked_kind
 from fielding.errors import FileFormatError, InputError, OptionError, ReportError, echo
 from fielding.traces.csv_table import (
+    CsvColumn,
+    NameColumn,
+    NumberColumn,
+    check_printable,
+    count_parser,
     encoded_ids,
+    fill_columns,
     id_array,
     in_id_order,
+    number_parser,
     open_table,
     text_names,
     typed_ids,
@@ -26,15 +33,6 @@ from fielding.traces.csv_table import (
 )
 from fielding.traces.npz_file import Array, read_arrays, write_arrays
 from fielding.traces.reports import ReportStream
-from fielding.traces.text_columns import (
-    Column,
-    NameColumn,
-    NumberColumn,
-    check_names,
-    count_parser,
-    fill_columns,
-    number_parser,
-)
 
 
 def read_reports(
@@ -130,9 +128,9 @@ def _read_csv(path: Path, kind: Kind, on_rows: Callable[[int], None] | None) -> 
         raise FileFormatError(f"{path} has no features; give one column per feature beside step and client")
     step, client = NumberColumn(count_parser("step")), NameColumn()
     values = [NumberColumn(number_parser("feature")) for _ in features]
-    wanted: list[tuple[int, Column]] = [(places[0], step), (places[1], client), *zip(features, values, strict=True)]
+    wanted: list[tuple[int, CsvColumn]] = [(places[0], step), (places[1], client), *zip(features, values, strict=True)]
     fill_columns(table, wanted, on_rows)
-    check_names(table, places[1], client)
+    check_printable(table, places[1], client)
     client_ids, codes = in_id_order(typed_ids(client.names()), client.codes())
     stream = ReportStream(
         kind=kind,

@@ -13,9 +13,9 @@ from fielding.client.report import ReportBatch
 from fielding.distance import Kind
 from fielding.errors import CheckpointError, InputError, OutputError
 from fielding.records.lock import NAME as LOCK
-from fielding.records.lock import locked_folder
+from fielding.records.lock import lock_folder
 from fielding.records.logs import Logs
-from fielding.records.manifest import check_manifest, difference, write_json
+from fielding.records.manifest import check_manifest, first_difference, write_json
 from fielding.records.report_file import read_reports, write_reports
 from fielding.records.run_checkpoint import RunCheckpoint, load_run, save_run
 from fielding.traces.reports import ReportStream, gathered
@@ -60,7 +60,7 @@ class RunFolder:
         self, path: Path, manifest: Mapping[str, Json], *, kind: Kind = "histogram", lock: IO[bytes] | None = None
     ) -> None:
         self.path, self._manifest, self._kind = path, dict(manifest), kind
-        self._lock = locked_folder(path) if lock is None else lock
+        self._lock = lock_folder(path) if lock is None else lock
         self.logs = Logs(path, LOGS)
 
     def close(self) -> None:
@@ -163,12 +163,12 @@ class RunFolder:
 
 
 @contextlib.contextmanager
-def claimed_folder(path: Path) -> Iterator[IO[bytes]]:
+def claim_folder(path: Path) -> Iterator[IO[bytes]]:
     """Hold the lock of a folder; if no run was begun in it, leave it, or that there is none, as it was before."""
     new: list[Path] = []
     with contextlib.suppress(OSError):  # a name that no file can have: the lock tells
         new = [one for one in (path, *path.parents) if not one.exists()]
-    lock = locked_folder(path)
+    lock = lock_folder(path)
     try:
         yield lock
     finally:
@@ -203,8 +203,8 @@ def check_same_config(path: Path, table: Mapping[str, Json], *, resume: bool) ->
     resume
         Whether the run is to go on, for the message.
     """
-    stored = stored_manifest(path).get("config")
-    differing = difference(stored, dict(table), "config") if isinstance(stored, dict) else ""
+    stored = read_manifest(path).get("config")
+    differing = first_difference(stored, dict(table), "config") if isinstance(stored, dict) else ""
     if not differing:
         return
     if not resume:
@@ -223,7 +223,7 @@ def newest_checkpoint(folder: Path) -> Path:
     return paths[-1]
 
 
-def stored_manifest(folder: Path) -> dict[str, Json]:
+def read_manifest(folder: Path) -> dict[str, Json]:
     """Return the manifest of a run; nothing if there is none that can be read."""
     try:
         stored = json.loads((folder / MANIFEST).read_text(encoding="utf-8"))
@@ -232,7 +232,7 @@ def stored_manifest(folder: Path) -> dict[str, Json]:
     return stored if isinstance(stored, dict) else {}
 
 
-def run_reports(folder: Path, kind: Kind = "histogram") -> ReportStream:
+def read_run_reports(folder: Path, kind: Kind = "histogram") -> ReportStream:
     """Return all reports that clients sent in a run, for `replay`."""
     parts = _numbered(folder / REPORTS, ".npz")
     if not parts:

@@ -10,7 +10,7 @@ from typing import Any
 
 from fielding._extras import require
 from fielding.errors import InputError, OptionError, OutputError, echo
-from fielding.reporting.charts.figures import Figure, with_layout
+from fielding.reporting.charts.figures import Figure, change_layout
 from fielding.reporting.page import Page, Section, distinct
 
 FORMATS = ("png", "pdf")
@@ -18,7 +18,7 @@ BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stab
 _WIDTH, _SCALE = 820, 2
 
 
-def exported(page: Page, folder: Path, form: str) -> list[Path]:
+def export_figures(page: Page, folder: Path, form: str) -> list[Path]:
     """Write every figure of a page into a folder, as ``KEY.png`` or ``KEY.pdf``; return the files.
 
     Parameters
@@ -37,7 +37,7 @@ def exported(page: Page, folder: Path, form: str) -> list[Path]:
     OutputError
         If a figure cannot be written.
     """
-    kaleido = checked_export(form)
+    kaleido = load_exporter(form)
     figures = {section.key: _newest(section) for section in distinct(page.sections) if section.figure is not None}
     if not figures:
         raise InputError("there is no figure to export")
@@ -57,7 +57,7 @@ def exported(page: Page, folder: Path, form: str) -> list[Path]:
     return paths
 
 
-def checked_export(form: str) -> ModuleType:
+def load_exporter(form: str) -> ModuleType:
     """Return the package that draws figures; raise OptionError if this format, the package or a browser is missing."""
     if form not in FORMATS:
         raise OptionError(f"figures cannot be exported as {echo(form)}; give {' or '.join(FORMATS)}")
@@ -77,7 +77,7 @@ def _newest(section: Section) -> Figure:
 
 def for_paper(figure: Figure) -> Figure:
     """Return a figure in black on white."""
-    return with_layout(
+    return change_layout(
         figure, paper_bgcolor="#ffffff", plot_bgcolor="#ffffff", font={"color": "#000000", "family": "sans-serif"}
     )
 

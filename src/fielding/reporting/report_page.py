@@ -1,7 +1,7 @@
 """The page about runs: what `report` writes, `watch` keeps up to date, and every run and comparison leaves behind."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
@@ -9,267 +9,66 @@ from fielding._typing import Json
 from fielding._version import __version__
 from fielding.atomic import replaced_file
 from fielding.errors import FieldingError, OutputError, unknown_name
-from fielding.reporting.charts.client_map import client_map
-from fielding.reporting.charts.clusters import cluster_cards
-from fielding.reporting.charts.curves import curves, differences, heterogeneity, losses
-from fielding.reporting.charts.decisions import decisions, traffic
-from fielding.reporting.charts.fairness import fairness
+from fielding.reporting.charts.client_map import draw_client_map
+from fielding.reporting.charts.clusters import draw_cluster_cards
+from fielding.reporting.charts.curves import (
+    draw_accuracy,
+    draw_agreement,
+    draw_cluster_counts,
+    draw_differences,
+    draw_heterogeneity,
+    draw_losses,
+)
+from fielding.reporting.charts.decisions import draw_decisions, draw_traffic
+from fielding.reporting.charts.fairness import draw_fairness
 from fielding.reporting.charts.figures import PALETTE
-from fielding.reporting.charts.group_bars import clusters, costs, targets
-from fielding.reporting.charts.results import results, settings, states
-from fielding.reporting.charts.river import river
-from fielding.reporting.charts.truth import agreement, truth
+from fielding.reporting.charts.group_bars import draw_costs, draw_times_to_target
+from fielding.reporting.charts.river import draw_river
+from fielding.reporting.charts.tables import tabulate_results, tabulate_settings, tabulate_states
+from fielding.reporting.charts.truth import draw_truth
 from fielding.reporting.comparison_tables import seed_count_words
-from fielding.reporting.numbers.comparison import comparison, diverged_words
-from fielding.reporting.numbers.groups import Gathered, Group, gathered
+from fielding.reporting.formatting import as_time, digits, megabytes, n_drift_reports
+from fielding.reporting.numbers.comparison import compare_groups, diverged_words
+from fielding.reporting.numbers.groups import RunGroups, gather_runs
 from fielding.reporting.numbers.run_record import FINISHED, RunRecord
 from fielding.reporting.numbers.run_summary import evaluations, final_words, run_summary
 from fielding.reporting.page import Card, Page, Section, page_html
-from fielding.reporting.run_table import n_drift_reports
-from fielding.reporting.words import as_time, digits, megabytes
 
 Row = Mapping[str, Json]
+Drawn = Section | list[Section]
 MOST_CARDS = 8
 """Groups with a card of their own; more are told by the table."""
-_OTHERWISE = ("corrected", "tuned")
-
-
-def report_cards(runs: Gathered, summary: Row) -> list[Card]:
-    """Return the cards of a report: those of the one run, or one per group of runs."""
-    if len(runs.runs) == 1:
-        (run,) = (run for _, run in runs.runs)
-        return run_cards(run)
-    groups = runs.groups if len(runs.groups) <= MOST_CARDS else ()
-    return [*_group_warnings(runs), *[_group_card(runs, group.name, summary) for group in groups]]
-
-
-def run_cards(run: RunRecord) -> list[Card]:
-    """Return the numbers of one run that matter."""
-    summary = _figures(run)
-    return [
-        *_warnings(summary),
-        *(_accuracy_cards(summary) if run.state == FINISHED else _cards_so_far(run)),
-        *(_cluster_cards(summary) if run.is_clustered else ()),
-        Card(
-            name="time" if run.is_deployed else "simulated time",
-            value=as_time(float(str(summary["time_s"]))),
-            note=f"{summary['n_rounds']:,} rounds",
-        ),
-        Card(name="sent to clients", value=megabytes(summary["bytes_down"])),
-        Card(name="sent by clients", value=megabytes(summary["bytes_up"])),
-    ]
-
-
-def _figures(run: RunRecord) -> Row:
-    return run_summary(run.rounds, run.events, gap=run.gap)
-
-
-def _group_warnings(runs: Gathered) -> list[Card]:
-    counts: dict[str, tuple[int, int]] = {}
-    for group in runs.groups:
-        figures = [_figures(run) for run in group.runs]
-        n_failed, n_trained = (sum(int(str(one[name])) for one in figures) for name in ("n_failed", "n_trained"))
-        counts[group.name] = n_failed, n_trained
-    words = diverged_words(counts)
-    if not words:
-        return []
-    note = f"trainings gave no finite model: {words}; lower training.learning_rate"
-    failed, trained = (sum(one[at] for one in counts.values()) for at in (0, 1))
-    return [Card(name="training diverged", value=f"{failed:,} of {trained:,}", note=note, is_warning=True)]
-
-
-def _group_card(runs: Gathered, name: str, summary: Row) -> Card:
-    figures, gain = (_record(summary, part, name, "final_accuracy") for part in ("methods", "paired"))
-    value, note, reference = digits(figures.get("mean")), "mean over clients and seeds", runs.references.get(name)
-    group = runs.group(name)
-    if group is not None and not group.finished:
-        value, note = _so_far(group.runs)
-    elif name == reference:
-        note = "the others are held against it" if name == runs.reference else "others are held against it"
-    elif isinstance(mean := gain.get("mean"), float):
-        note = f"{mean:+.3f}{_half_width(gain)} against {reference}"
-    color = PALETTE[runs.styles[name] % len(PALETTE)]
-    return Card(name=name, value=value, note=note, group=name, color=color)
-
-
-def _so_far(runs: Sequence[RunRecord]) -> tuple[str, str]:
-    """Return the newest accuracy of runs that go on or were stopped, and how far they are."""
-    newest = [float(str(tested[-1]["accuracy"])) for run in runs if (tested := evaluations(run.rounds))]
-    counts = [len(run.rounds) for run in runs]
-    rounds = f"{min(counts):,} to {max(counts):,}" if min(counts) < max(counts) else f"{max(counts):,}"
-    n_expected = max(run.n_expected for run in runs)
-    note = f"so far, round {rounds}{f' of {n_expected:,}' if n_expected else ''}"
-    return digits(sum(newest) / len(newest) if newest else None), note
-
-
-def _half_width(record: Row) -> str:
-    ends = record.get("ci95")
-    if not isinstance(ends, list):
-        return ""
-    low, high = (float(str(end)) for end in ends)
-    return f" ± {(high - low) / 2:.3f}"
-
-
-def _record(summary: Row, *path: str) -> Row:
-    found: Json = dict(summary)
-    for name in path:
-        found = found.get(name) if isinstance(found, dict) else None
-    return found if isinstance(found, dict) else {}
-
-
-def _warnings(summary: Row) -> list[Card]:
-    if not summary["n_failed"]:
-        return []
-    failed = f"{summary['n_failed']:,} of {summary['n_trained']:,}"
-    note = "trainings gave no finite model; lower training.learning_rate"
-    return [Card(name="training diverged", value=failed, note=note, is_warning=True)]
-
-
-def _accuracy_cards(summary: Row) -> list[Card]:
-    if summary["final_accuracy"] is None:
-        return [Card(name="final accuracy", value="none", note="no client was tested")]
-    return [
-        Card(name="final accuracy", value=digits(summary["final_accuracy"]), note="mean over clients"),
-        *[
-            Card(
-                name=f"{how} accuracy",
-                value=digits(summary[f"final_accuracy_{how}"]),
-                note=f"worst tenth: {digits(summary.get(f'worst_decile_{how}'))}",
-            )
-            for how in _OTHERWISE
-            if summary.get(f"final_accuracy_{how}") is not None
-        ],
-        Card(name="worst decile", value=digits(summary["worst_decile"]), note="the worst tenth of the clients"),
-    ]
-
-
-def _cards_so_far(run: RunRecord) -> list[Card]:
-    value, note = _so_far([run])
-    return [Card(name="accuracy", value=value, note=note)]
-
-
-def _cluster_cards(summary: Row) -> Sequence[Card]:
-    # Where no coordinator decides, clusters are seen from outside.
-    decided, seen = ("one by one, centers frozen", "of all clients"), ("to another cluster", "a cluster came or went")
-    moved, regrouped = seen if summary["heterogeneity"] is None else decided
-    return [
-        Card(name="clusters now", value=digits(summary["n_clusters_last"], 0)),
-        Card(name="moves", value=digits(summary["moves"], 0), note=moved),
-        Card(name="re-clusterings", value=digits(summary["reclusterings"], 0), note=regrouped),
-        _report_card(summary),
-    ]
-
-
-def _report_card(summary: Row) -> Card:
-    """Return how many reports there were; which of them told of drift is known where a coordinator heard them."""
-    n_drifted = n_drift_reports(summary)
-    if n_drifted is None:
-        return Card(name="reports", value=digits(summary["n_reports"], 0))
-    note = f"besides {summary['n_first_reports']:,} first reports, to join"
-    return Card(name="reports of drift", value=digits(n_drifted, 0), note=note)
-
-
 MOST_NAMES = 8
 """Groups that the paragraph names."""
-
-
-def is_whole(runs: Gathered) -> bool:
-    """Return whether all runs are finished, and none is still to come."""
-    return not runs.awaited and all(run.state == FINISHED for _, run in runs.runs)
-
-
-def report_title(runs: Gathered) -> str:
-    """Return the title: how many methods, those that wait for their first run too, and whether that is all."""
-    so_far = "" if is_whole(runs) else " so far"
-    if len(runs.variants) > 1:
-        return f"{len(runs.variants)} methods compared{so_far}"
-    if len(runs.runs) == 1 and not runs.awaited:
-        return f"What the run gave{so_far}: {runs.title}"
-    return f"{runs.title}: {len(runs.runs)} runs{so_far}"
-
-
-def report_lead(runs: Gathered) -> str:
-    """Return what was run: methods, data, rounds, seeds, and what accuracy is."""
-    if not runs.groups:
-        return "No run has begun yet."
-    names = [group.name for group in runs.groups]
-    more = f" and {len(names) - MOST_NAMES} more" if len(names) > MOST_NAMES else ""
-    every = [run for _, run in runs.runs]
-    return (
-        f"{', '.join(names[:MOST_NAMES])}{more} on {_sources(every)}; {_lengths(every)}, {_seeds(runs)}. Accuracy is "
-        "measured on each client's own test samples, with the model that serves it, unweighted mean over "
-        f"clients.{_final(runs)}"
-    )
-
-
-def _sources(runs: Sequence[RunRecord]) -> str:
-    """Return the data sets of runs with their drift scenarios, each once; runs without a config do not count."""
-    known = [run for run in runs if run.config] or runs
-    found = list(
-        dict.fromkeys((_source(run), None if run.is_deployed else run.setting("trace", "scenario")) for run in known)
-    )
-    if len(found) == 1:
-        ((source, scenario),) = found
-        return f"{source}, drift scenario {scenario}" if scenario else source
-    names = [f"{source} (drift scenario {scenario})" if scenario else source for source, scenario in found]
-    return f"{', '.join(names[:-1])} and {names[-1]}"
-
-
-def _source(run: RunRecord) -> str:
-    if run.is_deployed:
-        return "real devices"
-    return str(run.setting("trace", "file") or run.setting("trace", "name") or "samples of one's own")
-
-
-def _lengths(runs: Sequence[RunRecord]) -> str:
-    lengths = [run.n_expected or len(run.rounds) for run in runs]
-    low, high = min(lengths), max(lengths)
-    return f"{low:,} to {high:,} rounds" if low < high else f"{high:,} rounds"
-
-
-def _seeds(runs: Gathered) -> str:
-    counts = [len(group.runs) for group in runs.groups]
-    if max(counts) > 1:
-        return f"{seed_count_words(counts)}, with 95 % intervals"
-    seeds = list(dict.fromkeys(str(run.seed) for _, run in runs.runs))
-    return f"seed {seeds[0]}" if len(seeds) == 1 else f"one seed each ({', '.join(seeds)})"
-
-
-def _final(runs: Gathered) -> str:
-    """Return what final figures are means over, where that is so for all runs alike."""
-    if not is_whole(runs):
-        return ""
-    found = {final_words(summary) for _, run in runs.runs if (summary := _summary(run))["n_final_evaluations"]}
-    return f" Final figures: {found.pop()}." if len(found) == 1 else ""
-
-
-def _summary(run: RunRecord) -> dict[str, Json]:
-    return run_summary(run.rounds, (), gap=run.gap)
-
-
 MOST_INSIDE = 8
 """Groups whose clusters are shown in full: each adds up to a megabyte."""
 DAMAGE = (FieldingError, OSError, ArithmeticError, LookupError, TypeError, ValueError)
 """What drawing a damaged folder may raise."""
+_COMPARED: tuple[tuple[str, Callable[[RunGroups], Drawn]], ...] = (
+    ("Accuracy", draw_accuracy),
+    ("Time to target", draw_times_to_target),
+    ("Differences", draw_differences),
+    ("How clients fare", draw_fairness),
+    ("Heterogeneity", draw_heterogeneity),
+    ("Number of clusters", draw_cluster_counts),
+    ("Agreement", draw_agreement),
+)
+_INSIDE: tuple[tuple[str, Callable[[RunRecord, str | None], Drawn]], ...] = (
+    ("The clusters now", draw_cluster_cards),
+    ("Who was in which cluster", draw_river),
+    ("Map of the clients", draw_client_map),
+    ("What the coordinator decided", draw_decisions),
+    ("Reports and moves", draw_traffic),
+    ("Clusters and true concepts", draw_truth),
+)
+_AFTER: tuple[tuple[str, Callable[[RunGroups], Drawn]], ...] = (
+    ("Costs", draw_costs),
+    ("Losses", draw_losses),
+    ("Settings", tabulate_settings),
+)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Report:
-    """Runs, and their figures side by side.
-
-    Parameters
-    ----------
-    gathered
-        The runs.
-    summary
-        The content of a comparison's ``summary.json``.
-    """
-
-    gathered: Gathered
-    summary: Mapping[str, Json]
-
-
-def read_report(folders: Sequence[Path], *, reference: str | None = None) -> Report:
+def read_report(folders: Sequence[Path], *, reference: str | None = None) -> tuple[RunGroups, dict[str, Json]]:
     """Read some folders and compare what is in them.
 
     Parameters
@@ -279,6 +78,10 @@ def read_report(folders: Sequence[Path], *, reference: str | None = None) -> Rep
     reference
         The group that others are held against, instead of the one that the folders name.
 
+    Returns
+    -------
+    The runs, and the content of a comparison's ``summary.json``.
+
     Raises
     ------
     InputError
@@ -286,44 +89,21 @@ def read_report(folders: Sequence[Path], *, reference: str | None = None) -> Rep
     OptionError
         If there is no group of that name.
     """
-    found = gathered(folders)
+    found = gather_runs(folders)
     if reference is not None:
         names = [group.name for group in found.groups]
         if reference not in names:
             raise unknown_name("reference", reference, names)
         found = replace(found, reference=reference)
-    return Report(gathered=found, summary=comparison(found))
-
-
-def report_of(runs: Gathered, summary: Mapping[str, Json] | None = None) -> Page:
-    """Return the page about some runs, finished or not.
-
-    Parameters
-    ----------
-    runs
-        The runs.
-    summary
-        Their comparison, if it is known already.
-    """
-    compared = comparison(runs) if summary is None else summary
-    return Page(
-        title=report_title(runs),
-        lead=report_lead(runs),
-        cards=report_cards(runs, compared),
-        sections=list(_sections(runs, compared)),
-        groups={name: PALETTE[style % len(PALETTE)] for name, style in runs.styles.items()},
-        notes=_notes(runs),
-        footer=f"Fielding {__version__}",
-    )
+    return found, compare_groups(found)
 
 
 def report_page(folders: Sequence[Path]) -> str:
     """Return the page about the runs of some folders as HTML."""
-    report = read_report(folders)
-    return page_html(report_of(report.gathered, report.summary))
+    return page_html(make_page(*read_report(folders)))
 
 
-def written_report(report: Report, target: Path) -> Page:
+def write_report(runs: RunGroups, summary: Row, target: Path) -> Page:
     """Write a page, whole or not at all, and return what is on it.
 
     Raises
@@ -331,7 +111,7 @@ def written_report(report: Report, target: Path) -> Page:
     OutputError
         If it cannot be written.
     """
-    page = report_of(report.gathered, report.summary)
+    page = make_page(runs, summary)
     html = page_html(page).encode(errors="replace")
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
@@ -342,48 +122,61 @@ def written_report(report: Report, target: Path) -> Page:
     return page
 
 
-def _sections(runs: Gathered, summary: Mapping[str, Json]) -> Iterator[Section]:
-    if not is_whole(runs):
-        yield from _drawn("The runs", partial(states, runs))
+def make_page(runs: RunGroups, summary: Row | None = None) -> Page:
+    """Return the page about some runs, finished or not.
+
+    Parameters
+    ----------
+    runs
+        The runs.
+    summary
+        Their comparison, if it is known already.
+    """
+    compared = compare_groups(runs) if summary is None else summary
+    so_far = "" if are_all_finished(runs) else " so far"
+    if len(runs.variants) > 1:
+        title = f"{len(runs.variants)} methods compared{so_far}"
+    elif len(runs.runs) == 1 and not runs.awaited:
+        title = f"What the run gave{so_far}: {runs.title}"
+    else:
+        title = f"{runs.title}: {len(runs.runs)} runs{so_far}"
+    notes = list(runs.problems)
+    for group, run in runs.runs:
+        whose = f"{group.name}, seed {run.seed}: " if len(runs.runs) > 1 else ""
+        notes += [f"{whose}{problem}" for problem in run.problems]
+    return Page(
+        title=title,
+        lead=report_lead(runs),
+        cards=report_cards(runs, compared),
+        sections=list(_sections(runs, compared)),
+        groups={name: PALETTE[style % len(PALETTE)] for name, style in runs.styles.items()},
+        notes=[*notes, *[f"{one.group}, seed {one.seed}: {one.problem}" for one in runs.awaited if one.problem]],
+        footer=f"Fielding {__version__}",
+    )
+
+
+def are_all_finished(runs: RunGroups) -> bool:
+    """Return whether all runs are finished, and none is still to come."""
+    return not runs.awaited and all(run.state == FINISHED for _, run in runs.runs)
+
+
+def _sections(runs: RunGroups, summary: Row) -> Iterator[Section]:
+    if not are_all_finished(runs):
+        yield from _draw("The runs", partial(tabulate_states, runs))
     if len(runs.groups) > 1:
-        yield from _drawn("Results in numbers", partial(results, runs, summary))
+        yield from _draw("Results in numbers", partial(tabulate_results, runs, summary))
     for title, chart in _COMPARED:
-        yield from _drawn(title, partial(chart, runs))
-    inside = _inside(runs)
+        yield from _draw(title, partial(chart, runs))
+    inside = [group for group in runs.groups if group.is_clustered][:MOST_INSIDE]  # each by its first run
     for group in inside:
         name = group.name if len(inside) > 1 else None
         for title, inner in _INSIDE:
-            yield from _drawn(title, partial(inner, group.runs[0], name), group=name)
+            yield from _draw(title, partial(inner, group.runs[0], name), group=name)
     for title, chart in _AFTER:
-        yield from _drawn(title, partial(chart, runs))
+        yield from _draw(title, partial(chart, runs))
 
 
-Drawn = Section | list[Section]
-_COMPARED: tuple[tuple[str, Callable[[Gathered], Drawn]], ...] = (
-    ("Accuracy", curves),
-    ("Time to target", targets),
-    ("Differences", differences),
-    ("How clients fare", fairness),
-    ("Heterogeneity", heterogeneity),
-    ("Number of clusters", clusters),
-    ("Agreement", agreement),
-)
-_INSIDE: tuple[tuple[str, Callable[[RunRecord, str | None], Drawn]], ...] = (
-    ("The clusters now", cluster_cards),
-    ("Who was in which cluster", river),
-    ("Map of the clients", client_map),
-    ("What the coordinator decided", decisions),
-    ("Reports and moves", traffic),
-    ("Clusters and true concepts", truth),
-)
-_AFTER: tuple[tuple[str, Callable[[Gathered], Drawn]], ...] = (
-    ("Costs", costs),
-    ("Losses", losses),
-    ("Settings", settings),
-)
-
-
-def _drawn(title: str, draw: Callable[[], Drawn], group: str | None = None) -> list[Section]:
+def _draw(title: str, draw: Callable[[], Drawn], group: str | None = None) -> list[Section]:
     """Return some sections; what a damaged folder does not let draw leaves the others alone."""
     try:
         found = draw()
@@ -392,20 +185,153 @@ def _drawn(title: str, draw: Callable[[], Drawn], group: str | None = None) -> l
     return found if isinstance(found, list) else [found]
 
 
-def _inside(runs: Gathered) -> list[Group]:
-    """Return the groups whose inside is shown, each by its first run."""
-    return [group for group in runs.groups if group.is_clustered][:MOST_INSIDE]
+# ---------------------------------------------------------------- the first paragraph
 
 
-def _notes(runs: Gathered) -> list[str]:
-    """Return what is missing or damaged, each with the run that it is of."""
-    many = len(runs.runs) > 1
+def report_lead(runs: RunGroups) -> str:
+    """Return what was run: methods, data, rounds, seeds, and what accuracy is."""
+    if not runs.groups:
+        return "No run has begun yet."
+    names, every = [group.name for group in runs.groups], [run for _, run in runs.runs]
+    more = f" and {len(names) - MOST_NAMES} more" if len(names) > MOST_NAMES else ""
+    lengths = [run.n_expected or len(run.rounds) for run in every]
+    low, high = min(lengths), max(lengths)
+    rounds = f"{low:,} to {high:,} rounds" if low < high else f"{high:,} rounds"
+    counts = [len(group.runs) for group in runs.groups]
+    seeds = list(dict.fromkeys(str(run.seed) for run in every))
+    seed_words = f"seed {seeds[0]}" if len(seeds) == 1 else f"one seed each ({', '.join(seeds)})"
+    if max(counts) > 1:
+        seed_words = f"{seed_count_words(counts)}, with 95 % intervals"
+    final = ""
+    if are_all_finished(runs):  # what final figures are means over, where that is so for all runs alike
+        summaries = [run_summary(run.rounds, (), gap=run.gap) for run in every]
+        found = {final_words(one) for one in summaries if one["n_final_evaluations"]}
+        final = f" Final figures: {found.pop()}." if len(found) == 1 else ""
+    return (
+        f"{', '.join(names[:MOST_NAMES])}{more} on {_source_words(every)}; {rounds}, {seed_words}. Accuracy is "
+        "measured on each client's own test samples, with the model that serves it, unweighted mean over "
+        f"clients.{final}"
+    )
+
+
+def _source_words(runs: Sequence[RunRecord]) -> str:
+    """Return the data sets of runs with their drift scenarios, each once; runs without a config do not count."""
+    known = [run for run in runs if run.config] or runs
+    found: dict[tuple[str, Json], None] = {}
+    for run in known:
+        source = run.setting("trace", "file") or run.setting("trace", "name") or "samples of one's own"
+        pair = ("real devices", None) if run.is_deployed else (str(source), run.setting("trace", "scenario"))
+        found[pair] = None
+    if len(found) == 1:
+        ((name, scenario),) = found
+        return f"{name}, drift scenario {scenario}" if scenario else name
+    names = [f"{name} (drift scenario {scenario})" if scenario else name for name, scenario in found]
+    return f"{', '.join(names[:-1])} and {names[-1]}"
+
+
+# ---------------------------------------------------------------- cards
+
+
+def report_cards(runs: RunGroups, summary: Row) -> list[Card]:
+    """Return the cards of a report: those of the one run, or one per group of runs."""
+    if len(runs.runs) == 1:
+        return run_cards(runs.runs[0][1])
+    counts: dict[str, tuple[int, int]] = {}
+    for group in runs.groups:
+        figures = [run_summary(run.rounds, run.events, gap=run.gap) for run in group.runs]
+        n_failed, n_trained = (sum(int(str(one[name])) for one in figures) for name in ("n_failed", "n_trained"))
+        counts[group.name] = n_failed, n_trained
+    groups = runs.groups if len(runs.groups) <= MOST_CARDS else ()
+    cards = [_group_card(runs, group.name, summary) for group in groups]
+    if words := diverged_words(counts):
+        failed, trained = (sum(one[at] for one in counts.values()) for at in (0, 1))
+        cards.insert(0, _diverged_card(failed, trained, f": {words}"))
+    return cards
+
+
+def run_cards(run: RunRecord) -> list[Card]:
+    """Return the numbers of one run that matter."""
+    summary = run_summary(run.rounds, run.events, gap=run.gap)
+    cards = []
+    if summary["n_failed"]:
+        cards.append(_diverged_card(summary["n_failed"], summary["n_trained"]))
+    if run.state != FINISHED:
+        value, note = _newest_accuracy([run])
+        cards.append(Card(name="accuracy", value=value, note=note))
+    elif summary["final_accuracy"] is None:
+        cards.append(Card(name="final accuracy", value="none", note="no client was tested"))
+    else:
+        cards.append(Card(name="final accuracy", value=digits(summary["final_accuracy"]), note="mean over clients"))
+        for how in ("corrected", "tuned"):
+            if (final := summary.get(f"final_accuracy_{how}")) is not None:
+                note = f"worst tenth: {digits(summary.get(f'worst_decile_{how}'))}"
+                cards.append(Card(name=f"{how} accuracy", value=digits(final), note=note))
+        worst = digits(summary["worst_decile"])
+        cards.append(Card(name="worst decile", value=worst, note="the worst tenth of the clients"))
+    if run.is_clustered:
+        cards += _cluster_cards(summary)
     return [
-        *runs.problems,
-        *[
-            f"{group.name}, seed {run.seed}: {problem}" if many else problem
-            for group, run in runs.runs
-            for problem in run.problems
-        ],
-        *[f"{one.group}, seed {one.seed}: {one.problem}" for one in runs.awaited if one.problem],
+        *cards,
+        Card(
+            name="time" if run.is_deployed else "simulated time",
+            value=as_time(float(str(summary["time_s"]))),
+            note=f"{summary['n_rounds']:,} rounds",
+        ),
+        Card(name="sent to clients", value=megabytes(summary["bytes_down"])),
+        Card(name="sent by clients", value=megabytes(summary["bytes_up"])),
     ]
+
+
+def _diverged_card(n_failed: Json, n_trained: Json, whose: str = "") -> Card:
+    note = f"trainings gave no finite model{whose}; lower training.learning_rate"
+    return Card(name="training diverged", value=f"{n_failed:,} of {n_trained:,}", note=note, is_warning=True)
+
+
+def _cluster_cards(summary: Row) -> list[Card]:
+    # Where no coordinator decides, clusters are seen from outside.
+    decided, seen = ("one by one, centers frozen", "of all clients"), ("to another cluster", "a cluster came or went")
+    moved, regrouped = seen if summary["heterogeneity"] is None else decided
+    # Which reports told of drift is known where a coordinator heard them.
+    n_drifted = n_drift_reports(summary)
+    reports = Card(name="reports", value=digits(summary["n_reports"], 0))
+    if n_drifted is not None:
+        note = f"besides {summary['n_first_reports']:,} first reports, to join"
+        reports = Card(name="reports of drift", value=digits(n_drifted, 0), note=note)
+    return [
+        Card(name="clusters now", value=digits(summary["n_clusters_last"], 0)),
+        Card(name="moves", value=digits(summary["moves"], 0), note=moved),
+        Card(name="re-clusterings", value=digits(summary["reclusterings"], 0), note=regrouped),
+        reports,
+    ]
+
+
+def _group_card(runs: RunGroups, name: str, summary: Row) -> Card:
+    def record(part: str) -> Row:
+        found: Json = dict(summary)
+        for key in (part, name, "final_accuracy"):
+            found = found.get(key) if isinstance(found, dict) else None
+        return found if isinstance(found, dict) else {}
+
+    gain, reference, group = record("paired"), runs.references.get(name), runs.group(name)
+    value, note = digits(record("methods").get("mean")), "mean over clients and seeds"
+    if group is not None and not group.finished:
+        value, note = _newest_accuracy(group.runs)
+    elif name == reference:
+        note = "the others are held against it" if name == runs.reference else "others are held against it"
+    elif isinstance(mean := gain.get("mean"), float):
+        margin, ends = "", gain.get("ci95")
+        if isinstance(ends, list):
+            low, high = (float(str(end)) for end in ends)
+            margin = f" ± {(high - low) / 2:.3f}"
+        note = f"{mean:+.3f}{margin} against {reference}"
+    return Card(name=name, value=value, note=note, group=name, color=PALETTE[runs.styles[name] % len(PALETTE)])
+
+
+def _newest_accuracy(runs: Sequence[RunRecord]) -> tuple[str, str]:
+    """Return the newest accuracy of runs that go on or were stopped, and how far they are."""
+    newest = [float(str(tested[-1]["accuracy"])) for run in runs if (tested := evaluations(run.rounds))]
+    counts = [len(run.rounds) for run in runs]
+    rounds = f"{min(counts):,} to {max(counts):,}" if min(counts) < max(counts) else f"{max(counts):,}"
+    n_expected = max(run.n_expected for run in runs)
+    note = f"so far, round {rounds}{f' of {n_expected:,}' if n_expected else ''}"
+    return digits(sum(newest) / len(newest) if newest else None), note

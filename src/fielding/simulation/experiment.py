@@ -17,21 +17,20 @@ from fielding._typing import ClientId, Json, Models
 from fielding._version import __version__
 from fielding.config.keys import Config
 from fielding.config.reader import config_from, config_table, config_text, read_config
-from fielding.engine.driver import Driver
-from fielding.engine.round import Federation
+from fielding.engine.round import Driver, Federation
 from fielding.engine.runner import Rules, Runner, Watch
 from fielding.engine.shared_models import GLOBAL
 from fielding.errors import InputError, echo, unknown_name
 from fielding.methods.method import Method
-from fielding.records.manifest import difference, file_digest
+from fielding.records.manifest import file_digest, first_difference
 from fielding.records.run_checkpoint import RunCheckpoint
 from fielding.records.run_folder import (
     ROUNDS,
     RunFolder,
     check_free,
     check_same_config,
-    claimed_folder,
-    stored_manifest,
+    claim_folder,
+    read_manifest,
 )
 from fielding.reporting.report_page import report_page
 from fielding.simulation.assembly import Own, Simulation, assembled, initial_model
@@ -129,7 +128,7 @@ def _machine(packages: Sequence[str]) -> dict[str, Json]:
 
 def version_notes(stored: dict[str, Json], now: dict[str, Json]) -> tuple[str, ...]:
     """Return, in words, which versions differ from those that a run was begun with; its bits may differ then, too."""
-    found = [difference(stored[name], now[name], name) for name in ("fielding", "machine") if name in stored]
+    found = [first_difference(stored[name], now[name], name) for name in ("fielding", "machine") if name in stored]
     return tuple(f"{one}; results may differ in the last digits" for one in found if one)
 
 
@@ -269,14 +268,14 @@ class _Experiment:
 
 def _run_into(out: Path, experiment: _Experiment, *, page: bool) -> Result:
     config, start, watching = experiment.config, experiment.start, experiment.watching
-    with claimed_folder(out) as lock:
+    with claim_folder(out) as lock:
         _check_folder(out, config, resume=start.resume)
         watching.on_phase(f"reading {config.trace.file or config.trace.name}")
         simulation = _prepared(out, experiment)
         try:
             initial = initial_model(simulation, start.init_from)
             manifest = run_manifest(config, experiment.own, simulation, initial)
-            notes = version_notes(stored_manifest(out), manifest) if start.resume else ()
+            notes = version_notes(read_manifest(out), manifest) if start.resume else ()
             folder = RunFolder(out, manifest, kind=simulation.policy.kind, lock=lock)
             try:
                 watching.on_phase(TRAINING)
@@ -319,7 +318,7 @@ def _prepared(out: Path, experiment: _Experiment) -> Simulation:
 
 def recorded_path(out: Path) -> TrainingPath | None:
     """Return how the trainer of an earlier run in this folder worked; None if there was none."""
-    record = stored_manifest(out).get("trainer")
+    record = read_manifest(out).get("trainer")
     try:
         return path_from(record) if isinstance(record, dict) else None
     except (KeyError, ValueError):
@@ -336,10 +335,10 @@ def federation_of(simulation: Simulation, method: Method, clients: Driver) -> Fe
         n_rounds=config.rounds,
         stop_at_time_s=config.stop_at_time_s,
         is_delayed=config.coordinator.reports == "with-training",
-        has_late_start=config.coordinator.shared_model == GLOBAL and simulation.clients.hears != "participants",
+        has_late_start=config.coordinator.shared_model == GLOBAL and simulation.clients.reports_from != "participants",
         selection=simulation.parts.selection,
         n_train_samples=config.training.local_steps * config.training.batch_size,
-        keeps_reports=simulation.clients.hears != "flags",
+        keeps_reports=simulation.clients.reports_from != "flags",
     )
 
 

@@ -16,11 +16,22 @@ from fielding._extras import install_words
 from fielding._typing import Codes, Counts
 from fielding.atomic import replaced_file
 from fielding.errors import FileFormatError, InputError, OptionError, OutputError, echo
-from fielding.traces.csv_table import CsvTable, in_id_order, listed_classes, open_table, typed_ids
+from fielding.traces.csv_table import (
+    CsvColumn,
+    CsvTable,
+    NameColumn,
+    NumberColumn,
+    check_printable,
+    fill_columns,
+    in_id_order,
+    listed_classes,
+    open_table,
+    time_parser,
+    typed_ids,
+)
 from fielding.traces.importers import DEFAULT_COLUMNS, Columns, Narrow
 from fielding.traces.npz_file import Array, unreadable
 from fielding.traces.pool import Pool
-from fielding.traces.text_columns import Column, NameColumn, NumberColumn, check_names, fill_columns, time_parser
 from fielding.traces.trace import Trace
 
 if TYPE_CHECKING:
@@ -396,16 +407,16 @@ def listed_images(path: Path, columns: Columns = DEFAULT_COLUMNS) -> FoundImages
     is_trace = _has_clients(table, columns)
     file, label, client = NameColumn(), NameColumn(), NameColumn()
     time = NumberColumn(time_parser())
-    wanted: list[tuple[str, Column]] = [(FILE, file), (columns.label, label)]
+    wanted: list[tuple[str, CsvColumn]] = [(FILE, file), (columns.label, label)]
     wanted += [(columns.client, client), (columns.time, time)] if is_trace else []
     fill_columns(table, [(table.position(name), column) for name, column in wanted], None)
-    check_names(table, table.position(columns.label), label)
+    check_printable(table, table.position(columns.label), label)
     classes, y = listed_classes(label.names(), label.codes())
     distinct = _files_inside(table, file)
     images = ImageList(files=tuple(distinct[code] for code in file.codes().tolist()))
     if not is_trace:
         return FoundImages(images=images, y=y, classes=classes)
-    check_names(table, table.position(columns.client), client)
+    check_printable(table, table.position(columns.client), client)
     ids, codes = in_id_order(typed_ids(client.names()), client.codes())
     trace = Trace(client_ids=tuple(ids), client=codes, time=time.values(), y=y, classes=classes)
     return FoundImages(images=images, y=y, classes=classes, trace=trace)

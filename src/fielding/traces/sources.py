@@ -26,11 +26,10 @@ from fielding.traces.images import FILE, Decoding, ImageSpec, image_index, image
 from fielding.traces.importers import Columns, feature_names, import_samples
 from fielding.traces.intervals import checked_align, parse_interval, parse_span
 from fielding.traces.natural import n_rounds, natural_schedule, needed_intervals
-from fielding.traces.pool import Pool
+from fielding.traces.pool import Pool, scale_note, standardized
 from fielding.traces.scenarios import SCENARIOS, DealRequest, scenario_named
 from fielding.traces.scenarios.shared import with_shared
 from fielding.traces.schedule import Schedule
-from fielding.traces.standardizing import scale_note, standardized
 from fielding.traces.trace import Trace
 
 DEFAULT_CLIENTS = 100

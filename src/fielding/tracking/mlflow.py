@@ -24,8 +24,8 @@ from fielding.tracking.tracker import (
     Figures,
     TrackedRun,
     plain_name,
-    remember,
-    remembered,
+    recall_place,
+    remember_place,
 )
 
 KINDS = ("sqlite", "postgresql", "mysql", "mssql", "http", "https", "databricks", "databricks-uc", "uc")
@@ -40,7 +40,7 @@ not hold it up for minutes, and standard output is for results."""
 
 
 @contextlib.contextmanager
-def calm() -> Iterator[None]:
+def quiet_mlflow() -> Iterator[None]:
     """Call MLflow without telemetry, long waits, lines about its database, and warnings that only it could mend.
 
     Raises
@@ -96,7 +96,7 @@ def check_store(uri: str) -> None:
             )
 
 
-def made_whole(uri: str) -> None:
+def make_database(uri: str) -> None:
     """Make the file of a new sqlite store, with all its tables.
 
     MLflow makes the tables one by one, and processes that begin together stumble over each other's. So each makes a
@@ -193,7 +193,7 @@ class Mlflow:
             raise OptionError(
                 f"mlflow wants a database or a server, got {echo(self._uri)}; for example {TARGET} or http://localhost:5000"
             )
-        with calm():
+        with quiet_mlflow():
             check_store(self._uri)
         self._client: MlflowClient | None = None
         self._run_id = ""
@@ -210,16 +210,16 @@ class Mlflow:
 
     def begin(self, run: TrackedRun) -> int:
         """Go on with the run that the folder's ``tracking.json`` names if it is in this store, else make one."""
-        with calm():
+        with quiet_mlflow():
             from mlflow import MlflowClient
 
-            made_whole(self._uri)
+            make_database(self._uri)
             self._client, self._waiting, self._sent_at = MlflowClient(tracking_uri=self._uri), [], -SEND_EVERY_S
             target = without_password(self._uri)
-            found = self._found(remembered(run.folder, self.name, target))
+            found = self._found(recall_place(run.folder, self.name, target))
             if found is None:
                 self._last, self._has_summary, self._run_id = -1, False, self._made(run)
-                remember(run.folder, self.name, target, place=self._run_id)
+                remember_place(run.folder, self.name, target, place=self._run_id)
                 return 0
             self._run_id = found.info.run_id
             self._has_summary = any(name.startswith(SUMMARY_PREFIX) for name in found.data.metrics)
@@ -230,7 +230,7 @@ class Mlflow:
 
     def add(self, round_index: int, figures: Figures) -> None:
         """Take the figures of a round, and send what waits if it is time to."""
-        with calm():
+        with quiet_mlflow():
             from mlflow.entities import Metric
 
             now_ms = int(time.time() * 1000)
@@ -249,7 +249,7 @@ class Mlflow:
         if figures and not self._has_summary:
             self.add(max(self._last, 0), figures)
             self._has_summary = True
-        with calm():
+        with quiet_mlflow():
             self._send()
             self._opened().set_terminated(self._run_id, STATUS[ending])
 

@@ -9,7 +9,15 @@ from typing import Any
 
 from fielding._extras import require
 from fielding.errors import InputError
-from fielding.tracking.tracker import ALWAYS_THERE, SUMMARY_PREFIX, Ending, Figures, TrackedRun, remember, remembered
+from fielding.tracking.tracker import (
+    ALWAYS_THERE,
+    SUMMARY_PREFIX,
+    Ending,
+    Figures,
+    TrackedRun,
+    recall_place,
+    remember_place,
+)
 
 FOLDER = "tensorboard"
 """The folder of events within that of a run, if none is named."""
@@ -88,11 +96,11 @@ class TensorBoard:
             place = run.folder / FOLDER
             place.mkdir(exist_ok=True)
             return place
-        known = remembered(run.folder, self.name, str(self._target))
+        known = recall_place(run.folder, self.name, str(self._target))
         if known is not None and (self._target / known).is_dir():
             return self._target / known
         place = _claimed(self._target, run.name)
-        remember(run.folder, self.name, str(self._target), place=place.name)
+        remember_place(run.folder, self.name, str(self._target), place=place.name)
         return place
 
     def _write(self, event: Any) -> None:

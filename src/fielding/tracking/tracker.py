@@ -17,13 +17,13 @@ from fielding.records.run_folder import CONFIG
 NAME = "tracking.json"
 
 
-def remembered(folder: Path, tracker: str, target: str) -> str | None:
+def recall_place(folder: Path, tracker: str, target: str) -> str | None:
     """Return the place that a run has with a tracker at a target (a server, a folder); None if it has none."""
     place = _places(folder).get(tracker, {}).get(target)
     return place if isinstance(place, str) else None
 
 
-def remember(folder: Path, tracker: str, target: str, *, place: str) -> None:
+def remember_place(folder: Path, tracker: str, target: str, *, place: str) -> None:
     """Write down the place that a run has with a tracker at a target."""
     places = _places(folder)
     places.setdefault(tracker, {})[target] = place

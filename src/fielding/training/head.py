@@ -32,18 +32,7 @@ def judged(scores: Scores, labels: Codes) -> Judged:
 def features_of(
     trainer: Trainer, model: Models, rows: Counts, gather: Gather
 ) -> tuple[npt.NDArray[np.float32], Scores]:
-    """Return what goes into the last layer, and the scores of classes, of some samples.
-
-    Parameters
-    ----------
-    trainer
-        Of the model.
-    model
-        float32, shape ``(n_numbers,)``.
-    rows
-        Which samples, at least one.
-    gather
-        Returns features and labels of some of them.
+    """Return what goes into the last layer, and the scores of classes, of at least one sample, chunk by chunk.
 
     Returns
     -------
@@ -72,14 +61,7 @@ NO_HEAD = "the parameters of the model do not end in a last layer with weights a
 def head_size(layout: Layout, n_classes: int) -> int:
     """Return how many parameters, at their end, are the last layer: weights and a bias for each class.
 
-    Modules may declare their layers in any order, and layers without biases; then nobody knows.
-
-    Parameters
-    ----------
-    layout
-        What the numbers of a model mean.
-    n_classes
-        How many classes the model tells apart.
+    Modules may declare their layers in any order, and layers without biases; then it is not known.
 
     Returns
     -------

@@ -8,10 +8,9 @@ import numpy.typing as npt
 
 from fielding._typing import Codes, Features, Mask, Matrix, Models, Vector
 from fielding.errors import OptionError, echo
-from fielding.federation.clients import Pull
 from fielding.training.batches import checked_work
 from fielding.training.layout import Layout
-from fielding.training.trainer import Contrast, LocalWork, Scores, Trained, Trainer, TrainingPath
+from fielding.training.trainer import LocalWork, Scores, Trained, Trainer, TrainingPath
 
 LABEL_MIX = "label_mix"
 """Name of the buffer."""
@@ -96,7 +95,7 @@ def moved_mixes(carried: Scores, mixes: Scores, *, rate: float, is_balanced: boo
     totals = own.sum(axis=1, keepdims=True)
     even = np.full_like(own, 1.0 / own.shape[1])
     target = even if is_balanced else np.divide(own, totals, out=even, where=totals > 0.0)
-    # From shares, not from the numbers as they came: whatever somebody may have sent weighs no more than a mix.
+    # From shares, not from the numbers as they came: whatever was sent weighs no more than a mix.
     moved = (1.0 - rate) * label_mix_of(carried, own.shape[1]) + rate * target
     return np.where(totals > 0.0, moved, carried).astype(np.float32)
 
@@ -153,47 +152,30 @@ class MixKeepingTrainer:
         So does the mix of a participant whose own is all zeros: it knows no labels.
         """
         checked_work(work, layout=self.layout, n_classes=self._n_classes)
-        done = self._inner.train(self._stripped(work))
-        return replace(done, models=np.concatenate([done.models, self._moved(work)], axis=1))
+        n_classes, pull, contrast = self._n_classes, work.pull, work.contrast
+        if pull is not None:
+            strength: Vector = without_mix(pull.strength, n_classes)
+            pull = replace(pull, anchors=without_mix(pull.anchors, n_classes), strength=strength)
+        if contrast is not None:
+            contrast = replace(contrast, previous=without_mix(contrast.previous, n_classes))
+        bare = without_mix(work.models, n_classes)
+        done = self._inner.train(replace(work, models=bare, pull=pull, contrast=contrast, mixes=None))
+        mixes = work.models[work.start, self._inner.layout.size :]
+        if work.mixes is not None:
+            mixes = moved_mixes(mixes, work.mixes, rate=self._rate, is_balanced=self._is_balanced)
+        return replace(done, models=np.concatenate([done.models, mixes], axis=1))
 
     def scores(self, model: Models, x: Features, y: Codes) -> tuple[npt.NDArray[np.float32], Mask]:
         """Return the loss of each sample, shape ``(n_samples,)``, and whether its most likely class is right."""
-        return self._inner.scores(self._bare(model), x, y)
+        return self._inner.scores(without_mix(model, self._n_classes), x, y)
 
     def features(self, model: Models, x: Features) -> tuple[npt.NDArray[np.float32], Scores]:
         """Return what goes into the last layer, and the scores of the classes."""
-        return self._inner.features(self._bare(model), x)
+        return self._inner.features(without_mix(model, self._n_classes), x)
 
     def gradient(self, model: Models, x: Features, y: Codes) -> Models:
         """Return the gradient of the summed loss by the parameters, shape ``(n_parameters,)``; the mix is none."""
-        return self._inner.gradient(self._bare(model), x, y)
-
-    def _bare(self, models: Models) -> Models:
-        return without_mix(models, self._n_classes)
-
-    def _stripped(self, work: LocalWork) -> LocalWork:
-        """Return the work as the inner trainer knows it."""
-        return replace(
-            work,
-            models=self._bare(work.models),
-            pull=None if work.pull is None else self._stripped_pull(work.pull),
-            contrast=None if work.contrast is None else self._stripped_contrast(work.contrast),
-            mixes=None,
-        )
-
-    def _stripped_pull(self, pull: Pull) -> Pull:
-        strength: Vector = without_mix(pull.strength, self._n_classes)
-        return replace(pull, anchors=self._bare(pull.anchors), strength=strength)
-
-    def _stripped_contrast(self, contrast: Contrast) -> Contrast:
-        return replace(contrast, previous=self._bare(contrast.previous))
-
-    def _moved(self, work: LocalWork) -> Scores:
-        """Return the buffers after training, shape ``(n_participants, n_classes)``."""
-        starts = work.models[work.start, self._inner.layout.size :]
-        if work.mixes is None:
-            return starts
-        return moved_mixes(starts, work.mixes, rate=self._rate, is_balanced=self._is_balanced)
+        return self._inner.gradient(without_mix(model, self._n_classes), x, y)
 
 
 def plain_model(model: Models, layout: Layout, n_classes: int) -> Models:

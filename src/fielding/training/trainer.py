@@ -64,7 +64,7 @@ class Contrast:
 
     @property
     def matters(self) -> bool:
-        """Whether anybody's loss has the term."""
+        """Whether any participant's loss has the term."""
         return self.mu > 0 and bool(self.has_previous.any())
 
     def part(self, rows: slice) -> "Contrast":
@@ -99,8 +99,8 @@ class LocalWork:
         ``(n_participants, n_classes)``: the logarithm of its label mix, for balanced training. Finite. Reported losses
         are with them: what training lowers. None: nothing.
     mixes
-        The share of each label among each participant's samples, same shape; None if nobody keeps track. Finite. A
-        trainer that keeps no track looks at them no further.
+        The share of each label among each participant's samples, same shape; None if no mixes are kept. Finite. A
+        trainer that keeps no mixes ignores them.
 
     Examples
     --------
@@ -240,22 +240,7 @@ class Trainer(Protocol):
 
 
 def try_scores(trainer: Trainer, x: Features, *, key: str) -> None:
-    """Look at a sample with a model, or raise.
-
-    Parameters
-    ----------
-    trainer
-        Of the model.
-    x
-        The sample, shape ``(1, ...)``.
-    key
-        What the run needs it for: names the mistake.
-
-    Raises
-    ------
-    OptionError
-        If the model shows no features or scores.
-    """
+    """Look at a sample, shape ``(1, ...)``, or raise OptionError, which begins with the config key, if that fails."""
     try:
         trainer.features(trainer.initial_model(0), x)
     except FieldingError as error:
@@ -263,20 +248,7 @@ def try_scores(trainer: Trainer, x: Features, *, key: str) -> None:
 
 
 def try_work(trainer: Trainer, work: LocalWork) -> None:
-    """Take a step, or raise.
-
-    Parameters
-    ----------
-    trainer
-        Who trains.
-    work
-        Of one participant; with a contrast if the run has one.
-
-    Raises
-    ------
-    OptionError
-        If it fails, in one line.
-    """
+    """Take a step of one participant, with a contrast if the run has one; raise OptionError in one line if it fails."""
     try:
         trainer.train(work)
     except FieldingError as error:

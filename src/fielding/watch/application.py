@@ -13,8 +13,8 @@ from fielding._typing import Json
 from fielding.errors import FieldingError
 from fielding.reporting.charts.figures import library_script
 from fielding.reporting.page import asset, live_html
-from fielding.watch.guard import METHODS, guarded
-from fielding.watch.watched import Watched
+from fielding.watch.access import METHODS, restrict_access
+from fielding.watch.live_page import LivePage
 
 if TYPE_CHECKING:
     from starlette.requests import Request
@@ -46,7 +46,7 @@ class Content:
     tag: str
 
 
-def application(watched: Watched, *, token: str | None = None) -> "ASGIApp":
+def application(watched: LivePage, *, token: str | None = None) -> "ASGIApp":
     """Return the application.
 
     Parameters
@@ -72,7 +72,7 @@ def application(watched: Watched, *, token: str | None = None) -> "ASGIApp":
     }
     app = Starlette(routes=[Route(path, answer, methods=list(METHODS)) for path, answer in answers.items()])
     app.router.redirect_slashes = False
-    return guarded(app, token=token)
+    return restrict_access(app, token=token)
 
 
 def content(body: bytes, kind: str) -> Content:
@@ -96,7 +96,7 @@ def _file_route(name: str) -> Callable[["Request"], "Response"]:
     return lambda request: _sent(request, _file(name))
 
 
-def _record(request: "Request", watched: Watched) -> "Response":
+def _record(request: "Request", watched: LivePage) -> "Response":
     shown = watched.shown()
     return _sent(request, Content(pressed=shown.pressed, kind=_JSON, tag=f'"{shown.tag}"'))
 

@@ -8,14 +8,14 @@ from types import FrameType
 
 from fielding._extras import require
 from fielding.errors import OptionError, OutputError, echo
-from fielding.watch.guard import is_loopback
-from fielding.watch.watched import Watched
+from fielding.watch.access import is_loopback
+from fielding.watch.live_page import LivePage
 
 DEFAULT_PORT = 8707
 FEWEST_TOKEN_CHARACTERS = 16
 
 
-def serve(
+def serve_page(
     folders: Sequence[Path],
     *,
     host: str = "127.0.0.1",
@@ -49,8 +49,8 @@ def serve(
 
     from fielding.watch.application import application
 
-    app = application(Watched(folders), token=token)
-    with listening(host, port) as listener:
+    app = application(LivePage(folders), token=token)
+    with open_listener(host, port) as listener:
         config = uvicorn.Config(
             app, ws="none", lifespan="off", log_level="warning", access_log=False, server_header=False,
             proxy_headers=False, timeout_graceful_shutdown=2,
@@ -92,7 +92,7 @@ def check_exposure(host: str, token: str | None) -> None:
         )
 
 
-def listening(host: str, port: int) -> socket.socket:
+def open_listener(host: str, port: int) -> socket.socket:
     """Return a socket that listens, before the server is built: a port that is taken is told at once."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     try:

@@ -16,7 +16,7 @@ from fielding.flower.deploy.certificates import issue_certificates
 from fielding.flower.deploy.federation import LocalFederation
 from fielding.flower.deploy.flower_program import FlowerProgram, Link, RunState
 from fielding.flower.deploy.processes import ProcessError
-from fielding.records.lock import locked_folder
+from fielding.records.lock import lock_folder
 
 pytest.importorskip("cryptography", reason="cryptography is not installed; it comes with fielding[flower]")
 
@@ -102,7 +102,7 @@ def test_a_start_that_fails_leaves_nothing_running(tmp_path: Path, script: Path)
         assert sorted(federation.supervisor.processes) == ["node-0", "superlink"]
         assert not any(process.is_running for process in federation.supervisor.processes.values())
         assert reaper.marked_processes(federation.supervisor.mark) == []
-        locked_folder(tmp_path / "federation").close()  # free for the next
+        lock_folder(tmp_path / "federation").close()  # free for the next
     finally:
         federation.stop()
 
@@ -144,7 +144,7 @@ def test_a_stop_that_was_interrupted_can_be_called_again(
     federation.stop()
 
     assert not any(process.is_running for process in federation.supervisor.processes.values())
-    locked_folder(tmp_path / "federation").close()
+    lock_folder(tmp_path / "federation").close()
 
 
 def _interrupted(*_arguments: object, **_more: object) -> None:

@@ -19,7 +19,7 @@ from fielding.errors import InputError, OptionError
 from fielding.federation.ledger import Ledger
 from fielding.records.model_file import write_model
 from fielding.records.run_checkpoint import LEDGER, load_run
-from fielding.records.run_folder import EVENTS, MEMBERSHIPS, ROUNDS, newest_checkpoint, run_reports, stored_manifest
+from fielding.records.run_folder import EVENTS, MEMBERSHIPS, ROUNDS, newest_checkpoint, read_manifest, read_run_reports
 from fielding.simulation.experiment import run
 from fielding.training.factory import ModelRequest, trainer_for
 from tests.simulation.run_cases import table
@@ -113,7 +113,9 @@ def assert_same_run(folder: Path, simulated: Path, config: Config) -> None:
     kind = describing_of(config.coordinator, is_own=False, seed=config.seed).kind
     assert events(folder) == events(simulated)
     assert lines(folder, MEMBERSHIPS) == lines(simulated, MEMBERSHIPS)
-    for (now, ours), (then, theirs) in zip(run_reports(folder, kind), run_reports(simulated, kind), strict=True):
+    for (now, ours), (then, theirs) in zip(
+        read_run_reports(folder, kind), read_run_reports(simulated, kind), strict=True
+    ):
         assert (now, list(ours.client_ids)) == (then, list(theirs.client_ids))
         np.testing.assert_allclose(ours.representations, theirs.representations, rtol=0, atol=1e-5)
     assert accuracies(folder) == pytest.approx(accuracies(simulated), abs=1e-6)
@@ -303,7 +305,7 @@ def test_a_damaged_model_on_a_device_is_put_aside_and_comes_again(tmp_path: Path
 
     def watch(row: Mapping[str, Json]) -> bool:
         if row["round"] == 3:
-            own = run_folder(tmp_path / "device-1", str(stored_manifest(deployed.out)["run_id"]))
+            own = run_folder(tmp_path / "device-1", str(read_manifest(deployed.out)["run_id"]))
             (own / SHARED).write_bytes(b"damaged")
         return True
 

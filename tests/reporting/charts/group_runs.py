@@ -10,7 +10,7 @@ import numpy as np
 import plotly.graph_objects as go
 
 from fielding._typing import Json
-from fielding.reporting.numbers.groups import Gathered, Group
+from fielding.reporting.numbers.groups import Group, RunGroups
 from fielding.reporting.numbers.run_record import RunRecord, read_run
 from fielding.reporting.page import Section
 from tests.reporting.run_logs import CONFIG, round_line
@@ -42,14 +42,14 @@ def one_run(
     return read_run(folder)
 
 
-def groups_of(folder: Path, groups: Mapping[str, Sequence[Rows]], reference: str | None = None) -> Gathered:
+def groups_of(folder: Path, groups: Mapping[str, Sequence[Rows]], reference: str | None = None) -> RunGroups:
     """Write finished runs, one for each seed from 1, and gather them; the first group is the reference."""
     found = []
     for at, (name, seeds) in enumerate(groups.items()):
         runs = [one_run(folder / f"{at}-{seed}", rows, seed=seed) for seed, rows in enumerate(seeds, start=1)]
         found.append(Group(name=name, runs=tuple(runs)))
     first = reference or (found[0].name if len(found) > 1 else None)
-    return Gathered(title="by hand", groups=tuple(found), reference=first)
+    return RunGroups(title="by hand", groups=tuple(found), reference=first)
 
 
 def numbers(values: Any) -> list[float]:

@@ -7,21 +7,21 @@ from pathlib import Path
 import numpy as np
 
 from fielding._typing import ClientId, Json
-from fielding.reporting.charts.client_map import client_map
-from fielding.reporting.charts.clusters import cluster_cards
-from fielding.reporting.charts.decisions import decisions, traffic
-from fielding.reporting.charts.river import river
-from fielding.reporting.charts.truth import truth
+from fielding.reporting.charts.client_map import draw_client_map
+from fielding.reporting.charts.clusters import draw_cluster_cards
+from fielding.reporting.charts.decisions import draw_decisions, draw_traffic
+from fielding.reporting.charts.river import draw_river
+from fielding.reporting.charts.truth import draw_truth
 from fielding.reporting.numbers.run_record import RunRecord, read_run
 from fielding.reporting.page import Section
 
 SECTIONS: dict[str, Callable[[RunRecord, str | None], Section]] = {
-    "river": river,
-    "client_map": client_map,
-    "cluster_cards": cluster_cards,
-    "decisions": decisions,
-    "traffic": traffic,
-    "truth": truth,
+    "river": draw_river,
+    "client_map": draw_client_map,
+    "cluster_cards": draw_cluster_cards,
+    "decisions": draw_decisions,
+    "traffic": draw_traffic,
+    "truth": draw_truth,
 }
 PEOPLE = ("ann", "bob", "cid", "dan")
 HOSTILE = ("<img src=x onerror=alert(1)>", "%{x}", "</script><script>alert(2)</script>", "a&b")

@@ -10,20 +10,26 @@ import plotly.graph_objects as go
 import pytest
 
 from fielding._typing import Json
-from fielding.reporting.charts.curves import curves, differences, heterogeneity, losses
-from fielding.reporting.charts.fairness import fairness
-from fielding.reporting.charts.group_bars import clusters, costs, targets
-from fielding.reporting.charts.results import results, settings, states
-from fielding.reporting.charts.truth import agreement
-from fielding.reporting.numbers.groups import WAITING, Awaited, Gathered, Group
+from fielding.reporting.charts.curves import (
+    draw_accuracy,
+    draw_agreement,
+    draw_cluster_counts,
+    draw_differences,
+    draw_heterogeneity,
+    draw_losses,
+)
+from fielding.reporting.charts.fairness import draw_fairness
+from fielding.reporting.charts.group_bars import draw_costs, draw_times_to_target
+from fielding.reporting.charts.tables import tabulate_results, tabulate_settings, tabulate_states
+from fielding.reporting.numbers.groups import WAITING, AwaitedRun, Group, RunGroups
 from fielding.reporting.numbers.run_record import RunRecord, read_run
 from fielding.reporting.page import Page, Section, page_record
 from tests.reporting.charts.group_runs import HOSTILE, accuracies, one_run
 
-Chart = Callable[[Gathered], Section | list[Section]]
+Chart = Callable[[RunGroups], Section | list[Section]]
 CHARTS: list[Chart] = [
-    results, curves, targets, differences, heterogeneity, clusters, fairness, costs, agreement, losses, states,
-    settings,
+    tabulate_results, draw_accuracy, draw_times_to_target, draw_differences, draw_heterogeneity, draw_cluster_counts,
+    draw_fairness, draw_costs, draw_agreement, draw_losses, tabulate_states, tabulate_settings,
 ]  # fmt: skip
 every_chart = pytest.mark.parametrize("chart", CHARTS, ids=lambda chart: chart.__name__)
 
@@ -37,7 +43,7 @@ def test_a_run_that_is_not_whole_is_drawn_or_said_to_be_missing(
     groups = [Group(name="odd", runs=(_odd(tmp_path / "odd", kind),))]
     if beside:
         groups.append(Group(name="whole", runs=(_whole(tmp_path / "whole", 1), _whole(tmp_path / "other", 2))))
-    gathered = Gathered(title="", groups=tuple(groups), reference="odd" if beside else None)
+    gathered = RunGroups(title="", groups=tuple(groups), reference="odd" if beside else None)
 
     for section in _checked(chart, gathered):
         assert bool(section.missing) != bool(section.figure or section.table)
@@ -45,10 +51,10 @@ def test_a_run_that_is_not_whole_is_drawn_or_said_to_be_missing(
 
 @every_chart
 def test_a_comparison_that_has_not_begun_has_nothing_to_draw(chart: Chart) -> None:
-    awaited = (Awaited(group="ours", seed=1, state=WAITING),)
+    awaited = (AwaitedRun(group="ours", seed=1, state=WAITING),)
 
-    for section in _checked(chart, Gathered(title="", groups=(), reference=None, awaited=awaited)):
-        assert section.missing or chart is states
+    for section in _checked(chart, RunGroups(title="", groups=(), reference=None, awaited=awaited)):
+        assert section.missing or chart is tabulate_states
 
 
 @every_chart
@@ -56,7 +62,7 @@ def test_names_from_folders_stay_text(tmp_path: Path, chart: Chart) -> None:
     runs = (_whole(tmp_path / "a", 1), _whole(tmp_path / "b", 2))
     groups = (Group(name=HOSTILE, runs=runs), Group(name="<b>other</b>", runs=runs[:1]))
 
-    for section in _checked(chart, Gathered(title="", groups=groups, reference=HOSTILE)):
+    for section in _checked(chart, RunGroups(title="", groups=groups, reference=HOSTILE)):
         shown = (
             json.dumps(_without_meta(section.figure)).replace("<br>", "").replace("<extra>", "").replace("</extra>", "")
         )
@@ -68,12 +74,12 @@ def test_twenty_five_groups_stay_small(tmp_path: Path, chart: Chart) -> None:
     run = _whole(tmp_path / "a", 1, n_rounds=1000)
     groups = tuple(Group(name=f"tau={at}", runs=(run, replace(run))) for at in range(25))
 
-    sections = _checked(chart, Gathered(title="", groups=groups, reference="tau=0"))
+    sections = _checked(chart, RunGroups(title="", groups=groups, reference="tau=0"))
 
     assert len(json.dumps(page_record(Page(title="", lead="", sections=sections)))) < 300_000
 
 
-def _checked(chart: Chart, gathered: Gathered) -> list[Section]:
+def _checked(chart: Chart, gathered: RunGroups) -> list[Section]:
     """Return the sections of a chart, after plotly and JSON have taken them."""
     found = chart(gathered)
     sections = [found] if isinstance(found, Section) else found

@@ -7,7 +7,7 @@ import pytest
 
 from fielding._typing import Vector
 from fielding.reporting.charts import client_map as module
-from fielding.reporting.charts.client_map import client_map, laid_plane, map_moments
+from fielding.reporting.charts.client_map import draw_client_map, fit_plane, map_moments
 from fielding.reporting.charts.histories import newest_rows
 from fielding.reporting.numbers.run_record import read_run
 from fielding.reporting.page import Section
@@ -40,8 +40,8 @@ def two_kinds(n_each: int = 40) -> ReportStream:
 def test_clients_of_two_kinds_are_apart_on_the_first_axis() -> None:
     reports = two_kinds()
 
-    plane = laid_plane(reports, newest_rows(reports, [0]))
-    first = plane.placed(reports.representations.astype(np.float64))[:, 0]
+    plane = fit_plane(reports, newest_rows(reports, [0]))
+    first = plane.project(reports.representations.astype(np.float64))[:, 0]
 
     low, high = sorted([first[:40], first[40:]], key=lambda part: float(part.mean()))
     assert low.max() < high.min()
@@ -60,7 +60,7 @@ def test_the_plane_does_not_depend_on_the_order_of_clients() -> None:
         representations=reports.representations[order],
     )
 
-    planes = [laid_plane(one, newest_rows(one, [0])) for one in (reports, other)]
+    planes = [fit_plane(one, newest_rows(one, [0])) for one in (reports, other)]
 
     np.testing.assert_allclose(planes[0].axes, planes[1].axes, atol=1e-9)
 
@@ -75,14 +75,14 @@ def test_vectors_are_drawn_as_they_are() -> None:
         representations=rows,
     )
 
-    plane = laid_plane(reports, newest_rows(reports, [0]))
+    plane = fit_plane(reports, newest_rows(reports, [0]))
 
-    np.testing.assert_allclose(plane.placed(rows), rows, atol=1e-12)
+    np.testing.assert_allclose(plane.project(rows), rows, atol=1e-12)
     np.testing.assert_allclose(plane.shares, (0.9, 0.1))
 
 
 def test_each_moment_shows_the_newest_reports_and_the_clusters_then(tmp_path: Path) -> None:
-    section = client_map(inside_run(tmp_path / "run"), None)
+    section = draw_client_map(inside_run(tmp_path / "run"), None)
 
     assert [frame.label for frame in section.frames] == ["round 0", "round 4", "round 8"]
     assert [numbers(dots(section, at)["marker"]["color"]).tolist() for at in range(3)] == [
@@ -94,7 +94,7 @@ def test_each_moment_shows_the_newest_reports_and_the_clusters_then(tmp_path: Pa
 
 
 def test_who_reported_the_same_stays_in_place(tmp_path: Path) -> None:
-    section = client_map(inside_run(tmp_path / "run"), None)
+    section = draw_client_map(inside_run(tmp_path / "run"), None)
 
     places = np.stack([numbers(dots(section, at)["x"]) for at in range(3)])
 
@@ -103,7 +103,7 @@ def test_who_reported_the_same_stays_in_place(tmp_path: Path) -> None:
 
 
 def test_the_middle_of_a_cluster_is_the_mean_of_its_dots(tmp_path: Path) -> None:
-    section = client_map(inside_run(tmp_path / "run"), None)
+    section = draw_client_map(inside_run(tmp_path / "run"), None)
 
     x, middles = numbers(dots(section, 0)["x"]), section.frames[0].traces[1]["x"]
 
@@ -115,7 +115,7 @@ def test_the_middle_of_a_cluster_is_the_mean_of_its_dots(tmp_path: Path) -> None
 
 
 def test_axis_titles_say_how_much_they_show(tmp_path: Path) -> None:
-    figure = client_map(inside_run(tmp_path / "run"), None).figure
+    figure = draw_client_map(inside_run(tmp_path / "run"), None).figure
 
     assert figure is not None
     assert "% of the variance" in figure["layout"]["xaxis"]["title"]["text"]
@@ -124,7 +124,7 @@ def test_axis_titles_say_how_much_they_show(tmp_path: Path) -> None:
 def test_a_sample_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "MOST_CLIENTS", 3)
 
-    section = client_map(inside_run(tmp_path / "run"), None)
+    section = draw_client_map(inside_run(tmp_path / "run"), None)
 
     assert "3 of 4 clients are shown" in section.text
     assert len(dots(section, 0)["text"]) == 3
@@ -133,7 +133,7 @@ def test_a_sample_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> No
 def test_other_representations_are_named_and_have_no_labels(tmp_path: Path) -> None:
     run = inside_run(tmp_path / "run", coordinator={"kind": "vector", "representation": "embedding"})
 
-    section = client_map(run, None)
+    section = draw_client_map(run, None)
 
     assert "embedding" in section.text
     assert dots(section, 0)["text"][0] == "cluster 0"
@@ -148,7 +148,7 @@ def test_clients_without_samples_leave_the_map(tmp_path: Path) -> None:
         representation=np.zeros((1, 3), dtype=np.float32),
     )
 
-    section = client_map(read_run(folder), None)
+    section = draw_client_map(read_run(folder), None)
 
     assert section.frames[-1].label == "round 9"
     assert np.isnan(numbers(dots(section, -1)["x"])[0])

@@ -5,14 +5,14 @@ import numpy as np
 import pytest
 
 from fielding.errors import InputError
-from fielding.reporting.charts.client_story import MOST_FEATURES, client_ids, client_story
+from fielding.reporting.charts.client_story import MOST_FEATURES, client_ids, draw_client_story
 from fielding.reporting.charts.clusters import COLORS
 from fielding.reporting.numbers.run_record import read_run
 from tests.reporting.charts.inside_runs import inside_run
 
 
 def test_the_mix_of_labels_is_drawn_over_time(tmp_path: Path) -> None:
-    reported = client_story(inside_run(tmp_path / "run"), "bob")[0]
+    reported = draw_client_story(inside_run(tmp_path / "run"), "bob")[0]
 
     assert reported.title == "What client bob reported"
     assert reported.figure is not None
@@ -23,7 +23,7 @@ def test_the_mix_of_labels_is_drawn_over_time(tmp_path: Path) -> None:
 
 
 def test_clusters_and_concepts_are_bars_from_change_to_change(tmp_path: Path) -> None:
-    stays = client_story(inside_run(tmp_path / "run"), "cid")[1]
+    stays = draw_client_story(inside_run(tmp_path / "run"), "cid")[1]
 
     assert stays.figure is not None
     clusters, concepts = stays.figure["data"]
@@ -34,7 +34,7 @@ def test_clusters_and_concepts_are_bars_from_change_to_change(tmp_path: Path) ->
 
 
 def test_accuracy_stands_beside_that_of_its_cluster_and_of_all(tmp_path: Path) -> None:
-    accuracy = client_story(inside_run(tmp_path / "run"), "ann")[2]
+    accuracy = draw_client_story(inside_run(tmp_path / "run"), "ann")[2]
 
     assert accuracy.figure is not None
     lines = {trace["name"]: trace["y"] for trace in accuracy.figure["data"]}
@@ -47,14 +47,14 @@ def test_ids_are_found_by_their_text(tmp_path: Path) -> None:
     run = inside_run(tmp_path / "run", [10, 9, 2, 1])
 
     assert client_ids(run) == [1, 2, 9, 10]
-    assert client_story(run, "10")[0].title == "What client 10 reported"
+    assert draw_client_story(run, "10")[0].title == "What client 10 reported"
 
 
 def test_an_unknown_client_is_answered_with_the_nearest(tmp_path: Path) -> None:
     run = inside_run(tmp_path / "run")
 
     with pytest.raises(InputError, match=re.escape("no such client in this run: 'bab'; did you mean 'bob'?")):
-        client_story(run, "bab")
+        draw_client_story(run, "bab")
 
 
 def test_vectors_are_drawn_with_their_sign(tmp_path: Path) -> None:
@@ -66,7 +66,7 @@ def test_vectors_are_drawn_with_their_sign(tmp_path: Path) -> None:
         representation=np.array([[-2.0, 0.5, 1.0]], dtype=np.float32),
     )
 
-    reported = client_story(read_run(folder), "ann")[0]
+    reported = draw_client_story(read_run(folder), "ann")[0]
 
     assert "embedding" in reported.text
     assert reported.figure is not None
@@ -87,7 +87,7 @@ def test_rare_labels_are_summed_up(tmp_path: Path) -> None:
         representation=np.full((1, 50), 0.02, dtype=np.float32),
     )
 
-    figure = client_story(read_run(folder), "ann")[0].figure
+    figure = draw_client_story(read_run(folder), "ann")[0].figure
 
     assert figure is not None
     heat = figure["data"][0]

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from fielding._typing import ClientId
-from fielding.reporting.charts.clusters import COLORS, cluster_cards, clusters_now, mean_and_worst
+from fielding.reporting.charts.clusters import COLORS, clusters_now, draw_cluster_cards, mean_and_worst
 from fielding.reporting.numbers.run_record import read_run
 from tests.reporting.charts.inside_runs import changed, inside_run, write_log
 
@@ -33,7 +33,7 @@ def test_the_worst_tenth_has_one_client_at_least() -> None:
 
 
 def test_cards_say_size_labels_accuracy_and_age(tmp_path: Path) -> None:
-    card = cluster_cards(inside_run(tmp_path / "run"), None).cards[0]
+    card = draw_cluster_cards(inside_run(tmp_path / "run"), None).cards[0]
 
     assert (card.name, card.value, card.color) == ("cluster 2", "2 clients (50%)", COLORS[2])
     assert card.note.split(";\n") == [
@@ -51,7 +51,7 @@ def test_more_than_twelve_clusters_are_summed_up(tmp_path: Path) -> None:
     }
     write_log(folder, "memberships", [changed(0, everybody)])
 
-    cards = cluster_cards(read_run(folder), None).cards
+    cards = draw_cluster_cards(read_run(folder), None).cards
 
     assert len(cards) == 12
     assert (cards[-1].name, cards[-1].value) == ("3 smaller clusters", "6 clients (14%)")
@@ -60,7 +60,7 @@ def test_more_than_twelve_clusters_are_summed_up(tmp_path: Path) -> None:
 def test_other_representations_have_no_typical_labels(tmp_path: Path) -> None:
     run = inside_run(tmp_path / "run", coordinator={"kind": "histogram", "representation": "mine:describe"})
 
-    section = cluster_cards(run, None)
+    section = draw_cluster_cards(run, None)
 
     assert "mostly" not in section.cards[0].note
     assert "labels" not in section.text

@@ -1,9 +1,9 @@
-from fielding.reporting.charts.clusters import COLORS, NONE, OWN, SHARED, cluster_colors
+from fielding.reporting.charts.clusters import COLORS, NONE, OWN, SHARED, assign_colors
 from fielding.reporting.numbers.run_record import Changes
 
 
 def test_every_cluster_has_its_own_colour_while_there_are_enough() -> None:
-    colors = cluster_colors([(0, [(at, 10 * at) for at in range(9)])])
+    colors = assign_colors([(0, [(at, 10 * at) for at in range(9)])])
 
     assert [colors.color(10 * at) for at in range(9)] == list(OWN)
     assert len(set(COLORS)) == len(OWN) + 2
@@ -12,7 +12,7 @@ def test_every_cluster_has_its_own_colour_while_there_are_enough() -> None:
 def test_a_colour_does_not_change_when_clusters_come_and_go() -> None:
     changes: list[Changes] = [(0, [("ann", 0), ("bob", 1)]), (5, [("bob", 2)]), (9, [("ann", 3)])]
 
-    early, late = cluster_colors(changes[:2]), cluster_colors(changes)
+    early, late = assign_colors(changes[:2]), assign_colors(changes)
 
     assert {cluster: late.slots[cluster] for cluster in early.slots} == early.slots
 
@@ -20,7 +20,7 @@ def test_a_colour_does_not_change_when_clusters_come_and_go() -> None:
 def test_too_many_at_once_leave_gray_to_the_smallest() -> None:
     everybody = [(f"{cluster}-{at}", cluster) for cluster in range(12) for at in range(cluster + 1)]
 
-    colors = cluster_colors([(0, list(everybody))])
+    colors = assign_colors([(0, list(everybody))])
 
     assert [cluster for cluster in range(12) if colors.slot(cluster) == SHARED] == [0, 1, 2]
     assert colors.legend[SHARED] == "3 small clusters"
@@ -30,7 +30,7 @@ def test_too_many_at_once_leave_gray_to_the_smallest() -> None:
 def test_clusters_that_never_meet_share_a_colour_once_all_are_used() -> None:
     changes: list[Changes] = [(at, [("ann", at), ("bob", 100)]) for at in range(12)]
 
-    colors = cluster_colors(changes)
+    colors = assign_colors(changes)
 
     assert SHARED not in colors.slots.values()
     assert colors.slot(100) not in [colors.slot(at) for at in range(12)]
@@ -38,7 +38,7 @@ def test_clusters_that_never_meet_share_a_colour_once_all_are_used() -> None:
 
 
 def test_who_is_in_none_has_a_colour_of_its_own() -> None:
-    colors = cluster_colors([(0, [("ann", -1), ("bob", 0)])])
+    colors = assign_colors([(0, [("ann", -1), ("bob", 0)])])
 
     assert colors.slot(-1) == NONE
     assert colors.slots == {0: 0}

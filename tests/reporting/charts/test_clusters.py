@@ -1,6 +1,6 @@
 from pathlib import Path
 
-from fielding.reporting.charts.group_bars import MOST_TICKS, clusters
+from fielding.reporting.charts.curves import MOST_TICKS, draw_cluster_counts
 from tests.reporting.charts.group_runs import accuracies, drawn, groups_of, numbers, traces
 
 
@@ -8,7 +8,7 @@ def test_the_number_of_clusters_is_a_mean_and_re_clusterings_are_marked_on_it(tm
     first, second = accuracies([0.5, 0.5]), accuracies([0.5, 0.5])
     first[1] |= {"n_clusters": 5, "reclustered": True, "n_moved": 4}
 
-    section = clusters(groups_of(tmp_path, {"ours": [first, second]}))
+    section = draw_cluster_counts(groups_of(tmp_path, {"ours": [first, second]}))
 
     _, line, marks = traces(section, "ours")
     assert numbers(line["y"]) == [2.0, 3.5]
@@ -22,11 +22,11 @@ def test_groups_without_clusters_are_left_out(tmp_path: Path) -> None:
     for row in flat:
         row["n_clusters"] = 1
 
-    section = clusters(groups_of(tmp_path / "a", {"ours": [accuracies([0.5])], "global": [flat]}))
+    section = draw_cluster_counts(groups_of(tmp_path / "a", {"ours": [accuracies([0.5])], "global": [flat]}))
 
     assert not traces(section, "global")
     assert list(section.row_groups) == ["ours"]
-    assert clusters(groups_of(tmp_path / "b", {"global": [flat]})).missing
+    assert draw_cluster_counts(groups_of(tmp_path / "b", {"global": [flat]})).missing
 
 
 def test_very_many_re_clusterings_are_told_not_marked(tmp_path: Path) -> None:
@@ -34,7 +34,7 @@ def test_very_many_re_clusterings_are_told_not_marked(tmp_path: Path) -> None:
     for row in rows:
         row["reclustered"] = True
 
-    section = clusters(groups_of(tmp_path, {"ours": [rows]}))
+    section = draw_cluster_counts(groups_of(tmp_path, {"ours": [rows]}))
 
     assert len(drawn(section)["data"]) == 1
     assert "too many to be marked" in section.text

@@ -4,13 +4,13 @@ import numpy as np
 import pytest
 
 from fielding.federation.ledger import Ledger
-from fielding.reporting.charts.group_bars import costs
+from fielding.reporting.charts.group_bars import draw_costs
 from fielding.reporting.numbers.run_record import Row, RunRecord
 from tests.reporting.charts.group_runs import accuracies, drawn, groups_of, numbers, traces
 
 
 def test_without_a_checkpoint_sums_over_rounds_are_shown(tmp_path: Path) -> None:
-    down, _, hours = costs(groups_of(tmp_path, {"ours": [accuracies([0.5, 0.5]), accuracies([0.5] * 4)]}))
+    down, _, hours = draw_costs(groups_of(tmp_path, {"ours": [accuracies([0.5, 0.5]), accuracies([0.5] * 4)]}))
 
     part, _ = traces(down, "all purposes")
     np.testing.assert_allclose(part["x"], [0.003])  # 1,000 bytes a round, three rounds on average
@@ -28,7 +28,7 @@ def test_costs_are_split_by_purpose_where_a_checkpoint_tells(tmp_path: Path, mon
 
     monkeypatch.setattr(RunRecord, "costs", charged)
 
-    down, up, hours = costs(groups_of(tmp_path, {"ours": [accuracies([0.5])]}))
+    down, up, hours = draw_costs(groups_of(tmp_path, {"ours": [accuracies([0.5])]}))
 
     assert list(down.table[1]) == ["ours", "3", "3"]
     assert traces(up, "reports of data")[0]["x"] == [0.5]
@@ -41,7 +41,7 @@ def test_accuracy_is_set_against_all_bytes_of_a_run(tmp_path: Path) -> None:
         tmp_path, {"ours": [accuracies([0.25]), accuracies([0.5] * 3)], "theirs": [accuracies([0.75])]}
     )
 
-    section = costs(gathered)[-1]
+    section = draw_costs(gathered)[-1]
 
     single, mean = traces(section, "ours")
     assert (numbers(single["x"]), numbers(single["y"])) == ([0.002, 0.006], [0.25, 0.5])
@@ -50,7 +50,7 @@ def test_accuracy_is_set_against_all_bytes_of_a_run(tmp_path: Path) -> None:
 
 
 def test_one_group_is_not_set_against_anybody(tmp_path: Path) -> None:
-    titles = [section.title for section in costs(groups_of(tmp_path, {"ours": [accuracies([0.5])]}))]
+    titles = [section.title for section in draw_costs(groups_of(tmp_path, {"ours": [accuracies([0.5])]}))]
 
     assert titles == ["What clients receive", "What clients send", "How long clients are busy"]
 
@@ -58,8 +58,8 @@ def test_one_group_is_not_set_against_anybody(tmp_path: Path) -> None:
 def test_traffic_that_differs_much_has_a_logarithmic_axis(tmp_path: Path) -> None:
     gathered = groups_of(tmp_path, {"a": [accuracies([0.5])], "b": [accuracies([0.5] * 11)]})
 
-    assert drawn(costs(gathered)[-1])["layout"]["xaxis"]["type"] == "log"
+    assert drawn(draw_costs(gathered)[-1])["layout"]["xaxis"]["type"] == "log"
 
 
 def test_before_the_first_round_nothing_is_drawn(tmp_path: Path) -> None:
-    assert all(section.missing for section in costs(groups_of(tmp_path, {"ours": [[]]})))
+    assert all(section.missing for section in draw_costs(groups_of(tmp_path, {"ours": [[]]})))

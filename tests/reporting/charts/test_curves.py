@@ -3,9 +3,9 @@ from pathlib import Path
 
 import numpy as np
 
-from fielding.reporting.charts.curves import curves, curves_figure, fitted, reclusterings, target
+from fielding.reporting.charts.curves import common_target, curves_figure, draw_accuracy, fit_axis, reclusterings
 from fielding.reporting.charts.figures import ARRIVAL_COLOR, EVENT_COLOR, Line
-from fielding.reporting.numbers.groups import Gathered, Group
+from fielding.reporting.numbers.groups import Group, RunGroups
 from tests.reporting.charts.group_runs import accuracies, drawn, groups_of, numbers, one_run, traces
 
 
@@ -14,7 +14,7 @@ def test_the_line_of_a_group_is_the_mean_over_its_seeds_and_the_band_their_inter
         tmp_path, {"ours": [accuracies([0.29, 0.2]), accuracies([0.31, 0.4])], "global": [accuracies([0.1, 0.5])]}
     )
 
-    band, line = traces(curves(gathered)[0], "ours")
+    band, line = traces(draw_accuracy(gathered)[0], "ours")
 
     np.testing.assert_allclose(numbers(line["y"]), [0.3, 0.3])
     # The quantile of t with one degree of freedom, times the errors 0.01 and 0.1; cut off where no accuracy is.
@@ -27,8 +27,8 @@ def test_the_target_is_the_final_accuracy_of_global_even_if_another_is_the_refer
 
     gathered = groups_of(tmp_path, runs, reference="ours")
 
-    assert target(gathered) == ("global", 0.45)
-    layout = drawn(curves(gathered)[0])["layout"]
+    assert common_target(gathered) == ("global", 0.45)
+    layout = drawn(draw_accuracy(gathered)[0])["layout"]
     assert [shape["y0"] for shape in layout["shapes"] if shape.get("xref") == "paper"] == [0.45]
 
 
@@ -36,8 +36,8 @@ def test_without_global_the_target_is_that_of_the_reference_and_alone_there_is_n
     two = groups_of(tmp_path / "two", {"a": [accuracies([0.25])], "b": [accuracies([0.5])]}, reference="b")
     one = groups_of(tmp_path / "one", {"global": [accuracies([0.25])]})
 
-    assert target(two) == ("b", 0.5)
-    assert target(one) is None
+    assert common_target(two) == ("b", 0.5)
+    assert common_target(one) is None
 
 
 def test_over_time_hours_are_told_where_there_are_many(tmp_path: Path) -> None:
@@ -46,7 +46,7 @@ def test_over_time_hours_are_told_where_there_are_many(tmp_path: Path) -> None:
         {"a": [accuracies([0.1, 0.2], seconds=7200.0)], "b": [accuracies([0.1, 0.2], seconds=7200.0)]},
     )
 
-    _, timed = curves(gathered)
+    _, timed = draw_accuracy(gathered)
 
     assert drawn(timed)["layout"]["xaxis"]["title"]["text"] == "simulated hours"
     x = numbers(traces(timed, "a")[0]["x"])
@@ -56,7 +56,7 @@ def test_over_time_hours_are_told_where_there_are_many(tmp_path: Path) -> None:
 def test_corrected_accuracy_has_figures_of_its_own(tmp_path: Path) -> None:
     rows = accuracies([0.5, 0.6], corrected_accuracy=0.75)
 
-    found = curves(groups_of(tmp_path, {"a": [rows], "b": [accuracies([0.5])]}))
+    found = draw_accuracy(groups_of(tmp_path, {"a": [rows], "b": [accuracies([0.5])]}))
 
     assert [section.title for section in found] == [
         "Accuracy over rounds",
@@ -73,7 +73,7 @@ def test_a_single_run_shows_mean_worst_tenth_and_more_with_arrivals_and_re_clust
     rows[3]["reclustered"] = True
     gathered = groups_of(tmp_path, {"fielding": [rows]})
 
-    section, timed = curves(gathered)
+    section, timed = draw_accuracy(gathered)
 
     assert numbers(traces(section, "mean over clients")[0]["y"]) == [0.5, 0.6, 0.7, 0.8]
     assert numbers(traces(section, "worst tenth of the clients")[0]["y"]) == [0.25] * 4
@@ -88,7 +88,7 @@ def test_a_single_group_of_seeds_has_bands_and_no_orange_marks(tmp_path: Path) -
     rows = accuracies([0.5, 0.6])
     rows[1]["reclustered"] = True
 
-    section, _ = curves(groups_of(tmp_path, {"fielding": [rows, accuracies([0.7, 0.8])]}))
+    section, _ = draw_accuracy(groups_of(tmp_path, {"fielding": [rows, accuracies([0.7, 0.8])]}))
 
     assert len(traces(section, "mean over clients")) == 2
     assert "Orange" not in section.text
@@ -98,17 +98,17 @@ def test_the_axis_fits_what_comes_after_the_start() -> None:
     y = np.concatenate([[0.0], np.full(19, 0.8)])
     line = Line(name="ours", x=np.arange(20.0), y=y)
 
-    low, high = fitted(curves_figure([line], x_title="x", y_title="y"), [line])["layout"]["yaxis"]["range"]
+    low, high = fit_axis(curves_figure([line], x_title="x", y_title="y"), [line])["layout"]["yaxis"]["range"]
 
     assert 0.7 < low < 0.8 < high < 0.9
 
 
 def test_runs_without_an_evaluation_are_said_to_have_none(tmp_path: Path) -> None:
     run = one_run(tmp_path / "a", accuracies([None]), is_finished=False)
-    alone = Gathered(title="", groups=(Group(name="a", runs=(run,)),), reference=None)
-    both = Gathered(title="", groups=(Group(name="a", runs=(run,)), Group(name="b", runs=(run,))), reference="a")
+    alone = RunGroups(title="", groups=(Group(name="a", runs=(run,)),), reference=None)
+    both = RunGroups(title="", groups=(Group(name="a", runs=(run,)), Group(name="b", runs=(run,))), reference="a")
 
-    assert all(section.missing for gathered in (alone, both) for section in curves(gathered))
+    assert all(section.missing for gathered in (alone, both) for section in draw_accuracy(gathered))
 
 
 def test_seconds_of_re_clusterings_are_known_too(tmp_path: Path) -> None:
@@ -126,5 +126,5 @@ def test_groups_with_different_targets_or_one_that_nobody_ran_have_no_line_for_i
     settings = {name: dict(zip(("method.name", "trace.scenario"), name.split(), strict=True)) for name in names}
 
     for one in (replace(gathered, settings=settings), replace(gathered, reference="gone")):
-        assert target(one) is None
-        assert "Dotted" not in curves(one)[0].text
+        assert common_target(one) is None
+        assert "Dotted" not in draw_accuracy(one)[0].text

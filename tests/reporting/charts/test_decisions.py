@@ -4,13 +4,13 @@ import numpy as np
 import pytest
 
 from fielding._typing import Json
-from fielding.reporting.charts.decisions import decision_words, decisions, kept_events, traffic
+from fielding.reporting.charts.decisions import decision_words, draw_decisions, draw_traffic, kept_events
 from fielding.reporting.numbers.run_record import Row, read_run
 from tests.reporting.charts.inside_runs import inside_run, write_log
 
 
 def test_the_table_tells_newest_first_what_was_decided_and_why(tmp_path: Path) -> None:
-    heads, *rows = decisions(inside_run(tmp_path / "run"), None).table
+    heads, *rows = draw_decisions(inside_run(tmp_path / "run"), None).table
 
     assert list(heads) == ["round", "decision", "reports", "moved", "joined", "shift / threshold"]
     assert [list(row) for row in rows] == [
@@ -49,7 +49,7 @@ def test_long_lists_of_clients_are_cut(tmp_path: Path) -> None:
     many: list[Json] = [f"client {at}" for at in range(20)]
     write_log(folder, "events", [{"round": at, "moved": many, "reported": many} for at in range(40)])
 
-    section = decisions(read_run(folder), None)
+    section = draw_decisions(read_run(folder), None)
 
     assert len(section.table) == 31
     assert section.table[1][:4] == ["39", "moved 20", "20", "20: client 0, client 1, client 2, ..."]
@@ -69,7 +69,7 @@ def test_re_clusterings_stay_when_events_are_thinned() -> None:
 
 
 def test_the_figure_shows_each_shift_and_the_threshold(tmp_path: Path) -> None:
-    figure = decisions(inside_run(tmp_path / "run"), None).figure
+    figure = draw_decisions(inside_run(tmp_path / "run"), None).figure
 
     assert figure is not None
     shown = {trace["name"]: (trace["x"], trace["y"]) for trace in figure["data"]}
@@ -81,7 +81,7 @@ def test_the_figure_shows_each_shift_and_the_threshold(tmp_path: Path) -> None:
 
 
 def test_bars_are_reports_and_moves_of_each_round(tmp_path: Path) -> None:
-    figure = traffic(inside_run(tmp_path / "run"), None).figure
+    figure = draw_traffic(inside_run(tmp_path / "run"), None).figure
 
     assert figure is not None
     assert [np.array(bars["y"]).tolist() for bars in figure["data"]] == [
@@ -94,7 +94,7 @@ def test_where_nobody_reports_only_moves_are_drawn(tmp_path: Path) -> None:
     folder = inside_run(tmp_path / "run").folder
     write_log(folder, "rounds", [{"round": 0, "time_s": 1.0, "n_reports": 0, "n_moved": 3}])
 
-    section = traffic(read_run(folder), None)
+    section = draw_traffic(read_run(folder), None)
 
     assert section.figure is not None
     assert [bars["y"] for bars in section.figure["data"]] == [[3]]

@@ -3,15 +3,15 @@ from pathlib import Path
 import numpy as np
 
 from fielding._typing import Json
-from fielding.reporting.charts.fairness import MOST_POINTS, fairness, shares
-from fielding.reporting.numbers.groups import Gathered, Group
+from fielding.reporting.charts.fairness import MOST_POINTS, cumulative_shares, draw_fairness
+from fielding.reporting.numbers.groups import Group, RunGroups
 from tests.reporting.charts.group_runs import accuracies, drawn, groups_of, numbers, one_run, traces
 
 
 def test_clients_of_all_seeds_make_one_curve_with_the_worst_tenth_shaded(tmp_path: Path) -> None:
     gathered = _gathered(tmp_path, [[1, 2], [4, 4]])
 
-    (section,) = fairness(gathered)
+    (section,) = draw_fairness(gathered)
 
     (line,) = traces(section, "ours")
     assert numbers(line["x"]) == [0.25, 0.25, 0.5, 1.0, 1.0]
@@ -21,7 +21,7 @@ def test_clients_of_all_seeds_make_one_curve_with_the_worst_tenth_shaded(tmp_pat
 
 
 def test_corrected_and_tuned_models_have_sections_of_their_own(tmp_path: Path) -> None:
-    found = fairness(_gathered(tmp_path, [[1, 2]], corrected=[2, 4], tuned=[4, 4]))
+    found = draw_fairness(_gathered(tmp_path, [[1, 2]], corrected=[2, 4], tuned=[4, 4]))
 
     assert [section.table[1][1] for section in found] == ["0.250", "0.500", "1.000"]
     assert "corrected" in found[1].title
@@ -29,20 +29,20 @@ def test_corrected_and_tuned_models_have_sections_of_their_own(tmp_path: Path) -
 
 
 def test_without_tests_of_clients_nothing_is_drawn(tmp_path: Path) -> None:
-    (section,) = fairness(groups_of(tmp_path, {"ours": [accuracies([0.5])]}))
+    (section,) = draw_fairness(groups_of(tmp_path, {"ours": [accuracies([0.5])]}))
 
     assert "clients.jsonl" in section.missing
 
 
 def test_very_many_clients_make_a_short_curve() -> None:
-    x, y = shares(np.linspace(0.0, 1.0, 9000))
+    x, y = cumulative_shares(np.linspace(0.0, 1.0, 9000))
 
     assert x.size == y.size <= MOST_POINTS
     assert (y[0], y[-1]) == (0.0, 100.0)
     assert (np.diff(y) >= 0).all()
 
 
-def _gathered(folder: Path, correct: list[list[int]], **otherwise: Json) -> Gathered:
+def _gathered(folder: Path, correct: list[list[int]], **otherwise: Json) -> RunGroups:
     """Return runs of two clients each, who have four test samples."""
     runs = []
     for seed, counts in enumerate(correct, start=1):
@@ -51,4 +51,4 @@ def _gathered(folder: Path, correct: list[list[int]], **otherwise: Json) -> Gath
             **otherwise,
         }  # fmt: skip
         runs.append(one_run(folder / str(seed), accuracies([0.5]), seed=seed, clients=[line]))
-    return Gathered(title="", groups=(Group(name="ours", runs=tuple(runs)),), reference=None)
+    return RunGroups(title="", groups=(Group(name="ours", runs=tuple(runs)),), reference=None)

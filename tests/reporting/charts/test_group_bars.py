@@ -1,8 +1,8 @@
-from fielding.reporting.charts.group_bars import Bar, group_bars
+from fielding.reporting.charts.group_bars import GroupBar, group_bars
 
 
 def test_parts_of_a_row_are_named_once_and_rows_have_their_names_above() -> None:
-    bars = [Bar(group=group, length=1.0, part=part) for group in ("a", "b") for part in ("model", "report")]
+    bars = [GroupBar(group=group, length=1.0, part=part) for group in ("a", "b") for part in ("model", "report")]
 
     figure = group_bars(bars, {"a": "2 MB"}, x_title="MB")
 
@@ -14,13 +14,13 @@ def test_parts_of_a_row_are_named_once_and_rows_have_their_names_above() -> None
 
 
 def test_rows_without_a_length_still_have_an_axis() -> None:
-    figure = group_bars([Bar(group="a", length=0.0)], {}, x_title="hours")
+    figure = group_bars([GroupBar(group="a", length=0.0)], {}, x_title="hours")
 
     assert figure["layout"]["xaxis"]["range"] == [0, 1]
 
 
 def test_names_of_rows_stay_text() -> None:
-    figure = group_bars([Bar(group="<b>", length=1.0, part="<i>")], {"<b>": "<u>"}, x_title="hours")
+    figure = group_bars([GroupBar(group="<b>", length=1.0, part="<i>")], {"<b>": "<u>"}, x_title="hours")
 
     assert not [text for trace in figure["data"] for text in (*trace["y"], trace["name"]) if "<" in str(text)]
     assert figure["data"][1]["text"] == ["&lt;b&gt;: &lt;u&gt;<br>\u200b"]

@@ -1,6 +1,6 @@
 from pathlib import Path
 
-from fielding.reporting.charts.histories import evenly, feature_names, last_round, places_at, why_no_reports
+from fielding.reporting.charts.histories import label_names, last_round, pick_evenly, places_at, why_no_reports
 from fielding.reporting.numbers.run_record import Changes, read_run
 from tests.reporting.charts.inside_runs import inside_run
 
@@ -12,9 +12,9 @@ def test_places_hold_until_the_next_change() -> None:
 
 
 def test_thinning_keeps_first_and_last() -> None:
-    assert evenly(list(range(100)), 7)[0] == 0
-    assert evenly(list(range(100)), 7)[-1] == 99
-    assert len(evenly(list(range(100)), 7)) == 7
+    assert pick_evenly(list(range(100)), 7)[0] == 0
+    assert pick_evenly(list(range(100)), 7)[-1] == 99
+    assert len(pick_evenly(list(range(100)), 7)) == 7
 
 
 def test_labels_that_are_numbers_are_called_labels(tmp_path: Path) -> None:
@@ -22,7 +22,7 @@ def test_labels_that_are_numbers_are_called_labels(tmp_path: Path) -> None:
     named = inside_run(tmp_path / "named")
     too_few = inside_run(tmp_path / "too few", labels=("0", "1"))
 
-    names = [feature_names(run, reports) for run in (numbered, named, too_few) if (reports := run.reports())]
+    names = [label_names(run, reports) for run in (numbered, named, too_few) if (reports := run.reports())]
 
     assert names == [["label 0", "label 1", "label 2"], ["cat", "dog", "owl"], ["label 0", "label 1", "label 2"]]
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import plotly.graph_objects as go
 import pytest
 
-from fielding.reporting.charts.client_story import client_ids, client_story
+from fielding.reporting.charts.client_story import client_ids, draw_client_story
 from fielding.reporting.numbers.run_record import RunRecord, read_run
 from fielding.reporting.page import Page, Section, page_html, section_record
 from tests.reporting.charts.inside_runs import HOSTILE, SECTIONS, inside_run
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def all_sections(run: RunRecord) -> list[Section]:
-    stories = [section for client in client_ids(run) for section in client_story(run, client)]
+    stories = [section for client in client_ids(run) for section in draw_client_story(run, client)]
     return [*(make(run, "fielding") for make in SECTIONS.values()), *stories]
 
 
@@ -91,7 +91,7 @@ def test_damaged_reports_are_told(tmp_path: Path) -> None:
     run = read_run(folder)
 
     assert "cannot be read" in SECTIONS["client_map"](run, None).missing
-    assert "cannot be read" in client_story(run, "ann")[0].missing
+    assert "cannot be read" in draw_client_story(run, "ann")[0].missing
     assert SECTIONS["cluster_cards"](run, None).cards
 
 
@@ -117,7 +117,7 @@ def test_ids_and_labels_never_become_mark_up_in_a_figure(tmp_path: Path) -> None
 
 def test_a_browser_shows_hostile_ids_as_text(page: "Opened", tmp_path: Path) -> None:
     run = inside_run(tmp_path / "run", HOSTILE, labels=HOSTILE[:3])
-    shown = [*(make(run, None) for make in SECTIONS.values()), *client_story(run, HOSTILE[0])]
+    shown = [*(make(run, None) for make in SECTIONS.values()), *draw_client_story(run, HOSTILE[0])]
     path = tmp_path / "page.html"
     path.write_text(page_html(Page(title="hostile", lead="", sections=shown)))
     page.on("dialog", lambda dialog: pytest.fail(f"an id ran as a script: {dialog.message}"))

@@ -6,12 +6,12 @@ from fielding.reporting.charts.curves import (
     MANY_GROUPS,
     MOST_POINTS,
     Curves,
-    counted,
+    add_level,
+    counted_runs,
     curves_figure,
+    drop_many_bands,
     group_lines,
-    joined,
-    legible,
-    level,
+    join_curves,
     mean_and_half_width,
     mean_line,
     over_rounds,
@@ -63,8 +63,8 @@ def test_only_finished_runs_count_as_soon_as_there_is_one(tmp_path: Path) -> Non
     done = one_run(tmp_path / "a", accuracies([0.5]))
     going = one_run(tmp_path / "b", accuracies([0.9]), seed=2, is_finished=False)
 
-    assert counted(Group(name="ours", runs=(done, going))) == (done,)
-    assert counted(Group(name="ours", runs=(going,))) == (going,)
+    assert counted_runs(Group(name="ours", runs=(done, going))) == (done,)
+    assert counted_runs(Group(name="ours", runs=(going,))) == (going,)
 
 
 def test_rounds_without_a_finite_value_are_left_out(tmp_path: Path) -> None:
@@ -100,7 +100,7 @@ def test_runs_that_do_not_overlap_in_time_are_compared_at_one_moment(tmp_path: P
 
 
 def test_without_any_value_there_is_no_curve() -> None:
-    assert joined([]) is None
+    assert join_curves([]) is None
     assert over_rounds([], "accuracy") is None
     assert over_time([], "accuracy") is None
 
@@ -115,7 +115,7 @@ def test_many_groups_have_neither_bands_nor_a_legend(tmp_path: Path) -> None:
     assert all(line.band is None for line in lines)
     assert curves_figure(lines, x_title="round", y_title="accuracy")["layout"]["showlegend"] is False
     assert "left out" in seeds_words(gathered)
-    assert all(line.band is not None for line in legible([_banded()]))
+    assert all(line.band is not None for line in drop_many_bands([_banded()]))
 
 
 def test_four_bands_are_fainter_than_three() -> None:
@@ -127,7 +127,7 @@ def test_four_bands_are_fainter_than_three() -> None:
 
 
 def test_a_level_is_a_line_across_with_words_that_stay_text() -> None:
-    layout = level(curves_figure([_banded()], x_title="x", y_title="y"), 0.5, "<b>")["layout"]
+    layout = add_level(curves_figure([_banded()], x_title="x", y_title="y"), 0.5, "<b>")["layout"]
 
     assert (layout["shapes"][0]["y0"], layout["shapes"][0]["y1"]) == (0.5, 0.5)
     assert layout["annotations"][0]["text"] == "&lt;b&gt;"

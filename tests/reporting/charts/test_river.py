@@ -4,8 +4,8 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fielding.reporting.charts.clusters import cluster_colors
-from fielding.reporting.charts.river import NOBODY, OTHERS, Flows, _shapes, flows, river, river_moments
+from fielding.reporting.charts.clusters import assign_colors
+from fielding.reporting.charts.river import NOBODY, OTHERS, Flows, _shapes, count_flows, draw_river, river_moments
 from fielding.reporting.numbers.run_record import Changes, read_run
 from fielding.reporting.page import Section
 from tests.reporting.charts.inside_runs import changed, inside_run, write_log
@@ -18,7 +18,7 @@ CHANGES: list[Changes] = [
 
 
 def found(changes: list[Changes]) -> Flows:
-    return flows(changes, cluster_colors(changes))
+    return count_flows(changes, assign_colors(changes))
 
 
 def told(section: Section) -> list[str]:
@@ -74,7 +74,7 @@ def test_the_largest_changes_are_shown_and_close_ones_gathered() -> None:
 
 
 def test_words_say_who_goes_where_and_when(tmp_path: Path) -> None:
-    words = told(river(inside_run(tmp_path / "run"), None))
+    words = told(draw_river(inside_run(tmp_path / "run"), None))
 
     assert "1 client: cluster 0 \u2192 cluster 1, rounds 1 to 4" in words
     assert "2 clients: cluster 1 \u2192 cluster 2, rounds 5 to 8" in words
@@ -83,19 +83,19 @@ def test_words_say_who_goes_where_and_when(tmp_path: Path) -> None:
 
 
 def test_the_text_counts_the_changes_that_are_drawn(tmp_path: Path) -> None:
-    assert "3 changes are drawn" in river(inside_run(tmp_path / "run"), None).text
+    assert "3 changes are drawn" in draw_river(inside_run(tmp_path / "run"), None).text
 
 
 def test_one_model_for_all_has_no_river(tmp_path: Path) -> None:
     folder = inside_run(tmp_path / "run").folder
     write_log(folder, "memberships", [changed(0, {"ann": 0, "bob": 0})])
 
-    assert "one model" in river(read_run(folder), None).missing
+    assert "one model" in draw_river(read_run(folder), None).missing
 
 
 def test_strands_begin_in_the_round_of_the_move_and_end_before_the_next(tmp_path: Path) -> None:
-    colors = cluster_colors(CHANGES)
-    moves = [one for one in _shapes(flows(CHANGES, colors), colors, 12.0) if one.is_move]
+    colors = assign_colors(CHANGES)
+    moves = [one for one in _shapes(count_flows(CHANGES, colors), colors, 12.0) if one.is_move]
 
     spans = {(float(one.outline[0].min()), float(one.outline[0].max())) for one in moves}
     assert {begin for begin, _ in spans} == {4.0, 8.0}

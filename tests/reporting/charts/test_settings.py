@@ -3,8 +3,8 @@ from dataclasses import replace
 from pathlib import Path
 
 from fielding._typing import Json
-from fielding.reporting.charts.results import settings
-from fielding.reporting.numbers.groups import Gathered, Group
+from fielding.reporting.charts.tables import tabulate_settings
+from fielding.reporting.numbers.groups import Group, RunGroups
 from fielding.reporting.numbers.run_record import RunRecord
 from tests.reporting.charts.group_runs import accuracies, groups_of, one_run
 
@@ -18,7 +18,7 @@ def test_what_groups_share_stands_apart_from_what_they_differ_in(tmp_path: Path)
         ]
         groups.append(Group(name=name, runs=tuple(runs)))
 
-    differing, shared, versions = settings(Gathered(title="", groups=tuple(groups), reference="low"))
+    differing, shared, versions = tabulate_settings(RunGroups(title="", groups=tuple(groups), reference="low"))
 
     assert [list(row) for row in differing.table] == [["group", "coordinator.tau"], ["low", "0.25"], ["high", "0.5"]]
     assert list(differing.row_groups) == ["low", "high"]
@@ -31,7 +31,7 @@ def test_what_groups_share_stands_apart_from_what_they_differ_in(tmp_path: Path)
 
 
 def test_a_single_run_has_settings_that_nothing_differs_from(tmp_path: Path) -> None:
-    found = settings(groups_of(tmp_path, {"ours": [accuracies([0.5])]}))
+    found = tabulate_settings(groups_of(tmp_path, {"ours": [accuracies([0.5])]}))
 
     assert [section.title for section in found] == ["Settings", "Versions"]
 
@@ -39,7 +39,7 @@ def test_a_single_run_has_settings_that_nothing_differs_from(tmp_path: Path) -> 
 def test_values_that_differ_within_a_group_are_all_told(tmp_path: Path) -> None:
     runs = tuple(one_run(tmp_path / str(at), [], seed=at, rounds=at) for at in (3, 4))
 
-    shared, _ = settings(Gathered(title="", groups=(Group(name="ours", runs=runs),), reference=None))
+    shared, _ = tabulate_settings(RunGroups(title="", groups=(Group(name="ours", runs=runs),), reference=None))
 
     assert ["rounds", "3 / 4"] in [list(row) for row in shared.table]
 
@@ -51,7 +51,7 @@ def test_versions_that_differ_are_told_by_seed_or_by_folder(tmp_path: Path) -> N
         gathered, lambda run: {"data_blake2b": f"digest {run.seed}", "n_numbers": int(run.folder.name[0])}
     )
 
-    rows = [list(row) for row in settings(found)[-1].table]
+    rows = [list(row) for row in tabulate_settings(found)[-1].table]
     assert ["digest of the data", "digest 2", "seed 2"] in rows
     assert ["numbers of a model", "1", "1-1, 1-2"] in rows
 
@@ -60,12 +60,12 @@ def test_a_run_without_a_manifest_has_no_settings(tmp_path: Path) -> None:
     gathered = groups_of(tmp_path, {"a": [accuracies([0.5])]})
     bare = tuple(replace(run, manifest={}) for _, run in gathered.runs)
 
-    (section,) = settings(replace(gathered, groups=(Group(name="a", runs=bare),)))
+    (section,) = tabulate_settings(replace(gathered, groups=(Group(name="a", runs=bare),)))
 
     assert section.missing
 
 
-def _with_manifests(gathered: Gathered, more: Callable[[RunRecord], dict[str, Json]]) -> Gathered:
+def _with_manifests(gathered: RunGroups, more: Callable[[RunRecord], dict[str, Json]]) -> RunGroups:
     """Return runs whose manifests tell more."""
     groups = [
         replace(group, runs=tuple(replace(run, manifest={**run.manifest, **more(run)}) for run in group.runs))
@@ -78,7 +78,7 @@ def test_more_keys_than_groups_stand_below_each_other_with_rounds_and_scenario_f
     runs = [one_run(tmp_path / str(at), [], seed=1, rounds=at, coordinator={"k": at, "tau": at}) for at in (3, 4)]
     groups = tuple(Group(name=f"at {at}", runs=(run,)) for at, run in enumerate(runs))
 
-    differing, *_ = settings(Gathered(title="", groups=groups, reference="at 0"))
+    differing, *_ = tabulate_settings(RunGroups(title="", groups=groups, reference="at 0"))
 
     assert [list(row) for row in differing.table] == [
         ["group", "at 0", "at 1"], ["rounds", "3", "4"], ["coordinator.k", "3", "4"], ["coordinator.tau", "3", "4"],

@@ -1,7 +1,7 @@
 from pathlib import Path
 
-from fielding.reporting.charts.results import states
-from fielding.reporting.numbers.groups import Awaited, Gathered, Group
+from fielding.reporting.charts.tables import tabulate_states
+from fielding.reporting.numbers.groups import AwaitedRun, Group, RunGroups
 from tests.reporting.charts.group_runs import accuracies, one_run
 
 
@@ -9,14 +9,14 @@ def test_every_run_has_a_row_and_what_failed_comes_first(tmp_path: Path) -> None
     done = one_run(tmp_path / "a", accuracies([0.5, 0.625]))
     stopped = one_run(tmp_path / "b", accuracies([None]), is_finished=False)
     (tmp_path / "b" / "clients.jsonl").unlink()
-    gathered = Gathered(
+    gathered = RunGroups(
         title="",
         groups=(Group(name="ours", runs=(done,)), Group(name="theirs", runs=(stopped,))),
         reference="ours",
-        awaited=(Awaited(group="ours", seed=2, state="failed", problem="out of memory"),),
+        awaited=(AwaitedRun(group="ours", seed=2, state="failed", problem="out of memory"),),
     )
 
-    section = states(gathered)
+    section = tabulate_states(gathered)
 
     assert [list(row) for row in section.table[1:]] == [
         ["ours", "2", "failed", "-", "-", "out of memory"],
@@ -28,4 +28,4 @@ def test_every_run_has_a_row_and_what_failed_comes_first(tmp_path: Path) -> None
 
 
 def test_without_runs_the_table_is_missing() -> None:
-    assert states(Gathered(title="", groups=(), reference=None)).missing
+    assert tabulate_states(RunGroups(title="", groups=(), reference=None)).missing

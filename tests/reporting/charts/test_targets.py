@@ -3,7 +3,7 @@ from pathlib import Path
 
 import numpy as np
 
-from fielding.reporting.charts.group_bars import targets
+from fielding.reporting.charts.group_bars import draw_times_to_target
 from tests.reporting.charts.group_runs import accuracies, drawn, groups_of, traces
 
 GLOBAL = [accuracies([0.1, 0.2, 0.5, 0.5], seconds=3600.0)] * 2
@@ -12,7 +12,7 @@ GLOBAL = [accuracies([0.1, 0.2, 0.5, 0.5], seconds=3600.0)] * 2
 def test_bars_are_means_over_seeds_with_intervals(tmp_path: Path) -> None:
     ours = [accuracies([0.6] * 4, seconds=3600.0), accuracies([0.1, 0.6, 0.6, 0.6], seconds=3600.0)]
 
-    hours, rounds = targets(groups_of(tmp_path, {"ours": ours, "global": GLOBAL}))
+    hours, rounds = draw_times_to_target(groups_of(tmp_path, {"ours": ours, "global": GLOBAL}))
 
     bar, name = traces(hours, "ours")
     assert bar["x"] == [1.5]  # at once on one seed: after the first round; after two on the other
@@ -26,7 +26,7 @@ def test_bars_are_means_over_seeds_with_intervals(tmp_path: Path) -> None:
 def test_who_never_gets_there_is_told_in_words(tmp_path: Path) -> None:
     ours = [accuracies([0.6, 0.6, 0.6, 0.4], seconds=3600.0)] * 2
 
-    hours, _ = targets(groups_of(tmp_path, {"ours": ours, "global": GLOBAL}))
+    hours, _ = draw_times_to_target(groups_of(tmp_path, {"ours": ours, "global": GLOBAL}))
 
     bar, name = traces(hours, "ours")
     assert bar["x"] == [0.0]
@@ -37,25 +37,25 @@ def test_who_never_gets_there_is_told_in_words(tmp_path: Path) -> None:
 def test_seeds_that_got_there_are_counted_where_not_all_did(tmp_path: Path) -> None:
     ours = [accuracies([0.1, 0.6, 0.6, 0.6], seconds=3600.0), accuracies([0.1] * 4, seconds=3600.0)]
 
-    hours, _ = targets(groups_of(tmp_path, {"ours": ours, "global": GLOBAL}))
+    hours, _ = draw_times_to_target(groups_of(tmp_path, {"ours": ours, "global": GLOBAL}))
 
     assert "2 hours (1 of 2 seeds)" in traces(hours, "ours")[1]["text"][0]
 
 
 def test_a_run_whose_seed_has_no_target_is_left_out(tmp_path: Path) -> None:
-    hours, _ = targets(groups_of(tmp_path, {"ours": GLOBAL * 2, "global": GLOBAL[:1]}))
+    hours, _ = draw_times_to_target(groups_of(tmp_path, {"ours": GLOBAL * 2, "global": GLOBAL[:1]}))
 
     assert "of" not in traces(hours, "ours")[1]["text"][0]
 
 
 def test_one_group_has_no_target(tmp_path: Path) -> None:
-    assert targets(groups_of(tmp_path, {"ours": GLOBAL})) == []
+    assert draw_times_to_target(groups_of(tmp_path, {"ours": GLOBAL})) == []
 
 
 def test_a_target_that_nobody_ran_is_told(tmp_path: Path) -> None:
     runs = groups_of(tmp_path, {"a": GLOBAL, "b": GLOBAL})
 
-    hours, rounds = targets(replace(runs, reference="gone"))
+    hours, rounds = draw_times_to_target(replace(runs, reference="gone"))
 
     assert hours.missing == rounds.missing
     assert "No seed has both an evaluation of gone" in hours.missing
@@ -71,7 +71,7 @@ def test_each_group_has_the_target_of_its_settings(tmp_path: Path) -> None:
     runs = groups_of(tmp_path, {name: [accuracies(mine)] for name, mine in levels.items()}, "global easy")
     settings = {name: dict(zip(("method.name", "trace.scenario"), name.split(), strict=True)) for name in levels}
 
-    _, rounds = targets(replace(runs, settings=settings))
+    _, rounds = draw_times_to_target(replace(runs, settings=settings))
 
     assert traces(rounds, "ours hard")[0]["x"] == [1.0]  # it would never come to the easy target
     assert "whichever of global easy, global hard has the same settings" in rounds.text

@@ -6,13 +6,13 @@ import pytest
 from fielding._typing import ClientId
 from fielding.reporting.charts import truth as module
 from fielding.reporting.charts.clusters import COLORS, ClusterColors
-from fielding.reporting.charts.truth import concept_colors, true_colors, truth
+from fielding.reporting.charts.truth import concept_colors, draw_truth, true_colors
 from fielding.reporting.numbers.run_record import read_run
 from tests.reporting.charts.inside_runs import changed, inside_run, write_log
 
 
 def test_rows_are_the_same_clients_above_and_below(tmp_path: Path) -> None:
-    figure = truth(inside_run(tmp_path / "run"), None).figure
+    figure = draw_truth(inside_run(tmp_path / "run"), None).figure
 
     assert figure is not None
     above, below = figure["data"]
@@ -37,7 +37,7 @@ def test_clients_are_in_the_order_of_what_they_really_were(tmp_path: Path) -> No
     folder = inside_run(tmp_path / "run").folder
     write_log(folder, "concepts", [changed(0, {"ann": 1, "bob": 0, "cid": 1, "dan": 0}), changed(4, {"bob": 1})])
 
-    figure = truth(read_run(folder), None).figure
+    figure = draw_truth(read_run(folder), None).figure
 
     assert figure is not None
     assert figure["data"][0]["y"] == ["dan", "bob", "ann", "cid"]
@@ -50,7 +50,7 @@ def test_many_clients_are_sampled_and_that_is_told(tmp_path: Path, monkeypatch: 
     write_log(folder, "concepts", [changed(0, everybody)])
     write_log(folder, "memberships", [changed(0, everybody)])
 
-    first, second = (truth(read_run(folder), None) for _ in range(2))
+    first, second = (draw_truth(read_run(folder), None) for _ in range(2))
 
     assert "20 of 50 clients are shown" in first.text
     assert first.figure == second.figure
@@ -62,4 +62,4 @@ def test_natural_traces_have_no_truth(tmp_path: Path) -> None:
     folder = inside_run(tmp_path / "run").folder
     (folder / "concepts.jsonl").write_text("")
 
-    assert "Nobody knows" in truth(read_run(folder), None).missing
+    assert "Nobody knows" in draw_truth(read_run(folder), None).missing

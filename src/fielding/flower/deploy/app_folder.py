@@ -10,8 +10,8 @@ from typing import Any
 from fielding import _version
 from fielding._typing import Json
 from fielding.errors import InputError, OptionError, OutputError, echo
-from fielding.records.manifest import difference
-from fielding.records.run_folder import SUMMARY, stored_manifest
+from fielding.records.manifest import first_difference
+from fielding.records.run_folder import SUMMARY, read_manifest
 
 PROJECT = "pyproject.toml"
 DEFAULT_MIN_NODES = 2
@@ -72,12 +72,12 @@ class AppFolder:
         InputError
             If it was begun with another number of rounds or another seed.
         """
-        config = stored_manifest(out).get("config")
+        config = read_manifest(out).get("config")
         wanted: dict[str, Json] = {key: self.config[key] for key in _SURE if type(self.config.get(key)) is int}
         if rounds is not None:
             wanted["rounds"] = rounds
         stored = {key: config.get(key) for key in wanted} if isinstance(config, Mapping) else wanted
-        if differing := difference(stored, wanted, "config"):
+        if differing := first_difference(stored, wanted, "config"):
             raise InputError(f"{out} holds another run ({differing.removeprefix('config.')}); name another folder")
 
 

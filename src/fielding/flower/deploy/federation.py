@@ -24,7 +24,7 @@ from fielding.flower.deploy.flower_program import (
     write_node_config,
 )
 from fielding.flower.deploy.processes import Process, ProcessError, Supervisor
-from fielding.records.lock import locked_folder
+from fielding.records.lock import lock_folder
 
 READY_S = 60.0
 """Seconds that a process has to become ready."""
@@ -110,7 +110,7 @@ class LocalFederation:
         """
         if self._lock is not None:
             raise ProcessError(f"the federation in {self.folder} is running already")
-        self._lock = locked_folder(self.folder)
+        self._lock = lock_folder(self.folder)
         try:
             self.supervisor.close()  # what a killed predecessor may have left
             self._start_link()

@@ -7,8 +7,7 @@ import numpy as np
 from fielding.errors import CheckpointError, InputError
 from fielding.federation.clients import Updates
 from fielding.federation.evaluation import ClientScores
-from fielding.flower.device.model_observe import DeviceSight, ModelObserver
-from fielding.flower.device.observe import Arrived, DeviceObserver, LabelMonitor
+from fielding.flower.device.observe import Arrived, DeviceObserver, DeviceSight, LabelMonitor, ModelObserver
 from fielding.flower.device.own_code import OwnCode, OwnCompute
 from fielding.flower.device.rule import DeviceRule
 from fielding.flower.device.samples import NOTHING, DeviceNode, Job, Kept, checked_samples

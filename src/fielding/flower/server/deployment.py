@@ -22,7 +22,7 @@ from fielding.config.reader import config_from, config_table, config_text
 from fielding.distance import Kind
 from fielding.engine.carried_mix import with_mix
 from fielding.engine.describing import AUTO, describing_of, is_own_function
-from fielding.engine.plugins import hears_of, kind_of, local_rule, method_of, parts_of, policy_of, serving_of
+from fielding.engine.plugins import kind_of, local_rule, method_of, parts_of, policy_of, run_reports_from, serving_of
 from fielding.engine.round import Federation
 from fielding.engine.runner import Rules, Runner, Watch, under
 from fielding.engine.shared_models import GLOBAL, POOL
@@ -30,19 +30,18 @@ from fielding.errors import CheckpointError, InputError, OptionError, echo
 from fielding.federation.aggregation import Aggregator
 from fielding.flower.device.own_code import named_arrays, parameter_names
 from fielding.flower.device.samples import AnyModel, Tensors
-from fielding.flower.server.clients import FlowerClients
+from fielding.flower.server.clients import FlowerClients, OrderBook
 from fielding.flower.server.contacts import Presence
 from fielding.flower.server.device_rule import device_record
 from fielding.flower.server.exchange import Exchange, Patience, Wire
-from fielding.flower.server.order_book import OrderBook
-from fielding.flower.server.sharing import sharing_of
+from fielding.flower.server.sharing import Sharing, sharing_of
 from fielding.flower.wire.orders import Expected, WorkRule
 from fielding.methods import MethodSetting
-from fielding.methods.kinds import Hears
+from fielding.methods.kinds import ReportsFrom
 from fielding.methods.method import Grows, Method
 from fielding.records.container import Contents, read_contents, write_contents
 from fielding.records.run_checkpoint import DRIVER
-from fielding.records.run_folder import RunFolder, check_free, check_same_config, claimed_folder, stored_manifest
+from fielding.records.run_folder import RunFolder, check_free, check_same_config, claim_folder, read_manifest
 from fielding.reporting.report_page import report_page
 from fielding.traces.histograms import WindowPlan
 from fielding.training.factory import ModelRequest, trainer_for
@@ -245,7 +244,7 @@ def described_by(config: Config) -> Describing:
             "your function to client_app(describe=...) and set own-vectors = true"
         )
     describing = describing_of(section, is_own=False, seed=config.seed)
-    if describing.is_label or kind.hears == "nobody":
+    if describing.is_label or kind.reports_from == "nobody":
         return describing
     if kind.detector is not None:
         raise OptionError(
@@ -433,7 +432,7 @@ def runner_of(
         overcommit=config.clock.overcommit,
         plan=_plan(config),
         n_features=ground.expected.n_features,
-        sharing=None if kind_of(config).hears == "nobody" else sharing_of(config, ground.describing, orders),
+        sharing=_sharing(ground, orders),
         clock=clock,
     )
     found = folder.resume() if folder.is_begun() else None
@@ -441,12 +440,12 @@ def runner_of(
         folder.begin(config_text(config))
     client_ids = clients.meet() if found is None else clients.remember(under(DRIVER, found.arrays))
     setting = _setting(ground, deployment, client_ids)
-    hears = _hears(config, setting)
-    clients.listen(hears)
+    reports_from = _reports_from(config, setting)
+    clients.listen(reports_from)
     method = method_of(config, setting)
     federation = _federation(config, clients, method, setting)
     runner = Runner(
-        replace(federation, keeps_reports=hears != "flags"),
+        replace(federation, keeps_reports=reports_from != "flags"),
         folder,
         layout=ground.layout,
         method_name=config.method.name,
@@ -457,6 +456,12 @@ def runner_of(
     if not isinstance(method, Grows):
         clients.close()
     return runner
+
+
+def _sharing(ground: Ground, orders: OrderBook) -> Sharing | None:
+    if kind_of(ground.config).reports_from == "nobody":
+        return None
+    return sharing_of(ground.config, ground.describing, layout=orders.layout, work=orders.work)
 
 
 def _plan(config: Config) -> WindowPlan:
@@ -489,11 +494,11 @@ def _setting(ground: Ground, deployment: Deployment, client_ids: Sequence[Client
     )
 
 
-def _hears(config: Config, setting: MethodSetting) -> Hears:
+def _reports_from(config: Config, setting: MethodSetting) -> ReportsFrom:
     """Return whose reports are heard; a method with a drift test of its own that never fires hears each client once."""
     kind = kind_of(config)
-    hears = hears_of(config, kind, setting.parts.selection, len(setting.client_ids))
-    return "first" if hears == "drifted" and kind.detector is not None else hears
+    reports_from = run_reports_from(config, kind, setting.parts.selection, len(setting.client_ids))
+    return "first" if reports_from == "drifted" and kind.detector is not None else reports_from
 
 
 def _federation(config: Config, clients: FlowerClients, method: Method, setting: MethodSetting) -> Federation:
@@ -566,7 +571,7 @@ def run_deployment(
     _check_same(out, table)  # whoever came to the wrong folder need not wait for it
     with _folder_of_one(out) as lock:
         _check_same(out, table)
-        if not stored_manifest(out):
+        if not read_manifest(out):
             check_free(out, config_text(config))
         ground = ground_of(_with_kept_model(deployment, out), config, run_id=_run_id(out))
         folder = RunFolder(out, ground.manifest(table, deployment), kind=ground.expected.kind, lock=lock)
@@ -586,18 +591,18 @@ def _with_kept_model(deployment: Deployment, out: Path) -> Deployment:
     """Return a deployment that begins, or began, with the model in its folder, if the model is the user's own."""
     if deployment.first_model is None:
         return deployment
-    kept = kept_first_model(deployment.first_model, out, is_begun=bool(stored_manifest(out)))
+    kept = kept_first_model(deployment.first_model, out, is_begun=bool(read_manifest(out)))
     return replace(deployment, first_model=kept)
 
 
 def _run_id(out: Path) -> str:
     """Return the id of the run in a folder; a new one for a new run: clients keep their state by it."""
-    stored = stored_manifest(out).get("run_id")
+    stored = read_manifest(out).get("run_id")
     return stored if isinstance(stored, str) and stored else uuid.uuid4().hex
 
 
 def _check_same(out: Path, table: Mapping[str, Json]) -> None:
-    check_same_config(out, table, resume=bool(stored_manifest(out)))
+    check_same_config(out, table, resume=bool(read_manifest(out)))
 
 
 @contextlib.contextmanager
@@ -618,6 +623,6 @@ def _folder_of_one(out: Path) -> Iterator[IO[bytes]]:
 def _lock(out: Path, held: contextlib.ExitStack) -> IO[bytes] | None:
     """Return the lock of a folder; None if somebody else has it, since all other trouble is an OutputError."""
     try:
-        return held.enter_context(claimed_folder(out))
+        return held.enter_context(claim_folder(out))
     except InputError:
         return None

@@ -6,10 +6,17 @@ from typing import Any
 
 import numpy as np
 
-from fielding._typing import ClientId, Codes, Counts, Matrix, Vector
-from fielding.reporting.charts.clusters import COLORS, NONE, ClusterColors, cluster_colors
-from fielding.reporting.charts.figures import Figure, as_text, blank_figure, packed, with_layout
-from fielding.reporting.charts.histories import evenly, feature_names, newest_rows, places_at, speaks, why_no_reports
+from fielding._typing import Codes, Counts, Matrix, Vector
+from fielding.reporting.charts.clusters import COLORS, NONE, ClusterColors, assign_colors
+from fielding.reporting.charts.figures import Figure, as_text, blank_figure, change_layout, pack
+from fielding.reporting.charts.histories import (
+    has_data,
+    label_names,
+    newest_rows,
+    pick_evenly,
+    places_at,
+    why_no_reports,
+)
 from fielding.reporting.numbers.run_record import RunRecord
 from fielding.reporting.page import Frame, Section
 from fielding.rng import stream
@@ -22,7 +29,6 @@ MOST_DOTS = 30_000
 FEWEST_CLIENTS = 300
 MOST_FITTED = 4000
 """Reports that the plane is laid through."""
-_TITLE = "Map of clients"
 _TOP = 2
 _LONGEST_NAME = 18
 
@@ -48,28 +54,42 @@ class Plane:
     shares: tuple[float, float]
     is_rooted: bool
 
-    def placed(self, reports: Matrix) -> Matrix:
+    def project(self, reports: Matrix) -> Matrix:
         """Return where reports are on the plane, shape ``(n_rows, 2)``."""
-        return np.asarray((rooted(reports) if self.is_rooted else reports) - self.middle) @ self.axes.T
+        return np.asarray((root_shares(reports) if self.is_rooted else reports) - self.middle) @ self.axes.T
 
 
-def client_map(run: RunRecord, group: str | None) -> Section:
+def draw_client_map(run: RunRecord, group: str | None) -> Section:
     """Return the map of a run's clients."""
-    reports = run.reports()
-    if reports is None or not speaks(reports).any():
-        return Section(title=_TITLE, missing=why_no_reports(run), group=group)
+    title, reports = "Map of clients", run.reports()
+    if reports is None or not has_data(reports).any():
+        return Section(title=title, missing=why_no_reports(run), group=group)
     moments = map_moments(run, reports)
-    shown = _sample(len(reports.client_ids), len(moments))
+    # The same ones for the same numbers.
+    n_clients = len(reports.client_ids)
+    n_shown = min(n_clients, MOST_CLIENTS, max(FEWEST_CLIENTS, MOST_DOTS // len(moments)))
+    shown = np.sort(stream(0, "clients on the map", n_clients).permutation(n_clients)[:n_shown])
     rows = newest_rows(reports, moments)
     changes = run.memberships()
     clusters = places_at(changes, moments, reports.client_ids)
-    spots = _Spots(reports=reports, rows=rows, clusters=clusters, shown=shown, names=feature_names(run, reports))
-    plane = laid_plane(reports, rows[:, shown])
-    colors = cluster_colors(changes)
+    spots = _Spots(reports=reports, rows=rows, clusters=clusters, shown=shown, names=label_names(run, reports))
+    plane = fit_plane(reports, rows[:, shown])
+    colors = assign_colors(changes)
     scenes = [_scene(spots, plane, colors, at) for at in range(len(moments))]
     frames = [Frame(label=f"round {at}", traces=scene) for at, scene in zip(moments, scenes, strict=True)]
-    figure = _figure(spots, plane, colors, scenes[-1])
-    return Section(title=_TITLE, text=_words(run, spots), figure=figure, frames=frames, group=group)
+    what = "their mixes of labels are alike" if spots.names else "what they reported is alike"
+    kind = run.setting("coordinator", "representation")
+    named = "" if spots.names else f" (representation: {kind or 'not known'})"
+    slider = " Move the slider to see another round." if len(rows) > 1 else ""
+    sample = f" {n_shown:,} of {n_clients:,} clients are shown, picked at random." if n_shown < n_clients else ""
+    return Section(
+        title=title,
+        text=f"A dot is a client by its newest report{named}; dots are close where {what}. Colours are clusters, "
+        f"diamonds their middles.{slider}{sample}",
+        figure=_figure(spots, plane, colors, scenes[-1]),
+        frames=frames,
+        group=group,
+    )
 
 
 def map_moments(run: RunRecord, reports: ReportStream, most: int = MOST_MOMENTS) -> list[int]:
@@ -77,19 +97,19 @@ def map_moments(run: RunRecord, reports: ReportStream, most: int = MOST_MOMENTS)
     steps = reports.steps().tolist()
     known = set(steps)
     fired = [at for row in run.events if row["fired"] or row.get("started") if (at := row["round"]) in known]
-    chosen = {*evenly([int(str(at)) for at in fired], most - 1), steps[-1]}
+    chosen = {*pick_evenly([int(str(at)) for at in fired], most - 1), steps[-1]}
     others = [at for at in steps if at not in chosen]
-    return sorted({*chosen, *(evenly(others, most - len(chosen)) if len(chosen) < most else ())})
+    return sorted({*chosen, *(pick_evenly(others, most - len(chosen)) if len(chosen) < most else ())})
 
 
-def laid_plane(reports: ReportStream, rows: Counts) -> Plane:
+def fit_plane(reports: ReportStream, rows: Counts) -> Plane:
     """Return the plane through some reports (-1 stands for none): the two main axes of what they differ in."""
     used = np.unique(rows[rows >= 0])
-    used = used[speaks(reports)[used]] if used.size else used
+    used = used[has_data(reports)[used]] if used.size else used
     used = used[np.linspace(0, used.size - 1, min(used.size, MOST_FITTED)).round().astype(np.int64)]
     found = reports.representations[used].astype(np.float64)
     is_rooted = reports.kind == "histogram"
-    found = rooted(found) if is_rooted else found
+    found = root_shares(found) if is_rooted else found
     middle = np.asarray(found.mean(axis=0)) if used.size else np.zeros(reports.representations.shape[1])
     axes = np.zeros((2, middle.size))
     _, lengths, directions = np.linalg.svd(found - middle, full_matrices=False)
@@ -102,12 +122,12 @@ def laid_plane(reports: ReportStream, rows: Counts) -> Plane:
     )
 
 
-def rooted(histograms: Matrix) -> Matrix:
+def root_shares(histograms: Matrix) -> Matrix:
     """Return the roots of shares: straight distances between these are Hellinger distances, but for a factor.
 
     Examples
     --------
-    >>> rooted(np.array([[1.0, 3.0], [0.0, 0.0]])).round(3).tolist()
+    >>> root_shares(np.array([[1.0, 3.0], [0.0, 0.0]])).round(3).tolist()
     [[0.5, 0.866], [0.0, 0.0]]
     """
     sums = histograms.sum(axis=1, keepdims=True)
@@ -116,7 +136,7 @@ def rooted(histograms: Matrix) -> Matrix:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class _Spots:
-    """Reports, the newest row and the cluster of each client at each moment, who is shown, and names of labels."""
+    """Reports, the newest row and the cluster of each client at each moment, clients shown, and names of labels."""
 
     reports: ReportStream
     rows: Counts
@@ -125,27 +145,25 @@ class _Spots:
     names: Sequence[str]
 
 
-def _sample(n_clients: int, n_moments: int) -> Counts:
-    """Return the clients that are shown, the same ones for the same numbers."""
-    n_shown = min(n_clients, MOST_CLIENTS, max(FEWEST_CLIENTS, MOST_DOTS // n_moments))
-    return np.sort(stream(0, "clients on the map", n_clients).permutation(n_clients)[:n_shown])
-
-
 def _scene(spots: _Spots, plane: Plane, colors: ClusterColors, at: int) -> list[dict[str, Any]]:
     """Return what the dots and the centers are at one moment."""
     rows, clusters = spots.rows[at], spots.clusters[at]
     found = spots.reports.representations[rows].astype(np.float64)
     is_there = (rows >= 0) & (found != 0).any(axis=1)
-    where = np.where(is_there[:, None], plane.placed(found), np.nan)
+    where = np.where(is_there[:, None], plane.project(found), np.nan)
     shown = spots.shown
     slots = np.array([colors.slot(cluster) for cluster in clusters[shown].tolist()])
-    words = [
-        f"{colors.name(cluster)}{_top_labels(spots, row)}" if there else ""
-        for cluster, row, there in zip(
-            clusters[shown].tolist(), rows[shown].tolist(), is_there[shown].tolist(), strict=True
-        )
-    ]
-    dots = {"x": packed(where[shown, 0]), "y": packed(where[shown, 1]), "text": words, "marker": _marker(slots)}
+    dots = zip(clusters[shown].tolist(), rows[shown].tolist(), is_there[shown].tolist(), strict=True)
+    words = [f"{colors.name(cluster)}{_top_labels(spots, row)}" if there else "" for cluster, row, there in dots]
+    # Dots by the number of their colour, which is shorter than its name.
+    n_colors = len(COLORS)
+    marker = {
+        "color": pack(slots),
+        "colorscale": [[(one + side) / n_colors, color] for one, color in enumerate(COLORS) for side in (0, 1)],
+        "cmin": -0.5, "cmax": n_colors - 0.5, "opacity": 0.75,
+        "size": 9 if slots.size <= 150 else 7 if slots.size <= 600 else 5, "showscale": False,
+    }  # fmt: skip
+    clients = {"x": pack(where[shown, 0]), "y": pack(where[shown, 1]), "text": words, "marker": marker}
     ids = [one for one in np.unique(clusters[is_there]).tolist() if one >= 0]
     # The middle of the dots, not the dot of the mean mix, which roots would push out of their midst.
     middles = np.array([where[is_there & (clusters == one)].mean(axis=0) for one in ids]).reshape(-1, 2)
@@ -157,7 +175,7 @@ def _scene(spots: _Spots, plane: Plane, colors: ClusterColors, at: int) -> list[
             "line": {"width": 2, "color": "#FFFFFF"},
         },
     }  # fmt: skip
-    return [dots, centers]
+    return [clients, centers]
 
 
 def _top_labels(spots: _Spots, row: int) -> str:
@@ -173,81 +191,43 @@ def _top_labels(spots: _Spots, row: int) -> str:
     return f"<br>{', '.join(parts)}"
 
 
-def _marker(slots: Counts) -> dict[str, Any]:
-    """Return dots by the number of their colour: shorter than its name."""
-    n_colors = len(COLORS)
-    scale = [[(at + side) / n_colors, color] for at, color in enumerate(COLORS) for side in (0, 1)]
-    return {
-        "color": packed(slots), "colorscale": scale, "cmin": -0.5, "cmax": n_colors - 0.5, "opacity": 0.75,
-        "size": 9 if slots.size <= 150 else 7 if slots.size <= 600 else 5,
-        "showscale": False,
-    }  # fmt: skip
-
-
 def _figure(spots: _Spots, plane: Plane, colors: ClusterColors, scene: Sequence[dict[str, Any]]) -> Figure:
-    ids: list[ClientId] = [spots.reports.client_ids[at] for at in spots.shown.tolist()]
+    ids = [as_text(str(spots.reports.client_ids[at])) for at in spots.shown.tolist()]
     base = {"type": "scatter", "mode": "markers", "showlegend": False, "name": ""}
-    template = {"hovertemplate": "client %{customdata}<br>%{text}<extra></extra>"}
     traces = [
-        {**base, **template, "customdata": [as_text(str(one)) for one in ids], **scene[0]},
+        {**base, "hovertemplate": "client %{customdata}<br>%{text}<extra></extra>", "customdata": ids, **scene[0]},
         {**base, "hovertemplate": "%{text}<extra></extra>", **scene[1]},
     ]
     drawn = {colors.slot(one) for one in np.unique(spots.clusters).tolist()}
-    for slot, name in {**colors.legend, NONE: "no cluster"}.items():
-        if slot in drawn:
-            look = {"color": COLORS[slot], "size": 9}
-            traces.append(
-                {
-                    **base,
-                    "showlegend": True,
-                    "name": name,
-                    "x": [None],
-                    "y": [None],
-                    "marker": look,
-                    "hoverinfo": "skip",
-                }
-            )
-    titles = [f"{name} axis, {share:.0%} of the variance" for name, share in zip(_AXES, plane.shares, strict=True)]
-    figure = blank_figure(traces, x_title=titles[0], y_title=titles[1])
-    ranges = _ranges(spots, plane)
+    traces += [
+        {
+            **base, "showlegend": True, "name": name, "x": [None], "y": [None],
+            "marker": {"color": COLORS[slot], "size": 9}, "hoverinfo": "skip",
+        }
+        for slot, name in {**colors.legend, NONE: "no cluster"}.items()
+        if slot in drawn
+    ]  # fmt: skip
+    # Axes show all that is ever drawn, so that nothing jumps when the slider moves.
+    ranges = [[-1.0, 1.0], [-1.0, 1.0]]
+    used = np.unique(spots.rows[:, spots.shown])
+    used = used[used >= 0]
+    used = used[has_data(spots.reports)[used]]
+    if used.size:
+        where = plane.project(spots.reports.representations[used].astype(np.float64))
+        low, high = where.min(axis=0), where.max(axis=0)
+        margin = np.maximum(0.06 * (high - low), 0.02)
+        ranges = [[float(one), float(other)] for one, other in zip(low - margin, high + margin, strict=True)]
+    first, second = (f"{share:.0%} of the variance" for share in plane.shares)
+    figure = blank_figure(traces, x_title=f"first axis, {first}", y_title=f"second axis, {second}")
     axis = {
         "zeroline": False, "showticklabels": False, "showgrid": False, "showline": True, "mirror": True,
         "linecolor": "rgba(128,128,128,0.4)",
     }  # fmt: skip
-    return with_layout(
+    return change_layout(
         figure,
         xaxis={**axis, "range": ranges[0]},
         yaxis={**axis, "range": ranges[1], "rangemode": "normal"},
         hovermode="closest",
         margin={"b": 60},
         height=490,
-    )
-
-
-_AXES = ("first", "second")
-
-
-def _ranges(spots: _Spots, plane: Plane) -> list[list[float]]:
-    """Return what both axes show: all that is ever drawn, so that nothing jumps when the slider moves."""
-    used = np.unique(spots.rows[:, spots.shown])
-    used = used[used >= 0]
-    used = used[speaks(spots.reports)[used]]
-    if not used.size:
-        return [[-1.0, 1.0], [-1.0, 1.0]]
-    where = plane.placed(spots.reports.representations[used].astype(np.float64))
-    low, high = where.min(axis=0), where.max(axis=0)
-    margin = np.maximum(0.06 * (high - low), 0.02)
-    return [[float(one), float(other)] for one, other in zip(low - margin, high + margin, strict=True)]
-
-
-def _words(run: RunRecord, spots: _Spots) -> str:
-    what = "their mixes of labels are alike" if spots.names else "what they reported is alike"
-    n_clients, n_shown = len(spots.reports.client_ids), spots.shown.size
-    sample = f" {n_shown:,} of {n_clients:,} clients are shown, picked at random." if n_shown < n_clients else ""
-    slider = " Move the slider to see another round." if len(spots.rows) > 1 else ""
-    kind = run.setting("coordinator", "representation")
-    named = "" if spots.names else f" (representation: {kind or 'not known'})"
-    return (
-        f"A dot is a client by its newest report{named}; dots are close where {what}. Colours are clusters, diamonds "
-        f"their middles.{slider}{sample}"
     )

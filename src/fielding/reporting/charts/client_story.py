@@ -9,18 +9,18 @@ import numpy as np
 
 from fielding._typing import ClientId, Matrix
 from fielding.errors import InputError, echo
-from fielding.reporting.charts.clusters import COLORS, NONE, cluster_colors
+from fielding.reporting.charts.clusters import COLORS, NONE, assign_colors
 from fielding.reporting.charts.figures import (
     GRAY,
     Figure,
     Line,
     as_text,
     blank_figure,
+    change_layout,
     lines_figure,
     shade,
-    with_layout,
 )
-from fielding.reporting.charts.histories import evenly, feature_names, ids_in_order, last_round, why_no_reports
+from fielding.reporting.charts.histories import ids_in_order, label_names, last_round, pick_evenly, why_no_reports
 from fielding.reporting.charts.truth import true_colors
 from fielding.reporting.numbers.run_record import Changes, RunRecord
 from fielding.reporting.page import Section
@@ -42,8 +42,8 @@ def client_ids(run: RunRecord) -> list[ClientId]:
     return sorted(known, key=lambda client: (isinstance(client, str), client))
 
 
-def client_story(run: RunRecord, client: ClientId) -> list[Section]:
-    """Return what one client told, the clusters it was in, and how accurate its model was.
+def draw_client_story(run: RunRecord, client: ClientId) -> list[Section]:
+    """Return what one client reported, the clusters it was in, and how accurate its model was.
 
     Parameters
     ----------
@@ -57,37 +57,29 @@ def client_story(run: RunRecord, client: ClientId) -> list[Section]:
     InputError
         If there is no such client; the message names the nearest id.
     """
-    known = _known(run, client)
-    return [_reported(run, known), _stays(run, known), _accuracy(run, known)]
+    by_text = {str(one): one for one in client_ids(run)}
+    text = str(client)
+    if text not in by_text:
+        near = get_close_matches(text, list(by_text), n=1, cutoff=0.0)
+        hint = f"did you mean {echo(by_text[near[0]])}?" if near else "it knows none yet"
+        raise InputError(f"no such client in this run: {echo(client)}; {hint}")
+    name = text if len(text) <= _LONGEST_ID else f"{text[:_LONGEST_ID]}..."
+    name = name if name.lower().startswith("client") else f"client {name}"
+    known = by_text[text]
+    return [_draw_reports(run, known, name), _draw_stays(run, known, name), _draw_accuracy(run, known, name)]
 
 
-def _known(run: RunRecord, client: ClientId) -> ClientId:
-    ids = client_ids(run)
-    by_text = {str(one): one for one in ids}
-    if str(client) in by_text:
-        return by_text[str(client)]
-    near = get_close_matches(str(client), list(by_text), n=1, cutoff=0.0)
-    hint = f"did you mean {echo(by_text[near[0]])}?" if near else "it knows none yet"
-    raise InputError(f"no such client in this run: {echo(client)}; {hint}")
-
-
-def _called(client: ClientId) -> str:
-    """Return what to call a client in a title; long ids are cut."""
-    name = str(client) if len(str(client)) <= _LONGEST_ID else f"{str(client)[:_LONGEST_ID]}..."
-    return name if name.lower().startswith("client") else f"client {name}"
-
-
-def _reported(run: RunRecord, client: ClientId) -> Section:
+def _draw_reports(run: RunRecord, client: ClientId, name: str) -> Section:
     """Return what a client reported, as a heat map of features and time."""
-    title, reports = f"What {_called(client)} reported", run.reports()
+    title, reports = f"What {name} reported", run.reports()
     if reports is None:
         return Section(title=title, missing=why_no_reports(run), key="client-reports")
     code = reports.client_ids.index(client) if client in reports.client_ids else -1
     rows = np.flatnonzero(reports.client == code)
     if not rows.size:
         return Section(title=title, missing="This client has not reported anything.", key="client-reports")
-    rows = np.array(evenly(rows[np.argsort(reports.step[rows], kind="stable")].tolist(), MOST_REPORTS))
-    names = feature_names(run, reports)
+    rows = np.array(pick_evenly(rows[np.argsort(reports.step[rows], kind="stable")].tolist(), MOST_REPORTS))
+    names = label_names(run, reports)
     kind = run.setting("coordinator", "representation")
     text = (
         "A column is a report, as wide as it was the newest one; the stronger its color, the more of the "
@@ -132,7 +124,7 @@ def _heat(features: Mapping[str, Any], steps: Sequence[int], last: int, *, is_sh
     figure = blank_figure([trace], x_title="round", y_title="")
     axis = {"showgrid": False, "zeroline": False}
     height = 130 + (22 if is_shares else 10) * max(len(features), 4)
-    return with_layout(
+    return change_layout(
         figure,
         xaxis=axis,
         yaxis={**axis, "type": "category", "autorange": "reversed"},
@@ -142,19 +134,19 @@ def _heat(features: Mapping[str, Any], steps: Sequence[int], last: int, *, is_sh
     )
 
 
-def _stays(run: RunRecord, client: ClientId) -> Section:
+def _draw_stays(run: RunRecord, client: ClientId, name: str) -> Section:
     """Return the clusters that a client was in as bars over time, and its true concepts below."""
-    title, changes = f"The clusters of {_called(client)}", run.memberships()
+    title, changes = f"The clusters of {name}", run.memberships()
     clusters = _spans(changes, client)
     if not clusters:
         return Section(title=title, missing="This client was never in a cluster.", key="client-clusters")
     end = max(last_round(run), clusters[-1][0]) + 1
-    colors = cluster_colors(changes)
+    colors = assign_colors(changes)
     traces = [_strip("cluster", clusters, end, {at: colors.color(at) for _, at in clusters})]
     real = _spans(run.concepts(), client)
     if real:
         traces.append(_strip("true concept", real, end, true_colors(run)))
-    figure = with_layout(
+    figure = change_layout(
         blank_figure(traces, x_title="round", y_title=""),
         barmode="overlay",
         hovermode="closest",
@@ -201,9 +193,9 @@ def _strip(what: str, spans: Sequence[tuple[int, int]], end: int, colors: Mappin
     }  # fmt: skip
 
 
-def _accuracy(run: RunRecord, client: ClientId) -> Section:
+def _draw_accuracy(run: RunRecord, client: ClientId, name: str) -> Section:
     """Return the accuracy of a client in each evaluation, against the means of its cluster and of all."""
-    title = f"The accuracy of {_called(client)}"
+    title = f"The accuracy of {name}"
     rounds, own, of_cluster, of_all = [], [], [], []
     for test in run.tests():
         accuracy = test.accuracy()
@@ -224,7 +216,7 @@ def _accuracy(run: RunRecord, client: ClientId) -> Section:
     ]
     moves = [float(at) for at, _ in _spans(run.memberships(), client)[1:]]
     figure = lines_figure(lines, x_title="round", y_title="accuracy", events=moves)
-    figure = with_layout(
+    figure = change_layout(
         figure, yaxis={"hoverformat": ".3f"}, xaxis={"hoverformat": "d"}, hoverlabel={"namelength": -1}
     )
     text = "On the client's own test samples, against the means over the clients of its cluster and over all."

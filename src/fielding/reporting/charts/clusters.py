@@ -1,4 +1,4 @@
-"""One colour for each cluster of a run, the same in all figures that show its inside."""
+"""The clusters of a run: a colour for each, the same in all figures that show its inside, and a card for each."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -8,10 +8,10 @@ import numpy as np
 
 from fielding._typing import ClientId, Vector
 from fielding.reporting.charts.figures import GRAY, PALETTE
-from fielding.reporting.charts.histories import NOWHERE, feature_names, ids_in_order, last_round, newest_rows, places_at
+from fielding.reporting.charts.histories import NOWHERE, ids_in_order, label_names, last_round, newest_rows, places_at
+from fielding.reporting.formatting import digits
 from fielding.reporting.numbers.run_record import Changes, RunRecord, sizes_over_time
 from fielding.reporting.page import Card, Section
-from fielding.reporting.words import digits
 
 OWN = tuple(color for at, color in enumerate(PALETTE) if at != GRAY)
 """Colours that clusters have for themselves."""
@@ -24,10 +24,7 @@ SHARED, NONE = len(OWN), len(OWN) + 1
 class ClusterColors:
     """The colours of all clusters that a run ever had.
 
-    Parameters
-    ----------
-    slots
-        The place of each cluster in ``COLORS``, by its stable id.
+    ``slots`` holds the place of each cluster in ``COLORS``, by its stable id.
     """
 
     slots: Mapping[int, int]
@@ -47,13 +44,18 @@ class ClusterColors:
     @property
     def legend(self) -> dict[int, str]:
         """What each place in ``COLORS`` that a cluster has stands for, rising."""
-        named: dict[int, list[int]] = {}
+        sharing: dict[int, list[int]] = {}
         for cluster, slot in sorted(self.slots.items()):
-            named.setdefault(slot, []).append(cluster)
-        return {slot: _together(slot, clusters) for slot, clusters in sorted(named.items())}
+            sharing.setdefault(slot, []).append(cluster)
+        names = {}
+        for slot, clusters in sorted(sharing.items()):
+            shown = f"{', '.join(map(str, clusters[:3]))}{', ...' if len(clusters) > 3 else ''}"
+            many = f"{len(clusters)} small clusters" if slot == SHARED else f"clusters {shown}"
+            names[slot] = f"cluster {clusters[0]}" if len(clusters) == 1 else many
+        return names
 
 
-def cluster_colors(changes: Sequence[Changes]) -> ClusterColors:
+def assign_colors(changes: Sequence[Changes]) -> ClusterColors:
     """Give every cluster a colour, by who was in which cluster when.
 
     Clusters that were never there together may have the same colour, but only once all colours are in use. If more
@@ -61,11 +63,18 @@ def cluster_colors(changes: Sequence[Changes]) -> ClusterColors:
 
     Examples
     --------
-    >>> colors = cluster_colors([(0, [("ann", 4), ("bob", 7)]), (9, [("bob", 8)])])
+    >>> colors = assign_colors([(0, [("ann", 4), ("bob", 7)]), (9, [("bob", 8)])])
     >>> colors.slots, colors.legend
     ({4: 0, 7: 1, 8: 2}, {0: 'cluster 4', 1: 'cluster 7', 2: 'cluster 8'})
     """
-    lives = _lives(changes)
+    # From which change to which one each cluster had members, and how many it had, times rounds.
+    lives: dict[int, _Life] = {}
+    spans = [later[0] - earlier[0] for earlier, later in pairwise(changes)]
+    for at, (_, sizes) in enumerate(sizes_over_time(changes)):
+        for cluster, size in sizes.items():
+            life = lives.setdefault(cluster, _Life(at, at))
+            life.last = at
+            life.weight += size * (spans[at] if at < len(spans) else 1)
     crowd = max(
         (sum(other.meets(_Life(one.first, one.first)) for other in lives.values()) for one in lives.values()), default=0
     )
@@ -81,13 +90,15 @@ def cluster_colors(changes: Sequence[Changes]) -> ClusterColors:
         slots[cluster] = min(free, key=lambda slot: (uses[slot], slot), default=SHARED)
         if slots[cluster] != SHARED:
             uses[slots[cluster]] += 1
-    return ClusterColors(slots=_by_id(slots))
+    # The same sharing of colours, with these in the order of the oldest cluster that each has.
+    rank: dict[int, int] = {SHARED: SHARED}
+    for cluster in sorted(slots):
+        rank.setdefault(slots[cluster], len(rank) - 1)
+    return ClusterColors(slots={cluster: rank[slot] for cluster, slot in sorted(slots.items())})
 
 
 @dataclass(slots=True)
 class _Life:
-    """From which change to which one a cluster had members, and how many it had, times rounds."""
-
     first: int
     last: int
     weight: float = 0.0
@@ -96,40 +107,10 @@ class _Life:
         return self.first <= other.last and other.first <= self.last
 
 
-def _lives(changes: Sequence[Changes]) -> dict[int, _Life]:
-    """Return the life of each cluster."""
-    lives: dict[int, _Life] = {}
-    spans = [later[0] - earlier[0] for earlier, later in pairwise(changes)]
-    for at, (_, sizes) in enumerate(sizes_over_time(changes)):
-        for cluster, size in sizes.items():
-            life = lives.setdefault(cluster, _Life(at, at))
-            life.last = at
-            life.weight += size * (spans[at] if at < len(spans) else 1)
-    return lives
-
-
-def _by_id(slots: Mapping[int, int]) -> dict[int, int]:
-    """Return the same sharing of colours, with these in the order of the oldest cluster that each has."""
-    rank: dict[int, int] = {SHARED: SHARED}
-    for cluster in sorted(slots):
-        rank.setdefault(slots[cluster], len(rank) - 1)
-    return {cluster: rank[slot] for cluster, slot in sorted(slots.items())}
-
-
-def _together(slot: int, clusters: Sequence[int]) -> str:
-    if len(clusters) == 1:
-        return f"cluster {clusters[0]}"
-    if slot == SHARED:
-        return f"{len(clusters)} small clusters"
-    shown = ", ".join(map(str, clusters[:3]))
-    return f"clusters {shown}{', ...' if len(clusters) > 3 else ''}"
-
-
 MOST_CARDS = 12
 TOP_LABELS = 3
 WORST = 0.1
 """The share of a cluster's clients that counts as its worst."""
-_TITLE = "The clusters now"
 _LONGEST_NAME = 30
 
 
@@ -159,21 +140,30 @@ class ClusterNow:
     since: int
 
 
-def cluster_cards(run: RunRecord, group: str | None) -> Section:
+def draw_cluster_cards(run: RunRecord, group: str | None) -> Section:
     """Return a card for each of the largest clusters, and one for the rest."""
-    changes = run.memberships()
-    found = clusters_now(run)
+    title, changes, found = "The clusters now", run.memberships(), clusters_now(run)
     if not found:
-        return Section(title=_TITLE, missing="No client is in a cluster yet.", group=group)
-    colors, now = cluster_colors(changes), max(last_round(run), changes[-1][0])
+        return Section(title=title, missing="No client is in a cluster yet.", group=group)
+    colors, now = assign_colors(changes), max(last_round(run), changes[-1][0])
     whole = sum(one.n_clients for one in found)
     shown = found if len(found) <= MOST_CARDS else found[: MOST_CARDS - 1]
     cards = [_card(one, whole, now, colors.color(one.cluster)) for one in shown]
-    if len(shown) < len(found):
-        cards.append(_rest(found[len(shown) :], whole))
+    if rest := found[len(shown) :]:
+        known = [(one.accuracy, one.n_clients) for one in rest if one.accuracy == one.accuracy]
+        n_known = sum(size for _, size in known)
+        mean = sum(accuracy * size for accuracy, size in known) / n_known if n_known else float("nan")
+        cards.append(
+            Card(
+                name=f"{len(rest)} smaller clusters",
+                value=_clients(sum(one.n_clients for one in rest), whole),
+                note=f"of {rest[-1].n_clients:,} to {rest[0].n_clients:,} clients;\naccuracy {digits(mean)}",
+                color=COLORS[SHARED],
+            )
+        )
     labels = "the labels that its clients have most of, by their newest reports; " if found[0].labels else ""
     return Section(
-        title=_TITLE,
+        title=title,
         text=(
             f"Each of the {len(found)} clusters after round {now}: its clients and their share; {labels}the mean "
             "accuracy of its clients in the last evaluation, and of the worst tenth of them; and its age."
@@ -190,7 +180,12 @@ def clusters_now(run: RunRecord) -> list[ClusterNow]:
     if not client_ids:
         return []
     places = places_at(changes, [changes[-1][0]], client_ids)[0]
-    mixes, tested, births = _label_mixes(run, client_ids), _tested(run), _births(changes)
+    mixes, last = _label_mixes(run, client_ids), run.last_test()
+    tested = {} if last is None else dict(zip(last.client_ids, last.accuracy().tolist(), strict=True))
+    births: dict[int, int] = {}
+    for at, changed in changes:
+        for _, cluster in changed:
+            births.setdefault(cluster, at)
     found = []
     for cluster in np.unique(places[places >= 0]).tolist():
         members = np.flatnonzero(places == cluster)
@@ -200,7 +195,7 @@ def clusters_now(run: RunRecord) -> list[ClusterNow]:
             ClusterNow(
                 cluster=cluster,
                 n_clients=members.size,
-                labels=_top(mixes[0], mixes[1][members]) if mixes else (),
+                labels=_top_labels(mixes[0], mixes[1][members]) if mixes else (),
                 accuracy=mean,
                 worst=worst,
                 since=births[cluster],
@@ -224,9 +219,9 @@ def mean_and_worst(accuracy: Vector) -> tuple[float, float]:
 
 
 def _label_mixes(run: RunRecord, client_ids: Sequence[ClientId]) -> tuple[list[str], Vector] | None:
-    """Return the names of labels and the newest shares of each client, NaN without any; None if nobody told."""
+    """Return the names of labels and the newest shares of each client, NaN without any; None if no report tells."""
     reports = run.reports()
-    names = feature_names(run, reports) if reports is not None else []
+    names = label_names(run, reports) if reports is not None else []
     if reports is None or not names:
         return None
     row_of = dict(zip(reports.client_ids, newest_rows(reports, [int(reports.step.max())])[0].tolist(), strict=True))
@@ -237,25 +232,12 @@ def _label_mixes(run: RunRecord, client_ids: Sequence[ClientId]) -> tuple[list[s
     return names, np.where(is_known, mixes / np.where(sums > 0, sums, 1.0), np.nan)
 
 
-def _top(names: Sequence[str], mixes: Vector) -> list[tuple[str, float]]:
+def _top_labels(names: Sequence[str], mixes: Vector) -> list[tuple[str, float]]:
     known = mixes[~np.isnan(mixes[:, 0])]
     if not len(known):
         return []
     mean = known.mean(axis=0)
     return [(names[at], float(mean[at])) for at in np.argsort(-mean, kind="stable")[:TOP_LABELS].tolist() if mean[at]]
-
-
-def _tested(run: RunRecord) -> Mapping[ClientId, float]:
-    last = run.last_test()
-    return {} if last is None else dict(zip(last.client_ids, last.accuracy().tolist(), strict=True))
-
-
-def _births(changes: Sequence[Changes]) -> dict[int, int]:
-    births: dict[int, int] = {}
-    for at, changed in changes:
-        for _, cluster in changed:
-            births.setdefault(cluster, at)
-    return births
 
 
 def _card(one: ClusterNow, whole: int, now: int, color: str) -> Card:
@@ -271,19 +253,6 @@ def _card(one: ClusterNow, whole: int, now: int, color: str) -> Card:
         value=_clients(one.n_clients, whole),
         note=";\n".join(part for part in parts if part),
         color=color,
-    )
-
-
-def _rest(rest: Sequence[ClusterNow], whole: int) -> Card:
-    n_clients = sum(one.n_clients for one in rest)
-    known = [(one.accuracy, one.n_clients) for one in rest if one.accuracy == one.accuracy]
-    n_known = sum(size for _, size in known)
-    mean = sum(accuracy * size for accuracy, size in known) / n_known if n_known else float("nan")
-    return Card(
-        name=f"{len(rest)} smaller clusters",
-        value=_clients(n_clients, whole),
-        note=f"of {rest[-1].n_clients:,} to {rest[0].n_clients:,} clients;\naccuracy {digits(mean)}",
-        color=COLORS[SHARED],
     )
 
 

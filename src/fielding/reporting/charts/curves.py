@@ -1,6 +1,7 @@
-"""Accuracy over rounds and over simulated time."""
+"""Quantities over rounds and over time, a line for each group: accuracy, differences, losses, clusters, agreement."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from math import inf
@@ -14,30 +15,56 @@ from fielding.reporting.charts.figures import (
     GRAY,
     Figure,
     Line,
+    add_shapes,
     as_text,
+    change_layout,
     lines_figure,
-    marked,
+    mark_places,
+    pack,
     shade,
-    with_layout,
-    with_shapes,
-    zoomed,
+    thin,
+    zoom,
 )
-from fielding.reporting.charts.thinning import thinned
-from fielding.reporting.numbers.groups import Gathered, Group, are_alike
+from fielding.reporting.formatting import SECONDS, amount, counterpart_words, time_unit
+from fielding.reporting.numbers.groups import BASELINE, Group, RunGroups, are_alike
 from fielding.reporting.numbers.paired import t_interval
 from fielding.reporting.numbers.run_record import RunRecord, column
 from fielding.reporting.numbers.run_summary import final_mean
-from fielding.reporting.numbers.targets import BASELINE
 from fielding.reporting.page import Section
-from fielding.reporting.words import SECONDS, counterpart_words, time_unit
 
 MOST_POINTS = 240
 """Points of a curve with a band; a figure is hardly wider in pixels that can be told apart."""
 MANY_GROUPS = 8
 """With more groups a legend would be larger than the figure; the switches of the page tell colours too."""
+MOST_ARRIVALS = 60
+"""Arrivals of data that are marked; more would be a gray wall."""
+MOST_TICKS = 200
+"""Re-clusterings that are marked; more would hide the lines."""
+CUT_OFF = 0.1
+"""Share of a curve, at the start, that the vertical axis need not show."""
+CUT_WORDS = "The start is cut off; a double click shows it."
+NOT_EVALUATED = "No run has been evaluated yet."
+QUANTITIES = (
+    ("mean over clients", "accuracy"),
+    ("worst tenth of the clients", "worst_decile"),
+    ("on the interval to come", "prequential_accuracy"),
+    ("mean, corrected", "corrected_accuracy"),
+    ("mean, tuned", "tuned_accuracy"),
+)
+"""What a report on one group shows, with names of ``rounds.jsonl``."""
+PAPER_PAIRS = (
+    ("fielding", "always", "what it is worth to group everyone anew only when needed, not at every report"),
+    ("always", "selected", "what it is worth to hear of drift from all clients, not only from those that train"),
+)
+"""Groups whose difference the paper draws, and what it tells."""
 _FEWEST_POINTS = 100
 _SEVERAL_BANDS = 3
 """With more bands each is fainter, lest they hide the lines."""
+_MARGIN = 0.12
+_LEAST_MARGIN = 0.01
+
+
+# ---------------------------------------------------------------- quantities of several runs
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -56,11 +83,7 @@ class Curves:
     values: Matrix
 
 
-Reading = Callable[[Sequence[RunRecord]], Curves | None]
-"""Reads a quantity of some runs; None if none of them has it."""
-
-
-def counted(group: Group) -> tuple[RunRecord, ...]:
+def counted_runs(group: Group) -> tuple[RunRecord, ...]:
     """Return the runs of a group that means are over: the finished ones; all of them as long as none is."""
     return group.finished or group.runs
 
@@ -71,9 +94,22 @@ def final_accuracy(run: RunRecord) -> float | None:
     return final if final is not None and np.isfinite(final) else None
 
 
+def reclusterings(run: RunRecord, axis: str = "round") -> list[float]:
+    """Return the rounds, or with ``time_s`` the seconds, in which all clients were grouped anew."""
+    return [float(str(row[axis])) for row in run.rounds if row.get("reclustered")]
+
+
+def points(run: RunRecord, name: str, axis: str = "round") -> tuple[Vector, Vector]:
+    """Return where a run has a figure, and what it is; rounds without it are left out."""
+    x, values = column(run.rounds, axis), column(run.rounds, name)
+    is_known = np.isfinite(x) & np.isfinite(values)
+    order = np.argsort(x[is_known], kind="stable")
+    return x[is_known][order], values[is_known][order]
+
+
 def over_rounds(runs: Sequence[RunRecord], name: str) -> Curves | None:
     """Return a figure of ``rounds.jsonl`` over the rounds in which any of the runs has it; None if none has."""
-    return joined([points(run, name) for run in runs])
+    return join_curves([points(run, name) for run in runs])
 
 
 def over_time(runs: Sequence[RunRecord], name: str, n_points: int = MOST_POINTS) -> Curves | None:
@@ -91,20 +127,12 @@ def over_time(runs: Sequence[RunRecord], name: str, n_points: int = MOST_POINTS)
     return Curves(x=x, values=np.stack(held))
 
 
-def points(run: RunRecord, name: str, axis: str = "round") -> tuple[Vector, Vector]:
-    """Return where a run has a figure, and what it is; rounds without it are left out."""
-    x, values = column(run.rounds, axis), column(run.rounds, name)
-    is_known = np.isfinite(x) & np.isfinite(values)
-    order = np.argsort(x[is_known], kind="stable")
-    return x[is_known][order], values[is_known][order]
-
-
-def joined(tracks: Sequence[tuple[Vector, Vector]]) -> Curves | None:
+def join_curves(tracks: Sequence[tuple[Vector, Vector]]) -> Curves | None:
     """Return curves at the places of any of them; None if there is no place.
 
     Examples
     --------
-    >>> both = joined([(np.array([0.0, 5.0]), np.array([0.1, 0.2])), (np.array([5.0]), np.array([0.4]))])
+    >>> both = join_curves([(np.array([0.0, 5.0]), np.array([0.1, 0.2])), (np.array([5.0]), np.array([0.4]))])
     >>> both.x.tolist(), both.values.tolist()
     ([0.0, 5.0], [[0.1, 0.2], [nan, 0.4]])
     """
@@ -136,37 +164,38 @@ def mean_and_half_width(values: Matrix) -> tuple[Vector, Vector]:
     return mean, half_width
 
 
+# ---------------------------------------------------------------- lines and figures
+
+
 def mean_line(curves: Curves, name: str, *, style: int, most: int = MOST_POINTS, group: str | None = None) -> Line:
     """Return the mean over runs as a line, with a band if there are several runs."""
     mean, half_width = mean_and_half_width(curves.values)
-    kept = thinned(np.arange(mean.size, dtype=np.float64), mean, most)[0].astype(np.int64)
+    kept = thin(np.arange(mean.size, dtype=np.float64), mean, most)[0].astype(np.int64)
     x, mean, half_width = curves.x[kept], mean[kept], half_width[kept]
     margin = np.nan_to_num(half_width, nan=0.0)  # where one run is left, the band ends in its line
     band = None if np.isnan(half_width).all() else (mean - margin, mean + margin)
     return Line(name=name, x=x, y=mean, style=style, is_main=style == 0, band=band, group=group)
 
 
-def group_lines(gathered: Gathered, read: Reading, bounds: tuple[float, float]) -> list[Line]:
+def group_lines(
+    gathered: RunGroups, read: Callable[[Sequence[RunRecord]], Curves | None], bounds: tuple[float, float]
+) -> list[Line]:
     """Return a line with a band for each group that has the quantity; bands end where no value can be."""
     most = max(_FEWEST_POINTS, min(MOST_POINTS, 10 * MOST_POINTS // max(1, len(gathered.groups))))
-    found = [(group, read(counted(group))) for group in gathered.groups]
-    styles = gathered.styles
-    lines = [
-        mean_line(curves, group.name, style=styles[group.name], most=most, group=group.name)
-        for group, curves in found
-        if curves is not None
-    ]
-    return legible([_bounded(line, *bounds) for line in lines])
+    lines = []
+    for style, group in enumerate(gathered.groups):
+        curves = read(counted_runs(group))
+        if curves is None:
+            continue
+        line = mean_line(curves, group.name, style=style, most=most, group=group.name)
+        if line.band is not None:
+            lower, upper = (np.clip(end, *bounds) for end in line.band)
+            line = replace(line, band=(lower, upper))
+        lines.append(line)
+    return drop_many_bands(lines)
 
 
-def _bounded(line: Line, low: float, high: float) -> Line:
-    if line.band is None:
-        return line
-    lower, upper = (np.clip(end, low, high) for end in line.band)
-    return replace(line, band=(lower, upper))
-
-
-def legible(lines: Sequence[Line]) -> list[Line]:
+def drop_many_bands(lines: Sequence[Line]) -> list[Line]:
     """Return lines without their bands if there are many: bands upon bands are mud."""
     return [replace(line, band=None) for line in lines] if len(lines) > MANY_GROUPS else list(lines)
 
@@ -177,44 +206,63 @@ def curves_figure(
     """Return lines over a common axis; with very many of them without a legend; hovering shows few digits."""
     figure = lines_figure(lines, x_title=x_title, y_title=y_title, from_zero=from_zero)
     bands = [trace for trace in figure["data"] if trace.get("fill")]
-    for trace, line in zip(bands, [line for line in lines if line.band is not None], strict=True):
-        if len(bands) > _SEVERAL_BANDS:
+    if len(bands) > _SEVERAL_BANDS:
+        for trace, line in zip(bands, [line for line in lines if line.band is not None], strict=True):
             trace["fillcolor"] = shade(line.color, 0.08)
-    return quiet(with_layout(figure, yaxis={"hoverformat": f".{places}f"}), len(lines))
+    return hide_long_legend(change_layout(figure, yaxis={"hoverformat": f".{places}f"}), len(lines))
 
 
-def quiet(figure: Figure, n_lines: int) -> Figure:
+def hide_long_legend(figure: Figure, n_lines: int) -> Figure:
     """Return a figure without a legend, and with small boxes under the pointer, if it has many lines."""
     if n_lines <= MANY_GROUPS:
-        return with_layout(figure, showlegend=n_lines > 1)
-    return with_layout(figure, showlegend=False, hovermode="closest")
+        return change_layout(figure, showlegend=n_lines > 1)
+    return change_layout(figure, showlegend=False, hovermode="closest")
 
 
-def level(figure: Figure, height: float, words: str = "") -> Figure:
+def add_level(figure: Figure, height: float, words: str = "") -> Figure:
     """Return a figure with a dotted horizontal line across it, with words at its left end."""
     line: dict[str, Any] = {
         "type": "line", "xref": "paper", "x0": 0, "x1": 1, "y0": height, "y1": height, "layer": "below",
         "line": {"color": "rgba(128,128,128,0.9)", "width": 1.5, "dash": "dot"},
     }  # fmt: skip
-    drawn = with_shapes(figure, [line])
+    drawn = add_shapes(figure, [line])
     if not words:
         return drawn
-    note: Mapping[str, Any] = {
+    note: dict[str, Any] = {
         "text": as_text(words), "xref": "paper", "x": 0.01, "xanchor": "left", "y": height, "yanchor": "bottom",
         "showarrow": False, "font": {"size": 12},
     }  # fmt: skip
-    return with_layout(drawn, annotations=[*drawn["layout"].get("annotations", ()), note])
+    return change_layout(drawn, annotations=[*drawn["layout"].get("annotations", ()), note])
 
 
-def seeds_words(gathered: Gathered) -> str:
+def fit_axis(figure: Figure, lines: Sequence[Line], height: float = np.nan) -> Figure:
+    """Return a figure whose axis shows a height and all lines after their start, where they rise or fall steeply."""
+    late = [np.asarray(line.y, dtype=np.float64)[int(CUT_OFF * len(line.y)) :] for line in lines]
+    bands = [line.band for line in lines if line.band is not None]
+    # Of bands three quarters: with few seeds they may be very wide in places.
+    lows = [np.quantile(low[int(CUT_OFF * low.size) :], 0.25) for low, _ in bands]
+    highs = [np.quantile(high[int(CUT_OFF * high.size) :], 0.75) for _, high in bands]
+    shown = np.concatenate([*late, lows, highs, [height]])
+    low, high = float(np.nanmin(shown)), float(np.nanmax(shown))
+    margin = max(_LEAST_MARGIN, _MARGIN * (high - low))
+    return zoom(figure, low - margin, high + margin)
+
+
+def mark_arrivals(figure: Figure, runs: Sequence[RunRecord]) -> Figure:
+    """Return a figure over rounds with faint marks where samples arrived in the longest run, unless they are many."""
+    rounds = max((run.arrivals for run in runs), key=len, default=[])
+    return mark_places(figure, rounds, color=ARRIVAL_COLOR) if len(rounds) <= MOST_ARRIVALS else figure
+
+
+def seeds_words(gathered: RunGroups) -> str:
     """Return what a line of a group is, for the text above a figure.
 
     Examples
     --------
-    >>> seeds_words(Gathered(title="", groups=(), reference=None))
+    >>> seeds_words(RunGroups(title="", groups=(), reference=None))
     'A line is one run.'
     """
-    most = max((len(counted(group)) for group in gathered.groups), default=0)
+    most = max((len(counted_runs(group)) for group in gathered.groups), default=0)
     if most < 2:
         return "A line is one run."
     is_mixed = any(group.finished and len(group.finished) < len(group.runs) for group in gathered.groups)
@@ -224,224 +272,89 @@ def seeds_words(gathered: Gathered) -> str:
     return f"Lines are means over seeds, bands 95 % t-intervals.{more}"
 
 
-NOT_EVALUATED = "No run has been evaluated yet."
+# ---------------------------------------------------------------- accuracy
 
 
-PAPER_PAIRS = (
-    ("fielding", "always", "what it is worth to group everyone anew only when needed, not at every report"),
-    ("always", "selected", "what it is worth to hear of drift from all clients, not only from those that train"),
-)
-"""Groups whose difference the paper draws, and what it tells."""
+def draw_accuracy(gathered: RunGroups) -> list[Section]:
+    """Return accuracy over rounds and over time, then, of clients that correct their models, the corrected one.
 
-
-def differences(gathered: Gathered) -> list[Section]:
-    """Return the difference of each group to the reference, then the paper's two; nothing for one group only."""
-    if gathered.reference is None or len(gathered.groups) < 2:
-        return []
-    return [_to_reference(gathered), *_of_paper(gathered, gathered.reference)]
-
-
-def paired_curves(group: Group, other: Group, name: str = "accuracy") -> Curves | None:
-    """Return group minus other over the rounds that both have, a row for each seed of both; None without any."""
-    theirs = {run.seed: points(run, name) for run in counted(other)}
-    tracks = []
-    for run in counted(group):
-        if run.seed not in theirs:
-            continue
-        at, mine = points(run, name)
-        before = dict(zip(*(part.tolist() for part in theirs[run.seed]), strict=True))
-        both = [place for place, x in enumerate(at.tolist()) if x in before]
-        tracks.append((at[both], mine[both] - [before[x] for x in at[both].tolist()]))
-    return joined(tracks)
-
-
-def _to_reference(gathered: Gathered) -> Section:
-    held_against = {group.name: gathered.references[group.name] for group in gathered.groups}
-    names = list(dict.fromkeys(name for name in held_against.values() if name is not None))
-    title, whose = f"Accuracy against {names[0] if len(names) == 1 else 'the reference'}", counterpart_words(names)
-    if not any(gathered.group(name) for name in names):
-        return Section(title=title, missing=f"There is no run of {whose}, which others are held against.")
-    lines = []
-    for group in gathered.groups:
-        other = gathered.group(held_against[group.name])
-        found = None if other is None or other is group else paired_curves(group, other)
-        if found is not None:
-            lines.append(mean_line(found, group.name, style=gathered.styles[group.name], group=group.name))
-    if not lines:
-        why = f"No other group was evaluated on the data, on a seed and in a round that {whose} was."
-        return Section(title=title, missing=why)
-    lines = legible(lines)
-    return _section(gathered, title, lines, f"Accuracy minus that of {whose} on the same seed and round")
-
-
-def _of_paper(gathered: Gathered, reference: str) -> list[Section]:
-    sections = []
-    for name, other, meaning in PAPER_PAIRS:
-        ours, theirs = gathered.group(name), gathered.group(other)
-        # With two groups the figure above shows the same.
-        if (
-            ours is None
-            or theirs is None
-            or not are_alike(gathered.terms, name, other)
-            or (other == reference and len(gathered.groups) == 2)
-        ):
-            continue
-        found = paired_curves(ours, theirs)
-        if found is not None:
-            line = mean_line(found, f"{name} - {other}", style=gathered.styles[name], group=name)
-            title = f"Accuracy of {name} minus {other}"
-            sections.append(_section(gathered, title, [line], f"Difference on the same seed and round: {meaning}"))
+    Of a single group: mean, worst tenth, and how clients fare that correct or tune.
+    """
+    if len(gathered.groups) == 1:
+        return _draw_quantities(gathered)
+    what = "How often models are right on clients' test samples, as the mean over clients."
+    sections = _compare_accuracy(gathered, "accuracy", "Accuracy", what)
+    if any(over_rounds(counted_runs(group), "corrected_accuracy") for group in gathered.groups):
+        what = "The same models, with scores shifted to the label mix of each client."
+        sections += _compare_accuracy(gathered, "corrected_accuracy", "Corrected accuracy", what)
     return sections
 
 
-def _section(gathered: Gathered, title: str, lines: list[Line], what: str) -> Section:
-    most = max(len(counted(group)) for group in gathered.groups)
-    words = seeds_words(gathered) if most > 1 else "There is one seed: nobody knows how another would come out."
-    if any(line.band is not None for line in lines):
-        words += " Where a band holds zero, seeds do not tell who is better."
-    figure = curves_figure(lines, x_title="round", y_title="difference in accuracy", from_zero=False)
-    figure = with_layout(fitted(figure, lines), yaxis={"zeroline": False, "hoverformat": "+.3f"})
-    return Section(
-        title=title,
-        text=f"{what}. Above zero: better. {words} {CUT_WORDS}",
-        figure=with_arrivals(level(figure, 0.0), [run for _, run in gathered.runs]),
-    )
-
-
-_KINDS = (
-    ("Loss in training", "train_loss", "Mean over the clients that trained in a round, on their own samples."),
-    ("Loss in testing", "test_loss", "Mean over clients, on samples that models were not trained with."),
-)
-
-
-def losses(gathered: Gathered) -> list[Section]:
-    """Return both losses over rounds: one figure for a single group, else one each."""
-    if len(gathered.groups) == 1:
-        return [_alone_losses(gathered)]
-    return [_compared_losses(gathered, title, name, text) for title, name, text in _KINDS]
-
-
-def _alone_losses(gathered: Gathered) -> Section:
-    runs = counted(gathered.groups[0])
-    found = [("training", over_rounds(runs, "train_loss"), GRAY), ("test", over_rounds(runs, "test_loss"), 0)]
-    lines = [mean_line(one, words, style=style) for words, one, style in found if one is not None]
-    if not lines:
-        return Section(title="Loss", missing="No client has trained or been tested yet.")
-    return Section(
-        title="Loss in training and in testing",
-        text="Cross-entropy per sample: in training a mean over the clients that trained in a round, in testing over "
-        "all clients, on samples that models were not trained with. Lower is better.",
-        figure=curves_figure(lines, x_title="round", y_title="loss per sample"),
-    )
-
-
-def _compared_losses(gathered: Gathered, title: str, name: str, text: str) -> Section:
-    lines = group_lines(gathered, partial(over_rounds, name=name), (0.0, inf))
-    if not lines:
-        why = "No client has trained yet." if name == "train_loss" else NOT_EVALUATED
-        return Section(title=title, missing=why)
-    return Section(
-        title=title,
-        text=f"{text} Lower is better. {seeds_words(gathered)}",
-        figure=curves_figure(lines, x_title="round", y_title="loss per sample"),
-    )
-
-
-QUANTITIES = (
-    ("mean over clients", "accuracy"),
-    ("worst tenth of the clients", "worst_decile"),
-    ("on the interval to come", "prequential_accuracy"),
-    ("mean, corrected", "corrected_accuracy"),
-    ("mean, tuned", "tuned_accuracy"),
-)
-"""What a report on one group shows, with names of ``rounds.jsonl``."""
-MOST_ARRIVALS = 60
-"""Arrivals of data that are marked; more would be a gray wall."""
-CUT_OFF = 0.1
-"""Share of a curve, at the start, that the vertical axis need not show."""
-CUT_WORDS = "The start is cut off; a double click shows it."
-_MARGIN = 0.12
-_LEAST_MARGIN = 0.01
-
-
-def curves(gathered: Gathered) -> list[Section]:
-    """Return accuracy over rounds and over time, then, of clients that correct their models, the corrected one."""
-    if len(gathered.groups) == 1:
-        return _alone(gathered)
-    sections = _compared(gathered, "accuracy", "Accuracy")
-    has_corrected = any(over_rounds(counted(group), "corrected_accuracy") for group in gathered.groups)
-    return [*sections, *(_compared(gathered, "corrected_accuracy", "Corrected accuracy") if has_corrected else ())]
-
-
-def target(gathered: Gathered) -> tuple[str, float] | None:
+def common_target(gathered: RunGroups) -> tuple[str, float] | None:
     """Return whose final accuracy is the one to reach, and how high it is as a mean over seeds.
 
-    None where groups are to reach different ones, and where nobody's is known.
+    None where groups are to reach different ones, and where none is known.
     """
     names = set(gathered.targets.values())
     group = gathered.group(names.pop()) if len(names) == 1 else None
     if group is None or len(gathered.groups) < 2:
         return None
-    finals = [final for run in counted(group) if (final := final_accuracy(run)) is not None]
+    finals = [final for run in counted_runs(group) if (final := final_accuracy(run)) is not None]
     return (group.name, sum(finals) / len(finals)) if finals else None
 
 
-def with_arrivals(figure: Figure, runs: Sequence[RunRecord]) -> Figure:
-    """Return a figure over rounds with faint marks where samples arrived in the longest run, unless they are many."""
-    rounds = max((run.arrivals for run in runs), key=len, default=[])
-    return marked(figure, rounds, color=ARRIVAL_COLOR) if len(rounds) <= MOST_ARRIVALS else figure
-
-
-def reclusterings(run: RunRecord, axis: str = "round") -> list[float]:
-    """Return the rounds, or with ``time_s`` the seconds, in which all clients were grouped anew."""
-    return [float(str(row[axis])) for row in run.rounds if row.get("reclustered")]
-
-
-def _compared(gathered: Gathered, name: str, title: str) -> list[Section]:
+def _compare_accuracy(gathered: RunGroups, name: str, title: str, what: str) -> list[Section]:
     rounds = group_lines(gathered, partial(over_rounds, name=name), (0.0, 1.0))
     runs = [run for _, run in gathered.runs]
-    titles = f"{title} over rounds", f"{title} over {_time(runs)}"
+    titles = f"{title} over rounds", f"{title} over {_time_word(runs)}"
     if not rounds:
         return [Section(title=one, missing=NOT_EVALUATED) for one in titles]
     over = curves_figure(rounds, x_title="round", y_title=title.lower(), from_zero=False)
     seconds = group_lines(gathered, partial(over_time, name=name), (0.0, 1.0))
-    timed, unit = _timed(seconds, title.lower(), runs)
-    goal = target(gathered) if name == "accuracy" else None
-    words = f" Dotted: the target, the final accuracy of {goal[0]}." if goal else ""
+    timed, unit = _time_figure(seconds, title.lower(), runs)
+    goal, words = common_target(gathered) if name == "accuracy" else None, ""
+    if goal is None:
+        over, timed = fit_axis(over, rounds), fit_axis(timed, seconds)
+    else:
+        words = f" Dotted: the target, the final accuracy of {goal[0]}."
+        over, timed = (
+            add_level(fit_axis(figure, lines, goal[1]), goal[1], f"target {goal[1]:.3f}")
+            for figure, lines in ((over, rounds), (timed, seconds))
+        )
     return [
         Section(
             title=titles[0],
-            text=f"{_WHAT[name]} {seeds_words(gathered)}{_arrival_words(runs)}{words} {CUT_WORDS}",
-            figure=with_arrivals(_with_target(over, rounds, goal), runs),
+            text=f"{what} {seeds_words(gathered)}{_arrival_words(runs)}{words} {CUT_WORDS}",
+            figure=mark_arrivals(over, runs),
         ),
         Section(
             title=titles[1],
             text=f"The same over the {_clock_words(unit, runs)}, up to the end of the shortest run of each group."
             f"{words} {CUT_WORDS}",
-            figure=_with_target(timed, seconds, goal),
+            figure=timed,
         ),
     ]
 
 
-_WHAT = {
-    "accuracy": "How often models are right on clients' test samples, as the mean over clients.",
-    "corrected_accuracy": "The same models, with scores shifted to the label mix of each client.",
-}
-
-
-def _alone(gathered: Gathered) -> list[Section]:
-    """Return the curves of a single group: mean, worst tenth, and how clients fare that correct or tune."""
-    runs = counted(gathered.groups[0])
-    rounds, seconds = _quantity_lines(runs, over_rounds), _quantity_lines(runs, over_time)
-    titles = "Accuracy over rounds", f"Accuracy over {_time(runs)}"
+def _draw_quantities(gathered: RunGroups) -> list[Section]:
+    runs = counted_runs(gathered.groups[0])
+    rounds, seconds = (
+        [
+            mean_line(one, words, style=style)
+            for style, (words, name) in enumerate(QUANTITIES)
+            if (one := read(runs, name)) is not None
+        ]
+        for read in (over_rounds, over_time)
+    )
+    titles = "Accuracy over rounds", f"Accuracy over {_time_word(runs)}"
     if not rounds:
         return [Section(title=one, missing=NOT_EVALUATED) for one in titles]
-    figure = with_arrivals(curves_figure(rounds, x_title="round", y_title="accuracy", from_zero=False), runs)
-    timed, unit = _timed(seconds, "accuracy", runs)
+    figure = mark_arrivals(curves_figure(rounds, x_title="round", y_title="accuracy", from_zero=False), runs)
+    timed, unit = _time_figure(seconds, "accuracy", runs)
     grouped = ""
     if len(runs) == 1 and (at := reclusterings(runs[0])):
-        figure = marked(figure, at)
-        timed = marked(timed, [one / SECONDS[unit] for one in reclusterings(runs[0], "time_s")])
+        figure = mark_places(figure, at)
+        timed = mark_places(timed, [one / SECONDS[unit] for one in reclusterings(runs[0], "time_s")])
         grouped = " Orange: all clients were grouped anew."
     many = f" {seeds_words(gathered)}" if len(runs) > 1 else ""
     return [
@@ -450,63 +363,30 @@ def _alone(gathered: Gathered) -> list[Section]:
             text=f"How often models are right on clients' test samples.{many}{_arrival_words(runs)}{grouped}",
             figure=figure,
         ),
-        Section(
-            title=titles[1],
-            text=f"The same over the {_clock_words(unit, runs)}.{grouped}",
-            figure=timed,
-        ),
+        Section(title=titles[1], text=f"The same over the {_clock_words(unit, runs)}.{grouped}", figure=timed),
     ]
 
 
-def _quantity_lines(runs: Sequence[RunRecord], read: Callable[[Sequence[RunRecord], str], Curves | None]) -> list[Line]:
-    found = [(words, style, read(runs, name)) for style, (words, name) in enumerate(QUANTITIES)]
-    return [mean_line(one, words, style=style) for words, style, one in found if one is not None]
-
-
-def _time(runs: Sequence[RunRecord]) -> str:
+def _time_word(runs: Sequence[RunRecord]) -> str:
     """Return what the time of runs is called: measured on real devices, or simulated."""
     return "time" if runs and all(run.is_deployed for run in runs) else "simulated time"
 
 
 def _clock_words(unit: str, runs: Sequence[RunRecord]) -> str:
     measured = f"{unit} it took, without those in which a run was stopped"
-    return measured if _time(runs) == "time" else f"{unit} it would have taken on the clients' devices and networks"
-
-
-def _timed(lines: Sequence[Line], y_title: str, runs: Sequence[RunRecord]) -> tuple[Figure, str]:
-    """Return lines over seconds as a figure in a unit that suits them, and the unit."""
-    unit = time_unit(max((float(np.max(_numbers(line.x))) for line in lines), default=0.0))
-    x_title = _time(runs).replace("time", unit)
-    figure = curves_figure(
-        [_scaled(line, SECONDS[unit]) for line in lines], x_title=x_title, y_title=y_title, from_zero=False
+    return (
+        measured if _time_word(runs) == "time" else f"{unit} it would have taken on the clients' devices and networks"
     )
-    return with_layout(figure, xaxis={"hoverformat": ".2f"}), unit
 
 
-def _scaled(line: Line, length: float) -> Line:
-    return Line(
-        name=line.name, x=_numbers(line.x) / length, y=line.y, style=line.style, is_main=line.is_main, band=line.band,
-        group=line.group,
-    )  # fmt: skip
-
-
-def _with_target(figure: Figure, lines: Sequence[Line], goal: tuple[str, float] | None) -> Figure:
-    if goal is None:
-        return fitted(figure, lines)
-    return level(fitted(figure, lines, goal[1]), goal[1], f"target {goal[1]:.3f}")
-
-
-def fitted(figure: Figure, lines: Sequence[Line], height: float = np.nan) -> Figure:
-    """Return a figure whose axis shows a height and all lines after their start, where they rise or fall steeply."""
-    late = [_numbers(line.y)[int(CUT_OFF * len(line.y)) :] for line in lines]
-    bands = [line.band for line in lines if line.band is not None]
-    # Of bands three quarters: with few seeds they may be very wide in places.
-    lows = [np.quantile(low[int(CUT_OFF * low.size) :], 0.25) for low, _ in bands]
-    highs = [np.quantile(high[int(CUT_OFF * high.size) :], 0.75) for _, high in bands]
-    shown = np.concatenate([*late, lows, highs, [height]])
-    low, high = float(np.nanmin(shown)), float(np.nanmax(shown))
-    margin = max(_LEAST_MARGIN, _MARGIN * (high - low))
-    return zoomed(figure, low - margin, high + margin)
+def _time_figure(lines: Sequence[Line], y_title: str, runs: Sequence[RunRecord]) -> tuple[Figure, str]:
+    """Return lines over seconds as a figure in a unit that suits them, and the unit."""
+    x = [np.asarray(line.x, dtype=np.float64) for line in lines]
+    unit = time_unit(max((float(np.max(one)) for one in x), default=0.0))
+    scaled = [replace(line, x=one / SECONDS[unit]) for line, one in zip(lines, x, strict=True)]
+    x_title = _time_word(runs).replace("time", unit)
+    figure = curves_figure(scaled, x_title=x_title, y_title=y_title, from_zero=False)
+    return change_layout(figure, xaxis={"hoverformat": ".2f"}), unit
 
 
 def _arrival_words(runs: Sequence[RunRecord]) -> str:
@@ -514,24 +394,141 @@ def _arrival_words(runs: Sequence[RunRecord]) -> str:
     return " Gray: new samples arrive." if 0 < n_arrivals <= MOST_ARRIVALS else ""
 
 
-def _numbers(values: object) -> Vector:
-    return np.asarray(values, dtype=np.float64)
+# ---------------------------------------------------------------- differences
 
 
-_TITLE = "How different clients of the same cluster are"
+def draw_differences(gathered: RunGroups) -> list[Section]:
+    """Return the difference of each group to the reference, then the paper's two; nothing for one group only."""
+    if gathered.reference is None or len(gathered.groups) < 2:
+        return []
+    sections = [_compare_to_reference(gathered)]
+    for name, other, meaning in PAPER_PAIRS:
+        ours, theirs = gathered.group(name), gathered.group(other)
+        # With two groups the figure above shows the same.
+        is_shown = other == gathered.reference and len(gathered.groups) == 2
+        if ours is None or theirs is None or is_shown or not are_alike(gathered.terms, name, other):
+            continue
+        found = paired_curves(ours, theirs)
+        if found is not None:
+            line = mean_line(found, f"{name} - {other}", style=gathered.styles[name], group=name)
+            what = f"Difference on the same seed and round: {meaning}"
+            sections.append(_difference_section(gathered, f"Accuracy of {name} minus {other}", [line], what))
+    return sections
 
 
-def heterogeneity(gathered: Gathered) -> Section:
+def paired_curves(group: Group, other: Group, name: str = "accuracy") -> Curves | None:
+    """Return group minus other over the rounds that both have, a row for each seed of both; None without any."""
+    theirs = {run.seed: points(run, name) for run in counted_runs(other)}
+    tracks = []
+    for run in counted_runs(group):
+        if run.seed not in theirs:
+            continue
+        at, mine = points(run, name)
+        before = dict(zip(*(part.tolist() for part in theirs[run.seed]), strict=True))
+        both = [place for place, x in enumerate(at.tolist()) if x in before]
+        tracks.append((at[both], mine[both] - [before[x] for x in at[both].tolist()]))
+    return join_curves(tracks)
+
+
+def _compare_to_reference(gathered: RunGroups) -> Section:
+    held_against = {group.name: gathered.references[group.name] for group in gathered.groups}
+    names = list(dict.fromkeys(name for name in held_against.values() if name is not None))
+    title, whose = f"Accuracy against {names[0] if len(names) == 1 else 'the reference'}", counterpart_words(names)
+    if not any(gathered.group(name) for name in names):
+        return Section(title=title, missing=f"There is no run of {whose}, which others are held against.")
+    lines = []
+    for style, group in enumerate(gathered.groups):
+        other = gathered.group(held_against[group.name])
+        found = None if other is None or other is group else paired_curves(group, other)
+        if found is not None:
+            lines.append(mean_line(found, group.name, style=style, group=group.name))
+    if not lines:
+        why = f"No other group was evaluated on the data, on a seed and in a round that {whose} was."
+        return Section(title=title, missing=why)
+    what = f"Accuracy minus that of {whose} on the same seed and round"
+    return _difference_section(gathered, title, drop_many_bands(lines), what)
+
+
+def _difference_section(gathered: RunGroups, title: str, lines: list[Line], what: str) -> Section:
+    most = max(len(counted_runs(group)) for group in gathered.groups)
+    words = seeds_words(gathered) if most > 1 else "There is one seed: nobody knows how another would come out."
+    if any(line.band is not None for line in lines):
+        words += " Where a band holds zero, seeds do not tell who is better."
+    figure = curves_figure(lines, x_title="round", y_title="difference in accuracy", from_zero=False)
+    figure = change_layout(fit_axis(figure, lines), yaxis={"zeroline": False, "hoverformat": "+.3f"})
+    return Section(
+        title=title,
+        text=f"{what}. Above zero: better. {words} {CUT_WORDS}",
+        figure=mark_arrivals(add_level(figure, 0.0), [run for _, run in gathered.runs]),
+    )
+
+
+# ---------------------------------------------------------------- losses
+
+
+def draw_losses(gathered: RunGroups) -> list[Section]:
+    """Return both losses over rounds: one figure for a single group, else one each."""
+    if len(gathered.groups) == 1:
+        runs = counted_runs(gathered.groups[0])
+        found = [("training", over_rounds(runs, "train_loss"), GRAY), ("test", over_rounds(runs, "test_loss"), 0)]
+        lines = [mean_line(one, words, style=style) for words, one, style in found if one is not None]
+        if not lines:
+            return [Section(title="Loss", missing="No client has trained or been tested yet.")]
+        return [
+            Section(
+                title="Loss in training and in testing",
+                text="Cross-entropy per sample: in training a mean over the clients that trained in a round, in "
+                "testing over all clients, on samples that models were not trained with. Lower is better.",
+                figure=curves_figure(lines, x_title="round", y_title="loss per sample"),
+            )
+        ]
+    return [
+        _compare_losses(
+            gathered,
+            "Loss in training",
+            "train_loss",
+            "Mean over the clients that trained in a round, on their own samples.",
+            "No client has trained yet.",
+        ),
+        _compare_losses(
+            gathered,
+            "Loss in testing",
+            "test_loss",
+            "Mean over clients, on samples that models were not trained with.",
+            NOT_EVALUATED,
+        ),
+    ]
+
+
+def _compare_losses(gathered: RunGroups, title: str, name: str, text: str, missing: str) -> Section:
+    lines = group_lines(gathered, partial(over_rounds, name=name), (0.0, inf))
+    if not lines:
+        return Section(title=title, missing=missing)
+    return Section(
+        title=title,
+        text=f"{text} Lower is better. {seeds_words(gathered)}",
+        figure=curves_figure(lines, x_title="round", y_title="loss per sample"),
+    )
+
+
+# ---------------------------------------------------------------- clusters
+
+
+def draw_heterogeneity(gathered: RunGroups) -> Section:
     """Return the mean distance within clusters over rounds, and what it would be with all clients in one."""
+    title = "How different clients of the same cluster are"
     lines = group_lines(gathered, partial(over_rounds, name="measured_heterogeneity"), (0.0, 2.0))
     if not lines:
         return Section(
-            title=_TITLE,
+            title=title,
             missing="No evaluation measured it: runs of older versions of Fielding did not, nor has a run that was not "
             "evaluated yet.",
         )
-    unclustered = _unclustered(gathered)
-    if unclustered is not None:
+    # Without clusters: that of the group that knows it for the most runs.
+    found = [over_rounds(counted_runs(group), "unclustered_heterogeneity") for group in gathered.groups]
+    known = [one for one in found if one is not None]
+    if known:
+        unclustered = max(known, key=lambda one: (one.values.shape[0], one.x.size))
         lines.append(mean_line(unclustered, "no clustering", style=GRAY))
         against = "Gray: the same if all clients were in one cluster, which clustering has to beat."
     elif any(line.name == BASELINE for line in lines):
@@ -540,15 +537,88 @@ def heterogeneity(gathered: Gathered) -> Section:
         against = "What it would be without clusters was not measured in these runs."
     figure = curves_figure(lines, x_title="round", y_title="mean L1 distance (0 to 2)")
     return Section(
-        title=_TITLE,
+        title=title,
         text="Mean L1 distance between the true label shares of two clients of the same cluster: 0 if all have the "
         f"same mix of labels, 2 if they share no label. Lower is better. {against} {seeds_words(gathered)}",
-        figure=with_arrivals(figure, [run for _, run in gathered.runs]),
+        figure=mark_arrivals(figure, [run for _, run in gathered.runs]),
     )
 
 
-def _unclustered(gathered: Gathered) -> Curves | None:
-    """Return what heterogeneity would be without clusters, of the group that knows it for the most runs."""
-    found = [over_rounds(counted(group), "unclustered_heterogeneity") for group in gathered.groups]
-    known = [one for one in found if one is not None]
-    return max(known, key=lambda one: (one.values.shape[0], one.x.size), default=None)
+def draw_cluster_counts(gathered: RunGroups) -> Section:
+    """Return the number of clusters over rounds, with a mark where a run grouped all clients anew."""
+    title = "Number of clusters and re-clusterings"
+    clustered = {group.name: group for group in gathered.groups if group.is_clustered}
+    found = group_lines(gathered, partial(over_rounds, name="n_clusters"), (0.0, np.inf))
+    lines = [line for line in found if line.name in clustered]
+    if not lines:
+        return Section(title=title, missing="No run put clients into clusters so far.")
+    figure = curves_figure(lines, x_title="round", y_title="clusters with members", places=1)
+    ticks = [one for line in lines if (one := _recluster_ticks(line, counted_runs(clustered[line.name])))]
+    marks = " Triangles: all clients were grouped anew, in one run at least." if ticks else ""
+    if sum(len(one["text"]) for one in ticks) <= MOST_TICKS:
+        figure["data"] += ticks
+    else:
+        marks = " Rounds in which all clients were grouped anew are too many to be marked."
+    heads = ["", "re-clusterings per run", "moves per run", "clusters, mean", "clusters, last round"]
+    return Section(
+        title=title,
+        text=f"Clusters that have members at the end of a round. {seeds_words(gathered)}{marks}",
+        figure=mark_arrivals(figure, [run for _, run in gathered.runs]),
+        table=[heads, *[_cluster_count_row(group) for group in clustered.values()]],
+        row_groups=list(clustered),
+    )
+
+
+def _recluster_ticks(line: Line, runs: Sequence[RunRecord]) -> dict[str, Any]:
+    """Return marks on a line in the rounds with a re-clustering; nothing without any."""
+    times = Counter(at for run in runs for at in reclusterings(run))
+    rounds = sorted(times)
+    if not rounds:
+        return {}
+    heights = np.interp(rounds, np.asarray(line.x, dtype=np.float64), np.asarray(line.y, dtype=np.float64))
+    return {
+        "type": "scatter", "mode": "markers", "name": as_text(line.name), "legendgroup": as_text(line.name),
+        "showlegend": False, "x": pack(rounds), "y": pack(heights), "meta": {"group": line.group},
+        "marker": {"symbol": "triangle-down", "size": 12, "color": line.color},
+        "text": [f"grouped anew in {times[at]} of {len(runs)} runs" for at in rounds], "hovertemplate": "%{text}",
+    }  # fmt: skip
+
+
+def _cluster_count_row(group: Group) -> list[str]:
+    runs = [run for run in counted_runs(group) if run.rounds]
+    if not runs:
+        return [group.name, "-", "-", "-", "-"]
+    numbers = [column(run.rounds, "n_clusters") for run in runs]
+    known = np.concatenate(numbers)
+    means = (
+        sum(len(reclusterings(run)) for run in runs) / len(runs),
+        sum(float(np.nansum(column(run.rounds, "n_moved"))) for run in runs) / len(runs),
+        float(known[np.isfinite(known)].mean()) if np.isfinite(known).any() else np.nan,
+        sum(float(one[-1]) for one in numbers) / len(runs),
+    )
+    return [group.name, *["-" if np.isnan(mean) else amount(mean) for mean in means]]
+
+
+def draw_agreement(gathered: RunGroups) -> Section:
+    """Return the adjusted Rand index over rounds."""
+    title = "Agreement of clusters with the truth"
+    clustered = {group.name for group in gathered.groups if group.is_clustered}
+    found = group_lines(gathered, partial(over_rounds, name="ari"), (-1.0, 1.0))
+    lines = [line for line in found if line.name in clustered]
+    if not lines:
+        return Section(
+            title=title,
+            missing="No run with clusters was evaluated on data whose true groups are known; natural traces have none.",
+        )
+    figure = curves_figure(lines, x_title="round", y_title="adjusted Rand index")
+    figure = mark_arrivals(figure, [run for _, run in gathered.runs])
+    runs = counted_runs(gathered.groups[0])
+    grouped = ""
+    if len(gathered.groups) == 1 and len(runs) == 1 and (at := reclusterings(runs[0])):
+        figure, grouped = mark_places(figure, at), " Orange: all clients were grouped anew."
+    return Section(
+        title=title,
+        text="Adjusted Rand index of the clusters and the groups that the data were made with: 1 is perfect, 0 is what "
+        f"chance gives. No method but the oracle sees the truth. {seeds_words(gathered)}{grouped}",
+        figure=figure,
+    )

@@ -5,82 +5,75 @@ from collections.abc import Sequence
 import numpy as np
 
 from fielding._typing import Counts
-from fielding.reporting.charts.figures import Figure, Line, bars_figure, lines_figure, with_layout
-from fielding.reporting.charts.thinning import binned
+from fielding.reporting.charts.figures import Figure, Line, bars_figure, bin_sums, change_layout, lines_figure
+from fielding.reporting.formatting import digits
 from fielding.reporting.numbers.run_record import Row, RunRecord, column
 from fielding.reporting.page import Section
-from fielding.reporting.words import digits
 
 MOST_EVENTS = 400
 """Events that are drawn; more would lie upon each other."""
 MOST_ROWS = 30
 """Events in the table."""
-_TITLE = "What the coordinator decided, and why"
-_TRAFFIC = "Reports and moves"
 _HEADS = ("round", "decision", "reports", "moved", "joined", "shift / threshold")
+_SHOWN, _LONGEST_ID = 3, 24
 
 
-def decisions(run: RunRecord, group: str | None) -> Section:
+def draw_decisions(run: RunRecord, group: str | None) -> Section:
     """Return the shift of each event against its threshold, and a table of the newest events."""
+    title, n_events = "What the coordinator decided, and why", len(run.events)
     if not run.events:
         why = "Nothing was decided yet." if not run.rounds else "No coordinator decides in this run, or none spoke yet."
-        return Section(title=_TITLE, missing=why, group=group)
-    n_events = len(run.events)
+        return Section(title=title, missing=why, group=group)
     counted = f"the newest {MOST_ROWS} of {n_events:,} events" if n_events > MOST_ROWS else "all events"
     return Section(
-        title=_TITLE,
+        title=title,
         text=(
             "After reports, clients move to the nearest center. If no center went farther than the threshold, that is "
             f"all; else all clients are grouped anew. The table has {counted}, newest first."
         ),
-        figure=shift_figure(run.events) if np.isfinite(column(run.events, "shift")).any() else None,
+        figure=_shift_figure(run.events) if np.isfinite(column(run.events, "shift")).any() else None,
         table=[_HEADS, *(_cells(row) for row in run.events[: -MOST_ROWS - 1 : -1])],
         group=group,
     )
 
 
-def traffic(run: RunRecord, group: str | None) -> Section:
+def draw_traffic(run: RunRecord, group: str | None) -> Section:
     """Return how many clients reported and how many moved in each round."""
+    title = "Reports and moves"
     reported, moved = (np.nan_to_num(column(run.rounds, name)) for name in ("n_reports", "n_moved"))
     if not reported.any() and not moved.any():
         why = "There is no round yet." if not run.rounds else "Nobody reported, and nobody moved."
-        return Section(title=_TRAFFIC, missing=why, group=group)
-    starts, reports, width = binned(reported)
-    _, moves, _ = binned(moved)
+        return Section(title=title, missing=why, group=group)
+    starts, reports, width = bin_sums(reported)
+    _, moves, _ = bin_sums(moved)
     bars = [Line(name="clients that moved to another cluster", x=starts, y=moves, style=1)]
+    text = "A move takes a client to a cluster that fits its samples better."
     if reported.any():
         bars.insert(0, Line(name="clients that reported", x=starts, y=reports, style=4))
+        text = f"A report says that a client's samples changed. {text}"
+    else:
+        text = f"{text} Nobody reports here."
     each = "round" if width == 1 else f"{width} rounds"
     figure = bars_figure(bars, x_title="round", y_title=f"clients per {each}", mode="group")
-    text = "A move takes a client to a cluster that fits its samples better."
-    text = (
-        f"A report says that a client's samples changed. {text}" if reported.any() else f"{text} Nobody reports here."
-    )
-    return Section(title=_TRAFFIC, text=text, figure=figure, group=group)
+    return Section(title=title, text=text, figure=figure, group=group)
 
 
-def shift_figure(events: Sequence[Row]) -> Figure:
+def _shift_figure(events: Sequence[Row]) -> Figure:
     """Return how far the centers went, what would be too far, and where all were grouped anew."""
     shown = [events[at] for at in kept_events(events).tolist()]
-    quiet = [row for row in shown if not row["fired"] and row["shift"] is not None]
-    loud = [row for row in shown if row["fired"] and row["shift"] is not None]
+    measured = [row for row in shown if row["shift"] is not None]
+    calm, fired = [row for row in measured if not row["fired"]], [row for row in measured if row["fired"]]
     lines = [
         Line(name="threshold", x=column(shown, "round"), y=column(shown, "threshold"), style=6),
-        Line(name="moves were enough", x=column(quiet, "round"), y=column(quiet, "shift"), symbol="circle"),
+        Line(name="moves were enough", x=column(calm, "round"), y=column(calm, "shift"), symbol="circle"),
     ]
-    if loud:
-        lines.append(
-            Line(
-                name="all were grouped anew",
-                x=column(loud, "round"),
-                y=column(loud, "shift"),
-                style=5,
-                symbol="diamond",
-                is_main=True,
-            )
-        )
+    if fired:
+        x, y = column(fired, "round"), column(fired, "shift")
+        lines.append(Line(name="all were grouped anew", x=x, y=y, style=5, symbol="diamond", is_main=True))
     figure = lines_figure(lines, x_title="round", y_title="largest shift of a center")
-    return with_layout(figure, yaxis={"hoverformat": ".3f"}, xaxis={"hoverformat": "d"}, hoverlabel={"namelength": -1})
+    return change_layout(
+        figure, yaxis={"hoverformat": ".3f"}, xaxis={"hoverformat": "d"}, hoverlabel={"namelength": -1}
+    )
 
 
 def kept_events(events: Sequence[Row], most: int = MOST_EVENTS) -> Counts:
@@ -106,33 +99,19 @@ def decision_words(event: Row) -> str:
     ...                 "silhouettes": {"2": 0.31, "3": 0.35}})
     're-clustered: 0.520 > 0.410; 3 clusters (silhouettes 2: 0.31, 3: 0.35)'
     """
-    return "; ".join(part for part in (_decided(event), _number_words(event), *_guard_words(event)) if part)
-
-
-def _decided(event: Row) -> str:
-    shift, threshold = event.get("shift"), event.get("threshold")
+    shift, threshold, moved = event.get("shift"), event.get("threshold"), event.get("n_moved")
     measured = shift is not None and threshold is not None
     if event.get("started"):
-        return "made the first clusters"
-    if event.get("fired"):
-        return f"re-clustered: {digits(shift)} > {digits(threshold)}" if measured else "re-clustered"
-    moved = event.get("n_moved")
-    said = f"moved {moved}" if moved else "nobody moved"
-    return f"{said}; no center went too far: {digits(shift)} of {digits(threshold)}" if measured else said
-
-
-def _number_words(event: Row) -> str:
-    """Return which numbers of clusters were tried, with the silhouette of each."""
-    tried = event.get("silhouettes")
-    if not isinstance(tried, dict) or not tried:
-        return ""
-    scores = ", ".join(f"{k}: {digits(score, 2)}" for k, score in tried.items())
-    return f"{event.get('n_clusters')} clusters (silhouettes {scores})"
-
-
-def _guard_words(event: Row) -> list[str]:
-    words = []
-    guard, merged = event.get("guard"), event.get("merged")
+        words = ["made the first clusters"]
+    elif event.get("fired"):
+        words = [f"re-clustered: {digits(shift)} > {digits(threshold)}" if measured else "re-clustered"]
+    else:
+        words = [f"moved {moved}" if moved else "nobody moved"]
+        words += [f"no center went too far: {digits(shift)} of {digits(threshold)}"] if measured else []
+    tried, guard, merged = event.get("silhouettes"), event.get("guard"), event.get("merged")
+    if isinstance(tried, dict) and tried:
+        scores = ", ".join(f"{k}: {digits(score, 2)}" for k, score in tried.items())
+        words.append(f"{event.get('n_clusters')} clusters (silhouettes {scores})")
     if isinstance(guard, dict):
         error = "" if guard.get("error") is None else f" \u00b1 {digits(guard.get('error'))}"
         words.append(
@@ -140,35 +119,24 @@ def _guard_words(event: Row) -> list[str]:
         )
     if isinstance(merged, list) and merged:
         words.append(f"guard merged {len(merged)} clusters into {len({str(one) for one in merged})}")
-    return words
+    return "; ".join(words)
 
 
 def _cells(event: Row) -> list[str]:
     kinds = event.get("kinds")
     seen = ", ".join(f"{n} {kind}" for kind, n in kinds.items()) if isinstance(kinds, dict) else ""
     silenced = f", {event.get('n_silenced')} silent" if event.get("n_silenced") else ""
+    who, n_moved = event.get("who_moved"), event.get("n_moved")
+    moved = str(n_moved) if n_moved else "-"
+    if n_moved and isinstance(who, list):
+        first = ", ".join(str(one)[:_LONGEST_ID] for one in who[:_SHOWN])
+        moved = f"{n_moved}: {first}{', ...' if isinstance(n_moved, int) and n_moved > _SHOWN else ''}"
     shift = f"{digits(event.get('shift'))} / {digits(event.get('threshold'))}"
     return [
         str(event["round"]),
         decision_words(event),
         f"{event.get('n_reported')}{f' ({seen})' if seen else ''}{silenced}",
-        _moved(event),
-        _count(event.get("n_joined")),
+        moved,
+        str(event.get("n_joined") or "-"),
         "-" if event.get("shift") is None else shift,
     ]
-
-
-def _count(value: object) -> str:
-    return str(value) if value else "-"
-
-
-def _moved(event: Row) -> str:
-    """Return how many moved, and the first few of them."""
-    who, n_moved = event.get("who_moved"), event.get("n_moved")
-    if not n_moved or not isinstance(who, list):
-        return _count(n_moved)
-    first = ", ".join(str(one)[:_LONGEST_ID] for one in who[:_SHOWN])
-    return f"{n_moved}: {first}{', ...' if isinstance(n_moved, int) and n_moved > _SHOWN else ''}"
-
-
-_SHOWN, _LONGEST_ID = 3, 24

@@ -5,13 +5,12 @@ from collections.abc import Mapping
 import numpy as np
 
 from fielding._typing import Vector
-from fielding.reporting.charts.curves import counted, quiet
-from fielding.reporting.charts.figures import Figure, Line, lines_figure, with_layout, with_shapes
-from fielding.reporting.charts.thinning import thinned
-from fielding.reporting.numbers.fairness import fairness as spread_of
-from fielding.reporting.numbers.groups import Gathered, Group
+from fielding.reporting.charts.curves import counted_runs, hide_long_legend
+from fielding.reporting.charts.figures import Figure, Line, add_shapes, change_layout, lines_figure, thin
+from fielding.reporting.formatting import digits
+from fielding.reporting.numbers.groups import Group, RunGroups
+from fielding.reporting.numbers.run_metrics import fairness_figures
 from fielding.reporting.page import Section
-from fielding.reporting.words import digits
 
 MOST_POINTS = 400
 """Points of the curve of a group."""
@@ -21,58 +20,47 @@ _TITLES = {
     "corrected": "How single clients fare with corrected models",
     "tuned": "How single clients fare with tuned models",
 }
-_MORE_WORDS = {
-    "corrected": "The same clients and models, with scores shifted to the label mix of each client.",
-    "tuned": "The same clients, each after a few training steps of its own.",
-}
 
 
-def fairness(gathered: Gathered) -> list[Section]:
+def draw_fairness(gathered: RunGroups) -> list[Section]:
     """Return the accuracies of all clients at the last evaluation as a distribution; of corrected models too."""
-    found = {how: _accuracies(gathered, how) for how in _TITLES}
-    if not found[""]:
-        return [Section(title=_TITLES[""], missing="No run has tests of single clients (clients.jsonl) yet.")]
-    return [_section(gathered, how, accuracies) for how, accuracies in found.items() if accuracies]
+    several = " of all seeds" if any(len(counted_runs(group)) > 1 for group in gathered.groups) else ""
+    texts = {
+        "": f"For each accuracy, the share of the clients{several} that have no more at the last evaluation. Further "
+        "right is better; a steeper curve is more even. The shaded part is the worst tenth of the clients; the table "
+        "tells its mean, and the accuracy that 10 %, 25 %, ... of the clients stay below.",
+        "corrected": "The same clients and models, with scores shifted to the label mix of each client.",
+        "tuned": "The same clients, each after a few training steps of its own.",
+    }
+    sections = []
+    for how, title in _TITLES.items():
+        pooled = {group.name: _pool_accuracies(group, how) for group in gathered.groups}
+        accuracies = {name: accuracy for name, accuracy in pooled.items() if accuracy.size}
+        if accuracies:
+            rows = [[name, *_cells(accuracy)] for name, accuracy in accuracies.items()]
+            figure = _figure(accuracies, gathered.styles)
+            groups = list(accuracies)
+            section = Section(title=title, text=texts[how], figure=figure, table=[_HEADS, *rows], row_groups=groups)
+            sections.append(section)
+        elif not how:
+            return [Section(title=title, missing="No run has tests of single clients (clients.jsonl) yet.")]
+    return sections
 
 
-def _accuracies(gathered: Gathered, how: str) -> dict[str, Vector]:
-    """Return the accuracy of each client that was tested, by group, all seeds together."""
-    pooled = {group.name: _pooled(group, how) for group in gathered.groups}
-    return {name: accuracy for name, accuracy in pooled.items() if accuracy.size}
-
-
-def _pooled(group: Group, how: str) -> Vector:
-    tests = [test for run in counted(group) if (test := run.last_test()) is not None]
+def _pool_accuracies(group: Group, how: str) -> Vector:
+    """Return the accuracy of each client that was tested, all seeds together, rising."""
+    tests = [test for run in counted_runs(group) if (test := run.last_test()) is not None]
     parts = [test.accuracy(how) for test in tests if not how or how in test.otherwise]
     pooled = np.concatenate([np.zeros(0), *parts])
     return np.sort(pooled[~np.isnan(pooled)])
 
 
-def _section(gathered: Gathered, how: str, accuracies: Mapping[str, Vector]) -> Section:
-    return Section(
-        title=_TITLES[how],
-        text=_MORE_WORDS[how] if how else _words(gathered),
-        figure=_figure(accuracies, gathered.styles),
-        table=[_HEADS, *[[name, *_cells(accuracy)] for name, accuracy in accuracies.items()]],
-        row_groups=list(accuracies),
-    )
-
-
-def _words(gathered: Gathered) -> str:
-    several = " of all seeds" if any(len(counted(group)) > 1 for group in gathered.groups) else ""
-    return (
-        f"For each accuracy, the share of the clients{several} that have no more at the last evaluation. Further right "
-        "is better; a steeper curve is more even. The shaded part is the worst tenth of the clients; the table tells "
-        "its mean, and the accuracy that 10 %, 25 %, ... of the clients stay below."
-    )
-
-
 def _figure(accuracies: Mapping[str, Vector], styles: Mapping[str, int]) -> Figure:
     lines = []
     for name, accuracy in accuracies.items():
-        x, y = shares(accuracy)
+        x, y = cumulative_shares(accuracy)
         lines.append(Line(name=name, x=x, y=y, style=styles[name], is_main=styles[name] == 0, is_step=True, group=name))
-    figure = quiet(lines_figure(lines, x_title="accuracy of a client", y_title="% of the clients"), len(lines))
+    figure = lines_figure(lines, x_title="accuracy of a client", y_title="% of the clients")
     worst = {
         "type": "rect", "xref": "paper", "x0": 0, "x1": 1, "y0": 0, "y1": 10, "layer": "below",
         "fillcolor": "rgba(213,94,0,0.13)", "line": {"width": 0},
@@ -81,27 +69,22 @@ def _figure(accuracies: Mapping[str, Vector], styles: Mapping[str, int]) -> Figu
         "text": "worst tenth", "xref": "paper", "x": 0.01, "xanchor": "left", "y": 10, "yanchor": "bottom",
         "showarrow": False, "font": {"size": 12},
     }  # fmt: skip
-    return with_layout(
-        with_shapes(figure, [worst]),
+    lowest = min(float(accuracy[0]) for accuracy in accuracies.values())
+    return change_layout(
+        add_shapes(hide_long_legend(figure, len(lines)), [worst]),
         annotations=[note],
         hovermode="closest",
-        xaxis={"hoverformat": ".3f", "range": [_left_end(accuracies), 1.01]},
+        xaxis={"hoverformat": ".3f", "range": [max(-0.01, lowest - 0.03 * (1.01 - lowest)), 1.01]},
         yaxis={"hoverformat": ".1f", "range": [0, 101]},
     )
 
 
-def _left_end(accuracies: Mapping[str, Vector]) -> float:
-    """Return where the axis begins: at the worst client, but for a margin."""
-    lowest = min(float(accuracy[0]) for accuracy in accuracies.values())
-    return max(-0.01, lowest - 0.03 * (1.01 - lowest))
-
-
-def shares(accuracy: Vector) -> tuple[Vector, Vector]:
+def cumulative_shares(accuracy: Vector) -> tuple[Vector, Vector]:
     """Return accuracies and the percentage of clients that have no more, from the worst client to an accuracy of 1.
 
     Examples
     --------
-    >>> x, y = shares(np.array([0.5, 0.5, 0.75]))
+    >>> x, y = cumulative_shares(np.array([0.5, 0.5, 0.75]))
     >>> x.tolist(), y.round(1).tolist()
     ([0.5, 0.5, 0.75, 1.0], [0.0, 66.7, 100.0, 100.0])
     """
@@ -109,10 +92,10 @@ def shares(accuracy: Vector) -> tuple[Vector, Vector]:
     percent = np.asarray(100.0 * np.cumsum(counts) / max(1, counts.sum()))
     start, end = values[:1], np.ones(int(values.size > 0))
     x, y = np.concatenate([start, values, end]), np.concatenate([0 * start, percent, 100 * end])
-    return thinned(x, y, MOST_POINTS)
+    return thin(x, y, MOST_POINTS)
 
 
 def _cells(accuracy: Vector) -> list[str]:
-    spread = spread_of(accuracy)
+    spread = fairness_figures(accuracy)
     quantiles = [float(np.quantile(accuracy, share)) for share in (0.1, 0.25, 0.5, 0.75, 0.9)]
     return [*map(digits, (spread["worst_decile"], *quantiles, spread["best_decile"])), f"{accuracy.size:,}"]

@@ -10,6 +10,50 @@ import numpy.typing as npt
 
 from fielding._typing import Vector
 
+MOST_POINTS = 2000
+"""Points of a curve; no screen shows more."""
+MOST_BARS = 400
+"""Bars of a figure."""
+
+
+def thin(x: Vector, y: Vector, most: int = MOST_POINTS) -> tuple[Vector, Vector]:
+    """Return a curve of at most so many points, four at least: first, last, and the extremes of equal parts between.
+
+    Examples
+    --------
+    >>> y = np.zeros(100)
+    >>> y[37] = 1.0
+    >>> x, y = thin(np.arange(100.0), y, most=6)
+    >>> x.tolist(), y.tolist()
+    ([0.0, 1.0, 37.0, 50.0, 99.0], [0.0, 0.0, 1.0, 0.0, 0.0])
+    """
+    if x.size <= most:
+        return x, y
+    edges = np.linspace(1, x.size - 1, max(1, most // 2 - 1) + 1).astype(np.int64)
+    kept = [0]
+    for start, stop in zip(edges[:-1].tolist(), edges[1:].tolist(), strict=True):
+        part, is_gap = y[start:stop], np.isnan(y[start:stop])
+        lowest, highest = np.where(is_gap, np.inf, part).argmin(), np.where(is_gap, -np.inf, part).argmax()
+        kept += sorted({start + int(lowest), start + int(highest)})
+    chosen = np.array([*kept, x.size - 1])
+    return x[chosen], y[chosen]
+
+
+def bin_sums(values: Vector, most: int = MOST_BARS) -> tuple[Vector, Vector, int]:
+    """Return sums over equal spans of rounds, the round each span begins with, and how many rounds a span has.
+
+    Examples
+    --------
+    >>> starts, sums, width = bin_sums(np.ones(10), most=4)
+    >>> starts.tolist(), sums.tolist(), width
+    ([0.0, 3.0, 6.0, 9.0], [3.0, 3.0, 3.0, 1.0], 3)
+    """
+    width = max(1, -(-values.size // most))
+    starts = np.arange(0, values.size, width)
+    sums = np.add.reduceat(np.nan_to_num(values, nan=0.0), starts) if values.size else np.zeros(0)
+    return starts.astype(np.float64), sums, width
+
+
 PALETTE = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00", "#7F7F7F", "#B8A900", "#8C564B", "#5B3A9B")
 DASHES = ("solid", "dash", "dot", "dashdot", "longdash", "longdashdot")
 EVENT_COLOR = "#D55E00"
@@ -81,26 +125,26 @@ def lines_figure(
     if not from_zero:
         figure["layout"]["yaxis"]["rangemode"] = "normal"
         figure["layout"]["height"] = 440
-    return marked(figure, events)
+    return mark_places(figure, events)
 
 
 def stack_figure(layers: Sequence[Line], *, x_title: str, y_title: str, events: Sequence[float] = ()) -> Figure:
     """Return layers upon each other; each keeps its height until its next point."""
     traces = [
         {
-            **_named(layer), "type": "scatter", "x": packed(layer.x), "y": packed(layer.y), "stackgroup": "all",
+            **_named(layer), "type": "scatter", "x": pack(layer.x), "y": pack(layer.y), "stackgroup": "all",
             "mode": "lines", "line": {"color": layer.color, "width": 0.5, "shape": "hv"}, "fillcolor": layer.color,
         }
         for layer in layers
     ]  # fmt: skip
-    return marked(blank_figure(traces, x_title=x_title, y_title=y_title), events)
+    return mark_places(blank_figure(traces, x_title=x_title, y_title=y_title), events)
 
 
 def bars_figure(bars: Sequence[Line], *, x_title: str, y_title: str, mode: str = "overlay") -> Figure:
     """Return bars from zero; ``mode`` says how those of one place stand: ``overlay``, ``stack`` or ``group``."""
     traces = [
         {
-            **_named(row), "type": "bar", "x": packed(row.x), "y": packed(row.y),
+            **_named(row), "type": "bar", "x": pack(row.x), "y": pack(row.y),
             "marker": {"color": row.color, "line": {"width": 0}},
         }
         for row in bars
@@ -131,7 +175,7 @@ def blank_figure(traces: Sequence[Mapping[str, Any]], *, x_title: str, y_title: 
     }
 
 
-def marked(figure: Figure, places: Sequence[float], *, color: str = EVENT_COLOR) -> Figure:
+def mark_places(figure: Figure, places: Sequence[float], *, color: str = EVENT_COLOR) -> Figure:
     """Return a figure with a dashed vertical line at each place; with none if there are too many to tell apart."""
     if not places or len(places) > MOST_MARKS:
         return figure
@@ -142,16 +186,16 @@ def marked(figure: Figure, places: Sequence[float], *, color: str = EVENT_COLOR)
         }
         for at in places
     ]  # fmt: skip
-    return with_shapes(figure, marks)
+    return add_shapes(figure, marks)
 
 
-def with_shapes(figure: Figure, shapes: Sequence[Mapping[str, Any]]) -> Figure:
+def add_shapes(figure: Figure, shapes: Sequence[Mapping[str, Any]]) -> Figure:
     """Return a figure with more shapes."""
     layout = figure["layout"]
     return {**figure, "layout": {**layout, "shapes": [*layout.get("shapes", ()), *shapes]}}
 
 
-def with_layout(figure: Figure, **changes: Any) -> Figure:
+def change_layout(figure: Figure, **changes: Any) -> Figure:
     """Return a figure with another layout; tables in it (axes, legend) are merged, not replaced."""
     layout = dict(figure["layout"])
     for name, value in changes.items():
@@ -160,17 +204,17 @@ def with_layout(figure: Figure, **changes: Any) -> Figure:
     return {**figure, "layout": layout}
 
 
-def zoomed(figure: Figure, low: float, high: float) -> Figure:
+def zoom(figure: Figure, low: float, high: float) -> Figure:
     """Return a figure whose vertical axis shows a range; a double click in the browser shows everything."""
-    return with_layout(figure, yaxis={"range": [low, high], "rangemode": "normal"}, height=440)
+    return change_layout(figure, yaxis={"range": [low, high], "rangemode": "normal"}, height=440)
 
 
-def packed(values: Values | Gaps | Sequence[str] | npt.NDArray[Any]) -> Any:
+def pack(values: Values | Gaps | Sequence[str] | npt.NDArray[Any]) -> Any:
     """Return numbers as the browser library reads them, many of them as bytes: a quarter of the length of digits.
 
     Examples
     --------
-    >>> packed([1.0, float("nan")]), packed(np.arange(100.0))["dtype"], packed(["a", "b"])
+    >>> pack([1.0, float("nan")]), pack(np.arange(100.0))["dtype"], pack(["a", "b"])
     ([1.0, None], 'i2', ['a', 'b'])
     """
     if len(values) and isinstance(values[0], str):
@@ -222,7 +266,7 @@ def _curve(line: Line) -> dict[str, Any]:
     # A line through a single point is invisible.
     mode = "markers" if line.symbol or len(line.x) == 1 else "lines"
     return {
-        **_named(line), "type": "scatter", "x": packed(line.x), "y": packed(line.y), "mode": mode,
+        **_named(line), "type": "scatter", "x": pack(line.x), "y": pack(line.y), "mode": mode,
         "line": {
             "color": line.color, "width": 3 if line.is_main else 1.5, "dash": dash,
             "shape": "hv" if line.is_step else "linear",
@@ -237,7 +281,7 @@ def _band(line: Line, low: Vector, high: Vector) -> dict[str, Any]:
     forth = np.asarray(line.x, dtype=np.float64)
     return {
         **_named(line), "type": "scatter",
-        "x": packed(np.concatenate([forth, forth[::-1]])), "y": packed(np.concatenate([high, low[::-1]])),
+        "x": pack(np.concatenate([forth, forth[::-1]])), "y": pack(np.concatenate([high, low[::-1]])),
         "fill": "toself", "fillcolor": shade(line.color, _BAND_OPACITY), "line": {"width": 0}, "mode": "lines",
         "showlegend": False, "hoverinfo": "skip",
     }  # fmt: skip

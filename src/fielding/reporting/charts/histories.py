@@ -48,15 +48,13 @@ def places_at(changes: Sequence[Changes], moments: Sequence[int], client_ids: Se
     """
     column = {client: at for at, client in enumerate(client_ids)}
     found = np.full((len(moments), len(column)), NOWHERE, dtype=np.int32)
-    now, coming = np.full(len(column), NOWHERE, dtype=np.int32), iter(changes)
-    following = next(coming, None)
+    now, done = np.full(len(column), NOWHERE, dtype=np.int32), 0
     for at, moment in enumerate(moments):
-        while following is not None and following[0] <= moment:
-            for client, place in following[1]:
-                where = column.get(client)
-                if where is not None:
+        while done < len(changes) and changes[done][0] <= moment:
+            for client, place in changes[done][1]:
+                if (where := column.get(client)) is not None:
                     now[where] = place if -1 <= place <= LARGEST else NOWHERE
-            following = next(coming, None)
+            done += 1
         found[at] = now
     return found
 
@@ -84,12 +82,12 @@ def newest_rows(reports: ReportStream, moments: Sequence[int]) -> Counts:
     return found
 
 
-def speaks(reports: ReportStream) -> Mask:
+def has_data(reports: ReportStream) -> Mask:
     """Return which reports say something; a row of zeros says that a client has no data any more."""
     return np.asarray((reports.representations != 0).any(axis=1))
 
 
-def feature_names(run: RunRecord, reports: ReportStream) -> list[str]:
+def label_names(run: RunRecord, reports: ReportStream) -> list[str]:
     """Return what to call each feature of a report; nothing if these are not shares of labels."""
     if reports.kind != "histogram" or run.setting("coordinator", "representation") != LABELS:
         return []
@@ -107,12 +105,12 @@ def why_no_reports(run: RunRecord) -> str:
     return "Nobody reported anything in this run: its method groups clients without reports, or not at all."
 
 
-def evenly(candidates: Sequence[int], most: int) -> list[int]:
+def pick_evenly(candidates: Sequence[int], most: int) -> list[int]:
     """Return at most so many of some numbers, first and last among them.
 
     Examples
     --------
-    >>> evenly(range(0, 100, 10), 4), evenly([3, 5], 4)
+    >>> pick_evenly(range(0, 100, 10), 4), pick_evenly([3, 5], 4)
     ([0, 30, 60, 90], [3, 5])
     """
     if len(candidates) <= most:

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any, TypeAlias, TypeVar
 
 import numpy as np
+import numpy.typing as npt
 
 from fielding._typing import ClientId, Json, Vector
 from fielding.distance import Kind
@@ -26,23 +27,26 @@ from fielding.records.run_folder import (
     SUMMARY,
     TIMINGS,
     newest_checkpoint,
-    run_reports,
+    read_run_reports,
 )
-from fielding.reporting.numbers.fairness import ClientTests, client_tests
 from fielding.traces.reports import ReportStream
 
+T = TypeVar("T")
+Row: TypeAlias = Mapping[str, Json]
 Changes: TypeAlias = tuple[int, list[tuple[ClientId, int]]]
-"""A round, and clients with the cluster (or true concept) that they have from then on."""
+"""A round, and clients with the cluster (or true concept) that they have from then on; -1 for none."""
+Parse: TypeAlias = Callable[[Row], Any]
+"""Makes of a line what is kept of it; a ValueError, KeyError, TypeError or OverflowError says that it is damaged."""
 
-
+FINISHED, RUNNING, STOPPED, FAILED = "finished", "running", "stopped", "failed"
 SHOWN_IDS = 8
 """Ids of an event that are kept as examples: all of them would fill the memory."""
-
-
-_WHO = ("reported", "moved", "joined", "silenced")
-
-
-Row: TypeAlias = Mapping[str, Json]
+_CLIENT_LISTS = ("reported", "moved", "joined", "silenced")
+_LARGEST = 1e18
+"""Larger numbers are damage."""
+_LARGEST_ROUND = 2**31
+_COMPARED_BYTES = 256
+"""Bytes of the last line that tell whether a log is still the same."""
 
 
 def column(rows: Sequence[Row], name: str) -> Vector:
@@ -55,28 +59,6 @@ def column(rows: Sequence[Row], name: str) -> Vector:
     """
     values = [row.get(name) for row in rows]
     return np.array([float(value) if isinstance(value, (int, float)) else np.nan for value in values], dtype=np.float64)
-
-
-def last_line(path: Path, block: int = 1 << 16) -> Row | None:
-    """Return the last whole line of a log, read from its end; None if there is none.
-
-    Raises
-    ------
-    InputError
-        If it cannot be read.
-    """
-    try:
-        with path.open("rb") as file:
-            position, tail = file.seek(0, 2), b""
-            while position and tail[: tail.rfind(b"\n") + 1].count(b"\n") < 2:
-                step = min(max(block, len(tail)), position)
-                position = file.seek(position - step)
-                tail = file.read(step) + tail
-        lines = tail[: tail.rfind(b"\n") + 1].splitlines()
-        line = json.loads(lines[-1]) if lines else None
-    except (OSError, ValueError) as error:
-        raise InputError(f"cannot read {path}: {error}") from error
-    return line if isinstance(line, dict) else None
 
 
 def sizes_over_time(changes: Sequence[Changes]) -> Iterator[tuple[int, dict[int, int]]]:
@@ -98,29 +80,50 @@ def sizes_over_time(changes: Sequence[Changes]) -> Iterator[tuple[int, dict[int,
         yield at, {cluster: size for cluster, size in sizes.items() if size and cluster >= 0}
 
 
-def round_line(line: Row) -> Row:
-    """Return a line of ``rounds.jsonl``; raise if it is none."""
-    _whole(line["round"]), _number(line["time_s"])
-    return any_line(line)
+def flatten(table: Row, prefix: str = "") -> dict[str, Json]:
+    """Return a table of tables as one table of dotted keys.
+
+    Examples
+    --------
+    >>> flatten({"rounds": 9, "trace": {"gap": 3}})
+    {'rounds': 9, 'trace.gap': 3}
+    """
+    found: dict[str, Json] = {}
+    for key, value in table.items():
+        found |= flatten(value, f"{prefix}{key}.") if isinstance(value, dict) else {f"{prefix}{key}": value}
+    return found
 
 
-def any_line(line: Row) -> Row:
+# ---------------------------------------------------------------- lines of logs
+
+
+def parse_line(line: Row) -> Row:
     """Return a line; raise if it holds a number that no run writes."""
-    if usable(dict(line)) != line:
+    if _drop_damage(dict(line)) != line:
         raise ValueError
     return line
 
 
-def event_line(line: Row) -> Row:
+def parse_round(line: Row) -> Row:
+    """Return a line of ``rounds.jsonl``; raise if it is none."""
+    _whole(line["round"])
+    time = line["time_s"]
+    if not isinstance(time, (int, float)):
+        raise TypeError
+    return parse_line(line)
+
+
+def parse_event(line: Row) -> Row:
     """Return a line of ``events.jsonl`` with numbers of clients instead of their ids."""
     _whole(line["round"])
-    kept = any_line({name: value for name, value in line.items() if name not in _WHO and name != "cluster_ids"})
-    who = {name: value if isinstance(value := line.get(name), list) else [] for name in _WHO}
-    counts: dict[str, Json] = {f"n_{name}": len(ids) for name, ids in who.items()}
-    return {"shift": None, "threshold": None, "fired": False, **kept, **counts, "who_moved": who["moved"][:SHOWN_IDS]}
+    kept = parse_line({key: value for key, value in line.items() if key not in (*_CLIENT_LISTS, "cluster_ids")})
+    clients = {name: value if isinstance(value := line.get(name), list) else [] for name in _CLIENT_LISTS}
+    counts: dict[str, Json] = {f"n_{name}": len(ids) for name, ids in clients.items()}
+    moved = clients["moved"][:SHOWN_IDS]
+    return {"shift": None, "threshold": None, "fired": False, **kept, **counts, "who_moved": moved}
 
 
-def changes_line(line: Row) -> Changes:
+def parse_changes(line: Row) -> Changes:
     """Return a line of ``memberships.jsonl`` or ``concepts.jsonl``."""
     changed = line["changed"]
     moves: list[tuple[ClientId, int]] = []
@@ -132,18 +135,67 @@ def changes_line(line: Row) -> Changes:
     return _whole(line["round"]), moves
 
 
-def usable(value: Json) -> Json:
-    """Return a value without numbers that no run writes and no figure can show, which become None.
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class ClientTests:
+    """All clients that were tested after a round.
+
+    Parameters
+    ----------
+    round_index
+        The round.
+    client_ids
+        The ``n_clients`` clients that were tested.
+    cluster
+        The cluster of each, -1 for none.
+    n_test, correct
+        How many test samples each had, and how many of them its model got right.
+    otherwise
+        How many were right if a client corrected (``"corrected"``) or tuned (``"tuned"``) its model.
+    """
+
+    round_index: int
+    client_ids: tuple[ClientId, ...]
+    cluster: npt.NDArray[np.int32]
+    n_test: npt.NDArray[np.int32]
+    correct: npt.NDArray[np.int32]
+    otherwise: Mapping[str, npt.NDArray[np.int32]]
+
+    def accuracy(self, how: str = "") -> Vector:
+        """Return the accuracy of each client, NaN without test samples; ``how`` may name one of ``otherwise``."""
+        right = self.otherwise[how] if how else self.correct
+        blank = np.full(self.n_test.shape, np.nan)
+        return np.asarray(np.divide(right, self.n_test, out=blank, where=self.n_test > 0), dtype=np.float64)
+
+
+def parse_client_tests(line: Row) -> ClientTests:
+    """Return a line of ``clients.jsonl``; raise if it is damaged.
 
     Examples
     --------
-    >>> usable({"shift": float("inf"), "threshold": 0.5, "n_clusters": 10**400})
-    {'shift': None, 'threshold': 0.5, 'n_clusters': None}
+    >>> line = {"round": 4, "client": ["ann", "bob"], "cluster": [0, 1], "n_test": [4, 2], "correct": [1, 2]}
+    >>> one = parse_client_tests(line)
+    >>> one.round_index, one.accuracy().tolist()
+    (4, [0.25, 1.0])
     """
+    ids, round_index = line["client"], line["round"]
+    if not isinstance(ids, list) or not isinstance(round_index, int):
+        raise TypeError
+    if not 0 <= round_index < _LARGEST_ROUND:
+        raise ValueError
+    found = {name: np.array(line[name], dtype=np.int32) for name in ("cluster", "n_test", "correct")}
+    otherwise = {name: np.array(line[name], dtype=np.int32) for name in ("corrected", "tuned") if name in line}
+    if any(values.shape != (len(ids),) for values in (*found.values(), *otherwise.values())):
+        raise ValueError
+    client_ids = tuple(one if isinstance(one, int) else str(one) for one in ids)
+    return ClientTests(round_index=round_index, client_ids=client_ids, **found, otherwise=otherwise)
+
+
+def _drop_damage(value: Json) -> Json:
+    """Return a value with None for numbers that no run writes and no figure can show: infinite or huge ones."""
     if isinstance(value, dict):
-        return {name: usable(one) for name, one in value.items()}
+        return {name: _drop_damage(one) for name, one in value.items()}
     if isinstance(value, list):
-        return [usable(one) for one in value]
+        return [_drop_damage(one) for one in value]
     return None if isinstance(value, (int, float)) and not abs(value) < _LARGEST else value
 
 
@@ -155,27 +207,7 @@ def _whole(value: Json) -> int:
     return value
 
 
-def _number(value: Json) -> float:
-    if not isinstance(value, (int, float)):
-        raise TypeError
-    if not abs(value) < _LARGEST:
-        raise ValueError
-    return float(value)
-
-
-_LARGEST = 1e18
-"""Larger numbers are damage."""
-
-
-T = TypeVar("T")
-
-
-Compact: TypeAlias = Callable[[Row], Any]
-"""Makes of a line what is kept of it; a ValueError, KeyError, TypeError or OverflowError says that it is damaged."""
-
-
-_REMEMBERED = 256
-"""Bytes of the last line that tell whether a log is still the same."""
+# ---------------------------------------------------------------- logs
 
 
 @dataclass(slots=True, eq=False)
@@ -225,10 +257,10 @@ class LogReader:
     """
 
     def __init__(self) -> None:
-        self._logs: dict[tuple[Path, Compact], _Log] = {}
+        self._logs: dict[tuple[Path, Parse], _Log] = {}
         self._kept: dict[Path, tuple[Hashable, Any]] = {}
 
-    def kept(self, path: Path, state: Hashable, read: Callable[[], T]) -> T:
+    def keep(self, path: Path, state: Hashable, read: Callable[[], T]) -> T:
         """Return what was read of something that is no log, and read it again only if its state changed."""
         before = self._kept.get(path)
         if before is None or before[0] != state:
@@ -236,15 +268,28 @@ class LogReader:
         found: T = before[1]
         return found
 
-    def lines(self, path: Path, compact: Compact = dict) -> Lines:
-        """Return the lines of a log, the last one only if it is whole; ``compact`` is a function of a module."""
-        log = self._logs.setdefault((path, compact), _Log())
+    def lines(self, path: Path, parse: Parse = dict) -> Lines:
+        """Return the lines of a log, the last one only if it is whole; ``parse`` is a function of a module."""
+        log = self._logs.setdefault((path, parse), _Log())
         try:
             size = path.stat().st_size
-            if size < log.offset or not _goes_on(log, path):
-                log = self._logs[path, compact] = _Log()
-            if size > log.offset:
-                _read_on(log, path, compact)
+            with path.open("rb") as file:
+                file.seek(max(0, log.offset - len(log.end)))
+                if size < log.offset or file.read(len(log.end)) != log.end:
+                    log = self._logs[path, parse] = _Log()
+                file.seek(log.offset)
+                for line in file:
+                    if not line.endswith(b"\n"):
+                        break
+                    log.offset += len(line)
+                    log.end = line[-_COMPARED_BYTES:]
+                    try:
+                        row = json.loads(line)
+                        if not isinstance(row, dict):
+                            raise ValueError
+                        log.rows.append(parse(row))
+                    except (ValueError, KeyError, TypeError, ArithmeticError, RecursionError):
+                        log.n_damaged += 1
         except OSError as error:
             return Lines(rows=log.rows, problem=f"{path.name}: {error.strerror or error}", n_lines=len(log.rows))
         n_lines = len(log.rows) + log.n_damaged
@@ -252,31 +297,29 @@ class LogReader:
         return Lines(rows=log.rows, problem=problem, n_lines=n_lines)
 
 
-def _goes_on(log: _Log, path: Path) -> bool:
-    """Return whether what was read last is still where it was."""
-    with path.open("rb") as file:
-        file.seek(log.offset - len(log.end))
-        return file.read(len(log.end)) == log.end
+def last_line(path: Path, block: int = 1 << 16) -> Row | None:
+    """Return the last whole line of a log, read from its end; None if there is none.
+
+    Raises
+    ------
+    InputError
+        If it cannot be read.
+    """
+    try:
+        with path.open("rb") as file:
+            position, tail = file.seek(0, 2), b""
+            while position and tail[: tail.rfind(b"\n") + 1].count(b"\n") < 2:
+                step = min(max(block, len(tail)), position)
+                position = file.seek(position - step)
+                tail = file.read(step) + tail
+        lines = tail[: tail.rfind(b"\n") + 1].splitlines()
+        line = json.loads(lines[-1]) if lines else None
+    except (OSError, ValueError) as error:
+        raise InputError(f"cannot read {path}: {error}") from error
+    return line if isinstance(line, dict) else None
 
 
-def _read_on(log: _Log, path: Path, compact: Compact) -> None:
-    with path.open("rb") as file:
-        file.seek(log.offset)
-        for line in file:
-            if not line.endswith(b"\n"):
-                break
-            log.offset += len(line)
-            log.end = line[-_REMEMBERED:]
-            try:
-                row = json.loads(line)
-                if not isinstance(row, dict):
-                    raise ValueError
-                log.rows.append(compact(row))
-            except (ValueError, KeyError, TypeError, ArithmeticError, RecursionError):
-                log.n_damaged += 1
-
-
-FINISHED, RUNNING, STOPPED, FAILED = "finished", "running", "stopped", "failed"
+# ---------------------------------------------------------------- runs
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -325,7 +368,7 @@ class RunRecord:
     @property
     def settings(self) -> dict[str, Json]:
         """The resolved config by dotted keys, without the seed."""
-        return dotted({key: value for key, value in self.config.items() if key != "seed"})
+        return flatten({key: value for key, value in self.config.items() if key != "seed"})
 
     @property
     def n_expected(self) -> int:
@@ -369,29 +412,29 @@ class RunRecord:
         return bool(self.events) or any(row.get("n_clusters") != 1 for row in self.rounds)
 
     def memberships(self) -> list[Changes]:
-        """Return who was in which cluster from which round on, as changes."""
-        return self.reader.lines(self.folder / MEMBERSHIPS, changes_line).rows
+        """Return the cluster of each client, as changes."""
+        return self.reader.lines(self.folder / MEMBERSHIPS, parse_changes).rows
 
     def concepts(self) -> list[Changes]:
-        """Return which true concept each client had from which round on, as changes; nothing if nobody knows."""
-        return self.reader.lines(self.folder / CONCEPTS, changes_line).rows
+        """Return the true concept of each client, as changes; nothing where it is not known."""
+        return self.reader.lines(self.folder / CONCEPTS, parse_changes).rows
 
     def tests(self) -> list[ClientTests]:
         """Return how each client fared in each evaluation."""
-        return self.reader.lines(self.folder / CLIENTS, client_tests).rows
+        return self.reader.lines(self.folder / CLIENTS, parse_client_tests).rows
 
     def last_test(self) -> ClientTests | None:
         """Return how each client fared in the last evaluation, without reading the others."""
         try:
             line = last_line(self.folder / CLIENTS)
-            return None if line is None else client_tests(line)
+            return None if line is None else parse_client_tests(line)
         except (InputError, ValueError, KeyError, TypeError, ArithmeticError):
             found = self.tests()
             return found[-1] if found else None
 
     def timings(self) -> list[Row]:
         """Return the lines of ``timings.jsonl``."""
-        return self.reader.lines(self.folder / TIMINGS, any_line).rows
+        return self.reader.lines(self.folder / TIMINGS, parse_line).rows
 
     def costs(self) -> Row | None:
         """Return what was charged by kind of use; None if there is no checkpoint to take it from.
@@ -407,24 +450,25 @@ class RunRecord:
 
     def reports(self) -> ReportStream | None:
         """Return what clients reported; None if they reported nothing, or it cannot be read."""
+
+        def read() -> ReportStream | None:
+            kinds: tuple[Kind, ...] = ("histogram", "vector")
+            for kind in kinds:
+                try:
+                    return read_run_reports(self.folder, kind)
+                except (FieldingError, OSError):
+                    continue
+            return None
+
         try:
             state = tuple(sorted(path.name for path in (self.folder / REPORTS).iterdir()))
         except OSError:
             return None
-        return self.reader.kept(self.folder / REPORTS, state, self._read_reports)
-
-    def _read_reports(self) -> ReportStream | None:
-        kinds: tuple[Kind, ...] = ("histogram", "vector")
-        for kind in kinds:
-            try:
-                return run_reports(self.folder, kind)
-            except (FieldingError, OSError):
-                continue
-        return None
+        return self.reader.keep(self.folder / REPORTS, state, read)
 
     def summary(self) -> Row:
         """Return the content of ``summary.json``; nothing if there is none."""
-        return read_record(self.folder / SUMMARY)
+        return _read_summary(self.folder)
 
 
 def read_run(folder: Path, reader: LogReader | None = None) -> RunRecord:
@@ -443,88 +487,51 @@ def read_run(folder: Path, reader: LogReader | None = None) -> RunRecord:
         If it is not the folder of a run.
     """
     reader = reader or LogReader()
-    manifest, problem = _manifest(folder)
-    rounds, events = reader.lines(folder / ROUNDS, round_line), reader.lines(folder / EVENTS, event_line)
-    failure, cut_off = read_failure(folder), _cut_off(folder, rounds.n_lines)
+    problem, failure = "", read_failure(folder)
+    try:
+        manifest = _read_manifest(folder)
+    except InputError:
+        if not (folder / ROUNDS).exists():
+            raise
+        manifest, problem = {}, f"{MANIFEST} cannot be read: config and versions are not known"
+    rounds, events = reader.lines(folder / ROUNDS, parse_round), reader.lines(folder / EVENTS, parse_event)
+    n_rounds, cut_off = _read_summary(folder).get("n_rounds"), ""
+    if isinstance(n_rounds, int) and rounds.n_lines < n_rounds:
+        cut_off = (
+            f"{ROUNDS} holds {rounds.n_lines} of {n_rounds} rounds, so the run does not count; delete its folder and "
+            "run it again"
+        )
     problems = [one for one in (failure or "", cut_off, problem, rounds.problem, events.problem) if one]
-    for name in (MEMBERSHIPS, CLIENTS):
-        if not (folder / name).exists():
-            problems.append(f"{name} is missing")
+    problems += [f"{name} is missing" for name in (MEMBERSHIPS, CLIENTS) if not (folder / name).exists()]
+    # A comparison may find that a finished run is not the one it asked for, and writes that down as a failure.
+    if (folder / SUMMARY).exists() and not cut_off and failure is None:
+        state = FINISHED
+    else:
+        state = RUNNING if is_locked(folder) else STOPPED if failure is None else FAILED
     return RunRecord(
         folder=folder,
         manifest=manifest,
         rounds=rounds.rows,
         events=events.rows,
-        state=_state(folder, is_whole=not cut_off, has_failed=failure is not None),
+        state=state,
         problems=tuple(problems),
         reader=reader,
     )
 
 
-def read_manifest(folder: Path) -> Row:
-    """Return what a run depends on: versions, seed, config, trainer.
-
-    Raises
-    ------
-    InputError
-        If it is not the folder of a run.
-    """
+def _read_manifest(folder: Path) -> Row:
     try:
         manifest = json.loads((folder / MANIFEST).read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
         raise InputError(f"{folder} is not the folder of a run: cannot read {MANIFEST}: {error}") from error
     if not isinstance(manifest, dict) or not isinstance(manifest.get("config"), dict):
         raise InputError(f"{folder} is not the folder of a run: its {MANIFEST} has no config")
-    return {name: usable(value) for name, value in manifest.items()}
+    return {name: _drop_damage(value) for name, value in manifest.items()}
 
 
-def _manifest(folder: Path) -> tuple[Row, str]:
-    """Return the manifest of a run, or nothing and what is wrong with it if there are rounds without one."""
+def _read_summary(folder: Path) -> Row:
     try:
-        return read_manifest(folder), ""
-    except InputError:
-        if not (folder / ROUNDS).exists():
-            raise
-        return {}, f"{MANIFEST} cannot be read: config and versions are not known"
-
-
-def read_record(path: Path) -> Row:
-    """Return the content of a JSON file; nothing if it cannot be read."""
-    try:
-        found = json.loads(path.read_text(encoding="utf-8"))
+        found = json.loads((folder / SUMMARY).read_text(encoding="utf-8"))
     except (OSError, ValueError):
         return {}
-    return {name: usable(value) for name, value in found.items()} if isinstance(found, dict) else {}
-
-
-def _cut_off(folder: Path, n_lines: int) -> str:
-    """Return what is wrong if a run that ended has fewer rounds in its log than it had; else nothing."""
-    n_rounds = read_record(folder / SUMMARY).get("n_rounds")
-    if not isinstance(n_rounds, int) or n_lines >= n_rounds:
-        return ""
-    return (
-        f"{ROUNDS} holds {n_lines} of {n_rounds} rounds, so the run does not count; delete its folder and run it again"
-    )
-
-
-def _state(folder: Path, *, is_whole: bool, has_failed: bool) -> str:
-    # A comparison may find that a finished run is not the one it asked for, and writes that down as a failure.
-    if (folder / SUMMARY).exists() and is_whole and not has_failed:
-        return FINISHED
-    if is_locked(folder):
-        return RUNNING
-    return FAILED if has_failed else STOPPED
-
-
-def dotted(table: Row, prefix: str = "") -> dict[str, Json]:
-    """Return a table of tables as one table of dotted keys.
-
-    Examples
-    --------
-    >>> dotted({"rounds": 9, "trace": {"gap": 3}})
-    {'rounds': 9, 'trace.gap': 3}
-    """
-    found: dict[str, Json] = {}
-    for key, value in table.items():
-        found |= dotted(value, f"{prefix}{key}.") if isinstance(value, dict) else {f"{prefix}{key}": value}
-    return found
+    return {name: _drop_damage(value) for name, value in found.items()} if isinstance(found, dict) else {}

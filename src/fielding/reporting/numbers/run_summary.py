@@ -1,7 +1,8 @@
-"""The totals of a run, from the lines of its logs alone."""
+"""The totals of a run, from the lines of its logs alone, and how long it took to a target."""
 
 from bisect import bisect_left
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import pairwise
 from math import ceil, isfinite
 
 from fielding._typing import Json
@@ -11,6 +12,8 @@ LAST_SHARE = 0.1
 """Share of the rounds, at the end, whose evaluations make the final figures."""
 FEWEST = 5
 """Evaluations that the final figures are made of at least, if the second half of the rounds has so many."""
+IN_A_ROW = 5
+"""Evaluations in a row at which a target counts as held."""
 
 
 def evaluations(rounds: Sequence[Row]) -> list[Row]:
@@ -59,8 +62,6 @@ def final_words(summary: Row) -> str:
     --------
     >>> final_words({"final_from_round": 180, "n_final_evaluations": 5})
     'mean over the 5 evaluations since round 180'
-    >>> final_words({"final_from_round": 7, "n_final_evaluations": 1})
-    'from the one evaluation after round 7'
     """
     n_used, first = summary["n_final_evaluations"], summary["final_from_round"]
     if n_used == 1:
@@ -89,13 +90,13 @@ def largest_dip(rounds: Sequence[Row], gap: int) -> float | None:
     return max(dips) if dips else None
 
 
-def reached(rounds: Sequence[Row], target: float) -> Row | None:
+def last_crossing(rounds: Sequence[Row], target: float) -> Row | None:
     """Return the evaluation from which on the accuracy never was below a target; None if it ends below.
 
     Examples
     --------
     >>> rows = [{"round": at, "accuracy": accuracy} for at, accuracy in enumerate([0.5, 0.9, 0.7, 0.8, 0.9])]
-    >>> reached(rows, 0.8)["round"], reached(rows, 0.95)
+    >>> last_crossing(rows, 0.8)["round"], last_crossing(rows, 0.95)
     (3, None)
     """
     tested = evaluations(rounds)
@@ -104,15 +105,68 @@ def reached(rounds: Sequence[Row], target: float) -> Row | None:
 
 
 def first_crossing(rounds: Sequence[Row], target: float) -> Row | None:
-    """Return the first evaluation whose accuracy was not below a target; None if all were.
+    """Return the first evaluation whose accuracy was not below a target; None if all were."""
+    return next((row for row in evaluations(rounds) if float(str(row["accuracy"])) >= target), None)
+
+
+def first_hold(rounds: Sequence[Row], target: float, n_in_a_row: int = IN_A_ROW) -> Row | None:
+    """Return the first of so many evaluations in a row whose accuracy was not below a target; None without such.
 
     Examples
     --------
-    >>> rows = [{"round": at, "accuracy": accuracy} for at, accuracy in enumerate([0.5, 0.9, 0.7, 0.8, 0.9])]
-    >>> first_crossing(rows, 0.8)["round"], first_crossing(rows, 0.95)
-    (1, None)
+    >>> rows = [{"round": at, "accuracy": accuracy} for at, accuracy in enumerate([0.9, 0.7, 0.8, 0.9, 0.8])]
+    >>> first_hold(rows, 0.8, 3)["round"], first_hold(rows, 0.8, 4)
+    (2, None)
     """
-    return next((row for row in evaluations(rounds) if float(str(row["accuracy"])) >= target), None)
+    tested = evaluations(rounds)
+    below = [at for at, row in enumerate(tested) if float(str(row["accuracy"])) < target]
+    gaps = pairwise([-1, *below, len(tested)])
+    return next((tested[before + 1] for before, at in gaps if at - before > n_in_a_row), None)
+
+
+def times_to_target(rounds: Sequence[Row], target: float | None) -> dict[str, float | None]:
+    """Return after how many rounds and simulated seconds a run was at a target, in three senses.
+
+    Parameters
+    ----------
+    rounds
+        The lines of ``rounds.jsonl``.
+    target
+        The accuracy; None if it is not known, and then nothing is.
+
+    Returns
+    -------
+    ``rounds_to_target`` and ``time_to_target_s``: until accuracy came to stay at the target or above (its last upward
+    crossing). ``..._first_crossing...``: until it first was there. ``..._held...``: until the first of five evaluations
+    in a row that were there. A run that is there at its first evaluation needs the rounds up to that one; None if
+    it never is.
+
+    Examples
+    --------
+    >>> rows = [{"round": at, "time_s": 60.0 * (at + 1), "accuracy": at / 4} for at in range(4)]
+    >>> found = times_to_target(rows, 0.5)
+    >>> found["rounds_to_target"], found["time_to_target_s"], found["rounds_to_held"]
+    (3.0, 180.0, None)
+    """
+    found: dict[str, float | None] = {}
+    for name, crossing in (("target", last_crossing), ("first_crossing", first_crossing), ("held", first_hold)):
+        row = None if target is None else crossing(rounds, target)
+        found[f"rounds_to_{name}"] = None if row is None else float(str(row["round"])) + 1
+        found[f"time_to_{name}_s"] = None if row is None else float(str(row["time_s"]))
+    return found
+
+
+def dynamic_regret(rounds: Sequence[Row], oracle: Sequence[Row]) -> float | None:
+    """Return how much more accurate the oracle was, as a mean over the rounds in which both were evaluated.
+
+    Examples
+    --------
+    >>> dynamic_regret([{"round": 0, "accuracy": 0.5}, {"round": 1, "accuracy": 0.75}], [{"round": 1, "accuracy": 1.0}])
+    0.25
+    """
+    best = {row["round"]: float(str(row["accuracy"])) for row in evaluations(oracle)}
+    gaps = [best[row["round"]] - float(str(row["accuracy"])) for row in evaluations(rounds) if row["round"] in best]
+    return sum(gaps) / len(gaps) if gaps else None
 
 
 def run_summary(rounds: Sequence[Row], events: Iterable[Row], *, gap: int) -> dict[str, Json]:
@@ -128,15 +182,24 @@ def run_summary(rounds: Sequence[Row], events: Iterable[Row], *, gap: int) -> di
     Returns
     -------
     Among others ``final_from_round`` and ``n_final_evaluations``, what the final figures are means over (None and 0 if
-    nobody was tested); final figures that end in ``_corrected`` and ``_tuned`` if clients correct or tune their models;
-    ``n_trained``, trainings that came back in time, and ``n_failed``, those of them that gave no
-    finite model; ``n_reports``, and ``n_first_reports``, those of them by which a client joined
-    (None where there is no coordinator that knows).
+    no client was tested); final figures that end in ``_corrected`` and ``_tuned`` if clients correct or tune their
+    models; ``n_trained``, trainings that came back in time, and ``n_failed``, those of them that gave no finite model;
+    ``n_reports``, and ``n_first_reports``, those of them by which a client joined (None where there is no coordinator
+    that knows).
     """
-    seen = [(event.get("mean_client_distance"), n_joined(event)) for event in events]
+
+    def total(name: str) -> int | float:
+        return sum(value for row in rounds if isinstance(value := row.get(name), (int, float)))
+
+    seen = [(event.get("mean_client_distance"), count_joined(event)) for event in events]
     distances = [value for value, _ in seen if isinstance(value, float)]
     final = final_evaluations(rounds)
-    n_failed, n_reports = _total(rounds, "n_failed"), _total(rounds, "n_reports")
+    n_failed, n_reports = total("n_failed"), total("n_reports")
+    otherwise = {
+        f"{name}_{how}": final_mean(rounds, f"{how}_{name.removeprefix('final_')}")
+        for how in ("corrected", "tuned")
+        for name in ("final_accuracy", "worst_decile", "final_newest_accuracy", "final_prequential_accuracy")
+    }
     return {
         "n_rounds": len(rounds),
         "time_s": rounds[-1]["time_s"] if rounds else 0.0,
@@ -147,47 +210,32 @@ def run_summary(rounds: Sequence[Row], events: Iterable[Row], *, gap: int) -> di
         "worst_decile": final_mean(rounds, "worst_decile"),
         "final_newest_accuracy": final_mean(rounds, "newest_accuracy"),
         "final_prequential_accuracy": final_mean(rounds, "prequential_accuracy"),
-        **_served_otherwise(rounds),
+        **{name: value for name, value in otherwise.items() if value is not None},
         "final_ari": final_mean(rounds, "ari"),
         "dip": largest_dip(rounds, gap),
-        "n_trained": _total(rounds, "n_participants") + n_failed,
+        "n_trained": total("n_participants") + n_failed,
         "n_failed": n_failed,
         "n_reports": n_reports,
         "n_first_reports": None if n_reports and not seen else sum(joined for _, joined in seen),
-        "moves": _total(rounds, "n_moved"),
-        "reclusterings": _total(rounds, "reclustered"),
+        "moves": total("n_moved"),
+        "reclusterings": total("reclustered"),
         "n_clusters_last": rounds[-1]["n_clusters"] if rounds else 0,
         "heterogeneity": sum(distances) / len(distances) if distances else None,
         "measured_heterogeneity": final_mean(rounds, "measured_heterogeneity"),
         "unclustered_heterogeneity": final_mean(rounds, "unclustered_heterogeneity"),
-        "bytes_down": _total(rounds, "bytes_down"),
-        "bytes_up": _total(rounds, "bytes_up"),
-        "client_seconds": _total(rounds, "client_seconds"),
+        "bytes_down": total("bytes_down"),
+        "bytes_up": total("bytes_up"),
+        "client_seconds": total("client_seconds"),
     }
 
 
-def _served_otherwise(rounds: Sequence[Row]) -> dict[str, Json]:
-    """Return the final figures of models that clients corrected or tuned; nothing if they did not."""
-    names = ("final_accuracy", "worst_decile", "final_newest_accuracy", "final_prequential_accuracy")
-    found = {
-        f"{name}_{how}": final_mean(rounds, f"{how}_{name.removeprefix('final_')}")
-        for how in ("corrected", "tuned")
-        for name in names
-    }
-    return {name: value for name, value in found.items() if value is not None}
-
-
-def n_joined(event: Row) -> int:
+def count_joined(event: Row) -> int:
     """Return how many clients joined at an event, which names them or holds their number.
 
     Examples
     --------
-    >>> n_joined({"joined": ["ann", "bob"]}), n_joined({"n_joined": 2}), n_joined({})
+    >>> count_joined({"joined": ["ann", "bob"]}), count_joined({"n_joined": 2}), count_joined({})
     (2, 2, 0)
     """
     joined = event.get("joined")
     return len(joined) if isinstance(joined, list) else int(str(event.get("n_joined", 0)))
-
-
-def _total(rounds: Sequence[Row], name: str) -> int | float:
-    return sum(value for row in rounds if isinstance(value := row.get(name), (int, float)))

@@ -16,9 +16,18 @@ import numpy as np
 from fielding._typing import Counts, Mask, Vector
 from fielding.errors import FileFormatError, InputError
 from fielding.traces.catalog.entry import Entry, NaturalDefaults, Opening, decoding_of, narrowing_of
-from fielding.traces.csv_table import encoded_ids, listed_classes, open_table
+from fielding.traces.csv_table import (
+    CsvColumn,
+    NameColumn,
+    NumberColumn,
+    encoded_ids,
+    fill_columns,
+    listed_classes,
+    number_parser,
+    open_table,
+    time_parser,
+)
 from fielding.traces.images import ImageList, with_images
-from fielding.traces.text_columns import Column, NameColumn, NumberColumn, fill_columns, number_parser, time_parser
 from fielding.traces.trace import Trace
 
 BANDS = "CDEFGHJKLMNPQRSTUVWX"
@@ -83,7 +92,7 @@ def read_metadata(path: Path) -> tuple[Trace, Counts]:
     split, label = NameColumn(), NameColumn()
     time = NumberColumn(time_parser())
     latitude, longitude = (NumberColumn(number_parser(name)) for name in ("latitude", "longitude"))
-    columns: dict[str, Column] = {
+    columns: dict[str, CsvColumn] = {
         "split": split,
         "category": label,
         "timestamp": time,

@@ -24,9 +24,8 @@ from fielding.traces.catalog.entry import (
     narrowing_of,
     ranks_within,
 )
-from fielding.traces.csv_table import in_id_order, listed_classes, open_table, typed_ids
+from fielding.traces.csv_table import NameColumn, fill_columns, in_id_order, listed_classes, open_table, typed_ids
 from fielding.traces.images import ImageList, reason_against, with_images
-from fielding.traces.text_columns import NameColumn, fill_columns
 from fielding.traces.trace import Trace
 
 FOLDER = "open_images"

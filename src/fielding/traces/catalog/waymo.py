@@ -15,9 +15,16 @@ import numpy as np
 from fielding._typing import Codes, Counts
 from fielding.errors import FileFormatError, echo
 from fielding.traces.catalog.entry import Entry, NaturalDefaults, Opening, decoding_of, interval_times, narrowing_of
-from fielding.traces.csv_table import encoded_ids, open_table
+from fielding.traces.csv_table import (
+    CsvColumn,
+    NameColumn,
+    NumberColumn,
+    count_parser,
+    encoded_ids,
+    fill_columns,
+    open_table,
+)
 from fielding.traces.images import ImageList, reason_against, with_images
-from fielding.traces.text_columns import Column, NameColumn, NumberColumn, count_parser, fill_columns
 from fielding.traces.trace import Trace
 
 FOLDER = "waymo_classification_images"
@@ -67,7 +74,7 @@ def read_list(path: Path) -> list[tuple[tuple[str, str, str], int, int]]:
     table = open_table(path)
     segment, camera, image = NameColumn(), NameColumn(), NameColumn()
     frame, label = NumberColumn(count_parser("frame")), NumberColumn(count_parser("class"))
-    columns: dict[str, Column] = {
+    columns: dict[str, CsvColumn] = {
         "segment": segment,
         "camera name": camera,
         "image name": image,

@@ -9,8 +9,7 @@ from fielding.config.options import check_whole
 from fielding.errors import OptionError
 from fielding.rng import stream
 from fielding.traces.pool import Pool
-from fielding.traces.scenarios.dealing import View, by_client, dealt
-from fielding.traces.scenarios.draws import client_mixes, slot_units, wanderings
+from fielding.traces.scenarios.dealing import View, by_client, client_mixes, deal_view, slot_units, wander
 from fielding.traces.scenarios.looks import (
     Blur,
     Brightness,
@@ -76,7 +75,7 @@ class Covariate:
     def deal(self, pool: Pool, request: DealRequest, *, seed: int) -> Schedule:
         """Return who sees which sample when; the concept is the look."""
         looks = concept_looks(pool, self, seed=seed)
-        concepts = wanderings(request, self.concepts, share=self.share, seed=seed)
+        concepts = wander(request, self.concepts, share=self.share, seed=seed)
         mixes = client_mixes(pool, request, alpha=self.alpha, seed=seed)
         is_changed = slot_units(request, seed, "look") < _chances(looks, self.intensity)[by_client(concepts)]
         view = View(
@@ -86,7 +85,7 @@ class Covariate:
             looks=looks,
             look_of=np.where(is_changed, by_client(concepts), 0),
         )
-        return dealt(pool, request, view, seed=seed)
+        return deal_view(pool, request, view, seed=seed)
 
 
 def _chances(looks: tuple[Look, ...], intensity: float) -> Vector:

@@ -7,16 +7,19 @@ import numpy as np
 from fielding._typing import Membership, Vector
 from fielding.config.options import check_whole
 from fielding.traces.pool import Pool
-from fielding.traces.scenarios.dealing import Positions, View, by_client, dealt
-from fielding.traces.scenarios.draws import (
+from fielding.traces.scenarios.dealing import (
+    Positions,
+    View,
+    by_client,
     client_keys,
     concept_mixes,
+    deal_view,
     drifters,
     first_states,
     other_states,
     slot_units,
     units,
-    wanderings,
+    wander,
 )
 from fielding.traces.scenarios.scenario import MOST_CONCEPTS, DealRequest, check_alpha, check_choice, check_share
 from fielding.traces.schedule import Schedule
@@ -79,7 +82,7 @@ class Dirichlet:
             states = _to_and_fro(request, self, seed=seed)
         else:
             every = self.duration if self.kind == "gradual" else 1
-            states = wanderings(request, self.concepts, share=self.share, seed=seed, every=every)
+            states = wander(request, self.concepts, share=self.share, seed=seed, every=every)
         progress = gradual_progress(request, self.duration if self.kind == "gradual" else 1)
         before = _states_before(states, progress)
         nearest = np.where(progress[:, np.newaxis] >= 0.5, states, before)
@@ -88,7 +91,7 @@ class Dirichlet:
             mixes=concept_mixes(pool, self.concepts, alpha=self.alpha, seed=seed),
             mix_of=_mix_of_samples(request, self, states=states, before=before, seed=seed),
         )
-        return dealt(pool, request, view, seed=seed)
+        return deal_view(pool, request, view, seed=seed)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

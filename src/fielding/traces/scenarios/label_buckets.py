@@ -7,8 +7,15 @@ import numpy as np
 from fielding._typing import Counts, Mask
 from fielding.config.options import check_whole
 from fielding.traces.pool import Pool
-from fielding.traces.scenarios.dealing import drawn_labels, drawn_samples, numbered
-from fielding.traces.scenarios.draws import client_keys, client_mixes, present_labels, units
+from fielding.traces.scenarios.dealing import (
+    client_keys,
+    client_mixes,
+    draw_labels,
+    draw_samples,
+    number_contents,
+    present_labels,
+    units,
+)
 from fielding.traces.scenarios.scenario import MOST_CONCEPTS, DealRequest, check_alpha
 from fielding.traces.schedule import Schedule, sorted_schedule
 
@@ -60,7 +67,7 @@ class LabelBuckets:
             tuple(range(request.n_clients)),
             request.n_intervals,
             columns=(client, interval, samples[client, slot], labels[client, slot], np.zeros(client.size)),
-            concepts=numbered(np.array(sets))[0],
+            concepts=number_contents(np.array(sets))[0],
         )
 
     def _owned(self, pool: Pool, request: DealRequest, *, seed: int) -> tuple[Counts, Counts]:
@@ -69,8 +76,8 @@ class LabelBuckets:
         keys, slots = client_keys(request)[:, np.newaxis], np.arange(n_owned, dtype=np.uint64)
         mixes = client_mixes(pool, request, alpha=self.alpha, seed=seed)
         mix_of = np.arange(mixes.shape[0])[:, np.newaxis]
-        labels = drawn_labels(mixes, mix_of, units(seed, "label", keys, slots))
-        return labels, drawn_samples(pool, labels, units(seed, "sample", keys, slots))
+        labels = draw_labels(mixes, mix_of, units(seed, "label", keys, slots))
+        return labels, draw_samples(pool, labels, units(seed, "sample", keys, slots))
 
 
 def random_ranks(has_label: Mask, request: DealRequest, *, seed: int) -> Counts:

@@ -5,8 +5,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from fielding.comparing.compare import carried_out
-from fielding.comparing.demo import CAVEAT, METHODS, SETTINGS, demo_page, planned_demo, written_demo_page
+from fielding.comparing.compare import run_comparison
+from fielding.comparing.demo import CAVEAT, METHODS, SETTINGS, demo_page, plan_demo, write_demo_page
 from fielding.comparing.sweep import Following
 from fielding.config.reader import config_from
 from fielding.errors import InputError
@@ -30,8 +30,8 @@ SMALL: dict[str, "Json"] = {
 @pytest.fixture(scope="module")
 def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("demo") / "out"
-    assert carried_out(planned_demo(folder, 2, SMALL), n_jobs=2, page=False).is_ended
-    written_demo_page(folder)
+    assert run_comparison(plan_demo(folder, 2, SMALL), n_jobs=2, page=False).is_ended
+    write_demo_page(folder)
     return folder
 
 
@@ -81,10 +81,10 @@ def test_a_stopped_demo_goes_on_and_ends_as_if_never_stopped(whole: Path, tmp_pa
     done: list[str] = []
     following = Following(on_done=lambda one: done.append(one.name), is_stopped=lambda: len(done) >= 2)
 
-    assert not carried_out(planned_demo(tmp_path, 2, SMALL), n_jobs=1, following=following, page=False).is_ended
+    assert not run_comparison(plan_demo(tmp_path, 2, SMALL), n_jobs=1, following=following, page=False).is_ended
     assert not (tmp_path / "summary.json").exists()
 
-    assert carried_out(planned_demo(tmp_path, 2, SMALL), n_jobs=2, page=False).is_ended
+    assert run_comparison(plan_demo(tmp_path, 2, SMALL), n_jobs=2, page=False).is_ended
     assert logs(tmp_path) == logs(whole)
 
 
@@ -92,7 +92,7 @@ def test_a_demo_with_other_numbers_is_not_mixed_in(whole: Path) -> None:
     before = logs(whole)
 
     with pytest.raises(InputError, match=r"rounds"):
-        planned_demo(whole, 2, {**SMALL, "rounds": 9})
+        plan_demo(whole, 2, {**SMALL, "rounds": 9})
 
     assert logs(whole) == before
 
@@ -102,14 +102,14 @@ def test_a_folder_with_something_else_is_refused_and_left_alone(tmp_path: Path, 
     (tmp_path / name).write_text("mine")
 
     with pytest.raises(InputError, match=str(tmp_path)):
-        planned_demo(tmp_path, 1, SMALL)
+        plan_demo(tmp_path, 1, SMALL)
 
     assert [path.name for path in tmp_path.iterdir()] == [name]
 
 
 def test_no_seed_is_refused(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="number of seeds is 0"):
-        planned_demo(tmp_path / "out", 0)
+        plan_demo(tmp_path / "out", 0)
 
     assert not (tmp_path / "out").exists()
 
@@ -118,7 +118,7 @@ def test_a_page_can_be_written_again_from_the_folder_alone(whole: Path, tmp_path
     folder = shutil.copytree(whole, tmp_path / "out")
     (folder / "report.html").unlink()
 
-    written_demo_page(folder)
+    write_demo_page(folder)
 
     assert (folder / "report.html").read_bytes() == (whole / "report.html").read_bytes()
 
@@ -143,7 +143,7 @@ def test_the_page_draws_its_figures_without_a_network(page: "Page", whole: Path,
 
 
 def test_the_page_says_in_whole_sentences_how_much_was_run(whole: Path) -> None:
-    lead = demo_page(read_report([whole])).lead
+    lead = demo_page(*read_report([whole])).lead
 
     assert "(preset paper, 8 rounds, 2 seeds, with 95 % intervals). Accuracy is measured on " in lead
     assert lead.count("(") == lead.count(")")

@@ -3,7 +3,7 @@
 import pytest
 
 from fielding._typing import Json
-from fielding.comparing.variants import axis_from
+from fielding.comparing.variants import parse_axis
 from fielding.errors import OptionError
 
 
@@ -19,27 +19,27 @@ from fielding.errors import OptionError
     ],
 )
 def test_values_are_read_as_set_reads_them(text: str, values: dict[str, Json]) -> None:
-    assert axis_from(text).values == values
+    assert parse_axis(text).values == values
 
 
 @pytest.mark.parametrize("text", ["", "rounds", "rounds=", "rounds=1,", "rounds=1,,2", "=1", "a.=1", "a.b.c=1"])
 def test_what_says_nothing_is_refused(text: str) -> None:
     with pytest.raises(OptionError, match=r"--vary .* says nothing; write key=value"):
-        axis_from(text)
+        parse_axis(text)
 
 
 @pytest.mark.parametrize("text", ["rounds=1,2,1", "training.prox=0.5,0.50"])
 def test_a_value_twice_is_refused(text: str) -> None:
     with pytest.raises(OptionError, match="twice"):
-        axis_from(text)
+        parse_axis(text)
 
 
 @pytest.mark.parametrize("text", ["seed=1,2", "method.name=global,local", "workers=1,2", "checkpoint.every=1,2"])
 def test_keys_that_are_given_elsewhere_or_change_nothing_are_not_varied(text: str) -> None:
     with pytest.raises(OptionError, match="cannot be varied"):
-        axis_from(text)
+        parse_axis(text)
 
 
 def test_a_section_is_not_varied_as_a_whole() -> None:
     with pytest.raises(OptionError, match=r"coordinator is a section; vary its keys, each as coordinator\.KEY="):
-        axis_from("coordinator={tau=1},{tau=2}")
+        parse_axis("coordinator={tau=1},{tau=2}")

@@ -9,10 +9,10 @@ from hypothesis import strategies as st
 
 from fielding._typing import Json
 from fielding.comparing.variants import (
-    axis_from,
-    crossed,
+    cross_variants,
     folder_name,
     named_variants,
+    parse_axis,
     variant_config,
     variants_from,
     with_settings,
@@ -24,7 +24,7 @@ OWN = "tests.methods.own:Quiet"
 
 
 def names(*arguments: str, methods: tuple[str, ...] = ("fielding", "global")) -> list[str]:
-    return [one.name for one in crossed({}, methods, [axis_from(text) for text in arguments])]
+    return [one.name for one in cross_variants({}, methods, [parse_axis(text) for text in arguments])]
 
 
 def test_methods_alone_keep_their_names() -> None:
@@ -32,11 +32,11 @@ def test_methods_alone_keep_their_names() -> None:
 
 
 def test_without_methods_it_is_that_of_the_config() -> None:
-    assert [one.name for one in crossed({"method": {"name": "moves"}})] == ["moves"]
+    assert [one.name for one in cross_variants({"method": {"name": "moves"}})] == ["moves"]
 
 
 def test_all_combinations_come_method_by_method() -> None:
-    found = crossed({}, ["fielding", "local"], [axis_from("coordinator.tau=0,1/3"), axis_from("rounds=2,4")])
+    found = cross_variants({}, ["fielding", "local"], [parse_axis("coordinator.tau=0,1/3"), parse_axis("rounds=2,4")])
 
     assert [one.name for one in found] == [
         "fielding tau=0 rounds=2",
@@ -65,12 +65,12 @@ def test_a_method_that_does_not_use_a_key_runs_once() -> None:
 
 def test_a_selection_that_needs_reports_makes_every_method_use_them() -> None:
     base: dict[str, Json] = {"selection": {"name": "nearest"}}
-    axis = axis_from("coordinator.metric=l1,js")
+    axis = parse_axis("coordinator.metric=l1,js")
 
-    assert len(crossed(base, ["global"], [axis])) == 2
-    assert len(crossed({}, ["global"], [axis, axis_from("selection.name=uniform,nearest")])) == 4
+    assert len(cross_variants(base, ["global"], [axis])) == 2
+    assert len(cross_variants({}, ["global"], [axis, parse_axis("selection.name=uniform,nearest")])) == 4
     with pytest.raises(OptionError, match=r"coordinator.metric changes nothing for global"):
-        crossed({}, ["global"], [axis])
+        cross_variants({}, ["global"], [axis])
 
 
 def test_auto_changes_more_than_the_coordinator() -> None:
@@ -102,13 +102,13 @@ def test_a_key_whose_last_part_is_that_of_another_is_named_in_full() -> None:
 )
 def test_what_cannot_be_compared_is_told(methods: list[str], axes: list[str], words: str) -> None:
     with pytest.raises(OptionError) as told:
-        crossed({}, methods, [axis_from(text) for text in axes])
+        cross_variants({}, methods, [parse_axis(text) for text in axes])
 
     assert words in str(told.value)
 
 
 def test_methods_of_ones_own_have_their_own_options() -> None:
-    found = crossed({}, [OWN, "global"], [axis_from("method.pace=0.1,0.2")])
+    found = cross_variants({}, [OWN, "global"], [parse_axis("method.pace=0.1,0.2")])
 
     assert [one.name for one in found] == [f"{OWN} pace=0.1", f"{OWN} pace=0.2", "global"]
     assert found[0].folder == "tests.methods.own-Quiet-pace-0.1"
@@ -117,7 +117,7 @@ def test_methods_of_ones_own_have_their_own_options() -> None:
 def test_options_of_the_base_config_count_for_the_methods_that_have_them() -> None:
     base: dict[str, Json] = {"method": {"name": "ifca", "k": 3}}
 
-    ours, other = crossed(base, ["ifca", "global"])
+    ours, other = cross_variants(base, ["ifca", "global"])
 
     assert variant_config(base, ours, 1).method.options == {"k": 3}
     assert variant_config(base, other, 1).method.options == {}
@@ -125,12 +125,12 @@ def test_options_of_the_base_config_count_for_the_methods_that_have_them() -> No
 
 def test_an_option_that_no_method_has_is_told() -> None:
     with pytest.raises(OptionError, match="unknown option of these methods 'k'"):
-        crossed({"method": {"name": "global", "k": 3}}, ["fielding"])
+        cross_variants({"method": {"name": "global", "k": 3}}, ["fielding"])
 
 
 def test_the_config_of_a_variant_has_its_settings_and_its_seed() -> None:
     base: dict[str, Json] = {"rounds": 9, "coordinator": {"tau": 0.5}}
-    one = crossed(base, ["fielding"], [axis_from("coordinator.tau=1/6")])[0]
+    one = cross_variants(base, ["fielding"], [parse_axis("coordinator.tau=1/6")])[0]
 
     config = variant_config(base, one, 7)
 
@@ -224,8 +224,8 @@ def test_settings_from_python_are_kept_as_json_can_hold_them() -> None:
 
 
 def test_names_of_methods_stand_for_variants() -> None:
-    assert variants_from({}, ["fielding", "global"]) == crossed({}, ["fielding", "global"])
-    assert variants_from({}, "moves") == crossed({}, ["moves"])
+    assert variants_from({}, ["fielding", "global"]) == cross_variants({}, ["fielding", "global"])
+    assert variants_from({}, "moves") == cross_variants({}, ["moves"])
 
 
 @pytest.mark.parametrize(

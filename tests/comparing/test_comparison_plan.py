@@ -10,8 +10,8 @@ import pytest
 
 from fielding._typing import Json
 from fielding.comparing import variants as checked_variants
-from fielding.comparing.plan import Comparison, base_table, planned, seeds_of
-from fielding.comparing.variants import axis_from, crossed, variant_config
+from fielding.comparing.plan import PlannedComparison, base_table, parse_seeds, plan_comparison
+from fielding.comparing.variants import cross_variants, parse_axis, variant_config
 from fielding.config.reader import config_from
 from fielding.errors import InputError, OptionError
 from fielding.records.plan import PLAN, Variant, read_plan, write_plan
@@ -19,11 +19,11 @@ from fielding.records.plan import PLAN, Variant, read_plan, write_plan
 BASE: dict[str, Json] = {"rounds": 3, "trace": {"clients": 8}}
 
 
-def comparison(out: Path, *methods: str, seeds: int = 2, base: dict[str, Json] = BASE) -> Comparison:
-    return planned(base, crossed(base, methods), seeds=seeds, out=out)
+def comparison(out: Path, *methods: str, seeds: int = 2, base: dict[str, Json] = BASE) -> PlannedComparison:
+    return plan_comparison(base, cross_variants(base, methods), seeds=seeds, out=out)
 
 
-def keep(one: Comparison) -> None:
+def keep(one: PlannedComparison) -> None:
     one.folder.mkdir(exist_ok=True)
     write_plan(one.folder, one.plan)
 
@@ -48,12 +48,12 @@ def test_without_a_global_model_the_first_is_the_reference(tmp_path: Path) -> No
 
 
 def test_the_reference_can_be_chosen_and_is_kept(tmp_path: Path) -> None:
-    variants = crossed(BASE, ["fielding", "global"])
-    keep(planned(BASE, variants, seeds=1, out=tmp_path, reference="fielding"))
+    variants = cross_variants(BASE, ["fielding", "global"])
+    keep(plan_comparison(BASE, variants, seeds=1, out=tmp_path, reference="fielding"))
 
     assert comparison(tmp_path, "global").plan.reference == "fielding"
     with pytest.raises(OptionError, match="unknown reference 'feilding'; did you mean 'fielding'"):
-        planned(BASE, variants, seeds=1, out=tmp_path, reference="feilding")
+        plan_comparison(BASE, variants, seeds=1, out=tmp_path, reference="feilding")
 
 
 def test_a_global_model_that_comes_later_is_the_reference_unless_another_was_asked_for(tmp_path: Path) -> None:
@@ -64,12 +64,12 @@ def test_a_global_model_that_comes_later_is_the_reference_unless_another_was_ask
     assert (found.plan.reference, found.plan.is_asked) == ("global", False)
     words = "all are compared with global now, not with fielding; --reference fielding brings that back"
     assert found.notes == (words,)
-    asked = planned(BASE, crossed(BASE, ["global"]), seeds=1, out=tmp_path, reference="fielding")
+    asked = plan_comparison(BASE, cross_variants(BASE, ["global"]), seeds=1, out=tmp_path, reference="fielding")
     assert (asked.plan.reference, asked.plan.is_asked, asked.notes) == ("fielding", True, ())
 
 
 def test_a_reference_other_than_the_usual_one_was_asked_for_even_if_an_old_plan_does_not_say_so(tmp_path: Path) -> None:
-    keep(planned(BASE, crossed(BASE, ["fielding", "moves"]), seeds=1, out=tmp_path, reference="moves"))
+    keep(plan_comparison(BASE, cross_variants(BASE, ["fielding", "moves"]), seeds=1, out=tmp_path, reference="moves"))
     record = json.loads((tmp_path / PLAN).read_text())
     del record["reference_asked"]
     (tmp_path / PLAN).write_text(json.dumps(record))
@@ -80,7 +80,7 @@ def test_a_reference_other_than_the_usual_one_was_asked_for_even_if_an_old_plan_
 def test_what_is_new_comes_after_what_is_there(tmp_path: Path) -> None:
     keep(comparison(tmp_path, "global", seeds=2))
 
-    found = planned(BASE, crossed(BASE, ["moves", "global"]), seeds=[7, 1], out=tmp_path)
+    found = plan_comparison(BASE, cross_variants(BASE, ["moves", "global"]), seeds=[7, 1], out=tmp_path)
 
     assert [one.name for one in found.plan.variants] == ["global", "moves"]
     assert found.plan.seeds == (1, 2, 7)
@@ -90,16 +90,16 @@ def test_what_is_new_comes_after_what_is_there(tmp_path: Path) -> None:
 
 def test_values_can_be_added(tmp_path: Path) -> None:
     for text in ("coordinator.tau=0", "coordinator.tau=1/3,0"):
-        found = planned(BASE, crossed(BASE, ["fielding"], [axis_from(text)]), seeds=1, out=tmp_path)
+        found = plan_comparison(BASE, cross_variants(BASE, ["fielding"], [parse_axis(text)]), seeds=1, out=tmp_path)
         keep(found)
 
     assert [one.name for one in found.plan.variants] == ["fielding tau=0", "fielding tau=1/3"]
 
 
 def test_folders_of_what_is_added_are_unlike_those_that_are_there(tmp_path: Path) -> None:
-    keep(planned(BASE, {"a b": {"rounds": 1}}, seeds=1, out=tmp_path))
+    keep(plan_comparison(BASE, {"a b": {"rounds": 1}}, seeds=1, out=tmp_path))
 
-    found = planned(BASE, {"a-b": {"rounds": 2}}, seeds=1, out=tmp_path)
+    found = plan_comparison(BASE, {"a-b": {"rounds": 2}}, seeds=1, out=tmp_path)
 
     assert [one.folder for one in found.plan.variants] == ["a-b", "a-b-2"]
 
@@ -138,10 +138,10 @@ def test_what_makes_no_difference_is_no_other_config(tmp_path: Path, base: dict[
 
 
 def test_the_same_name_for_something_else_is_refused(tmp_path: Path) -> None:
-    keep(planned(BASE, {"mine": {"rounds": 1}}, seeds=1, out=tmp_path))
+    keep(plan_comparison(BASE, {"mine": {"rounds": 1}}, seeds=1, out=tmp_path))
 
     with pytest.raises(InputError, match=r"holds another mine \(mine.rounds was 1, now it is 2\)"):
-        planned(BASE, {"mine": {"rounds": 2}}, seeds=1, out=tmp_path)
+        plan_comparison(BASE, {"mine": {"rounds": 2}}, seeds=1, out=tmp_path)
 
 
 @pytest.mark.parametrize("name", ["summary.json", "manifest.json", "global-1", "notes.txt"])
@@ -175,17 +175,17 @@ def test_a_lock_alone_leaves_a_folder_free(tmp_path: Path) -> None:
 @pytest.mark.parametrize("seeds", [0, -1, 10_001, [], [1, 2, 1], True, 2.0, "3", [1.5], [2**63], None])
 def test_seeds_that_make_no_sense_are_refused(seeds: Any) -> None:
     with pytest.raises(OptionError, match="seed"):
-        seeds_of(seeds)
+        parse_seeds(seeds)
 
 
 def test_a_seed_that_no_config_can_have_is_told(tmp_path: Path) -> None:
     with pytest.raises(OptionError, match="seed is -1; give one from 0 to"):
-        planned(BASE, crossed(BASE, ["global"]), seeds=[-1], out=tmp_path)
+        plan_comparison(BASE, cross_variants(BASE, ["global"]), seeds=[-1], out=tmp_path)
 
 
 def test_nothing_to_compare_is_refused(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="nothing to compare"):
-        planned(BASE, (), seeds=1, out=tmp_path)
+        plan_comparison(BASE, (), seeds=1, out=tmp_path)
 
 
 def test_a_base_config_keeps_open_what_was_not_given(tmp_path: Path) -> None:
@@ -195,20 +195,20 @@ def test_a_base_config_keeps_open_what_was_not_given(tmp_path: Path) -> None:
     table = base_table(path, ["trace.gap=4"])
 
     assert table == {"rounds": 3, "coordinator": {"tau": "inf"}, "trace": {"gap": 4}}
-    one = crossed(table, ["fielding"], [axis_from("coordinator.representation=auto")])[0]
+    one = cross_variants(table, ["fielding"], [parse_axis("coordinator.representation=auto")])[0]
     assert variant_config(table, one, 1).serving.correction == "prior"
 
 
 def test_a_config_can_be_the_base(tmp_path: Path) -> None:
-    found = planned(config_from(BASE), seeds=1, out=tmp_path)
+    found = plan_comparison(config_from(BASE), seeds=1, out=tmp_path)
 
     assert [one.name for one in found.plan.variants] == ["fielding"]
     assert found.configs["fielding-1"].rounds == 3
 
 
 def test_seeds_may_be_whole_numbers_of_numpy() -> None:
-    assert seeds_of(np.int64(2)) == (1, 2)  # type: ignore[arg-type]
-    assert [type(seed) for seed in seeds_of(np.arange(2))] == [int, int]
+    assert parse_seeds(np.int64(2)) == (1, 2)  # type: ignore[arg-type]
+    assert [type(seed) for seed in parse_seeds(np.arange(2))] == [int, int]
 
 
 def test_each_variant_is_checked_once_however_many_seeds_there_are(
@@ -229,13 +229,13 @@ def test_configs_of_other_seeds_are_those_that_would_be_read(tmp_path: Path, met
     found = comparison(tmp_path / "out", method, seeds=3)
 
     for seed in (1, 2, 3):
-        assert found.configs[f"{method}-{seed}"] == variant_config(BASE, crossed(BASE, [method])[0], seed)
+        assert found.configs[f"{method}-{seed}"] == variant_config(BASE, cross_variants(BASE, [method])[0], seed)
 
 
 def test_a_taken_out_variant_leaves_the_plan_and_nothing_is_added(tmp_path: Path) -> None:
     keep(comparison(tmp_path, "moves", "global"))
 
-    found = planned(BASE, out=tmp_path, drop=["global"])
+    found = plan_comparison(BASE, out=tmp_path, drop=["global"])
 
     assert [one.name for one in found.plan.variants] == ["moves"]
     assert (found.plan.seeds, found.plan.reference) == ((1, 2), "moves")
@@ -250,34 +250,40 @@ def test_what_cannot_be_run_can_be_taken_out(tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"bad: clock\.profile"):
         comparison(tmp_path, "moves")
 
-    found = planned(BASE, {"moves": {"method.name": "moves"}, "bad": bad.settings}, out=tmp_path, drop=["bad"])
+    found = plan_comparison(BASE, {"moves": {"method.name": "moves"}, "bad": bad.settings}, out=tmp_path, drop=["bad"])
 
     assert [one.name for one in found.plan.variants] == ["moves"]
 
 
 def test_what_is_not_there_cannot_be_taken_out(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="holds no comparison"):
-        planned(BASE, out=tmp_path, drop=["global"])
+        plan_comparison(BASE, out=tmp_path, drop=["global"])
     keep(comparison(tmp_path, "global"))
     with pytest.raises(OptionError, match="unknown variant 'glboal'; did you mean 'global'"):
-        planned(BASE, out=tmp_path, drop=["glboal"])
+        plan_comparison(BASE, out=tmp_path, drop=["glboal"])
     with pytest.raises(InputError, match="nothing would be left to compare"):
-        planned(BASE, out=tmp_path, drop=["global"])
+        plan_comparison(BASE, out=tmp_path, drop=["global"])
 
 
 def test_the_same_config_under_two_names_is_refused(tmp_path: Path) -> None:
-    axis = axis_from("coordinator.tau=0.50,1/2")
+    axis = parse_axis("coordinator.tau=0.50,1/2")
 
     with pytest.raises(InputError, match=r"fielding tau=0.50 and fielding tau=1/2 come to the same config"):
-        planned(BASE, crossed(BASE, ["fielding"], [axis]), seeds=1, out=tmp_path)
+        plan_comparison(BASE, cross_variants(BASE, ["fielding"], [axis]), seeds=1, out=tmp_path)
     with pytest.raises(InputError, match="a and b come to the same config"):
-        planned(BASE, {"a": {}, "b": {"coordinator.metric": "l1", "coordinator.tau": "1/3"}}, seeds=1, out=tmp_path)
+        plan_comparison(
+            BASE, {"a": {}, "b": {"coordinator.metric": "l1", "coordinator.tau": "1/3"}}, seeds=1, out=tmp_path
+        )
 
 
 def test_a_variant_that_is_there_under_another_name_is_not_added_again(tmp_path: Path) -> None:
-    keep(planned(BASE, {"half": {"coordinator.tau": 0.5}, "none": {"coordinator.tau": "inf"}}, seeds=1, out=tmp_path))
+    keep(
+        plan_comparison(
+            BASE, {"half": {"coordinator.tau": 0.5}, "none": {"coordinator.tau": "inf"}}, seeds=1, out=tmp_path
+        )
+    )
 
-    found = planned(
+    found = plan_comparison(
         BASE, {"tau=1/2": {"coordinator.tau": "1/2"}, "new": {"rounds": 2}}, seeds=1, out=tmp_path, reference="tau=1/2"
     )
 
@@ -287,9 +293,9 @@ def test_a_variant_that_is_there_under_another_name_is_not_added_again(tmp_path:
 
 
 def test_a_name_stands_for_the_same_variant_however_its_values_are_written(tmp_path: Path) -> None:
-    keep(planned(BASE, {"half": {"coordinator.tau": 0.5}}, seeds=1, out=tmp_path))
+    keep(plan_comparison(BASE, {"half": {"coordinator.tau": 0.5}}, seeds=1, out=tmp_path))
 
-    found = planned(BASE, {"half": {"coordinator.tau": "1/2"}}, seeds=2, out=tmp_path)
+    found = plan_comparison(BASE, {"half": {"coordinator.tau": "1/2"}}, seeds=2, out=tmp_path)
 
     assert list(found.configs) == ["half-1", "half-2"]
     assert found.configs["half-1"].coordinator.tau == 0.5  # as the run that may be there has it
@@ -306,6 +312,6 @@ def test_a_comparison_is_not_begun_inside_other_results(tmp_path: Path, name: st
 
 
 def test_names_of_methods_are_enough(tmp_path: Path) -> None:
-    found = planned(BASE, ["fielding", "global"], seeds=np.arange(1, 3), out=tmp_path)
+    found = plan_comparison(BASE, ["fielding", "global"], seeds=np.arange(1, 3), out=tmp_path)
 
     assert list(found.configs) == ["fielding-1", "global-1", "fielding-2", "global-2"]

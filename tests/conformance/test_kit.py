@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 from fielding._typing import Json, Membership
+from fielding.conformance.audited_clients import ConformanceError
 from fielding.conformance.method_checks import CHECKS, check_method
-from fielding.conformance.watched_clients import ConformanceError
 from fielding.errors import OptionError
 from fielding.federation.clients import Clients, TrainingPlan, Updates
 from fielding.federation.cluster_models import Arrays

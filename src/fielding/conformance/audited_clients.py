@@ -23,7 +23,7 @@ class ConformanceError(FieldingError):
     """A method does what no method may do; the message says what."""
 
 
-class WatchedClients:
+class AuditedClients:
     """Simulated clients that raise :class:`ConformanceError` if a method reads what it did not ask for.
 
     Parameters

@@ -4,7 +4,7 @@ import json
 from multiprocessing import Pipe
 from pathlib import Path
 
-from fielding.comparing import processes as run_process
+from fielding.comparing import sweep as run_process
 from fielding.simulation.experiment import run
 from tests.simulation.breaking import SMALL
 
@@ -15,7 +15,7 @@ def test_what_users_should_know_of_a_run_is_told_before_its_end(tmp_path: Path) 
     (tmp_path / "a" / "manifest.json").write_text(json.dumps({**manifest, "fielding": "0.0.1"}))
     ours, theirs = Pipe(duplex=False)
 
-    outcome = run_process._outcome(run_process._Teller(theirs), SMALL, tmp_path / "a", run_process._alone)
+    outcome = run_process._outcome(run_process._Teller(theirs), SMALL, tmp_path / "a", None)
     theirs.close()
 
     said = []

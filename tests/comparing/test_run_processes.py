@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from fielding.comparing.processes import OUTPUT, Finished, Following, Job, Note, Step, run_in_processes
+from fielding.comparing.sweep import OUTPUT, Finished, Following, Note, RunJob, Step, run_in_processes
 from fielding.comparing.variants import with_settings
 from fielding.config.reader import config_from, config_table
 from tests.simulation.breaking import SMALL, complaining
@@ -18,12 +18,12 @@ from tests.simulation.breaking import SMALL, complaining
 ROOT = Path(__file__).resolve().parents[2]
 
 
-def job(name: str, out: Path, method: str = "global", rounds: int = 3) -> Job:
+def job(name: str, out: Path, method: str = "global", rounds: int = 3) -> RunJob:
     table = with_settings(SMALL, {"method.name": method, "rounds": rounds})
-    return Job(name=name, table=config_table(config_from(table)), folder=out / name)
+    return RunJob(name=name, table=config_table(config_from(table)), folder=out / name)
 
 
-def breaking(name: str, out: Path) -> Job:
+def breaking(name: str, out: Path) -> RunJob:
     return job(name, out, f"tests.simulation.breaking:{name}")
 
 
@@ -108,8 +108,8 @@ def test_an_error_of_the_follower_leaves_no_process_behind(tmp_path: Path, monke
 ORPHANS = """
 import sys
 from pathlib import Path
-from tests.simulation.test_run_processes import job
-from fielding.comparing.processes import Following, run_in_processes
+from tests.comparing.test_run_processes import job
+from fielding.comparing.sweep import Following, run_in_processes
 slow = job("a", Path.cwd(), "tests.simulation.breaking:Slow", rounds=1000)
 run_in_processes([slow], n_jobs=1, following=Following())
 """

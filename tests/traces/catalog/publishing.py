@@ -13,7 +13,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import numpy as np
 
-from fielding.traces.fetching import ACTIVITIES
+from fielding.traces.catalog.fetching import ACTIVITIES
 
 Pages = dict[str, bytes]
 

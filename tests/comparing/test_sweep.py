@@ -2,7 +2,7 @@ from pathlib import Path
 
 import pytest
 
-from fielding.comparing.sweep import Finished, Following, sweep, swept, unfinished
+from fielding.comparing.sweep import Finished, Following, sweep, sweep_in_processes, unfinished
 from fielding.config.keys import Config
 from fielding.config.reader import config_from
 from fielding.errors import InputError
@@ -95,7 +95,7 @@ def test_what_is_whole_is_told_first_and_begins_no_process(tmp_path: Path) -> No
     sweep({"a": config_of(1)}, tmp_path)
     told: list[str] = []
 
-    found = swept(
+    found = sweep_in_processes(
         {"a": config_of(1)},
         tmp_path,
         n_jobs=2,
@@ -110,7 +110,7 @@ def test_no_run_at_a_time_is_refused(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="at least 1"):
         sweep({}, tmp_path, n_jobs=0)
     with pytest.raises(InputError, match="at least 1"):
-        swept({}, tmp_path, n_jobs=0)
+        sweep_in_processes({}, tmp_path, n_jobs=0)
 
 
 def test_what_has_no_summary_is_still_to_be_done(tmp_path: Path) -> None:

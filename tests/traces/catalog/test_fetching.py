@@ -10,7 +10,7 @@ import pytest
 
 from fielding.errors import OptionError, OutputError
 from fielding.traces.catalog import CATALOG, open_source
-from fielding.traces.fetching import (
+from fielding.traces.catalog.fetching import (
     RECIPES,
     FetchError,
     Recipe,
@@ -23,7 +23,7 @@ from fielding.traces.fetching import (
 )
 from fielding.traces.pool import Pool
 from fielding.traces.trace import Trace
-from tests.traces.publishing import Pages, cifar_archive, fashion_files, md5, sensor_archive, serving
+from tests.traces.catalog.publishing import Pages, cifar_archive, fashion_files, md5, sensor_archive, serving
 
 
 @pytest.fixture(autouse=True)

@@ -17,11 +17,11 @@ from fielding.records.lock import NAME as LOCK
 from fielding.records.lock import is_locked
 from fielding.records.plan import PLAN
 from fielding.records.run_folder import MANIFEST
-from fielding.reporting.charts.client_story import client_ids, client_story
-from fielding.reporting.numbers.groups import Gathered, gathered
+from fielding.reporting.charts.client_story import client_ids, draw_client_story
+from fielding.reporting.numbers.groups import RunGroups, gather_runs
 from fielding.reporting.numbers.run_record import LogReader, RunRecord
 from fielding.reporting.page import Page, page_record, section_record
-from fielding.reporting.report_page import DAMAGE, report_of
+from fielding.reporting.report_page import DAMAGE, make_page
 
 LEAST_S = 1.0
 """Seconds between two readings at least."""
@@ -35,7 +35,7 @@ A folder of comparisons has one more.
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Shown:
+class PageContent:
     """What the page shows.
 
     Parameters
@@ -56,7 +56,7 @@ class Shown:
         return dict(json.loads(gzip.decompress(self.pressed)))
 
 
-class Watched:
+class LivePage:
     """Some folders that runs may still write into; safe to use from several threads.
 
     Parameters
@@ -70,12 +70,12 @@ class Watched:
     def __init__(self, folders: Sequence[Path], clock: Callable[[], float] = time.monotonic) -> None:
         self._folders, self._clock = tuple(folders), clock
         self._reader, self._lock = LogReader(), threading.Lock()
-        self._shown: Shown | None = None
-        self._gathered: Gathered | None = None
+        self._shown: PageContent | None = None
+        self._gathered: RunGroups | None = None
         self._has_begun = False
         self._seen, self._next_s = "", -1.0
 
-    def shown(self) -> Shown:
+    def shown(self) -> PageContent:
         """Return what the page shows now, or what it showed before if somebody is reading the folders just now."""
         known = self._shown
         if known is not None and (self._clock() < self._next_s or self._lock.locked()):
@@ -110,11 +110,11 @@ class Watched:
             record = self._run(run)
             known: dict[str, ClientId] = {str(one): one for one in client_ids(record)}
             try:
-                return [section_record(one) for one in client_story(record, known.get(client, client))]
+                return [section_record(one) for one in draw_client_story(record, known.get(client, client))]
             except DAMAGE as error:
                 raise InputError(str(error) or f"this client cannot be shown: {type(error).__name__}") from error
 
-    def _looked(self) -> Shown:
+    def _looked(self) -> PageContent:
         """Return what is to be seen now, and note when to look again."""
         begun, shown = self._clock(), self._shown
         seen = _signature(self._folders)
@@ -124,15 +124,15 @@ class Watched:
             content: Json = {"page": page_record(page), **_openable(self._gathered)}
             body = json.dumps(content, allow_nan=False, separators=(",", ":")).encode()
             tag = hashlib.blake2b(body, digest_size=12).hexdigest()
-            shown = Shown(pressed=gzip.compress(body, 4, mtime=0), tag=tag)
+            shown = PageContent(pressed=gzip.compress(body, 4, mtime=0), tag=tag)
         took = self._clock() - begun
         self._next_s = begun + took + max(LEAST_S, took / MOST_WORK - took)
         return shown
 
     def _page(self) -> Page:
         try:
-            found = gathered(self._folders, self._reader)
-            page = report_of(found)
+            found = gather_runs(self._folders, self._reader)
+            page = make_page(found)
         except FieldingError as error:
             return self._blank(str(error))
         except Exception as error:
@@ -161,7 +161,7 @@ class Watched:
         return found[name]
 
 
-def _openable(runs: Gathered | None) -> dict[str, Json]:
+def _openable(runs: RunGroups | None) -> dict[str, Json]:
     """Return the names of the runs whose clients can be opened, and of the one that each group shows the inside of."""
     names = [] if runs is None else [(name, run) for name, run in named_runs(runs)]
     groups = () if runs is None else runs.groups
@@ -171,7 +171,7 @@ def _openable(runs: Gathered | None) -> dict[str, Json]:
     return {"runs": [name for name, _ in names], "inside": dict(inside)}
 
 
-def named_runs(runs: Gathered) -> Iterator[tuple[str, RunRecord]]:
+def named_runs(runs: RunGroups) -> Iterator[tuple[str, RunRecord]]:
     """Yield every run with a name of its own: of its group and seed, and of its folder where that is not enough."""
     names = [f"{group.name}, seed {run.seed}" if run.seed is not None else group.name for group, run in runs.runs]
     counts, used = Counter(names), Counter[str]()

@@ -5,8 +5,14 @@ import numpy as np
 import pytest
 
 from fielding.errors import FileFormatError
-from fielding.traces.fetching import Convert, cifar100_arrays, extrasensory_arrays, fashion_mnist_arrays, read_idx
-from tests.traces.publishing import Pages, cifar_archive, fashion_files, idx, sensor_archive, tar_gz
+from fielding.traces.catalog.fetching import (
+    Convert,
+    cifar100_arrays,
+    extrasensory_arrays,
+    fashion_mnist_arrays,
+    read_idx,
+)
+from tests.traces.catalog.publishing import Pages, cifar_archive, fashion_files, idx, sensor_archive, tar_gz
 
 
 def stored(folder: Path, pages: Pages) -> dict[str, Path]:

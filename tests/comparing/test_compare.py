@@ -7,12 +7,12 @@ from pathlib import Path
 import pytest
 
 from fielding._typing import Json
-from fielding.comparing.compare import Compared, compare
-from fielding.comparing.plan import planned
+from fielding.comparing.compare import ComparisonResult, compare
+from fielding.comparing.plan import plan_comparison
 from fielding.comparing.sweep import Finished, Following
 from fielding.comparing.variants import Settings, with_settings
 from fielding.errors import InputError
-from fielding.records.lock import locked_folder
+from fielding.records.lock import lock_folder
 from fielding.records.plan import FAILURE, read_failure, read_plan, write_plan
 from fielding.records.run_folder import PAGE, ROUNDS
 from fielding.simulation.experiment import run
@@ -32,7 +32,7 @@ def without_timings(folder: Path) -> dict[str, Json]:
 
 
 @pytest.fixture(scope="module")
-def ended(tmp_path_factory: pytest.TempPathFactory) -> Compared:
+def ended(tmp_path_factory: pytest.TempPathFactory) -> ComparisonResult:
     """Return a comparison one of whose runs was killed."""
     folder = tmp_path_factory.mktemp("compared")
     with pytest.MonkeyPatch.context() as patch:
@@ -40,7 +40,7 @@ def ended(tmp_path_factory: pytest.TempPathFactory) -> Compared:
         return compare(SMALL, VARIANTS, seeds=1, out=folder / "out", n_jobs=2, page=False)
 
 
-def test_a_killed_run_is_named_and_the_rest_is_told(ended: Compared) -> None:
+def test_a_killed_run_is_named_and_the_rest_is_told(ended: ComparisonResult) -> None:
     assert list(ended.failures) == ["killed-1"]
     assert "SIGKILL" in ended.failures["killed-1"]
     assert read_failure(ended.folder / "killed-1") == ended.failures["killed-1"]
@@ -53,7 +53,7 @@ def test_a_killed_run_is_named_and_the_rest_is_told(ended: Compared) -> None:
         assert "global" in (ended.folder / name).read_text()
 
 
-def test_a_run_of_a_comparison_is_the_run_that_it_would_be_alone(ended: Compared, tmp_path: Path) -> None:
+def test_a_run_of_a_comparison_is_the_run_that_it_would_be_alone(ended: ComparisonResult, tmp_path: Path) -> None:
     run(with_settings(SMALL, {"seed": 1}), tmp_path / "alone", page=False)
 
     rounds = [(folder / ROUNDS).read_bytes() for folder in (tmp_path / "alone", ended.folder / "global-1")]
@@ -61,7 +61,7 @@ def test_a_run_of_a_comparison_is_the_run_that_it_would_be_alone(ended: Compared
 
 
 def test_once_more_runs_only_what_failed_and_what_was_added(
-    ended: Compared, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ended: ComparisonResult, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
     (tmp_path / "may-live").touch()
@@ -99,7 +99,7 @@ def assert_results_last_as_long_as_they_are_true(out: Path) -> None:
 
 
 def test_a_failure_that_cannot_be_written_down_stops_nothing(tmp_path: Path) -> None:
-    asked = planned(SMALL, {"global": {}, "long": {"rounds": 4}}, seeds=1, out=tmp_path)
+    asked = plan_comparison(SMALL, {"global": {}, "long": {"rounds": 4}}, seeds=1, out=tmp_path)
     write_plan(tmp_path, asked.plan)
     (tmp_path / "global-1").write_text("mine")
     told: list[str] = []
@@ -143,7 +143,7 @@ def test_nothing_is_written_if_one_variant_cannot_be_run(tmp_path: Path) -> None
 
 
 def test_a_comparison_has_one_writer_at_a_time(tmp_path: Path) -> None:
-    with locked_folder(tmp_path), pytest.raises(InputError, match="another process is writing"):
+    with lock_folder(tmp_path), pytest.raises(InputError, match="another process is writing"):
         compare(SMALL, seeds=1, out=tmp_path)
 
 
@@ -158,7 +158,7 @@ def test_missing_data_are_told_once_before_anything_is_written(tmp_path: Path) -
 
 
 def test_a_page_that_somebody_made_of_unfinished_runs_stays_until_there_is_a_new_one(tmp_path: Path) -> None:
-    plan = planned(SMALL, ["global"], seeds=1, out=tmp_path / "out").plan
+    plan = plan_comparison(SMALL, ["global"], seeds=1, out=tmp_path / "out").plan
     (tmp_path / "out").mkdir()
     write_plan(tmp_path / "out", plan)
     (tmp_path / "out" / PAGE).write_text("made with fielding report")

@@ -1,13 +1,16 @@
-"""Nothing that clients send can stop a server, whatever it is."""
+"""Nothing that clients send can stop a server, whatever it is; and what a device cannot read it refuses."""
 
+import contextlib
 import importlib.util
+import json
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fielding.flower.wire.messages import n_bytes, reply_from
+from fielding.errors import InputError
+from fielding.flower.wire.messages import PROTOCOL, n_bytes, order_from, reply_from
 from fielding.flower.wire.orders import (
     LONGEST_TEXT,
     DescribeReply,
@@ -29,8 +32,23 @@ from tests.flower.spoiling import forged, replaced, spoiled
 VERBS: tuple[Verb, ...] = ("train", "describe", "evaluate", "probe")
 
 keys = st.sampled_from(
-    ["arrays", "metrics", "report", "about", "answers", "model", "part", "loss", "num-examples", "number", "sizes"]
-)  # fmt: skip
+    [
+        *(
+            "arrays",
+            "metrics",
+            "report",
+            "about",
+            "answers",
+            "model",
+            "part",
+            "loss",
+            "num-examples",
+            "number",
+            "sizes",
+        ),
+        *("values", "shared", "holds", "tally", "representation", "config", "fielding", "order", "reference"),
+    ]
+)
 scalars = st.integers(-(2**63), 2**63 - 1) | st.floats()
 hostile_arrays = st.builds(
     forged,
@@ -56,6 +74,24 @@ def test_nothing_that_clients_send_raises(records: dict[str, Any], verb: Verb) -
 
     assert isinstance(got, (TrainReply, DescribeReply, EvaluateReply, ProbeReply, Refusal))
     assert n_bytes(RecordDict(records)) >= 0
+
+
+WORDS = ("run", "round", "seed", "work", "layout", "shared", "key", "wanted", "blocks", "pull", "rates", "client")
+words = st.recursive(
+    st.none() | st.booleans() | st.integers(-2, 2**70) | st.floats(allow_nan=False) | st.text(max_size=5),
+    lambda deeper: st.lists(deeper, max_size=3) | st.dictionaries(st.sampled_from(WORDS), deeper, max_size=5),
+    max_leaves=12,
+)
+
+
+@given(st.dictionaries(keys, hostile_records, max_size=3), words, st.sampled_from(VERBS))
+def test_whatever_is_no_order_is_refused_by_a_device(records: dict[str, Any], told: object, verb: Verb) -> None:
+    usual = {"run": "run", "round": 0, "seed": 0, **(told if isinstance(told, dict) else {"observe": told})}
+    config = ConfigRecord({"fielding": PROTOCOL, "order": json.dumps(usual)})
+    with contextlib.suppress(InputError):
+        order_from(RecordDict({**records, "config": config}), verb)
+    with contextlib.suppress(InputError):
+        order_from(RecordDict(records), verb)
 
 
 @given(st.binary(max_size=300))

@@ -33,7 +33,7 @@ Refusal = Callable[["Request"], "Response | None"]
 """Returns the answer to who may not come in, and None to who may."""
 
 
-def guarded(app: "ASGIApp", *, token: str | None) -> "ASGIApp":
+def restrict_access(app: "ASGIApp", *, token: str | None) -> "ASGIApp":
     """Return an application that answers those alone who may ask, and only questions.
 
     Parameters

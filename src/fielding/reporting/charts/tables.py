@@ -1,0 +1,140 @@
+"""Tables of the page: results in numbers, the state of each run, settings and versions."""
+
+from collections.abc import Mapping, Sequence
+
+from fielding._typing import Json
+from fielding.reporting.comparison_tables import comparison_table, page_words
+from fielding.reporting.formatting import digits, plain
+from fielding.reporting.numbers.comparison import compare_groups
+from fielding.reporting.numbers.groups import FIRST, WAITING, Group, RunGroups
+from fielding.reporting.numbers.run_record import FAILED, FINISHED, RUNNING, STOPPED, RunRecord
+from fielding.reporting.numbers.run_summary import evaluations
+from fielding.reporting.page import Section
+
+_VERSIONS = {
+    "fielding": "Fielding", "machine": "machine", "data_blake2b": "digest of the data",
+    "initial_blake2b": "digest of the first model", "trainer": "trainer", "n_numbers": "numbers of a model",
+}  # fmt: skip
+_URGENT = (FAILED, RUNNING, STOPPED, WAITING, FINISHED)
+"""What to look at first."""
+
+
+def tabulate_results(gathered: RunGroups, summary: Mapping[str, Json] | None = None) -> Section:
+    """Return the table of a comparison, a row for each group.
+
+    Parameters
+    ----------
+    gathered
+        The runs.
+    summary
+        Their :func:`comparison <fielding.reporting.numbers.comparison.compare_groups>`, if it was made already.
+    """
+    title = "Results in numbers"
+    if not any(group.finished for group in gathered.groups):
+        return Section(title=title, missing="No run is finished yet. The table is filled as runs end.")
+    record = compare_groups(gathered) if summary is None else summary
+    methods, (text, more) = record.get("methods"), page_words(record)
+    # A narrow screen must not break a cell behind a sign.
+    rows = [[cell.replace("± ", "±\xa0").replace("< ", "<\xa0") for cell in row] for row in comparison_table(record)]
+    groups = list(methods) if isinstance(methods, dict) else ()
+    return Section(title=title, text=text, more=more, table=rows, row_groups=groups)
+
+
+def tabulate_states(gathered: RunGroups) -> Section:
+    """Return a table of all runs, also of those that have not begun: first what failed, last what is finished."""
+    title = "State of the runs"
+    rows = [(group.name, _state_cells(run)) for group, run in gathered.runs]
+    rows += [(one.group, [str(one.seed), one.state, "-", "-", one.problem or "-"]) for one in gathered.awaited]
+    if not rows:
+        return Section(title=title, missing="There is no run.")
+    order = {name: at for at, name in reversed(list(enumerate(name for name, _ in rows)))}
+    rows.sort(key=lambda row: (_URGENT.index(row[1][1]), order[row[0]], row[1][0].rjust(9)))
+    states = [cells[1] for _, cells in rows]
+    counts = ", ".join(f"{states.count(state)} {state}" for state in dict.fromkeys(states))
+    heads = ["group", "seed", "state", "rounds", "newest accuracy", "problem"]
+    return Section(
+        title=title,
+        text=f"{len(rows)} {'run' if len(rows) == 1 else 'runs'}: {counts}.",
+        table=[heads, *[[name, *cells] for name, cells in rows]],
+        row_groups=[name for name, _ in rows],
+    )
+
+
+def _state_cells(run: RunRecord) -> list[str]:
+    tested = evaluations(run.rounds)
+    newest = digits(tested[-1]["accuracy"]) if tested else "-"
+    rounds = f"{len(run.rounds):,}\xa0of\xa0{run.n_expected:,}" if run.n_expected else f"{len(run.rounds):,}"
+    seed = "-" if run.seed is None else str(run.seed)
+    return [seed, run.state, rounds, newest, "; ".join(run.problems) or "-"]
+
+
+def tabulate_settings(gathered: RunGroups) -> list[Section]:
+    """Return the settings in which groups differ, those that all runs share, and versions."""
+    tables = {group.name: _settings(group) for group in gathered.groups}
+    if not any(tables.values()):
+        return [Section(title="Settings", missing="No manifest.json could be read: config and versions are not known.")]
+    keys = list(dict.fromkeys(key for table in tables.values() for key in table))
+    differing = [key for key in keys if len({table.get(key, "-") for table in tables.values()}) > 1]
+    first = next(iter(tables.values()))
+    sections = []
+    if differing:
+        # A row for each group, or for each key if those are more; first what most readers look for.
+        by_use = sorted(differing, key=lambda key: FIRST.index(key) if key in FIRST else len(FIRST))
+        rows = [["group", *by_use]]
+        rows += [[name, *[table.get(key, "-") for key in by_use]] for name, table in tables.items()]
+        is_upright = len(differing) <= len(tables)
+        sections.append(
+            Section(
+                title="Settings in which groups differ",
+                text="Keys of the config, as it was resolved; a dash where a group has no such key.",
+                table=rows if is_upright else [list(column) for column in zip(*rows, strict=True)],
+                row_groups=list(tables) if is_upright else (),
+            )
+        )
+    seeds = ", ".join(dict.fromkeys(str(run.seed) for _, run in gathered.runs if run.seed is not None))
+    shared = [[key, first.get(key, "-")] for key in keys if key not in differing]
+    sections.append(
+        Section(
+            title="Settings that all groups share" if len(tables) > 1 else "Settings",
+            text=f"Keys of the config, as it was resolved. Seeds: {seeds or 'not known'}.",
+            table=[["setting", "value"], *shared],
+        )
+    )
+    return [*sections, _tabulate_versions([run for _, run in gathered.runs])]
+
+
+def _settings(group: Group) -> dict[str, str]:
+    """Return the settings of a group but for the seed; where its runs differ, all values."""
+
+    def words(value: Json) -> str:
+        return str(value).lower() if isinstance(value, bool) else plain(value)
+
+    tables = [run.settings for run in group.runs]
+    keys = dict.fromkeys(key for table in tables for key in table)
+    return {key: " / ".join(dict.fromkeys(words(table.get(key)) for table in tables)) for key in keys}
+
+
+def _tabulate_versions(runs: Sequence[RunRecord]) -> Section:
+    """Return what made the runs; where runs differ, a row for each value with the runs that have it."""
+    rows = []
+    for key, name in _VERSIONS.items():
+        values: dict[str, list[RunRecord]] = {}
+        for run in runs:
+            if key in run.manifest:
+                values.setdefault(plain(run.manifest[key]), []).append(run)
+        for value, mine in values.items():
+            rows.append([name, value, "all runs" if len(mine) == len(runs) else _whose(mine)])
+    return Section(
+        title="Versions",
+        text="What results depend on beside the settings. The same digest says: the same data, the same first model.",
+        table=[["what", "value", "of"], *rows],
+    )
+
+
+def _whose(runs: Sequence[RunRecord], most: int = 4) -> str:
+    seeds = sorted({run.seed for run in runs if run.seed is not None})
+    if len(seeds) == 1:
+        return f"seed {seeds[0]}"
+    names = [run.folder.name for run in runs]
+    more = f" and {len(names) - most} more" if len(names) > most else ""
+    return f"{', '.join(names[:most])}{more}"

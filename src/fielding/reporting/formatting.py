@@ -1,0 +1,172 @@
+"""Values as people write them, for pages and for the terminal."""
+
+from collections.abc import Mapping, Sequence
+from typing import TypeAlias
+
+from fielding._typing import Json
+
+SECONDS = {"days": 86_400.0, "hours": 3_600.0, "minutes": 60.0}
+"""Units of time, longest first."""
+
+
+def plain(value: object) -> str:
+    """Return a value as people write it: few digits, a dash for nothing, records in one line.
+
+    Examples
+    --------
+    >>> plain({"tau": 1 / 3, "reference": "previous", "least": None})
+    'tau 0.3333, reference previous, least -'
+    """
+    if isinstance(value, dict):
+        return ", ".join(f"{name} {plain(inner)}" for name, inner in value.items())
+    return "-" if value is None else f"{value:.4g}" if isinstance(value, float) else str(value)
+
+
+def digits(value: object, places: int = 3) -> str:
+    """Return a number with so many digits after the point, a dash for nothing.
+
+    Examples
+    --------
+    >>> digits(0.97654), digits(None), digits(float("nan"))
+    ('0.977', '-', '-')
+    """
+    if not isinstance(value, (int, float)) or value != value:
+        return "-"
+    return f"{value:,.{places}f}"
+
+
+def megabytes(value: object) -> str:
+    """Return a number of bytes in megabytes.
+
+    Examples
+    --------
+    >>> megabytes(46_176_000), megabytes(1_234_567_890), megabytes(40_000), megabytes(0)
+    ('46.2 MB', '1,235 MB', '0.040 MB', '0 MB')
+    """
+    amount = float(value) / 1e6 if isinstance(value, (int, float)) else float("nan")
+    return f"{digits(amount, 0 if amount >= 1000 or not amount else 1 if amount >= 1 else 3)} MB"
+
+
+def amount(value: float) -> str:
+    """Return an amount with three digits that count.
+
+    Examples
+    --------
+    >>> amount(1234.5), amount(12.345), amount(0.01234), amount(0.0), amount(1e-5)
+    ('1,234', '12.3', '0.0123', '0', '< 0.001')
+    """
+    if 0 < value < 0.001:
+        return "< 0.001"
+    return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.3g}"
+
+
+def counterpart_words(names: Sequence[str], most: int = 3) -> str:
+    """Return the name of the one reference, or of several (the first ``most`` of them) that the right one is meant.
+
+    Examples
+    --------
+    >>> counterpart_words(["global gap=2", "global gap=5", "global gap=9"], 2)
+    'whichever of global gap=2, global gap=5 and 1 more has the same settings'
+    """
+    if len(names) == 1:
+        return names[0]
+    more = f" and {len(names) - most} more" if len(names) > most else ""
+    return f"whichever of {', '.join(names[:most])}{more} has the same settings"
+
+
+def as_time(seconds: float) -> str:
+    """Return a span of time in words.
+
+    Examples
+    --------
+    >>> as_time(75), as_time(7260), as_time(200_000)
+    ('1m15s', '2h01m', '2d07h')
+    """
+    minutes, hours, days = (int(seconds // SECONDS[unit]) for unit in ("minutes", "hours", "days"))
+    if days:
+        return f"{days}d{hours % 24:02d}h"
+    return f"{hours}h{minutes % 60:02d}m" if hours else f"{minutes}m{int(seconds) % 60:02d}s"
+
+
+def time_unit(seconds: float) -> str:
+    """Return the longest unit of ``SECONDS`` of which there are at least three, else minutes.
+
+    Examples
+    --------
+    >>> time_unit(4 * 86_400.0), time_unit(5 * 3_600.0), time_unit(90.0)
+    ('days', 'hours', 'minutes')
+    """
+    return next((unit for unit, length in SECONDS.items() if seconds >= 3 * length), "minutes")
+
+
+Row: TypeAlias = Mapping[str, Json]
+
+UNTESTED = "none, no client had test samples"
+_LABELS = {
+    "method": "method",
+    "n_rounds": "rounds",
+    "final_accuracy": "final accuracy, mean over clients",
+    "worst_decile": "of the worst tenth of the clients",
+    "final_accuracy_corrected": "corrected to clients' label mixes",
+    "worst_decile_corrected": "corrected, of the worst tenth",
+    "final_accuracy_tuned": "tuned on clients' own samples",
+    "worst_decile_tuned": "tuned, of the worst tenth",
+    "final_newest_accuracy": "on the newest interval",
+    "final_newest_accuracy_corrected": "on the newest interval, corrected",
+    "final_prequential_accuracy": "on the interval to come",
+    "final_prequential_accuracy_corrected": "on the interval to come, corrected",
+    "final_ari": "agreement with the true groups (ARI)",
+    "n_clusters_last": "clusters at the end",
+    "n_first_reports": "first reports, to join",
+    "n_drift_reports": "reports of drift",
+    "moves": "moves one by one",
+    "reclusterings": "re-clusterings of all",
+}
+
+
+def run_table(summary: Row) -> list[list[str]]:
+    """Return a row for each figure of a run that tells something: its name, its value.
+
+    Parameters
+    ----------
+    summary
+        The content of ``summary.json``.
+    """
+    figures = {**summary, "n_drift_reports": n_drift_reports(summary)}
+    if figures["n_clusters_last"] == 1:
+        figures["final_ari"] = None  # one cluster agrees with any truth no better than chance
+    rows = [[label, plain(figures[name])] for name, label in _LABELS.items() if figures.get(name) is not None]
+    if summary["final_accuracy"] is None:
+        rows.insert(2, ["final accuracy", UNTESTED])
+    if summary["n_failed"]:
+        rows.append(["trainings without a finite model", f"{summary['n_failed']} of {summary['n_trained']}"])
+    rows.append(["simulated time", as_time(float(str(summary["time_s"])))])
+    return rows + [[label, megabytes(summary[name])] for name, label in (("bytes_down", "down"), ("bytes_up", "up"))]
+
+
+def n_drift_reports(summary: Row) -> int | None:
+    """Return how many reports told of drift; the others are those by which clients joined.
+
+    Examples
+    --------
+    >>> n_drift_reports({"n_reports": 76, "n_first_reports": 40})
+    36
+    """
+    if summary["n_first_reports"] is None:
+        return None
+    return max(0, int(str(summary["n_reports"])) - int(str(summary["n_first_reports"])))
+
+
+def failure_words(summary: Row) -> str:
+    """Return how many trainings diverged and what helps; nothing if none did.
+
+    Examples
+    --------
+    >>> failure_words({"n_failed": 3, "n_trained": 400})
+    '3 of 400 trainings gave no finite model; lower training.learning_rate'
+    """
+    if not summary["n_failed"]:
+        return ""
+    return (
+        f"{summary['n_failed']} of {summary['n_trained']} trainings gave no finite model; lower training.learning_rate"
+    )
