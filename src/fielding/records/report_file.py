@@ -21,14 +21,14 @@ from fielding.traces.csv_table import (
     NumberColumn,
     check_printable,
     count_parser,
-    encoded_ids,
+    encode_ids,
     fill_columns,
     id_array,
-    in_id_order,
     number_parser,
     open_table,
+    parse_ids,
+    sort_ids,
     text_names,
-    typed_ids,
     whole_numbers,
 )
 from fielding.traces.npz_file import Array, read_arrays, write_arrays
@@ -91,7 +91,7 @@ def _read_npz(path: Path, kind: Kind) -> ReportStream:
     arrays = read_arrays(path, ("step", "client", "representation"), ("features",))
     try:
         step = whole_numbers("step", arrays["step"])
-        client_ids, client = encoded_ids(arrays["client"])
+        client_ids, client = encode_ids(arrays["client"])
         features = text_names("features", arrays["features"]) if "features" in arrays else ()
     except InputError as error:
         raise FileFormatError(f"{path}: {error}") from None
@@ -131,7 +131,7 @@ def _read_csv(path: Path, kind: Kind, on_rows: Callable[[int], None] | None) -> 
     wanted: list[tuple[int, CsvColumn]] = [(places[0], step), (places[1], client), *zip(features, values, strict=True)]
     fill_columns(table, wanted, on_rows)
     check_printable(table, places[1], client)
-    client_ids, codes = in_id_order(typed_ids(client.names()), client.codes())
+    client_ids, codes = sort_ids(parse_ids(client.names()), client.codes())
     stream = ReportStream(
         kind=kind,
         client_ids=tuple(client_ids),
