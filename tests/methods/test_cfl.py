@@ -9,7 +9,7 @@ from fielding.errors import OptionError
 from fielding.federation.aggregation import aggregator_named
 from fielding.federation.clients import Updates
 from fielding.federation.evaluation import adjusted_rand_index
-from fielding.methods.cfl import CFL
+from fielding.methods.cfl import CFL, LastUpdates, SplitTree, bipartition
 from fielding.methods.global_model import GlobalModel
 from fielding.methods.method import MethodSetting
 from fielding.simulation.assembly import Own
@@ -336,3 +336,131 @@ def test_a_resumed_run_ends_as_one_that_was_never_stopped(tmp_path: Path, partic
 def test_an_option_that_cannot_be_is_named(options: dict[str, Json], complaint: str) -> None:
     with pytest.raises(OptionError, match=complaint):
         CFL(two_numbers(3), **options)  # type: ignore[arg-type]
+
+
+# ---- bipartition ----------------------------------------------------------------------------------------------
+
+
+def test_opposite_updates_are_told_apart_whatever_their_length() -> None:
+    updates = np.array([[1.0, 0.0], [-9.0, 0.0], [3.0, 0.1], [-1.0, 0.1]], dtype=np.float32)
+
+    is_second, gap = bipartition(updates)
+
+    assert is_second.tolist() == [False, True, False, True]
+    assert gap == pytest.approx(1.0, abs=0.01)
+
+
+def test_the_gap_is_that_of_the_closest_pair_across() -> None:
+    updates = np.array([[1.0, 0.0], [0.0, 1.0], [-1.0, 0.0]], dtype=np.float32)
+
+    # A cosine of 0, whichever side the one in the middle is on.
+    assert bipartition(updates)[1] == pytest.approx(np.sqrt(0.5))
+
+
+def test_equal_updates_still_make_two_halves_without_a_gap() -> None:
+    is_second, gap = bipartition(np.ones((5, 3), dtype=np.float32))
+
+    assert 0 < is_second.sum() < 5
+    assert gap < 1e-7
+
+
+# ---- last updates ---------------------------------------------------------------------------------------------
+
+
+def change(*values: float) -> np.ndarray[tuple[int, ...], np.dtype[np.float32]]:
+    return np.array([[value, value] for value in values], dtype=np.float32)
+
+
+def test_a_new_update_replaces_the_old_one_of_the_same_client() -> None:
+    last = LastUpdates(5)
+
+    last.note(np.array([3, 1]), change(3.0, 1.0), 0)
+    last.note(np.array([3, 0]), change(4.0, 0.5), 2)
+
+    assert last.clients.tolist() == [0, 1, 3]
+    assert last.rounds.tolist() == [2, 0, 2]
+    assert last.changes[:, 0].tolist() == [0.5, 1.0, 4.0]
+
+
+def test_an_update_is_kept_up_to_its_greatest_age_and_no_longer() -> None:
+    last = LastUpdates(2)
+    last.note(np.array([7]), change(7.0), 0)
+
+    last.note(np.array([1]), change(1.0), 2)
+    assert last.clients.tolist() == [1, 7]
+    last.note(np.array([2]), change(2.0), 3)
+
+    assert last.clients.tolist() == [1, 2]
+
+
+def test_what_is_forgotten_or_restored_goes_on_as_it_should() -> None:
+    last, other = LastUpdates(2), LastUpdates(2)
+    last.note(np.array([7, 2]), change(7.0, 2.0), 0)
+
+    other.restore(last.arrays())
+    last.forget()
+    other.note(np.array([4]), change(4.0), 1)
+    last.note(np.array([4]), change(4.0), 1)
+
+    assert other.clients.tolist() == [2, 4, 7]
+    assert last.clients.tolist() == [4]
+
+
+# ---- split tree -----------------------------------------------------------------------------------------------
+
+
+EAST_WEST = np.array([[1.0, 0.0], [-1.0, 0.0]], dtype=np.float32)
+NORTH_SOUTH = np.array([[0.0, 1.0], [0.0, -1.0]], dtype=np.float32)
+
+
+def split_twice() -> SplitTree:
+    """Return a tree of 6 clients: 0 and 1 go east, 2 and 3 west; then 2 goes north and 3 south; 4 and 5 wait."""
+    tree = SplitTree(6, 2)
+    model = np.zeros(2, dtype=np.float32)
+    tree.split(0, (np.array([0, 1]), np.array([2, 3])), model=model, directions=EAST_WEST)
+    tree.split(1, (np.array([2]), np.array([3])), model=model + 1, directions=NORTH_SOUTH)
+    return tree
+
+
+def test_the_first_half_keeps_the_row_and_the_second_comes_last() -> None:
+    tree = split_twice()
+
+    assert tree.membership().tolist() == [0, 0, 1, 2, -1, -1]
+    assert tree.leaves == (1, 3, 4)
+    assert tree.models.tolist() == [[0.0, 0.0], [1.0, 1.0]]
+
+
+def test_waiting_clients_walk_node_by_node_to_the_more_similar_half() -> None:
+    tree = split_twice()
+
+    assert tree.split_at(np.array([4, 5])).tolist() == [0, 0]
+    tree.walk(np.array([4, 5]), np.array([[3.0, 1.0], [-2.0, 1.0]], dtype=np.float32))
+    assert tree.membership().tolist() == [0, 0, 1, 2, 0, -1]
+    assert tree.split_at(np.array([5])).tolist() == [1]
+    tree.walk(np.array([5]), np.array([[9.0, -1.0]], dtype=np.float32))
+
+    assert tree.membership().tolist() == [0, 0, 1, 2, 0, 2]
+    assert not tree.waits().any()
+
+
+def test_a_client_whose_update_points_nowhere_goes_to_the_first_half() -> None:
+    tree = split_twice()
+
+    tree.walk(np.array([4]), np.zeros((1, 2), dtype=np.float32))
+
+    assert tree.membership()[4] == 0
+
+
+def test_a_restored_tree_is_the_same_tree() -> None:
+    tree, other = split_twice(), SplitTree(6, 2)
+
+    other.restore(tree.arrays())
+    for one in (tree, other):
+        one.walk(np.array([4]), np.array([[-1.0, 0.0]], dtype=np.float32))
+        one.split(0, (np.array([0]), np.array([1])), model=np.ones(2, dtype=np.float32), directions=NORTH_SOUTH)
+
+    assert other.leaves == tree.leaves == (5, 3, 4, 6)
+    assert other.membership().tolist() == tree.membership().tolist()
+    assert {name: array.tolist() for name, array in other.arrays().items()} == {
+        name: array.tolist() for name, array in tree.arrays().items()
+    }

@@ -123,7 +123,7 @@ def test_whose_reports_reach_a_method_may_depend_on_its_options_and_on_the_clien
 
 
 @pytest.mark.parametrize(
-    ("name", "options", "n_clients", "hears"),
+    ("name", "options", "n_clients", "reports_from"),
     [
         ("ifca", {}, 50, "nobody"),
         ("ifca", {"reassess": "drifted"}, 50, "flags"),

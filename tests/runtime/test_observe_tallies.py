@@ -13,7 +13,8 @@ from fielding.client.drift.detectors import KindDetector
 from fielding.client.fleet import FleetReports
 from fielding.client.representation.label import LabelShares
 from fielding.client.representation.registry import representation_named
-from fielding.runtime.observe import LabelObserver, Sight, TallyObserver
+from fielding.runtime.observe import LabelObserver, SampleObserver, Sight
+from fielding.runtime.workers import Workers
 from tests.runtime.plans import softmax_trainer
 from tests.runtime.seeing import (
     MODEL,
@@ -44,7 +45,7 @@ def told(reports: FleetReports) -> list[tuple[int, tuple[float, ...], int]]:
     return list(zip(reports.clients.tolist(), vectors, reports.n_samples.tolist(), strict=True))
 
 
-def reporters(observer: TallyObserver, n_rounds: int) -> list[list[int]]:
+def reporters(observer: SampleObserver, n_rounds: int) -> list[list[int]]:
     """Return who reports in each round."""
     return [observer.observe(at).clients.tolist() for at in range(n_rounds)]
 
@@ -73,7 +74,7 @@ def test_any_change_of_label_shares_is_told_as_by_clients_that_count_labels(
 ) -> None:
     windows = windows_of(arrivals, n_visible=n_visible)
     plain = LabelObserver(windows, AnyChange())
-    seeing = TallyObserver(windows, LabelShares(), detector=by_vector(metric="l1"), sight=Sight(windows, None))
+    seeing = SampleObserver(windows, LabelShares(), detector=by_vector(metric="l1"), sight=Sight(windows, None))
 
     for round_index in range(N_INTERVALS - n_visible + 1):
         expected, found = plain.observe(round_index), seeing.observe(round_index)
@@ -250,7 +251,7 @@ def test_a_pass_is_charged_as_what_it_is(name: str, passes: str) -> None:
 
 def test_without_a_model_nobody_is_charged() -> None:
     windows = windows_of({0: [(1, 2, 3), (1,)]})
-    observer = TallyObserver(windows, LabelShares(), detector=Told(), sight=Sight(windows, None))
+    observer = SampleObserver(windows, LabelShares(), detector=Told(), sight=Sight(windows, None))
 
     assert not observer.awaits_model
     assert told(observer.observe(0)) == [(0, (0.0, 1.0), 3)]
@@ -272,11 +273,11 @@ def test_a_swap_of_meanings_is_told_with_its_kind() -> None:
     windows = windows_of({0: blocks, 1: blocks}, n_visible=2)
     swapped = (windows.schedule.client == 1) & (windows.schedule.interval == 3)
     windows.schedule.y[swapped] = 1 - windows.schedule.y[swapped]
-    observer = TallyObserver(
+    observer = SampleObserver(
         windows,
         representation_named("soft-confusion"),
         detector=KindDetector(),
-        sight=Sight(windows, softmax_trainer()),
+        sight=Sight(windows, Workers(softmax_trainer())),
     )
     observer.share(MODEL)
 
@@ -319,7 +320,7 @@ def test_samples_are_judged_once_when_they_arrive_and_a_judge_sees_the_verdicts(
     observer.served_errors = serving
     observer.observe(1)
 
-    assert serving.asked == [3], "only what arrives is judged; the first window came before models"
+    assert serving.asked == [3], "only what arrives is score_samples; the first window came before models"
     then, now = detector.asked[0].reference(np.array([0])), detector.asked[0].newest(np.array([0]))
     assert np.isnan(then.errors).all()
     assert now.errors.tolist() == [1.0]

@@ -195,7 +195,7 @@ def test_a_checkpoint_knows_who_sent_a_report_with_its_model_and_when() -> None:
     assert mailbox.sent_in(1, {}).tolist() == []
 
 
-@pytest.mark.parametrize("hears", ["drifted", "flags", "first", "participants"])
+@pytest.mark.parametrize("reports_from", ["drifted", "flags", "first", "participants"])
 def test_a_mailbox_that_goes_through_the_rounds_again_goes_on_alike(reports_from: ReportsFrom) -> None:
     rounds = {0: [0, 1, 2], 1: [0, 3], 2: [1], 3: [0, 1, 2, 3], 4: [2]}
     away, participants = {0: without(1), 3: without(0, 2)}, {1: [0], 2: [1, 3], 3: [1], 4: [2]}

@@ -20,8 +20,6 @@ def nearest_clusters(points: Points, centers: Matrix, *, metric: Metric, current
         The clients that reported, ``n`` of them.
     centers
         One row per cluster, shape ``(n_clusters, n_features)``.
-    metric
-        The distance to decide by.
     current
         The cluster that each of the clients is in, shape ``(n,)``; -1 for none.
 
@@ -133,8 +131,6 @@ def settle(registry: Registry, labels: Membership, ids: Sequence[int], *, metric
         Its membership is replaced.
     labels
         Cluster of each active client, in the order of rows.
-    ids
-        The stable id of each label.
     metric
         By which inactive clients that once had a cluster are given the nearest new one.
     """

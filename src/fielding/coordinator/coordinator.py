@@ -88,8 +88,6 @@ def inherit_ids(heads: Matrix, old_ids: Sequence[int], next_id: int) -> list[int
     ----------
     heads
         Clients of each new cluster that come from each old one, shape ``(n_new, n_old)``.
-    old_ids
-        The id of each old cluster.
     next_id
         The first id that was never used.
 

@@ -65,8 +65,6 @@ def noise_floors(movement: Movement, reference: Matrix, resampled: Resampled | N
 
     Parameters
     ----------
-    movement
-        The event.
     reference
         The centers that shifts are measured from, shape ``(n_clusters, n_features)``.
     resampled

@@ -152,13 +152,7 @@ class ReportedRows:
 
 
 class SampleColumns:
-    """One row per client, for telling noise from shift; 17 bytes each.
-
-    Parameters
-    ----------
-    n_rows
-        How many clients there are.
-    """
+    """One row per client, for telling noise from shift; 17 bytes each."""
 
     def __init__(self, n_rows: int) -> None:
         self._n_samples = GrowingColumn(np.zeros(n_rows, dtype=np.int32))

@@ -96,8 +96,6 @@ def moved_membership(
     ----------
     coordinator
         It has grouped them anew since; not changed.
-    before
-        The clusters before the reports came.
     membership
         That of ``before``, in the order of the registry; clients that came later have none.
     reported

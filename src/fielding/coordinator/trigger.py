@@ -86,8 +86,6 @@ class Shifts:
         The shift of each cluster, shape ``(n_clusters,)``; 0 for those that did not stay live.
     floors
         The shift that each has to go beyond whatever the factor, same shape.
-    theta
-        What factors are factors of.
     """
 
     moved: Vector

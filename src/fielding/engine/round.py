@@ -20,7 +20,7 @@ from fielding.federation.evaluation import ClientScores
 from fielding.federation.ledger import Ledger
 from fielding.federation.models import mean_by_members
 from fielding.federation.selection import Feedback, Selection, Uniform
-from fielding.methods.method import Adapts, Grows, Method, Places
+from fielding.methods.method import Adapts, Grows, Method, PlacesClients
 
 
 class Driver(Clients, Protocol):
@@ -338,7 +338,7 @@ def _evaluated(federation: Federation, round_index: int) -> tuple[ClientScores |
     is_last = round_index == federation.n_rounds - 1 or (latest is not None and federation.clients.now_s >= latest)
     if (round_index + 1) % federation.evaluate_every and not is_last and round_index:
         return None, {}
-    if isinstance(federation.method, Places):
+    if isinstance(federation.method, PlacesClients):
         federation.method.place(federation.clients)
     models, row = serving(federation.method)
     return federation.clients.scores(models, row), federation.clients.other_scores(models, row)

@@ -16,7 +16,7 @@ from fielding.engine.round import Done, Federation, hand_out, run_round, timing_
 from fielding.errors import CheckpointError
 from fielding.federation.evaluation import ClientScores, adjusted_rand_index
 from fielding.federation.ledger import Ledger
-from fielding.methods.method import Method, cluster_ids, heterogeneity
+from fielding.methods.method import Method, cluster_ids, measure_heterogeneity
 from fielding.records.logs import changes
 from fielding.records.run_checkpoint import DRIVER, LEDGER, METHOD, SELECTION, RunCheckpoint
 from fielding.records.run_folder import CLIENTS, CONCEPTS, EVENTS, MEMBERSHIPS, ROUNDS, TIMINGS, RunFolder
@@ -142,7 +142,7 @@ def event_row(method: Method, done: Done) -> dict[str, Json] | None:
         "fired": decision.reclustered,
         "n_clusters": decision.n_live,
         "cluster_ids": list(decision.cluster_ids),
-        "mean_client_distance": heterogeneity(method),
+        "mean_client_distance": measure_heterogeneity(method),
         "silhouettes": {str(k): score for k, score in decision.silhouettes.items()},
         **_kinds(done),
         **decision.notes,

@@ -15,8 +15,6 @@ def participant_budget(total: int, members: Counts, *, strict: bool = False, dra
 
     Parameters
     ----------
-    total
-        Participants of the round over all clusters.
     members
         How many could be asked in each cluster, shape ``(n_clusters,)``; a cluster with none gets none.
     strict

@@ -65,8 +65,6 @@ def mean_by_members(models: Models, membership: Membership) -> Models:
 
     Parameters
     ----------
-    models
-        One row per cluster.
     membership
         The row of each client, -1 for none; if no client has one, all models weigh the same.
 

@@ -42,8 +42,6 @@ class Auxo:
 
     Parameters
     ----------
-    setting
-        What it is made of.
     split
         When a cohort splits: ``"ours"`` (bounds that scale with the federation), ``"forced"`` (at given counters,
         as shipped by the authors), ``"original"`` (the authors' bounds, which federations of few clients never reach).
@@ -267,8 +265,6 @@ def begin_halves(
         The participants; once there are several cohorts, only those that are known in this one count.
     inner
         Inner products of their updates, less the mean update, shape ``(n_clients, n_clients)``.
-    rng
-        For 2-means.
     """
     used = scores.known(clients, cohort) if scores.n_cohorts > 1 else np.arange(clients.size)
     if used.size < 2:

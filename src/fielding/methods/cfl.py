@@ -40,8 +40,6 @@ class CFL:
 
     Parameters
     ----------
-    setting
-        What it is made of.
     eps1, eps2
         A cluster is split if its mean update is shorter than the one and its longest update is longer than the other.
         ``"self-tuned"``: 0.1 times the longest mean update seen so far in any cluster, and 6 times ``eps1``.
@@ -264,8 +262,6 @@ class SplitTree:
     ----------
     n_clients
         How many clients there are, all of them in the root.
-    n_numbers
-        Length of a model.
 
     Examples
     --------
@@ -302,8 +298,6 @@ class SplitTree:
 
         Parameters
         ----------
-        row
-            The row of the leaf.
         parts
             The clients of each half; others of the leaf have to walk down.
         model, directions

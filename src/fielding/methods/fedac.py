@@ -318,8 +318,6 @@ def better_grouping(points: Matrix, labels: Membership, *, most: int, rng: np.ra
         Its cluster, from 0 without gaps.
     most
         How many clusters there may be; never fewer than two.
-    rng
-        For cutting a cluster in two.
     """
     k = int(labels.max()) + 1
     tried: list[Change | None] = []

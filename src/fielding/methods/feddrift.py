@@ -51,8 +51,6 @@ class FedDrift:
 
     Parameters
     ----------
-    setting
-        What it is made of.
     delta
         A client whose best model gets this much less right than last time has drifted.
     delta_merge
@@ -291,8 +289,6 @@ class FedDriftEager(FedDrift):
 
     Parameters
     ----------
-    setting
-        What it is made of.
     delta
         A client whose best model gets this much less right than last time has drifted.
     max_models
@@ -615,8 +611,6 @@ class Blocks:
 
     Parameters
     ----------
-    n_clients
-        How many clients there are.
     n_visible
         How many of the newest intervals count; None for all.
 

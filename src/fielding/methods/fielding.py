@@ -38,8 +38,6 @@ class Fielding:
 
     Parameters
     ----------
-    setting
-        What it is made of.
     reuse
         How many models of clusters that disappeared are kept, to be offered again when their distribution comes back;
         0 for none.

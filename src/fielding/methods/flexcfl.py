@@ -45,8 +45,6 @@ class FlexCFL:
 
     Parameters
     ----------
-    setting
-        What it is made of.
     k
         Groups; fewer if fewer clients answer at the start. No group ever comes or goes later.
     alpha
@@ -271,8 +269,6 @@ def pull_together(models: Models, eta_g: float, n_parameters: int) -> Models:
     ----------
     models
         float32, shape ``(n_groups, n_numbers)``.
-    eta_g
-        The strength.
     n_parameters
         How many numbers of a model count for its length.
 

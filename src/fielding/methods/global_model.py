@@ -14,13 +14,7 @@ from fielding.methods.method import MethodSetting, plan_by_cluster
 
 
 class GlobalModel:
-    """Federated averaging: participants are drawn from all clients; no reports, no clusters.
-
-    Parameters
-    ----------
-    setting
-        What it is made of.
-    """
+    """Federated averaging: participants are drawn from all clients; no reports, no clusters."""
 
     def __init__(self, setting: MethodSetting) -> None:
         self._cluster_models = setting.parts.cluster_models(setting.initial)
@@ -70,8 +64,6 @@ def flash(
 
     Parameters
     ----------
-    setting
-        What it is made of.
     eta
         The server's learning rate.
     beta1, beta2

@@ -96,8 +96,6 @@ class Guard:
 
         Parameters
         ----------
-        n_clusters
-            How many there are.
         kept
             What earlier verdicts still count for the question whether clusters pay at all.
         """
@@ -127,12 +125,8 @@ class Guard:
 
         Parameters
         ----------
-        models
-            One row per cluster.
         membership
             The cluster of each active client, -1 for all others; the candidate for all is the mean by these.
-        clients
-            The client API.
 
         Returns
         -------
@@ -235,12 +229,8 @@ def place_by_loss(
     ----------
     coordinator
         Its membership changes.
-    models
-        One row per cluster.
     reports
         Those of this round; only clients that saw errors without a reason are asked.
-    clients
-        The client API.
 
     Returns
     -------

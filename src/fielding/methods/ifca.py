@@ -32,8 +32,6 @@ class Ifca:
 
     Parameters
     ----------
-    setting
-        What it is made of.
     k
         How many models, at least 1; with 1 it is federated averaging.
     init

@@ -76,8 +76,6 @@ class MethodSetting:
         The clients at the start.
     policy
         The rules of a coordinator, for methods that have one.
-    parts
-        The plug-ins.
     seed
         Of all random choices.
     n_parameters, n_head
@@ -151,7 +149,7 @@ class Adapts(Protocol):
 
 
 @runtime_checkable
-class Places(Protocol):
+class PlacesClients(Protocol):
     """A method that has to ask clients before it knows which model serves them."""
 
     def place(self, clients: Clients) -> None:
@@ -214,7 +212,7 @@ def cluster_ids(method: Method) -> tuple[int, ...]:
     return method.cluster_ids() if isinstance(method, Names) else tuple(range(method.models.shape[0]))
 
 
-def heterogeneity(method: Method) -> float | None:
+def measure_heterogeneity(method: Method) -> float | None:
     """Return how different the clients of a cluster are, as far as the method knows."""
     return method.heterogeneity() if isinstance(method, Measures) else None
 
@@ -333,14 +331,8 @@ def draw_clients(clients: Clients, among: Mask, n_wanted: int | None, *, purpose
 
     Parameters
     ----------
-    clients
-        The client API.
     among
         Which can be drawn, shape ``(n_clients,)``.
-    n_wanted
-        How many at most; None for all.
-    purpose
-        Of the draws.
     """
     candidates = np.flatnonzero(among)
     if n_wanted is None or candidates.size <= n_wanted:

@@ -33,8 +33,6 @@ class Reclustering:
         The centers of the new clusters, shape ``(n_new, n_features)``.
     mixing
         Share of each old model in each new one, shape ``(n_new, n_old)``.
-    metric
-        The distance between centers.
     within
         Centers closer than this belong to the same distribution, see :func:`reach`.
     n_shared
@@ -107,10 +105,6 @@ class RetiredModels:
         ----------
         past
             The clustering that ended them.
-        rows
-            Which of the old clusters.
-        round_index
-            Now.
         """
         for row in rows.tolist() if self._slots else []:
             center = past.before.centers[row]
@@ -188,10 +182,6 @@ def reuse_models(
         What was there, and what became of it.
     retired
         The memory; models of clusters that disappeared are added to it afterwards.
-    membership
-        The new cluster of each client.
-    clients
-        The client API.
     """
     models = mixed
     slots = retired.match(past)

@@ -110,8 +110,6 @@ class ClusteredSGD(Fielding):
 
     Parameters
     ----------
-    setting
-        What it is made of.
     k
         The number of clusters, which the theorem takes for known; fewer where clients are too much alike.
     delta

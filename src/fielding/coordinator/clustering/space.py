@@ -157,8 +157,6 @@ class SpacePoints:
         Squared lengths of the mapped points, shape ``(n_points,)``.
     origin
         What was subtracted: the middle in Euclidean space, so that sums of squares keep their digits; else 0.
-    space
-        The metric's space.
     """
 
     points: Matrix
@@ -244,7 +242,7 @@ class ClusterSums:
         nothing = np.zeros((n_clusters, n_features))
         return cls(sizes=np.zeros(n_clusters), points=nothing, mapped=nothing)
 
-    def updated(self, given: SpacePoints, before: Membership, after: Membership) -> "ClusterSums":
+    def update(self, given: SpacePoints, before: Membership, after: Membership) -> "ClusterSums":
         """Return the sums after some points changed their cluster; a label of -1 stands for none."""
         moved = np.flatnonzero(before != after)
         clusters = np.arange(len(self.sizes))[:, None]

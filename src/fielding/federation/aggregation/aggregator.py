@@ -80,8 +80,6 @@ class Aggregator(Protocol):
         ----------
         model
             What the participants started from, shape ``(n_numbers,)``.
-        uploads
-            What they sent.
         memory
             What was remembered, by name, each of shape ``(n_numbers,)``.
         """

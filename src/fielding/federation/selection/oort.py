@@ -14,7 +14,7 @@ from fielding.federation.selection.selector import (
     Candidates,
     Feedback,
     Known,
-    Memory,
+    SelectionMemory,
     check_at_least,
     check_between,
     smallest_draws,
@@ -165,14 +165,14 @@ class Oort:
         chances = exploration_chances(rewards, draws, ceil(self.sample_window * n_places))
         return untried[weighted_sample(chances, draws, n_places)]
 
-    def note_reports(self, clients: Counts, n_samples: Counts | None, memory: Memory) -> None:
+    def note_reports(self, clients: Counts, n_samples: Counts | None, memory: SelectionMemory) -> None:
         """Note how many samples clients have; if asked to, forget when they took part."""
         if n_samples is not None:
             memory.clients["n_samples"][clients] = n_samples
         if self.forget_on_report:
             memory.clients["last_round"][clients] = 0.0
 
-    def learn(self, feedback: Feedback, memory: Memory) -> None:
+    def learn(self, feedback: Feedback, memory: SelectionMemory) -> None:
         """Write down what clients were worth and how long they took, and move the pacer."""
         rows = feedback.trained_clusters
         exploited = learn_clients(feedback, memory)
@@ -202,7 +202,7 @@ class Oort:
         return (statistical_scores(own["utility"], self.clip) + bonus) * factors
 
 
-def learn_clients(feedback: Feedback, memory: Memory) -> Vector:
+def learn_clients(feedback: Feedback, memory: SelectionMemory) -> Vector:
     """Write down what clients were worth and how long they took in a round of training.
 
     Returns
@@ -278,8 +278,6 @@ def preferred_seconds(seconds: Vector, percentile: float) -> float:
     ----------
     seconds
         The duration of each client's last participation, NaN where unknown.
-    percentile
-        From 0 to 100.
     """
     known = np.sort(seconds[np.isfinite(seconds)])
     if percentile >= 100.0 or not known.size:
@@ -324,8 +322,6 @@ def staleness_bonus(last_round: Vector, round_now: int, uncertainty: float) -> V
     ----------
     last_round
         When each took part last, counted from 1; 0 for never, which counts as the first round.
-    round_now
-        Counted from 1.
     uncertainty
         How much this weighs beside utility.
     """
@@ -339,8 +335,6 @@ def exploitation_chances(scores: Vector, n_slots: int, *, cutoff: float, pool: f
     ----------
     scores
         Not negative, shape ``(n_tried,)``, at least one.
-    n_slots
-        How many will be drawn.
     cutoff
         The best are those whose score reaches this share of the score at rank ``n_slots``.
     pool

@@ -9,7 +9,7 @@ import numpy as np
 from fielding._typing import Counts, Vector
 from fielding.errors import OptionError, echo
 from fielding.federation.selection.oort import Oort, write_longest
-from fielding.federation.selection.selector import Candidates, Feedback, Memory, check_between
+from fielding.federation.selection.selector import Candidates, Feedback, SelectionMemory, check_between
 
 MOST_EXTRA = 10.0
 """However fast a client is, it does no more than this many times its steps in addition."""
@@ -62,11 +62,11 @@ class PyramidFL:
         """Choose like Oort."""
         return self.oort.select(candidates, n_wanted)
 
-    def note_reports(self, clients: Counts, n_samples: Counts | None, memory: Memory) -> None:
+    def note_reports(self, clients: Counts, n_samples: Counts | None, memory: SelectionMemory) -> None:
         """Take note like Oort."""
         self.oort.note_reports(clients, n_samples, memory)
 
-    def learn(self, feedback: Feedback, memory: Memory) -> None:
+    def learn(self, feedback: Feedback, memory: SelectionMemory) -> None:
         """Learn like Oort, and remember times as they would have been with the usual number of steps."""
         known, answered, late = memory.clients, feedback.clients, feedback.stragglers
         factor = known["steps_factor"]
@@ -84,7 +84,7 @@ class PyramidFL:
         write_longest(known["compute_seconds"], answered, usual)
         factor[answered] = factor[late] = 1.0
 
-    def steps(self, clients: Counts, n_steps: int, n_kept: int | None, memory: Memory) -> Counts:
+    def steps(self, clients: Counts, n_steps: int, n_kept: int | None, memory: SelectionMemory) -> Counts:
         """Return the local steps of each participant, rounded down, and remember how many times more they are.
 
         The factor is ``1 + min(10, beta * floor((T - t) / (t_compute / n_steps)) / n_steps)``, where T is the time of
@@ -104,7 +104,7 @@ class PyramidFL:
         known["steps_factor"][clients] = steps / n_steps
         return steps
 
-    def upload_shares(self, clients: Counts, memory: Memory) -> Vector:
+    def upload_shares(self, clients: Counts, memory: SelectionMemory) -> Vector:
         """Return shares that rise evenly with the rank by utility (ties alike); the most for clients never tried."""
         utility = memory.clients["utility"][clients]
         is_tried = memory.clients["times"][clients] > 0

@@ -10,7 +10,16 @@ from fielding._typing import Counts, Floats, Mask, Matrix, Vector
 from fielding.distance import Kind, checked_kind, metric_named
 from fielding.errors import CheckpointError, InputError
 from fielding.federation.ledger import added_clients
-from fielding.federation.selection.selector import Arrays, Candidates, Feedback, Known, Learner, Memory, Selector, Tuner
+from fielding.federation.selection.selector import (
+    Arrays,
+    Candidates,
+    Feedback,
+    Known,
+    Learner,
+    SelectionMemory,
+    Selector,
+    Tuner,
+)
 
 _REPRESENTATIONS, _HAS_REPORTED = "representations", "has_reported"
 
@@ -49,7 +58,9 @@ class Selection:
         self._learner = selector if isinstance(selector, Learner) else None
         self._tuner = selector if isinstance(selector, Tuner) else None
         self._metric, self._kind = metric_named(metric), checked_kind(kind)
-        self._memory = Memory(self._n_clients, clients=selector.client_memory, clusters=selector.cluster_memory)
+        self._memory = SelectionMemory(
+            self._n_clients, clients=selector.client_memory, clusters=selector.cluster_memory
+        )
         self._representations: npt.NDArray[np.float32] | None = None
         self._has_reported: Mask = np.zeros(self._n_clients if selector.needs_distances else 0, dtype=np.bool_)
 
@@ -149,8 +160,6 @@ class Selection:
         ----------
         clients
             All participants of the round, over all clusters, as they were chosen.
-        n_steps
-            The usual number.
         n_kept
             How many answers are waited for; all by default.
         """

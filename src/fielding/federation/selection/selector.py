@@ -14,13 +14,11 @@ from fielding.rng import Hashes
 Arrays = dict[str, npt.NDArray[np.generic]]
 
 
-class Memory:
+class SelectionMemory:
     """What a selector remembers of clients, over all clusters, and of each cluster.
 
     Parameters
     ----------
-    n_clients
-        How many clients there are.
     clients, clusters
         The names, each with the value that it begins with.
 
@@ -33,7 +31,7 @@ class Memory:
 
     Examples
     --------
-    >>> memory = Memory(3, clients={"times": 0.0}, clusters={"exploration": 0.9})
+    >>> memory = SelectionMemory(3, clients={"times": 0.0}, clusters={"exploration": 0.9})
     >>> memory.clusters["exploration"][0] = 0.5
     >>> memory.inherit(np.array([[1.0], [1.0]]))
     >>> memory.grow(3)
@@ -233,11 +231,11 @@ class Selector(Protocol):
 class Learner(Protocol):
     """A selector that remembers."""
 
-    def note_reports(self, clients: Counts, n_samples: Counts | None, memory: Memory) -> None:
+    def note_reports(self, clients: Counts, n_samples: Counts | None, memory: SelectionMemory) -> None:
         """Write down that clients reported, and how many samples they have, where that is known."""
         ...
 
-    def learn(self, feedback: Feedback, memory: Memory) -> None:
+    def learn(self, feedback: Feedback, memory: SelectionMemory) -> None:
         """Write down how training went."""
         ...
 
@@ -246,11 +244,11 @@ class Learner(Protocol):
 class Tuner(Protocol):
     """A selector that also says how much its participants do."""
 
-    def steps(self, clients: Counts, n_steps: int, n_kept: int | None, memory: Memory) -> Counts:
+    def steps(self, clients: Counts, n_steps: int, n_kept: int | None, memory: SelectionMemory) -> Counts:
         """Return the local steps of each participant."""
         ...
 
-    def upload_shares(self, clients: Counts, memory: Memory) -> Vector:
+    def upload_shares(self, clients: Counts, memory: SelectionMemory) -> Vector:
         """Return the share of its update that each participant sends."""
         ...
 
