@@ -157,7 +157,7 @@ class Deployed:
             self._sharing.note(at, reply.holds)
             if reply.report is not None and (taken := self._taken(at, reply.report)) is not None:
                 found[at] = taken
-        found |= dict(self._sharing.settled())
+        found |= dict(self._sharing.settle())
         for at, report in found.items() if not is_lost else ():
             self._confirmed[at] = report.number
         width = max((report.representation.size for report in found.values()), default=0)
@@ -168,7 +168,7 @@ class Deployed:
 
     def _taken(self, client: int, report: Report) -> Report | None:
         """Return a report as the server takes it: without a shared model it stands by itself."""
-        return self._sharing.taken(client, report) if self._rule.needs_model else report
+        return self._sharing.accept(client, report) if self._rule.needs_model else report
 
     def serve(self, round_index: int, model: Models) -> None:
         for at in range(N_CLIENTS):

@@ -61,7 +61,7 @@ class Inbox:
     >>> report = Report(number=1, representation=np.array([1.0, 0.0], dtype=np.float32), n_samples=4)
     >>> inbox.take(1, report), inbox.take(1, report)
     (True, False)
-    >>> inbox.opened(["ann", "bob"]).client_ids, inbox.opened(["ann", "bob"]).client_ids
+    >>> inbox.take_all(["ann", "bob"]).client_ids, inbox.take_all(["ann", "bob"]).client_ids
     (['bob'], [])
     """
 
@@ -94,7 +94,7 @@ class Inbox:
         self._waiting[client] = report
         return True
 
-    def opened(self, client_ids: Sequence[ClientId], of: Callable[[int], bool] = lambda _client: True) -> ReportBatch:
+    def take_all(self, client_ids: Sequence[ClientId], of: Callable[[int], bool] = lambda _client: True) -> ReportBatch:
         """Return the reports that act now, by client, and keep them no longer; ``of`` says whose."""
         self._decide()
         clients = sorted(client for client in self._waiting if of(client))
@@ -383,7 +383,7 @@ class Contacts:
                 self._hear(client, late.answer, with_report=True)
             elif (partition := _partition(late.answer)) is not None:
                 self._introduced[late.address] = partition
-        for client, report in [] if self.sharing is None else self.sharing.settled():
+        for client, report in [] if self.sharing is None else self.sharing.settle():
             self._keep(client, report)
 
     def _hear(self, client: int, answer: Answer | None, *, with_report: bool) -> None:
@@ -396,7 +396,7 @@ class Contacts:
             if self.sharing is None and report.tally is not None:
                 _LOG.warning("client %s reports sums, but no model is shared: refused", echo(self.client_ids[client]))
                 return
-            taken = report if self.sharing is None else self.sharing.taken(client, report)
+            taken = report if self.sharing is None else self.sharing.accept(client, report)
             if taken is not None:
                 self._keep(client, taken)
 
