@@ -22,7 +22,7 @@ from fielding.federation.models import mean_model
 from fielding.rng import stream
 from fielding.runtime.observe import LabelObserver
 from fielding.runtime.workers import Workers
-from fielding.simulation.assembly import Own, Simulation, assembled, initial_model
+from fielding.simulation.assembly import Own, Simulation, assemble, initial_model
 from fielding.simulation.clients import SimulatedClients
 from fielding.simulation.experiment import federation_of, run
 from fielding.traces.histograms import WindowPlan
@@ -165,7 +165,7 @@ def _simulation(workload: Workload, own: Own, method: str, n_rounds: int) -> Sim
             "method": {"name": method},
         }
     )
-    return assembled(config, own, n_workers=1)
+    return assemble(config, own, n_workers=1)
 
 
 def _federation(simulation: Simulation) -> Federation:

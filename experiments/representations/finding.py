@@ -21,7 +21,7 @@ from fielding.config.reader import config_from
 from fielding.coordinator.clustering import Clusterer
 from fielding.federation.evaluation import adjusted_rand_index
 from fielding.reporting.numbers.paired import estimate
-from fielding.simulation.assembly import Own, Simulation, assembled
+from fielding.simulation.assembly import Own, Simulation, assemble
 from fielding.simulation.observing import HELD_OUT, MOMENTUM, Lessons, pool_model
 from fielding.traces.catalog import Opening, Source, open_source
 from fielding.traces.sources import deal_samples, hold_out
@@ -71,7 +71,7 @@ def work(task: Table) -> Table:
             "evaluation": {"every": 1000},
         }
     )
-    simulation = assembled(config, Own(samples=_source(config.trace.name)), n_workers=1)
+    simulation = assemble(config, Own(samples=_source(config.trace.name)), n_workers=1)
     try:
         is_pool = task["source"] == "pool"
         model = (

@@ -24,7 +24,7 @@ from fielding.coordinator.points import Points
 from fielding.distance import METRICS, Metric
 from fielding.reporting.numbers.paired import Estimate, estimate
 from fielding.rng import stream
-from fielding.simulation.assembly import Own, assembled
+from fielding.simulation.assembly import Own, assemble
 
 STAGES = (1, 10, 50, 100, 200)
 WAYS = ("gradient, full", "gradient, full, with its length", "gradient", "label")
@@ -77,7 +77,7 @@ def work(task: Table) -> Table:
     stages = [int(str(stage)) for stage in task["stages"]]  # type: ignore[union-attr]
     own = {name: value for name, value in task.items() if name != "stages"}
     config = config_from({**own, "rounds": max(stages), "method": {"name": "global"}, "evaluation": {"every": 1000}})
-    simulation = assembled(config, Own(), n_workers=1)
+    simulation = assemble(config, Own(), n_workers=1)
     try:
         models = trained_models(simulation, stages)
         windows, trainer = simulation.clients.windows, simulation.trainer

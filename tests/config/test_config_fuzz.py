@@ -8,7 +8,7 @@ import pytest
 from fielding.config.keys import KEYS
 from fielding.config.reader import config_from, config_table, config_text, read_config
 from fielding.errors import InputError
-from fielding.simulation.assembly import Own, assembled
+from fielding.simulation.assembly import Own, assemble
 from fielding.traces.scenarios import scenario_options
 from tests.simulation.run_cases import small_pool, table
 
@@ -68,7 +68,7 @@ def test_mutated_configs_are_read_or_refused_in_one_line(tmp_path: Path, seed: i
         path.write_bytes(content)
         try:
             config = read_config(path)
-            assembled(config, Own(samples=POOL), n_workers=1).clients.close()
+            assemble(config, Own(samples=POOL), n_workers=1).clients.close()
         except InputError as error:
             line = str(error)
             assert line, content
@@ -98,7 +98,7 @@ def test_a_misspelt_key_is_named_in_full(tmp_path: Path, seed: int) -> None:
         path.write_text(f"[{section}]\n{wrong} = 1\n" if section else f"{wrong} = 1\n")
 
         with pytest.raises(InputError) as caught:
-            assembled(read_config(path), Own(samples=POOL), n_workers=1)
+            assemble(read_config(path), Own(samples=POOL), n_workers=1)
 
         assert wrong in str(caught.value)
         if section not in ("trace", "coordinator"):  # there it may be nearer to an option

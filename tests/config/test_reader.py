@@ -17,7 +17,7 @@ from fielding.config.reader import (
     read_config,
 )
 from fielding.errors import InputError, OptionError
-from fielding.simulation.assembly import Own, assembled
+from fielding.simulation.assembly import Own, assemble
 from fielding.traces.scenarios import SCENARIOS
 from tests.simulation.run_cases import small_pool, table
 
@@ -25,7 +25,7 @@ from tests.simulation.run_cases import small_pool, table
 def refusal(path: Path, *changes: str) -> str:
     """Return the one line with which a file, or what it describes, is refused."""
     with pytest.raises(InputError) as caught:
-        assembled(read_config(path, changes), Own(samples=small_pool()), n_workers=1)
+        assemble(read_config(path, changes), Own(samples=small_pool()), n_workers=1)
     assert "\n" not in str(caught.value)
     return str(caught.value)
 
@@ -152,7 +152,7 @@ def test_a_misspelt_data_set_is_told_with_its_key(path: Path) -> None:
     path.write_text('[trace]\nname = "digit"\n')
 
     with pytest.raises(InputError, match=r"trace\.name: unknown data set 'digit'; did you mean 'digits'\?"):
-        assembled(read_config(path), Own(), n_workers=1)
+        assemble(read_config(path), Own(), n_workers=1)
 
 
 @pytest.mark.parametrize(
@@ -300,6 +300,6 @@ def test_options_of_parts_never_hide_behind_keys() -> None:
 
 
 def test_a_good_config_is_assembled() -> None:
-    simulation = assembled(config_from(table()), Own(samples=small_pool()), n_workers=1)
+    simulation = assemble(config_from(table()), Own(samples=small_pool()), n_workers=1)
 
     assert simulation.clients.windows.n_clients == 12

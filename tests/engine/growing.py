@@ -20,7 +20,7 @@ from fielding.federation.evaluation import ClientScores
 from fielding.federation.ledger import Ledger
 from fielding.methods import Method, MethodSetting, kind_named, method_named
 from fielding.records.run_folder import RunFolder
-from fielding.simulation.assembly import Own, Simulation, assembled
+from fielding.simulation.assembly import Own, Simulation, assemble
 from fielding.simulation.clients import SimulatedClients
 from fielding.simulation.experiment import federation_of
 from fielding.traces.trace import Trace
@@ -182,7 +182,7 @@ class GrowingRun:
 
     def __init__(self, path: Path, config: Table, joins: Sequence[int] = JOINS) -> None:
         self.path, self._joins = path, joins
-        self._simulation = assembled(config_from(config), Own(samples=late_trace()), n_workers=1)
+        self._simulation = assemble(config_from(config), Own(samples=late_trace()), n_workers=1)
         self.clients = GrowingClients(self._simulation.clients, joins)
         known = self.clients.client_ids
         parts = parts_of(self._simulation.config, len(known), self._simulation.policy)

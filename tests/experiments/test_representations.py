@@ -10,7 +10,7 @@ from fielding.client.representation.representation import Seen
 from fielding.config.keys import Config
 from fielding.config.reader import config_from
 from fielding.reporting.numbers.paired import estimate
-from fielding.simulation.assembly import Own, Simulation, assembled
+from fielding.simulation.assembly import Own, Simulation, assemble
 from fielding.simulation.experiment import run
 from fielding.simulation.observing import Watched, _shared_model
 from fielding.traces.sources import deal_samples, hold_out
@@ -30,7 +30,7 @@ def small_config() -> Config:
 
 
 def small_simulation() -> Simulation:
-    return assembled(small_config(), Own(), n_workers=1)
+    return assemble(small_config(), Own(), n_workers=1)
 
 
 def seen_labels(labels: list[int], sizes: list[int]) -> Seen:

@@ -22,7 +22,7 @@ from fielding.flower.wire.messages import n_bytes, order_from, order_records, re
 from fielding.flower.wire.orders import Expected, Order, Refusal, TrainReply
 from fielding.records.logs import Logs
 from fielding.records.run_folder import EVENTS, ROUNDS
-from fielding.simulation.assembly import Own, Simulation, assembled
+from fielding.simulation.assembly import Own, Simulation, assemble
 from tests.simulation.run_cases import Table
 
 HIDDEN_HEARTBEAT_S = 1e300
@@ -153,7 +153,7 @@ def _device(simulation: Simulation, client: int, rule: DeviceRule, folder: Path)
 def rule_of(deployment: Deployment) -> DeviceRule:
     """Return the rule that comes with every order of a deployment."""
     record = device_record(
-        deployment.settled(),
+        deployment.checked_config(),
         classes=deployment.classes,
         own_vectors=deployment.own_vectors,
         memory=deployment.memory_rounds,
@@ -162,7 +162,7 @@ def rule_of(deployment: Deployment) -> DeviceRule:
 
 
 def simulation_of(config: Config) -> Simulation:
-    return assembled(config, Own(), n_workers=1)
+    return assemble(config, Own(), n_workers=1)
 
 
 def deployment_of(simulation: Simulation, *, min_nodes: int | None = None) -> Deployment:

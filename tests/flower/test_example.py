@@ -23,7 +23,7 @@ from fielding.federation.clients import TrainingPlan
 from fielding.flower.device.device import Device
 from fielding.flower.device.own_code import OwnCode
 from fielding.flower.device.samples import DeviceNode
-from fielding.flower.server.deployment import Deployment, Ground, ground_of, orders_of, run_deployment
+from fielding.flower.server.deployment import Deployment, RunSetup, orders_of, run_deployment, set_up_run
 from fielding.flower.server.server_app import KEYS, deployment_from
 from fielding.flower.wire.messages import reply_from
 from fielding.flower.wire.orders import Answer, DescribeReply, EvaluateReply, Expected, Order, TrainReply
@@ -62,10 +62,10 @@ def simulated_table() -> dict[str, Any]:
     }
 
 
-def digits_deployment() -> tuple[Deployment, Ground]:
+def digits_deployment() -> tuple[Deployment, RunSetup]:
     deployment, out = deployment_from(run_config())
     assert out == Path("digits-run")
-    return deployment, ground_of(deployment, deployment.settled(), run_id="run")
+    return deployment, set_up_run(deployment, deployment.checked_config(), run_id="run")
 
 
 def node(partition: int, folder: Path, since: int | None = None) -> DeviceNode:

@@ -22,7 +22,7 @@ from examples.flower_torch.torch_digits.server_app import first_model
 from fielding.flower.device.device import Device
 from fielding.flower.device.own_code import OwnCode
 from fielding.flower.device.samples import DeviceNode
-from fielding.flower.server.deployment import ground_of, run_deployment
+from fielding.flower.server.deployment import run_deployment, set_up_run
 from fielding.flower.server.server_app import deployment_from
 from fielding.records.run_folder import MANIFEST
 from tests.flower.device_wire import DeviceWire, accuracies, decisions, rule_of
@@ -62,7 +62,7 @@ def test_the_app_trains_its_own_network_in_two_clusters_and_one_node_moves(
 
 def test_parameters_come_before_the_running_means_and_counters_of_batch_norm() -> None:
     deployment, _ = deployment_from(run_config(), first_model=first_model)
-    layout = ground_of(deployment, deployment.settled(), run_id="run").layout
+    layout = set_up_run(deployment, deployment.checked_config(), run_id="run").layout
 
     assert layout.names[layout.n_parameters :] == ("norm.running_mean", "norm.running_var", "norm.num_batches_tracked")
     assert layout.shapes[-1] == ()

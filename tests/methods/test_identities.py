@@ -60,7 +60,7 @@ from fielding.simulation.assembly import Own
 from fielding.simulation.clients import SimulatedClients
 from fielding.simulation.experiment import Result
 from fielding.simulation.hardware import read_availability
-from fielding.simulation.reports import Letters
+from fielding.simulation.reports import SentReports
 from tests.simulation.run_cases import Table, small_pool, table, write_availability
 
 STATIC: Table = {"scenario": "static", "share": None}
@@ -295,13 +295,13 @@ def test_the_order_in_which_reports_come_changes_nothing(
     name: str, selection: str, options: Table, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     in_order = small_run(name, options, selection={"name": selection})
-    batch = Letters.batch
+    batch = SentReports.batch
 
-    def turned_around(self: Letters, client_ids: Sequence[ClientId]) -> ReportBatch:
+    def turned_around(self: SentReports, client_ids: Sequence[ClientId]) -> ReportBatch:
         reports = batch(self, client_ids)
         return ReportBatch(client_ids=reports.client_ids[::-1], representations=reports.representations[::-1])
 
-    monkeypatch.setattr(Letters, "batch", turned_around)
+    monkeypatch.setattr(SentReports, "batch", turned_around)
     turned = small_run(name, options, selection={"name": selection})
 
     assert summed(turned, "n_reports") > 0

@@ -11,7 +11,7 @@ from fielding.errors import InputError
 from fielding.federation.evaluation import ClientScores
 from fielding.runtime.runtime import ClientRuntime
 from fielding.runtime.serve import NO_SAMPLES, Serving
-from fielding.runtime.test import scored
+from fielding.runtime.test import score_clients
 from fielding.runtime.workers import SMALL_MODEL
 from fielding.traces.histograms import WindowPlan
 from fielding.training.factory import ModelRequest, trainer_for
@@ -37,7 +37,7 @@ def test_every_way_keeps_clients_and_their_samples_apart() -> None:
         return (losses, losses > 3), (-losses, losses < 3)
 
     models = np.array([[0.0], [9.0], [10.0]], dtype=np.float32)
-    first, second = scored(models, np.array([2, 0, 0]), ranges, np.array([0, 2]), judge)
+    first, second = score_clients(models, np.array([2, 0, 0]), ranges, np.array([0, 2]), judge)
 
     assert first.clients.tolist() == second.clients.tolist() == [0, 2]
     assert (first.loss.tolist(), second.loss.tolist()) == ([10.0, 4.0], [-10.0, -4.0])

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from fielding.config.reader import config_from
-from fielding.simulation.assembly import Own, assembled, initial_model
+from fielding.simulation.assembly import Own, assemble, initial_model
 from fielding.simulation.experiment import run, run_manifest
 from tests.simulation.run_cases import left_behind, small_pool, stop_and_resume, table
 
@@ -56,7 +56,7 @@ def test_the_manifest_leaves_out_what_changes_nothing() -> None:
     own = Own(samples=small_pool())
     manifests = []
     for config in (plain, other):
-        simulation = assembled(config, own, n_workers=1)
+        simulation = assemble(config, own, n_workers=1)
         manifests.append(run_manifest(config, own, simulation, initial_model(simulation, None)))
 
     assert manifests[0] == manifests[1]
@@ -65,7 +65,7 @@ def test_the_manifest_leaves_out_what_changes_nothing() -> None:
 def test_the_manifest_tells_other_samples_and_other_seeds() -> None:
     def digest(seed: int, pool_seed: int) -> object:
         own, config = Own(samples=small_pool(seed=pool_seed)), config_from(table(seed=seed))
-        simulation = assembled(config, own, n_workers=1)
+        simulation = assemble(config, own, n_workers=1)
         return run_manifest(config, own, simulation, initial_model(simulation, None))["data_blake2b"]
 
     assert digest(1, 0) == digest(1, 0)

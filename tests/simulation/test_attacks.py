@@ -17,7 +17,16 @@ from fielding.distance import metric_named
 from fielding.errors import OptionError
 from fielding.runtime.observe import NOTHING, LabelObserver, Looked, VectorObserver
 from fielding.simulation.assembly import Own
-from fielding.simulation.attacks import LIES, SPOILS, Lie, LyingObserver, Spoiling, check_spoil, drawn_liars, spoiled
+from fielding.simulation.attacks import (
+    LIES,
+    SPOILS,
+    Lie,
+    LyingObserver,
+    Spoiling,
+    check_spoil,
+    drawn_liars,
+    spoil_models,
+)
 from fielding.simulation.experiment import run
 from fielding.traces.histograms import WindowPlan
 from fielding.traces.sliding import SlidingWindows
@@ -393,21 +402,21 @@ START = np.array([[2.0, 1.5], [0.0, 1.0]], dtype=np.float32)
 
 
 def test_a_flipped_update_leads_as_far_the_other_way() -> None:
-    assert spoiled(TRAINED, START, kind="sign-flip").tolist() == [[1.0, 2.0], [0.0, 2.0]]
+    assert spoil_models(TRAINED, START, kind="sign-flip").tolist() == [[1.0, 2.0], [0.0, 2.0]]
 
 
 def test_a_scaled_update_leads_ten_times_as_far() -> None:
-    assert spoiled(TRAINED, START, kind="scale").tolist() == [[12.0, -3.5], [0.0, -9.0]]
+    assert spoil_models(TRAINED, START, kind="scale").tolist() == [[12.0, -3.5], [0.0, -9.0]]
 
 
 def test_one_number_of_each_model_is_none() -> None:
-    assert np.isnan(spoiled(TRAINED, START, kind="nan")).tolist() == [[True, False], [True, False]]
+    assert np.isnan(spoil_models(TRAINED, START, kind="nan")).tolist() == [[True, False], [True, False]]
 
 
 @pytest.mark.parametrize("kind", SPOILS)
 def test_what_was_trained_stays_as_it_was_and_models_stay_float32(kind: str) -> None:
     trained, start = TRAINED.copy(), START.copy()
-    made = spoiled(trained, start, kind=kind)
+    made = spoil_models(trained, start, kind=kind)
 
     assert made.dtype == np.float32
     assert made.shape == TRAINED.shape
@@ -416,19 +425,19 @@ def test_what_was_trained_stays_as_it_was_and_models_stay_float32(kind: str) -> 
 
 
 def test_honest_uploads_are_the_models_themselves() -> None:
-    assert spoiled(TRAINED, START, kind="none") is TRAINED
+    assert spoil_models(TRAINED, START, kind="none") is TRAINED
 
 
 def test_an_update_that_grows_beyond_all_numbers_is_infinite_and_no_warning() -> None:
     large = np.full((1, 1), 3e38, dtype=np.float32)
 
-    assert np.isinf(spoiled(large, np.zeros_like(large), kind="scale")).all()
+    assert np.isinf(spoil_models(large, np.zeros_like(large), kind="scale")).all()
 
 
 def test_nobody_to_spoil_is_nobody_spoiled() -> None:
     nobody = np.zeros((0, 2), dtype=np.float32)
 
-    assert [spoiled(nobody, nobody, kind=kind).shape for kind in SPOILS] == [(0, 2)] * 4
+    assert [spoil_models(nobody, nobody, kind=kind).shape for kind in SPOILS] == [(0, 2)] * 4
 
 
 def test_an_unknown_way_to_spoil_is_refused_with_the_nearest() -> None:
@@ -441,7 +450,7 @@ def test_only_attackers_spoil_and_each_from_the_model_that_it_started_with() -> 
     trained = np.array([[1.0], [2.0], [103.0]], dtype=np.float32)
     spoiling = Spoiling(attackers=np.array([True, False, False, True]), kind="sign-flip")
 
-    uploads = spoiling.applied(trained, np.array([0, 1, 3]), offered=offered, start=np.array([0, 0, 1]))
+    uploads = spoiling.apply(trained, np.array([0, 1, 3]), offered=offered, start=np.array([0, 0, 1]))
 
     assert uploads.tolist() == [[-1.0], [2.0], [97.0]]
     assert trained.tolist() == [[1.0], [2.0], [103.0]]
@@ -452,7 +461,7 @@ def test_where_nobody_spoils_uploads_are_what_was_trained(kind: str, client: int
     spoiling = Spoiling(attackers=np.array([True, False]), kind=kind)
     trained = TRAINED[:1]
 
-    assert spoiling.applied(trained, np.array([client]), offered=START, start=np.array([0])) is trained
+    assert spoiling.apply(trained, np.array([client]), offered=START, start=np.array([0])) is trained
 
 
 def slots_lost(selection: str, seed: int) -> list[int]:

@@ -209,13 +209,13 @@ def test_a_model_of_another_shape_is_refused_in_one_line(tmp_path: Path) -> None
 
 
 def test_held_out_samples_are_the_same_ones_for_every_method() -> None:
-    from fielding.simulation.assembly import assembled
+    from fielding.simulation.assembly import assemble
 
     found = []
     for method, representation in (("fielding", "auto"), ("fielding", "label"), ("global", "label"), ("ifca", "label")):
         config = config_of({"representation": representation}, method={"name": method}, trace={**TRACE, "held_out": 5})
         check_effects(config)
-        simulation = assembled(config, Own(), n_workers=1)
+        simulation = assemble(config, Own(), n_workers=1)
         found.append(simulation.dealt.schedule)
         simulation.clients.close()
 

@@ -10,7 +10,7 @@ from fielding.client.drift import AnyChange
 from fielding.client.fleet import FleetReports
 from fielding.methods.kinds import ReportsFrom
 from fielding.runtime.observe import NOTHING, LabelObserver, Looked
-from fielding.simulation.reports import Letters, Mailbox, Sharing
+from fielding.simulation.reports import Mailbox, SentReports, SharedModel
 from tests.runtime.seeing import MODEL, Told, observer_of, windows_of
 
 N_LABELS = 2
@@ -51,14 +51,14 @@ class OnlineBut:
         return ~np.isin(clients, self._offline)
 
 
-def who(letters: Letters) -> list[int]:
+def who(letters: SentReports) -> list[int]:
     return letters.clients.tolist()
 
 
 def test_where_nobody_listens_nothing_is_sent() -> None:
     mailbox = Mailbox(None, "nobody")
 
-    letters = [mailbox.opened(0, everyone), mailbox.collected(np.array([0, 1]), 0)]
+    letters = [mailbox.send(0, everyone), mailbox.collect(np.array([0, 1]), 0)]
 
     assert [who(one) for one in letters] == [[], []]
     assert all(array.size == 0 for array in mailbox.arrays().values())
@@ -68,18 +68,18 @@ def test_drifted_clients_report_at_once_and_who_is_away_when_it_is_back() -> Non
     mailbox = Mailbox(Script({0: [0, 1, 2], 2: [0]}), "drifted")
 
     sent = [
-        mailbox.opened(0, without(1, 2)),
-        mailbox.opened(1, without(2)),
-        mailbox.opened(2, without(2)),
-        mailbox.opened(3, everyone),
-        mailbox.opened(4, everyone),
+        mailbox.send(0, without(1, 2)),
+        mailbox.send(1, without(2)),
+        mailbox.send(2, without(2)),
+        mailbox.send(3, everyone),
+        mailbox.send(4, everyone),
     ]
 
     assert [who(one) for one in sent] == [[0], [1], [0], [2], []]
 
 
 def test_letters_weigh_what_they_say() -> None:
-    letters = Mailbox(Script({0: [1, 3]}), "drifted").opened(0, everyone)
+    letters = Mailbox(Script({0: [1, 3]}), "drifted").send(0, everyone)
 
     clients, costs = letters.costs()
 
@@ -96,7 +96,7 @@ def looked_at() -> Looked:
 
 
 def test_who_looked_at_samples_pays_for_it_whether_it_reports_or_not() -> None:
-    clients, costs = Mailbox(Script({0: [1, 3]}, looked_at()), "drifted").opened(0, without(1)).costs()
+    clients, costs = Mailbox(Script({0: [1, 3]}, looked_at()), "drifted").send(0, without(1)).costs()
 
     assert clients.tolist() == [0, 3]
     assert np.asarray(costs.up_bytes).tolist() == [0, 8]
@@ -108,21 +108,21 @@ def test_who_looked_at_samples_pays_for_it_whether_it_reports_or_not() -> None:
 def test_nobody_looks_where_only_first_reports_are_heard_and_all_have_sent_theirs() -> None:
     mailbox = Mailbox(Script({0: [0, 1], 1: [1]}, looked_at()), "first")
 
-    assert mailbox.opened(0, everyone).costs()[0].tolist() == [0, 1, 3]
-    assert mailbox.opened(1, everyone).costs()[0].tolist() == []
+    assert mailbox.send(0, everyone).costs()[0].tolist() == [0, 1, 3]
+    assert mailbox.send(1, everyone).costs()[0].tolist() == []
 
 
 def test_looks_are_charged_once_where_reports_travel_with_models() -> None:
     mailbox = Mailbox(Script({0: [0, 1], 1: [1]}, looked_at()), "participants")
-    mailbox.opened(0, everyone)
+    mailbox.send(0, everyone)
 
-    assert mailbox.opened(1, everyone).costs()[0].tolist() == [0, 3], "client 1 keeps its report"
-    assert mailbox.collected(np.array([1]), 1).costs()[0].tolist() == [1]
+    assert mailbox.send(1, everyone).costs()[0].tolist() == [0, 3], "client 1 keeps its report"
+    assert mailbox.collect(np.array([1]), 1).costs()[0].tolist() == [1]
 
 
 def test_flags_say_no_more_than_whether_there_are_data() -> None:
     # Client 0 has no samples.
-    letters = Mailbox(Script({0: [0, 4]}), "flags").opened(0, everyone)
+    letters = Mailbox(Script({0: [0, 4]}), "flags").send(0, everyone)
 
     assert letters.representations.tolist() == [[0.0], [1.0]]
     assert letters.representations.dtype == np.float32
@@ -132,10 +132,10 @@ def test_only_the_first_report_of_each_client_is_sent() -> None:
     mailbox = Mailbox(Script({0: [0, 1, 2], 1: [0], 2: [0, 1, 2, 3]}), "first")
 
     sent = [
-        mailbox.opened(0, without(2)),
-        mailbox.opened(1, without(2)),
-        mailbox.opened(2, everyone),
-        mailbox.opened(3, everyone),
+        mailbox.send(0, without(2)),
+        mailbox.send(1, without(2)),
+        mailbox.send(2, everyone),
+        mailbox.send(3, everyone),
     ]
 
     assert [who(one) for one in sent] == [[0, 1], [], [2, 3], []]
@@ -144,11 +144,11 @@ def test_only_the_first_report_of_each_client_is_sent() -> None:
 def test_participants_report_with_their_models_but_everyone_at_the_start() -> None:
     mailbox = Mailbox(Script({0: [0, 1], 1: [0, 1, 2]}), "participants")
 
-    before = [who(mailbox.opened(0, everyone))]
-    after = [who(mailbox.collected(np.array([0]), 0))]
+    before = [who(mailbox.send(0, everyone))]
+    after = [who(mailbox.collect(np.array([0]), 0))]
     for round_index, participants in ((1, [1]), (2, [1]), (3, [0, 2])):
-        before.append(who(mailbox.opened(round_index, everyone)))
-        after.append(who(mailbox.collected(np.array(participants), round_index)))
+        before.append(who(mailbox.send(round_index, everyone)))
+        after.append(who(mailbox.collect(np.array(participants), round_index)))
 
     assert before == [[0, 1], [], [], []]
     assert after == [[], [1], [], [0, 2]], "who does not take part keeps its report"
@@ -159,8 +159,8 @@ def test_the_start_is_when_there_is_something_to_report_at_all() -> None:
 
     before, after = [], []
     for round_index in range(4):
-        before.append(who(mailbox.opened(round_index, everyone)))
-        after.append(who(mailbox.collected(np.array([0]), round_index)))
+        before.append(who(mailbox.send(round_index, everyone)))
+        after.append(who(mailbox.collect(np.array([0]), round_index)))
 
     assert before == [[], [], [0, 1], []]
     assert after == [[], [], [], [0]]
@@ -168,13 +168,13 @@ def test_the_start_is_when_there_is_something_to_report_at_all() -> None:
 
 def test_who_is_away_cannot_report_with_its_model() -> None:
     mailbox = Mailbox(Script({0: [3], 1: [0, 1]}), "participants")
-    mailbox.opened(0, everyone)
-    mailbox.collected(np.array([]), 0)
+    mailbox.send(0, everyone)
+    mailbox.collect(np.array([]), 0)
 
-    mailbox.opened(1, without(1))
-    sent = mailbox.collected(np.array([0, 1]), 1)
-    mailbox.opened(2, everyone)
-    later = mailbox.collected(np.array([1]), 2)
+    mailbox.send(1, without(1))
+    sent = mailbox.collect(np.array([0, 1]), 1)
+    mailbox.send(2, everyone)
+    later = mailbox.collect(np.array([1]), 2)
 
     assert (who(sent), who(later)) == ([0], [1])
 
@@ -182,8 +182,8 @@ def test_who_is_away_cannot_report_with_its_model() -> None:
 def test_a_checkpoint_knows_who_sent_a_report_with_its_model_and_when() -> None:
     mailbox = Mailbox(Script({0: [3], 1: [0, 1], 2: [0, 2]}), "participants")
     for round_index, participants in ((0, [0]), (1, [1]), (2, [0, 2])):
-        mailbox.opened(round_index, everyone)
-        mailbox.collected(np.array(participants), round_index)
+        mailbox.send(round_index, everyone)
+        mailbox.collect(np.array(participants), round_index)
 
     arrays = mailbox.arrays()
 
@@ -201,27 +201,27 @@ def test_a_mailbox_that_goes_through_the_rounds_again_goes_on_alike(reports_from
     away, participants = {0: without(1), 3: without(0, 2)}, {1: [0], 2: [1, 3], 3: [1], 4: [2]}
     straight, again = Mailbox(Script(rounds), reports_from), Mailbox(Script(rounds), reports_from)
     for at in range(3):
-        straight.opened(at, away.get(at, everyone))
-        straight.collected(np.array(participants.get(at, [])), at)
+        straight.send(at, away.get(at, everyone))
+        straight.collect(np.array(participants.get(at, [])), at)
     arrays = straight.arrays()
 
     for at in range(3):
-        again.opened(at, away.get(at, everyone))
-        again.collected(again.sent_in(at, arrays), at)
+        again.send(at, away.get(at, everyone))
+        again.collect(again.sent_in(at, arrays), at)
 
     for at in range(3, 5):
         courses = [
-            (who(one.opened(at, away.get(at, everyone))), who(one.collected(np.array(participants[at]), at)))
+            (who(one.send(at, away.get(at, everyone))), who(one.collect(np.array(participants[at]), at)))
             for one in (straight, again)
         ]
         assert courses[0] == courses[1]
     assert straight.arrays()["sent_client"].tolist() == again.arrays()["sent_client"].tolist()
 
 
-def waiting() -> Sharing:
+def waiting() -> SharedModel:
     """Return clients that get their model after three rounds."""
     observer = observer_of(windows_of({0: [(1,)] * 6}), detector=Told(needs_errors=True), is_open=False)
-    return Sharing(observer, rounds=3)
+    return SharedModel(observer, rounds=3)
 
 
 def test_clients_wait_until_the_model_is_due() -> None:
@@ -277,7 +277,7 @@ def test_errors_reach_clients_that_want_them() -> None:
         return np.zeros(rows.size)
 
     observer = observer_of(windows_of({0: [(1,), (1,)]}), detector=Told(needs_errors=True))
-    Sharing(observer, rounds=1).listen(errors)
+    SharedModel(observer, rounds=1).listen(errors)
     for round_index in range(2):
         observer.observe(round_index)
 
@@ -286,7 +286,7 @@ def test_errors_reach_clients_that_want_them() -> None:
 
 def test_who_needs_no_model_is_left_alone() -> None:
     for observer in (None, LabelObserver(windows_of({0: [(1,)]}), AnyChange())):
-        sharing = Sharing(observer, rounds=0)
+        sharing = SharedModel(observer, rounds=0)
         sharing.listen(lambda rows: np.zeros(rows.size))
         sharing.share(MODEL)
         sharing.restore({})

@@ -7,7 +7,7 @@ import pytest
 from fielding.config.keys import Config
 from fielding.config.reader import config_from
 from fielding.errors import OptionError
-from fielding.simulation.assembly import Own, assembled
+from fielding.simulation.assembly import Own, assemble
 from tests.simulation.run_cases import small_pool, table
 
 
@@ -21,7 +21,7 @@ def without_bias(*, input_shape: tuple[int, ...], n_classes: int) -> Any:
 
 
 def begun(config: Config, own: Own) -> None:
-    simulation = assembled(config, own, n_workers=1)
+    simulation = assemble(config, own, n_workers=1)
     simulation.method(simulation.trainer.initial_model(1))
 
 
@@ -51,4 +51,4 @@ def test_the_full_gradient_needs_none() -> None:
     pytest.importorskip("torch")
     config = config_from({**table(), "coordinator": {**GRADIENT, "layer": "full"}})
 
-    assembled(config, Own(samples=small_pool(), model=without_bias), n_workers=1).clients.close()
+    assemble(config, Own(samples=small_pool(), model=without_bias), n_workers=1).clients.close()

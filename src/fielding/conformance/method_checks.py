@@ -23,7 +23,7 @@ from fielding.methods.method import Method, cluster_ids
 from fielding.records.container import read_contents
 from fielding.records.run_folder import CLIENTS, CONCEPTS, EVENTS, MEMBERSHIPS, ROUNDS
 from fielding.rng import stream
-from fielding.simulation.assembly import Own, Simulation, assembled, initial_model
+from fielding.simulation.assembly import Own, Simulation, assemble, initial_model
 from fielding.simulation.experiment import Start, federation_of, run
 from fielding.simulation.hardware import read_availability
 from fielding.traces.pool import Pool
@@ -60,7 +60,7 @@ class Stage:
 
     def simulation(self) -> Simulation:
         """Return a simulation that is ready to run."""
-        return assembled(config_from(self.table), self.own, n_workers=1)
+        return assemble(config_from(self.table), self.own, n_workers=1)
 
 
 def stage_for(name: str, options: Mapping[str, Json], folder: Path) -> Stage:

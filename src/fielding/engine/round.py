@@ -218,22 +218,22 @@ def run_round(federation: Federation, round_index: int, waiting: ReportBatch | N
     """
     clients, method, watch = federation.clients, federation.method, _StopWatch()
     known = clients.client_ids
-    sent = watch.timed("observe", lambda: clients.begin(round_index))  # 1-4: data arrive; who drifted says so
+    sent = watch.measure("observe", lambda: clients.begin(round_index))  # 1-4: data arrive; who drifted says so
     welcome(federation, known, clients.client_ids)
     clients.charge_reports()
     acting, waiting = _in_turn(federation, sent, waiting) if federation.is_delayed else (sent, None)
     _hear(federation, acting)
-    decision = watch.timed("adapt", lambda: _adapted(method, acting, clients))  # 5-8: move, re-cluster, warm-start
-    plan = watch.timed("select", lambda: method.plan(clients))  # 9: who trains
-    updates = watch.timed("train", lambda: clients.train(plan))  # 10: local training
+    decision = watch.measure("adapt", lambda: _adapt(method, acting, clients))  # 5-8: move, re-cluster, warm-start
+    plan = watch.measure("select", lambda: method.plan(clients))  # 9: who trains
+    updates = watch.measure("train", lambda: clients.train(plan))  # 10: local training
     watch.seconds["steps"] = round(clients.worked_s, 6)
     federation.selection.feedback(_feedback(plan, updates, federation.n_train_samples))
-    watch.timed("learn", lambda: method.learn(updates))  # 11: one model per cluster
+    watch.measure("learn", lambda: method.learn(updates))  # 11: one model per cluster
     if len((told := clients.collect(updates.clients)).client_ids):  # for methods that hear participants alone
         clients.charge_reports()
         _hear(federation, told)
-        acting, decision = told, watch.timed("adapt", lambda: _adapted(method, told, clients))
-    scores, other_scores = watch.timed("evaluate", lambda: _evaluated(federation, round_index))  # 12
+        acting, decision = told, watch.measure("adapt", lambda: _adapt(method, told, clients))
+    scores, other_scores = watch.measure("evaluate", lambda: _evaluate(federation, round_index))  # 12
     hand_out(federation)
     return Done(
         round_index=round_index,
@@ -244,7 +244,7 @@ def run_round(federation: Federation, round_index: int, waiting: ReportBatch | N
         updates=updates,
         scores=scores,
         other_scores=other_scores,
-        seconds=watch.stopped(),
+        seconds=watch.totals(),
     )  # 13 is the runner's: what happened is written down
 
 
@@ -328,11 +328,11 @@ def _feedback(plan: TrainingPlan, updates: Updates, n_train_samples: int) -> Fee
     )
 
 
-def _adapted(method: Method, reports: ReportBatch, clients: Clients) -> Decision | None:
+def _adapt(method: Method, reports: ReportBatch, clients: Clients) -> Decision | None:
     return method.adapt(reports, clients) if isinstance(method, Adapts) else None
 
 
-def _evaluated(federation: Federation, round_index: int) -> tuple[ClientScores | None, Mapping[str, ClientScores]]:
+def _evaluate(federation: Federation, round_index: int) -> tuple[ClientScores | None, Mapping[str, ClientScores]]:
     """Test every client on the model that serves it, if it is time to."""
     latest = federation.stop_at_time_s
     is_last = round_index == federation.n_rounds - 1 or (latest is not None and federation.clients.now_s >= latest)
@@ -361,14 +361,14 @@ class _StopWatch:
         self.seconds: dict[str, float] = {}
         self._begun = time.perf_counter()
 
-    def timed(self, stage: str, call: Callable[[], Answer]) -> Answer:
+    def measure(self, stage: str, call: Callable[[], Answer]) -> Answer:
         """Do the work of a stage and note its wall-clock time; a stage that comes twice is noted as one."""
         begun = time.perf_counter()
         answer = call()
         self.seconds[stage] = round(self.seconds.get(stage, 0.0) + time.perf_counter() - begun, 6)
         return answer
 
-    def stopped(self) -> dict[str, float]:
+    def totals(self) -> dict[str, float]:
         """Return the wall-clock time of each stage and, as ``whole``, since the start."""
         return {**self.seconds, "whole": round(time.perf_counter() - self._begun, 6)}
 

@@ -75,7 +75,7 @@ class LocalTest:
             found = self._measured(models, row, ranges, tested)
         else:
             offsets = self._offsets(models, row, round_index, training)
-            plain, corrected = scored(models, row, ranges, tested, self._corrected(self._correction, offsets))
+            plain, corrected = score_clients(models, row, ranges, tested, self._corrected(self._correction, offsets))
             if self._compute.tests_whole_windows:
                 plain = self._measured(models, row, ranges, tested)
                 if (plain.n_test != corrected.n_test).any():
@@ -132,7 +132,7 @@ class LocalTest:
             if self._correction is None or offsets is None:
                 pieces.append(self._measured(own, own_row, ranges, some))
             else:
-                pieces.append(scored(own, own_row, ranges, some, self._corrected(self._correction, offsets))[1])
+                pieces.append(score_clients(own, own_row, ranges, some, self._corrected(self._correction, offsets))[1])
         none = np.empty(0, dtype=np.int64)
         return ClientScores(
             clients=np.concatenate([none, *(one.clients for one in pieces)]),
@@ -174,7 +174,9 @@ class LocalTest:
             yield some, self._compute.train(work, training.some(some), is_told=False).models
 
 
-def scored(models: Models, row: Counts, ranges: Ranges, tested: Counts, score: Score) -> tuple[ClientScores, ...]:
+def score_clients(
+    models: Models, row: Counts, ranges: Ranges, tested: Counts, score: Score
+) -> tuple[ClientScores, ...]:
     """Score clients on their samples in several ways at once.
 
     Parameters

@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 
 from fielding._typing import Counts, Models
-from fielding.client.describing import Describing
 from fielding.client.representation.combination import Combination
 from fielding.client.representation.gradient import Gradient
 from fielding.client.representation.representation import Representation
@@ -19,17 +18,15 @@ from fielding.engine.describing import AUTO, describing_of, is_own_function
 from fielding.engine.plugins import kind_of, local_rule, method_of, parts_of, policy_of, run_reports_from, serving_of
 from fielding.engine.shared_models import POOL
 from fielding.errors import FileFormatError, InputError, OptionError, OutputError, echo
-from fielding.methods import Method, MethodKind, MethodSetting, Parts
-from fielding.methods.kinds import ReportsFrom
+from fielding.methods import Method, MethodSetting, Parts
 from fielding.records.model_file import read_model
 from fielding.runtime.observe import Observer, Represent
-from fielding.runtime.serve import Serving
 from fielding.runtime.train import LocalRule
 from fielding.simulation.attacks import Lie, LyingObserver, Spoiling, drawn_liars
 from fielding.simulation.clients import SimulatedClients
 from fielding.simulation.hardware import AlwaysAvailable, Hardware, devices_of, read_availability
 from fielding.simulation.observing import Watched, observer_of, without_held_out
-from fielding.simulation.reports import Sharing
+from fielding.simulation.reports import SharedModel
 from fielding.traces.catalog import Source
 from fielding.traces.pool import Pool
 from fielding.traces.schedule import Schedule
@@ -233,7 +230,7 @@ class Simulation:
         return method_of(self.config, setting)
 
 
-def assembled(config: Config, own: Own, *, n_workers: int, path: TrainingPath | None = None) -> Simulation:
+def assemble(config: Config, own: Own, *, n_workers: int, path: TrainingPath | None = None) -> Simulation:
     """Put all parts together; a resumed run gives the path that its trainer took before.
 
     Raises
@@ -242,86 +239,31 @@ def assembled(config: Config, own: Own, *, n_workers: int, path: TrainingPath | 
         If a name is unknown, data are missing or unfit, or options do not fit together.
     """
     try:
-        return _assembled(config, own, n_workers, path)
+        return _assemble(config, own, n_workers, path)
     except OutputError:
         raise
     except OSError as error:  # a name that is too long, a folder that may not be entered
         raise FileFormatError(f"cannot read {echo(error.filename)}: {error.strerror or error}") from error
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class _Wishes:
-    """What a config alone tells, before any data are read."""
-
-    kind: MethodKind
-    describing: Describing
-    lie: Lie | None
-    policy: Policy
-    serving: Serving
-
-
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class _Ground:
-    """What clients stand on: their samples, what they train, who listens to them and by a shared model or not."""
-
-    dealt: Dealt
-    parts: Parts
-    reports_from: ReportsFrom
-    is_seen: bool
-    watched: Watched
-    trainer: Trainer
-
-
-def _assembled(config: Config, own: Own, n_workers: int, path: TrainingPath | None) -> Simulation:
-    wishes = _wishes(config, own)
-    ground = _ground(config, own, wishes, path)
-    windows, trainer, rule = ground.watched.windows, ground.trainer, local_rule(config)
-    try_step(trainer, windows, rule)
-    parts = replace(ground.parts, n_shared=_n_shared(config, ground))
-    observer = _observer(config, own, wishes, ground)
-    heard_of = observer
-    if wishes.lie is not None and observer is not None:
-        heard_of = LyingObserver(observer, windows, lie=wishes.lie, seed=config.seed)
-    clients = SimulatedClients(
-        windows,
-        heard_of,
-        trainer,
-        rule=rule,
-        hardware=hardware_of(config, ground.dealt),
-        reports_from=ground.reports_from,
-        sharing=Sharing(observer, rounds=config.coordinator.shared_rounds),
-        spoiling=spoiling_of(config, ground.dealt.schedule),
-        serving=wishes.serving,
-        seed=config.seed,
-        n_workers=n_workers,
-    )
-    return Simulation(
-        config=config, dealt=ground.dealt, trainer=trainer, clients=clients, policy=wishes.policy, parts=parts
-    )
-
-
-def _wishes(config: Config, own: Own) -> _Wishes:
-    """Return what the config says; a mistake is told even if the method never looks at that part."""
-    kind = kind_of(config)
-    is_own = own.represent is not None or is_own_function(config.coordinator)
-    describing = describing_of(config.coordinator, is_own=is_own, seed=config.seed)
+def _assemble(config: Config, own: Own, n_workers: int, path: TrainingPath | None) -> Simulation:
+    # What the config alone tells, before any data are read; a mistake is told even if the method never looks at it.
+    kind, section = kind_of(config), config.coordinator
+    is_own = own.represent is not None or is_own_function(section)
+    describing = describing_of(section, is_own=is_own, seed=config.seed)
     lie = lie_of(config, is_histogram=describing.kind == "histogram")
     policy = policy_of(config, kind=describing.kind, metric=describing.metric)
-    wishes = _Wishes(kind=kind, describing=describing, lie=lie, policy=policy, serving=serving_of(config))
+    serving, rule = serving_of(config), local_rule(config)
     check_scenario(config.trace)
-    return wishes
 
-
-def _ground(config: Config, own: Own, wishes: _Wishes, path: TrainingPath | None) -> _Ground:
-    """Read and deal the samples, and find out what is trained on them."""
+    # The samples, and what is trained on them.
     dealt = deal_samples(
         config.trace, rounds=config.rounds, seed=config.seed, source=own.samples, on_images=own.on_images
     )
-    parts = parts_of(config, dealt.schedule.n_clients, wishes.policy)
-    reports_from = run_reports_from(config, wishes.kind, parts.selection, dealt.schedule.n_clients)
-    is_seen = reports_from != "nobody" and wishes.kind.detector is None and wishes.describing.needs_model
-    needs_pool = is_seen and config.coordinator.shared_model == POOL
-    dealt, held = without_held_out(config, dealt, needs_pool=needs_pool)
+    parts = parts_of(config, dealt.schedule.n_clients, policy)
+    reports_from = run_reports_from(config, kind, parts.selection, dealt.schedule.n_clients)
+    is_seen = reports_from != "nobody" and kind.detector is None and describing.needs_model
+    dealt, held = without_held_out(config, dealt, needs_pool=is_seen and section.shared_model == POOL)
     plain = trainer_of(config, dealt.pool, model=own.model, path=path)
     # What all clients share comes again and again: they would be tested on what they trained on.
     windows = SlidingWindows(
@@ -329,38 +271,41 @@ def _ground(config: Config, own: Own, wishes: _Wishes, path: TrainingPath | None
     )
     if not windows.training(0).sizes.any():
         raise InputError("no client has a sample to train on at the start; give more samples, or a longer window")
-    return _Ground(
-        dealt=dealt,
-        parts=parts,
+    trainer = with_mix(config, plain, windows.n_classes)
+    try_step(trainer, windows, rule)
+    if config.aggregation.shared_body:
+        n_head = head_size(trainer.layout, windows.n_classes)
+        if not n_head:
+            raise OptionError(
+                f"aggregation.shared_body is true, but {NO_HEAD}; let the module declare it last, or set it to false"
+            )
+        parts = replace(parts, n_shared=trainer.layout.parameter_size - n_head)
+
+    # What clients report.
+    observer: Observer | None = None
+    if reports_from != "nobody":
+        own_test = None if kind.detector is None else kind.detector(config.method.options)
+        if is_seen:
+            try_look(plain, windows, describing.representation)
+        watched = Watched(windows=windows, trainer=plain, held=held)
+        observer = observer_of(config, describing, watched, own.represent, own_test)
+    reporting = observer
+    if lie is not None and observer is not None:
+        reporting = LyingObserver(observer, windows, lie=lie, seed=config.seed)
+    clients = SimulatedClients(
+        windows,
+        reporting,
+        trainer,
+        rule=rule,
+        hardware=hardware_of(config, dealt),
         reports_from=reports_from,
-        is_seen=is_seen,
-        watched=Watched(windows=windows, trainer=plain, held=held),
-        trainer=with_mix(config, plain, len(dealt.pool.classes)),
+        sharing=SharedModel(observer, rounds=section.shared_rounds),
+        spoiling=spoiling_of(config, dealt.schedule),
+        serving=serving,
+        seed=config.seed,
+        n_workers=n_workers,
     )
-
-
-def _observer(config: Config, own: Own, wishes: _Wishes, ground: _Ground) -> Observer | None:
-    """Return who watches the clients; None if nobody listens."""
-    if ground.reports_from == "nobody":
-        return None
-    detector = wishes.kind.detector
-    own_test = None if detector is None else detector(config.method.options)
-    if ground.is_seen:
-        try_look(ground.watched.trainer, ground.watched.windows, wishes.describing.representation)
-    return observer_of(config, wishes.describing, ground.watched, own.represent, own_test)
-
-
-def _n_shared(config: Config, ground: _Ground) -> int:
-    """Return how many numbers at the beginning of a model all clusters share: those before the last layer."""
-    if not config.aggregation.shared_body:
-        return 0
-    layout = ground.trainer.layout
-    n_head = head_size(layout, len(ground.dealt.pool.classes))
-    if not n_head:
-        raise OptionError(
-            f"aggregation.shared_body is true, but {NO_HEAD}; let the module declare it last, or set it to false"
-        )
-    return layout.parameter_size - n_head
+    return Simulation(config=config, dealt=dealt, trainer=trainer, clients=clients, policy=policy, parts=parts)
 
 
 def initial_model(simulation: Simulation, init_from: Path | None) -> Models:

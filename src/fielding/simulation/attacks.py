@@ -42,7 +42,7 @@ class Spoiling:
     def __post_init__(self) -> None:
         check_spoil(self.kind)
 
-    def applied(self, models: Models, clients: Counts, *, offered: Models, start: Counts) -> Models:
+    def apply(self, models: Models, clients: Counts, *, offered: Models, start: Counts) -> Models:
         """Return the models as they are uploaded; the argument itself if none is spoiled, and never changed.
 
         Parameters
@@ -56,18 +56,18 @@ class Spoiling:
         --------
         >>> spoiling = Spoiling(attackers=np.array([False, True]), kind="sign-flip")
         >>> offered, trained = np.array([[1.0]], dtype=np.float32), np.array([[2.0], [3.0]], dtype=np.float32)
-        >>> spoiling.applied(trained, np.array([0, 1]), offered=offered, start=np.array([0, 0])).tolist()
+        >>> spoiling.apply(trained, np.array([0, 1]), offered=offered, start=np.array([0, 0])).tolist()
         [[2.0], [-1.0]]
         """
         jobs = np.flatnonzero(self.attackers[clients])
         if self.kind == "none" or not jobs.size:
             return models
         uploads = models.copy()
-        uploads[jobs] = spoiled(models[jobs], offered[start[jobs]], kind=self.kind)
+        uploads[jobs] = spoil_models(models[jobs], offered[start[jobs]], kind=self.kind)
         return uploads
 
 
-def spoiled(models: Models, start: Models, *, kind: str) -> Models:
+def spoil_models(models: Models, start: Models, *, kind: str) -> Models:
     """Return what attackers upload instead of the models that they trained.
 
     Parameters

@@ -28,7 +28,7 @@ from fielding.simulation.attacks import Spoiling
 from fielding.simulation.clock import seconds_of, settle_round
 from fielding.simulation.costs import IDLE_S, Accounts, answer_costs, finish_times, job_costs, without
 from fielding.simulation.hardware import Hardware
-from fielding.simulation.reports import Letters, Mailbox, Sharing
+from fielding.simulation.reports import Mailbox, SentReports, SharedModel
 from fielding.traces.sliding import SlidingWindows
 from fielding.training.label_mix import plain_model
 from fielding.training.trainer import Trainer
@@ -68,7 +68,7 @@ class SimulatedClients:
         rule: LocalRule,
         hardware: Hardware,
         reports_from: ReportsFrom = "drifted",
-        sharing: Sharing | None = None,
+        sharing: SharedModel | None = None,
         spoiling: Spoiling | None = None,
         serving: Serving | None = None,
         seed: int,
@@ -78,7 +78,7 @@ class SimulatedClients:
         self._hardware, self._seed = hardware, seed
         self._accounts = Accounts(windows.n_clients, hardware)
         self._mailbox = Mailbox(observer, reports_from)
-        self._letters: Letters | None = None
+        self._letters: SentReports | None = None
         self._workers = Workers(trainer, n_workers)
         self._keys = np.array([client_key(one) for one in windows.schedule.client_ids], dtype=np.uint64)
         self.runtime = ClientRuntime(
@@ -86,11 +86,11 @@ class SimulatedClients:
             self._workers,
             rule,
             serving=serving,
-            attack=None if spoiling is None else spoiling.applied,
+            attack=None if spoiling is None else spoiling.apply,
             seed=seed,
             keys=self._keys,
         )
-        self._sharing = sharing or Sharing(None, rounds=0)
+        self._sharing = sharing or SharedModel(None, rounds=0)
         self._sharing.listen(self.runtime.errors)
 
     @property
@@ -147,12 +147,12 @@ class SimulatedClients:
             raise InputError(f"round {round_index} cannot follow round {self.round_index}; go round by round")
         self.runtime.begin(round_index)
         self._accounts.begin()
-        self._letters = self._mailbox.opened(round_index, self._accounts.is_online)
+        self._letters = self._mailbox.send(round_index, self._accounts.is_online)
         return self._letters.batch(self.client_ids)
 
     def collect(self, clients: Counts) -> ReportBatch:
         """Return what clients send with the models that they trained."""
-        self._letters = self._mailbox.collected(clients, self.round_index)
+        self._letters = self._mailbox.collect(clients, self.round_index)
         return self._letters.batch(self.client_ids)
 
     def charge_reports(self) -> None:

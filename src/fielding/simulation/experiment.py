@@ -33,7 +33,7 @@ from fielding.records.run_folder import (
     read_manifest,
 )
 from fielding.reporting.report_page import report_page
-from fielding.simulation.assembly import Own, Simulation, assembled, initial_model
+from fielding.simulation.assembly import Own, Simulation, assemble, initial_model
 from fielding.simulation.config_check import check_effects
 from fielding.simulation.hardware import PROFILES
 from fielding.traces.sources import Dealt
@@ -311,7 +311,7 @@ def _prepared(out: Path, experiment: _Experiment) -> Simulation:
     if own.on_images is None:
         own = replace(own, on_images=watching.on_images)
     path = recorded_path(out) if experiment.start.resume else None
-    simulation = assembled(config, own, n_workers=config.workers or os.cpu_count() or 1, path=path)
+    simulation = assemble(config, own, n_workers=config.workers or os.cpu_count() or 1, path=path)
     simulation.clients.on_trained(watching.on_trained)
     return simulation
 

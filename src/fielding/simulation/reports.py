@@ -18,7 +18,7 @@ from fielding.simulation.costs import BYTES_PER_NUMBER
 _MODEL = "shared_model"
 
 
-class Sharing:
+class SharedModel:
     """Gives observers that need them a shared model and the errors of served models.
 
     Parameters
@@ -73,7 +73,7 @@ _SENT = ("sent_round", "sent_client")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Letters:
+class SentReports:
     """Reports that are sent.
 
     Parameters
@@ -135,10 +135,10 @@ class Mailbox:
         self._heard: Counts = NOTHING.clients
         self._has_started = False
 
-    def opened(self, round_index: int, is_online: IsOnline) -> Letters:
+    def send(self, round_index: int, is_online: IsOnline) -> SentReports:
         """Let clients look at what arrived, and return what is sent before the round."""
         if self._observer is None:
-            return self._letters(NOTHING)
+            return self._sent_reports(NOTHING)
         self._observer.hold(self._unsent)
         reports = self._observer.observe(round_index)
         online = is_online(reports.clients)
@@ -148,24 +148,24 @@ class Mailbox:
             is_new = ~np.isin(reports.clients, self._heard)
             looked = self._observer.looked.without(self._heard) if is_new.any() else None
             self._heard = np.union1d(self._heard, reports.clients)
-            return self._letters(_some(reports, is_new), looked)
+            return self._sent_reports(_some(reports, is_new), looked)
         is_start, self._has_started = not self._has_started and len(reports) > 0, self._has_started or len(reports) > 0
         if self._reports_from != "participants" or is_start:
-            return self._letters(reports, self._observer.looked)
+            return self._sent_reports(reports, self._observer.looked)
         self._pending, self._unsent = reports, np.sort(np.concatenate([self._unsent, reports.clients]))
-        return self._letters(NOTHING, self._observer.looked)
+        return self._sent_reports(NOTHING, self._observer.looked)
 
-    def collected(self, clients: Counts, round_index: int) -> Letters:
+    def collect(self, clients: Counts, round_index: int) -> SentReports:
         """Return what participants send with their models; the others keep theirs until they take part."""
         if self._reports_from != "participants":
-            return self._letters(NOTHING)
+            return self._sent_reports(NOTHING)
         is_sent = np.isin(self._pending.clients, clients)
         reports = _some(self._pending, is_sent)
         self._pending = NOTHING
         if self._observer is not None and round_index:
             self._unsent = np.setdiff1d(self._unsent, reports.clients)
             self._sent.append(np.column_stack([np.full(reports.clients.size, round_index), reports.clients]))
-        return self._letters(reports)
+        return self._sent_reports(reports)
 
     def arrays(self) -> dict[str, npt.NDArray[np.generic]]:
         """Return who sent a report with its model, and when: what looking at the data again does not tell."""
@@ -177,11 +177,11 @@ class Mailbox:
         rounds, clients = (arrays.get(name, np.empty(0, dtype=np.int64)) for name in _SENT)
         return np.asarray(clients[rounds == round_index], dtype=np.int64)
 
-    def _letters(self, reports: FleetReports, looked: Looked | None = None) -> Letters:
+    def _sent_reports(self, reports: FleetReports, looked: Looked | None = None) -> SentReports:
         representations = reports.representations
         if self._reports_from == "flags":
             representations = (reports.n_samples > 0).astype(np.float32)[:, np.newaxis]
-        return Letters(
+        return SentReports(
             clients=reports.clients,
             representations=representations,
             n_samples=reports.n_samples,

@@ -27,7 +27,7 @@ from fielding.runtime.train import LocalRule
 from fielding.runtime.workers import Workers
 from fielding.simulation.clients import SimulatedClients
 from fielding.simulation.hardware import AlwaysAvailable, Devices, Hardware
-from fielding.simulation.reports import Sharing as SimulatedSharing
+from fielding.simulation.reports import SharedModel
 from fielding.traces.histograms import WindowPlan
 from fielding.traces.pool import Pool
 from fielding.traces.schedule import sort_schedule
@@ -97,7 +97,7 @@ def simulated(windows: SlidingWindows, case: DriftTest | str, model: Models) -> 
         hardware=Hardware(
             devices=Devices(ms_per_sample=np.ones(N_CLIENTS), kbps=np.ones(N_CLIENTS)), availability=AlwaysAvailable()
         ),
-        sharing=SimulatedSharing(observer, rounds=0) if isinstance(case, str) else None,
+        sharing=SharedModel(observer, rounds=0) if isinstance(case, str) else None,
         seed=SEED,
     )
 
@@ -157,7 +157,7 @@ class Deployed:
             self._sharing.note(at, reply.holds)
             if reply.report is not None and (taken := self._taken(at, reply.report)) is not None:
                 found[at] = taken
-        found |= dict(self._sharing.settled())
+        found |= dict(self._sharing.settle())
         for at, report in found.items() if not is_lost else ():
             self._confirmed[at] = report.number
         width = max((report.representation.size for report in found.values()), default=0)
@@ -168,7 +168,7 @@ class Deployed:
 
     def _taken(self, client: int, report: Report) -> Report | None:
         """Return a report as the server takes it: without a shared model it stands by itself."""
-        return self._sharing.taken(client, report) if self._rule.needs_model else report
+        return self._sharing.accept(client, report) if self._rule.needs_model else report
 
     def serve(self, round_index: int, model: Models) -> None:
         for at in range(N_CLIENTS):

@@ -25,16 +25,16 @@ def test_reports_come_out_by_client_and_only_once() -> None:
     inbox = inbox_of()
     assert inbox.take(2, report(1, 0.0, 1.0))
     assert inbox.take(0, report(1, 1.0, 0.0))
-    batch = inbox.opened(IDS)
+    batch = inbox.take_all(IDS)
     assert batch.client_ids == ["ann", "eve"]
     assert np.asarray(batch.representations).tolist() == [[1.0, 0.0], [0.0, 1.0]]
-    assert inbox.opened(IDS).client_ids == []
+    assert inbox.take_all(IDS).client_ids == []
 
 
 def test_a_report_that_has_come_is_not_taken_again_not_even_after_it_acted() -> None:
     inbox = inbox_of()
     assert inbox.take(1, report(3, 1.0))
-    inbox.opened(IDS)
+    inbox.take_all(IDS)
     assert not inbox.take(1, report(3, 1.0))
     assert not inbox.take(1, report(2, 1.0))
     assert inbox.confirmed.tolist() == [0, 3, 0]
@@ -44,13 +44,13 @@ def test_of_two_reports_of_a_client_the_newer_acts() -> None:
     inbox = inbox_of()
     inbox.take(1, report(1, 1.0, 0.0))
     inbox.take(1, report(2, 0.0, 1.0))
-    assert np.asarray(inbox.opened(IDS).representations).tolist() == [[0.0, 1.0]]
+    assert np.asarray(inbox.take_all(IDS).representations).tolist() == [[0.0, 1.0]]
 
 
 def test_a_report_of_another_length_is_not_taken_and_may_come_again() -> None:
     inbox = inbox_of()
     inbox.take(0, report(1, 1.0, 0.0))
-    inbox.opened(IDS)
+    inbox.take_all(IDS)
     assert not inbox.take(1, report(1, 1.0))
     assert inbox.confirmed.tolist() == [1, 0, 0]
 
@@ -60,7 +60,7 @@ def test_the_first_report_does_not_decide_how_long_all_are() -> None:
     inbox.take(0, report(9, 1.0, 1.0, 1.0))
     inbox.take(1, report(1, 1.0, 0.0))
     inbox.take(2, report(1, 0.0, 1.0))
-    batch = inbox.opened(IDS)
+    batch = inbox.take_all(IDS)
     assert batch.client_ids == ["bob", "eve"]
     assert inbox.n_features == 2
     assert inbox.confirmed.tolist() == [0, 1, 1]
@@ -72,16 +72,16 @@ def test_of_two_lengths_that_are_as_frequent_the_shorter_counts(first: int) -> N
     inbox = inbox_of()
     inbox.take(first, report(1, 1.0, 0.0))
     inbox.take(1 - first, report(1, 1.0))
-    assert inbox.opened(IDS).client_ids == [IDS[1 - first]]
+    assert inbox.take_all(IDS).client_ids == [IDS[1 - first]]
 
 
 def test_a_refused_length_leaves_confirmed_what_acted_before() -> None:
     inbox = inbox_of()
     inbox.take(0, report(3))
-    assert inbox.opened(IDS).client_ids == []
+    assert inbox.take_all(IDS).client_ids == []
     inbox.take(0, report(5, 1.0, 1.0, 1.0))
     inbox.take(1, report(1, 1.0))
-    inbox.opened(IDS)
+    inbox.take_all(IDS)
     assert inbox.confirmed.tolist() == [3, 1, 0]
 
 
@@ -106,7 +106,7 @@ def test_sums_are_no_report() -> None:
 def test_silence_is_a_row_of_zeros() -> None:
     inbox = inbox_of(n_features=2)
     assert inbox.take(0, report(1))
-    batch = inbox.opened(IDS)
+    batch = inbox.take_all(IDS)
     assert np.asarray(batch.representations).tolist() == [[0.0, 0.0]]
     assert batch.n_samples is not None
     assert batch.n_samples.tolist() == [0]
@@ -122,7 +122,7 @@ def test_a_checkpoint_keeps_reports_that_have_not_acted() -> None:
     again.grow(4)
     assert again.confirmed.tolist() == [2, 4, 0, 0]
     assert again.n_samples.tolist() == [7, 0, UNKNOWN, UNKNOWN]
-    wanted, found = inbox.opened(IDS), again.opened(IDS)
+    wanted, found = inbox.take_all(IDS), again.opened(IDS)
     assert found.client_ids == wanted.client_ids == ["ann", "bob"]
     assert np.asarray(found.representations).tolist() == [[0.5, 0.5], [0.0, 0.0]]
     assert found.kinds is not None

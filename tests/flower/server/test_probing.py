@@ -14,7 +14,7 @@ from tests.simulation.run_cases import Table, table
 pytest.importorskip("flwr", reason="the flower extra is not installed")
 
 from fielding.flower.server.clients import FlowerClients
-from fielding.flower.server.deployment import ground_of, orders_of
+from fielding.flower.server.deployment import orders_of, set_up_run
 from fielding.flower.server.exchange import Exchange
 from fielding.flower.wire.orders import ProbeOrder
 from tests.flower.device_wire import FIRST_ADDRESS, Deployed, deployed_config, deployment_of
@@ -51,7 +51,7 @@ def doors_of(sections: Table, tmp_path: Path) -> Doors:
     config = deployed_config(table(rounds=N_ROUNDS, method={"name": "feddrift"}, **sections))
     deployed = Deployed(config, tmp_path)
     deployment, simulated = deployment_of(deployed.simulation), deployed.simulation.clients
-    ground = ground_of(deployment, config, run_id="run")
+    ground = set_up_run(deployment, config, run_id="run")
     door = FlowerClients(
         Exchange(deployed.wire.wire_of(ground.expected, deployment.patience), deployment.patience),
         orders_of(ground, deployment),

@@ -272,7 +272,7 @@ def test_a_representation_brings_along_all_that_goes_with_it(preset: str | None)
     written: dict[str, Json] = {"coordinator.representation": "auto"}
     if preset is not None:
         written["preset"] = preset
-    config = deployment_from({**RUN_CONFIG, **written, "out": "there"})[0].settled()
+    config = deployment_from({**RUN_CONFIG, **written, "out": "there"})[0].checked_config()
 
     assert (config.serving.correction, config.trace.kept_aside, config.coordinator.shared_model) == (
         "prior",
@@ -286,7 +286,7 @@ def test_a_shared_model_that_nobody_can_train_is_refused_if_it_is_asked_for() ->
     asked: dict[str, Json] = {"coordinator.representation": "class-means", "coordinator.shared_model": "pool"}
     deployment, _ = deployment_from({**RUN_CONFIG, **asked, "out": "there"})
     with pytest.raises(OptionError, match=r'coordinator\.shared_model is "pool", but a deployment holds no samples'):
-        described_by(deployment.settled())
+        described_by(deployment.checked_config())
 
 
 def test_devices_follow_the_servers_config_whatever_they_could_read_themselves(tmp_path: Path) -> None:

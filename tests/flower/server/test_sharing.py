@@ -32,7 +32,7 @@ def summed(*sums: float, number: int = 1) -> Report:
 
 
 def described(sharing: Sharing) -> dict[int, list[float]]:
-    return {client: report.representation.tolist() for client, report in sharing.settled()}
+    return {client: report.representation.tolist() for client, report in sharing.settle()}
 
 
 def test_it_is_time_after_some_rounds_and_only_once() -> None:
@@ -49,11 +49,11 @@ def test_it_is_time_after_some_rounds_and_only_once() -> None:
 def test_the_first_reports_are_relative_to_their_sum_whoever_comes_later_too() -> None:
     means = shared(3, SharingRule(representation=ClassMeans(dims=1, shrink=0.0), layout=LAYOUT, work=WORK))
     first, other = summed(2.0, 0.0, 0.0), summed(2.0, 8.0, 32.0)  # one class: samples, sum, squares
-    assert means.taken(1, first) is None
-    assert means.taken(0, other) is None
+    assert means.accept(1, first) is None
+    assert means.accept(0, other) is None
 
     assert described(means) == {0: [1.0, 1.0], 1: [-1.0, 1.0]}  # 4 and 0, of mean 2 and spread 2
-    late = means.taken(2, summed(1.0, 2.0, 4.0))
+    late = means.accept(2, summed(1.0, 2.0, 4.0))
     assert late is not None
     assert late.representation.tolist() == [0.0, 1.0]
     assert described(means) == {}
@@ -61,31 +61,31 @@ def test_the_first_reports_are_relative_to_their_sum_whoever_comes_later_too() -
 
 def test_sums_that_cannot_be_those_of_a_window_count_for_nothing() -> None:
     sharing = shared(4, SharingRule(representation=Confusion(), layout=LAYOUT, work=WORK))
-    sharing.taken(0, summed(3.0, 1.0, 0.0, 4.0))
-    sharing.taken(1, summed(-9.0, 1.0, 0.0, 4.0))  # shares below zero
-    sharing.taken(2, summed(3.0, 1.0))
-    sharing.taken(3, summed(3.0, 1.0, 0.0, 4.0))
+    sharing.accept(0, summed(3.0, 1.0, 0.0, 4.0))
+    sharing.accept(1, summed(-9.0, 1.0, 0.0, 4.0))  # shares below zero
+    sharing.accept(2, summed(3.0, 1.0))
+    sharing.accept(3, summed(3.0, 1.0, 0.0, 4.0))
 
     assert set(described(sharing)) == {0, 3}
-    assert sharing.taken(2, summed(3.0, 1.0)) is None
+    assert sharing.accept(2, summed(3.0, 1.0)) is None
 
 
 def test_a_vector_before_there_is_a_reference_is_refused() -> None:
     sharing = shared()
     vector = Report(number=1, representation=MODEL, n_samples=3)
-    assert sharing.taken(1, vector) is None
-    sharing.taken(0, summed(4.0, 4.0, 8.0))
+    assert sharing.accept(1, vector) is None
+    sharing.accept(0, summed(4.0, 4.0, 8.0))
     assert set(described(sharing)) == {0}
-    assert sharing.taken(1, vector) is vector
+    assert sharing.accept(1, vector) is vector
 
 
 def test_sums_that_add_up_to_infinity_are_no_reference() -> None:
     sharing = shared(2, SharingRule(representation=ClassMeans(dims=1, shrink=0.0), layout=LAYOUT, work=WORK))
     with np.errstate(over="ignore"):
         for client in (0, 1):
-            sharing.taken(client, summed(1.5e308, 1.0, 1.0))
+            sharing.accept(client, summed(1.5e308, 1.0, 1.0))
         assert described(sharing) == {}
-    sharing.taken(0, summed(2.0, 8.0, 32.0))
+    sharing.accept(0, summed(2.0, 8.0, 32.0))
     assert set(described(sharing)) == {0}
 
 
@@ -93,9 +93,9 @@ def test_reports_without_sums_pass_and_sums_without_a_model_do_not() -> None:
     sharing = Sharing(RULE)
     silent = Report(number=1, representation=NOTHING, n_samples=0)
 
-    assert sharing.taken(0, silent) is silent
-    assert sharing.taken(0, summed(1.0, 1.0, 1.0)) is None
-    assert sharing.settled() == []
+    assert sharing.accept(0, silent) is silent
+    assert sharing.accept(0, summed(1.0, 1.0, 1.0)) is None
+    assert sharing.settle() == []
 
 
 def test_a_client_is_sent_what_it_has_not_confirmed(tmp_path: Path) -> None:
@@ -109,8 +109,8 @@ def test_a_client_is_sent_what_it_has_not_confirmed(tmp_path: Path) -> None:
     assert bare.is_bare
     assert confirmation(bare, keep_shared(tmp_path, bare)) is None
 
-    sharing.taken(0, summed(1.0, 1.0, 1.0))
-    sharing.settled()
+    sharing.accept(0, summed(1.0, 1.0, 1.0))
+    sharing.settle()
     completed, other = sharing.view_for(0), sharing.view_for(1)
 
     assert completed is not None
@@ -144,8 +144,8 @@ def test_what_is_shared_survives_a_server() -> None:
     view = before.view_for(0)
     assert view is not None
     before.note(0, view.key)
-    before.taken(0, summed(1.0, 1.0, 1.0))
-    before.settled()
+    before.accept(0, summed(1.0, 1.0, 1.0))
+    before.settle()
     after = Sharing(RULE)
 
     after.restore(before.arrays())

@@ -13,7 +13,7 @@ import traceback
 from importlib.metadata import entry_points
 
 
-def called(words: list[str]) -> dict[str, object]:
+def call(words: list[str]) -> dict[str, object]:
     """Run one command line and return its exit code and what it wrote, by whatever way it wrote it."""
     (command,) = entry_points(group="console_scripts", name="flwr")
     code, sys.argv = 0, ["flwr", *words]
@@ -38,11 +38,11 @@ def _written(handle: int) -> str:
         return file.read().decode(errors="replace")
 
 
-def main() -> None:
+def call_flower() -> None:
     """Run all command lines of standard input."""
     with os.fdopen(os.dup(1), "w") as results:
-        json.dump([called(words) for words in json.load(sys.stdin)], results)
+        json.dump([call(words) for words in json.load(sys.stdin)], results)
 
 
 if __name__ == "__main__":
-    main()
+    call_flower()

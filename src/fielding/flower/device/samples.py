@@ -32,12 +32,12 @@ def checked_features(given: npt.ArrayLike, n_samples: int) -> Features:
     return floats
 
 
-def tested(given: npt.ArrayLike | None, x: Features) -> Mask:
+def choose_test_samples(given: npt.ArrayLike | None, x: Features) -> Mask:
     """Return who is for tests: as told, or by content, so that a sample that comes again never changes sides."""
     return _by_content(x, TEST_SHARE, _TEST) if given is None else _as_told("is_test", given, x)
 
 
-def put_aside(given: npt.ArrayLike | None, x: Features, *, share: float, is_test: Mask) -> Mask:
+def choose_aside_samples(given: npt.ArrayLike | None, x: Features, *, share: float, is_test: Mask) -> Mask:
     """Return who is kept aside to judge models by: as told, or by content; nobody who is for tests, or if none shall.
 
     Parameters
@@ -348,8 +348,8 @@ def checked_samples(
     y = checked_column(f"labels of load_data (classes = {n_classes})", samples.y, n_classes)
     x = checked_features(samples.x, y.size)
     rounds = _rounds(samples.rounds, y.size, now=now, since=since)
-    is_test = tested(samples.is_test, x)
-    is_aside = put_aside(samples.is_aside, x, share=kept_aside, is_test=is_test)
+    is_test = choose_test_samples(samples.is_test, x)
+    is_aside = choose_aside_samples(samples.is_aside, x, share=kept_aside, is_test=is_test)
     order = np.argsort(rounds, kind="stable")
     places = n_taken + np.argsort(order, kind="stable")  # in the order of arrival
     kept = Kept(x=x, y=y.astype(np.int32), is_test=is_test, rounds=rounds, is_aside=is_aside, places=places)

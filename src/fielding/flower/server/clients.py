@@ -185,7 +185,7 @@ class Answers:
     values: Matrix
 
 
-def asked(question: Question, contacts: Contacts, orders: OrderBook, *, round_index: int) -> Answers:
+def ask_clients(question: Question, contacts: Contacts, orders: OrderBook, *, round_index: int) -> Answers:
     """Send a question to all whom it is for, and return the answers; equal models travel once.
 
     Parameters
@@ -534,7 +534,7 @@ class FlowerClients:
         """Say whose reports the method hears, before the first round or the next; nobody else is asked for any."""
         self._contacts.reports_from = reports_from
         if reports_from == "nobody":
-            self._contacts.inbox.opened(self.client_ids)
+            self._contacts.inbox.take_all(self.client_ids)
 
     def close(self) -> None:
         """Let nobody join any more: the method cannot take in clients."""
@@ -547,7 +547,7 @@ class FlowerClients:
         if not self._has_met:
             self._look_around(round_index)
         self._round_index, self._worked_s, self._has_met = round_index, 0.0, False
-        return self._contacts.inbox.opened(self.client_ids)
+        return self._contacts.inbox.take_all(self.client_ids)
 
     def _look_around(self, round_index: int) -> None:
         """See who is there; at the start everybody is asked for a report."""
@@ -565,7 +565,7 @@ class FlowerClients:
         if self._contacts.reports_from != "participants":
             return NO_REPORTS
         participants = set(clients.tolist())
-        return self._contacts.inbox.opened(self.client_ids, participants.__contains__)
+        return self._contacts.inbox.take_all(self.client_ids, participants.__contains__)
 
     def charge_reports(self) -> None:
         """Do nothing: reports were charged when they came."""
@@ -666,7 +666,7 @@ class FlowerClients:
         question = Question(
             wanted="losses", clients=clients, blocks=blocks, models=models, corrected=is_corrected, aside=aside
         )
-        return asked(question, self._contacts, self._orders, round_index=self._round_index).values
+        return ask_clients(question, self._contacts, self._orders, round_index=self._round_index).values
 
     def accuracies(
         self,
@@ -678,12 +678,12 @@ class FlowerClients:
     ) -> Matrix:
         """Return the share of clients' training samples that models get right; otherwise as :meth:`losses`."""
         question = Question(wanted="accuracies", clients=clients, blocks=blocks, models=models)
-        return asked(question, self._contacts, self._orders, round_index=self._round_index).values
+        return ask_clients(question, self._contacts, self._orders, round_index=self._round_index).values
 
     def block_sizes(self, clients: Counts, blocks: Sequence[Counts]) -> Counts:
         """Return how many training samples clients have of some intervals; 0 for whoever does not answer."""
         question = Question(wanted="sizes", clients=clients, blocks=blocks)
-        return asked(question, self._contacts, self._orders, round_index=self._round_index).sizes
+        return ask_clients(question, self._contacts, self._orders, round_index=self._round_index).sizes
 
     # ---- checkpoints -----------------------------------------------------------------------------------------------
 

@@ -13,7 +13,7 @@ from fielding.client.report import DRIFT_KINDS, NO_REPORTS, ReportBatch
 from fielding.errors import CheckpointError, InputError, OptionError, echo
 from fielding.federation.ledger import Ledger
 from fielding.flower.server.exchange import Exchange, Node, Outcome, Settled, Task
-from fielding.flower.server.roster import Changes, Roster, identity_of
+from fielding.flower.server.roster import Roster, RosterChanges, identity_of
 from fielding.flower.server.sharing import Sharing
 from fielding.flower.wire.orders import (
     NO_REPORT,
@@ -61,7 +61,7 @@ class Inbox:
     >>> report = Report(number=1, representation=np.array([1.0, 0.0], dtype=np.float32), n_samples=4)
     >>> inbox.take(1, report), inbox.take(1, report)
     (True, False)
-    >>> inbox.opened(["ann", "bob"]).client_ids, inbox.opened(["ann", "bob"]).client_ids
+    >>> inbox.take_all(["ann", "bob"]).client_ids, inbox.take_all(["ann", "bob"]).client_ids
     (['bob'], [])
     """
 
@@ -94,7 +94,7 @@ class Inbox:
         self._waiting[client] = report
         return True
 
-    def opened(self, client_ids: Sequence[ClientId], of: Callable[[int], bool] = lambda _client: True) -> ReportBatch:
+    def take_all(self, client_ids: Sequence[ClientId], of: Callable[[int], bool] = lambda _client: True) -> ReportBatch:
         """Return the reports that act now, by client, and keep them no longer; ``of`` says whose."""
         self._decide()
         clients = sorted(client for client in self._waiting if of(client))
@@ -262,7 +262,7 @@ class Contacts:
 
     # ---- who is there ----------------------------------------------------------------------------------------------
 
-    def arrive(self) -> tuple[tuple[Node, ...], Changes]:
+    def arrive(self) -> tuple[tuple[Node, ...], RosterChanges]:
         """Begin a round: wait until enough nodes are free, and return all of them, and what is new."""
         self.round_costs = dict.fromkeys(COSTS, 0)
         nodes = self._present()
@@ -288,7 +288,7 @@ class Contacts:
                 _LOG.info("%d clients %s, for example %s", len(who), what, echo(who[0]))
         return nodes, changes
 
-    def _seen(self, roster: Roster, nodes: Sequence[Node]) -> Changes:
+    def _seen(self, roster: Roster, nodes: Sequence[Node]) -> RosterChanges:
         """Return what is new; whoever said late who it is has joined, and whoever still owes it is not asked again."""
         changes = roster.see(nodes)
         if roster.identity == "key":
@@ -383,7 +383,7 @@ class Contacts:
                 self._hear(client, late.answer, with_report=True)
             elif (partition := _partition(late.answer)) is not None:
                 self._introduced[late.address] = partition
-        for client, report in [] if self.sharing is None else self.sharing.settled():
+        for client, report in [] if self.sharing is None else self.sharing.settle():
             self._keep(client, report)
 
     def _hear(self, client: int, answer: Answer | None, *, with_report: bool) -> None:
@@ -396,7 +396,7 @@ class Contacts:
             if self.sharing is None and report.tally is not None:
                 _LOG.warning("client %s reports sums, but no model is shared: refused", echo(self.client_ids[client]))
                 return
-            taken = report if self.sharing is None else self.sharing.taken(client, report)
+            taken = report if self.sharing is None else self.sharing.accept(client, report)
             if taken is not None:
                 self._keep(client, taken)
 

@@ -296,14 +296,14 @@ class Deployment:
     own_settings: Mapping[str, Json] = field(default_factory=dict)
     memory_rounds: Json = None
 
-    def settled(self) -> Config:
+    def checked_config(self) -> Config:
         """Return the config as it counts here, or raise if a deployment cannot do what it says."""
         check_deployable(self.config)
         return replace(self.config, coordinator=replace(self.config.coordinator, reports="with-training"))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Ground:
+class RunSetup:
     """What a config and the first model make of a run.
 
     ``draw_model`` gives other models, None if nobody knows how; ``describing`` is how devices describe their windows,
@@ -344,7 +344,7 @@ class Ground:
         }
 
 
-def ground_of(deployment: Deployment, config: Config, *, run_id: str) -> Ground:
+def set_up_run(deployment: Deployment, config: Config, *, run_id: str) -> RunSetup:
     """Return what a run stands on, or raise if the model or the representation cannot be."""
     describing = None if deployment.own_vectors else described_by(config)
     kind: Kind = "vector" if describing is None else describing.kind
@@ -352,7 +352,7 @@ def ground_of(deployment: Deployment, config: Config, *, run_id: str) -> Ground:
     initial, layout, draw_model = _first_model(deployment, config)
     has_shares = describing is not None and describing.is_label and kind == "histogram"
     n_features = deployment.classes if has_shares else None
-    return Ground(
+    return RunSetup(
         config=config,
         initial=initial,
         layout=layout,
@@ -388,9 +388,9 @@ def _first_model(deployment: Deployment, config: Config) -> tuple[Models, Layout
     return trainer.initial_model(config.seed), trainer.layout, trainer.initial_model
 
 
-def orders_of(ground: Ground, deployment: Deployment) -> OrderBook:
+def orders_of(setup: RunSetup, deployment: Deployment) -> OrderBook:
     """Return how the orders of a run are worded."""
-    config = ground.config
+    config = setup.config
     work = WorkRule(
         client="",
         classes=deployment.classes,
@@ -403,8 +403,8 @@ def orders_of(ground: Ground, deployment: Deployment) -> OrderBook:
         mix_rate=config.serving.mix_rate,
     )
     return OrderBook(
-        run_id=ground.run_id,
-        layout=ground.layout,
+        run_id=setup.run_id,
+        layout=setup.layout,
         seed=config.seed,
         work=work,
         observe=device_record(
@@ -415,31 +415,31 @@ def orders_of(ground: Ground, deployment: Deployment) -> OrderBook:
 
 
 def runner_of(
-    ground: Ground, deployment: Deployment, folder: RunFolder, *, wire: Wire, clock: Callable[[], float]
+    setup: RunSetup, deployment: Deployment, folder: RunFolder, *, wire: Wire, clock: Callable[[], float]
 ) -> Runner:
     """Return a runner at the start of a run, or after the last round that was committed.
 
     A method is made for the clients that are there: at the start they are waited for, and let known who they are. If
     the method cannot take in others, whoever comes later is left out, and the log says so.
     """
-    config = ground.config
-    method_of(config, _setting(ground, deployment, range(deployment.presence.min_nodes)))  # mistakes are told at once
-    orders = orders_of(ground, deployment)
+    config = setup.config
+    method_of(config, _setting(setup, deployment, range(deployment.presence.min_nodes)))  # mistakes are told at once
+    orders = orders_of(setup, deployment)
     clients = FlowerClients(
         Exchange(wire, deployment.patience),
         orders,
         presence=deployment.presence,
         overcommit=config.clock.overcommit,
         plan=_plan(config),
-        n_features=ground.expected.n_features,
-        sharing=_sharing(ground, orders),
+        n_features=setup.expected.n_features,
+        sharing=_sharing(setup, orders),
         clock=clock,
     )
     found = folder.resume() if folder.is_begun() else None
     if not folder.is_begun():
         folder.begin(config_text(config))
     client_ids = clients.meet() if found is None else clients.remember(under(DRIVER, found.arrays))
-    setting = _setting(ground, deployment, client_ids)
+    setting = _setting(setup, deployment, client_ids)
     reports_from = _reports_from(config, setting)
     clients.listen(reports_from)
     method = method_of(config, setting)
@@ -447,7 +447,7 @@ def runner_of(
     runner = Runner(
         replace(federation, keeps_reports=reports_from != "flags"),
         folder,
-        layout=ground.layout,
+        layout=setup.layout,
         method_name=config.method.name,
         rules=_rules(config),
     )
@@ -458,37 +458,37 @@ def runner_of(
     return runner
 
 
-def _sharing(ground: Ground, orders: OrderBook) -> Sharing | None:
-    if kind_of(ground.config).reports_from == "nobody":
+def _sharing(setup: RunSetup, orders: OrderBook) -> Sharing | None:
+    if kind_of(setup.config).reports_from == "nobody":
         return None
-    return sharing_of(ground.config, ground.describing, layout=orders.layout, work=orders.work)
+    return sharing_of(setup.config, setup.describing, layout=orders.layout, work=orders.work)
 
 
 def _plan(config: Config) -> WindowPlan:
     return WindowPlan(gap=config.trace.gap, window=config.trace.window)
 
 
-def _setting(ground: Ground, deployment: Deployment, client_ids: Sequence[ClientId]) -> MethodSetting:
+def _setting(setup: RunSetup, deployment: Deployment, client_ids: Sequence[ClientId]) -> MethodSetting:
     """Return what the method is made of."""
-    config = ground.config
-    policy = policy_of(config, kind=ground.expected.kind, metric=ground.metric)
+    config = setup.config
+    policy = policy_of(config, kind=setup.expected.kind, metric=setup.metric)
     parts = parts_of(config, len(client_ids), policy)
     if deployment.aggregator is not None:
         parts = replace(parts, aggregator=deployment.aggregator, weighted=True)
-    n_head = head_size(ground.layout, deployment.classes)
+    n_head = head_size(setup.layout, deployment.classes)
     if config.aggregation.shared_body:
         if not n_head:
             raise OptionError(f"aggregation.shared_body is true, but {NO_HEAD}; set it to false")
-        parts = replace(parts, n_shared=ground.layout.parameter_size - n_head)
+        parts = replace(parts, n_shared=setup.layout.parameter_size - n_head)
     return MethodSetting(
-        initial=ground.initial,
+        initial=setup.initial,
         client_ids=tuple(client_ids),
         policy=policy,
         parts=parts,
         seed=config.seed,
-        n_parameters=ground.layout.parameter_size,
+        n_parameters=setup.layout.parameter_size,
         n_head=n_head,
-        draw_model=ground.draw_model,
+        draw_model=setup.draw_model,
         n_visible=_plan(config).n_visible,
         is_guarded=config.coordinator.representation == AUTO,
     )
@@ -566,18 +566,18 @@ def run_deployment(
     While another process writes into the folder, this one waits, however long that takes, and then goes on with what
     it finds: a SuperLink that comes back may begin a run once more of which it lost sight.
     """
-    config = deployment.settled()
+    config = deployment.checked_config()
     table = {name: value for name, value in config_table(config).items() if name not in FREE}
     _check_same(out, table)  # whoever came to the wrong folder need not wait for it
     with _folder_of_one(out) as lock:
         _check_same(out, table)
         if not read_manifest(out):
             check_free(out, config_text(config))
-        ground = ground_of(_with_kept_model(deployment, out), config, run_id=_run_id(out))
-        folder = RunFolder(out, ground.manifest(table, deployment), kind=ground.expected.kind, lock=lock)
+        setup = set_up_run(_with_kept_model(deployment, out), config, run_id=_run_id(out))
+        folder = RunFolder(out, setup.manifest(table, deployment), kind=setup.expected.kind, lock=lock)
         try:
-            wire = wire_of(ground.expected, deployment.patience)
-            runner = runner_of(ground, deployment, folder, wire=wire, clock=clock)
+            wire = wire_of(setup.expected, deployment.patience)
+            runner = runner_of(setup, deployment, folder, wire=wire, clock=clock)
             summary = runner.run(watch)
             if summary is not None:
                 folder.write_page(report_page([out]))

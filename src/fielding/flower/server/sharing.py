@@ -115,7 +115,7 @@ class Sharing:
 
     # ---- reports ---------------------------------------------------------------------------------------------------
 
-    def taken(self, client: int, report: Report) -> Report | None:
+    def accept(self, client: int, report: Report) -> Report | None:
         """Return a report as the coordinator wants it; None if it has to wait, or counts for nothing.
 
         A vector before there is a reference cannot be relative to it, and is refused.
@@ -132,7 +132,7 @@ class Sharing:
             return None
         return self._as_vector(client, report)
 
-    def settled(self) -> list[tuple[int, Report]]:
+    def settle(self) -> list[tuple[int, Report]]:
         """Return the first reports, once an exchange that brought some is over: their sums are the reference."""
         if not self._pending:
             return []
