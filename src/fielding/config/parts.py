@@ -54,11 +54,11 @@ PLACES: dict[str, dict[str, Any]] = {
         "loss": "fielding.client.representation.loss:Loss",
     },
     "drift test": {
-        "always": "fielding.client.drift.label_tests:Always",
+        "always": "fielding.client.drift.label_tests:AlwaysReport",
         "any-change": "fielding.client.drift.label_tests:AnyChange",
         "chi2": "fielding.client.drift.label_tests:Chi2",
         "flexcfl-original": "fielding.client.drift.label_tests:FlexcflOriginal",
-        "never": "fielding.client.drift.label_tests:Never",
+        "never": "fielding.client.drift.label_tests:NeverReport",
         "periodic": "fielding.client.drift.label_tests:Periodic",
         "threshold": "fielding.client.drift.label_tests:Threshold",
     },

@@ -8,7 +8,9 @@ from collections.abc import Mapping
 from inspect import signature
 
 from fielding.client.drift.drift_test import DriftTest, Evidence
-from fielding.client.drift.label_tests import Always, AnyChange, Chi2, FlexcflOriginal, Never, Periodic, Threshold
+from fielding.client.drift.label_tests import AlwaysReport as Always
+from fielding.client.drift.label_tests import AnyChange, Chi2, FlexcflOriginal, Periodic, Threshold
+from fielding.client.drift.label_tests import NeverReport as Never
 from fielding.config.parts import Family
 from fielding.errors import unknown_name
 

@@ -190,7 +190,7 @@ class Periodic:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Always:
+class AlwaysReport:
     """A report at every observation, as long as there are samples: the most that can be known."""
 
     is_timed: ClassVar[bool] = True
@@ -201,7 +201,7 @@ class Always:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Never:
+class NeverReport:
     """No report but the first, on going silent and on coming back: clusters see no drift."""
 
     is_timed: ClassVar[bool] = False
