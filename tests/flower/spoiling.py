@@ -64,6 +64,14 @@ def put(record: str, key: str, value: object) -> Callable[[RecordDict], None]:
     return spoil
 
 
+def put_all(record: str, values: Mapping[str, object]) -> Callable[[RecordDict], None]:
+    def spoil(records: RecordDict) -> None:
+        for key, value in values.items():
+            put(record, key, value)(records)
+
+    return spoil
+
+
 def drop(record: str, key: str | None = None) -> Callable[[RecordDict], None]:
     def spoil(records: RecordDict) -> None:
         if key is None:

@@ -11,7 +11,8 @@ from fielding.client.drift.sample_tests import ByVector, Comparison, Judge, Kind
 from fielding.client.representation.registry import representation_named
 from fielding.client.representation.representation import Representation, Seen
 from fielding.distance import metric_named
-from fielding.runtime.observe import Sight, TallyObserver
+from fielding.runtime.observe import SampleObserver, Sight
+from fielding.runtime.workers import Workers
 from fielding.traces.histograms import WindowPlan
 from fielding.traces.sliding import SlidingWindows
 from tests.runtime.plans import softmax_trainer
@@ -64,11 +65,11 @@ def observer_of(
     *,
     judge: Judge | None = None,
     is_open: bool = True,
-) -> TallyObserver:
+) -> SampleObserver:
     """Return clients that see their samples with the model."""
     chosen = representation_named(representation) if isinstance(representation, str) else representation
-    sight = Sight(windows, softmax_trainer())
-    observer = TallyObserver(windows, chosen, judge=judge or by_vector(), sight=sight)
+    sight = Sight(windows, Workers(softmax_trainer()))
+    observer = SampleObserver(windows, chosen, judge=judge or by_vector(), sight=sight)
     if is_open:
         observer.share(MODEL)
     return observer

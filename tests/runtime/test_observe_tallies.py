@@ -13,7 +13,8 @@ from fielding.client.drift.sample_tests import ByKind
 from fielding.client.fleet import FleetReports
 from fielding.client.representation.label import LabelShares
 from fielding.client.representation.registry import representation_named
-from fielding.runtime.observe import LabelObserver, Sight, TallyObserver
+from fielding.runtime.observe import LabelObserver, SampleObserver, Sight
+from fielding.runtime.workers import Workers
 from tests.runtime.plans import softmax_trainer
 from tests.runtime.seeing import (
     MODEL,
@@ -44,7 +45,7 @@ def told(reports: FleetReports) -> list[tuple[int, tuple[float, ...], int]]:
     return list(zip(reports.clients.tolist(), vectors, reports.n_samples.tolist(), strict=True))
 
 
-def reporters(observer: TallyObserver, n_rounds: int) -> list[list[int]]:
+def reporters(observer: SampleObserver, n_rounds: int) -> list[list[int]]:
     """Return who reports in each round."""
     return [observer.observe(at).clients.tolist() for at in range(n_rounds)]
 
@@ -73,7 +74,7 @@ def test_any_change_of_label_shares_is_told_as_by_clients_that_count_labels(
 ) -> None:
     windows = windows_of(arrivals, n_visible=n_visible)
     plain = LabelObserver(windows, AnyChange())
-    seeing = TallyObserver(windows, LabelShares(), judge=by_vector(metric="l1"), sight=Sight(windows, None))
+    seeing = SampleObserver(windows, LabelShares(), judge=by_vector(metric="l1"), sight=Sight(windows, None))
 
     for round_index in range(N_INTERVALS - n_visible + 1):
         expected, found = plain.observe(round_index), seeing.observe(round_index)
@@ -250,7 +251,7 @@ def test_a_pass_is_charged_as_what_it_is(name: str, passes: str) -> None:
 
 def test_without_a_model_nobody_is_charged() -> None:
     windows = windows_of({0: [(1, 2, 3), (1,)]})
-    observer = TallyObserver(windows, LabelShares(), judge=Told(), sight=Sight(windows, None))
+    observer = SampleObserver(windows, LabelShares(), judge=Told(), sight=Sight(windows, None))
 
     assert not observer.awaits_model
     assert told(observer.observe(0)) == [(0, (0.0, 1.0), 3)]
@@ -272,8 +273,11 @@ def test_a_swap_of_meanings_is_told_with_its_kind() -> None:
     windows = windows_of({0: blocks, 1: blocks}, n_visible=2)
     swapped = (windows.schedule.client == 1) & (windows.schedule.interval == 3)
     windows.schedule.y[swapped] = 1 - windows.schedule.y[swapped]
-    observer = TallyObserver(
-        windows, representation_named("soft-confusion"), judge=ByKind(), sight=Sight(windows, softmax_trainer())
+    observer = SampleObserver(
+        windows,
+        representation_named("soft-confusion"),
+        judge=ByKind(),
+        sight=Sight(windows, Workers(softmax_trainer())),
     )
     observer.share(MODEL)
 

@@ -16,7 +16,8 @@ from fielding.engine.shared_models import GLOBAL, POOL, file_model
 from fielding.errors import OptionError
 from fielding.federation.models import is_finite
 from fielding.rng import stream
-from fielding.runtime.observe import LabelObserver, Observer, Represent, Sight, TallyObserver, VectorObserver
+from fielding.runtime.observe import LabelObserver, Observer, Represent, SampleObserver, Sight, VectorObserver
+from fielding.runtime.workers import Workers
 from fielding.traces.pool import Pool
 from fielding.traces.sliding import SlidingWindows
 from fielding.traces.sources import Dealt, HeldOut, hold_out
@@ -146,8 +147,8 @@ def observer_of(
         is_plain = config.coordinator.representation == LABEL
         test = describing.drift_test()
         return LabelObserver(watched.windows, test, None if is_plain else describing.representation)
-    sight = Sight(watched.windows, watched.trainer if describing.needs_model else None)
-    observer = TallyObserver(watched.windows, describing.representation, judge=describing.judge(), sight=sight)
+    sight = Sight(watched.windows, Workers(watched.trainer) if describing.needs_model else None)
+    observer = SampleObserver(watched.windows, describing.representation, judge=describing.judge(), sight=sight)
     if describing.needs_model and config.coordinator.shared_model != GLOBAL:
         observer.share(_shared_model(config, watched))
     return observer

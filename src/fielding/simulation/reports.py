@@ -12,7 +12,7 @@ from fielding.client.fleet import FleetReports
 from fielding.client.report import ReportBatch
 from fielding.federation.ledger import Costs
 from fielding.methods.kinds import ReportsFrom
-from fielding.runtime.observe import NOTHING, Looked, Observer, ServedErrors, TallyObserver
+from fielding.runtime.observe import NOTHING, Looked, Observer, SampleObserver, ServedErrors
 from fielding.simulation.costs import BYTES_PER_NUMBER
 
 _MODEL = "shared_model"
@@ -30,7 +30,7 @@ class Sharing:
     """
 
     def __init__(self, observer: Observer | None, *, rounds: int) -> None:
-        self._observer = observer if isinstance(observer, TallyObserver) else None
+        self._observer = observer if isinstance(observer, SampleObserver) else None
         self._rounds = rounds
         self._model: Models | None = None
 

@@ -165,6 +165,22 @@ class SlidingWindows:
         """Return the interval of each schedule row."""
         return self.schedule.interval[rows].astype(np.int64)
 
+    def version(self, round_index: int) -> tuple[int, ...]:
+        """Return what a window shows in a round: it changes when windows do."""
+        return self.visible(round_index)
+
+    def moments(self, rows: Counts) -> Counts:
+        """Return the interval of each schedule row."""
+        return self.intervals(rows)
+
+    def slots(self, rows: Counts) -> Counts:
+        """Return the schedule rows themselves."""
+        return rows
+
+    def all_rows(self) -> Counts:
+        """Return all schedule rows."""
+        return np.arange(self.n_rows)
+
     def places(self, rows: Counts) -> Counts:
         """Return the place of each schedule row among those of its client."""
         return np.asarray(rows - self._first_rows()[self.schedule.client[rows]], dtype=np.int64)

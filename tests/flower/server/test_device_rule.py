@@ -24,7 +24,7 @@ BASE: dict[str, Json] = {"classes": 2, "shape": "2", "out": "there"}
 
 
 def rule(**changes: Json) -> DeviceRule:
-    """Return the rule of a run config; two underscores stand for a dot, one for a hyphen in keys of ours."""
+    """Return the rule of a run config; two underscores stand for a dot."""
     return rule_of(deployment_from(BASE | {name.replace("__", "."): one for name, one in changes.items()})[0])
 
 
@@ -77,7 +77,8 @@ def test_what_is_kept_aside_follows_from_the_representation_unless_it_is_said() 
 
 
 def test_with_vectors_of_ones_own_labels_say_when_to_report() -> None:
-    found = rule(**{"own-vectors": True, "coordinator.detector": "any-change"})
+    changes: dict[str, Json] = {"own-vectors": True, "coordinator.detector": "any-change"}
+    found = rule(**changes)
 
     assert (found.drift_test, found.representation, found.judge) == (AnyChange(), None, None)
 

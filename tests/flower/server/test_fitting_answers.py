@@ -1,6 +1,7 @@
 """Answers that do not fit their orders count for nothing but their reports; parts of models are made whole."""
 
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -38,7 +39,7 @@ def test_answers_that_are_not_those_to_the_questions_are_refused(reply: ProbeRep
     assert (settled.reason, settled.text) == ("failed", text)
 
 
-def choice(**wishes: object) -> TrainOrder:
+def choice(**wishes: Any) -> TrainOrder:
     return mail.train_order(model=TWO_MODELS, chooses=True, **wishes)
 
 

@@ -34,7 +34,7 @@ if importlib.util.find_spec("flwr") is None:
 
 from flwr.app import Array, ArrayRecord, ConfigRecord, MetricRecord, RecordDict
 
-from tests.flower.spoiling import array, assert_same, drop, forged, npy, over_the_wire, put, replaced, spoiled
+from tests.flower.spoiling import array, assert_same, drop, forged, npy, over_the_wire, put, put_all, replaced, spoiled
 
 VECTORS = Expected(n_numbers=6, kind="vector")
 NOTHING = np.empty(0, dtype=np.float32)
@@ -247,7 +247,7 @@ BAD_TESTS: Spoils = {
     "more right than there are": put("metrics", "correct", 5),
     "half a score": put("metrics", "tuned-loss", 0.5),
     "the other half": put("metrics", "tuned-correct", 1),
-    "more right when tuned": lambda records: records["metrics"].update({"tuned-correct": 5, "tuned-loss": 0.5}),
+    "more right when tuned": put_all("metrics", {"tuned-correct": 5, "tuned-loss": 0.5}),
     "an unknown score": put("metrics", "wild-correct", 1),
     "no loss": drop("metrics", "loss"),
     "a model": replaced("arrays", ArrayRecord({"model": array(np.zeros(6, dtype=np.float32))})),
