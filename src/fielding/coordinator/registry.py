@@ -202,7 +202,7 @@ class SampleColumns:
         self._n_global.values[here] = self._n_samples.values[here]
 
     def since_global(self, active: Counts, membership: Membership) -> Resampled:
-        """Return which active clients reported anew since the last global clustering, in the cluster that it gave them."""
+        """Return which active clients reported anew since the last global clustering, in the cluster it gave them."""
         stayed: Mask = self._heard.values[active] & (self._origin.values[active] == membership[active])
         return Resampled(stayed=stayed, n_before=self._n_global.values[active], n_after=self._n_samples.values[active])
 
