@@ -105,6 +105,22 @@ def test_models_count_as_they_would_serve_if_that_is_asked(tmp_path: Path) -> No
     assert served.values[0, 0] == pytest.approx(-np.log(3.5 / 4), rel=1e-5)  # of 4 labels, one as the model has it
 
 
+@pytest.mark.parametrize("correction", ["prior", "predicted"])
+def test_without_samples_of_its_own_a_device_takes_a_model_as_it_is(correction: str, tmp_path: Path) -> None:
+    """All that it has is kept aside: of its label mix it knows nothing."""
+    given = samples([1, 1, 1])
+    aside = Samples(given.x, given.y, given.is_test, given.rounds, np.ones(3, dtype=bool))
+    order = replace(
+        probe(0, np.append(ZEROS, [np.float32(0.9), np.float32(0.1)]), corrected=True, aside=True),
+        layout=layout_with_mix(TRAINER.layout, 2),
+        work=replace(WORK, serving=Serving(correction=correction, smoothing=1.0)),
+    )
+    reply = answer(tmp_path, Diary({0: aside}), order, replace(REMEMBERING, kept_aside=0.5))
+
+    assert reply.sizes.tolist() == [3]
+    assert reply.values[0, 0] == pytest.approx(np.log(2))
+
+
 def test_a_model_that_diverged_is_worse_than_any(tmp_path: Path) -> None:
     broken = np.full(6, np.nan, dtype=np.float32)
 
