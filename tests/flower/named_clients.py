@@ -12,7 +12,7 @@ from fielding._typing import ClientId
 from fielding.config.keys import Config
 from fielding.simulation import assembly
 from fielding.simulation.experiment import run
-from fielding.traces.schedule import sorted_schedule
+from fielding.traces.schedule import sort_schedule
 from fielding.traces.sources import Dealt, deal_samples
 
 
@@ -29,7 +29,7 @@ def named(dealt: Dealt, names: Sequence[ClientId]) -> Dealt:
     schedule = dealt.schedule
     order = np.array(sorted(range(len(names)), key=lambda at: names[at]))
     place = np.argsort(order)
-    renamed = sorted_schedule(
+    renamed = sort_schedule(
         tuple(names[at] for at in order.tolist()),
         schedule.n_intervals,
         columns=(place[schedule.client], schedule.interval, schedule.sample, schedule.y, schedule.look),

@@ -15,10 +15,10 @@ from fielding.simulation.clients import SimulatedClients
 from fielding.simulation.hardware import AlwaysAvailable, Devices, Hardware
 from fielding.traces.histograms import WindowPlan
 from fielding.traces.pool import Pool
-from fielding.traces.schedule import sorted_schedule
+from fielding.traces.schedule import sort_schedule
 from fielding.traces.sliding import SlidingWindows
 from fielding.training.factory import ModelRequest, trainer_for
-from fielding.training.rates import LearningRate
+from fielding.training.trainer import LearningRate
 
 N_FEATURES, N_CLASSES, N_POOL, N_SAMPLES = 4, 3, 300, 40
 N_NUMBERS = (N_FEATURES + 1) * N_CLASSES
@@ -38,7 +38,7 @@ def planted_windows(concepts: npt.ArrayLike, *, most: float = 0.6, kept_aside: f
     interval, client = np.nonzero(table >= 0)
     picks = rng.integers(0, N_POOL, (interval.size, N_SAMPLES)) + N_POOL * table[interval, client][:, np.newaxis]
     sample = picks.reshape(-1)
-    schedule = sorted_schedule(
+    schedule = sort_schedule(
         tuple(f"client-{at}" for at in range(table.shape[1])),
         table.shape[0],
         columns=(

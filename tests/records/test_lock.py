@@ -27,7 +27,7 @@ def test_a_lock_that_was_removed_while_it_was_taken_counts_for_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Whoever gives a folder up removes the file: one who had opened it must not believe in it."""
-    opened = lock._opened
+    opened = lock._open_lock
     given_up: list[Path] = []
 
     def opened_too_early(path: Path) -> IO[bytes]:
@@ -37,7 +37,7 @@ def test_a_lock_that_was_removed_while_it_was_taken_counts_for_nothing(
             (path / lock.NAME).unlink()
         return file
 
-    monkeypatch.setattr(lock, "_opened", opened_too_early)
+    monkeypatch.setattr(lock, "_open_lock", opened_too_early)
     with lock_folder(tmp_path / "run"):
         assert is_locked(tmp_path / "run")
 

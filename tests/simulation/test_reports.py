@@ -220,7 +220,7 @@ def test_a_mailbox_that_goes_through_the_rounds_again_goes_on_alike(reports_from
 
 def waiting() -> Sharing:
     """Return clients that get their model after three rounds."""
-    observer = observer_of(windows_of({0: [(1,)] * 6}), judge=Told(needs_errors=True), is_open=False)
+    observer = observer_of(windows_of({0: [(1,)] * 6}), detector=Told(needs_errors=True), is_open=False)
     return Sharing(observer, rounds=3)
 
 
@@ -276,7 +276,7 @@ def test_errors_reach_clients_that_want_them() -> None:
         asked.extend(rows.tolist())
         return np.zeros(rows.size)
 
-    observer = observer_of(windows_of({0: [(1,), (1,)]}), judge=Told(needs_errors=True))
+    observer = observer_of(windows_of({0: [(1,), (1,)]}), detector=Told(needs_errors=True))
     Sharing(observer, rounds=1).listen(errors)
     for round_index in range(2):
         observer.observe(round_index)

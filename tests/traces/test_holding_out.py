@@ -8,7 +8,7 @@ import pytest
 from fielding.errors import OptionError
 from fielding.traces.histograms import WindowPlan
 from fielding.traces.pool import Pool
-from fielding.traces.schedule import sorted_schedule
+from fielding.traces.schedule import sort_schedule
 from fielding.traces.sources import Dealt, HeldOut, hold_out
 
 PLAN = WindowPlan(gap=2, window=4)
@@ -23,7 +23,7 @@ def dealt(*, is_natural: bool = False, n_samples: int = 400, n_intervals: int = 
     sample = np.arange(n_samples) if is_natural else rng.integers(0, n_samples, 2 * n_samples)
     columns = (sample % 5, rng.integers(0, n_intervals, sample.size), sample, y[sample], np.zeros(sample.size))
     concepts = None if is_natural else np.zeros((n_intervals, 5), dtype=np.int32)
-    schedule = sorted_schedule(tuple(range(5)), n_intervals, columns=columns, concepts=concepts)
+    schedule = sort_schedule(tuple(range(5)), n_intervals, columns=columns, concepts=concepts)
     return Dealt(pool=pool, schedule=schedule, plan=PLAN)
 
 

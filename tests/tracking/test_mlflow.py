@@ -199,9 +199,9 @@ def test_the_environment_names_store_and_experiment(tmp_path: Path, uri: str, mo
 
 MAKE_STORE = """
 import sys
-from fielding.tracking.mlflow import calm, made_whole
-with calm():
-    made_whole(sys.argv[1])
+from fielding.tracking.mlflow import make_database, quiet_mlflow
+with quiet_mlflow():
+    make_database(sys.argv[1])
 """
 
 

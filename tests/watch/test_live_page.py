@@ -1,61 +1,54 @@
-"""The live page in a real browser: it follows a run that is being written, and opens clients of any name."""
+"""What the live page shows, without a server: it follows folders, tells their states, reads no more than need be."""
 
 import json
 import shutil
-from collections.abc import Iterator
-from contextlib import contextmanager
+import threading
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import Any
 
 import pytest
 
 from fielding._typing import Json
+from fielding.errors import InputError
 from fielding.records.lock import lock_folder
 from fielding.records.plan import Plan, Variant, write_failure, write_plan
-from fielding.watch import live_page as watched
+from fielding.reporting.numbers.groups import RunGroups, gather_runs
+from fielding.watch import live_page as module
+from fielding.watch.live_page import LEAST_S, MOST_WORK, Content, LivePage
 from tests.reporting.big_folder import Shape, big_folder
 from tests.reporting.run_folders import round_rows, run_folder
-from tests.reporting.run_logs import DRAWN
-from tests.watch.serving import Served, serving
 
-pytest.importorskip("starlette", reason="the extra watch is not installed")
-
-if TYPE_CHECKING:
-    from playwright.sync_api import Page as Tab
-    from playwright.sync_api import Request, Route
-
-pytestmark = pytest.mark.browser
-EVIL = "<img src=x onerror=taken()>"
-IDS = (EVIL, "a&b=c", "#hash?query", "two  words", "žluťoučký 馬", "&lt;b&gt;", "12")
-EVENT: dict[str, Json] = {
-    "round": 2, "shift": 0.61, "theta": 1.0, "threshold": 0.33, "started": False, "fired": True, "n_clusters": 2,
-    "cluster_ids": [0, 1], "mean_client_distance": 0.3, "silhouettes": {"2": 0.7, "3": 0.4}, "reported": ["ann", "bob"],
-    "moved": ["bob"], "joined": [], "silenced": [],
-}  # fmt: skip
+CURVE = [0.1, 0.2, 0.3]
+STRANGE_IDS = ("<img src=x onerror=alert(1)>", "a&b", "a#b?c=d", "two words", "žluťoučký 馬", "%2e%2e/", "7")
 
 
-@pytest.fixture(autouse=True)
-def _often(page: "Tab", monkeypatch: pytest.MonkeyPatch) -> None:
-    """Have the page ask ten times as often as it does, and the server look at every question."""
-    monkeypatch.setattr(watched, "LEAST_S", 0.0)
-    monkeypatch.setattr(watched, "MOST_WORK", 1.0)
-    page.add_init_script("const later = setTimeout; window.setTimeout = (act, ms) => later(act, ms / 10);")
+class Clock:
+    """A clock that goes when it is told to."""
+
+    def __init__(self) -> None:
+        self.now = 0.0
+
+    def __call__(self) -> float:
+        return self.now
 
 
-@pytest.fixture
-def reloads(page: "Tab") -> list[str]:
-    """Return the addresses that the page went to."""
-    seen: list[str] = []
-    page.on("framenavigated", lambda frame: seen.append(frame.url) if frame.url.startswith("http") else None)
-    return seen
+def later(watched: LivePage, clock: Clock) -> Content:
+    """Return what is shown after a while."""
+    clock.now += 100.0
+    return watched.read()
 
 
-@contextmanager
-def seen_by(page: "Tab", folders: list[Path]) -> Iterator[Served]:
-    """Serve some folders; the page leaves before the server does, or its next question would be an error."""
-    with serving(folders) as server:
-        yield server
-        page.goto("about:blank")
+def title(shown: Content) -> str:
+    return str(page(shown)["title"])
+
+
+def page(shown: Content) -> dict[str, Any]:
+    return dict(shown.record["page"])  # type: ignore[arg-type]
+
+
+def section(shown: Content, heading: str) -> dict[str, Any]:
+    (found,) = (one for one in page(shown)["sections"] if one["title"] == heading)
+    return dict(found)
 
 
 def append(folder: Path, log: str, *lines: dict[str, Json]) -> None:
@@ -63,189 +56,237 @@ def append(folder: Path, log: str, *lines: dict[str, Json]) -> None:
         file.writelines(f"{json.dumps(line)}\n" for line in lines)
 
 
-def test_the_page_follows_a_run_that_is_being_written(page: "Tab", tmp_path: Path, reloads: list[str]) -> None:
-    folder = tmp_path / "run"
-    rounds = round_rows([0.1, 0.2, 0.3, 0.4], n_clusters=[1, 1, 2, 2], reclustered=[False, False, True, False])
-    with seen_by(page, [folder]) as server:
-        page.goto(server.address)
-        page.get_by_role("heading", name="Waiting for a run").wait_for()
-        assert page.locator(".state .live").inner_text() == "live"
+def test_a_folder_that_is_not_there_yet_fills_once_the_run_begins(tmp_path: Path) -> None:
+    clock = Clock()
+    watched = LivePage([tmp_path / "run"], clock)
 
-        run_folder(folder, rounds[:2], finished=False)
-        with lock_folder(folder):
-            page.get_by_role("heading", name="What the run gave so far: run").wait_for()
-            page.locator("#state-of-the-runs td", has_text="running").wait_for()
-            page.locator(DRAWN).first.wait_for()
-            page.evaluate("document.querySelector('#accuracy-over-rounds').dataset.kept = 'yes'")
-            assert page.locator("#what-the-coordinator-decided-and-why").count() == 0
+    before = watched.read()
+    run_folder(tmp_path / "run", round_rows(CURVE[:1]), finished=False)
+    after = later(watched, clock)
 
-            append(folder, "events", EVENT)
-            append(
-                folder,
-                "memberships",
-                {"round": 0, "changed": [["ann", 0], ["bob", 0]]},
-                {"round": 2, "changed": [["bob", 1]]},
-            )
-            append(folder, "rounds", *rounds[2:])
-            decided = page.locator("#what-the-coordinator-decided-and-why")
-            decided.wait_for()
-        page.locator("#state-of-the-runs td", has_text="stopped").wait_for()
-
-        row = page.locator("section:has(td:text-is('2')) tr", has_text="0.610").first.inner_text()
-        assert "0.330" in row
-        assert "bob" in row
-        (folder / "summary.json").write_text("{}")
-        page.locator("#state-of-the-runs").wait_for(state="detached")
-        assert page.locator("#accuracy-over-rounds").get_attribute("data-kept") == "yes"
-        drawn = page.evaluate("document.querySelector('#accuracy-over-rounds .js-plotly-plot')._fullData[0].x.length")
-        assert drawn >= 4
-    assert len(reloads) == 1
+    assert title(before) == "Waiting for a run"
+    assert page(before)["notes"] == []
+    assert before.record["runs"] == []
+    assert title(after) == "What the run gave so far: run"
+    assert after.record["runs"] == ["fielding, seed 1"]
+    assert before.tag != after.tag
 
 
-def test_a_comparison_shows_the_run_that_fails_as_soon_as_it_does(page: "Tab", tmp_path: Path) -> None:
-    variants = tuple(
-        Variant(name=name, folder=folder, settings={}) for name, folder in ((EVIL, "evil"), ("global", "global"))
-    )
-    write_plan(tmp_path, Plan(config={}, variants=variants, seeds=(1, 2), reference="global"))
-    run_folder(tmp_path / "global-1", round_rows([0.1, 0.2]), method="global")
-    with seen_by(page, [tmp_path]) as server:
-        page.goto(server.address)
-        page.locator("#state-of-the-runs td", has_text="waiting").first.wait_for()
+def test_new_rounds_are_shown_and_nothing_new_is_the_same_answer(tmp_path: Path) -> None:
+    clock, folder = Clock(), run_folder(tmp_path / "run", round_rows(CURVE)[:1], finished=False)
+    watched = LivePage([folder], clock)
 
-        (tmp_path / "evil-1").mkdir()
-        write_failure(tmp_path / "evil-1", f"{EVIL} broke")
-        run_folder(tmp_path / "evil-2", round_rows([0.2, 0.3]), method=EVIL, seed=2)
+    first = watched.read()
+    same = later(watched, clock)
+    append(folder, "rounds", *round_rows(CURVE)[1:])
+    newer = later(watched, clock)
 
-        page.locator("button.switch", has_text=EVIL).wait_for()
-        page.locator(".notes li", has_text=f"{EVIL} broke").wait_for()
-        rows = page.locator("#state-of-the-runs tbody tr").all_inner_texts()
-        assert sorted(row.split("\t")[2] for row in rows) == ["failed", "finished", "finished", "waiting"]
-        assert page.locator("img").count() == 0
-        shutil.rmtree(tmp_path / "global-1")
-        page.locator("button.switch", has_text=EVIL).wait_for(state="detached")
+    assert same is first
+    assert section(first, "State of the runs")["table"][1][3].startswith("1")
+    assert section(newer, "State of the runs")["table"][1][3].startswith("3")
+    assert section(newer, "State of the runs")["table"][1][4] == "0.300"
 
 
-def test_any_client_is_opened_and_followed(page: "Tab", tmp_path: Path) -> None:
-    folder = tmp_path / "run"
-    shape = Shape(
-        n_clients=len(IDS),
-        n_rounds=45,
-        method=EVIL,
-        name=lambda at: IDS[at],
-        label=lambda at: f"{EVIL}{at}",
-        finished=False,
-    )
-    big_folder(folder, shape)
-    with seen_by(page, [folder]) as server:
-        page.goto(server.address)
-        page.wait_for_selector("#client-ids option", state="attached")
-        assert page.locator("#client-ids option").count() == len(IDS)
-        for client in IDS:
-            page.locator("#client input").fill(client)
-            page.get_by_role("button", name="Open").click()
-            title = page.locator("#client section h2", has_text=client).first
-            title.wait_for()
-            # The result begins at the top of the window, below the bar that stays there.
-            assert 0 <= (title.bounding_box() or {"y": -1})["y"] < 300
-            page.evaluate("window.fielding.drawAll()")
-            assert page.locator(f"#client {DRAWN}").count() == 3
-            assert page.locator("#client .missing:visible").count() == 0
-        labels = page.locator("#client .ytick text").all_text_contents()
-        assert any(EVIL in label for label in labels)
+def test_folders_are_read_at_most_so_often(tmp_path: Path) -> None:
+    clock, folder = Clock(), run_folder(tmp_path / "run", round_rows(CURVE)[:1], finished=False)
+    watched = LivePage([folder], clock)
+    first = watched.read()
+    append(folder, "rounds", *round_rows(CURVE)[1:])
 
-        page.evaluate("document.querySelectorAll('#client section').forEach(one => { one.dataset.kept = 'yes' })")
-        before = page.evaluate(LAST_TEST)
-        correct: Json = [20] * len(IDS)
-        append(folder, "rounds", *round_rows([0.5] * 46)[45:])
-        append(
-            folder,
-            "clients",
-            {"round": 45, "client": list(IDS), "cluster": [0] * len(IDS), "n_test": correct, "correct": correct},
-        )
-        page.wait_for_timeout(1500)
-        page.evaluate("window.fielding.drawAll()")
-        assert page.evaluate(LAST_TEST) > before
-        assert page.locator("#client section[data-kept]").count() == 3
-        assert page.locator("img").count() == 0
-        assert page.title().startswith("What the run gave")
+    clock.now = LEAST_S * 0.9
+    soon = watched.read()
+    clock.now = LEAST_S * 1.1
+    then = watched.read()
+
+    assert soon is first
+    assert then is not first
 
 
-LAST_TEST = (
-    "Math.max(...[...document.querySelectorAll('#client .js-plotly-plot')].at(-1)._fullData.flatMap(one => [...one.x]))"
-)
+def test_a_slow_reading_takes_only_a_share_of_the_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    clock, folder = Clock(), run_folder(tmp_path / "run", round_rows(CURVE)[:1], finished=False)
+    n_read: list[float] = []
+
+    def slow(*arguments: Any) -> RunGroups:
+        clock.now += 10.0
+        n_read.append(clock.now)
+        return gather_runs(*arguments)
+
+    monkeypatch.setattr(module, "gather_runs", slow)
+    watched = LivePage([folder], clock)
+    watched.read()
+    append(folder, "rounds", *round_rows(CURVE)[1:2])
+
+    clock.now = 10.0 / MOST_WORK - 1.0
+    watched.read()
+    clock.now += 2.0
+    watched.read()
+
+    assert n_read == pytest.approx([10.0, 10.0 / MOST_WORK + 1.0 + 10.0])
 
 
-def test_a_click_on_the_map_opens_the_client(page: "Tab", tmp_path: Path) -> None:
-    folder = big_folder(tmp_path / "run", Shape(n_clients=6, n_rounds=25, name=lambda at: f"{EVIL} & {at}"))
-    with seen_by(page, [folder]) as server:
-        page.goto(server.address)
-        page.wait_for_selector("#map-of-clients", state="attached")
-        page.evaluate("window.fielding.drawAll()")
+def test_who_asks_while_the_folders_are_read_gets_what_was_shown_before(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clock, folder = Clock(), run_folder(tmp_path / "run", round_rows(CURVE)[:1], finished=False)
+    watched = LivePage([folder], clock)
+    first = watched.read()
+    append(folder, "rounds", *round_rows(CURVE)[1:])
+    is_reading, may_go_on = threading.Event(), threading.Event()
 
-        page.evaluate(
-            "() => { const plot = document.querySelector('#map-of-clients .js-plotly-plot');"
-            " plot.emit('plotly_click', {points: [{data: plot.data[0], customdata: plot.data[0].customdata[4]}]}); }"
-        )
+    def held(*arguments: Any) -> RunGroups:
+        is_reading.set()
+        assert may_go_on.wait(20)
+        return gather_runs(*arguments)
 
-        page.locator("#client section h2", has_text=f"{EVIL} & ").first.wait_for()
-        assert page.locator("#client .missing:visible").count() == 0
+    monkeypatch.setattr(module, "gather_runs", held)
+    clock.now = 100.0
+    reader = threading.Thread(target=watched.read)
+    reader.start()
+    assert is_reading.wait(20)
+    meanwhile = watched.read()
+    may_go_on.set()
+    reader.join(20)
 
-
-def test_switches_and_slider_keep_their_place_while_numbers_come_in(page: "Tab", tmp_path: Path) -> None:
-    folders = [
-        big_folder(tmp_path / name, Shape(n_clients=6, n_rounds=65, method=name, finished=False))
-        for name in ("fielding", "other")
-    ]
-    with seen_by(page, folders) as server:
-        page.goto(server.address)
-        page.wait_for_selector("button.switch")
-        page.evaluate("window.fielding.drawAll()")
-        page.locator("#inside").select_option("other")
-        page.locator("button.switch", has_text="fielding").click()
-        slider = page.locator("section:visible .slider input").first
-        slider.fill("0")
-        slider.evaluate("one => { one.dataset.kept = 'yes' }")
-        moment = page.locator("section:visible .slider output").first.inner_text()
-        page.locator("#switches button").last.focus()
-
-        append(folders[1], "rounds", *round_rows([0.5] * 70)[65:])
-        page.locator("#state-of-the-runs td", has_text="70").wait_for()
-
-        assert page.locator("#inside").input_value() == "other"
-        assert page.locator("button.switch", has_text="fielding").get_attribute("aria-pressed") == "false"
-        assert page.locator("section:visible .slider input").first.get_attribute("data-kept") == "yes"
-        assert page.locator("section:visible .slider output").first.inner_text() == moment
-        assert page.evaluate("document.activeElement.className") == "switch"
+    assert meanwhile is first
+    assert watched.read() is not first
 
 
-def test_a_server_that_ended_is_told_and_what_was_drawn_stays(page: "Tab", tmp_path: Path) -> None:
-    folder = run_folder(tmp_path / "run", round_rows([0.1, 0.2]))
-    asked: list[str] = []
+def test_a_run_whose_process_died_is_no_longer_called_running(tmp_path: Path) -> None:
+    clock, folder = Clock(), run_folder(tmp_path / "run", round_rows(CURVE), finished=False)
+    watched = LivePage([folder], clock)
 
-    def answer_once(route: "Route", request: "Request") -> None:
-        asked.append(request.url)
-        route.continue_() if len(asked) == 1 else route.fulfill(status=204)
+    with lock_folder(folder):
+        running = watched.read()
+    stopped = later(watched, clock)
 
-    page.route("**/record", answer_once)
-    with seen_by(page, [folder]) as server:
-        page.goto(server.address)
-        page.get_by_role("heading", name="What the run gave: run").wait_for()
-
-        page.locator(".state .lost", has_text="no connection to fielding watch").wait_for()
-
-        assert page.locator("section").count() > 3
+    assert [section(one, "State of the runs")["table"][1][2] for one in (running, stopped)] == ["running", "stopped"]
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_the_live_page_fits_a_phone_in_both_color_schemes(page: "Tab", tmp_path: Path, scheme: str) -> None:
-    folder = big_folder(tmp_path / "run", Shape(n_clients=6, n_rounds=25, name=lambda at: f"client-{'long' * 20}-{at}"))
-    page.set_viewport_size({"width": 390, "height": 800})
-    page.emulate_media(color_scheme=scheme)  # type: ignore[arg-type]
-    with seen_by(page, [folder]) as server:
-        page.goto(server.address)
-        page.wait_for_selector("#client-ids option", state="attached")
-        page.get_by_role("button", name="Open").click()
-        page.locator("#client section").first.wait_for()
-        page.evaluate("window.fielding.drawAll()")
+def test_a_folder_that_is_removed_is_said_to_be_gone_and_another_run_in_it_is_read_anew(tmp_path: Path) -> None:
+    clock, folder = Clock(), run_folder(tmp_path / "run", round_rows(CURVE))
+    watched = LivePage([folder], clock)
+    watched.read()
 
-        assert page.evaluate("document.documentElement.scrollWidth") <= 390
+    shutil.rmtree(folder)
+    gone = later(watched, clock)
+    run_folder(folder, round_rows([0.9, 0.8, 0.7, 0.6]), seed=5)
+    again = later(watched, clock)
+
+    assert title(gone) == "The run is gone"
+    assert "is no folder" in page(gone)["notes"][0]
+    assert again.record["runs"] == ["fielding, seed 5"]
+    with pytest.raises(InputError, match="there is no run 'fielding, seed 1'"):
+        watched.clients("fielding, seed 1")
+
+
+def test_a_run_that_takes_the_place_of_another_between_two_looks_is_not_mixed_with_it(tmp_path: Path) -> None:
+    clock, folder = Clock(), run_folder(tmp_path / "run", round_rows(CURVE), finished=False)
+    watched = LivePage([folder], clock)
+    watched.read()
+
+    shutil.rmtree(folder)
+    run_folder(folder, round_rows([0.9, 0.8, 0.7, 0.6]), finished=False)
+    row = section(later(watched, clock), "State of the runs")["table"][1]
+
+    assert row[3].split() == ["4", "of", "4"]
+    assert row[4] == "0.600"
+
+
+def test_runs_of_a_comparison_are_shown_in_every_state(tmp_path: Path) -> None:
+    folder, clock = tmp_path / "compared", Clock()
+    folder.mkdir()
+    variants = tuple(Variant(name=name, folder=name, settings={}) for name in ("global", "fielding"))
+    write_plan(folder, Plan(config={}, variants=variants, seeds=(1, 2), reference="global"))
+    watched = LivePage([folder], clock)
+    begun = watched.read()
+    run_folder(folder / "global-1", round_rows(CURVE), method="global")
+    run_folder(folder / "fielding-1", round_rows(CURVE), finished=False)
+    (folder / "global-2").mkdir()
+    write_failure(folder / "global-2", "no room left")
+
+    with lock_folder(folder / "fielding-1"):
+        shown = later(watched, clock)
+
+    assert [row[2] for row in section(begun, "State of the runs")["table"][1:]] == ["waiting"] * 4
+    table = section(shown, "State of the runs")["table"]
+    assert {f"{row[0]} {row[1]}": row[2] for row in table[1:]} == {
+        "global 1": "finished", "global 2": "failed", "fielding 1": "running", "fielding 2": "waiting",
+    }  # fmt: skip
+    assert any("no room left" in note for note in page(shown)["notes"])
+
+
+def test_a_state_that_cannot_be_read_does_not_end_the_page(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def breaks(*_arguments: Any) -> None:
+        raise RuntimeError("a bug")
+
+    monkeypatch.setattr(module, "make_page", breaks)
+
+    shown = LivePage([run_folder(tmp_path / "run", round_rows(CURVE))]).read()
+
+    assert page(shown)["notes"] == ["this cannot be read: RuntimeError: a bug"]
+
+
+def test_any_client_can_be_opened_by_its_id(tmp_path: Path) -> None:
+    shape = Shape(n_clients=len(STRANGE_IDS), n_rounds=45, name=lambda at: STRANGE_IDS[at])
+    watched = LivePage([big_folder(tmp_path / "run", shape)])
+
+    assert sorted(watched.clients("fielding, seed 1")) == sorted(STRANGE_IDS)
+    for client in STRANGE_IDS:
+        reported, clusters, accuracy = watched.story("fielding, seed 1", client)
+        assert all(one["figure"] for one in (reported, clusters, accuracy))
+        assert client in str(reported["title"])
+
+
+def test_whole_numbers_are_opened_by_their_digits_and_unknown_ids_are_named_with_the_nearest(tmp_path: Path) -> None:
+    watched = LivePage([big_folder(tmp_path / "run", Shape(n_clients=12, n_rounds=25))])
+
+    assert watched.clients("fielding, seed 1")[-1] == "11"
+    assert len(watched.story("fielding, seed 1", "11")) == 3
+    with pytest.raises(InputError, match=r"no such client in this run: '111'; did you mean 11\?"):
+        watched.story("fielding, seed 1", "111")
+
+
+def test_runs_of_the_same_name_are_told_apart(tmp_path: Path) -> None:
+    folders = [run_folder(tmp_path / at / "run", round_rows(CURVE)) for at in ("a", "b")]
+    folders.append(run_folder(tmp_path / "c", round_rows(CURVE)))
+    for folder in folders:  # of the same seed, only one would be shown
+        manifest = json.loads((folder / "manifest.json").read_text())
+        (folder / "manifest.json").write_text(json.dumps({**manifest, "seed": None}))
+
+    names = LivePage(folders).read().record["runs"]
+
+    assert names == ["fielding, run", "fielding, run (2)", "fielding, c"]
+
+
+def test_a_client_that_cannot_be_shown_is_told_in_words(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def breaks(*_arguments: Any) -> None:
+        raise OverflowError("too large")
+
+    monkeypatch.setattr(module, "draw_client_story", breaks)
+    watched = LivePage([run_folder(tmp_path / "run", round_rows(CURVE))])
+
+    with pytest.raises(InputError, match="too large"):
+        watched.story("fielding, seed 1", "ann")
+
+
+def test_what_is_there_and_cannot_be_read_is_told_while_waiting(tmp_path: Path) -> None:
+    (tmp_path / "compare.json").write_text("{")
+
+    shown = LivePage([tmp_path]).read()
+
+    assert title(shown) == "Waiting for a run"
+    assert "compare.json" in page(shown)["notes"][0]
+
+
+def test_a_comparison_inside_a_folder_is_followed(tmp_path: Path) -> None:
+    variants = (Variant(name="fielding", folder="fielding", settings={}),)
+    (tmp_path / "runs" / "inner").mkdir(parents=True)
+    write_plan(tmp_path / "runs" / "inner", Plan(config={}, variants=variants, seeds=(1,), reference="fielding"))
+    clock = Clock()
+    watched = LivePage([tmp_path / "runs"], clock)
+
+    before = watched.read()
+    run_folder(tmp_path / "runs" / "inner" / "fielding-1", round_rows(CURVE), finished=False)
+    after = later(watched, clock)
+
+    assert (before.record["runs"], after.record["runs"]) == ([], ["fielding, seed 1"])

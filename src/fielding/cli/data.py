@@ -18,7 +18,7 @@ from fielding.reporting.formatting import plain
 from fielding.traces.catalog import CATALOG, FOLDER_VARIABLE, Entry, Narrowing, NaturalDefaults, Opening, data_folder
 from fielding.traces.csv_table import open_table
 from fielding.traces.histograms import WindowPlan, report_stream
-from fielding.traces.images import FILE, FoundImages, find_images, listed_images
+from fielding.traces.images import FILE, FoundImages, find_images, read_image_list
 from fielding.traces.importers import TEXT_FEATURES, Columns, feature_names, import_pool, import_trace
 from fielding.traces.intervals import LAST_MOMENT
 from fielding.traces.npz_file import array_names
@@ -293,14 +293,14 @@ def _read_own(place: Path, columns: Columns, narrowing: Narrowing, *, quiet: boo
     """
     if place.is_dir():
         index = place / "index.csv"
-        return _narrow_images(listed_images(index, columns) if index.exists() else find_images(place), narrowing)
+        return _narrow_images(read_image_list(index, columns) if index.exists() else find_images(place), narrowing)
     names = _column_names(place)
     has_owners = bool({columns.client, columns.time} & set(names))
     if place.suffix == ".npz" and "x" in names and not has_owners:
         pool = import_pool(place, columns)
         return describe_pool(pool.y, pool.classes, shape=pool.shape)
     if place.suffix != ".npz" and FILE in names and not has_owners:
-        return _narrow_images(listed_images(place, columns), narrowing)
+        return _narrow_images(read_image_list(place, columns), narrowing)
     return narrowing.apply(_read_trace(place, columns, quiet=quiet))
 
 

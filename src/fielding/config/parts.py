@@ -75,8 +75,8 @@ PLACES: dict[str, dict[str, Any]] = {
         "mmd": "fielding.client.drift.two_sample:Mmd",
         "page-hinkley": "fielding.client.drift.river_tests:PageHinkley",
     },
-    "sample rule": {"samples": "fielding.client.drift.sample_tests:BySamples"},
-    "test by kind": {BY_KIND: "fielding.client.drift.sample_tests:ByKind"},
+    "sample rule": {"samples": "fielding.client.drift.detectors:SampleDetector"},
+    "test by kind": {BY_KIND: "fielding.client.drift.detectors:KindDetector"},
     "trigger": {
         "center-shift": "fielding.coordinator.trigger:CenterShift",
         "learned-tau": "fielding.coordinator.trigger:LearnedTau",

@@ -14,7 +14,7 @@ from fielding.methods import Method, MethodKind, MethodSetting, Parts, kind_name
 from fielding.methods.kinds import ReportsFrom, check_method_options, resolve_reports_from
 from fielding.runtime.serve import Serving
 from fielding.runtime.train import LocalRule
-from fielding.training.rates import LearningRate
+from fielding.training.trainer import LearningRate
 
 LEARNED = "learned"
 """In place of a number for tau: it is found out."""

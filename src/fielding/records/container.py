@@ -66,12 +66,24 @@ def read_contents(path: Path) -> Contents:
     A file that is damaged, cut short, of another kind or of a newer version raises
     :class:`~fielding.errors.CheckpointError`; nothing of it is used.
     """
-    with _opened(path) as file:
-        header_length = _read_head(file, path)
+    try:
+        opened = path.open("rb")
+    except OSError as error:
+        raise CheckpointError(f"cannot read {path}: {error.strerror or error}") from error
+    with opened as file:
+        head = file.read(_HEAD.size)
+        if len(head) < _HEAD.size or not head.startswith(MAGIC):
+            raise CheckpointError(f"{path} is not a Fielding checkpoint; it begins with {echo(head[:8])}")
+        _, version, header_length = _HEAD.unpack(head)
+        if version != FORMAT_VERSION:
+            raise CheckpointError(
+                f"{path} has format version {version}, this Fielding reads version {FORMAT_VERSION}; "
+                "use the release that wrote it, or a newer one"
+            )
         _check_digest(file, path)
         file.seek(_HEAD.size)
         try:
-            header = json.loads(file.read(header_length))
+            header = json.loads(file.read(int(header_length)))
             arrays = {str(name): _read_array(file, entry) for name, entry in header["arrays"].items()}
             return Contents(
                 values=dict(header["values"]),
@@ -83,17 +95,13 @@ def read_contents(path: Path) -> Contents:
             raise CheckpointError(f"{path} is whole but describes no checkpoint ({error!r})") from error
 
 
-def _opened(path: Path) -> BinaryIO:
-    try:
-        return path.open("rb")
-    except OSError as error:
-        raise CheckpointError(f"cannot read {path}: {error.strerror or error}") from error
-
-
 def _pieces(contents: Contents) -> Iterator[bytes | memoryview]:
     """Yield the file piece by piece, so that large arrays are never copied."""
     entries, offset = {}, 0
-    little = {name: _little_endian(array) for name, array in contents.arrays.items()}
+    little = {
+        name: np.asarray(array, dtype=array.dtype.newbyteorder("<"), order="C")  # which keeps a shape of () as it is
+        for name, array in contents.arrays.items()
+    }
     for name, array in little.items():
         entries[name] = {"dtype": array.dtype.str, "shape": list(array.shape), "offset": offset}
         offset += array.nbytes + _padding(array.nbytes)
@@ -108,25 +116,8 @@ def _pieces(contents: Contents) -> Iterator[bytes | memoryview]:
         yield bytes(_padding(array.nbytes))
 
 
-def _little_endian(array: npt.NDArray[np.generic]) -> npt.NDArray[np.generic]:
-    return np.asarray(array, dtype=array.dtype.newbyteorder("<"), order="C")  # which keeps a shape of () as it is
-
-
 def _padding(n_bytes: int) -> int:
     return -n_bytes % _ALIGNMENT
-
-
-def _read_head(file: BinaryIO, path: Path) -> int:
-    head = file.read(_HEAD.size)
-    if len(head) < _HEAD.size or not head.startswith(MAGIC):
-        raise CheckpointError(f"{path} is not a Fielding checkpoint; it begins with {echo(head[:8])}")
-    _, version, header_length = _HEAD.unpack(head)
-    if version != FORMAT_VERSION:
-        raise CheckpointError(
-            f"{path} has format version {version}, this Fielding reads version {FORMAT_VERSION}; "
-            "use the release that wrote it, or a newer one"
-        )
-    return int(header_length)
 
 
 def _check_digest(file: BinaryIO, path: Path) -> None:

@@ -24,8 +24,8 @@ def lock_folder(path: Path) -> IO[bytes]:
         If the folder cannot be written, or its file system has no locks.
     """
     take = _locker(shared=False)
-    for at in range(_TRIES):  # somebody may just be asking whether it is locked
-        file = _opened(path)
+    for at in range(_TRIES):  # another process may just be asking whether it is locked
+        file = _open_lock(path)
         is_taken = False
         try:
             is_taken = take is None or (take(file) and _is_still(file, path / NAME))
@@ -46,7 +46,7 @@ def is_locked(path: Path) -> bool:
     return False
 
 
-def _opened(path: Path) -> IO[bytes]:
+def _open_lock(path: Path) -> IO[bytes]:
     try:
         path.mkdir(parents=True, exist_ok=True)
         return (path / NAME).open("ab")
@@ -55,7 +55,7 @@ def _opened(path: Path) -> IO[bytes]:
 
 
 def _is_still(file: IO[bytes], path: Path) -> bool:
-    """Return whether an open file is the one of this name: whoever held the lock may have removed it meanwhile."""
+    """Return whether an open file is the one of this name: a process that held the lock may have removed it."""
     with contextlib.suppress(OSError):
         return os.path.samestat(os.fstat(file.fileno()), path.stat())
     return False

@@ -72,17 +72,14 @@ def first_difference(stored: Json, now: Json, name: str) -> str:
 
     Examples
     --------
-    >>> difference({"seed": 1, "metric": "l1"}, {"seed": 1, "metric": "js"}, "policy")
+    >>> first_difference({"seed": 1, "metric": "l1"}, {"seed": 1, "metric": "js"}, "policy")
     "policy.metric was 'l1', now it is 'js'"
-    >>> difference({"seed": 1}, {"seed": 1, "file": "a.npz"}, "config")
+    >>> first_difference({"seed": 1}, {"seed": 1, "file": "a.npz"}, "config")
     "config.file was not given, now it is 'a.npz'"
     """
     if isinstance(stored, dict) and isinstance(now, dict):
         keys = dict.fromkeys([*stored, *now])
         found = (first_difference(stored.get(key), now.get(key), f"{name}.{key}") for key in keys)
         return next(filter(None, found), "")
-    return "" if stored == now else f"{name} was {_told(stored)}, now it is {_told(now)}"
-
-
-def _told(value: Json) -> str:
-    return "not given" if value is None else echo(value)
+    before, after = ("not given" if value is None else echo(value) for value in (stored, now))
+    return "" if stored == now else f"{name} was {before}, now it is {after}"

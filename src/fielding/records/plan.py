@@ -5,7 +5,6 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from fielding._typing import Json
 from fielding.errors import InputError, OutputError, echo, unknown_name
@@ -48,7 +47,7 @@ class Plan:
     reference
         The name of the variant that the others are compared with.
     is_asked
-        Whether somebody asked for this reference; else it is the usual one, and gives way to a better one that comes.
+        Whether this reference was asked for; else it is the usual one, and gives way to a better one that comes.
     """
 
     config: Mapping[str, Json]
@@ -98,24 +97,20 @@ def read_plan(folder: Path) -> Plan | None:
     except (OSError, ValueError) as error:
         raise InputError(f"{path} cannot be read ({error}); name another folder") from error
     try:
-        return _plan_from(record)
+        variants = tuple(
+            Variant(name=_text(one["name"]), folder=_file_name(one["folder"]), settings=dict(one["settings"]))
+            for one in record["variants"]
+        )
+        plan = Plan(
+            config=dict(record["config"]),
+            variants=variants,
+            seeds=tuple(_whole(seed) for seed in record["seeds"]),
+            reference=_text(record["reference"]),
+            is_asked=record.get("reference_asked", False) is True,  # plans of old versions do not tell
+        )
+        plan.variant_named(plan.reference)
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise InputError(f"{path} is damaged or no plan of a comparison ({error}); name another folder") from error
-
-
-def _plan_from(record: Any) -> Plan:
-    variants = tuple(
-        Variant(name=_text(one["name"]), folder=_file_name(one["folder"]), settings=dict(one["settings"]))
-        for one in record["variants"]
-    )
-    plan = Plan(
-        config=dict(record["config"]),
-        variants=variants,
-        seeds=tuple(_whole(seed) for seed in record["seeds"]),
-        reference=_text(record["reference"]),
-        is_asked=record.get("reference_asked", False) is True,  # plans of old versions do not tell
-    )
-    plan.variant_named(plan.reference)
     return plan
 
 
@@ -174,7 +169,7 @@ def write_failure(folder: Path, error: str, traceback: str | None = None) -> Non
     OutputError
         If it cannot be written.
     """
-    with contextlib.suppress(OSError):  # whoever writes tells
+    with contextlib.suppress(OSError):  # writing will tell
         folder.mkdir(parents=True, exist_ok=True)
     record: dict[str, Json] = {"error": error}
     write_json(folder / FAILURE, record if traceback is None else {**record, "traceback": traceback})

@@ -10,7 +10,6 @@ from typing import BinaryIO
 
 import numpy as np
 
-from fielding._typing import Floats
 from fielding.atomic import replaced_file
 from fielding.client.report import checked_rows, row_chunks
 from fielding.distance import Kind, checked_kind
@@ -21,14 +20,14 @@ from fielding.traces.csv_table import (
     NumberColumn,
     check_printable,
     count_parser,
-    encoded_ids,
+    encode_ids,
     fill_columns,
     id_array,
-    in_id_order,
     number_parser,
     open_table,
+    parse_ids,
+    sort_ids,
     text_names,
-    typed_ids,
     whole_numbers,
 )
 from fielding.traces.npz_file import Array, read_arrays, write_arrays
@@ -91,7 +90,7 @@ def _read_npz(path: Path, kind: Kind) -> ReportStream:
     arrays = read_arrays(path, ("step", "client", "representation"), ("features",))
     try:
         step = whole_numbers("step", arrays["step"])
-        client_ids, client = encoded_ids(arrays["client"])
+        client_ids, client = encode_ids(arrays["client"])
         features = text_names("features", arrays["features"]) if "features" in arrays else ()
     except InputError as error:
         raise FileFormatError(f"{path}: {error}") from None
@@ -99,25 +98,21 @@ def _read_npz(path: Path, kind: Kind) -> ReportStream:
         raise FileFormatError(f"{path} has {step.size} steps and {client.size} clients; give one of each per report")
     if step.min() < 0:
         raise FileFormatError(f"{path}, row {int(step.argmin())}: step {int(step.min())}; steps are not negative")
+    rows = arrays["representation"]
+    if rows.ndim != 2 or rows.shape[0] != step.size or rows.shape[1] == 0 or rows.dtype.kind not in "fiu":
+        raise FileFormatError(
+            f"{path}: representation has shape {rows.shape} and type {rows.dtype}; give numbers of shape "
+            f"({step.size}, n_features)"
+        )
     stream = ReportStream(
         kind=kind,
         client_ids=tuple(client_ids),
         client=client,
         step=step,
-        representations=_checked_floats(path, arrays["representation"], step.size),
-        features=features if len(features) == arrays["representation"].shape[-1] else (),
+        representations=rows if rows.dtype in (np.float32, np.float64) else rows.astype(np.float64),
+        features=features if len(features) == rows.shape[-1] else (),
     )
-    return _checked_stream(path, stream, lambda row: f"row {row}")
-
-
-def _checked_floats(path: Path, rows: Array, n_rows: int) -> Floats:
-    """Return an array as a matrix of floats with one row per report, whatever its values."""
-    if rows.ndim != 2 or rows.shape[0] != n_rows or rows.shape[1] == 0 or rows.dtype.kind not in "fiu":
-        raise FileFormatError(
-            f"{path}: representation has shape {rows.shape} and type {rows.dtype}; give numbers of shape "
-            f"({n_rows}, n_features)"
-        )
-    return rows if rows.dtype in (np.float32, np.float64) else rows.astype(np.float64)
+    return _check_stream(path, stream, lambda row: f"row {row}")
 
 
 def _read_csv(path: Path, kind: Kind, on_rows: Callable[[int], None] | None) -> ReportStream:
@@ -131,53 +126,43 @@ def _read_csv(path: Path, kind: Kind, on_rows: Callable[[int], None] | None) -> 
     wanted: list[tuple[int, CsvColumn]] = [(places[0], step), (places[1], client), *zip(features, values, strict=True)]
     fill_columns(table, wanted, on_rows)
     check_printable(table, places[1], client)
-    client_ids, codes = in_id_order(typed_ids(client.names()), client.codes())
+    client_ids, codes = sort_ids(parse_ids(client.names()), client.codes())
+    matrix = np.empty((values[0].values().size, len(values)), dtype=np.float32)
+    with np.errstate(over="ignore"):  # numbers that float32 cannot hold become infinite
+        for at, column in enumerate(values):
+            matrix[:, at] = column.values()
     stream = ReportStream(
         kind=kind,
         client_ids=tuple(client_ids),
         client=codes,
         step=step.values().astype(np.int64),
-        representations=_as_matrix(values),
+        representations=matrix,
         features=tuple(table.header[at] for at in features),
     )
-    return _checked_stream(path, stream, lambda row: f"line {table.line_of(row)}")
+    return _check_stream(path, stream, lambda row: f"line {table.line_of(row)}")
 
 
-def _as_matrix(columns: list[NumberColumn]) -> Floats:
-    """Return the columns side by side as float32; numbers that it cannot hold become infinite."""
-    matrix = np.empty((columns[0].values().size, len(columns)), dtype=np.float32)
-    with np.errstate(over="ignore"):
-        for at, column in enumerate(columns):
-            matrix[:, at] = column.values()
-    return matrix
-
-
-def _checked_stream(path: Path, stream: ReportStream, place: Callable[[int], str]) -> ReportStream:
+def _check_stream(path: Path, stream: ReportStream, place: Callable[[int], str]) -> ReportStream:
     """Return the stream if every row is a representation and no client reports twice in a step."""
     try:
         checked_rows(stream.representations, stream.n_rows, kind=stream.kind, width=None)
     except ReportError:
-        row = _first_bad_row(stream)
-        raise FileFormatError(f"{path}, {place(row)}: {_why_bad(stream, row)}") from None
-    twice = _rows_of_one_client(stream)
-    if twice is not None:
-        who, when = echo(stream.client_ids[stream.client[twice[0]]]), int(stream.step[twice[0]])
+        first, stop = 0, stream.n_rows
+        while stop - first > 1:  # the first row that is no representation, by halving
+            middle = (first + stop) // 2
+            first, stop = (first, middle) if _why_bad(stream, first, middle) else (middle, stop)
+        raise FileFormatError(f"{path}, {place(first)}: {_why_bad(stream, first)}") from None
+    order = np.lexsort((stream.client, stream.step))
+    same = (np.diff(stream.step[order]) == 0) & (np.diff(stream.client[order]) == 0)
+    if same.any():
+        at = np.flatnonzero(same)
+        earliest = at[np.argmin(order[at + 1])]
+        row, again = int(order[earliest]), int(order[earliest + 1])
+        who, when = echo(stream.client_ids[stream.client[row]]), int(stream.step[row])
         raise FileFormatError(
-            f"{path}, {place(twice[0])} and {place(twice[1])}: client {who} reports twice in step {when}; keep one"
+            f"{path}, {place(row)} and {place(again)}: client {who} reports twice in step {when}; keep one"
         )
     return stream
-
-
-def _first_bad_row(stream: ReportStream) -> int:
-    """Return the first row that is no representation, by halving."""
-    first, stop = 0, stream.n_rows
-    while stop - first > 1:
-        middle = (first + stop) // 2
-        if _why_bad(stream, first, middle):
-            stop = middle
-        else:
-            first = middle
-    return first
 
 
 def _why_bad(stream: ReportStream, first: int, stop: int | None = None) -> str:
@@ -191,20 +176,11 @@ def _why_bad(stream: ReportStream, first: int, stop: int | None = None) -> str:
     return ""
 
 
-def _rows_of_one_client(stream: ReportStream) -> tuple[int, int] | None:
-    """Return the first two rows in which one client reports in the same step, if there are any."""
-    order = np.lexsort((stream.client, stream.step))
-    same = (np.diff(stream.step[order]) == 0) & (np.diff(stream.client[order]) == 0)
-    if not same.any():
-        return None
-    at = np.flatnonzero(same)
-    earliest = at[np.argmin(order[at + 1])]
-    return int(order[earliest]), int(order[earliest + 1])
-
-
 def _write_csv(reports: ReportStream, path: Path) -> None:
     """Write a CSV file, gzipped if its name says so; equal reports give equal bytes."""
-    names = ("step", "client", *_feature_names(reports))
+    features, n_features = reports.features, reports.representations.shape[1]
+    if len(features) != n_features or {"step", "client"} & set(features):  # they cannot head columns
+        features = tuple(f"f{at}" for at in range(n_features))
     with ExitStack() as stack:
         raw: BinaryIO | gzip.GzipFile = stack.enter_context(replaced_file(path))
         if path.suffix == ".gz":
@@ -212,7 +188,7 @@ def _write_csv(reports: ReportStream, path: Path) -> None:
             raw = stack.enter_context(gzip.GzipFile("", "wb", 6, raw, 0))
         text = io.TextIOWrapper(raw, encoding="utf-8", newline="")
         writer = csv.writer(text, lineterminator="\n")
-        writer.writerow(names)
+        writer.writerow(("step", "client", *features))
         for part in row_chunks(reports.n_rows, 4096):
             # float32 before text: the shortest digits that give the same number back.
             values = reports.representations[part].astype(np.float32, copy=False).astype(np.str_).tolist()
@@ -220,11 +196,3 @@ def _write_csv(reports: ReportStream, path: Path) -> None:
             rows = zip(reports.step[part].tolist(), ids, values, strict=True)
             writer.writerows([step, client_id, *shares] for step, client_id, shares in rows)
         text.detach()  # which flushes, but leaves the file open until it is synced
-
-
-def _feature_names(reports: ReportStream) -> tuple[str, ...]:
-    """Return the names of the features if they can head columns, else made-up ones."""
-    names, n_features = reports.features, reports.representations.shape[1]
-    if len(names) == n_features and not {"step", "client"} & set(names):
-        return names
-    return tuple(f"f{at}" for at in range(n_features))

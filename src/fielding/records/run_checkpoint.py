@@ -97,27 +97,23 @@ def load_run(path: str | Path) -> RunCheckpoint:
     contents = read_contents(Path(path))
     if contents.kind != KIND:
         raise CheckpointError(f"{path} is a checkpoint of a {contents.kind}, not of a run")
+    values, arrays = contents.values, dict(contents.arrays)
     try:
-        return _run_from(contents)
+        cluster_ids, client_ids, state = values["cluster_ids"], values["client_ids"], values["state"]
+        if not isinstance(cluster_ids, list) or not isinstance(client_ids, list) or not isinstance(state, dict):
+            raise TypeError("clusters, clients or state are missing")
+        return RunCheckpoint(
+            round_index=int(str(values["round"])),
+            time_s=float(str(values["time_s"])),
+            method=str(values["method"]),
+            layout=layout_from(values["layout"]),
+            models=arrays["models"].astype(np.float32, copy=False),
+            cluster_ids=tuple(int(str(one)) for one in cluster_ids),
+            client_ids=tuple(one if isinstance(one, int) else str(one) for one in client_ids),
+            membership=arrays["membership"].astype(np.int32, copy=False),
+            values=state,
+            arrays=arrays,
+            progress=contents.progress,
+        )
     except (KeyError, TypeError, ValueError) as error:
         raise CheckpointError(f"{path} is whole but describes no run ({error!r})") from error
-
-
-def _run_from(contents: Contents) -> RunCheckpoint:
-    values, arrays = contents.values, dict(contents.arrays)
-    cluster_ids, client_ids, state = values["cluster_ids"], values["client_ids"], values["state"]
-    if not isinstance(cluster_ids, list) or not isinstance(client_ids, list) or not isinstance(state, dict):
-        raise TypeError("clusters, clients or state are missing")
-    return RunCheckpoint(
-        round_index=int(str(values["round"])),
-        time_s=float(str(values["time_s"])),
-        method=str(values["method"]),
-        layout=layout_from(values["layout"]),
-        models=arrays["models"].astype(np.float32, copy=False),
-        cluster_ids=tuple(int(str(one)) for one in cluster_ids),
-        client_ids=tuple(one if isinstance(one, int) else str(one) for one in client_ids),
-        membership=arrays["membership"].astype(np.int32, copy=False),
-        values=state,
-        arrays=arrays,
-        progress=contents.progress,
-    )

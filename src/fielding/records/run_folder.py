@@ -18,7 +18,7 @@ from fielding.records.logs import Logs
 from fielding.records.manifest import check_manifest, first_difference, write_json
 from fielding.records.report_file import read_reports, write_reports
 from fielding.records.run_checkpoint import RunCheckpoint, load_run, save_run
-from fielding.traces.reports import ReportStream, gathered
+from fielding.traces.reports import ReportStream, gather_reports
 
 CONFIG = "config.toml"
 MANIFEST = "manifest.json"
@@ -93,10 +93,15 @@ class RunFolder:
         if found is None:
             self.logs.begin()
         else:
-            self.logs.cut(self._begun_by(found.progress))
+            sizes = found.progress
+            if CONCEPTS not in sizes:  # an older version did not write this log: it is begun now, empty
+                with replaced_file(self.path / CONCEPTS):
+                    pass
+                sizes = {**sizes, CONCEPTS: 0}
+            self.logs.cut(sizes)
         last = -1 if found is None else found.round_index
         # Checkpoints after the newest whole one are damaged: left there, they would count as one of the last two.
-        for later in (*self._numbered(REPORTS, ".npz"), *self._numbered(CHECKPOINTS, ".ckpt")):
+        for later in (*_numbered(self.path / REPORTS, ".npz"), *_numbered(self.path / CHECKPOINTS, ".ckpt")):
             if int(later.stem) > last:
                 later.unlink(missing_ok=True)
         for name in (SUMMARY, PAGE):
@@ -105,14 +110,14 @@ class RunFolder:
 
     def write_reports(self, reports: ReportBatch, round_index: int) -> None:
         """Write the reports that acted in a round, in the format that `replay` reads."""
-        part = gathered([(round_index, reports)], kind=self._kind)
+        part = gather_reports([(round_index, reports)], kind=self._kind)
         write_reports(part, self.path / REPORTS / f"{round_index:08d}.npz")
 
     def commit(self, checkpoint: RunCheckpoint) -> None:
         """Make everything so far survive a crash, and let go of the checkpoint before the last."""
         folder = self.path / CHECKPOINTS
         save_run(replace(checkpoint, progress=self.logs.sizes()), folder / f"{checkpoint.round_index:08d}.ckpt")
-        for old in self._numbered(CHECKPOINTS, ".ckpt")[:-_KEPT]:
+        for old in _numbered(folder, ".ckpt")[:-_KEPT]:
             with contextlib.suppress(OSError):
                 old.unlink()
 
@@ -124,14 +129,6 @@ class RunFolder:
         """Write ``report.html``."""
         with replaced_file(self.path / PAGE) as file:
             file.write(html.encode(errors="replace"))
-
-    def _begun_by(self, sizes: Mapping[str, Json]) -> Mapping[str, Json]:
-        """Return how long the logs were; one that an older version did not write is begun now, empty."""
-        if CONCEPTS in sizes:
-            return sizes
-        with replaced_file(self.path / CONCEPTS):
-            pass
-        return {**sizes, CONCEPTS: 0}
 
     def _make_folders(self) -> None:
         try:
@@ -145,14 +142,10 @@ class RunFolder:
         for scratch in (*self.path.glob(".*.tmp"), *self.path.glob("*/.*.tmp")):
             scratch.unlink(missing_ok=True)
 
-    def _numbered(self, name: str, suffix: str) -> list[Path]:
-        """Return the files of a sub-folder that are named by a round, rising."""
-        return _numbered(self.path / name, suffix)
-
     def _newest(self) -> RunCheckpoint | None:
         """Return the newest checkpoint that is whole; a damaged one is passed over."""
         problem: CheckpointError | None = None
-        for path in reversed(self._numbered(CHECKPOINTS, ".ckpt")):
+        for path in reversed(_numbered(self.path / CHECKPOINTS, ".ckpt")):
             try:
                 return load_run(path)
             except CheckpointError as error:
@@ -237,10 +230,11 @@ def read_run_reports(folder: Path, kind: Kind = "histogram") -> ReportStream:
     parts = _numbered(folder / REPORTS, ".npz")
     if not parts:
         raise InputError(f"{folder} holds no reports; give the folder of a run whose method listens to them")
-    return gathered((pair for part in parts for pair in read_reports(part, kind)), kind=kind)
+    return gather_reports((pair for part in parts for pair in read_reports(part, kind)), kind=kind)
 
 
 def _numbered(folder: Path, suffix: str) -> list[Path]:
+    """Return the files of a folder that are named by a round, rising."""
     return sorted((path for path in folder.glob(f"*{suffix}") if path.stem.isdecimal()), key=lambda one: int(one.stem))
 
 

@@ -9,12 +9,11 @@ import numpy.typing as npt
 
 from fielding._typing import Counts, Features, Floats, Mask, Matrix, Models, Vector
 from fielding.client.drift import AnyChange, DriftTest, Threshold
-from fielding.client.drift.sample_tests import Judge, check_vector_test, vectors_drifted
+from fielding.client.drift.detectors import DriftDetector, check_vector_test, compare_vectors
+from fielding.client.drift_monitor import CurrentWindows, DriftMonitor
 from fielding.client.fleet import Fleet, FleetReports
 from fielding.client.representation.label import shares_of
 from fielding.client.representation.representation import Effort, Representation, Seen
-from fielding.client.tally_watch import Sighting, TallyWatch
-from fielding.client.windows_seen import WindowsSeen
 from fielding.distance import Metric
 from fielding.errors import CheckpointError, InputError, echo
 from fielding.runtime.store import Arriving
@@ -378,7 +377,7 @@ class VectorObserver:
         due = self._owes[clients] | (has != self._was_active[clients])
         if self._reported is not None:
             age = round_index - self._reported_round[clients]
-            due |= has & vectors_drifted(self._drift_test, vectors, self._reported[clients], age, self._metric)
+            due |= has & compare_vectors(self._drift_test, vectors, self._reported[clients], age, self._metric)
         return np.asarray(due)
 
     def _sent(self, clients: Counts, vectors: Floats, sizes: Counts, round_index: int) -> FleetReports:
@@ -412,7 +411,7 @@ class SampleObserver:
     """Clients report what a representation makes of their training window, as a shared model sees it.
 
     What they report is relative to a reference: the sums over all clients at the start, which the coordinator sends
-    back once. When they report is up to :class:`~fielding.client.tally_watch.TallyWatch`.
+    back once. When they report is up to :class:`~fielding.client.drift_monitor.DriftMonitor`.
 
     Parameters
     ----------
@@ -420,7 +419,7 @@ class SampleObserver:
         The samples of the clients.
     representation
         What stands for a window.
-    judge
+    detector
         When they report again.
     sight
         What the shared model sees.
@@ -430,7 +429,7 @@ class SampleObserver:
     Attributes
     ----------
     served_errors
-        Tells the errors of served models on samples that arrive, for judges that need them; None until models serve.
+        Tells the errors of served models on samples that arrive, for detectors that need them; None until models serve.
     reference
         The sums that reports are relative to; None as long as they are not known.
     tallies
@@ -444,20 +443,20 @@ class SampleObserver:
         windows: Arriving,
         representation: Representation,
         *,
-        judge: Judge,
+        detector: DriftDetector,
         sight: Sight,
         is_whole: bool = True,
     ) -> None:
-        self._windows, self._representation, self._judge, self._sight = windows, representation, judge, sight
+        self._windows, self._representation, self._detector, self._sight = windows, representation, detector, sight
         self._is_whole = is_whole
         self.served_errors: ServedErrors | None = None
         self.reference: Vector | None = None
         self.tallies: Matrix = np.empty((0, 0))
-        self._watch = TallyWatch(windows.n_clients, judge, has_turnover=windows.n_visible > 1)
+        self._monitor = DriftMonitor(windows.n_clients, detector, has_turnover=windows.n_visible > 1)
         self._is_equipped = np.zeros(windows.n_clients, dtype=np.bool_)
         self._version: tuple[int, ...] = ()
         self.looked_with = ""
-        self._errors = np.full(windows.n_rows if judge.needs_errors else 0, np.nan, dtype=np.float32)
+        self._errors = np.full(windows.n_rows if detector.needs_errors else 0, np.nan, dtype=np.float32)
         self.looked = Looked()
         self._n_to_send = 0
 
@@ -469,7 +468,7 @@ class SampleObserver:
         if self.looked_with and self.looked_with != key:
             self._sight.forget()
             self._version = ()
-            self._watch.hold(np.flatnonzero(self._watch.last.is_active))
+            self._monitor.report_again(np.flatnonzero(self._monitor.last.is_active))
         self._sight.model, self.looked_with = model, key
         self._n_to_send = model.size
 
@@ -481,34 +480,34 @@ class SampleObserver:
     @property
     def is_active(self) -> Mask:
         """Which clients had samples when they reported last, shape ``(n_clients,)``."""
-        return self._watch.last.is_active
+        return self._monitor.last.is_active
 
     def observe(self, round_index: int) -> FleetReports:
         """Look at what arrived, and return the reports that are due."""
         self.looked = Looked()
         if self.awaits_model:
             return NOTHING
-        touched, version = self._watch.owing(), self._windows.version(round_index)
+        touched, version = self._monitor.owing(), self._windows.version(round_index)
         first, stop = self._windows.visible(round_index)
         if version != self._version:
             touched |= self._arrived(round_index)
-            touched |= self._watch.turned_over(first)
+            touched |= self._monitor.turned_over(first)
             self._version = version
         clients = np.flatnonzero(touched)
         if not clients.size:
             return NOTHING
         now = self._windows_of(clients, round_index)
-        return self._watch.reports(now, Sighting(round_index=round_index, first=first, stop=stop))
+        return self._monitor.reports(now, round_index=round_index, first=first, stop=stop)
 
     def hold(self, clients: Counts) -> None:
         """Let clients report again in the next round."""
-        self._watch.hold(clients)
+        self._monitor.report_again(clients)
 
     def _arrived(self, round_index: int) -> Mask:
         """Look at what is new; return whose window changed, and, if the clock counts, who has reported."""
         rows, _ = self._windows.training(round_index).of(np.arange(self._windows.n_clients))
         gone, new = self._sight.show(np.sort(rows))
-        if self._judge.needs_errors and self.served_errors is not None:
+        if self._detector.needs_errors and self.served_errors is not None:
             slots = self._windows.slots(new)
             unknown = np.isnan(self._errors[slots])
             self._errors[slots[unknown]] = self.served_errors(new[unknown])
@@ -517,9 +516,9 @@ class SampleObserver:
         effort = self._representation.effort
         self.looked = Looked.at(n_new, "forward" if effort == "none" and self._sight.needs_model else effort)
         changed = (n_new > 0) | (np.bincount(self._windows.owners(gone), minlength=n_clients) > 0)
-        return np.asarray(changed | self._watch.last.is_active) if self._judge.is_timed else np.asarray(changed)
+        return np.asarray(changed | self._monitor.last.is_active) if self._detector.is_timed else np.asarray(changed)
 
-    def _windows_of(self, clients: Counts, round_index: int) -> WindowsSeen:
+    def _windows_of(self, clients: Counts, round_index: int) -> CurrentWindows:
         """Return the windows of some clients; the first ones of all become what all are compared with."""
         rows, sizes = self._windows.training(round_index).of(clients)
         seen = self._sight.of(rows, sizes)
@@ -530,8 +529,8 @@ class SampleObserver:
             vectors = np.zeros((clients.size, 1), dtype=np.float32)
         if self.reference is not None:
             self._equip(self.reference.size)
-        errors = self._errors[self._windows.slots(rows)] if self._judge.needs_errors else np.full(rows.size, np.nan)
-        return WindowsSeen(
+        errors = self._errors[self._windows.slots(rows)] if self._detector.needs_errors else np.full(rows.size, np.nan)
+        return CurrentWindows(
             clients=clients,
             intervals=self._windows.moments(rows),
             seen=seen,
@@ -557,21 +556,21 @@ class SampleObserver:
 
     def arrays(self) -> dict[str, npt.NDArray[np.generic]]:
         """Return what going through the data again does not tell: how served models once erred."""
-        return {_ERRORS: self._errors} if self._judge.needs_errors else {}
+        return {_ERRORS: self._errors} if self._detector.needs_errors else {}
 
     def restore(self, arrays: Arrays) -> None:
         """Take over what :meth:`arrays` gave, before all rounds are observed again."""
-        if self._judge.needs_errors:
+        if self._detector.needs_errors:
             self._errors = arrays[_ERRORS].astype(np.float32)
 
     def state(self) -> dict[str, npt.NDArray[np.generic]]:
         """Return all that is known, for :meth:`resume`: a device cannot go through its data again."""
         looks = self._sight.arrays()
         rows = looks["looks.rows"].astype(np.int64)
-        errors = self._errors[self._windows.slots(rows)] if self._judge.needs_errors else np.full(rows.size, np.nan)
+        errors = self._errors[self._windows.slots(rows)] if self._detector.needs_errors else np.full(rows.size, np.nan)
         known: dict[str, npt.NDArray[np.generic]] = {
-            **self._watch.arrays(),
-            **self._watch.last.arrays(),
+            **self._monitor.arrays(),
+            **self._monitor.last.arrays(),
             **looks,
             "looks.errors": errors.astype(np.float32),
             "watch.version": np.array(self._version, dtype=np.int64),
@@ -583,13 +582,13 @@ class SampleObserver:
     def resume(self, arrays: Arrays) -> None:
         """Take over what :meth:`state` gave; rows that the store has thrown away since are forgotten."""
         try:
-            self._watch.restore(arrays)
-            self._watch.last.restore(arrays)
+            self._monitor.restore(arrays)
+            self._monitor.last.restore(arrays)
             self._sight.restore(arrays)
             self._version = tuple(int(one) for one in arrays["watch.version"].tolist())
             self.looked_with = arrays["watch.model"].tobytes().decode()
             self.tallies = arrays["watch.tally"].astype(np.float64)
-            if self._judge.needs_errors:
+            if self._detector.needs_errors:
                 rows, errors = arrays["looks.rows"].astype(np.int64), arrays["looks.errors"].astype(np.float32)
                 is_here = np.isin(rows, self._windows.all_rows())
                 self._errors[self._windows.slots(rows[is_here])] = errors[is_here]
@@ -599,4 +598,4 @@ class SampleObserver:
     def compare_last_with_reference(self) -> None:
         """Hold what was reported last against the reference that has come since."""
         if self.tallies.size:
-            self._watch.last.vectors = self.vectors(self.tallies)
+            self._monitor.last.vectors = self.vectors(self.tallies)

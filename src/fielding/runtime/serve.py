@@ -18,13 +18,13 @@ from fielding.serving.correction import (
     smooth_mixes,
     trust_mixes,
 )
-from fielding.training.head import Judged, judged
+from fielding.training.head import SampleScores, score_samples
 from fielding.training.label_mix import label_mix_of
 from fielding.training.trainer import Scores
 
 MOST_NUMBERS = 1 << 22
 """Probabilities held at a time, in numbers: 32 MB."""
-NO_SAMPLES: Judged = (np.empty(0, dtype=np.float32), np.empty(0, dtype=np.bool_))
+NO_SAMPLES: SampleScores = (np.empty(0, dtype=np.float32), np.empty(0, dtype=np.bool_))
 """Loss and correctness of no samples."""
 
 
@@ -119,12 +119,12 @@ class LabelCorrection:
             own = smooth_mixes(np.round(counts), model_mixes, self._rule.smoothing)
         return label_offsets(own, model_mixes)
 
-    def score(self, model: Models, rows: Counts, offsets: Scores) -> tuple[Judged, Judged]:
+    def score(self, model: Models, rows: Counts, offsets: Scores) -> tuple[SampleScores, SampleScores]:
         """Return loss and correctness of rows as they are and shifted, in one pass; ``offsets``: a row per client."""
         if not rows.size:
             return NO_SAMPLES, NO_SAMPLES
         scores, labels = self._compute.class_scores(model, rows, self._store.gather)
-        return judged(scores, labels), judged(scores + offsets[self._store.owners(rows)], labels)
+        return score_samples(scores, labels), score_samples(scores + offsets[self._store.owners(rows)], labels)
 
     def losses(self, samples: Ranges, models: Models, *, clients: Counts, training: Ranges) -> Matrix:
         """Return the mean loss of each model, as it would serve each of some clients, on some of its samples.
@@ -150,7 +150,7 @@ class LabelCorrection:
             row = np.zeros(clients.size, dtype=np.int64)
             offsets = self.offsets(model[np.newaxis], row, clients=clients, training=training)
             scores, labels = self._compute.class_scores(model, rows, self._store.gather)
-            found[:, at] = segment_means(judged(scores + np.repeat(offsets, sizes, axis=0), labels)[0], sizes)
+            found[:, at] = segment_means(score_samples(scores + np.repeat(offsets, sizes, axis=0), labels)[0], sizes)
         return found
 
 

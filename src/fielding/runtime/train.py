@@ -19,10 +19,9 @@ from fielding.runtime.memory import PreviousModels, Rehearsal
 from fielding.runtime.store import SampleStore
 from fielding.runtime.workers import Compute
 from fielding.serving.correction import balancing_offsets
-from fielding.training.batches import drawn_positions
+from fielding.training.batches import draw_positions
 from fielding.training.label_mix import LABEL_MIX
-from fielding.training.rates import LearningRate
-from fielding.training.trainer import Contrast, LocalWork, Sgd, Trained
+from fielding.training.trainer import Contrast, LearningRate, LocalWork, Sgd, Trained
 
 FromZero: TypeAlias = Annotated[float, Meta(ge=0)]
 Attack: TypeAlias = Callable[..., Models]
@@ -93,9 +92,9 @@ def draw_batches(
     ranges, which
         Samples, and which of the ranges train; each has at least one sample.
     keys, moment, shape
-        As in :func:`~fielding.training.batches.drawn_positions`, which says what is drawn.
+        As in :func:`~fielding.training.batches.draw_positions`, which says what is drawn.
     """
-    positions = drawn_positions(ranges.sizes[which], keys=keys, moment=moment, shape=shape)
+    positions = draw_positions(ranges.sizes[which], keys=keys, moment=moment, shape=shape)
     return np.asarray(ranges.entries[ranges.start[which, np.newaxis, np.newaxis] + positions])
 
 

@@ -148,7 +148,9 @@ def observer_of(
         test = describing.drift_test()
         return LabelObserver(watched.windows, test, None if is_plain else describing.representation)
     sight = Sight(watched.windows, Workers(watched.trainer) if describing.needs_model else None)
-    observer = SampleObserver(watched.windows, describing.representation, judge=describing.judge(), sight=sight)
+    observer = SampleObserver(
+        watched.windows, describing.representation, detector=describing.drift_detector(), sight=sight
+    )
     if describing.needs_model and config.coordinator.shared_model != GLOBAL:
         observer.share(_shared_model(config, watched))
     return observer

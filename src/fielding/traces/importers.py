@@ -20,17 +20,17 @@ from fielding.traces.csv_table import (
     NumberColumn,
     check_printable,
     count_parser,
-    encoded_ids,
-    encoded_texts,
+    encode_ids,
+    encode_texts,
     fill_columns,
-    in_id_order,
-    listed_classes,
     number_parser,
     open_table,
+    parse_ids,
     plain_numbers,
+    sort_classes,
+    sort_ids,
     text_names,
     time_parser,
-    typed_ids,
     whole_numbers,
 )
 from fielding.traces.npz_file import Array, array_names, missing_name, read_arrays
@@ -53,11 +53,6 @@ class HashedTexts:
     A word is a run of letters and digits, in lower case. Its bucket and its sign follow from its bytes alone (BLAKE2b),
     so the same text has the same features in every process and wherever it stands. The features of a text are the sums
     of its signs per bucket, scaled to length 1; a text without words is all zeros.
-
-    Parameters
-    ----------
-    n_features
-        How many buckets.
 
     Examples
     --------
@@ -108,20 +103,16 @@ class HashedTexts:
         step = max(1, _CHUNK * TEXT_FEATURES // self.n_features)
         for start in range(0, wanted.size, step):
             part = wanted[start : start + step]
-            features[start : start + step] = _dense(codes, begins[part], lengths[part], self.n_features)
+            sizes = lengths[part]
+            row = np.repeat(np.arange(sizes.size, dtype=np.int64), sizes)
+            place = np.arange(row.size, dtype=np.int64) + np.repeat(begins[part] - (np.cumsum(sizes) - sizes), sizes)
+            signed = codes[place].astype(np.int64)
+            cells = row * self.n_features + np.abs(signed) - 1
+            sums = np.bincount(cells, weights=np.sign(signed), minlength=sizes.size * self.n_features)
+            dense = sums.reshape(sizes.size, self.n_features)
+            norms = np.sqrt((dense * dense).sum(axis=1, keepdims=True))
+            features[start : start + step] = (dense / np.where(norms > 0.0, norms, 1.0)).astype(np.float32)
         return features
-
-
-def _dense(codes: Codes, begins: Counts, lengths: Counts, n_features: int) -> Features:
-    """Return the features of texts whose codes begin at these places, shape ``(n_texts, n_features)``."""
-    row = np.repeat(np.arange(lengths.size, dtype=np.int64), lengths)
-    place = np.arange(row.size, dtype=np.int64) + np.repeat(begins - (np.cumsum(lengths) - lengths), lengths)
-    signed = codes[place].astype(np.int64)
-    cells = row * n_features + np.abs(signed) - 1
-    sums = np.bincount(cells, weights=np.sign(signed), minlength=lengths.size * n_features)
-    dense = sums.reshape(lengths.size, n_features)
-    norms = np.sqrt((dense * dense).sum(axis=1, keepdims=True))
-    return (dense / np.where(norms > 0.0, norms, 1.0)).astype(np.float32)
 
 
 def hash_texts(texts: Sequence[str], n_features: int = TEXT_FEATURES) -> Features:
@@ -173,14 +164,10 @@ class CsvFeatures:
 
     Parameters
     ----------
-    table
-        The file.
     names
         Columns of numbers, in the order of the features; a name such as ``acc_*`` stands for all columns that match it.
     text
         The column of texts, whose features follow the numbers; None if there is none.
-    n_text_features
-        How many features a text has.
     taken
         Columns that say something else and that no pattern stands for.
 
@@ -338,12 +325,12 @@ def import_csv(
     fill_columns(table, [*wanted, *samples.wanted], on_rows)
     check_printable(table, places[0], client)
     check_printable(table, places[2], label)
-    classes, y = listed_classes(label.names(), label.codes())
+    classes, y = sort_classes(label.names(), label.codes())
     with _naming(path):
-        ids, codes = in_id_order(typed_ids(client.names()), client.codes())
+        ids, codes = sort_ids(parse_ids(client.names()), client.codes())
         trace = Trace(client_ids=tuple(ids), client=codes, time=time.values(), y=y, classes=classes)
         counts = None if columns.count is None else count.values().astype(np.int64)
-        trace, rows = _kept_rows(trace, counts, narrow)
+        trace, rows = _narrow(trace, counts, narrow)
         return replace(trace, x=samples.matrix(rows))
 
 
@@ -356,24 +343,20 @@ def _naming(path: Path) -> Iterator[None]:
         raise FileFormatError(f"{path}: {error}") from None
 
 
-def _kept_rows(trace: Trace, count: Counts | None, narrow: Narrow | None) -> tuple[Trace, Counts]:
-    """Return what is left of a trace without features, and which rows of the file that is."""
+def _narrow(trace: Trace, count: Counts | None, narrow: Narrow | None) -> tuple[Trace, Counts]:
+    """Return what is left of a trace without features, and which rows of the file that is; a count of 0 leaves out."""
     trace = replace(trace, x=np.arange(trace.n_rows, dtype=np.int64))
-    trace = trace if count is None else _counted(trace, count)
+    if count is not None:
+        if count.shape != (trace.n_rows,):
+            raise InputError(f"count has {count.shape[0]} rows but client has {trace.n_rows}; give one per row")
+        if count.min() < 0:
+            row = int(count.argmin())
+            raise InputError(f"count in row {row} is {int(count[row])}; a count is not negative")
+        if not count.any():
+            raise InputError("every count is 0; at least one sample is needed")
+        trace = replace(trace.rows(count > 0), count=count[count > 0])
     trace = trace if narrow is None else narrow(trace)
     return trace, np.arange(0) if trace.x is None else trace.x
-
-
-def _counted(trace: Trace, count: Counts) -> Trace:
-    """Return the trace with counts, without the rows that stand for no sample."""
-    if count.shape != (trace.n_rows,):
-        raise InputError(f"count has {count.shape[0]} rows but client has {trace.n_rows}; give one per row")
-    if count.min() < 0:
-        row = int(count.argmin())
-        raise InputError(f"count in row {row} is {int(count[row])}; a count is not negative")
-    if not count.any():
-        raise InputError("every count is 0; at least one sample is needed")
-    return replace(trace.rows(count > 0), count=count[count > 0])
 
 
 def import_npz(path: Path, columns: Columns, *, narrow: Narrow | None = None) -> Trace:
@@ -385,13 +368,13 @@ def import_npz(path: Path, columns: Columns, *, narrow: Narrow | None = None) ->
     optional = ("classes",) if described else ("classes", "x")
     arrays = read_arrays(path, (columns.client, columns.time, label, *counts, *described), optional)
     with _naming(path):
-        ids, client = encoded_ids(arrays[columns.client])
+        ids, client = encode_ids(arrays[columns.client])
         classes, y = _array_labels(arrays[label], arrays.get("classes"))
         time = _array_times(arrays[columns.time])
         x = _array_features(arrays, columns) if described else arrays.get("x")
         trace = Trace(client_ids=tuple(ids), client=client, time=time, y=y, classes=classes, x=x)
         n_rows = trace.n_rows
-        trace, rows = _kept_rows(trace, whole_numbers("count", arrays[counts[0]]) if counts else None, narrow)
+        trace, rows = _narrow(trace, whole_numbers("count", arrays[counts[0]]) if counts else None, narrow)
         return replace(trace, x=x if x is None or trace.n_rows == n_rows else x[rows])
 
 
@@ -401,7 +384,13 @@ def _label_array(names: list[str], columns: Columns) -> str:
 
 def _array_features(arrays: dict[str, Array], columns: Columns) -> Array:
     """Return the named arrays of numbers side by side, then the hashed texts, shape ``(n_rows, n_features)``."""
-    parts = [_finite_numbers(name, arrays[name])[:, None] for name in columns.features]
+    parts = []
+    for name in columns.features:
+        numbers = plain_numbers(name, arrays[name]).astype(np.float32)
+        if not np.isfinite(numbers).all():
+            row = int(np.argmin(np.isfinite(numbers)))
+            raise InputError(f"{name} in row {row} is {arrays[name][row]}; every feature must be a finite number")
+        parts.append(numbers[:, None])
     if columns.text is not None:
         texts = arrays[columns.text]
         if texts.ndim != 1 or texts.dtype.kind != "U":
@@ -410,14 +399,6 @@ def _array_features(arrays: dict[str, Array], columns: Columns) -> Array:
     if len({part.shape[0] for part in parts}) > 1:
         raise InputError("the arrays of features differ in length; give one row of each per sample")
     return np.concatenate(parts, axis=1)
-
-
-def _finite_numbers(name: str, array: Array) -> Features:
-    numbers = plain_numbers(name, array).astype(np.float32)
-    if not np.isfinite(numbers).all():
-        row = int(np.argmin(np.isfinite(numbers)))
-        raise InputError(f"{name} in row {row} is {array[row]}; every feature must be a finite number")
-    return numbers
 
 
 def import_pool(path: str | Path, columns: Columns = DEFAULT_COLUMNS) -> Pool:
@@ -452,7 +433,7 @@ def import_samples(
 def _array_labels(labels: Array, classes: Array | None) -> tuple[tuple[str, ...], Array]:
     """Return the classes and codes of labels that are texts, numbers, or positions in a list of classes."""
     if labels.ndim == 1 and labels.dtype.kind == "U":
-        return listed_classes(*encoded_texts(labels))
+        return sort_classes(*encode_texts(labels))
     numbers = whole_numbers("label", labels, below=2**31)
     if classes is not None:
         return text_names("classes", classes), numbers.astype(np.int32)
@@ -463,7 +444,7 @@ def _array_labels(labels: Array, classes: Array | None) -> tuple[tuple[str, ...]
 def _array_times(times: Array) -> Vector:
     if times.ndim != 1 or times.dtype.kind != "U":
         return plain_numbers("time", times)
-    names, codes = encoded_texts(times)
+    names, codes = encode_texts(times)
     try:
         return time_parser()(names)[codes]
     except CellError as error:

@@ -10,7 +10,7 @@ from fielding.rng import hashed
 from fielding.traces.npz_file import Array
 
 TEST_SHARE = 0.2
-"""Share of the samples that nobody ever trains on."""
+"""Share of the samples that are for testing alone."""
 _CHUNK = 1 << 22
 
 
@@ -156,7 +156,7 @@ class FeatureSpread:
     spread: Vector
 
 
-def standardized(pool: Pool, samples: Counts) -> Pool:
+def standardize(pool: Pool, samples: Counts) -> Pool:
     """Return the pool with features minus their mean over their spread, both measured on some samples.
 
     Parameters
@@ -175,7 +175,7 @@ def standardized(pool: Pool, samples: Counts) -> Pool:
     --------
     >>> x = np.array([[80.0, 1.0], [100.0, 1.0], [120.0, 2.0]])
     >>> pool = Pool(x=x, y=np.zeros(3, dtype=np.int32), classes=("a",))
-    >>> standardized(pool, np.array([0, 1])).features(np.arange(3)).tolist()
+    >>> standardize(pool, np.array([0, 1])).features(np.arange(3)).tolist()
     [[-1.0, 0.0], [1.0, 0.0], [3.0, 1.0]]
     """
     if not samples.size:
@@ -231,12 +231,12 @@ def scale_note(pool: Pool, samples: Counts) -> str | None:
         return None
     at = np.flatnonzero(dense)
     first = int(at[np.argmax((np.abs(found.mean) + found.spread)[at])])
-    told = f"feature {first + 1} of {pool.shape[0]} lies around {found.mean[first]:.3g} with a spread of "
-    told += f"{found.spread[first]:.3g}"
+    words = f"feature {first + 1} of {pool.shape[0]} lies around {found.mean[first]:.3g} with a spread of "
+    words += f"{found.spread[first]:.3g}"
     last = int(at[np.argmin(found.spread[at])])
     if last != first:
-        told += f", feature {last + 1} around {found.mean[last]:.3g} with {found.spread[last]:.3g}"
-    return f"features differ in scale: {told}; models learn little from such numbers, set trace.standardize = true"
+        words += f", feature {last + 1} around {found.mean[last]:.3g} with {found.spread[last]:.3g}"
+    return f"features differ in scale: {words}; models learn little from such numbers, set trace.standardize = true"
 
 
 def _is_odd(mean: Vector, spread: Vector) -> bool:

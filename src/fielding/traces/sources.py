@@ -20,15 +20,15 @@ from fielding.traces.catalog import (
     entry_named,
     open_source,
 )
-from fielding.traces.csv_table import in_id_order, open_table
+from fielding.traces.csv_table import open_table, sort_ids
 from fielding.traces.histograms import WindowPlan
 from fielding.traces.images import FILE, Decoding, ImageSpec, image_index, image_pool, is_image_list
 from fielding.traces.importers import Columns, feature_names, import_samples
 from fielding.traces.intervals import checked_align, parse_interval, parse_span
 from fielding.traces.natural import n_rounds, natural_schedule, needed_intervals
-from fielding.traces.pool import Pool, scale_note, standardized
+from fielding.traces.pool import Pool, scale_note, standardize
 from fielding.traces.scenarios import SCENARIOS, DealRequest, scenario_named
-from fielding.traces.scenarios.shared import with_shared
+from fielding.traces.scenarios.shared import add_shared
 from fielding.traces.schedule import Schedule
 from fielding.traces.trace import Trace
 
@@ -83,12 +83,8 @@ def deal_samples(
 
     Parameters
     ----------
-    section
-        The section.
     rounds
         Training rounds that the data must last for.
-    seed
-        Of the scenario.
     source
         Samples or a trace of the caller's own, instead of a named one.
     on_images
@@ -122,13 +118,13 @@ def deal_samples(
             opened = Narrowing(last=section.last, clients=section.clients).apply(opened)
         dealt = _with_shared(_natural(opened, plan, rounds), section, seed)
         if section.standardize:
-            return replace(dealt, pool=standardized(dealt.pool, first_samples(dealt)))
+            return replace(dealt, pool=standardize(dealt.pool, first_samples(dealt)))
     else:
         n_intervals = needed_intervals(rounds, plan)
         dealt = _deal_scenario(opened, section, plan, n_intervals, seed=seed)
         if section.standardize:
             # Dealt again, because looks are made for the features as models see them; who gets what stays the same.
-            pool = standardized(dealt.pool, first_samples(dealt))
+            pool = standardize(dealt.pool, first_samples(dealt))
             return _deal_scenario(pool, section, plan, n_intervals, seed=seed)
     note = scale_note(dealt.pool, first_samples(dealt))
     return dealt if note is None else replace(dealt, notes=(note,))
@@ -258,7 +254,7 @@ def sort_samples(trace: Trace) -> Trace:
     >>> sort_samples(trace).client_ids, sort_samples(trace).client.tolist(), sort_samples(trace).time.tolist()
     (('a', 'b'), [0, 1, 1], [9.0, 1.0, 2.0])
     """
-    ids, client = in_id_order(trace.client_ids, trace.client)
+    ids, client = sort_ids(trace.client_ids, trace.client)
     client_ids = tuple(ids)
     order = np.lexsort((trace.y, trace.time, client))
     if isinstance(trace.x, np.memmap) or (order[1:] > order[:-1]).all():
@@ -311,7 +307,7 @@ def _deal_scenario(source: Source, section: TraceSection, plan: WindowPlan, n_in
 def _with_shared(dealt: Dealt, section: TraceSection, seed: int) -> Dealt:
     """Give every client the samples that all of them share, if any."""
     try:
-        schedule = with_shared(dealt.schedule, dealt.pool, section.shared, n_visible=dealt.plan.n_visible, seed=seed)
+        schedule = add_shared(dealt.schedule, dealt.pool, section.shared, n_visible=dealt.plan.n_visible, seed=seed)
     except OptionError as error:
         raise OptionError(f"trace: {error}") from None
     return replace(dealt, schedule=schedule)
@@ -325,12 +321,8 @@ def hold_out(dealt: Dealt, per_class: int, *, seed: int) -> tuple[Dealt, HeldOut
 
     Parameters
     ----------
-    dealt
-        What clients would get.
     per_class
         Samples of each class, or a quarter of its training samples if these are fewer.
-    seed
-        Of the choice.
 
     Raises
     ------

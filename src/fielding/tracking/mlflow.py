@@ -28,6 +28,10 @@ from fielding.tracking.tracker import (
     remember_place,
 )
 
+if TYPE_CHECKING:
+    from mlflow import MlflowClient
+    from mlflow.entities import Metric, Run
+
 KINDS = ("sqlite", "postgresql", "mysql", "mssql", "http", "https", "databricks", "databricks-uc", "uc")
 """Kinds of stores that MLflow has itself; plug-ins may add others."""
 SETTINGS = {
@@ -49,34 +53,23 @@ def quiet_mlflow() -> Iterator[None]:
         If it is not installed.
     """
     os.environ.setdefault("MLFLOW_DISABLE_TELEMETRY", "true")  # it is looked at while MLflow is imported
-    with warnings.catch_warnings(), _settings():
-        warnings.simplefilter("ignore")
-        require("mlflow")
-        with _silenced("mlflow"), _silenced("alembic"):
-            yield
-
-
-@contextlib.contextmanager
-def _settings() -> Iterator[None]:
     added = {name: value for name, value in SETTINGS.items() if name not in os.environ}
-    os.environ.update(added)
-    try:
-        yield
-    finally:
-        for name in added:
-            os.environ.pop(name, None)
-
-
-@contextlib.contextmanager
-def _silenced(name: str) -> Iterator[None]:
-    """Let a logger speak of errors only."""
-    logger = logging.getLogger(name)
-    before = logger.level
-    logger.setLevel(logging.ERROR)
-    try:
-        yield
-    finally:
-        logger.setLevel(before)
+    loggers = [logging.getLogger(name) for name in ("mlflow", "alembic")]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        os.environ.update(added)
+        levels = [logger.level for logger in loggers]
+        try:
+            require("mlflow")
+            levels = [logger.level for logger in loggers]  # importing MLflow sets them
+            for logger in loggers:
+                logger.setLevel(logging.ERROR)
+            yield
+        finally:
+            for logger, level in zip(loggers, levels, strict=True):
+                logger.setLevel(level)
+            for name in added:
+                os.environ.pop(name, None)
 
 
 def check_store(uri: str) -> None:
@@ -111,20 +104,15 @@ def make_database(uri: str) -> None:
     scratch = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     try:
         MlflowClient(tracking_uri=f"sqlite:///{scratch}").search_experiments()
-        _put(scratch, path)
+        try:
+            os.link(scratch, path)  # unless another process was first
+        except FileExistsError:
+            return
+        except OSError:  # a file system without links
+            if not path.exists():
+                scratch.replace(path)
     finally:
         scratch.unlink(missing_ok=True)
-
-
-def _put(scratch: Path, path: Path) -> None:
-    """Give a file its name, unless another file has it."""
-    try:
-        os.link(scratch, path)
-    except FileExistsError:
-        return
-    except OSError:  # a file system without links
-        if not path.exists():
-            scratch.replace(path)
 
 
 def database_file(uri: str) -> Path | None:
@@ -149,10 +137,6 @@ def without_password(text: str) -> str:
     """
     return re.sub(r"://[^/@\s]+@", "://", text)
 
-
-if TYPE_CHECKING:
-    from mlflow import MlflowClient
-    from mlflow.entities import Metric, Run
 
 TARGET, EXPERIMENT = "sqlite:///mlflow.db", "fielding"
 """The store, in the current folder, which is also MLflow's own choice; the experiment."""
@@ -216,9 +200,9 @@ class Mlflow:
             make_database(self._uri)
             self._client, self._waiting, self._sent_at = MlflowClient(tracking_uri=self._uri), [], -SEND_EVERY_S
             target = without_password(self._uri)
-            found = self._found(recall_place(run.folder, self.name, target))
+            found = self._find_run(recall_place(run.folder, self.name, target))
             if found is None:
-                self._last, self._has_summary, self._run_id = -1, False, self._made(run)
+                self._last, self._has_summary, self._run_id = -1, False, self._create_run(run)
                 remember_place(run.folder, self.name, target, place=self._run_id)
                 return 0
             self._run_id = found.info.run_id
@@ -264,7 +248,7 @@ class Mlflow:
             self._opened().log_batch(self._run_id, metrics=waiting[first : first + MOST_METRICS])
         self._sent_at = time.monotonic()
 
-    def _found(self, run_id: str | None) -> "Run | None":
+    def _find_run(self, run_id: str | None) -> "Run | None":
         """Return a run that is in this store and not deleted, else None."""
         from mlflow.exceptions import MlflowException
 
@@ -278,8 +262,8 @@ class Mlflow:
             raise
         return found if found.info.lifecycle_stage == "active" else None
 
-    def _made(self, run: TrackedRun) -> str:
-        """Make a run and return its id."""
+    def _create_run(self, run: TrackedRun) -> str:
+        """Create a run and return its id."""
         from mlflow.entities import Param
 
         client = self._opened()

@@ -47,7 +47,15 @@ def trackers_from(options: Sequence[str]) -> list[Tracker]:
 
     The texts are all that another process needs to track its runs in the same places.
     """
-    return [_tracker_from(option) for option in options]
+    found = []
+    for option in options:
+        name, equals, target = option.partition("=")
+        if equals and not target:
+            raise OptionError(
+                f"--track {option} names no place; write {name}=PLACE, or {name} alone for its own choice"
+            )
+        found.append(tracker_named(name, target or None))
+    return found
 
 
 def places(trackers: Sequence[Tracker], folder: Path) -> list[str]:
@@ -77,10 +85,3 @@ class TrackedBy:
     ) -> AbstractContextManager[Watching]:
         """Return :func:`~fielding.tracking.tracked.tracked` of a run; ``note`` is told what fails."""
         return tracked(folder, trackers_from(self.options), watch=watch, note=note)
-
-
-def _tracker_from(option: str) -> Tracker:
-    name, equals, target = option.partition("=")
-    if equals and not target:
-        raise OptionError(f"--track {option} names no place; write {name}=PLACE, or {name} alone for its own choice")
-    return tracker_named(name, target or None)

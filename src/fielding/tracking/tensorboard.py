@@ -2,8 +2,8 @@
 
 import shlex
 import time
-from collections.abc import Iterator
 from contextlib import suppress
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -62,9 +62,9 @@ class TensorBoard:
         from tensorboard.summary.writer.record_writer import RecordWriter
 
         self._close()
-        place = self._place_of(run)
+        place = self._find_place(run)
         files = sorted(place.glob(_FILES))
-        self._last, self._has_summary = _seen_in(files)
+        self._last, self._has_summary = _read_progress(files)
         # TensorBoard reads the files of a folder in the order of their names.
         path = place / _FILES.replace("*", f"{len(files) + 1:010d}.fielding")
         self._writer = RecordWriter(path.open("xb"))
@@ -90,7 +90,7 @@ class TensorBoard:
             self._has_summary = True
         self._close()
 
-    def _place_of(self, run: TrackedRun) -> Path:
+    def _find_place(self, run: TrackedRun) -> Path:
         """Return the folder of a run: the one that it had, or one that no other run has."""
         if self._target is None:
             place = run.folder / FOLDER
@@ -99,7 +99,13 @@ class TensorBoard:
         known = recall_place(run.folder, self.name, str(self._target))
         if known is not None and (self._target / known).is_dir():
             return self._target / known
-        place = _claimed(self._target, run.name)
+        self._target.mkdir(parents=True, exist_ok=True)
+        names = (run.name if number == 1 else f"{run.name}-{number}" for number in count(1))
+        for name in names:  # another run may be first
+            place = self._target / name
+            with suppress(FileExistsError):
+                place.mkdir()
+                break
         remember_place(run.folder, self.name, str(self._target), place=place.name)
         return place
 
@@ -116,36 +122,19 @@ class TensorBoard:
                 writer.close()
 
 
-def _claimed(parent: Path, name: str) -> Path:
-    """Make a folder and return it: ``name``, or ``name-2`` and so on if others were first."""
-    parent.mkdir(parents=True, exist_ok=True)
-    number = 1
-    while True:
-        place = parent / (name if number == 1 else f"{name}-{number}")
-        try:
-            place.mkdir()
-        except FileExistsError:
-            number += 1
-        else:
-            return place
+def _read_progress(files: list[Path]) -> tuple[int, bool]:
+    """Return the last round in some files of events, -1 if there is none, and whether they hold a summary.
 
-
-def _seen_in(files: list[Path]) -> tuple[int, bool]:
-    """Return the last round in some files of events, -1 if there is none, and whether they hold a summary."""
-    last, has_summary = -1, False
-    for step, tags in _events_in(files):
-        if ALWAYS_THERE in tags:
-            last = max(last, step)
-        has_summary = has_summary or any(tag.startswith(SUMMARY_PREFIX) for tag in tags)
-    return last, has_summary
-
-
-def _events_in(files: list[Path]) -> Iterator[tuple[int, list[str]]]:
-    """Yield steps and tags; an event that a crash cut short is left out."""
+    An event that a crash cut short is left out.
+    """
     from tensorboard.backend.event_processing.event_file_loader import RawEventFileLoader
     from tensorboard.compat.proto.event_pb2 import Event
 
+    last, has_summary = -1, False
     for path in files:
         for serialized in RawEventFileLoader(str(path)).Load():
             event = Event.FromString(serialized)
-            yield event.step, [value.tag for value in event.summary.value]
+            tags = [value.tag for value in event.summary.value]
+            last = max(last, event.step) if ALWAYS_THERE in tags else last
+            has_summary = has_summary or any(tag.startswith(SUMMARY_PREFIX) for tag in tags)
+    return last, has_summary

@@ -42,9 +42,9 @@ def tracked(
     folder
         That of the run.
     trackers
-        Who shows it.
+        Where it is shown.
     watch
-        Who else is told of rounds, and may stop the run.
+        What else is told of rounds, and may stop the run.
     note
         Told in a line what fails; a warning by default.
 
@@ -117,7 +117,10 @@ class _Feed:
         try:
             if self._next is None or self._has_failed:
                 self._begin(before=None)
-            summary = self._summary()
+            path = self._folder / SUMMARY
+            summary = json.loads(path.read_text(encoding="utf-8")) if path.exists() else None
+            if not isinstance(summary, dict) or summary.get("n_rounds") != self._next:
+                summary = None  # or that of an earlier part of the run
             self._tracker.end("stopped" if summary is None else "complete", figures_of(summary or {}, SUMMARY_PREFIX))
         except Exception as error:
             self._note(f"{self._failure(error)}; send what is missing by resuming the run with the same tracker")
@@ -137,12 +140,6 @@ class _Feed:
         if self._next is not None and round_index >= self._next:
             self._tracker.add(round_index, figures_of(row))
             self._next = round_index + 1
-
-    def _summary(self) -> Mapping[str, Json] | None:
-        """Return the summary, unless it is that of an earlier part of the run."""
-        path = self._folder / SUMMARY
-        summary = json.loads(path.read_text(encoding="utf-8")) if path.exists() else None
-        return summary if isinstance(summary, dict) and summary.get("n_rounds") == self._next else None
 
     def _failure(self, error: Exception) -> str:
         words = " ".join(without_password(f"{type(error).__name__}: {error}").split())

@@ -16,7 +16,7 @@ MOST_NUMBERS = 1 << 22
 """Features held at a time, in numbers: 16 MB."""
 
 
-def checked_work(work: LocalWork, *, layout: Layout, n_classes: int) -> None:
+def check_work(work: LocalWork, *, layout: Layout, n_classes: int) -> None:
     """Raise unless the parts of local work fit each other and models of a layout and of so many classes."""
     if work.models.ndim != 2 or work.models.shape[1] != layout.size:
         raise InputError(f"models have shape {work.models.shape}; they must be rows of {layout.size} numbers")
@@ -84,8 +84,6 @@ def mini_batches(work: LocalWork, *, sample_size: int) -> Iterator[tuple[Feature
 
     Parameters
     ----------
-    work
-        Names the samples.
     sample_size
         Numbers per sample: several steps are fetched at once, but no more than ``MOST_NUMBERS`` unless one step
         is larger than that.
@@ -106,7 +104,7 @@ def mini_batches(work: LocalWork, *, sample_size: int) -> Iterator[tuple[Feature
         yield from zip(features, labels, strict=True)
 
 
-def trained(models: Models, losses: npt.NDArray[np.float32]) -> Trained:
+def summarize_training(models: Models, losses: npt.NDArray[np.float32]) -> Trained:
     """Return what training gave.
 
     Parameters
@@ -128,7 +126,7 @@ _GROUP_BITS = 24
 """Bits of a sort key that say whose epoch it is; the others are random."""
 
 
-def drawn_positions(sizes: Counts, *, keys: Hashes, moment: tuple[int, int], shape: tuple[int, int]) -> Counts:
+def draw_positions(sizes: Counts, *, keys: Hashes, moment: tuple[int, int], shape: tuple[int, int]) -> Counts:
     """Return the positions, in its window, of the samples of each participant's mini-batches.
 
     Parameters
@@ -137,10 +135,6 @@ def drawn_positions(sizes: Counts, *, keys: Hashes, moment: tuple[int, int], sha
         How many samples each participant has, at least one, shape ``(n_participants,)``.
     keys
         The hash of each one's id (:func:`~fielding.rng.client_key`), same shape.
-    moment
-        Seed and round.
-    shape
-        Local steps and batch size.
 
     Returns
     -------
@@ -151,10 +145,10 @@ def drawn_positions(sizes: Counts, *, keys: Hashes, moment: tuple[int, int], sha
     Examples
     --------
     >>> keys = np.array([7, 8], dtype=np.uint64)
-    >>> both = drawn_positions(np.array([4, 6]), keys=keys, moment=(1, 0), shape=(2, 2))
+    >>> both = draw_positions(np.array([4, 6]), keys=keys, moment=(1, 0), shape=(2, 2))
     >>> sorted(both[0].ravel().tolist())
     [0, 1, 2, 3]
-    >>> alone = drawn_positions(np.array([6]), keys=keys[1:], moment=(1, 0), shape=(2, 2))
+    >>> alone = draw_positions(np.array([6]), keys=keys[1:], moment=(1, 0), shape=(2, 2))
     >>> bool((alone[0] == both[1]).all())
     True
     """

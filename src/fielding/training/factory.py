@@ -30,8 +30,6 @@ class ModelRequest:
         That function itself, in place of its name; then ``name`` serves in messages only.
     input_shape
         Shape of one sample as the pool holds it; images are ``(height, width)`` or ``(height, width, channels)``.
-    n_classes
-        Classes.
     trainer
         ``"numpy"`` or ``"torch"``.
     device

@@ -9,16 +9,17 @@ from fielding._typing import Codes, Counts, Mask, Models, Vector
 from fielding.training.layout import Layout
 from fielding.training.trainer import Gather, Scores, Trainer
 
-Judged: TypeAlias = tuple[npt.NDArray[np.float32], Mask]
+SampleScores: TypeAlias = tuple[npt.NDArray[np.float32], Mask]
 """Loss and correctness of some samples."""
 
 
-def judged(scores: Scores, labels: Codes) -> Judged:
+def score_samples(scores: Scores, labels: Codes) -> SampleScores:
     """Return loss and correctness of samples by the scores of their classes; ties: the lowest class.
 
     Examples
     --------
-    >>> losses, right = judged(np.array([[0.0, 0.0], [0.0, 3.0]], dtype=np.float32), np.array([1, 1], dtype=np.int32))
+    >>> scores = np.array([[0.0, 0.0], [0.0, 3.0]], dtype=np.float32)
+    >>> losses, right = score_samples(scores, np.array([1, 1], dtype=np.int32))
     >>> losses.round(3).tolist(), right.tolist()
     ([0.6930000185966492, 0.04899999871850014], [False, True])
     """

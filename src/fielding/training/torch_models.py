@@ -56,8 +56,6 @@ def cnn(*, input_shape: tuple[int, ...], n_classes: int) -> nn.Module:
     input_shape
         Channels, height, width. Pooling rounds up, so images of any size pass; the hidden layer of 64 units grows
         with the image.
-    n_classes
-        Classes.
     """
     channels, height, width = image_shape(input_shape)
     pooled = 32 * _quarter(height) * _quarter(width)

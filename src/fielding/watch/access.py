@@ -1,5 +1,6 @@
-"""Who may ask the live page for something, and what every answer says to keep other pages and scripts out."""
+"""Access to the live page: which requests are answered, and headers that keep other pages and scripts out."""
 
+import contextlib
 import hashlib
 import hmac
 import ipaddress
@@ -30,11 +31,11 @@ HEADERS = {
 _DAY_S = 24 * 3600
 
 Refusal = Callable[["Request"], "Response | None"]
-"""Returns the answer to who may not come in, and None to who may."""
+"""Returns the answer to a request that is refused, and None for one that is not."""
 
 
 def restrict_access(app: "ASGIApp", *, token: str | None) -> "ASGIApp":
-    """Return an application that answers those alone who may ask, and only questions.
+    """Return an application that answers only requests that may be answered, and that only read.
 
     Parameters
     ----------
@@ -47,9 +48,9 @@ def restrict_access(app: "ASGIApp", *, token: str | None) -> "ASGIApp":
     from starlette.requests import Request
     from starlette.responses import PlainTextResponse
 
-    refused = _foreign if token is None else _stranger(token)
+    refuse = _refuse_foreign_host if token is None else _require_token(token)
 
-    async def guard(scope: "Scope", receive: "Receive", send: "Send") -> None:
+    async def restricted(scope: "Scope", receive: "Receive", send: "Send") -> None:
         if scope["type"] != "http":
             return
 
@@ -64,9 +65,9 @@ def restrict_access(app: "ASGIApp", *, token: str | None) -> "ASGIApp":
         if scope["method"] not in METHODS:
             words = "this page can be read, not changed\n"
             answer = PlainTextResponse(words, status_code=405, headers={"allow": ", ".join(METHODS)})
-        await (answer or refused(Request(scope)) or app)(scope, receive, send_sealed)
+        await (answer or refuse(Request(scope)) or app)(scope, receive, send_sealed)
 
-    return guard
+    return restricted
 
 
 def is_loopback(host: str) -> bool:
@@ -85,29 +86,18 @@ def is_loopback(host: str) -> bool:
         return False
 
 
-def host_of(header: str) -> str:
-    """Return the host in a ``Host`` header, without its port.
-
-    Examples
-    --------
-    >>> host_of("127.0.0.1:8707"), host_of("[::1]:8707"), host_of("localhost")
-    ('127.0.0.1', '::1', 'localhost')
-    """
-    if header.startswith("["):
-        return header[1:].partition("]")[0]
-    return header.partition(":")[0]
-
-
-def _foreign(request: "Request") -> "Response | None":
+def _refuse_foreign_host(request: "Request") -> "Response | None":
     from starlette.responses import PlainTextResponse
 
-    if is_loopback(host_of(request.headers.get("host", ""))):
+    header = request.headers.get("host", "")  # 127.0.0.1:8707, [::1]:8707
+    host = header[1:].partition("]")[0] if header.startswith("[") else header.partition(":")[0]
+    if is_loopback(host):
         return None
     return PlainTextResponse("ask this machine by its own name, as in http://127.0.0.1\n", status_code=400)
 
 
-def _stranger(token: str) -> Refusal:
-    """Return what lets in only who knows the token: in the address once, then by a cookie, or as a bearer."""
+def _require_token(token: str) -> Refusal:
+    """Return what refuses requests without the token: in the address once, then by a cookie, or as a bearer."""
     from starlette.responses import PlainTextResponse
 
     # Only a digest is left with the browser: cookies go to every port of a host.
@@ -115,12 +105,14 @@ def _stranger(token: str) -> Refusal:
 
     def refusal(request: "Request") -> "Response | None":
         if "token" in request.query_params and _same(request.query_params["token"], token):
-            return _let_in(request, ticket)
+            return _redirect_with_cookie(request, ticket)
         kind, _, bearer = request.headers.get("authorization", "").partition(" ")
         if kind.lower() == "bearer" and _same(bearer.strip(), token):
             return None
-        if _same(_cookie(request), ticket):
-            return None
+        with contextlib.suppress(CookieError):
+            cookie = SimpleCookie(request.headers.get("cookie", "")).get(_cookie_name(request))
+            if cookie is not None and _same(cookie.value, ticket):
+                return None
         words = "this page asks for a token: open it with ?token=TOKEN, as it was given to fielding watch\n"
         return PlainTextResponse(words, status_code=401, headers={"www-authenticate": "Bearer"})
 
@@ -132,21 +124,13 @@ def _same(given: str, wanted: str) -> bool:
     return hmac.compare_digest(given.encode(errors="replace"), wanted.encode(errors="replace"))
 
 
-def _cookie(request: "Request") -> str:
-    try:
-        found = SimpleCookie(request.headers.get("cookie", "")).get(_cookie_name(request))
-    except CookieError:
-        return ""
-    return "" if found is None else found.value
-
-
 def _cookie_name(request: "Request") -> str:
     # Browsers share cookies between ports: two pages on one host have two tokens.
     _, port = request.scope.get("server") or ("", 0)
     return f"{COOKIE}_{port}"
 
 
-def _let_in(request: "Request", ticket: str) -> "Response":
+def _redirect_with_cookie(request: "Request", ticket: str) -> "Response":
     """Return the way to the same page without the token in its address, where histories and screenshots show it."""
     from starlette.responses import Response
 

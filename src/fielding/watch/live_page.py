@@ -23,6 +23,7 @@ from fielding.reporting.numbers.run_record import LogReader, RunRecord
 from fielding.reporting.page import Page, page_record, section_record
 from fielding.reporting.report_page import DAMAGE, make_page
 
+JSON = "application/json"
 LEAST_S = 1.0
 """Seconds between two readings at least."""
 MOST_WORK = 1 / 3
@@ -35,25 +36,33 @@ A folder of comparisons has one more.
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PageContent:
-    """What the page shows.
+class Content:
+    """What is sent to browsers, compressed once for all of them.
 
     Parameters
     ----------
-    pressed
-        JSON, by gzip: ``page``, as a page is made of, ``runs``, the names of the runs whose clients can be opened, and
-        ``inside``, by group the name of the run whose clusters are shown.
+    gzipped
+        The bytes, by gzip.
+    kind
+        Their media type.
     tag
-        What tells it from what was shown before.
+        What tells them from what was there before.
     """
 
-    pressed: bytes
+    gzipped: bytes
+    kind: str
     tag: str
 
     @property
-    def content(self) -> dict[str, Json]:
-        """The JSON."""
-        return dict(json.loads(gzip.decompress(self.pressed)))
+    def record(self) -> dict[str, Json]:
+        """The JSON that it holds."""
+        return dict(json.loads(gzip.decompress(self.gzipped)))
+
+
+def make_content(body: bytes, kind: str) -> Content:
+    """Return what is sent for some bytes."""
+    tag = hashlib.blake2b(body, digest_size=12).hexdigest()
+    return Content(gzipped=gzip.compress(body, 4, mtime=0), kind=kind, tag=f'"{tag}"')
 
 
 class LivePage:
@@ -70,20 +79,24 @@ class LivePage:
     def __init__(self, folders: Sequence[Path], clock: Callable[[], float] = time.monotonic) -> None:
         self._folders, self._clock = tuple(folders), clock
         self._reader, self._lock = LogReader(), threading.Lock()
-        self._shown: PageContent | None = None
+        self._content: Content | None = None
         self._gathered: RunGroups | None = None
         self._has_begun = False
         self._seen, self._next_s = "", -1.0
 
-    def shown(self) -> PageContent:
-        """Return what the page shows now, or what it showed before if somebody is reading the folders just now."""
-        known = self._shown
+    def read(self) -> Content:
+        """Return what the page shows now, or what it showed before if another thread is reading the folders just now.
+
+        The record has ``page``, as a page is made of, ``runs``, the names of the runs whose clients can be opened, and
+        ``inside``, by group the name of the run whose clusters are shown.
+        """
+        known = self._content
         if known is not None and (self._clock() < self._next_s or self._lock.locked()):
             return known
         with self._lock:
-            if self._shown is None or self._clock() >= self._next_s:
-                self._shown = self._looked()
-            return self._shown
+            if self._content is None or self._clock() >= self._next_s:
+                self._content = self._read_folders()
+            return self._content
 
     def clients(self, run: str) -> list[str]:
         """Return the ids of the clients of a run as texts.
@@ -93,7 +106,7 @@ class LivePage:
         InputError
             If there is no such run.
         """
-        self.shown()
+        self.read()
         with self._lock:
             return [str(one) for one in client_ids(self._run(run))]
 
@@ -105,7 +118,7 @@ class LivePage:
         InputError
             If there is no such run or client.
         """
-        self.shown()
+        self.read()
         with self._lock:
             record = self._run(run)
             known: dict[str, ClientId] = {str(one): one for one in client_ids(record)}
@@ -114,34 +127,40 @@ class LivePage:
             except DAMAGE as error:
                 raise InputError(str(error) or f"this client cannot be shown: {type(error).__name__}") from error
 
-    def _looked(self) -> PageContent:
+    def _read_folders(self) -> Content:
         """Return what is to be seen now, and note when to look again."""
-        begun, shown = self._clock(), self._shown
+        begun, content = self._clock(), self._content
         seen = _signature(self._folders)
-        if shown is None or seen != self._seen:
+        if content is None or seen != self._seen:
             self._seen = seen
-            page = self._page()
-            content: Json = {"page": page_record(page), **_openable(self._gathered)}
-            body = json.dumps(content, allow_nan=False, separators=(",", ":")).encode()
-            tag = hashlib.blake2b(body, digest_size=12).hexdigest()
-            shown = PageContent(pressed=gzip.compress(body, 4, mtime=0), tag=tag)
+            page, runs = self._make_page(), self._gathered
+            names = [] if runs is None else list(name_runs(runs))
+            # The run that each group shows the inside of.
+            inside: dict[str, Json] = {
+                group.name: name
+                for group in (() if runs is None else runs.groups)
+                for name, run in names
+                if group.is_clustered and run is group.runs[0]
+            }
+            record: Json = {"page": page_record(page), "runs": [name for name, _ in names], "inside": inside}
+            content = make_content(json.dumps(record, allow_nan=False, separators=(",", ":")).encode(), JSON)
         took = self._clock() - begun
         self._next_s = begun + took + max(LEAST_S, took / MOST_WORK - took)
-        return shown
+        return content
 
-    def _page(self) -> Page:
+    def _make_page(self) -> Page:
         try:
             found = gather_runs(self._folders, self._reader)
             page = make_page(found)
         except FieldingError as error:
-            return self._blank(str(error))
+            return self._make_blank_page(str(error))
         except Exception as error:
-            # A file in the middle of being written must not end what others are watching; the next look may be whole.
-            return self._blank(f"this cannot be read: {type(error).__name__}: {error}")
+            # A file in the middle of being written must not end a page that is open; the next look may be whole.
+            return self._make_blank_page(f"this cannot be read: {type(error).__name__}: {error}")
         self._gathered, self._has_begun = found, True
         return page
 
-    def _blank(self, problem: str) -> Page:
+    def _make_blank_page(self, problem: str) -> Page:
         """Return the page for folders without a run that can be shown."""
         self._gathered, self._reader = None, LogReader()
         where = ", ".join(map(str, self._folders))
@@ -155,23 +174,13 @@ class LivePage:
         return Page(title="Waiting for a run", lead=lead, notes=[] if is_new else [problem])
 
     def _run(self, name: str) -> RunRecord:
-        found = dict(named_runs(self._gathered)) if self._gathered is not None else {}
+        found = dict(name_runs(self._gathered)) if self._gathered is not None else {}
         if name not in found:
             raise InputError(f"there is no run {echo(name)}; choose one of the page")
         return found[name]
 
 
-def _openable(runs: RunGroups | None) -> dict[str, Json]:
-    """Return the names of the runs whose clients can be opened, and of the one that each group shows the inside of."""
-    names = [] if runs is None else [(name, run) for name, run in named_runs(runs)]
-    groups = () if runs is None else runs.groups
-    inside = {
-        group.name: name for group in groups for name, run in names if group.is_clustered and run is group.runs[0]
-    }
-    return {"runs": [name for name, _ in names], "inside": dict(inside)}
-
-
-def named_runs(runs: RunGroups) -> Iterator[tuple[str, RunRecord]]:
+def name_runs(runs: RunGroups) -> Iterator[tuple[str, RunRecord]]:
     """Yield every run with a name of its own: of its group and seed, and of its folder where that is not enough."""
     names = [f"{group.name}, seed {run.seed}" if run.seed is not None else group.name for group, run in runs.runs]
     counts, used = Counter(names), Counter[str]()

@@ -41,7 +41,7 @@ def serve_page(
     OptionError
         If other machines could see the page without a token, or the package that serves is missing.
     OutputError
-        If nobody can listen there.
+        If the port cannot be listened on.
     """
     check_exposure(host, token)
     require("watch")

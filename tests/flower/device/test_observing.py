@@ -8,8 +8,8 @@ import pytest
 
 from fielding._typing import Models
 from fielding.client.drift import Always, AnyChange, Chi2, DriftTest, Never, Periodic, Threshold
+from fielding.client.drift.detectors import DriftDetector, KindDetector, SampleDetector, VectorDetector
 from fielding.client.drift.predictions import ErrorRate
-from fielding.client.drift.sample_tests import ByKind, BySamples, ByVector, Judge
 from fielding.client.drift.two_sample import Ks
 from fielding.client.report import DRIFT_KINDS, ReportBatch
 from fielding.client.representation.embedding import ClassMeans, Embedding
@@ -30,10 +30,10 @@ from fielding.simulation.hardware import AlwaysAvailable, Devices, Hardware
 from fielding.simulation.reports import Sharing as SimulatedSharing
 from fielding.traces.histograms import WindowPlan
 from fielding.traces.pool import Pool
-from fielding.traces.schedule import sorted_schedule
+from fielding.traces.schedule import sort_schedule
 from fielding.traces.sliding import SlidingWindows
 from fielding.training.factory import ModelRequest, trainer_for
-from fielding.training.rates import LearningRate
+from fielding.training.trainer import LearningRate
 
 N_CLIENTS, N_INTERVALS, N_CLASSES, SEED = 4, 8, 3, 11
 PLANS = [WindowPlan(gap=1, window=2), WindowPlan(gap=2, window=4), WindowPlan(gap=2, window=5)]
@@ -44,18 +44,18 @@ WORK = WorkRule(client="", classes=N_CLASSES, model="mlp", hidden=6, local=RULE)
 Told = dict[str, tuple[list[float], int, str]]
 
 
-def by_vector(test: DriftTest) -> ByVector:
-    return ByVector(drift_test=test, metric=metric_named("l2"))
+def by_vector(test: DriftTest) -> VectorDetector:
+    return VectorDetector(drift_test=test, metric=metric_named("l2"))
 
 
-CASES: dict[str, tuple[Representation, Judge]] = {
+CASES: dict[str, tuple[Representation, DriftDetector]] = {
     "any change": (ClassMeans(dims=2), by_vector(AnyChange())),
     "threshold": (Embedding(), by_vector(Threshold(eps=0.3))),
     "always": (Embedding(), by_vector(Always())),
     "periodic": (ClassMeans(dims=2), by_vector(Periodic(rounds=3))),
-    "ks": (Embedding(), BySamples(test=Ks(), alpha=0.3, least=3)),
-    "by kind": (ClassMeans(dims=2), ByKind(alpha=0.4, least=3, growth=4.0)),
-    "errors": (LabelShares(), BySamples(test=ErrorRate(), alpha=0.5, least=2, needs_errors=True, growth=9.0)),
+    "ks": (Embedding(), SampleDetector(test=Ks(), alpha=0.3, least=3)),
+    "by kind": (ClassMeans(dims=2), KindDetector(alpha=0.4, least=3, growth=4.0)),
+    "errors": (LabelShares(), SampleDetector(test=ErrorRate(), alpha=0.5, least=2, needs_errors=True, growth=9.0)),
 }
 
 
@@ -74,7 +74,7 @@ def drifting_windows(plan: WindowPlan) -> SlidingWindows:
     pool = Pool(x=x, y=y.astype(np.int32), classes=("a", "b", "c"))
     ids = tuple(f"client-{at}" for at in range(N_CLIENTS))
     columns = (client_of, interval_of, np.arange(y.size), y, np.zeros(y.size))
-    return SlidingWindows(pool, sorted_schedule(ids, N_INTERVALS, columns=columns), plan)
+    return SlidingWindows(pool, sort_schedule(ids, N_INTERVALS, columns=columns), plan)
 
 
 def simulated(windows: SlidingWindows, case: DriftTest | str, model: Models) -> SimulatedClients:
@@ -84,7 +84,7 @@ def simulated(windows: SlidingWindows, case: DriftTest | str, model: Models) -> 
         representation, judge = CASES[case]
         needs_model = representation.effort != "none"
         sight = Sight(windows, Workers(TRAINER) if needs_model else None)
-        observer = SampleObserver(windows, representation, judge=judge, sight=sight)
+        observer = SampleObserver(windows, representation, detector=judge, sight=sight)
         if needs_model:
             observer.share(model)
     else:
@@ -113,7 +113,7 @@ def rule_for(plan: WindowPlan, case: DriftTest | str) -> DeviceRule:
     if not isinstance(case, str):
         return rule
     representation, judge = CASES[case]
-    return replace(rule, representation=representation, judge=judge, needs_model=representation.effort != "none")
+    return replace(rule, representation=representation, detector=judge, needs_model=representation.effort != "none")
 
 
 class Deployed:

@@ -14,7 +14,7 @@ from fielding.flower.device.own_code import OwnCode, checked_fitted, checked_sco
 from fielding.flower.device.samples import Embedded, Fitted, Samples, Scored, Tensors
 from fielding.flower.wire.orders import EvaluateOrder, EvaluateReply
 from fielding.runtime.serve import Serving
-from fielding.training.label_mix import layout_with_mix, with_even_mix
+from fielding.training.label_mix import append_even_mix, extend_layout
 from tests.flower.devices import TRAINER, WORK, Diary, device, evaluate, samples
 
 MODEL = {"weight": np.ones(2)}
@@ -91,9 +91,9 @@ DIARY = Diary({0: samples([1, 1, 1, 1, 0], n_test=2)})
 
 def corrected(**serving: Any) -> EvaluateOrder:
     """Return the order to test a model in doubt that carries an even mix, as it is and as it serves."""
-    model = with_even_mix(np.zeros(6, dtype=np.float32), 2)
+    model = append_even_mix(np.zeros(6, dtype=np.float32), 2)
     work = replace(CORRECTED, serving=replace(CORRECTED.serving, **serving))
-    return replace(evaluate(0, model, work=work), layout=layout_with_mix(TRAINER.layout, 2))
+    return replace(evaluate(0, model, work=work), layout=extend_layout(TRAINER.layout, 2))
 
 
 def scores(folder: Path, order: EvaluateOrder, own: OwnCode | None = None) -> ClientScores:

@@ -14,7 +14,7 @@ from fielding.flower.device.rule import DeviceRule
 from fielding.flower.device.samples import Embedded, Fitted, Samples, Scored, Tensors
 from fielding.flower.wire.orders import ProbeOrder, ProbeReply, TrainReply
 from fielding.runtime.serve import Serving
-from fielding.training.label_mix import layout_with_mix, with_even_mix
+from fielding.training.label_mix import append_even_mix, extend_layout
 from tests.flower.devices import RULE, TRAINER, WORK, Diary, device, one_job, samples, train
 
 ZEROS, TENS = np.zeros(6, dtype=np.float32), np.zeros(6, dtype=np.float32)
@@ -91,12 +91,12 @@ def test_samples_that_are_kept_aside_are_those_of_the_window_whatever_the_block(
 
 def test_models_count_as_they_would_serve_if_that_is_asked(tmp_path: Path) -> None:
     corrected = replace(WORK, serving=Serving(correction="prior", smoothing=1.0))
-    ways: dict[str, Any] = {"layout": layout_with_mix(TRAINER.layout, 2), "work": corrected}
+    ways: dict[str, Any] = {"layout": extend_layout(TRAINER.layout, 2), "work": corrected}
     plain, served = (
         answer(
             tmp_path,
             Diary({0: samples([1, 1, 1])}),
-            replace(probe(0, with_even_mix(ZEROS, 2), corrected=one), **ways),
+            replace(probe(0, append_even_mix(ZEROS, 2), corrected=one), **ways),
         )
         for one in (False, True)
     )
@@ -155,8 +155,8 @@ def test_embed_says_how_models_of_her_own_would_serve(tmp_path: Path) -> None:
         return Embedded(np.zeros((len(given), 1)), np.zeros((len(given), 2)))
 
     order = replace(
-        probe(0, with_even_mix(ZEROS, 2), corrected=True),
-        layout=layout_with_mix(TRAINER.layout, 2),
+        probe(0, append_even_mix(ZEROS, 2), corrected=True),
+        layout=extend_layout(TRAINER.layout, 2),
         work=replace(WORK, serving=Serving(correction="prior", smoothing=1.0)),
     )
 

@@ -21,7 +21,7 @@ from fielding.flower.wire.orders import DescribeReply, Refusal, Reply, TrainOrde
 from fielding.runtime.serve import Serving
 from fielding.runtime.train import LocalTraining
 from fielding.training.factory import ModelRequest, trainer_for
-from fielding.training.label_mix import layout_with_mix, with_even_mix
+from fielding.training.label_mix import append_even_mix, extend_layout
 from tests.flower.devices import LOCAL, RULE, TRAINER, WORK, Diary, device, one_job, samples, train
 from tests.flower.simulated_wire import exchange_with
 
@@ -431,7 +431,7 @@ def test_the_mix_of_ones_own_training_goes_with_the_model(tmp_path: Path) -> Non
     diary = Diary({0: samples([0, 0, 0, 1])})
     rule = replace(WORK, serving=Serving(correction="prior"), mix_rate=0.5)
     order = replace(
-        train(0, plan=one_job(with_even_mix(ZEROS, 2)), work=rule), layout=layout_with_mix(TRAINER.layout, 2)
+        train(0, plan=one_job(append_even_mix(ZEROS, 2)), work=rule), layout=extend_layout(TRAINER.layout, 2)
     )
 
     found = device(tmp_path, diary, own=leaving_alone(diary)).answer(order)

@@ -6,7 +6,7 @@ import pytest
 
 from fielding._typing import Json
 from fielding.client.drift import AnyChange, Chi2, Periodic
-from fielding.client.drift.sample_tests import BySamples
+from fielding.client.drift.detectors import SampleDetector
 from fielding.client.drift.two_sample import ClassShift
 from fielding.client.representation.embedding import ClassMeans
 from fielding.client.representation.label import LabelShares, SmoothedLabelShares
@@ -66,7 +66,7 @@ def test_windows_are_seen_with_a_model_where_labels_are_not_enough() -> None:
     by_errors = rule(coordinator__detector="error-rate")
 
     assert (seen.representation, seen.needs_model, seen.needs_errors) == (ClassMeans(seed=5), True, False)
-    assert seen.judge == BySamples(test=ClassShift())
+    assert seen.detector == SampleDetector(test=ClassShift())
     assert (by_errors.representation, by_errors.needs_model, by_errors.needs_errors) == (LabelShares(), False, True)
 
 
@@ -80,7 +80,7 @@ def test_with_vectors_of_ones_own_labels_say_when_to_report() -> None:
     changes: dict[str, Json] = {"own-vectors": True, "coordinator.detector": "any-change"}
     found = rule(**changes)
 
-    assert (found.drift_test, found.representation, found.judge) == (AnyChange(), None, None)
+    assert (found.drift_test, found.representation, found.detector) == (AnyChange(), None, None)
 
 
 @pytest.mark.parametrize(
@@ -110,7 +110,7 @@ def test_most_methods_take_the_drift_test_of_the_coordinator_and_some_bring_thei
         ({"classes": "10"}, "classes of the run config is '10'"),
         ({"trace.window": 0}, "trace.window is 0"),
         ({"trace.kept_aside": 0.9}, r"trace\.kept_aside"),
-        ({"coordinator.detector": "ks", "own-vectors": True}, "with own-vectors drift is judged by labels"),
+        ({"coordinator.detector": "ks", "own-vectors": True}, "with own-vectors drift is score_samples by labels"),
         ({"coordinator.representation": "embeding"}, "unknown representation 'embeding'; did you mean"),
         ({"coordinator.representation": "embedding", "coordinator.detector": "chi2"}, "label counts"),
         ({"coordinator.tau": 0.5, "coordinator.nothing": 1}, "unknown key coordinator.nothing"),

@@ -30,7 +30,7 @@ from fielding.flower.wire.orders import (
 from fielding.runtime.serve import Serving
 from fielding.runtime.train import LocalRule
 from fielding.training.layout import Layout
-from fielding.training.rates import LearningRate
+from fielding.training.trainer import LearningRate
 from tests.flower import mail
 from tests.flower.devices import WORK, one_job
 

@@ -51,7 +51,7 @@ from fielding.runtime.runtime import ClientRuntime
 from fielding.runtime.train import sent_numbers
 from fielding.runtime.workers import Compute, Workers
 from fielding.training.factory import ModelRequest, trainer_for
-from fielding.training.label_mix import LABEL_MIX, MixKeepingTrainer
+from fielding.training.label_mix import LABEL_MIX, LabelMixTrainer
 from fielding.training.layout import Layout
 from fielding.training.trainer import Trainer
 
@@ -160,7 +160,7 @@ class Device:
         return state
 
     def _observer(self, here: DeviceNode, order: Order, shared: HeldModel | None, store: DeviceStore) -> DeviceObserver:
-        if self._rule.judge is None:
+        if self._rule.detector is None:
             return LabelMonitor(self._rule, store, self._own.describe)
 
         def errors(rows: Counts) -> Vector:
@@ -208,7 +208,7 @@ class Device:
             raise InputError(f"a sample has label {label}, but the server's model knows {work.classes} classes")
         trainer = trainer_for(request)
         if LABEL_MIX in layout.names:
-            trainer = MixKeepingTrainer(trainer, work.classes, rate=work.mix_rate, is_balanced=work.local.balanced)
+            trainer = LabelMixTrainer(trainer, work.classes, rate=work.mix_rate, is_balanced=work.local.balanced)
         if trainer.layout != layout:
             raise InputError(
                 f"the server sent a model of {layout.size} numbers, but {work.model!r} on samples of shape "

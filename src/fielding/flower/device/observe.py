@@ -117,7 +117,7 @@ class ModelObserver:
     Parameters
     ----------
     rule
-        What to keep; it has a judge.
+        What to keep; it has a detector.
     store
         The samples of the device.
     shared
@@ -137,11 +137,11 @@ class ModelObserver:
         compute: Compute | None,
         errors: ServedErrors,
     ) -> None:
-        if rule.judge is None or rule.representation is None:
+        if rule.detector is None or rule.representation is None:
             raise RuntimeError("this rule is about labels alone")
         self._rule, self._shared = rule, shared if rule.needs_model else None
         sight = Sight(store, compute if rule.needs_model else None)
-        self._observer = SampleObserver(store, rule.representation, judge=rule.judge, sight=sight, is_whole=False)
+        self._observer = SampleObserver(store, rule.representation, detector=rule.detector, sight=sight, is_whole=False)
         self._observer.served_errors = errors
 
     def report_again(self) -> None:

@@ -25,8 +25,8 @@ from fielding.flower.device.samples import (
 )
 from fielding.flower.device.store import DeviceStore
 from fielding.flower.wire.orders import WorkRule
-from fielding.training.head import judged
-from fielding.training.label_mix import LABEL_MIX, moved_mixes
+from fielding.training.head import score_samples
+from fielding.training.label_mix import LABEL_MIX, move_mixes
 from fielding.training.layout import Layout
 from fielding.training.trainer import Gather, LocalWork, Scores, Trained, TrainingPath
 
@@ -198,7 +198,7 @@ class OwnCompute:
         tensors = named_arrays(fitted.model, "train")
         carried = self.layout.tensors(start).get(LABEL_MIX)
         if carried is not None and work.mixes is not None:
-            mixes = moved_mixes(carried[np.newaxis], work.mixes, rate=self._work.mix_rate, is_balanced=False)
+            mixes = move_mixes(carried[np.newaxis], work.mixes, rate=self._work.mix_rate, is_balanced=False)
             tensors[LABEL_MIX] = mixes[0]
         square = fitted.loss**2 if fitted.square_loss is None else fitted.square_loss
         return Trained(
@@ -210,7 +210,7 @@ class OwnCompute:
 
     def scores(self, model: Models, rows: Counts, gather: Gather) -> tuple[npt.NDArray[np.float32], Mask]:
         """Return loss and correctness of rows by the scores of their classes."""
-        return judged(*self.class_scores(model, rows, gather))
+        return score_samples(*self.class_scores(model, rows, gather))
 
     def class_scores(self, model: Models, rows: Counts, gather: Gather) -> tuple[Scores, Codes]:
         """Return the scores of classes, as ``embed`` gives them, and the labels of rows."""

@@ -46,7 +46,7 @@ from fielding.reporting.report_page import report_page
 from fielding.traces.histograms import WindowPlan
 from fielding.training.factory import ModelRequest, trainer_for
 from fielding.training.head import NO_HEAD, head_size
-from fielding.training.label_mix import LABEL_MIX, layout_with_mix, with_even_mix
+from fielding.training.label_mix import LABEL_MIX, append_even_mix, extend_layout
 from fielding.training.layout import Layout, layout_from
 from fielding.training.trainer import Contrast, LocalWork, Sgd, Trainer, try_scores, try_work
 
@@ -369,7 +369,7 @@ def _first_model(deployment: Deployment, config: Config) -> tuple[Models, Layout
     if deployment.first_model is not None:
         model, layout = own_first_model(deployment.first_model)
         if config.serving.correction != "none":
-            layout, model = layout_with_mix(layout, deployment.classes), with_even_mix(model, deployment.classes)
+            layout, model = extend_layout(layout, deployment.classes), append_even_mix(model, deployment.classes)
         return model, layout, None
     is_own = config.model.factory is not None
     request = ModelRequest(

@@ -5,6 +5,7 @@ import gzip
 import hashlib
 import http.client
 import io
+import math
 import ssl
 import struct
 import tarfile
@@ -165,14 +166,11 @@ def _person_rows(packed: bytes) -> tuple[tuple[str, ...], Array]:
     when = header.index("timestamp")
     rows = []
     for cells in lines:
-        active = [at for at, place in enumerate(labels) if _number(cells[place]) == 1.0]
+        active = [at for at, place in enumerate(labels) if cells[place] and float(cells[place]) == 1.0]
         if len(active) == 1:
-            rows.append([*(_number(cells[at]) for at in chosen), float(active[0]), float(cells[when])])
+            numbers = [float(cells[at]) if cells[at] else math.nan for at in chosen]
+            rows.append([*numbers, float(active[0]), float(cells[when])])
     return tuple(header[at] for at in chosen), np.array(rows, dtype=np.float64).reshape(-1, len(chosen) + 2)
-
-
-def _number(cell: str) -> float:
-    return float(cell) if cell else float("nan")
 
 
 def _standardized(x: Array) -> Features | Array:
@@ -234,8 +232,6 @@ class Recipe:
 
     Parameters
     ----------
-    files
-        What is downloaded.
     convert
         Makes the arrays of the catalog's file.
     """
@@ -294,8 +290,6 @@ def fetch(
         Where it goes; made if needed.
     recipes
         How data sets are made from public files.
-    on_bytes
-        Told about progress.
 
     Returns
     -------
@@ -315,34 +309,25 @@ def fetch(
     target = folder / entry.files[0]
     if target.exists():
         return target, False
-    made = _made_folders(folder)
+    made = [place for place in (folder, *folder.parents) if not place.exists()]  # the innermost first
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise OutputError(f"cannot make the folder {folder}: {error.strerror or error}") from error
     try:
         with tempfile.TemporaryDirectory(prefix=".fetch-", dir=folder) as scratch:
             files = {one.name: download(one, Path(scratch), on_bytes=on_bytes) for one in recipes[name].files}
-            write_arrays(target, _converted(recipes[name], files), compress=True)
+            try:
+                arrays = recipes[name].convert(files)
+            except FileFormatError as error:
+                raise FetchError(str(error)) from None
+            write_arrays(target, arrays, compress=True)
     except BaseException:
         for place in made:
             with suppress(OSError):
                 place.rmdir()
         raise
     return target, True
-
-
-def _converted(recipe: Recipe, files: dict[str, Path]) -> Arrays:
-    try:
-        return recipe.convert(files)
-    except FileFormatError as error:
-        raise FetchError(str(error)) from None
-
-
-def _made_folders(folder: Path) -> list[Path]:
-    """Make a folder and return those that were missing, the innermost first."""
-    missing = [place for place in (folder, *folder.parents) if not place.exists()]
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise OutputError(f"cannot make the folder {folder}: {error.strerror or error}") from error
-    return missing
 
 
 def download(remote: RemoteFile, folder: Path, *, on_bytes: OnBytes | None = None) -> Path:
@@ -358,13 +343,18 @@ def download(remote: RemoteFile, folder: Path, *, on_bytes: OnBytes | None = Non
     digest = hashlib.new(kind, usedforsecurity=False)
     try:
         with _opened(remote.url) as answer, path.open("wb") as file:
-            total = remote.size if remote.size is not None else _length(answer)
+            announced = answer.headers.get("Content-Length", "")
+            is_plain = announced.isdigit() and not answer.headers.get("Content-Encoding")
+            total = remote.size if remote.size is not None else int(announced) if is_plain else None
             n_bytes = 0
             while chunk := answer.read(_CHUNK):
                 n_bytes += len(chunk)
                 if n_bytes > (LARGEST_FILE if total is None else total):
                     raise FetchError(f"{remote.url} sends more than the {total or LARGEST_FILE} bytes it should have")
-                _write(file, chunk)
+                try:
+                    file.write(chunk)
+                except OSError as error:
+                    raise OutputError(f"cannot write {file.name}: {error.strerror or error}") from error
                 digest.update(chunk)
                 if on_bytes is not None:
                     on_bytes(remote.name, n_bytes, total)
@@ -379,20 +369,6 @@ def download(remote: RemoteFile, folder: Path, *, on_bytes: OnBytes | None = Non
             f"{remote.url} has the {kind} {digest.hexdigest()}, not {wanted}; it is refused, try again later"
         )
     return path
-
-
-def _write(file: IO[bytes], chunk: bytes) -> None:
-    try:
-        file.write(chunk)
-    except OSError as error:
-        raise OutputError(f"cannot write {file.name}: {error.strerror or error}") from error
-
-
-def _length(answer: IO[bytes]) -> int | None:
-    """Return the length that a server announces."""
-    headers = getattr(answer, "headers", {})
-    text = headers.get("Content-Length", "")
-    return int(text) if text.isdigit() and not headers.get("Content-Encoding") else None
 
 
 def _reason(remote: RemoteFile, error: Exception) -> str:

@@ -1,4 +1,4 @@
-"""Data sets whose files everyone can get or make: Fashion-MNIST, CIFAR-100, ExtraSensory, the history of Zephyr."""
+"""Data sets whose files can be fetched or made: Fashion-MNIST, CIFAR-100, ExtraSensory, the history of Zephyr."""
 
 from pathlib import Path
 

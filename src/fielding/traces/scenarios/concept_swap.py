@@ -37,7 +37,7 @@ class ConceptSwap:
     share
         The chance of a client to do so at an event.
     concepts
-        0: everyone begins with the true labels and picks labels of its own, and swaps add up (the paper). Above 0:
+        0: a client begins with the true labels and picks labels of its own, and swaps add up (the paper). Above 0:
         there are so many sets of meanings for all clients, the first of them the true one, and clients change between
         them; then there are groups to be found.
     swaps
@@ -102,17 +102,12 @@ def shared_meanings(pool: Pool, swap: ConceptSwap, *, seed: int) -> Positions:
     for _ in range(MOST_TRIES * swap.concepts):
         if len(found) == swap.concepts:
             return np.array(list(found.values()))
-        picked = rng.permutation(present)[np.newaxis, : 2 * n_pairs(present, swap)]
+        picked = rng.permutation(present)[np.newaxis, : 2 * min(swap.swaps, present.size // 2)]
         meaning = exchange_labels(true[np.newaxis], picked)[0]
         found.setdefault(meaning.tobytes(), meaning)
     raise InputError(
         f"concepts is {swap.concepts}, but swaps of {present.size} labels give fewer; lower it or use more labels"
     )
-
-
-def n_pairs(present: Counts, swap: ConceptSwap) -> int:
-    """Return how many pairs can be exchanged at a time."""
-    return min(swap.swaps, present.size // 2)
 
 
 def exchange_labels(meanings: Counts, picked: Counts) -> Counts:
@@ -146,7 +141,7 @@ def _own_meanings(pool: Pool, request: DealRequest, swap: ConceptSwap, *, seed: 
         if interval >= request.n_first:
             drifts = np.flatnonzero(drifters(request, seed, share=swap.share, event=interval))
             drawn = units(seed, "swap", interval, keys[drifts, np.newaxis], present.astype(np.uint64))
-            picked = present[drawn.argsort(axis=1, kind="stable")[:, : 2 * n_pairs(present, swap)]]
+            picked = present[drawn.argsort(axis=1, kind="stable")[:, : 2 * min(swap.swaps, present.size // 2)]]
             today[drifts] = exchange_labels(today[drifts], picked)
         history[interval] = today
     return number_contents(history)

@@ -46,12 +46,7 @@ def wholes(n_values: int, drawn: Units) -> Counts:
 def slot_units(request: DealRequest, seed: int, purpose: str, *, is_repeated: bool = False) -> Units:
     """Return a number for every sample to be dealt, shape ``(n_clients, n_intervals, samples_per_interval)``.
 
-    Parameters
-    ----------
-    request, seed, purpose
-        What is dealt, and which draw this is.
-    is_repeated
-        Whether every interval is to bring the same draws.
+    If it is repeated, every interval brings the same draws.
     """
     intervals = np.arange(request.n_intervals, dtype=np.uint64) * np.uint64(not is_repeated)
     slots = np.arange(request.samples_per_interval, dtype=np.uint64)
@@ -79,14 +74,10 @@ def wander(request: DealRequest, n_states: int, *, share: float, seed: int, ever
 
     Parameters
     ----------
-    request
-        How many clients and intervals.
     n_states
-        How many states there are; with one, nobody moves.
+        How many states there are; with one, no client moves.
     share
         The chance of a client to move to another state at an event.
-    seed
-        The seed of the run.
     every
         Intervals from one event to the next; the first event is at ``request.n_first``.
     """
@@ -109,26 +100,16 @@ def present_labels(pool: Pool) -> Counts:
 def concept_mixes(pool: Pool, n_mixes: int, *, alpha: float, seed: int, labels: Counts | None = None) -> Matrix:
     """Return Dirichlet label mixes, one per concept, shape ``(n_mixes, n_labels)``.
 
-    Parameters
-    ----------
-    pool, n_mixes, alpha, seed
-        The samples, how many mixes, the parameter of the Dirichlet distribution, and the seed of the run.
-    labels
-        The labels that may have a share; None for all of which the pool has samples.
+    The labels given may have a share; without them all of which the pool has samples.
     """
     streams = [stream(seed, "scenario mix", index) for index in range(n_mixes)]
     return _dirichlet_rows(streams, alpha, labels=present_labels(pool) if labels is None else labels, pool=pool)
 
 
 def client_mixes(pool: Pool, request: DealRequest, *, alpha: float, seed: int) -> Matrix:
-    """Return a label mix per client, shape ``(n_clients, n_labels)``, or that of the pool for all, ``(1, n_labels)``.
+    """Return a Dirichlet label mix per client, shape ``(n_clients, n_labels)``.
 
-    Parameters
-    ----------
-    pool, request, seed
-        What is dealt, to whom, and the seed of the run.
-    alpha
-        The parameter of the Dirichlet distribution; 0 for the pool's own mix.
+    With an ``alpha`` of 0 that of the pool for all, shape ``(1, n_labels)``.
     """
     if alpha == 0:
         return np.bincount(pool.y, minlength=len(pool.classes))[np.newaxis] / len(pool)
@@ -307,8 +288,6 @@ def draw_samples(pool: Pool, labels: Counts, drawn: Units) -> Counts:
 
     Parameters
     ----------
-    pool
-        The samples.
     labels
         Labels of which the pool has samples.
     drawn

@@ -19,7 +19,7 @@ class Mixed:
     """Every client has a label mix of its own, one of some looks and one of some sets of meanings; each may change.
 
     The concept is the pair of look and meaning. The label mix is no part of it: a client knows its own and can correct
-    for it when it is served, so nobody has to be grouped by it.
+    for it when it is served, so clients need not be grouped by it.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""New label: some labels are unseen by everyone, and then appear for a share of the clients."""
+"""New label: some labels are held back at first, and then appear for a share of the clients."""
 
 from dataclasses import dataclass
 

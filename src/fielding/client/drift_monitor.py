@@ -1,4 +1,4 @@
-"""Windows of some clients as the shared model sees them, and the samples behind their last reports."""
+"""Stages 3 and 4 with a representation on a shared model: who has to report, and what was said last."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -7,14 +7,16 @@ import numpy as np
 import numpy.typing as npt
 
 from fielding._typing import Counts, Mask, Vector
+from fielding.client.drift.detectors import Comparison, DriftDetector
 from fielding.client.drift.drift_test import Batch, batch_of
+from fielding.client.fleet import FleetReports
 from fielding.client.representation.representation import Seen
 
 _COLUMNS = ("sizes", "labels", "predicted", "features", "errors")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class WindowsSeen:
+class CurrentWindows:
     """Windows of some clients now.
 
     Parameters
@@ -89,7 +91,7 @@ class LastReports:
         self.is_active = np.zeros(n_clients, dtype=np.bool_)
         self._batches: dict[int, Batch] = {}
 
-    def keep(self, windows: WindowsSeen, due: Counts, *, round_index: int, until: int) -> None:
+    def keep(self, windows: CurrentWindows, due: Counts, *, round_index: int, until: int) -> None:
         """Remember the reports of the clients at the positions ``due``; ``until`` is the first interval to come."""
         if self.vectors.shape[1] != windows.vectors.shape[1]:
             self.vectors = np.zeros((self.vectors.shape[0], windows.vectors.shape[1]), dtype=np.float32)
@@ -97,12 +99,12 @@ class LastReports:
         self.vectors[who] = windows.vectors[due]
         self.rounds[who], self.until[who] = round_index, until
         self.is_active[who] = windows.sizes[due] > 0
-        for client, batch in zip(who.tolist(), split(windows.batch(due)), strict=True):
+        for client, batch in zip(who.tolist(), split_by_client(windows.batch(due)), strict=True):
             self._batches[client] = batch
 
     def batch(self, clients: Counts) -> Batch:
         """Return the samples that the last reports of some clients summed up."""
-        return joined([self._batches[client] for client in clients.tolist()])
+        return join_batches([self._batches[client] for client in clients.tolist()])
 
     def sizes(self, clients: Counts) -> Counts:
         """Return how many these were."""
@@ -132,15 +134,15 @@ class LastReports:
         if clients:
             n_classes = int(arrays["last.n_classes"].tolist()[0])
             batch = Batch(**{name: arrays[f"last.{name}"] for name in _COLUMNS}, n_classes=n_classes)  # type: ignore[arg-type]
-            self._batches = dict(zip(clients, split(batch), strict=True))
+            self._batches = dict(zip(clients, split_by_client(batch), strict=True))
 
 
-def split(batch: Batch) -> list[Batch]:
+def split_by_client(batch: Batch) -> list[Batch]:
     """Return a batch per client."""
     return [batch.rows(where, sizes=batch.sizes[client : client + 1]) for client, where in enumerate(batch.clients())]
 
 
-def joined(batches: Sequence[Batch]) -> Batch:
+def join_batches(batches: Sequence[Batch]) -> Batch:
     """Return batches of one client each as one; there is at least one."""
     return Batch(
         sizes=np.concatenate([batch.sizes for batch in batches]),
@@ -150,3 +152,103 @@ def joined(batches: Sequence[Batch]) -> Batch:
         features=np.concatenate([batch.features for batch in batches]),
         errors=np.concatenate([batch.errors for batch in batches]),
     )
+
+
+NEVER = np.iinfo(np.int64).max
+
+
+class DriftMonitor:
+    """Remembers what clients reported last, and says who of those whose windows changed has to report again.
+
+    A report is due when data first come, when they are gone, when the detector finds drift, and when the last one was
+    lost. A client that drifted reports once more when the last samples from before have left its window, if the
+    detector is slow: until then it describes a mixture, which a test on samples would not find unlike what comes after.
+
+    Parameters
+    ----------
+    n_clients
+        How many clients there are; a device is one.
+    detector
+        What counts as drift.
+    has_turnover
+        Whether windows show more than one arrival, so that what is from before a drift leaves later.
+    """
+
+    def __init__(self, n_clients: int, detector: DriftDetector, *, has_turnover: bool) -> None:
+        self.detector, self.last = detector, LastReports(n_clients)
+        self._has_turnover = has_turnover
+        self._owes = np.zeros(n_clients, dtype=np.bool_)
+        self._kinds = np.zeros(n_clients, dtype=np.int8)
+        self._turned_over = np.full(n_clients, NEVER, dtype=np.int64)
+
+    def report_again(self, clients: Counts) -> None:
+        """Let clients report again when they are looked at next: their last report was lost."""
+        self._owes[clients] = True
+
+    def owing(self) -> Mask:
+        """Return who has to report whatever its window shows, shape ``(n_clients,)``."""
+        return self._owes.copy()
+
+    def turned_over(self, first: int) -> Mask:
+        """Return who has to report when windows begin to show no interval before ``first``."""
+        has_turned_over = self._turned_over <= first
+        self._kinds[has_turned_over & ~self._owes] = 0
+        self._owes |= has_turned_over
+        return self._owes.copy()
+
+    def reports(self, now: CurrentWindows, *, round_index: int, first: int, stop: int) -> FleetReports:
+        """Return the reports that are due of clients whose windows are given; later ones are compared with them.
+
+        Parameters
+        ----------
+        now
+            Windows of the clients that may have something to report.
+        round_index
+            The round.
+        first, stop
+            The first interval that windows show, and the first that has not come yet; or other numbers that rise with
+            time.
+        """
+        has, was_active, owes = now.sizes > 0, self.last.is_active[now.clients], self._owes[now.clients]
+        # A client that could not report then still says what it saw.
+        kinds = np.where(owes, self._kinds[now.clients], 0).astype(np.int8)
+        must = owes | (has != was_active)
+        drifted = np.zeros(has.size, dtype=np.bool_)
+        doubted = np.flatnonzero(has & was_active & ~must)
+        if doubted.size:
+            drifted[doubted], kinds[doubted] = self.detector.detect(self._comparison(now, doubted, round_index, stop))
+        due = np.flatnonzero(must | drifted)
+        self.last.keep(now, due, round_index=round_index, until=stop)
+        who = now.clients[due]
+        self._owes[who], self._kinds[who] = False, kinds[due]
+        self._turned_over[who[(self._turned_over[who] <= first) | (now.sizes[due] == 0)]] = NEVER
+        if self._has_turnover and self.detector.is_slow:
+            self._turned_over[now.clients[drifted]] = stop - 1
+        return FleetReports(clients=who, representations=now.vectors[due], n_samples=now.sizes[due], kinds=kinds[due])
+
+    def arrays(self) -> dict[str, npt.NDArray[np.generic]]:
+        """Return what is known beside the last reports, for :meth:`restore`."""
+        return {"watch.owes": self._owes, "watch.kinds": self._kinds, "watch.turned_over": self._turned_over}
+
+    def restore(self, arrays: Mapping[str, npt.NDArray[np.generic]]) -> None:
+        """Take over what :meth:`arrays` gave."""
+        self._owes = arrays["watch.owes"].astype(np.bool_)
+        self._kinds = arrays["watch.kinds"].astype(np.int8)
+        self._turned_over = arrays["watch.turned_over"].astype(np.int64)
+
+    def _comparison(self, now: CurrentWindows, doubted: Counts, round_index: int, stop: int) -> Comparison:
+        """Return what some of the clients, by position, know of themselves now and at their last report."""
+        who, since = now.clients[doubted], self.last.until[now.clients]
+        newest = np.full(now.clients.size, stop - 1)
+        return Comparison(
+            now=now.vectors[doubted],
+            before=self.last.vectors[who],
+            age=round_index - self.last.rounds[who],
+            n_now=now.sizes[doubted],
+            n_fresh=now.n_since(since)[doubted],
+            n_before=self.last.sizes(who),
+            reference=lambda some: self.last.batch(who[some]),
+            fresh=lambda some: now.batch(doubted[some], first=since),
+            newest=lambda some: now.batch(doubted[some], first=newest),
+            earlier=lambda some: now.batch(doubted[some], first=since, stop=newest),
+        )

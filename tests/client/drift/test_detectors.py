@@ -8,11 +8,11 @@ import pytest
 
 from fielding._typing import Counts, Floats
 from fielding.client.drift import Always, AnyChange, Chi2, FlexcflOriginal, Never, Periodic, Threshold
+from fielding.client.drift.detectors import Comparison, KindDetector, SampleDetector
 from fielding.client.drift.drift_test import Batch
 from fielding.client.drift.predictions import ConfusionTest, ErrorRate
-from fielding.client.drift.sample_tests import ByKind, BySamples, Comparison
+from fielding.client.drift_monitor import join_batches, split_by_client
 from fielding.client.report import DRIFT_KINDS, UNEXPLAINED
-from fielding.client.windows_seen import joined, split
 from fielding.errors import OptionError
 from tests.client.drift.batches import Drift, batch, simulated
 from tests.runtime.seeing import by_vector
@@ -22,8 +22,8 @@ NOTHING = batch(labels=np.empty(0, dtype=np.int64))
 
 def some_of(whole: Batch) -> Callable[[Counts], Batch]:
     """Return who picks clients."""
-    parts = split(whole)
-    return lambda some: joined([parts[client] for client in some.tolist()])
+    parts = split_by_client(whole)
+    return lambda some: join_batches([parts[client] for client in some.tolist()])
 
 
 def unjudged(n_clients: int, n_features: int) -> Batch:
@@ -64,7 +64,7 @@ def errors(*per_client: list[float]) -> Batch:
 
 
 def vectors(now: list[list[float]], before: list[list[float]], age: list[int]) -> Comparison:
-    blank = joined([NOTHING] * len(age))
+    blank = join_batches([NOTHING] * len(age))
     return replace(
         comparison(blank, blank),
         now=np.array(now, dtype=np.float32),
@@ -86,14 +86,14 @@ def vectors(now: list[list[float]], before: list[list[float]], age: list[int]) -
     ids=["any change", "threshold", "a shift of the threshold is none", "periodic", "always", "never"],
 )
 def test_vectors_are_compared_as_they_are(drift_test: AnyChange, drifted: list[bool]) -> None:
-    judge = by_vector(drift_test)
+    detector = by_vector(drift_test)
 
-    found, kinds = judge.judged(vectors([[0, 0], [1, 0], [0, 2]], [[0, 0], [0, 0], [0, 0]], [3, 2, 4]))
+    found, kinds = detector.detect(vectors([[0, 0], [1, 0], [0, 2]], [[0, 0], [0, 0], [0, 0]], [3, 2, 4]))
 
     assert found.tolist() == drifted
     assert not kinds.any()
-    assert judge.is_timed is isinstance(drift_test, (Periodic, Always))
-    assert not judge.needs_errors
+    assert detector.is_timed is isinstance(drift_test, (Periodic, Always))
+    assert not detector.needs_errors
 
 
 @pytest.mark.parametrize("drift_test", [Chi2(), FlexcflOriginal()])
@@ -105,24 +105,25 @@ def test_vectors_have_no_counts_to_compare(drift_test: Chi2) -> None:
 # ---- samples ----------------------------------------------------------------------------------------------------
 
 
-def share_of(judge: BySamples | ByKind, drift: Drift, *, n_clients: int = 60) -> float:
+def share_of(detector: SampleDetector | KindDetector, drift: Drift, *, n_clients: int = 60) -> float:
     """Return how many of some clients are said to have drifted."""
-    return float(judge.judged(comparison(*simulated(drift, n_clients)))[0].mean())
+    return float(detector.detect(comparison(*simulated(drift, n_clients)))[0].mean())
 
 
 def test_a_swap_of_labels_is_found_and_a_new_label_mix_is_left_alone() -> None:
-    judge = BySamples(test=ConfusionTest(), alpha=0.001)
+    detector = SampleDetector(test=ConfusionTest(), alpha=0.001)
 
-    assert share_of(judge, "swap") > 0.95
-    assert share_of(judge, "looks") > 0.95
-    assert share_of(judge, "label") < 0.03
-    assert share_of(judge, "none") < 0.03
+    assert share_of(detector, "swap") > 0.95
+    assert share_of(detector, "looks") > 0.95
+    assert share_of(detector, "label") < 0.03
+    assert share_of(detector, "none") < 0.03
 
 
 def test_alpha_is_how_often_nothing_is_taken_for_drift() -> None:
     n_clients = 400
     shares = [
-        share_of(BySamples(test=ConfusionTest(), alpha=alpha), "none", n_clients=n_clients) for alpha in (0.2, 0.02)
+        share_of(SampleDetector(test=ConfusionTest(), alpha=alpha), "none", n_clients=n_clients)
+        for alpha in (0.2, 0.02)
     ]
 
     assert 0.05 < shares[0] < 0.2 + 3 * np.sqrt(0.2 * 0.8 / n_clients)
@@ -140,11 +141,11 @@ def _unasked(_some: Counts) -> Batch:
     raise AssertionError("nobody has to be asked")
 
 
-@pytest.mark.parametrize("judge", [BySamples(test=ConfusionTest()), ByKind()], ids=["samples", "kinds"])
-def test_a_window_that_doubled_is_reported_without_being_tested(judge: BySamples | ByKind) -> None:
+@pytest.mark.parametrize("detector", [SampleDetector(test=ConfusionTest()), KindDetector()], ids=["samples", "kinds"])
+def test_a_window_that_doubled_is_reported_without_being_tested(detector: SampleDetector | KindDetector) -> None:
     made = resized(comparison(*simulated("none", 3)), n_now=[20, 19, 30], n_before=[10, 10, 30])
 
-    drifted, kinds = judge.judged(made)
+    drifted, kinds = detector.detect(made)
 
     assert drifted.tolist() == [True, False, False]
     assert not kinds.any()
@@ -154,8 +155,8 @@ def test_a_window_that_doubled_is_reported_without_being_tested(judge: BySamples
 def test_too_few_fresh_samples_are_not_tested(least: int, n_drifted: int) -> None:
     swapped = comparison(*simulated("swap", 5, n=40, m=80))
 
-    for judge in (BySamples(test=ConfusionTest(), least=least), ByKind(least=least)):
-        assert judge.judged(swapped)[0].sum() == n_drifted
+    for detector in (SampleDetector(test=ConfusionTest(), least=least), KindDetector(least=least)):
+        assert detector.detect(swapped)[0].sum() == n_drifted
 
 
 def labelled(labels: list[int], center: float = 0.0) -> Batch:
@@ -165,22 +166,24 @@ def labelled(labels: list[int], center: float = 0.0) -> Batch:
     return batch(labels=codes, predicted=codes, features=features)
 
 
-@pytest.mark.parametrize("judge", [BySamples(test=ConfusionTest(), least=1), ByKind(least=1)], ids=["samples", "kinds"])
-def test_one_sample_and_classes_that_one_side_lacks_tell_nothing(judge: BySamples | ByKind) -> None:
+@pytest.mark.parametrize(
+    "detector", [SampleDetector(test=ConfusionTest(), least=1), KindDetector(least=1)], ids=["samples", "kinds"]
+)
+def test_one_sample_and_classes_that_one_side_lacks_tell_nothing(detector: SampleDetector | KindDetector) -> None:
     then, lone, others = labelled([0] * 40), labelled([0]), labelled([3] * 40, center=9.0)
 
-    assert not judge.judged(comparison(then, lone))[0].any()
-    assert not judge.judged(comparison(then, others))[0].any(), "another label mix, and nothing to compare it with"
-    assert not judge.judged(comparison(lone, lone))[0].any()
+    assert not detector.detect(comparison(then, lone))[0].any()
+    assert not detector.detect(comparison(then, others))[0].any(), "another label mix, and nothing to compare it with"
+    assert not detector.detect(comparison(lone, lone))[0].any()
 
 
 def test_errors_of_the_newest_arrival_are_compared_with_those_before_it() -> None:
-    judge = BySamples(test=ErrorRate(), needs_errors=True, least=1)
+    detector = SampleDetector(test=ErrorRate(), needs_errors=True, least=1)
     quiet = errors([0.0] * 20, [0.0] * 20, [1.0] * 20, [np.nan] * 20)
     loud = errors([0.0] * 20, [1.0] * 20, [0.0] * 20, [1.0] * 20)
 
     # What came with the report does not count: its errors say yes to everything here.
-    found, _ = judge.judged(comparison(loud, loud, earlier=quiet, newest=loud))
+    found, _ = detector.detect(comparison(loud, loud, earlier=quiet, newest=loud))
 
     assert found.tolist() == [False, True, False, False]
 
@@ -197,9 +200,9 @@ def test_errors_that_nobody_knows_are_no_errors() -> None:
 # ---- kinds ------------------------------------------------------------------------------------------------------
 
 
-def kinds_found(drift: Drift, judge: ByKind | None = None, *, n_clients: int = 40) -> dict[str, int]:
+def kinds_found(drift: Drift, detector: KindDetector | None = None, *, n_clients: int = 40) -> dict[str, int]:
     """Return how many of the clients report which kind; those that do not report are left out."""
-    drifted, kinds = (judge or ByKind()).judged(comparison(*simulated(drift, n_clients)))
+    drifted, kinds = (detector or KindDetector()).detect(comparison(*simulated(drift, n_clients)))
     assert not kinds[~drifted].any()
     return {kind: int((kinds[drifted] == code).sum()) for code, kind in enumerate(DRIFT_KINDS)}
 
@@ -224,7 +227,7 @@ def test_another_look_is_covariate_drift_or_mixed() -> None:
 
 
 def test_who_reports_at_a_lenient_level_still_knows_the_kind() -> None:
-    found = kinds_found("none", ByKind(alpha=0.5))
+    found = kinds_found("none", KindDetector(alpha=0.5))
 
     assert sum(found.values()) > 5, "false alarms, as asked for"
     assert found["none"] == found["label"] == 0
@@ -233,9 +236,9 @@ def test_who_reports_at_a_lenient_level_still_knows_the_kind() -> None:
 def test_errors_that_jump_without_a_reason_are_unexplained() -> None:
     quiet, loud = errors([0.0] * 30, [0.0] * 30, [1.0] * 30), errors([0.0] * 30, [1.0] * 30, [0.0] * 30)
     reference, fresh = simulated("none", 3)
-    assert not ByKind().judged(comparison(reference, fresh))[0].any(), "nothing else speaks for drift"
+    assert not KindDetector().detect(comparison(reference, fresh))[0].any(), "nothing else speaks for drift"
 
-    drifted, kinds = ByKind().judged(comparison(reference, fresh, earlier=quiet, newest=loud))
+    drifted, kinds = KindDetector().detect(comparison(reference, fresh, earlier=quiet, newest=loud))
 
     assert drifted.tolist() == [False, True, False]
     assert kinds.tolist() == [0, UNEXPLAINED, 0]
@@ -244,7 +247,7 @@ def test_errors_that_jump_without_a_reason_are_unexplained() -> None:
 def test_errors_with_a_reason_are_not_unexplained() -> None:
     quiet, loud = errors(*[[0.0] * 30] * 5), errors(*[[1.0] * 30] * 5)
 
-    _, kinds = ByKind().judged(comparison(*simulated("swap", 5), earlier=quiet, newest=loud))
+    _, kinds = KindDetector().detect(comparison(*simulated("swap", 5), earlier=quiet, newest=loud))
 
     assert UNEXPLAINED not in kinds.tolist()
 
@@ -254,8 +257,8 @@ def test_errors_are_judged_at_a_fifth_of_the_level() -> None:
     quiet, loud = errors([0.0] * 10), errors([1.0] * 5 + [0.0] * 5)
     made = comparison(*simulated("none", 1, seed=1), earlier=quiet, newest=loud)
 
-    assert ByKind(alpha=0.085).judged(made)[1].tolist() == [UNEXPLAINED]
-    assert not ByKind(alpha=0.08).judged(made)[0].any()
+    assert KindDetector(alpha=0.085).detect(made)[1].tolist() == [UNEXPLAINED]
+    assert not KindDetector(alpha=0.08).detect(made)[0].any()
 
 
 # ---- options ----------------------------------------------------------------------------------------------------
@@ -273,6 +276,6 @@ def test_errors_are_judged_at_a_fifth_of_the_level() -> None:
 )
 def test_senseless_options_are_refused(option: dict[str, float], words: str) -> None:
     with pytest.raises(OptionError, match=words):
-        ByKind(**option)  # type: ignore[arg-type]
+        KindDetector(**option)  # type: ignore[arg-type]
     with pytest.raises(OptionError, match=words):
-        BySamples(test=ConfusionTest(), **option)  # type: ignore[arg-type]
+        SampleDetector(test=ConfusionTest(), **option)  # type: ignore[arg-type]

@@ -3,11 +3,11 @@
 import numpy as np
 
 from fielding.client.drift.drift_test import Batch
+from fielding.client.drift_monitor import CurrentWindows, LastReports, join_batches, split_by_client
 from fielding.client.representation.representation import Seen
-from fielding.client.windows_seen import LastReports, WindowsSeen, joined, split
 
 
-def windows(clients: list[int], sizes: list[int], intervals: list[int]) -> WindowsSeen:
+def windows(clients: list[int], sizes: list[int], intervals: list[int]) -> CurrentWindows:
     """Return windows whose samples carry their number as their feature; even ones are of class a."""
     numbers = np.arange(len(intervals))
     seen = Seen(
@@ -16,7 +16,7 @@ def windows(clients: list[int], sizes: list[int], intervals: list[int]) -> Windo
         scores=np.eye(2, dtype=np.float32)[numbers % 2],
         sizes=np.array(sizes),
     )
-    return WindowsSeen(
+    return CurrentWindows(
         clients=np.array(clients),
         intervals=np.array(intervals),
         seen=seen,
@@ -69,10 +69,10 @@ def test_the_last_report_counts() -> None:
 def test_batches_split_by_client_join_again() -> None:
     whole = THREE.batch(np.array([0, 1, 2]))
 
-    parts = split(whole)
+    parts = split_by_client(whole)
 
     assert [numbers_of(part) for part in parts] == [[0, 1, 2], [], [3, 4]]
-    again = joined(parts)
+    again = join_batches(parts)
     assert again.sizes.tolist() == whole.sizes.tolist()
     for name in ("labels", "predicted", "features", "errors"):
         assert getattr(again, name).tolist() == getattr(whole, name).tolist()
