@@ -10,7 +10,7 @@ from fielding.client.drift import AnyChange
 from fielding.client.fleet import FleetReports
 from fielding.methods.kinds import ReportsFrom
 from fielding.runtime.observe import NOTHING, LabelObserver, Looked
-from fielding.simulation.reports import Letters, Mailbox, Sharing
+from fielding.simulation.reports import Letters, Mailbox, SharedModel
 from tests.runtime.seeing import MODEL, Told, observer_of, windows_of
 
 N_LABELS = 2
@@ -218,10 +218,10 @@ def test_a_mailbox_that_goes_through_the_rounds_again_goes_on_alike(reports_from
     assert straight.arrays()["sent_client"].tolist() == again.arrays()["sent_client"].tolist()
 
 
-def waiting() -> Sharing:
+def waiting() -> SharedModel:
     """Return clients that get their model after three rounds."""
     observer = observer_of(windows_of({0: [(1,)] * 6}), detector=Told(needs_errors=True), is_open=False)
-    return Sharing(observer, rounds=3)
+    return SharedModel(observer, rounds=3)
 
 
 def test_clients_wait_until_the_model_is_due() -> None:
@@ -277,7 +277,7 @@ def test_errors_reach_clients_that_want_them() -> None:
         return np.zeros(rows.size)
 
     observer = observer_of(windows_of({0: [(1,), (1,)]}), detector=Told(needs_errors=True))
-    Sharing(observer, rounds=1).listen(errors)
+    SharedModel(observer, rounds=1).listen(errors)
     for round_index in range(2):
         observer.observe(round_index)
 
@@ -286,7 +286,7 @@ def test_errors_reach_clients_that_want_them() -> None:
 
 def test_who_needs_no_model_is_left_alone() -> None:
     for observer in (None, LabelObserver(windows_of({0: [(1,)]}), AnyChange())):
-        sharing = Sharing(observer, rounds=0)
+        sharing = SharedModel(observer, rounds=0)
         sharing.listen(lambda rows: np.zeros(rows.size))
         sharing.share(MODEL)
         sharing.restore({})

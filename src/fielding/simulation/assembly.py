@@ -29,7 +29,7 @@ from fielding.simulation.attacks import Lie, LyingObserver, Spoiling, drawn_liar
 from fielding.simulation.clients import SimulatedClients
 from fielding.simulation.hardware import AlwaysAvailable, Hardware, devices_of, read_availability
 from fielding.simulation.observing import Watched, observer_of, without_held_out
-from fielding.simulation.reports import Sharing
+from fielding.simulation.reports import SharedModel
 from fielding.traces.catalog import Source
 from fielding.traces.pool import Pool
 from fielding.traces.schedule import Schedule
@@ -289,7 +289,7 @@ def _assembled(config: Config, own: Own, n_workers: int, path: TrainingPath | No
         rule=rule,
         hardware=hardware_of(config, ground.dealt),
         reports_from=ground.reports_from,
-        sharing=Sharing(observer, rounds=config.coordinator.shared_rounds),
+        sharing=SharedModel(observer, rounds=config.coordinator.shared_rounds),
         spoiling=spoiling_of(config, ground.dealt.schedule),
         serving=wishes.serving,
         seed=config.seed,

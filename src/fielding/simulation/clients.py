@@ -28,7 +28,7 @@ from fielding.simulation.attacks import Spoiling
 from fielding.simulation.clock import seconds_of, settle_round
 from fielding.simulation.costs import IDLE_S, Accounts, answer_costs, finish_times, job_costs, without
 from fielding.simulation.hardware import Hardware
-from fielding.simulation.reports import Letters, Mailbox, Sharing
+from fielding.simulation.reports import Letters, Mailbox, SharedModel
 from fielding.traces.sliding import SlidingWindows
 from fielding.training.label_mix import plain_model
 from fielding.training.trainer import Trainer
@@ -68,7 +68,7 @@ class SimulatedClients:
         rule: LocalRule,
         hardware: Hardware,
         reports_from: ReportsFrom = "drifted",
-        sharing: Sharing | None = None,
+        sharing: SharedModel | None = None,
         spoiling: Spoiling | None = None,
         serving: Serving | None = None,
         seed: int,
@@ -90,7 +90,7 @@ class SimulatedClients:
             seed=seed,
             keys=self._keys,
         )
-        self._sharing = sharing or Sharing(None, rounds=0)
+        self._sharing = sharing or SharedModel(None, rounds=0)
         self._sharing.listen(self.runtime.errors)
 
     @property

@@ -18,7 +18,7 @@ from fielding.simulation.costs import BYTES_PER_NUMBER
 _MODEL = "shared_model"
 
 
-class Sharing:
+class SharedModel:
     """Gives observers that need them a shared model and the errors of served models.
 
     Parameters

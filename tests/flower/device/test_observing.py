@@ -27,7 +27,7 @@ from fielding.runtime.train import LocalRule
 from fielding.runtime.workers import Workers
 from fielding.simulation.clients import SimulatedClients
 from fielding.simulation.hardware import AlwaysAvailable, Devices, Hardware
-from fielding.simulation.reports import Sharing as SimulatedSharing
+from fielding.simulation.reports import SharedModel
 from fielding.traces.histograms import WindowPlan
 from fielding.traces.pool import Pool
 from fielding.traces.schedule import sort_schedule
@@ -97,7 +97,7 @@ def simulated(windows: SlidingWindows, case: DriftTest | str, model: Models) -> 
         hardware=Hardware(
             devices=Devices(ms_per_sample=np.ones(N_CLIENTS), kbps=np.ones(N_CLIENTS)), availability=AlwaysAvailable()
         ),
-        sharing=SimulatedSharing(observer, rounds=0) if isinstance(case, str) else None,
+        sharing=SharedModel(observer, rounds=0) if isinstance(case, str) else None,
         seed=SEED,
     )
 

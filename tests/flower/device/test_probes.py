@@ -112,7 +112,7 @@ def test_without_samples_of_its_own_a_device_takes_a_model_as_it_is(correction: 
     aside = Samples(given.x, given.y, given.is_test, given.rounds, np.ones(3, dtype=bool))
     order = replace(
         probe(0, np.append(ZEROS, [np.float32(0.9), np.float32(0.1)]), corrected=True, aside=True),
-        layout=layout_with_mix(TRAINER.layout, 2),
+        layout=extend_layout(TRAINER.layout, 2),
         work=replace(WORK, serving=Serving(correction=correction, smoothing=1.0)),
     )
     reply = answer(tmp_path, Diary({0: aside}), order, replace(REMEMBERING, kept_aside=0.5))

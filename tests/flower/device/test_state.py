@@ -24,9 +24,9 @@ from fielding.flower.device.state import (
     SHARED,
     STATE,
     TRAINED,
+    DeviceMemory,
     DeviceState,
     HeldModel,
-    Memory,
     keep_served,
     keep_shared,
     order_digest,
@@ -294,14 +294,14 @@ def test_a_damaged_model_is_put_aside_and_told(damage: bytes, tmp_path: Path, ca
 # ---- what is kept for training ---------------------------------------------------------------------------------------
 
 
-def kept(folder: Path, *jobs: tuple[int, float]) -> Memory:
+def kept(folder: Path, *jobs: tuple[int, float]) -> DeviceMemory:
     """Return what is kept after jobs of rounds, each by a new process."""
     for round_index, value in jobs:
         write_memory(folder, read_memory(folder).after(round_index, ones(value)))
     return read_memory(folder)
 
 
-def previous(memory: Memory, round_index: int, n_numbers: int = 6) -> float | None:
+def previous(memory: DeviceMemory, round_index: int, n_numbers: int = 6) -> float | None:
     found = memory.previous(round_index, n_numbers)
     return None if found is None else float(found[0])
 
@@ -329,7 +329,7 @@ def test_what_is_not_finite_or_of_another_model_counts_for_nothing(tmp_path: Pat
 
 def test_what_is_remembered_of_samples_stays_beside_it(tmp_path: Path) -> None:
     rehearsal = {"rehearsal.next": np.array([3]), "rehearsal.memory_row": np.array([1, 2])}
-    write_memory(tmp_path, Memory(rehearsal=rehearsal))
+    write_memory(tmp_path, DeviceMemory(rehearsal=rehearsal))
     memory = kept(tmp_path, (0, 1.0))
 
     assert {name: array.tolist() for name, array in memory.rehearsal.items()} == {

@@ -13,7 +13,7 @@ from fielding.client.report import DRIFT_KINDS, NO_REPORTS, ReportBatch
 from fielding.errors import CheckpointError, InputError, OptionError, echo
 from fielding.federation.ledger import Ledger
 from fielding.flower.server.exchange import Exchange, Node, Outcome, Settled, Task
-from fielding.flower.server.roster import Changes, Roster, identity_of
+from fielding.flower.server.roster import Roster, RosterChanges, identity_of
 from fielding.flower.server.sharing import Sharing
 from fielding.flower.wire.orders import (
     NO_REPORT,
@@ -262,7 +262,7 @@ class Contacts:
 
     # ---- who is there ----------------------------------------------------------------------------------------------
 
-    def arrive(self) -> tuple[tuple[Node, ...], Changes]:
+    def arrive(self) -> tuple[tuple[Node, ...], RosterChanges]:
         """Begin a round: wait until enough nodes are free, and return all of them, and what is new."""
         self.round_costs = dict.fromkeys(COSTS, 0)
         nodes = self._present()
@@ -288,7 +288,7 @@ class Contacts:
                 _LOG.info("%d clients %s, for example %s", len(who), what, echo(who[0]))
         return nodes, changes
 
-    def _seen(self, roster: Roster, nodes: Sequence[Node]) -> Changes:
+    def _seen(self, roster: Roster, nodes: Sequence[Node]) -> RosterChanges:
         """Return what is new; whoever said late who it is has joined, and whoever still owes it is not asked again."""
         changes = roster.see(nodes)
         if roster.identity == "key":
