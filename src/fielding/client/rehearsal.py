@@ -92,11 +92,6 @@ def look_ends(intervals: npt.NDArray[np.integer]) -> list[int]:
     Returns
     -------
     Ends, rising. What comes after the last one waits.
-
-    Examples
-    --------
-    >>> look_ends(np.array([0] * 4 + [1] * 6 + [2] * 3))
-    [10]
     """
     ends, taken = [0], 0
     for count in np.unique(intervals, return_counts=True)[1].tolist():

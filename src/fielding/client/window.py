@@ -22,13 +22,7 @@ def checked_round(round_index: object, newest: int | None) -> int:
 
 
 def checked_labels(labels: npt.ArrayLike) -> Counts:
-    """Return a copy of the labels, shape ``(n_samples,)``, or raise if they are not a list of whole numbers.
-
-    Examples
-    --------
-    >>> checked_labels([2, 0, 2]).tolist()
-    [2, 0, 2]
-    """
+    """Return a copy of the labels, shape ``(n_samples,)``, or raise if they are not a list of whole numbers."""
     try:
         array = np.asarray(labels)
     except (ValueError, TypeError, OverflowError) as error:

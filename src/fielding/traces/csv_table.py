@@ -59,14 +59,7 @@ def sort_ids(client_ids: Sequence[ClientId], codes: Array) -> tuple[list[ClientI
 
 
 def encode_ids(client: Array) -> tuple[list[ClientId], Array]:
-    """Return the distinct ids of an array, rising, and for each row its position among them as int32.
-
-    Examples
-    --------
-    >>> ids, codes = encode_ids(np.array(["b", "a", "b"]))
-    >>> ids, codes.tolist()
-    (['a', 'b'], [1, 0, 1])
-    """
+    """Return the distinct ids of an array, rising, and for each row its position among them as int32."""
     if client.ndim != 1 or client.dtype.kind not in "iuU":
         raise InputError(
             f"client has shape {client.shape} and type {client.dtype}; give one whole number or text (dtype U) per row"

@@ -477,14 +477,6 @@ def pair_cells(
     -------
     Pairs over time (adjacent intervals of one client) and between clients (two clients in the same interval; no cell
     is in two of these).
-
-    Examples
-    --------
-    >>> trace = Trace(client_ids=("a", "b"), client=np.array([0, 0, 1, 1]), time=np.array([0.0, 1.0, 0.0, 1.0]),
-    ...               y=np.zeros(4, dtype=np.int32), classes=("cat",))
-    >>> over_time, between = pair_cells(trace, trace.interval_of("1s"), least=1)
-    >>> len(over_time), len(between), over_time.rows().tolist()
-    (2, 2, [0, 1, 2, 3])
     """
     keys = np.array([client_key(client_id) for client_id in trace.client_ids], dtype=np.uint64)
     is_chosen = np.zeros(keys.size, dtype=np.bool_)

@@ -124,12 +124,6 @@ def hash_texts(texts: Sequence[str], n_features: int = TEXT_FEATURES) -> Feature
         The texts, in any language that separates words.
     n_features
         How many buckets; fewer make more words share one.
-
-    Examples
-    --------
-    >>> two, one = hash_texts(["a b", "b a"], 16), hash_texts(["b  A"], 16)
-    >>> bool((two == one).all())
-    True
     """
     hashed = HashedTexts(n_features)
     hashed.add(texts)
@@ -261,13 +255,7 @@ DEFAULT_COLUMNS = Columns()
 
 
 def feature_names(text: str | None) -> tuple[str, ...]:
-    """Return the columns that a text names, separated by commas.
-
-    Examples
-    --------
-    >>> feature_names("width, height"), feature_names(None)
-    (('width', 'height'), ())
-    """
+    """Return the columns that a text names, separated by commas."""
     return tuple(name.strip() for name in (text or "").split(",") if name.strip())
 
 

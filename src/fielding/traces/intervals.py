@@ -103,13 +103,7 @@ def interval_indices(time: Vector, interval: Interval, first: Vector | float) ->
 
 
 def month_numbers(time: Vector) -> Counts:
-    """Return the calendar month (UTC) of unix seconds as months since January 1970.
-
-    Examples
-    --------
-    >>> month_numbers(np.array([0.0, 86400.0 * 31])).tolist()
-    [0, 1]
-    """
+    """Return the calendar month (UTC) of unix seconds as months since January 1970."""
     if time.size and not float(np.abs(time).max()) < LAST_MOMENT:
         raise InputError(
             f"time {float(time.flat[np.abs(time).argmax()]):g} is no date in unix seconds; give an interval in seconds"

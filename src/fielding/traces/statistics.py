@@ -306,13 +306,7 @@ def describe_trace(
 
 
 def describe_pool(y: Codes, classes: Sequence[str], *, shape: tuple[int, ...] | None = None) -> PoolDescription:
-    """Return labelled samples in numbers; the shape is that of the features of a sample, if it is known.
-
-    Examples
-    --------
-    >>> describe_pool(np.array([0, 1, 1], dtype=np.int32), ("cat", "dog"), shape=(8, 8)).samples_per_class
-    {'cat': 1, 'dog': 2}
-    """
+    """Return labelled samples in numbers; the shape is that of the features of a sample, if it is known."""
     counts = np.bincount(y, minlength=len(classes)).tolist()
     return PoolDescription(
         n_samples=int(y.size),
@@ -361,14 +355,7 @@ def _quantiles(values: Counts) -> Quantiles:
 
 
 def paired_distances(first: Floats, second: Floats, metric: Metric) -> Vector:
-    """Return the distance between each row of one matrix and the same row of another.
-
-    Examples
-    --------
-    >>> from fielding.distance import metric_named
-    >>> paired_distances(np.eye(2), np.array([[1.0, 0.0], [1.0, 0.0]]), metric_named("l1")).tolist()
-    [0.0, 2.0]
-    """
+    """Return the distance between each row of one matrix and the same row of another."""
     ends = [*range(0, first.shape[0], PAIR_BLOCK), first.shape[0]]
     blocks = [metric.between(first[start:stop], second[start:stop]).diagonal() for start, stop in pairwise(ends)]
     return np.concatenate([np.empty(0), *blocks])

@@ -82,12 +82,6 @@ def move_mixes(carried: Scores, mixes: Scores, *, rate: float, is_balanced: bool
         The share of each label in what was trained on, same shape. Of one that is all zeros the buffer stays.
     rate, is_balanced
         As of :class:`LabelMixTrainer`.
-
-    Examples
-    --------
-    >>> even, first = np.full((1, 2), 0.5, dtype=np.float32), np.array([[1, 0]], dtype=np.float32)
-    >>> move_mixes(even, first, rate=0.5, is_balanced=False).tolist()
-    [[0.75, 0.25]]
     """
     own = np.maximum(mixes.astype(np.float64), 0.0)
     totals = own.sum(axis=1, keepdims=True)

@@ -27,13 +27,7 @@ _LARGEST_EVAL_CHUNK = 2048
 
 
 def stacked_path(dense: Dense) -> TrainingPath:
-    """Return how a model of this size is trained fastest; see ``docs/models.md`` for the measurements.
-
-    Examples
-    --------
-    >>> stacked_path(Dense(n_inputs=100, n_hidden=64, n_classes=10)).chunk
-    56
-    """
+    """Return how a model of this size is trained fastest; see ``docs/models.md`` for the measurements."""
     chunk = max(_SMALLEST_CHUNK, min(_LARGEST_CHUNK, _STACK_NUMBERS // dense.layout.size))
     widest = max(dense.n_inputs, dense.n_hidden, dense.n_classes)
     eval_chunk = max(64, min(_LARGEST_EVAL_CHUNK, (1 << 20) // widest))

@@ -34,11 +34,6 @@ def device_named(name: str) -> torch.device:
     ------
     OptionError
         If there is no such device.
-
-    Examples
-    --------
-    >>> device_named("cpu")
-    device(type='cpu')
     """
     try:
         device = torch.device(name)

@@ -175,13 +175,6 @@ def batch_of(seen: Seen, *, errors: Vector | None = None) -> Batch:
         Samples with features and scores; a tie goes to the lower class.
     errors
         Of the served model, shape ``(n_samples,)``; those of the shared model by default.
-
-    Examples
-    --------
-    >>> scores = np.array([[2, 1], [0, 3]], dtype=np.float32)
-    >>> batch = batch_of(Seen(labels=np.array([0, 0]), features=scores, scores=scores, sizes=np.array([2])))
-    >>> batch.predicted.tolist(), batch.errors.tolist()
-    ([0, 1], [0.0, 1.0])
     """
     predicted = seen.scores.argmax(axis=1).astype(np.int64)
     return Batch(

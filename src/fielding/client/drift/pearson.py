@@ -68,11 +68,6 @@ def pearson_or_zero(first: Counts, second: Counts) -> Pearson:
     """Return the statistic and its moments for any pairs of label counts, zeros where a pair has too few samples.
 
     Zeros add nothing, so that the statistics of several independent pairs may be summed, and their moments with them.
-
-    Examples
-    --------
-    >>> pearson_or_zero(np.array([[4, 0], [0, 0]]), np.array([[0, 4], [0, 4]])).statistic.tolist()
-    [8.0, 0.0]
     """
     sizes = np.stack([first.sum(axis=1), second.sum(axis=1)])
     usable = np.flatnonzero((sizes.min(axis=0) > 0) & (sizes.sum(axis=0) > 3))

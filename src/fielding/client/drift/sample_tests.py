@@ -21,13 +21,7 @@ from fielding.config.parts import Family
 
 
 def either(first: Vector, second: Vector) -> Vector:
-    """Return p-values of "one of both moved": twice the smaller one, at most 1 (Bonferroni).
-
-    Examples
-    --------
-    >>> either(np.array([0.01, 1.0]), np.array([0.5, 1.0])).tolist()
-    [0.02, 1.0]
-    """
+    """Return p-values of "one of both moved": twice the smaller one, at most 1 (Bonferroni)."""
     return np.asarray(np.minimum(1.0, 2.0 * np.minimum(first, second)))
 
 

@@ -33,13 +33,6 @@ def class_sums(known: Seen, inputs: Matrix) -> Matrix:
     ----------
     inputs
         What to sum up, shape ``(n_samples, n_dims)``.
-
-    Examples
-    --------
-    >>> scores = np.zeros((2, 2), dtype=np.float32)
-    >>> known = Seen(labels=np.array([1, 1]), features=scores, scores=scores, sizes=np.array([2]))
-    >>> class_sums(known, np.array([[1.0], [3.0]])).tolist()
-    [[0.0, 0.0, 2.0, 4.0, 10.0]]
     """
     rows = np.hstack([np.ones((inputs.shape[0], 1)), inputs])
     by_class = outer_sums(one_hot(known.labels, known.n_classes), rows, known.sizes)

@@ -68,13 +68,7 @@ def representation_options(text: str) -> dict[str, Json]:
 
 
 def representation_summary(name: str) -> str:
-    """Return one line that says what a representation is.
-
-    Examples
-    --------
-    >>> representation_summary("label")
-    "Share of each label in the window (the paper's)."
-    """
+    """Return one line that says what a representation is."""
     if name not in REPRESENTATIONS:
         raise unknown_name("representation", name, REPRESENTATIONS)
     return (inspect.getdoc(REPRESENTATIONS[name]) or "").partition("\n")[0]

@@ -129,15 +129,7 @@ LARGEST = float(np.finfo(np.float32).max)
 
 
 def labelled(seen: Seen) -> Seen:
-    """Return the samples that have a label, without the means to compute gradients; clients without any stay.
-
-    Examples
-    --------
-    >>> scores = np.zeros((3, 2), dtype=np.float32)
-    >>> seen = Seen(labels=np.array([1, -1, -1]), features=scores, scores=scores, sizes=np.array([2, 1]))
-    >>> labelled(seen).labels.tolist(), labelled(seen).sizes.tolist()
-    ([1], [1, 0])
-    """
+    """Return the samples that have a label, without the means to compute gradients; clients without any stay."""
     known = seen.labels >= 0
     if known.all():
         return seen
@@ -150,15 +142,7 @@ def labelled(seen: Seen) -> Seen:
 
 
 def pair_counts(seen: Seen, values: Counts, n_values: int) -> Matrix:
-    """Return how often each client has each of the values 0 to ``n_values - 1``, shape ``(n_clients, n_values)``.
-
-    Examples
-    --------
-    >>> scores = np.zeros((3, 2), dtype=np.float32)
-    >>> seen = Seen(labels=np.array([1, 0, 0]), features=scores, scores=scores, sizes=np.array([1, 2]))
-    >>> pair_counts(seen, seen.labels, 2).tolist()
-    [[0.0, 1.0], [2.0, 0.0]]
-    """
+    """Return how often each client has each of the values 0 to ``n_values - 1``, shape ``(n_clients, n_values)``."""
     n_clients = seen.sizes.size
     counts = np.bincount(seen.owners * n_values + values, minlength=n_clients * n_values)
     return counts.astype(np.float64).reshape(n_clients, n_values)
@@ -248,13 +232,7 @@ def means_of(sums: Matrix, counts: Matrix | Vector) -> Matrix:
 
 
 def spread_of(mean_square: float, square_of_means: float) -> float:
-    """Return the root mean square deviation; 1 where nothing varies, since it is there to divide by.
-
-    Examples
-    --------
-    >>> spread_of(5.0, 1.0), spread_of(4.0, 4.0)
-    (2.0, 1.0)
-    """
+    """Return the root mean square deviation; 1 where nothing varies, since it is there to divide by."""
     variance = mean_square - square_of_means
     # A difference of equal numbers is zero up to rounding, and no scale.
     return float(np.sqrt(variance)) if variance > 1e-12 * mean_square else 1.0

@@ -21,14 +21,7 @@ N_INTERVALS = 10
 
 
 def ranks_within(groups: Codes) -> tuple[Counts, Counts]:
-    """Return the position of each row among the rows of its group, and how many rows its group has.
-
-    Examples
-    --------
-    >>> ranks, sizes = ranks_within(np.array([1, 0, 1, 1], dtype=np.int32))
-    >>> ranks.tolist(), sizes.tolist()
-    ([0, 0, 1, 2], [3, 1, 3, 3])
-    """
+    """Return the position of each row among the rows of its group, and how many rows its group has."""
     order = np.argsort(groups, kind="stable")
     sizes = np.bincount(groups)
     begins = np.cumsum(sizes) - sizes

@@ -28,13 +28,7 @@ def units(seed: int, purpose: str, *indices: int | Hashes) -> Units:
 
 
 def branch_seed(seed: int, purpose: str) -> int:
-    """Return a seed for what is to be drawn a second time in one scenario, independently of the first.
-
-    Examples
-    --------
-    >>> branch_seed(1, "looks") == branch_seed(1, "looks"), branch_seed(1, "looks") == branch_seed(1, "meanings")
-    (True, False)
-    """
+    """Return a seed for what is to be drawn a second time in one scenario, independently of the first."""
     return int(hashed(seed, f"scenario {purpose}")[0])
 
 
@@ -292,12 +286,6 @@ def draw_samples(pool: Pool, labels: Counts, drawn: Units) -> Counts:
         Labels of which the pool has samples.
     drawn
         Numbers in [0, 1), one per label.
-
-    Examples
-    --------
-    >>> pool = Pool(x=np.zeros((3, 1)), y=np.array([1, 0, 1], dtype=np.int32), classes=("cat", "dog"))
-    >>> draw_samples(pool, np.array([1, 1, 0]), np.array([0.0, 0.9, 0.9])).tolist()
-    [0, 2, 1]
     """
     order = np.argsort(pool.y, kind="stable").astype(np.int64)
     counts = np.bincount(pool.y, minlength=len(pool.classes))

@@ -145,13 +145,7 @@ class Recurring:
 
 
 def gradual_progress(request: DealRequest, duration: int) -> Vector:
-    """Return how far the change of the last event has come in each interval, above 0 to 1, shape ``(n_intervals,)``.
-
-    Examples
-    --------
-    >>> gradual_progress(DealRequest(n_clients=1, n_intervals=6, n_first=1), 4).tolist()
-    [1.0, 0.25, 0.5, 0.75, 1.0, 0.25]
-    """
+    """Return how far the change of the last event has come in each interval, above 0 to 1, shape ``(n_intervals,)``."""
     since = np.arange(request.n_intervals) - request.n_first
     return np.where(since < 0, 1.0, (since % duration + 1) / duration)
 

@@ -94,13 +94,7 @@ class Brightness:
 
 
 def feature_range(pool: Pool) -> tuple[float, float]:
-    """Return the lowest and highest scaled feature: for bytes those that could be, else those that are.
-
-    Examples
-    --------
-    >>> feature_range(Pool(x=np.array([[0.0, 16.0]]), y=np.array([0], dtype=np.int32), classes=("a",)))
-    (0.0, 16.0)
-    """
+    """Return the lowest and highest scaled feature: for bytes those that could be, else those that are."""
     scaling = pool.scaling or Scaling()
     if pool.x.dtype == np.uint8:
         ends = [np.zeros(pool.shape), np.full(pool.shape, 255.0)]
