@@ -9,7 +9,7 @@ import typer
 
 from fielding import _extras
 from fielding._typing import Json
-from fielding.cli.app import main
+from fielding.cli.app import run_app
 from fielding.cli.console import progress_bar, say, say_json, say_table, say_wide_table, tell
 from fielding.cli.options import JsonOutput, Quiet, stop_on_signal
 from fielding.errors import OptionError, OutputError, echo, unknown_name
@@ -221,4 +221,4 @@ def _say_coordinator_tables(record: dict[str, object]) -> None:
 
 
 if __name__ == "__main__":
-    main(app)
+    run_app(app)

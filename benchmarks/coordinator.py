@@ -22,7 +22,7 @@ from fielding.coordinator.points import Points
 from fielding.coordinator.policy import Policy
 from fielding.coordinator.trigger import Always, Never
 from fielding.distance import metric_named
-from fielding.engine.peak_memory import peak_bytes
+from fielding.engine.round import peak_bytes
 from fielding.errors import FieldingError
 from fielding.rng import stream
 

@@ -16,8 +16,7 @@ from fielding.runtime.runtime import ClientRuntime
 from fielding.runtime.train import LocalRule
 from fielding.runtime.workers import Workers
 from fielding.training.factory import ModelRequest, trainer_for
-from fielding.training.rates import LearningRate
-from fielding.training.trainer import Trainer
+from fielding.training.trainer import LearningRate, Trainer
 
 N_CLASSES, N_FEATURES = 10, 64
 """As of the digits of the example app, so that a network of 64 hidden units has 4,810 numbers."""

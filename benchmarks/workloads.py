@@ -15,7 +15,7 @@ from fielding.rng import client_key, stream
 from fielding.runtime.train import draw_batches
 from fielding.traces.histograms import WindowPlan
 from fielding.traces.pool import Pool
-from fielding.traces.schedule import sorted_schedule
+from fielding.traces.schedule import sort_schedule
 from fielding.traces.sliding import SlidingWindows
 from fielding.training.layout import Layout
 from fielding.training.trainer import LocalWork, Sgd, Trainer
@@ -84,7 +84,7 @@ def workload_windows(workload: Workload) -> SlidingWindows:
     client = np.repeat(np.arange(workload.n_clients), workload.n_samples)
     nothing = np.zeros(client.size)
     columns = (client, nothing, np.arange(client.size), pool.y, nothing)
-    schedule = sorted_schedule(tuple(range(workload.n_clients)), 1, columns=columns)
+    schedule = sort_schedule(tuple(range(workload.n_clients)), 1, columns=columns)
     return SlidingWindows(pool, schedule, WindowPlan(gap=1, window=1))
 
 

@@ -31,7 +31,7 @@ from fielding.federation.evaluation import adjusted_rand_index
 from fielding.records.run_folder import CLIENTS
 from fielding.simulation.attacks import LIES, drawn_liars
 from fielding.traces.sliding import SlidingWindows
-from fielding.traces.sources import dealt_samples
+from fielding.traces.sources import deal_samples
 
 METRICS = ("l1", "hellinger")
 SHARES = (0.1, 0.2, 0.3)
@@ -87,7 +87,7 @@ def run_case(case: Case) -> Outcome:
     with tempfile.TemporaryDirectory(prefix="lying-") as folder:
         result = run(config, Path(folder) / "run", page=False)
         tests = [json.loads(line) for line in (Path(folder) / "run" / CLIENTS).read_text().splitlines()]
-    dealt = dealt_samples(config.trace, rounds=config.rounds, seed=config.seed)
+    dealt = deal_samples(config.trace, rounds=config.rounds, seed=config.seed)
     windows = SlidingWindows(dealt.pool, dealt.schedule, dealt.plan)
     liars = drawn_liars(dealt.schedule.client_ids, case.share, seed=case.seed)
     late = [test for test in tests if test["round"] >= config.rounds // 2]

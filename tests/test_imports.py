@@ -87,8 +87,9 @@ def test_import_leaves_the_heavy_packages_alone(package: str, loaded: set[str]) 
     assert [name for name in loaded if name.split(".")[0] == package] == []
 
 
-def test_import_loads_fielding_and_numpy(loaded: set[str]) -> None:
-    assert {"fielding", "numpy"} <= loaded
+def test_import_loads_the_door_alone_and_every_name_behind_it_when_it_is_asked_for(loaded: set[str]) -> None:
+    assert {name for name in loaded if name.startswith("fielding")} <= {"fielding", "fielding._version"}
+    assert all(hasattr(fielding, name) for name in fielding.__all__)
 
 
 def test_the_front_door_lists_a_handful_of_names() -> None:
@@ -113,7 +114,8 @@ def test_reading_a_config_imports_no_part_that_it_could_name(tmp_path: Path, loa
 
     found = {name for name in modules_of(READ_PROBE, tmp_path / "config.toml") - loaded if name.startswith("fielding.")}
 
-    assert {name for name in found if not name.startswith("fielding.config")} == set()
+    allowed = ("fielding.config", "fielding.distance", "fielding.errors", "fielding._")
+    assert {name for name in found if not name.startswith(allowed)} == set()
 
 
 @pytest.mark.parametrize("method", ["fielding", "global", "ifca"])
@@ -141,3 +143,28 @@ def places() -> dict[str, dict[str, str]]:
 def modules_with(family: str) -> set[str]:
     """Return the modules that hold the parts of a family."""
     return {place.partition(":")[0] for place in places()[family].values()}
+
+
+DEVICE_PROBE = """
+import json, sys
+import fielding.flower.client_side
+print(json.dumps(sorted(sys.modules)))
+"""
+MOST_DEVICE_MODULES = 90
+SERVER_SIDE = (
+    "methods",
+    "coordinator",
+    "traces",
+    "engine",
+    "simulation",
+    "config.keys",
+    "config.reader",
+    "flower.server",
+)
+
+
+def test_a_device_loads_little_of_fielding_since_flower_starts_a_process_for_every_message() -> None:
+    own = {name for name in modules_of(DEVICE_PROBE) if name.split(".")[0] == "fielding"}
+
+    assert len(own) < MOST_DEVICE_MODULES
+    assert [name for name in own if name.removeprefix("fielding.").startswith(SERVER_SIDE)] == []

@@ -24,7 +24,7 @@ from fielding.reporting.numbers.paired import estimate
 from fielding.simulation.assembly import Own, Simulation, assembled
 from fielding.simulation.observing import HELD_OUT, MOMENTUM, Lessons, pool_model
 from fielding.traces.catalog import Opening, Source, open_source
-from fielding.traces.sources import dealt_samples, held_out
+from fielding.traces.sources import deal_samples, hold_out
 from fielding.training.trainer import Sgd
 
 REPRESENTED = (*REPRESENTATIONS, "gradient, full", "soft-confusion+class-means")
@@ -106,8 +106,8 @@ def indices(view: View, truth: Codes, name: str, *, seed: int) -> Mapping[str, f
 def shared_model(config: Config, simulation: Simulation) -> Models:
     """Return the model that the server trains on samples of its own, as a run would."""
     section, training = config.coordinator, config.training
-    whole = dealt_samples(config.trace, rounds=config.rounds, seed=config.seed, source=_source(config.trace.name))
-    _, held = held_out(whole, config.trace.held_out or HELD_OUT, seed=config.seed)
+    whole = deal_samples(config.trace, rounds=config.rounds, seed=config.seed, source=_source(config.trace.name))
+    _, held = hold_out(whole, config.trace.held_out or HELD_OUT, seed=config.seed)
     lessons = Lessons(
         sgd=Sgd(learning_rate=training.learning_rate, momentum=MOMENTUM),
         n_steps=-(-section.shared_epochs * held.samples.size // training.batch_size),

@@ -15,6 +15,7 @@ from fielding.distance import METRICS
 from fielding.engine.round import run_round
 from fielding.rng import stream
 from fielding.runtime.observe import Sight
+from fielding.runtime.workers import Workers
 from fielding.simulation.assembly import Simulation
 from fielding.simulation.experiment import federation_of
 from fielding.traces.sliding import SlidingWindows
@@ -56,7 +57,7 @@ def view_of(windows: SlidingWindows, trainer: Trainer, model: Models, round_inde
     ranges = windows.training(round_index)
     clients = np.flatnonzero(ranges.sizes)
     rows, sizes = ranges.of(clients)
-    sight = Sight(windows, trainer)
+    sight = Sight(windows, Workers(trainer))
     sight.model = model
     sight.show(np.sort(rows))
     seen = sight.of(rows, sizes)

@@ -19,7 +19,7 @@ from fielding.coordinator.policy import Policy
 from fielding.coordinator.trigger import CenterShift
 from fielding.distance import metric_named
 from fielding.federation.ledger import Costs
-from fielding.methods.flexcfl import grouped_by_direction
+from fielding.methods.flexcfl import group_by_direction
 from fielding.rng import stream
 from fielding.simulation.clock import seconds_of
 from fielding.simulation.hardware import devices_of
@@ -66,7 +66,7 @@ def measured(size: Size) -> dict[str, Figure]:
         "adjust": _event(shares),
         "recluster": clustered(Points(shares)),
         "labels": clustered(Points(few)),
-        "gradients": lambda: grouped_by_direction(updates, 5, rng=stream(1, "overhead")),
+        "gradients": lambda: group_by_direction(updates, 5, rng=stream(1, "overhead")),
     }
     found = {name: _timed(work, size.n_repeats) for name, work in works.items()}
     return {**found, "memory": Figure(mean=shares.nbytes / MEGABYTE), **_client_seconds()}

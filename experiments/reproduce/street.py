@@ -19,7 +19,7 @@ from fielding.atomic import replaced_file
 from fielding.errors import InputError
 from fielding.rng import stream
 from fielding.traces.catalog.entry import interval_times
-from fielding.traces.csv_table import encoded_ids
+from fielding.traces.csv_table import encode_ids
 from fielding.traces.importers import import_trace
 from fielding.traces.npz_file import read_arrays, write_arrays
 from fielding.traces.trace import Trace
@@ -82,7 +82,7 @@ def _build(data: Path, path: Path) -> None:
     labels = car_videos(import_trace(data / LABELS))
     names = np.array(labels.classes)[labels.y]
     owners = owners_of(labels)
-    ids, client = encoded_ids(np.array(owners))
+    ids, client = encode_ids(np.array(owners))
     arrays = read_arrays(data / IMAGES, ("x", "y", "classes"))
     rows = looks(names.tolist(), arrays["y"], arrays["classes"].tolist())
     write_arrays(

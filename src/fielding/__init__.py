@@ -12,16 +12,16 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 from fielding._version import __version__
-from fielding.client.drift import AnyChange, Chi2, Periodic, Threshold
-from fielding.client.fleet import Fleet
-from fielding.client.monitor import Monitor
-from fielding.client.report import ClientReport, ReportBatch
-from fielding.coordinator import CenterShift, Clusterer, Coordinator, Decision, Pairwise, Policy
-from fielding.errors import FieldingError
-from fielding.records.checkpoint import load_coordinator, save_coordinator
 
 if TYPE_CHECKING:
+    from fielding.client.drift import AnyChange, Chi2, Periodic, Threshold
+    from fielding.client.fleet import Fleet
+    from fielding.client.monitor import Monitor
+    from fielding.client.report import ClientReport, ReportBatch
     from fielding.comparing.compare import compare
+    from fielding.coordinator import CenterShift, Clusterer, Coordinator, Decision, Pairwise, Policy
+    from fielding.errors import FieldingError
+    from fielding.records.checkpoint import load_coordinator, save_coordinator
     from fielding.simulation.assembly import Own
     from fielding.simulation.experiment import Result, Start, run
     from fielding.traces.pool import Pool
@@ -55,16 +55,22 @@ __all__ = [
     "save_coordinator",
 ]
 
-# Who embeds the coordinator needs no simulator: it is loaded when one of these is asked for.
-_LATER = {
-    "Own": "fielding.simulation.assembly",
-    "Pool": "fielding.traces.pool",
-    "Result": "fielding.simulation.experiment",
-    "Start": "fielding.simulation.experiment",
-    "Trace": "fielding.traces.trace",
-    "compare": "fielding.comparing.compare",
-    "run": "fielding.simulation.experiment",
+# A device needs no coordinator and an embedded coordinator no simulator: each name is loaded when it is asked for.
+_PLACES = {
+    "fielding.client.drift": ("AnyChange", "Chi2", "Periodic", "Threshold"),
+    "fielding.client.fleet": ("Fleet",),
+    "fielding.client.monitor": ("Monitor",),
+    "fielding.client.report": ("ClientReport", "ReportBatch"),
+    "fielding.comparing.compare": ("compare",),
+    "fielding.coordinator": ("CenterShift", "Clusterer", "Coordinator", "Decision", "Pairwise", "Policy"),
+    "fielding.errors": ("FieldingError",),
+    "fielding.records.checkpoint": ("load_coordinator", "save_coordinator"),
+    "fielding.simulation.assembly": ("Own",),
+    "fielding.simulation.experiment": ("Result", "Start", "run"),
+    "fielding.traces.pool": ("Pool",),
+    "fielding.traces.trace": ("Trace",),
 }
+_LATER = {name: place for place, names in _PLACES.items() for name in names}
 
 
 def __getattr__(name: str) -> object:

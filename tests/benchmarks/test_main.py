@@ -10,7 +10,7 @@ from benchmarks import __main__ as commands
 from benchmarks.__main__ import hidden_sizes
 from benchmarks.traffic import ratio_of
 from fielding._extras import EXTRAS
-from fielding.cli.app import main
+from fielding.cli.app import run_app
 from fielding.errors import OptionError
 from tests.benchmarks.exchange_logs import cost
 from tests.cli.in_process import Command
@@ -41,7 +41,7 @@ def command(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str],
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(commands, "_compare_deployments", compared)
     monkeypatch.setattr("fielding._extras.require", lambda _extra: None)
-    return Command(monkeypatch, capsys, partial(main, commands.app))
+    return Command(monkeypatch, capsys, partial(run_app, commands.app))
 
 
 def test_the_command_prints_tables_and_json(command: Command) -> None:
@@ -76,7 +76,7 @@ def test_the_extra_that_is_missing_is_named(
 ) -> None:
     monkeypatch.setitem(EXTRAS, "flower", "no_such_flwr")
 
-    assert "pip install 'fielding[flower]'" in Command(monkeypatch, capsys, partial(main, commands.app)).refuses(
+    assert "pip install 'fielding[flower]'" in Command(monkeypatch, capsys, partial(run_app, commands.app)).refuses(
         "flower"
     )
 

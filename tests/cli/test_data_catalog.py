@@ -6,10 +6,9 @@ import typer
 from typer.testing import CliRunner
 
 from fielding.cli.data import fetch_command, list_data
-from fielding.traces import fetching
-from fielding.traces.catalog import CATALOG
-from fielding.traces.fetching import FetchError, Recipe, RemoteFile
-from tests.traces.publishing import fashion_files, md5, serving
+from fielding.traces.catalog import CATALOG, fetching
+from fielding.traces.catalog.fetching import FetchError, Recipe, RemoteFile
+from tests.traces.catalog.publishing import fashion_files, md5, serving
 
 app = typer.Typer()
 app.command("list")(list_data)

@@ -12,7 +12,8 @@ import pytest
 
 from fielding._typing import Json
 from fielding.client.drift import DRIFT_TESTS
-from fielding.client.drift.sample_tests import SAMPLE_TESTS, ByKind, BySamples
+from fielding.client.drift.detectors import KindDetector, SampleDetector
+from fielding.client.drift.sample_tests import SAMPLE_TESTS
 from fielding.client.representation.registry import REPRESENTATIONS, representation_options
 from fielding.config.keys import KEYS, SECTIONS
 from fielding.config.options import options_of
@@ -86,14 +87,14 @@ def tables() -> dict[str, str]:
     found = {"keys without a section": key_table(""), **{f"[{name}]": key_table(name) for name in SECTIONS}}
     found["presets"] = preset_table()
     found["scenarios"] = option_table({name: scenario_options(name) for name in SCENARIOS})
-    of_rule = options_of(BySamples, hidden=("test", "needs_errors"))
+    of_rule = options_of(SampleDetector, hidden=("test", "needs_errors"))
     seen = {name: {**of_rule, **options_of(kind)} for name, kind in SAMPLE_TESTS.items()}
     return found | {
         "auto": auto_table(),
         "representations": option_table({name: representation_options(name) for name in REPRESENTATIONS}),
         "methods": option_table({name: method_options(kind) for name, kind in METHODS.items()}),
         "drift tests": option_table({name: options_of(kind) for name, kind in DRIFT_TESTS.items()}),
-        "drift tests on samples": option_table({**seen, BY_KIND: options_of(ByKind)}),
+        "drift tests on samples": option_table({**seen, BY_KIND: options_of(KindDetector)}),
         "selectors": option_table({name: SELECTORS.options(name) for name in SELECTORS}),
         "aggregators": option_table({name: AGGREGATORS.options(name) for name in AGGREGATORS}),
         "paces": option_table({name: PACES.options(name) for name in PACES}),

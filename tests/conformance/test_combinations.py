@@ -1,4 +1,8 @@
-"""Any selection, any aggregation and any pace work with any method: whole runs in which every pair of them meets."""
+"""Any selection, any aggregation and any pace work with any method: whole runs in which every pair of them meets.
+
+All of these runs are slow tests; per change one run of each method is made, another one whenever the source changes
+(``FIELDING_COMBINATIONS_SEED`` asks for a certain sample).
+"""
 
 import os
 from collections.abc import Iterator, Sequence
@@ -20,6 +24,7 @@ from fielding.methods import METHODS
 from fielding.methods.fielding import Fielding
 from fielding.simulation.assembly import Own
 from fielding.simulation.experiment import Result
+from tests.conformance.combinations import sample, seed
 from tests.simulation.run_cases import Table, left_behind, small_pool, stop_and_resume, table
 
 N_ROUNDS, N_CLIENTS, M = 6, 12, 8
@@ -104,8 +109,27 @@ def test_every_pair_of_parts_meets_in_few_runs() -> None:
     assert list(covering_rows(FACTORS)) == ROWS
 
 
-@pytest.mark.parametrize("row", ROWS, ids="/".join)
+def test_the_sample_has_a_run_of_each_method_rotates_and_follows_from_its_seed() -> None:
+    samples = [sample(ROWS, str(number)) for number in range(40)]
+
+    assert all(sorted(row[0] for row in rows) == sorted(CASES) for rows in samples)
+    assert sample(ROWS, "7") == samples[7]
+    assert len({row for rows in samples for row in rows}) > 0.9 * len(ROWS)
+
+
+@pytest.mark.parametrize("row", sample(ROWS, seed()), ids="/".join)
 def test_parts_work_together(row: tuple[str, ...]) -> None:
+    check_run(row)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("row", ROWS, ids="/".join)
+def test_all_parts_work_together(row: tuple[str, ...]) -> None:
+    check_run(row)
+
+
+def check_run(row: tuple[str, ...]) -> None:
+    """Run a combination, and hold what it leaves against what holds for all of them."""
     result = run(config_of(row), own=Own(samples=small_pool()))
 
     assert result.summary is not None
@@ -280,7 +304,7 @@ def check_same(one: Result, other: Result) -> None:
 
 
 @pytest.mark.parametrize("name", ["fielding", "static", "moves", "always", "selected"])
-def test_selection_hears_whatever_the_coordinator_hears(name: str) -> None:
+def test_selection_is_told_whatever_the_coordinator_is_told(name: str) -> None:
     arrays = chosen_by({"name": name}, name="nearest").checkpoint.arrays
 
     told = arrays["method/coordinator/representations"]

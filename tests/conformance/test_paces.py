@@ -10,7 +10,7 @@ from hypothesis.extra import numpy as nps
 
 from fielding._typing import Floats
 from fielding.errors import OptionError
-from fielding.federation.pace import LEAST_FACTOR, PACES, Memory, PaceStep, mixed_memory, pace_named
+from fielding.federation.pace import LEAST_FACTOR, PACES, Memory, PaceStep, mix_memory, pace_named
 
 N_NUMBERS = 4
 every_pace = pytest.mark.parametrize("name", sorted(PACES))
@@ -125,7 +125,7 @@ def test_states_of_clusters_can_be_stacked_mixed_and_gone_on_with(name: str) -> 
         states.append(memory)
     rows: dict[str, Floats] = {one: np.array([state[one] for state in states]) for one in states[0]}
 
-    mixed = mixed_memory(rows, np.array([[0.3, 0.7]]))
+    mixed = mix_memory(rows, np.array([[0.3, 0.7]]))
     child = {one: array[0] for one, array in mixed.items()}
 
     assert pace.factor(child) == pace.factor(states[1])

@@ -22,7 +22,7 @@ def experienced(name: str, n_rounds: int = 6, seed: int = 0) -> Selection:
     rng = np.random.default_rng(seed)
     selection = Selection(selector_named(name), N_CLIENTS)
     heard = np.arange(0, N_CLIENTS, 2)
-    selection.hear(heard, rng.dirichlet(np.ones(3), heard.size))
+    selection.note_reports(heard, rng.dirichlet(np.ones(3), heard.size))
     federation = Federation(
         rng.uniform(0.1, 3.0, N_CLIENTS), rng.uniform(1.0, 30.0, N_CLIENTS), n_clusters=2, n_wanted=2
     )
@@ -87,7 +87,7 @@ def test_inputs_stay_as_they_were(name: str) -> None:
 
     chosen = selection.choose(candidates, 4, cluster=0, round_index=ROUND, members=members)
     chosen[:] = 0
-    selection.hear(np.array([1, 2]), heard)
+    selection.note_reports(np.array([1, 2]), heard)
     selection.inherit(mixing)
 
     after = [candidates.clients, candidates.draws, members, heard, mixing]

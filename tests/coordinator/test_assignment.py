@@ -3,7 +3,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fielding.coordinator.assignment import mean_of, nearest_clusters, recomputed_centers
+from fielding.coordinator.assignment import mean_of, nearest_clusters, recompute_centers
 from fielding.coordinator.points import Points
 from fielding.coordinator.registry import Registry
 from fielding.distance import METRICS, metric_named
@@ -63,7 +63,7 @@ def test_only_named_clusters_are_recomputed_and_empty_ones_keep_their_center() -
     registry.membership[:] = [0, 0, 2]
     before = np.array([[9.0, 9.0], [0.3, 0.7], [8.0, 8.0]])
 
-    after = recomputed_centers(registry, before, [0, 1])
+    after = recompute_centers(registry, before, [0, 1])
 
     assert after.tolist() == [[0.75, 0.25], [0.3, 0.7], [8.0, 8.0]]
     assert before[0].tolist() == [9.0, 9.0]

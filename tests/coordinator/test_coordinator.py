@@ -3,6 +3,7 @@ import pytest
 
 from fielding.client.report import ClientReport, ReportBatch
 from fielding.coordinator import Coordinator, Decision, Policy, trigger_named
+from fielding.coordinator.coordinator import inherit_ids
 from fielding.errors import OptionError, ReportError
 
 TWO_GROUPS = {"ann": [0.9, 0.1], "bob": [0.8, 0.2], "cid": [0.1, 0.9], "dan": [0.2, 0.8]}
@@ -296,3 +297,23 @@ def test_re_clustering_into_the_same_partition_leaves_every_model_alone() -> Non
     assert decision.reclustered
     assert decision.cluster_ids == (0, 1)
     assert decision.mixing.tolist() == [[1.0, 0.0], [0.0, 1.0]]
+
+
+# ---- identity -------------------------------------------------------------------------------------------------
+
+
+def test_a_split_keeps_the_id_with_the_larger_part() -> None:
+    assert inherit_ids(np.array([[2.0], [5.0]]), old_ids=[3], next_id=9) == [9, 3]
+
+
+def test_a_merge_keeps_the_id_of_the_larger_part() -> None:
+    assert inherit_ids(np.array([[2.0, 5.0]]), old_ids=[0, 4], next_id=5) == [4]
+
+
+def test_an_id_is_not_passed_on_where_no_client_is_shared() -> None:
+    assert inherit_ids(np.array([[4.0, 0.0], [3.0, 0.0]]), old_ids=[0, 1], next_id=2) == [0, 2]
+
+
+def test_as_many_clients_as_possible_keep_their_id() -> None:
+    # Greedy would give the first its 6 and leave the second with nothing: 6 + 0 < 5 + 5.
+    assert inherit_ids(np.array([[6.0, 5.0], [5.0, 0.0]]), old_ids=[0, 1], next_id=2) == [1, 0]

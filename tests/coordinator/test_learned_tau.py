@@ -10,7 +10,7 @@ from fielding.client.report import ReportBatch
 from fielding.coordinator import CenterShift, Coordinator, LearnedTau, Policy
 from fielding.coordinator.movement import Movement, TriggerMemory
 from fielding.coordinator.policy import policy_from, policy_record
-from fielding.coordinator.snapshot import Snapshot, restored, snapshot
+from fielding.coordinator.snapshot import Snapshot, restore_coordinator, snapshot
 from fielding.errors import InputError, OptionError
 from tests.coordinator.test_trigger import movement
 
@@ -56,7 +56,7 @@ def test_the_reward_of_an_event_goes_to_every_arm_that_would_have_decided_alike(
     memory = trigger.rewarded(verdict.memory, 0.5)
     assert memory.weights == (1.0, 1.0, 0.0, 0.0, 0.0)
     assert trigger.rewarded(memory, 0.5) == memory, "once per event"
-    assert trigger.chosen(memory) == 2, "the first of those not yet tried"
+    assert trigger.choose_arm(memory) == 2, "the first of those not yet tried"
 
 
 @pytest.mark.parametrize("shift", [0.0, 0.5])
@@ -88,7 +88,7 @@ def test_without_any_reward_the_paper_decides_after_the_tries() -> None:
         memory = trigger.assess(movement(shift), memory).memory
 
     assert min(memory.fresh) >= 1
-    assert trigger.arms[trigger.chosen(memory)] == pytest.approx(1.0 / 3.0)
+    assert trigger.arms[trigger.choose_arm(memory)] == pytest.approx(1.0 / 3.0)
     assert trigger.assess(movement(0.19), memory).fires == CenterShift().assess(movement(0.19), memory).fires
 
 
@@ -98,7 +98,7 @@ def test_of_arms_that_always_agreed_the_nearest_to_the_papers_decides() -> None:
         verdict = trigger.assess(movement(0.03), memory)
         memory = trigger.rewarded(verdict.memory, 0.0 if verdict.fires else 1.0)
 
-    assert trigger.arms[trigger.chosen(memory)] == pytest.approx(1.0 / 3.0)
+    assert trigger.arms[trigger.choose_arm(memory)] == pytest.approx(1.0 / 3.0)
 
 
 @given(st.lists(st.tuples(st.floats(0.0, 1.0), st.floats(-5.0, 5.0)), max_size=60))
@@ -127,7 +127,7 @@ def test_a_coordinator_passes_rewards_on_and_finds_them_again_after_a_checkpoint
         first.reward(0.1 * event)
     state = snapshot(first)
     arrays = {name: array.copy() for name, array in state.arrays.items()}
-    second = restored(Snapshot(values=json.loads(json.dumps(state.values)), arrays=arrays))
+    second = restore_coordinator(Snapshot(values=json.loads(json.dumps(state.values)), arrays=arrays))
 
     assert sum(first.memory.weights) > 0.0
     assert second.memory == first.memory
@@ -177,7 +177,7 @@ def test_rewards_that_are_noise_leave_the_decision_to_the_papers_factor() -> Non
         for _ in range(19):
             verdict = trigger.assess(contested, memory)
             memory = trigger.rewarded(verdict.memory, float(rng.normal()))
-        left += trigger.arms[trigger.chosen(memory)] == 0.0
+        left += trigger.arms[trigger.choose_arm(memory)] == 0.0
 
     assert left < 30
 
@@ -189,6 +189,6 @@ def test_a_gain_well_beyond_the_noise_is_found() -> None:
         for _ in range(40):
             verdict = trigger.assess(contested, memory)
             memory = trigger.rewarded(verdict.memory, 3.0 * verdict.fires + 0.3 * float(rng.normal()))
-        found += trigger.arms[trigger.chosen(memory)] == 0.0
+        found += trigger.arms[trigger.choose_arm(memory)] == 0.0
 
     assert found > 40

@@ -9,7 +9,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 
 from fielding.client.report import ReportBatch
 from fielding.coordinator import Clusterer, Coordinator, Decision, Pairwise, Policy, trigger_named
-from fielding.coordinator.snapshot import restored, snapshot
+from fielding.coordinator.snapshot import restore_coordinator, snapshot
 from fielding.distance import METRICS
 from fielding.errors import ReportError
 
@@ -100,7 +100,7 @@ class CoordinatorMachine(RuleBasedStateMachine):
     @rule()
     def snapshot_and_restore(self) -> None:
         state = copy.deepcopy(snapshot(self.first))
-        self.first = restored(state)
+        self.first = restore_coordinator(state)
         assert_same_state(state, snapshot(self.first))
 
     @rule()

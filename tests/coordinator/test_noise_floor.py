@@ -7,7 +7,7 @@ from fielding.coordinator import CenterShift, Clusterer, Coordinator, Decision, 
 from fielding.coordinator.movement import Movement, Resampled
 from fielding.coordinator.noise_floor import HISTOGRAM_FLOORS, Moments, Noise, noise_floors
 from fielding.coordinator.points import Points
-from fielding.coordinator.snapshot import Snapshot, restored, snapshot
+from fielding.coordinator.snapshot import Snapshot, restore_coordinator, snapshot
 from fielding.distance import METRICS, Kind
 from fielding.errors import OptionError, ReportError
 
@@ -207,8 +207,8 @@ def test_a_restored_coordinator_knows_the_noise_and_one_of_an_earlier_version_kn
     old = {name: array for name, array in copied.items() if name not in ("n_samples", "n_global", "origin", "heard")}
     old_values = {**state.values, "inbox": [[3, CONCEPTS[0].tolist()]]}
 
-    twin = restored(Snapshot(values=state.values, arrays=copied))
-    elder = restored(Snapshot(values=old_values, arrays=old))  # type: ignore[arg-type]
+    twin = restore_coordinator(Snapshot(values=state.values, arrays=copied))
+    elder = restore_coordinator(Snapshot(values=old_values, arrays=old))  # type: ignore[arg-type]
     decision = coordinator.decide()
 
     assert decision.threshold

@@ -10,8 +10,8 @@ from fielding.coordinator.clustering import Clusterer
 from fielding.coordinator.coordinator import Coordinator
 from fielding.coordinator.policy import Policy
 from fielding.coordinator.registry import UNASSIGNED
-from fielding.coordinator.regrouping import merge_clusters, moved_membership, place_clients, regrouping_ruled
-from fielding.coordinator.snapshot import restored, snapshot
+from fielding.coordinator.regrouping import merge_clusters, moved_membership, place_clients, rule_regrouping
+from fielding.coordinator.snapshot import restore_coordinator, snapshot
 from fielding.coordinator.trigger import Always, CenterShift, LearnedTau, Never
 from fielding.errors import InputError
 
@@ -147,7 +147,7 @@ def test_a_merge_is_what_later_shifts_are_measured_from() -> None:
 def test_a_merged_coordinator_is_restored_bit_for_bit() -> None:
     coordinator = three_clusters()
     merge_clusters(coordinator, np.array([0, 1, 0]))
-    twin = restored(snapshot(coordinator))
+    twin = restore_coordinator(snapshot(coordinator))
 
     drifted = report(1, [0.2, 0.5, 0.3])
     one, other = coordinator.update(drifted), twin.update(drifted)
@@ -190,12 +190,12 @@ def test_moved_membership_is_that_between_the_moves_and_the_new_clusters() -> No
 
 def test_regrouping_can_be_held_back_and_asked_for_within_a_block_only() -> None:
     coordinator = three_clusters(trigger=CenterShift(tau=0.0))
-    with regrouping_ruled(coordinator, allowed=False):
+    with rule_regrouping(coordinator, allowed=False):
         assert not coordinator.update(report(0, [0.9, 0.1, 0.0])).reclustered
     assert coordinator.update(report(0, [0.8, 0.2, 0.0])).reclustered
 
     coordinator = three_clusters(trigger=CenterShift(tau=2.0))
-    with regrouping_ruled(coordinator, allowed=True, wanted=True):
+    with rule_regrouping(coordinator, allowed=True, wanted=True):
         assert coordinator.update(report(0, [0.9, 0.1, 0.0])).reclustered
     assert not coordinator.update(report(0, [0.8, 0.2, 0.0])).reclustered
     assert coordinator.policy.trigger == CenterShift(tau=2.0)
@@ -205,7 +205,7 @@ def test_regrouping_can_be_held_back_and_asked_for_within_a_block_only() -> None
 def test_those_who_never_regroup_are_not_made_to(trigger: Never | CenterShift) -> None:
     coordinator = three_clusters(trigger=trigger)
 
-    with regrouping_ruled(coordinator, allowed=True, wanted=True):
+    with rule_regrouping(coordinator, allowed=True, wanted=True):
         assert not coordinator.update(report(0, [0.0, 0.9, 0.1])).reclustered
 
 
@@ -213,7 +213,7 @@ def test_the_rules_come_back_after_an_error() -> None:
     coordinator = three_clusters()
     policy = coordinator.policy
 
-    with pytest.raises(ZeroDivisionError), regrouping_ruled(coordinator, allowed=False, wanted=True):
+    with pytest.raises(ZeroDivisionError), rule_regrouping(coordinator, allowed=False, wanted=True):
         raise ZeroDivisionError
 
     assert coordinator.policy is policy
@@ -226,7 +226,7 @@ def test_a_firing_that_is_not_allowed_credits_no_arm() -> None:
     coordinator.update(ReportBatch(client_ids=[0, 1, 2, 3], representations=shares))
     moved = ReportBatch(client_ids=[0], representations=np.array([[0.6, 0.4]]))
 
-    with regrouping_ruled(coordinator, allowed=False):
+    with rule_regrouping(coordinator, allowed=False):
         decision = coordinator.update(moved)
 
     assert not decision.reclustered

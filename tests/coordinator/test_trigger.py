@@ -1,13 +1,16 @@
 from dataclasses import replace  # noqa: I001
-
 import numpy as np
 import pytest
-
 from fielding.coordinator.movement import Movement, TriggerMemory, largest_shift
 from fielding.coordinator.points import Points
 from fielding.coordinator.trigger import center_spacing, TRIGGERS, Always, CenterShift, Never, Pairwise
 from fielding.distance import metric_named
 from fielding.errors import OptionError
+from hypothesis import given
+from hypothesis import strategies as st
+from fielding.coordinator.trigger import holds_pair_beyond
+from fielding.distance import METRICS, TIE
+
 
 L1 = metric_named("l1")
 
@@ -139,3 +142,22 @@ def test_a_wrong_reference_or_step_is_refused() -> None:
 
 def test_every_trigger_stands_under_its_own_name() -> None:
     assert all(kind.name == name for name, kind in TRIGGERS.items())
+
+
+# ---- spread ---------------------------------------------------------------------------------------------------
+
+
+@given(st.integers(0, 2**32 - 1), st.sampled_from(sorted(METRICS)), st.floats(0.01, 1.9))
+def test_short_cuts_never_change_the_answer(seed: int, name: str, delta: float) -> None:
+    rng = np.random.default_rng(seed)
+    metric = METRICS[name]
+    n = int(rng.integers(1, 25))
+    rows = rng.dirichlet(np.full(4, float(rng.choice([0.2, 1.0, 20.0]))), size=n)
+    labels = rng.integers(0, 3, size=n).astype(np.int32)
+    centers = np.array([rows[labels == k].mean(axis=0) if (labels == k).any() else rows[0] for k in range(3)])
+
+    distances = metric.between(rows, rows)
+    together = labels[:, np.newaxis] == labels[np.newaxis]
+
+    answer = holds_pair_beyond(delta, Points(rows), labels, centers=centers, metric=metric)
+    assert answer == bool((distances[together] > delta + TIE).any())

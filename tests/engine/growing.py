@@ -12,14 +12,13 @@ import numpy.typing as npt
 from fielding._typing import ClientId, Codes, Counts, Json, Mask, Membership, Models
 from fielding.client.report import ReportBatch
 from fielding.config.reader import config_from
-from fielding.engine.driver import Driver
 from fielding.engine.plugins import parts_of
-from fielding.engine.round import Federation
+from fielding.engine.round import Driver, Federation
 from fielding.engine.runner import Rules, Runner, Watch
 from fielding.federation.clients import TrainingPlan, Updates
 from fielding.federation.evaluation import ClientScores
 from fielding.federation.ledger import Ledger
-from fielding.methods import METHODS, Method, MethodSetting, kind_named, method_named
+from fielding.methods import Method, MethodSetting, kind_named, method_named
 from fielding.records.run_folder import RunFolder
 from fielding.simulation.assembly import Own, Simulation, assembled
 from fielding.simulation.clients import SimulatedClients
@@ -224,4 +223,4 @@ def method_for(simulation: Simulation, client_ids: Sequence[ClientId]) -> Method
         truth=lambda _round: np.zeros(len(client_ids), dtype=np.int32),
     )
     section = simulation.config.method
-    return method_named(kind_named(section.name, METHODS), setting, section.options)
+    return method_named(kind_named(section.name), setting, section.options)

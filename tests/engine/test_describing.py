@@ -6,7 +6,8 @@ from fielding._extras import EXTRAS
 from fielding._typing import Json
 from fielding.client.describing import Describing
 from fielding.client.drift import DRIFT_TESTS, Chi2, Threshold
-from fielding.client.drift.sample_tests import OF_ERRORS, RIVER_TESTS, SAMPLE_TESTS, ByKind, BySamples, ByVector
+from fielding.client.drift.detectors import KindDetector, SampleDetector, VectorDetector
+from fielding.client.drift.sample_tests import OF_ERRORS, RIVER_TESTS, SAMPLE_TESTS
 from fielding.client.drift.two_sample import Mmd
 from fielding.client.representation.combination import Combination
 from fielding.client.representation.confusion import SoftConfusion
@@ -36,7 +37,7 @@ def test_auto_sees_meanings_and_tells_kinds_apart() -> None:
     assert (auto.detector, auto.metric, auto.kind) == (BY_KIND, "hellinger", "histogram")
     assert auto.needs_model
     assert not auto.is_label
-    assert auto.judge() == ByKind(alpha=0.02)
+    assert auto.drift_detector() == KindDetector(alpha=0.02)
 
 
 @pytest.mark.parametrize("name", REPRESENTATIONS)
@@ -51,7 +52,7 @@ def test_every_representation_has_a_test_and_a_metric_that_suit_it(name: str) ->
         assert natural.drift_test() == Chi2()
         assert not natural.needs_model
     else:
-        assert isinstance(natural.judge(), BySamples)
+        assert isinstance(natural.drift_detector(), SampleDetector)
         assert natural.needs_model
 
 
@@ -71,15 +72,15 @@ def test_projections_are_drawn_by_the_seed_of_the_run_unless_they_have_their_own
 
 
 def test_options_go_to_the_test_and_the_rule_around_it() -> None:
-    judge = described("embedding", "mmd", deals=99, least=30, alpha=0.02, growth=3.0).judge()
+    detector = described("embedding", "mmd", deals=99, least=30, alpha=0.02, growth=3.0).drift_detector()
 
-    assert judge == BySamples(test=Mmd(deals=99), alpha=0.02, least=30, growth=3.0)
+    assert detector == SampleDetector(test=Mmd(deals=99), alpha=0.02, least=30, growth=3.0)
 
 
 def test_a_threshold_is_measured_in_the_metric_of_the_representation() -> None:
-    judge = described("embedding", "threshold", eps=0.7).judge()
+    detector = described("embedding", "threshold", eps=0.7).drift_detector()
 
-    assert judge == ByVector(drift_test=Threshold(eps=0.7), metric=metric_named("l2"))
+    assert detector == VectorDetector(drift_test=Threshold(eps=0.7), metric=metric_named("l2"))
 
 
 @pytest.mark.parametrize("name", ["label", "label-sqrt", "label-smoothed"])
@@ -98,8 +99,8 @@ def test_label_counts_need_a_model_if_the_test_does(detector: str, monkeypatch: 
 
     assert not found.is_label
     assert found.needs_model is (detector not in OF_ERRORS)
-    assert found.judge().needs_errors is (detector in OF_ERRORS or detector == BY_KIND)
-    assert found.judge().is_slow
+    assert found.drift_detector().needs_errors is (detector in OF_ERRORS or detector == BY_KIND)
+    assert found.drift_detector().is_slow
 
 
 @pytest.mark.parametrize(
@@ -120,7 +121,7 @@ def test_a_missing_package_is_told_before_anything_runs(
 def test_auto_takes_another_test_of_errors(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(EXTRAS, "drift", "numpy")
 
-    assert described("auto", errors="hddm").judge() == ByKind(errors="hddm")
+    assert described("auto", errors="hddm").drift_detector() == KindDetector(errors="hddm")
     with pytest.raises(OptionError, match=r"^coordinator: unknown test of errors 'ks'"):
         described("auto", errors="ks")
 
@@ -132,7 +133,7 @@ def test_a_function_of_ones_own_reports_vectors() -> None:
     assert (own.kind, own.metric) == ("vector", "l1")
     assert not own.is_label
     assert not own.needs_model
-    assert isinstance(own.judge(), ByVector)
+    assert isinstance(own.drift_detector(), VectorDetector)
 
 
 @pytest.mark.parametrize(

@@ -6,13 +6,13 @@ import sys
 
 import pytest
 
-from fielding.engine.peak_memory import peak_bytes
+from fielding.engine.round import peak_bytes
 
 HELD = 1 << 26
 # Runs in a new process: this one may have held much more already.
 PROBE = f"""
 import json
-from fielding.engine.peak_memory import peak_bytes
+from fielding.engine.round import peak_bytes
 before = peak_bytes()
 held = b"x" * {HELD}
 during = peak_bytes()
@@ -34,7 +34,7 @@ def test_it_is_unknown_where_the_system_does_not_tell(monkeypatch: pytest.Monkey
     def missing(*_arguments: object, **_options: object) -> str:
         raise FileNotFoundError
 
-    monkeypatch.setattr("fielding.engine.peak_memory.Path.read_text", missing)
+    monkeypatch.setattr("fielding.engine.round.Path.read_text", missing)
     found = peak_bytes()
     assert found is not None, "without /proc another call tells"
     assert found > HELD // 8

@@ -141,7 +141,7 @@ class Listener:
         self.heard: list[tuple[list[int], list[list[float]], list[int] | None]] = []
         self.failed: list[list[int]] = []
 
-    def hear(self, clients: Counts, representations: Floats, *, n_samples: Counts | None = None) -> None:
+    def note_reports(self, clients: Counts, representations: Floats, *, n_samples: Counts | None = None) -> None:
         told = None if n_samples is None else n_samples.tolist()
         self.heard.append((clients.tolist(), representations.tolist(), told))
 

@@ -8,7 +8,7 @@ import pytest
 from fielding._typing import Codes, Membership
 from fielding.coordinator.decision import Decision
 from fielding.engine.round import Done, Federation, run_round
-from fielding.engine.run_rows import (
+from fielding.engine.runner import (
     Changes,
     changes_of,
     client_row,

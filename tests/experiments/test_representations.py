@@ -13,7 +13,7 @@ from fielding.reporting.numbers.paired import estimate
 from fielding.simulation.assembly import Own, Simulation, assembled
 from fielding.simulation.experiment import run
 from fielding.simulation.observing import Watched, _shared_model
-from fielding.traces.sources import dealt_samples, held_out
+from fielding.traces.sources import deal_samples, hold_out
 
 SMALL: Table = {
     "seed": 11,
@@ -128,7 +128,7 @@ class TestFinding:
 
     def test_the_shared_model_is_the_one_that_a_run_trains(self) -> None:
         config, simulation = small_config(), small_simulation()
-        _, held = held_out(dealt_samples(config.trace, rounds=config.rounds, seed=config.seed), 20, seed=config.seed)
+        _, held = hold_out(deal_samples(config.trace, rounds=config.rounds, seed=config.seed), 20, seed=config.seed)
         watched = Watched(windows=simulation.clients.windows, trainer=simulation.trainer, held=held)
 
         ours = finding.shared_model(config, simulation)

@@ -16,7 +16,7 @@ from fielding.flower.device.samples import DeviceNode, Samples
 from fielding.flower.wire.orders import DescribeOrder, EvaluateOrder, TrainOrder, WorkRule
 from fielding.runtime.train import LocalRule
 from fielding.training.factory import ModelRequest, trainer_for
-from fielding.training.rates import LearningRate
+from fielding.training.trainer import LearningRate
 
 RULE = DeviceRule(n_classes=2, max_rounds=2, drift_test=AnyChange())
 TRAINER = trainer_for(ModelRequest(name="softmax", input_shape=(2,), n_classes=2))

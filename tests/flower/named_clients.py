@@ -12,14 +12,14 @@ from fielding._typing import ClientId
 from fielding.config.keys import Config
 from fielding.simulation import assembly
 from fielding.simulation.experiment import run
-from fielding.traces.schedule import sorted_schedule
-from fielding.traces.sources import Dealt, dealt_samples
+from fielding.traces.schedule import sort_schedule
+from fielding.traces.sources import Dealt, deal_samples
 
 
 def run_named(config: Config | Mapping[str, Any], out: Path, names: Sequence[ClientId]) -> Path:
     """Run the simulator, the clients of a scenario known by these names, and return the run folder."""
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(assembly, "dealt_samples", lambda *some, **more: named(dealt_samples(*some, **more), names))
+        patched.setattr(assembly, "deal_samples", lambda *some, **more: named(deal_samples(*some, **more), names))
         run(config, out, page=False)
     return out
 
@@ -29,7 +29,7 @@ def named(dealt: Dealt, names: Sequence[ClientId]) -> Dealt:
     schedule = dealt.schedule
     order = np.array(sorted(range(len(names)), key=lambda at: names[at]))
     place = np.argsort(order)
-    renamed = sorted_schedule(
+    renamed = sort_schedule(
         tuple(names[at] for at in order.tolist()),
         schedule.n_intervals,
         columns=(place[schedule.client], schedule.interval, schedule.sample, schedule.y, schedule.look),

@@ -1,8 +1,10 @@
 """Records as they arrive, and as somebody might spoil them; for tests that have Flower."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from dataclasses import fields, is_dataclass
 from typing import Any
 
+import numpy as np
 import numpy.typing as npt
 from flwr.app import Array, RecordDict
 
@@ -21,6 +23,34 @@ def over_the_wire(records: RecordDict) -> RecordDict:
     return unpacked
 
 
+def sent(reply: Reply) -> str:
+    """Return the name of what a device sends, by its content: equal names, equal bytes."""
+    return str(reply_records(reply).object_id)
+
+
+def assert_same(got: object, sent: object, where: str = "") -> None:
+    """Compare what arrived with what was sent, field by field: arrays by type and numbers, all else exactly."""
+    if is_dataclass(sent):
+        assert type(got) is type(sent), where
+        for one in fields(sent):
+            assert_same(getattr(got, one.name), getattr(sent, one.name), f"{where}.{one.name}")
+    elif isinstance(sent, np.ndarray):
+        assert isinstance(got, np.ndarray), where
+        assert got.dtype == sent.dtype, where
+        np.testing.assert_array_equal(got, sent, err_msg=where)
+    elif isinstance(sent, Mapping):
+        assert isinstance(got, Mapping), where
+        assert got.keys() == sent.keys(), where
+        for name, one in sent.items():
+            assert_same(got[name], one, f"{where}.{name}")
+    elif isinstance(sent, list):
+        assert isinstance(got, list), where
+        for at, (one, other) in enumerate(zip(got, sent, strict=True)):
+            assert_same(one, other, f"{where}[{at}]")
+    else:
+        assert got == sent, where
+
+
 def spoiled(reply: Reply, spoil: Callable[[RecordDict], None]) -> RecordDict:
     records = reply_records(reply)
     spoil(records)
@@ -30,6 +60,14 @@ def spoiled(reply: Reply, spoil: Callable[[RecordDict], None]) -> RecordDict:
 def put(record: str, key: str, value: object) -> Callable[[RecordDict], None]:
     def spoil(records: RecordDict) -> None:
         records[record][key] = value  # type: ignore[assignment]
+
+    return spoil
+
+
+def put_all(record: str, values: Mapping[str, object]) -> Callable[[RecordDict], None]:
+    def spoil(records: RecordDict) -> None:
+        for key, value in values.items():
+            put(record, key, value)(records)
 
     return spoil
 

@@ -12,7 +12,7 @@ import pytest
 from fielding._typing import Json
 from fielding.config.reader import config_from
 from fielding.simulation.experiment import run
-from fielding.traces.sources import dealt_samples
+from fielding.traces.sources import deal_samples
 
 pytest.importorskip("flwr", reason="flwr is not installed; run: pip install 'fielding[flower]'")
 
@@ -92,7 +92,7 @@ def test_flower_has_nothing_to_fetch_for_the_app() -> None:
 @pytest.mark.parametrize("partition", range(N_NODES))
 def test_nodes_get_the_samples_of_the_simulators_clients(partition: int, tmp_path: Path) -> None:
     config = config_from(simulated_table())
-    dealt = dealt_samples(config.trace, rounds=config.rounds, seed=config.seed)
+    dealt = deal_samples(config.trace, rounds=config.rounds, seed=config.seed)
     is_first = dealt.schedule.interval == 0
     is_mine = dealt.schedule.client == partition
 

@@ -90,6 +90,12 @@ def test_a_run_of_it_that_is_stopped_goes_on_as_if_nothing_had_happened(name: st
     assert_stops_do_no_harm(config, tmp_path)
 
 
+def test_so_does_training_with_pytorch(tmp_path: Path) -> None:
+    pytest.importorskip("torch", reason="the torch extra is not installed")
+    training: Table = {"trainer": "torch", "prox": 0.3, "weight_decay": 0.01, "momentum": 0.5, "balanced": True}
+    deployed_as_simulated(deployed_config(table(rounds=4, training=training)), tmp_path)
+
+
 @pytest.mark.parametrize("name", VARIANTS)
 def test_so_do_its_options(name: str, tmp_path: Path) -> None:
     config = deployed_config(table(**VARIANTS[name]))

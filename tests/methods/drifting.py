@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 
-from fielding.methods.feddrift import FedDrift, feddrift, feddrift_eager
+from fielding.methods.feddrift import FedDrift, FedDriftEager
 from fielding.simulation.clients import SimulatedClients
 from tests.methods.plane import (
     setting_of,
@@ -16,7 +16,7 @@ STAGGERED = np.array([[int(interval >= 3 + client // 2) for client in range(N_CL
 """Two clients switch in interval 3, two in 4, two in 5."""
 AT_ONCE = np.array([[int(interval >= 3 and client < 3) for client in range(N_CLIENTS)] for interval in range(8)])
 RECURRING = np.array([[int(interval in (3, 4) and client < 3) for client in range(N_CLIENTS)] for interval in range(8)])
-METHODS = {"feddrift": feddrift, "feddrift-eager": feddrift_eager}
+METHODS: dict[str, type[FedDrift]] = {"feddrift": FedDrift, "feddrift-eager": FedDriftEager}
 
 
 def drift_of(clients: SimulatedClients, name: str = "feddrift", *, participants: int = 4, **options: Any) -> FedDrift:

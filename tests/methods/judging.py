@@ -1,4 +1,4 @@
-"""A door to clients whose loss is the distance of a model, which is one number, to what suits them."""
+"""Clients whose loss is the distance of a model, which is one number, to what suits them."""
 
 from collections.abc import Sequence
 from typing import cast
@@ -34,7 +34,7 @@ class Tastes:
         self.candidates: list[list[float]] = []
 
     @property
-    def door(self) -> Clients:
+    def api(self) -> Clients:
         return cast(Clients, self)
 
     def fresh(self) -> Mask:

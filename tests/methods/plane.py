@@ -10,7 +10,7 @@ from fielding.client.fleet import FleetReports
 from fielding.coordinator.policy import Policy
 from fielding.engine.round import Done, Federation, run_round
 from fielding.federation.evaluation import adjusted_rand_index
-from fielding.methods.kinds import Hears
+from fielding.methods.kinds import ReportsFrom
 from fielding.methods.method import Method, MethodSetting, Parts
 from fielding.runtime.observe import Looked
 from fielding.runtime.train import LocalRule
@@ -18,10 +18,10 @@ from fielding.simulation.clients import SimulatedClients
 from fielding.simulation.hardware import AlwaysAvailable, Availability, Devices, Hardware
 from fielding.traces.histograms import WindowPlan
 from fielding.traces.pool import Pool
-from fielding.traces.schedule import sorted_schedule
+from fielding.traces.schedule import sort_schedule
 from fielding.traces.sliding import SlidingWindows
 from fielding.training.factory import ModelRequest, trainer_for
-from fielding.training.rates import LearningRate
+from fielding.training.trainer import LearningRate
 
 SAMPLES, N_STEPS, BATCH_SIZE, MS, KBPS = 60, 5, 20, 2.0, 1000.0
 MODEL_BYTES = 4 * (2 + 1) * 2
@@ -50,7 +50,7 @@ def plane_windows(
     y = np.stack([rule(x[flat]) for rule in CONCEPTS]).astype(np.int32)[concept, np.arange(flat.size)]
     if wrong_tests:
         y = np.where(pool.is_test()[flat], 1 - y, y)
-    schedule = sorted_schedule(
+    schedule = sort_schedule(
         tuple(range(table.shape[1])),
         table.shape[0],
         columns=(np.repeat(client, SAMPLES), np.repeat(interval, SAMPLES), flat, y, np.zeros(flat.size)),
@@ -104,7 +104,7 @@ def plane_clients(
 ) -> SimulatedClients:
     """Return clients with a softmax model; they report as scripted, if at all."""
     n_clients = windows.n_clients
-    hears: Hears = "nobody" if script is None else "flags"
+    reports_from: ReportsFrom = "nobody" if script is None else "flags"
     return SimulatedClients(
         windows,
         None if script is None else Scripted(n_clients, script),
@@ -114,7 +114,7 @@ def plane_clients(
             devices=Devices(ms_per_sample=np.full(n_clients, MS), kbps=np.full(n_clients, KBPS)),
             availability=availability or AlwaysAvailable(),
         ),
-        hears=hears,
+        reports_from=reports_from,
         seed=7,
     )
 

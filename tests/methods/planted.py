@@ -7,7 +7,7 @@ from fielding.client.drift import DriftTest, Threshold
 from fielding.coordinator.policy import Policy
 from fielding.engine.round import Done, Federation, run_round
 from fielding.federation.aggregation import Aggregator, Mean
-from fielding.methods.kinds import Hears
+from fielding.methods.kinds import ReportsFrom
 from fielding.methods.method import Method, MethodSetting, Parts
 from fielding.runtime.observe import LabelObserver
 from fielding.runtime.train import LocalRule
@@ -15,10 +15,10 @@ from fielding.simulation.clients import SimulatedClients
 from fielding.simulation.hardware import AlwaysAvailable, Devices, Hardware
 from fielding.traces.histograms import WindowPlan
 from fielding.traces.pool import Pool
-from fielding.traces.schedule import sorted_schedule
+from fielding.traces.schedule import sort_schedule
 from fielding.traces.sliding import SlidingWindows
 from fielding.training.factory import ModelRequest, trainer_for
-from fielding.training.rates import LearningRate
+from fielding.training.trainer import LearningRate
 
 N_FEATURES, N_CLASSES, N_POOL, N_SAMPLES = 4, 3, 300, 40
 N_NUMBERS = (N_FEATURES + 1) * N_CLASSES
@@ -38,7 +38,7 @@ def planted_windows(concepts: npt.ArrayLike, *, most: float = 0.6, kept_aside: f
     interval, client = np.nonzero(table >= 0)
     picks = rng.integers(0, N_POOL, (interval.size, N_SAMPLES)) + N_POOL * table[interval, client][:, np.newaxis]
     sample = picks.reshape(-1)
-    schedule = sorted_schedule(
+    schedule = sort_schedule(
         tuple(f"client-{at}" for at in range(table.shape[1])),
         table.shape[0],
         columns=(
@@ -57,7 +57,7 @@ def planted_windows(concepts: npt.ArrayLike, *, most: float = 0.6, kept_aside: f
 def planted_clients(
     concepts: npt.ArrayLike,
     *,
-    hears: Hears = "flags",
+    reports_from: ReportsFrom = "flags",
     drift_test: DriftTest | None = None,
     n_steps: int = 5,
     rate: float = 0.3,
@@ -69,7 +69,7 @@ def planted_clients(
     n_clients = windows.n_clients
     return SimulatedClients(
         windows,
-        None if hears == "nobody" else LabelObserver(windows, drift_test or Threshold(eps=0.5)),
+        None if reports_from == "nobody" else LabelObserver(windows, drift_test or Threshold(eps=0.5)),
         trainer,
         rule=LocalRule(n_steps=n_steps, batch_size=10, rate=LearningRate(initial=rate)),
         hardware=Hardware(
@@ -77,7 +77,7 @@ def planted_clients(
             availability=AlwaysAvailable(),
             overcommit=1.0,
         ),
-        hears=hears,
+        reports_from=reports_from,
         seed=3,
         n_workers=1,
     )

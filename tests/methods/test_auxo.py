@@ -9,10 +9,10 @@ from fielding.errors import OptionError
 from fielding.federation.aggregation import aggregator_named
 from fielding.federation.evaluation import adjusted_rand_index
 from fielding.methods import METHODS
-from fielding.methods.auxo import Auxo, AuxoRules, Cohort, CohortScores, begin_halves, extend_halves, reward_likeness
+from fielding.methods.auxo import Auxo, CohortScores, begin_halves, extend_halves, is_large_enough, reward_likeness
 from fielding.methods.global_model import GlobalModel
-from fielding.methods.gram import centered, products
 from fielding.methods.method import Method, cluster_ids
+from fielding.methods.update_geometry import center_products, products
 from fielding.simulation.assembly import Own
 from fielding.simulation.clients import SimulatedClients
 from fielding.simulation.experiment import run
@@ -37,7 +37,7 @@ def score_of(method: Auxo) -> np.ndarray:
 def in_products(*values: float) -> np.ndarray:
     """Return the inner products of updates on a line, less their mean."""
     deltas = np.array(values, dtype=np.float32)[:, np.newaxis]
-    return centered(products(deltas, deltas))
+    return center_products(products(deltas, deltas))
 
 
 def test_planted_cohorts_are_found_from_the_updates_alone() -> None:
@@ -76,9 +76,9 @@ def test_the_original_rule_never_splits_a_small_federation() -> None:
 def test_the_original_rule_wants_a_hundred_participants_worth(
     n_members: int, sides: tuple[int, int], is_ripe: bool
 ) -> None:
-    cohort = Cohort(n_clients=1000, participants=200, n_cohorts=1, n_members=n_members, sides=sides, counter=3)
+    cohort = {"n_clients": 1000, "participants": 200, "n_cohorts": 1, "n_members": n_members}
 
-    assert AuxoRules(split="original").is_ripe(cohort) == is_ripe
+    assert is_large_enough(**cohort, sides=sides, min_results=None) == is_ripe
 
 
 @pytest.mark.parametrize(
@@ -96,11 +96,9 @@ def test_the_original_rule_wants_a_hundred_participants_worth(
 def test_our_rule_scales_with_the_federation(
     participants: int, n_cohorts: int, n_members: int, sides: tuple[int, int], is_ripe: bool
 ) -> None:
-    cohort = Cohort(
-        n_clients=100, participants=participants, n_cohorts=n_cohorts, n_members=n_members, sides=sides, counter=1
-    )
+    cohort = {"n_clients": 100, "participants": participants, "n_cohorts": n_cohorts, "n_members": n_members}
 
-    assert AuxoRules().is_ripe(cohort) == is_ripe
+    assert is_large_enough(**cohort, sides=sides, min_results=5) == is_ripe
 
 
 def test_before_its_first_split_it_is_federated_averaging_bit_for_bit() -> None:
@@ -118,7 +116,7 @@ def test_before_its_first_split_it_is_federated_averaging_bit_for_bit() -> None:
 
 
 def test_no_traffic_is_added_after_splits() -> None:
-    one, other = (planted_clients([TWO] * 8, hears="nobody") for _ in range(2))
+    one, other = (planted_clients([TWO] * 8, reports_from="nobody") for _ in range(2))
     auxo = auxo_of(one)
     advanced(one, auxo, range(8))
     advanced(other, GlobalModel(setting_of(other, participants=12)), range(8))
@@ -272,7 +270,7 @@ def test_rewards_fall_with_the_distance_from_the_known_ones() -> None:
     scores.lean(clients, 0, 0)
     scores.split(0)
 
-    assert reward_likeness(scores, clients, 0, inner=in_products(0.0, 0.0, 0.0, 0.0, 10.0), rules=AuxoRules())
+    assert reward_likeness(scores, clients, 0, inner=in_products(0.0, 0.0, 0.0, 0.0, 10.0), base_reward=5.0)
 
     # Distances from the mean, 2, are 2, 2, 2, 2 and 8: mean 3.2, deviation 2.4; all five are known.
     assert np.allclose(scores.score[:, 0], 2.0 + 5.0 - 5.0 * np.array([2.0, 2.0, 2.0, 2.0, 8.0]) / 5.6)
@@ -283,7 +281,7 @@ def test_with_fewer_than_two_known_participants_a_cohort_waits() -> None:
     scores.split(0)
     before = scores.score.copy()
 
-    assert not reward_likeness(scores, clients, 0, inner=in_products(1.0, 2.0, 3.0, 4.0, 5.0), rules=AuxoRules())
+    assert not reward_likeness(scores, clients, 0, inner=in_products(1.0, 2.0, 3.0, 4.0, 5.0), base_reward=5.0)
     assert (scores.score == before).all()
 
 
@@ -388,4 +386,4 @@ def test_nothing_is_compared_before_the_first_round_and_nobody_splits_after_the_
 
 
 def test_it_hears_nobody() -> None:
-    assert METHODS["auxo"].hears == "nobody"
+    assert METHODS["auxo"].reports_from == "nobody"

@@ -9,7 +9,7 @@ from fielding.errors import OptionError
 from fielding.federation.aggregation import aggregator_named
 from fielding.federation.clients import Updates
 from fielding.federation.evaluation import adjusted_rand_index
-from fielding.methods.cfl import CFL
+from fielding.methods.cfl import CFL, LastUpdates, SplitTree, bipartition
 from fielding.methods.global_model import GlobalModel
 from fielding.methods.method import MethodSetting
 from fielding.simulation.assembly import Own
@@ -24,7 +24,7 @@ N_ROUNDS = 30
 
 def two_numbers(n_clients: int) -> MethodSetting:
     """Return the setting of models of two numbers, both 0 at first."""
-    clients = planted_clients([[0] * n_clients], hears="nobody")
+    clients = planted_clients([[0] * n_clients], reports_from="nobody")
     setting = setting_of(clients)
     return MethodSetting(
         initial=np.zeros(2, dtype=np.float32),
@@ -55,7 +55,7 @@ def ready(n_clients: int, **options: Json) -> CFL:
 
 
 def test_a_cluster_splits_where_clients_pull_in_opposite_directions() -> None:
-    clients = planted_clients([TWO], hears="nobody")
+    clients = planted_clients([TWO], reports_from="nobody")
     method = CFL(setting_of(clients), start_after=3)
 
     advanced(clients, method, range(N_ROUNDS))
@@ -65,7 +65,7 @@ def test_a_cluster_splits_where_clients_pull_in_opposite_directions() -> None:
 
 
 def test_clients_that_agree_stay_together() -> None:
-    clients = planted_clients([[1] * 6], hears="nobody")
+    clients = planted_clients([[1] * 6], reports_from="nobody")
     method = CFL(setting_of(clients), start_after=3)
 
     advanced(clients, method, range(N_ROUNDS))
@@ -75,7 +75,7 @@ def test_clients_that_agree_stay_together() -> None:
 
 
 def test_nothing_splits_in_the_first_rounds() -> None:
-    clients = planted_clients([TWO], hears="nobody")
+    clients = planted_clients([TWO], reports_from="nobody")
     method = CFL(setting_of(clients), start_after=4, eps1=100.0, eps2=0.0)
 
     n_clusters = [done.plan.models.shape[0] for done in advanced(clients, method, range(6))]
@@ -112,7 +112,7 @@ def test_two_nested_splits_partition_the_parents_in_global_ids() -> None:
 
 
 def test_three_concepts_are_told_apart_by_nested_splits() -> None:
-    clients = planted_clients([THREE], hears="nobody")
+    clients = planted_clients([THREE], reports_from="nobody")
     method = CFL(setting_of(clients), start_after=3)
 
     advanced(clients, method, range(60))
@@ -174,7 +174,7 @@ def test_an_empty_round_changes_nothing() -> None:
 @pytest.mark.parametrize("late", [0, 1, 2])
 def test_a_newcomer_walks_down_to_the_leaf_of_its_concept(late: int) -> None:
     without = [-1 if at == late else concept for at, concept in enumerate(THREE)]
-    clients = planted_clients([without] * 60 + [THREE], hears="nobody")
+    clients = planted_clients([without] * 60 + [THREE], reports_from="nobody")
     method = CFL(setting_of(clients), start_after=3)
     advanced(clients, method, range(60))
     known = np.arange(9) != late
@@ -190,7 +190,7 @@ def test_a_newcomer_walks_down_to_the_leaf_of_its_concept(late: int) -> None:
 
 
 def test_before_a_split_it_is_federated_averaging_bit_for_bit() -> None:
-    one, other = (planted_clients([TWO, THREE[:6]], hears="nobody") for _ in range(2))
+    one, other = (planted_clients([TWO, THREE[:6]], reports_from="nobody") for _ in range(2))
     cfl = CFL(setting_of(one, participants=2))
     everybody = GlobalModel(setting_of(other, participants=6))
 
@@ -202,7 +202,7 @@ def test_before_a_split_it_is_federated_averaging_bit_for_bit() -> None:
 
 
 def test_sampled_before_a_split_it_is_federated_averaging_with_the_same_participants() -> None:
-    one, other = (planted_clients([TWO], hears="nobody") for _ in range(2))
+    one, other = (planted_clients([TWO], reports_from="nobody") for _ in range(2))
     cfl = CFL(setting_of(one, participants=2), participation="sampled")
     everybody = GlobalModel(setting_of(other, participants=2))
 
@@ -215,7 +215,7 @@ def test_sampled_before_a_split_it_is_federated_averaging_with_the_same_particip
 
 @pytest.mark.parametrize(("participation", "per_round"), [("all", 6), ("auto", 6), ("sampled", 2)])
 def test_the_ledger_holds_what_the_cost_table_says(participation: str, per_round: int) -> None:
-    clients = planted_clients([TWO], hears="nobody")
+    clients = planted_clients([TWO], reports_from="nobody")
     method = CFL(setting_of(clients, participants=2), participation=participation)  # type: ignore[arg-type]
 
     advanced(clients, method, range(4))
@@ -226,7 +226,7 @@ def test_the_ledger_holds_what_the_cost_table_says(participation: str, per_round
 
 
 def test_large_federations_are_sampled_unless_all_are_asked_for() -> None:
-    clients = planted_clients([[0] * 201], hears="nobody")
+    clients = planted_clients([[0] * 201], reports_from="nobody")
     setting = setting_of(clients)
     clients.begin(0)
 
@@ -235,7 +235,7 @@ def test_large_federations_are_sampled_unless_all_are_asked_for() -> None:
 
 
 def test_sampled_clients_are_compared_by_last_updates_that_are_not_too_old() -> None:
-    clients = planted_clients([[0] * 6], hears="nobody")
+    clients = planted_clients([[0] * 6], reports_from="nobody")
     method = CFL(setting_of(clients, participants=2), participation="sampled", max_age=1)
 
     asked = [set(done.plan.clients.tolist()) for done in advanced(clients, method, range(4))]
@@ -245,7 +245,7 @@ def test_sampled_clients_are_compared_by_last_updates_that_are_not_too_old() -> 
 
 
 def test_nothing_is_kept_between_rounds_in_which_everybody_trains() -> None:
-    clients = planted_clients([TWO], hears="nobody")
+    clients = planted_clients([TWO], reports_from="nobody")
     method = CFL(setting_of(clients))
 
     advanced(clients, method, range(2))
@@ -254,7 +254,7 @@ def test_nothing_is_kept_between_rounds_in_which_everybody_trains() -> None:
 
 
 def test_members_without_an_update_wait_at_the_split_and_find_their_half() -> None:
-    clients = planted_clients([TWO], hears="nobody")
+    clients = planted_clients([TWO], reports_from="nobody")
     method = CFL(setting_of(clients, participants=2), participation="sampled", start_after=8, max_age=2)
 
     advanced(clients, method, range(N_ROUNDS))
@@ -267,7 +267,7 @@ def test_members_without_an_update_wait_at_the_split_and_find_their_half() -> No
 
 
 def test_what_the_server_remembers_is_split_with_the_model() -> None:
-    clients = planted_clients([TWO], hears="nobody")
+    clients = planted_clients([TWO], reports_from="nobody")
     setting = setting_of(clients, aggregator=aggregator_named("fedyogi", {}))
     method = CFL(setting, start_after=2, eps1=100.0, eps2=0.0)
     advanced(clients, method, range(2))
@@ -291,7 +291,7 @@ def test_what_the_server_remembers_is_split_with_the_model() -> None:
 def test_a_snapshot_goes_on_exactly_like_the_original(stop: int, participation: str) -> None:
     rounds = [[-1, *THREE[1:]]] * 8 + [THREE]
     options = {"participation": participation, "start_after": 3, "eps1": 0.6, "eps2": 0.1, "max_age": 3}
-    one, other = (planted_clients(rounds, hears="nobody") for _ in range(2))
+    one, other = (planted_clients(rounds, reports_from="nobody") for _ in range(2))
     first, second = (CFL(setting_of(door), **options) for door in (one, other))  # type: ignore[arg-type]
     advanced(one, first, range(stop))
     advanced(other, second, range(stop))
@@ -336,3 +336,131 @@ def test_a_resumed_run_ends_as_one_that_was_never_stopped(tmp_path: Path, partic
 def test_an_option_that_cannot_be_is_named(options: dict[str, Json], complaint: str) -> None:
     with pytest.raises(OptionError, match=complaint):
         CFL(two_numbers(3), **options)  # type: ignore[arg-type]
+
+
+# ---- bipartition ----------------------------------------------------------------------------------------------
+
+
+def test_opposite_updates_are_told_apart_whatever_their_length() -> None:
+    updates = np.array([[1.0, 0.0], [-9.0, 0.0], [3.0, 0.1], [-1.0, 0.1]], dtype=np.float32)
+
+    is_second, gap = bipartition(updates)
+
+    assert is_second.tolist() == [False, True, False, True]
+    assert gap == pytest.approx(1.0, abs=0.01)
+
+
+def test_the_gap_is_that_of_the_closest_pair_across() -> None:
+    updates = np.array([[1.0, 0.0], [0.0, 1.0], [-1.0, 0.0]], dtype=np.float32)
+
+    # A cosine of 0, whichever side the one in the middle is on.
+    assert bipartition(updates)[1] == pytest.approx(np.sqrt(0.5))
+
+
+def test_equal_updates_still_make_two_halves_without_a_gap() -> None:
+    is_second, gap = bipartition(np.ones((5, 3), dtype=np.float32))
+
+    assert 0 < is_second.sum() < 5
+    assert gap < 1e-7
+
+
+# ---- last updates ---------------------------------------------------------------------------------------------
+
+
+def change(*values: float) -> np.ndarray[tuple[int, ...], np.dtype[np.float32]]:
+    return np.array([[value, value] for value in values], dtype=np.float32)
+
+
+def test_a_new_update_replaces_the_old_one_of_the_same_client() -> None:
+    last = LastUpdates(5)
+
+    last.note(np.array([3, 1]), change(3.0, 1.0), 0)
+    last.note(np.array([3, 0]), change(4.0, 0.5), 2)
+
+    assert last.clients.tolist() == [0, 1, 3]
+    assert last.rounds.tolist() == [2, 0, 2]
+    assert last.changes[:, 0].tolist() == [0.5, 1.0, 4.0]
+
+
+def test_an_update_is_kept_up_to_its_greatest_age_and_no_longer() -> None:
+    last = LastUpdates(2)
+    last.note(np.array([7]), change(7.0), 0)
+
+    last.note(np.array([1]), change(1.0), 2)
+    assert last.clients.tolist() == [1, 7]
+    last.note(np.array([2]), change(2.0), 3)
+
+    assert last.clients.tolist() == [1, 2]
+
+
+def test_what_is_forgotten_or_restored_goes_on_as_it_should() -> None:
+    last, other = LastUpdates(2), LastUpdates(2)
+    last.note(np.array([7, 2]), change(7.0, 2.0), 0)
+
+    other.restore(last.arrays())
+    last.forget()
+    other.note(np.array([4]), change(4.0), 1)
+    last.note(np.array([4]), change(4.0), 1)
+
+    assert other.clients.tolist() == [2, 4, 7]
+    assert last.clients.tolist() == [4]
+
+
+# ---- split tree -----------------------------------------------------------------------------------------------
+
+
+EAST_WEST = np.array([[1.0, 0.0], [-1.0, 0.0]], dtype=np.float32)
+NORTH_SOUTH = np.array([[0.0, 1.0], [0.0, -1.0]], dtype=np.float32)
+
+
+def split_twice() -> SplitTree:
+    """Return a tree of 6 clients: 0 and 1 go east, 2 and 3 west; then 2 goes north and 3 south; 4 and 5 wait."""
+    tree = SplitTree(6, 2)
+    model = np.zeros(2, dtype=np.float32)
+    tree.split(0, (np.array([0, 1]), np.array([2, 3])), model=model, directions=EAST_WEST)
+    tree.split(1, (np.array([2]), np.array([3])), model=model + 1, directions=NORTH_SOUTH)
+    return tree
+
+
+def test_the_first_half_keeps_the_row_and_the_second_comes_last() -> None:
+    tree = split_twice()
+
+    assert tree.membership().tolist() == [0, 0, 1, 2, -1, -1]
+    assert tree.leaves == (1, 3, 4)
+    assert tree.models.tolist() == [[0.0, 0.0], [1.0, 1.0]]
+
+
+def test_waiting_clients_walk_node_by_node_to_the_more_similar_half() -> None:
+    tree = split_twice()
+
+    assert tree.split_at(np.array([4, 5])).tolist() == [0, 0]
+    tree.walk(np.array([4, 5]), np.array([[3.0, 1.0], [-2.0, 1.0]], dtype=np.float32))
+    assert tree.membership().tolist() == [0, 0, 1, 2, 0, -1]
+    assert tree.split_at(np.array([5])).tolist() == [1]
+    tree.walk(np.array([5]), np.array([[9.0, -1.0]], dtype=np.float32))
+
+    assert tree.membership().tolist() == [0, 0, 1, 2, 0, 2]
+    assert not tree.waits().any()
+
+
+def test_a_client_whose_update_points_nowhere_goes_to_the_first_half() -> None:
+    tree = split_twice()
+
+    tree.walk(np.array([4]), np.zeros((1, 2), dtype=np.float32))
+
+    assert tree.membership()[4] == 0
+
+
+def test_a_restored_tree_is_the_same_tree() -> None:
+    tree, other = split_twice(), SplitTree(6, 2)
+
+    other.restore(tree.arrays())
+    for one in (tree, other):
+        one.walk(np.array([4]), np.array([[-1.0, 0.0]], dtype=np.float32))
+        one.split(0, (np.array([0]), np.array([1])), model=np.ones(2, dtype=np.float32), directions=NORTH_SOUTH)
+
+    assert other.leaves == tree.leaves == (5, 3, 4, 6)
+    assert other.membership().tolist() == tree.membership().tolist()
+    assert {name: array.tolist() for name, array in other.arrays().items()} == {
+        name: array.tolist() for name, array in tree.arrays().items()
+    }

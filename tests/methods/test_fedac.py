@@ -42,7 +42,7 @@ def counts(clients: SimulatedClients, method: FedAC, n_rounds: int) -> list[int]
 @pytest.mark.parametrize(("concepts", "n_groups"), [(TWO, 2), (THREE, 3)])
 @pytest.mark.parametrize("clusters", [2, 4])
 def test_planted_groups_and_their_number_are_found(concepts: list[int], n_groups: int, clusters: int) -> None:
-    clients = planted_clients([concepts] * 20, hears="nobody")
+    clients = planted_clients([concepts] * 20, reports_from="nobody")
     method = fedac_of(clients, clusters=clusters)
 
     advanced(clients, method, range(20))
@@ -52,7 +52,7 @@ def test_planted_groups_and_their_number_are_found(concepts: list[int], n_groups
 
 
 def test_the_number_of_clusters_changes_by_one_when_it_is_time() -> None:
-    clients = planted_clients([THREE] * 20, hears="nobody")
+    clients = planted_clients([THREE] * 20, reports_from="nobody")
 
     found = counts(clients, fedac_of(clients, clusters=4), 20)
 
@@ -63,13 +63,13 @@ def test_the_number_of_clusters_changes_by_one_when_it_is_time() -> None:
 
 
 def test_there_are_never_more_clusters_than_the_policy_allows() -> None:
-    clients = planted_clients([THREE] * 12, hears="nobody")
+    clients = planted_clients([THREE] * 12, reports_from="nobody")
 
     assert max(counts(clients, fedac_of(clients, k_max=2), 12)) == 2
 
 
 def test_only_participants_change_their_cluster_between_tunings() -> None:
-    clients = planted_clients([THREE] * 6, hears="nobody")
+    clients = planted_clients([THREE] * 6, reports_from="nobody")
     method = fedac_of(clients, tune_every=100)
     advanced(clients, method, range(4))
     for at in range(4, 6):
@@ -81,7 +81,7 @@ def test_only_participants_change_their_cluster_between_tunings() -> None:
 
 
 def test_answers_are_combined_in_the_cluster_that_they_are_most_like() -> None:
-    clients = planted_clients([TWO] * 6, hears="nobody")
+    clients = planted_clients([TWO] * 6, reports_from="nobody")
     method = fedac_of(clients, tune_every=100)
     advanced(clients, method, range(4))
     before = method.models
@@ -96,7 +96,7 @@ def test_answers_are_combined_in_the_cluster_that_they_are_most_like() -> None:
 
 
 def test_newcomers_start_from_the_mean_of_all_clusters_and_are_served_by_it() -> None:
-    clients = planted_clients([[*TWO[:16], *[-1] * 8]] * 4 + [TWO] * 2, hears="nobody")
+    clients = planted_clients([[*TWO[:16], *[-1] * 8]] * 4 + [TWO] * 2, reports_from="nobody")
     method = fedac_of(clients, tune_every=100)
     advanced(clients, method, range(4))
     is_new = method.membership() < 0
@@ -113,7 +113,7 @@ def test_newcomers_start_from_the_mean_of_all_clusters_and_are_served_by_it() ->
 
 
 def test_participants_are_pulled_toward_the_mean_embedding_and_pay_for_it() -> None:
-    clients = planted_clients([TWO] * 4, hears="nobody")
+    clients = planted_clients([TWO] * 4, reports_from="nobody")
     method = fedac_of(clients, mu=0.5)
     clients.begin(0)
 
@@ -127,7 +127,7 @@ def test_participants_are_pulled_toward_the_mean_embedding_and_pay_for_it() -> N
 
 
 def test_the_mean_embedding_is_that_of_all_participants() -> None:
-    clients = planted_clients([TWO] * 4, hears="nobody")
+    clients = planted_clients([TWO] * 4, reports_from="nobody")
     method = fedac_of(clients)
 
     done = advanced(clients, method, range(1))[0]
@@ -137,7 +137,7 @@ def test_the_mean_embedding_is_that_of_all_participants() -> None:
 
 
 def test_without_a_pull_nothing_but_models_is_sent() -> None:
-    clients = planted_clients([TWO] * 8, hears="nobody")
+    clients = planted_clients([TWO] * 8, reports_from="nobody")
     method = fedac_of(clients)
     advanced(clients, method, range(8))
 
@@ -146,7 +146,7 @@ def test_without_a_pull_nothing_but_models_is_sent() -> None:
 
 
 def test_with_a_pull_the_embedding_is_paid_for_in_every_round() -> None:
-    clients = planted_clients([TWO] * 8, hears="nobody")
+    clients = planted_clients([TWO] * 8, reports_from="nobody")
     method = fedac_of(clients, mu=0.1)
     advanced(clients, method, range(8))
 
@@ -155,7 +155,7 @@ def test_with_a_pull_the_embedding_is_paid_for_in_every_round() -> None:
 
 
 def test_a_strong_pull_keeps_embeddings_where_they_were() -> None:
-    held, free = (planted_clients([TWO] * 1, hears="nobody") for _ in range(2))
+    held, free = (planted_clients([TWO] * 1, reports_from="nobody") for _ in range(2))
     one, other = fedac_of(held, mu=3.0), fedac_of(free)
     start = one.models[0].copy()
 
@@ -167,7 +167,7 @@ def test_a_strong_pull_keeps_embeddings_where_they_were() -> None:
 
 
 def test_a_round_without_answers_changes_nothing() -> None:
-    clients = planted_clients([[-1] * 24, TWO], hears="nobody")
+    clients = planted_clients([[-1] * 24, TWO], reports_from="nobody")
     method = fedac_of(clients)
     before = {name: array.copy() for name, array in method.snapshot()[1].items()}
 
@@ -179,7 +179,7 @@ def test_a_round_without_answers_changes_nothing() -> None:
 
 @pytest.mark.parametrize("n_done", [1, 4, 7, 9])
 def test_a_snapshot_goes_on_exactly_like_the_original(n_done: int) -> None:
-    one, other = (planted_clients([THREE] * 12, hears="nobody") for _ in range(2))
+    one, other = (planted_clients([THREE] * 12, reports_from="nobody") for _ in range(2))
     first, second = fedac_of(one), fedac_of(other)
     advanced(one, first, range(n_done))
     advanced(other, second, range(n_done))
@@ -209,7 +209,7 @@ def test_a_stopped_run_goes_on_as_if_it_had_not_stopped(tmp_path: Path) -> None:
 
 
 def test_memory_of_the_server_follows_when_clusters_begin() -> None:
-    clients = planted_clients([TWO] * 6, hears="nobody")
+    clients = planted_clients([TWO] * 6, reports_from="nobody")
     setting = replace(
         setting_of(clients, participants=12, aggregator=aggregator_named("fedyogi", {})),
         policy=Policy(clusterer=Clusterer(k_max=6)),
@@ -285,7 +285,7 @@ def attacked(clients: SimulatedClients, method: FedAC, rounds: range, size: floa
 )
 @pytest.mark.parametrize("aggregator", ["mean", "fedyogi"])
 def test_uploads_as_large_as_float32_allows_leave_everything_finite(n_done: int, aggregator: str, size: float) -> None:
-    clients = planted_clients([TWO] * 16, hears="nobody")
+    clients = planted_clients([TWO] * 16, reports_from="nobody")
     setting = setting_of(clients, participants=12, aggregator=aggregator_named(aggregator))
     method = FedAC(replace(setting, n_head=N_HEAD), mu=0.5, pca_every=4, tune_every=4)
     advanced(clients, method, range(n_done))

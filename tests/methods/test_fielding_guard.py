@@ -16,7 +16,7 @@ from fielding.coordinator.trigger import Always, CenterShift, Never, Trigger
 from fielding.methods import fielding as fielding_module
 from fielding.methods.fielding import Fielding
 from fielding.methods.method import MethodSetting
-from fielding.methods.variants import Variant, always, moves, selected, static
+from fielding.methods.variants import SelectedReports, StaticClusters, always, moves
 from fielding.simulation.clients import SimulatedClients
 from tests.methods.planted import MODEL_BYTES, advanced, planted_clients, setting_of
 
@@ -27,7 +27,7 @@ ALIKE = np.zeros((N_ROUNDS, N_CLIENTS), dtype=np.int64)
 
 
 def planted(concepts: np.ndarray, *, kept_aside: float = 0.0) -> SimulatedClients:
-    return planted_clients(concepts, hears="drifted", drift_test=AnyChange(), kept_aside=kept_aside)
+    return planted_clients(concepts, reports_from="drifted", drift_test=AnyChange(), kept_aside=kept_aside)
 
 
 def setting_for(clients: SimulatedClients, trigger: Trigger | None = None) -> MethodSetting:
@@ -187,15 +187,15 @@ def test_the_run_says_whether_there_is_a_guard_unless_the_option_does() -> None:
     assert not has_guard(Fielding(setting, guard=False))
 
 
-@pytest.mark.parametrize("variant", [moves, always, static, selected])
-def test_variants_have_no_guard_whatever_the_run_says(variant: Callable[[MethodSetting], Fielding | Variant]) -> None:
+@pytest.mark.parametrize("variant", [moves, always, StaticClusters, SelectedReports])
+def test_variants_have_no_guard_whatever_the_run_says(variant: Callable[[MethodSetting], Fielding]) -> None:
     method = variant(replace(setting_for(planted(ALIKE)), is_guarded=True))
 
     assert not any(name.startswith("guard/") for name in method.snapshot()[1])
 
 
 def test_participants_that_report_after_training_judge_only_what_they_have_not_trained_on() -> None:
-    clients = planted_clients(ALIKE, hears="participants", drift_test=AnyChange())
+    clients = planted_clients(ALIKE, reports_from="participants", drift_test=AnyChange())
 
     advanced(clients, guarded(clients), range(4))
 
@@ -227,7 +227,7 @@ def test_placed_clients_are_told_as_moved_once(monkeypatch: pytest.MonkeyPatch) 
     advanced(clients, method, range(2))
     monkeypatch.setattr(fielding_module, "place_by_loss", lambda *_parts: ["client-3", "client-4"])
     drifted = replace(method.coordinator.decide(), moved=["client-4"])
-    monkeypatch.setattr(method, "_decided", lambda *_parts: drifted)
+    monkeypatch.setattr(method, "_decide", lambda *_parts: drifted)
 
     decision = method.adapt(clients.begin(2), clients)
 

@@ -15,9 +15,18 @@ from fielding.federation.clients import TrainingPlan, Updates
 from fielding.federation.evaluation import adjusted_rand_index
 from fielding.federation.ledger import CATEGORIES
 from fielding.methods import METHODS
-from fielding.methods.flexcfl import Anchor, FlexCFL, Newcomers, flexcfl_detector, pulled_together
+from fielding.methods.flexcfl import (
+    Anchor,
+    FlexCFL,
+    Newcomers,
+    decomposed_cosines,
+    flexcfl_detector,
+    group_by_direction,
+    pull_together,
+)
 from fielding.methods.global_model import GlobalModel
-from fielding.methods.kinds import heard
+from fielding.methods.kinds import resolve_reports_from
+from fielding.rng import stream
 from fielding.simulation.assembly import Own
 from fielding.simulation.clients import SimulatedClients
 from fielding.simulation.experiment import run
@@ -115,8 +124,8 @@ def test_a_run_listens_with_the_detector_that_its_options_name() -> None:
         result = run(table(method={"name": "flexcfl", "k": 2, "pretrain_steps": 3, "detector": name}))
         shares[name] = sum(int(str(row["n_reports"])) for row in result.rounds)
 
-    assert heard(METHODS["flexcfl"], {}, 12) == "flags"
-    assert heard(METHODS["flexcfl"], {"cold_start": False}, 12) == "nobody"
+    assert resolve_reports_from(METHODS["flexcfl"], {}, 12) == "flags"
+    assert resolve_reports_from(METHODS["flexcfl"], {"cold_start": False}, 12) == "nobody"
     assert shares["original"] != shares["corrected"]
 
 
@@ -247,7 +256,7 @@ def test_if_nobody_answers_at_the_start_there_is_another_try(monkeypatch: pytest
 
 
 def test_one_group_without_cold_start_is_federated_averaging_bit_for_bit() -> None:
-    one, other = planted_clients([TWELVE, MOVED] * 3), planted_clients([TWELVE, MOVED] * 3, hears="nobody")
+    one, other = planted_clients([TWELVE, MOVED] * 3), planted_clients([TWELVE, MOVED] * 3, reports_from="nobody")
     flexcfl, everybody = FlexCFL(setting_of(one), k=1, cold_start=False), GlobalModel(setting_of(other))
 
     advanced(one, flexcfl, range(6))
@@ -299,7 +308,7 @@ def test_groups_pull_each_other_as_the_authors_coded_it(models: list[list[float]
         pull = sum(other / np.linalg.norm(other) for other in others)
         expected.append((row + eta * pull) / (1.0 + eta * sum(1.0 / np.linalg.norm(other) for other in others)))
 
-    assert np.allclose(pulled_together(rows, eta, 3), expected, rtol=1e-5)
+    assert np.allclose(pull_together(rows, eta, 3), expected, rtol=1e-5)
 
 
 def test_only_groups_that_trained_pull_each_other() -> None:
@@ -309,7 +318,7 @@ def test_only_groups_that_trained_pull_each_other() -> None:
     pulled_plan = advanced(same, pulled, range(1))[0].plan
 
     assert (plain_plan.clients == pulled_plan.clients).all()
-    assert np.allclose(pulled.models, pulled_together(plain.models, 0.5, N_NUMBERS))
+    assert np.allclose(pulled.models, pull_together(plain.models, 0.5, N_NUMBERS))
     assert not np.allclose(pulled.models, plain.models)
 
 
@@ -378,3 +387,33 @@ def test_an_option_that_cannot_be_is_named(options: dict[str, Json], complaint: 
 def test_an_unknown_detector_is_named_before_data_are_read() -> None:
     with pytest.raises(OptionError, match=r"unknown method.detector 'orginal'; did you mean 'original'"):
         run(table(method={"name": "flexcfl", "detector": "orginal"}))
+
+
+# ---- update directions ----------------------------------------------------------------------------------------
+
+
+@given(n_updates=st.integers(1, 6), n_numbers=st.integers(1, 8), k=st.integers(1, 6), seed=st.integers(0, 50))
+def test_features_are_cosines_with_the_singular_vectors(n_updates: int, n_numbers: int, k: int, seed: int) -> None:
+    updates = stream(seed, "updates").standard_normal((n_updates, n_numbers)).astype(np.float32)
+    _, _, directions = np.linalg.svd(updates.astype(np.float64), full_matrices=False)
+    expected = np.zeros((n_updates, k))
+    found = updates @ directions[:k].T / np.linalg.norm(updates, axis=1, keepdims=True)
+    expected[:, : found.shape[1]] = found
+
+    assert np.allclose(np.abs(decomposed_cosines(updates, k)), np.abs(expected), atol=1e-4)
+
+
+def test_a_row_of_zeros_has_no_direction() -> None:
+    assert decomposed_cosines(np.zeros((3, 2), dtype=np.float32), 2).tolist() == [[0.0, 0.0]] * 3
+
+
+def test_length_does_not_matter_for_a_group_but_sign_does() -> None:
+    updates = np.array([[1.0, 0.1], [-1.0, 0.0], [50.0, 0.0], [-70.0, 1.0]], dtype=np.float32)
+
+    assert group_by_direction(updates, 2, rng=stream(1, "groups")).tolist() == [0, 1, 0, 1]
+
+
+def test_there_are_no_more_groups_than_directions() -> None:
+    same = np.ones((4, 3), dtype=np.float32)
+
+    assert group_by_direction(same, 3, rng=stream(1, "groups")).tolist() == [0, 0, 0, 0]

@@ -6,7 +6,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fielding._typing import Counts, Models
-from fielding.methods.guard import LARGEST_GAIN, Guard, Opinion
+from fielding.client.report import UNEXPLAINED, ReportBatch
+from fielding.coordinator.clustering import Clusterer
+from fielding.coordinator.coordinator import Coordinator
+from fielding.coordinator.policy import Policy
+from fielding.coordinator.trigger import Never
+from fielding.methods.guard import LARGEST_GAIN, Guard, Opinion, place_by_loss
 from tests.methods.judging import Tastes, models_of
 
 HALVES = np.array([0, 1] * 50, dtype=np.int32)
@@ -17,8 +22,8 @@ def looked(
 ) -> tuple[Opinion | None, Counts | None]:
     """Return what a guard makes of the next arrival."""
     clients.interval += 1
-    guard.begin(clients.door)
-    return guard.look(models, np.array(membership, dtype=np.int32), clients.door)
+    guard.begin(clients.api)
+    return guard.look(models, np.array(membership, dtype=np.int32), clients.api)
 
 
 def guard_of(n_clusters: int) -> Guard:
@@ -196,9 +201,9 @@ def test_asking_is_so_rare_that_99_of_100_client_rounds_send_nothing(
     for round_index in range(1, 160):
         clients.interval = round_index // 20
         clients.fresh_ones[:] = round_index % 20 == 0
-        guard.begin(clients.door)
-        if guard.look(models_of(0.0, gain), membership, clients.door)[1] is not None:
-            guard.merged(1)
+        guard.begin(clients.api)
+        if guard.look(models_of(0.0, gain), membership, clients.api)[1] is not None:
+            guard.note_merge(1)
             membership[:] = 0
 
     n_asked = sum(len(judges) for judges in clients.asked)
@@ -228,11 +233,11 @@ def test_without_new_samples_nobody_is_asked_and_no_arrival_counts() -> None:
 def test_an_arrival_is_looked_at_once_however_often_the_round_asks() -> None:
     clients, guard = Tastes([0.0, 4.0] * 50), guard_of(2)
     looked(guard, clients, models_of(0.0, 4.0), HALVES)
-    guard.merged(2)
+    guard.note_merge(2)
     looked(guard, clients, models_of(0.0, 4.0), HALVES)
     for _ in range(10):
-        guard.begin(clients.door)
-        assert guard.look(models_of(0.0, 4.0), HALVES, clients.door) == (None, None)
+        guard.begin(clients.api)
+        assert guard.look(models_of(0.0, 4.0), HALVES, clients.api) == (None, None)
 
     assert len(clients.asked) == 2
     assert not guard.allows_others, "one of eight arrivals is over"
@@ -311,7 +316,7 @@ def test_after_a_merge_nobody_is_grouped_anew_for_eight_arrivals_then_twice_as_m
     clients, guard = Tastes([1.0] * 12), guard_of(2)
     rests = []
     for _ in range(5):
-        guard.merged(1)
+        guard.note_merge(1)
         rests.append(0)
         while not guard.allows_others:
             assert not guard.wants_others
@@ -326,7 +331,7 @@ def test_after_a_merge_nobody_is_grouped_anew_for_eight_arrivals_then_twice_as_m
 
 def test_after_a_pair_was_merged_the_trigger_decides() -> None:
     clients, guard = Tastes([1.0] * 12), guard_of(3)
-    guard.merged(2)
+    guard.note_merge(2)
     for _ in range(8):
         assert not guard.allows_others
         looked(guard, clients, models_of(0.0, 1.0), [0] * 12)
@@ -360,7 +365,7 @@ def test_a_restored_guard_goes_on_bit_for_bit(n_before: int, seed: int) -> None:
     def advance(whose: Guard, clients: Tastes) -> tuple[Opinion | None, list[int] | None]:
         opinion, into = looked(whose, clients, models, membership)
         if into is not None:
-            whose.merged(3)
+            whose.note_merge(3)
         return opinion, None if into is None else into.tolist()
 
     for _ in range(n_before):
@@ -372,3 +377,69 @@ def test_a_restored_guard_goes_on_bit_for_bit(n_before: int, seed: int) -> None:
     for _ in range(6):
         assert advance(guard, one) == advance(twin, other)
         assert guard.allows_others == twin.allows_others
+
+
+# ---- guard placing --------------------------------------------------------------------------------------------
+
+
+def coordinator_of(n_clients: int = 6) -> Coordinator:
+    """Return one with two clusters, of even and of odd clients."""
+    coordinator = Coordinator(Policy(clusterer=Clusterer(k_max=2), trigger=Never(), seed=1))
+    rows = np.array([[0.9, 0.1], [0.1, 0.9]])[np.arange(n_clients) % 2] + 0.01 * np.arange(n_clients)[:, np.newaxis]
+    rows /= rows.sum(axis=1, keepdims=True)
+    coordinator.update(ReportBatch(client_ids=list(range(n_clients)), representations=rows))
+    assert coordinator.registry.membership.tolist() == [0, 1] * (n_clients // 2)
+    return coordinator
+
+
+def told(kinds: dict[int, int]) -> ReportBatch:
+    return ReportBatch(
+        client_ids=list(kinds),
+        representations=np.full((len(kinds), 2), 0.5),
+        kinds=np.array(list(kinds.values()), dtype=np.int8),
+    )
+
+
+def test_clients_that_nothing_explains_go_where_they_are_served_best_and_only_they_are_asked() -> None:
+    coordinator, clients = coordinator_of(), Tastes([4.0, 4.0, 0.0, 1.0, 4.0, 9.0])
+    reports = told({5: UNEXPLAINED, 0: UNEXPLAINED, 2: UNEXPLAINED, 3: UNEXPLAINED, 4: 1})
+
+    moved = place_by_loss(coordinator, models_of(0.0, 4.0), reports, clients.api)
+
+    assert clients.asked == [[0, 2, 3, 5]]
+    assert clients.about == ["newest"]
+    assert moved == [0, 3]
+    assert coordinator.registry.membership.tolist() == [1, 1, 0, 0, 0, 1]
+
+
+def test_what_clients_kept_aside_before_nothing_explained_their_errors_does_not_place_them() -> None:
+    coordinator, clients = coordinator_of(), Tastes([4.0] * 6)
+    clients.off = -4.0
+
+    assert place_by_loss(coordinator, models_of(0.0, 4.0), told({0: UNEXPLAINED}), clients.api) == [0]
+
+
+def test_a_tie_stays_where_it_is() -> None:
+    coordinator, clients = coordinator_of(), Tastes([0.0] * 6)
+
+    assert place_by_loss(coordinator, models_of(2.0, 2.0), told({1: UNEXPLAINED, 0: UNEXPLAINED}), clients.api) == []
+    assert coordinator.registry.membership.tolist() == [0, 1] * 3
+
+
+def test_who_does_not_answer_stays_and_a_broken_model_takes_nobody_in() -> None:
+    coordinator, clients = coordinator_of(), Tastes([4.0] * 6)
+    clients.silent = [0]
+
+    assert place_by_loss(coordinator, models_of(0.0, 4.0), told({0: UNEXPLAINED}), clients.api) == []
+    assert place_by_loss(coordinator, models_of(0.0, np.nan), told({2: UNEXPLAINED}), clients.api) == []
+    assert place_by_loss(coordinator, models_of(np.inf, 4.0), told({4: UNEXPLAINED}), clients.api) == [4]
+
+
+def test_without_such_reports_or_with_one_cluster_nobody_is_asked() -> None:
+    coordinator, clients = coordinator_of(), Tastes([4.0] * 6)
+    untold = ReportBatch(client_ids=[0], representations=np.full((1, 2), 0.5))
+
+    assert place_by_loss(coordinator, models_of(0.0, 4.0), told({0: 3}), clients.api) == []
+    assert place_by_loss(coordinator, models_of(0.0, 4.0), untold, clients.api) == []
+    assert place_by_loss(coordinator, models_of(0.0), told({0: UNEXPLAINED}), clients.api) == []
+    assert clients.asked == []

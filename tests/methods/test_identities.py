@@ -1,4 +1,4 @@
-"""Every identity of METHODS.md 14, and where it is proven; those that nobody else proves stand here, as whole runs.
+"""Every identity of METHODS.md 14, and where it is proven; those that no other test proves stand here, as whole runs.
 
 =====================================================  ================================================================
 identity                                               proven in
@@ -11,7 +11,7 @@ FedProx pulls toward the start (sign)                  training/test_numpy_train
   (all trainers)                                       conformance/test_trainer_requests: test_a_pull_toward_the_start..
 IFCA, Auxo, CFL with one cluster are FedAvg            test_ifca, test_auxo, test_cfl (rounds); here (runs)
 FlexCFL with one group, no cold start, is FedAvg       test_flexcfl (rounds); here (runs)
-Fielding and its variants with one cluster are FedAvg  test_fielding_method (rounds); here (runs)
+Fielding and its variants with one cluster are FedAvg  test_fielding (rounds); here (runs)
 tau = inf never groups anew                            coordinator/test_trigger: test_tau_zero_fires..; test_simple:
                                                        test_a_variant_is_fielding_with_one_setting_changed
 tau = 0 groups anew at every movement                  the same, and test_simple: test_at_every_movement_a_tau_of_zero..
@@ -28,10 +28,10 @@ FlexCFL, original detector: permuted labels            client/drift/test_by_prof
 FlexCFL, fixed detector: boundary of 0.2               test_flexcfl: test_the_corrected_detector_fires_above..
 Auxo: never more invitations than M                    test_auxo: test_every_cohort_gets..; here (run)
 Auxo: scores of non-participants stay                  test_auxo: test_only_participants_score_and_move..
-FedDrift: every block has one model after merging      test_feddrift: check_blocks; test_feddrift_merging
+FedDrift: every block has one model after merging      test_feddrift: check_blocks; test_feddrift_state
 CFL: nested splits partition in global ids             test_cfl: test_two_nested_splits_partition..
-Oort: chances sum to one                               federation/selection/test_scoring: test_chances_of_..
-Oort: percentile within delta and 100                  federation/selection/test_pacer: test_the_percentile_stays..
+Oort: chances sum to one                               federation/selection/test_oort: test_chances_of_..
+Oort: percentile within delta and 100                  federation/selection/test_oort: test_the_percentile_stays..
 Oort: never an offline client                          here (all selectors)
 half the bandwidth doubles communication               simulation/test_clock: test_halving_the_bandwidth..; here (run)
 over-commitment 1: duration is the maximum             simulation/test_clock: test_without_over_commitment..; here (run)

@@ -7,7 +7,7 @@ import pytest
 
 from fielding.errors import OptionError
 from fielding.methods.global_model import GlobalModel
-from fielding.methods.ifca import Ifca, ifca_hears, least_share
+from fielding.methods.ifca import Ifca, ifca_reports_from, least_share
 from fielding.simulation.assembly import Own
 from fielding.simulation.clients import SimulatedClients
 from fielding.simulation.experiment import run
@@ -139,7 +139,7 @@ def test_a_restart_that_cannot_succeed_keeps_the_best_try() -> None:
     clients = plane_clients(alike)
     method = ifca_of(clients, k=2, participants=8, tries=3, min_share=0.5)
     clients.begin(0)
-    tried = [method._drawn(attempt) for attempt in range(3)]
+    tried = [method._draw_models(attempt) for attempt in range(3)]
     shares = []
     for models in tried:
         chosen = np.argmin(clients.losses(np.arange(8), models), axis=1)
@@ -299,8 +299,8 @@ def test_a_run_that_is_stopped_goes_on_bit_for_bit(tmp_path: Path, options: dict
 
 
 def test_flags_are_heard_only_where_drifted_clients_choose() -> None:
-    assert ifca_hears({"reassess": "drifted"}, 5) == "flags"
-    assert ifca_hears({}, 5) == "nobody"
+    assert ifca_reports_from({"reassess": "drifted"}, 5) == "flags"
+    assert ifca_reports_from({}, 5) == "nobody"
     assert (least_share(2), least_share(4)) == (0.35, 0.1)
 
 

@@ -9,13 +9,13 @@ from fielding._typing import Json
 from fielding.errors import OptionError
 from fielding.methods import METHODS, MethodKind
 from fielding.methods.kinds import (
-    Hears,
+    ReportsFrom,
     check_method_options,
-    heard,
     kind_named,
     method_named,
     method_options,
     own_kind,
+    resolve_reports_from,
 )
 from fielding.methods.method import MethodSetting
 from fielding.simulation.assembly import Own
@@ -28,12 +28,12 @@ from tests.simulation.small import small_clients
 QUIET, LISTENING = "tests.methods.own:Quiet", "tests.methods.own:Listening"
 
 
-def kind_of(hears: Hears | Callable[[Mapping[str, Json], int], Hears]) -> MethodKind:
-    return MethodKind(summary="", sends="", build=Quiet, hears=hears)
+def kind_of(reports_from: ReportsFrom | Callable[[Mapping[str, Json], int], ReportsFrom]) -> MethodKind:
+    return MethodKind(summary="", sends="", build=Quiet, reports_from=reports_from)
 
 
 def test_known_names_come_first() -> None:
-    assert kind_named("global", METHODS) is METHODS["global"]
+    assert kind_named("global") is METHODS["global"]
 
 
 @pytest.mark.parametrize(
@@ -50,21 +50,21 @@ def test_known_names_come_first() -> None:
 )
 def test_a_name_that_leads_nowhere_is_told_with_what_to_do(name: str, words: str) -> None:
     with pytest.raises(OptionError) as caught:
-        kind_named(name, METHODS)
+        kind_named(name)
 
     assert str(caught.value).startswith(words)
     assert "\n" not in str(caught.value)
 
 
 def test_a_method_of_ones_own_is_told_by_what_its_class_says() -> None:
-    quiet, listening = kind_named(QUIET, METHODS), kind_named(LISTENING, METHODS)
+    quiet, listening = kind_named(QUIET), kind_named(LISTENING)
 
-    assert (quiet.summary, quiet.sends, quiet.hears) == (
+    assert (quiet.summary, quiet.sends, quiet.reports_from) == (
         "One model for all, which hears nobody.",
         "what it asks for",
         "nobody",
     )
-    assert (listening.sends, listening.hears) == ("its shoe size", "drifted"), "it has the verb adapt"
+    assert (listening.sends, listening.reports_from) == ("its shoe size", "drifted"), "it has the verb adapt"
     assert listening.summary
     assert quiet.detector is None
 
@@ -77,14 +77,14 @@ def test_a_function_that_makes_a_method_will_do() -> None:
 
 
 def test_options_are_the_keywords_of_the_constructor() -> None:
-    assert method_options(kind_named(QUIET, METHODS)) == {"pace": 0.5, "rows": 2}
-    assert method_options(kind_named(LISTENING, METHODS)) == {}
+    assert method_options(kind_named(QUIET)) == {"pace": 0.5, "rows": 2}
+    assert method_options(kind_named(LISTENING)) == {}
 
 
 def test_a_method_is_made_with_its_options() -> None:
     setting = setting_of(small_clients())
 
-    made = [method_named(kind_named(QUIET, METHODS), setting, options) for options in ({}, {"rows": 7})]
+    made = [method_named(kind_named(QUIET), setting, options) for options in ({}, {"rows": 7})]
 
     assert [(one.pace, one.rows) for one in made if isinstance(one, Quiet)] == [(0.5, 2), (0.5, 7)]
 
@@ -99,7 +99,7 @@ def test_a_method_is_made_with_its_options() -> None:
     ],
 )
 def test_an_option_that_a_method_does_not_have_is_refused(name: str, option: str, words: str) -> None:
-    kind = kind_named(name, METHODS)
+    kind = kind_named(name)
 
     with pytest.raises(OptionError) as checked:
         check_method_options(kind, {option: 1})
@@ -111,16 +111,19 @@ def test_an_option_that_a_method_does_not_have_is_refused(name: str, option: str
 
 
 def test_whose_reports_reach_a_method_may_depend_on_its_options_and_on_the_clients() -> None:
-    def hears(options: Mapping[str, Json], n_clients: int) -> Hears:
+    def reports_from(options: Mapping[str, Json], n_clients: int) -> ReportsFrom:
         return "flags" if options.get("asks") and n_clients > 10 else "nobody"
 
-    assert heard(kind_of("first"), {"asks": True}, 100) == "first"
-    found = [heard(kind_of(hears), {"asks": asks}, n) for asks, n in ((True, 100), (True, 3), (False, 100))]
+    assert resolve_reports_from(kind_of("first"), {"asks": True}, 100) == "first"
+    found = [
+        resolve_reports_from(kind_of(reports_from), {"asks": asks}, n)
+        for asks, n in ((True, 100), (True, 3), (False, 100))
+    ]
     assert found == ["flags", "nobody", "nobody"]
 
 
 @pytest.mark.parametrize(
-    ("name", "options", "n_clients", "hears"),
+    ("name", "options", "n_clients", "reports_from"),
     [
         ("ifca", {}, 50, "nobody"),
         ("ifca", {"reassess": "drifted"}, 50, "flags"),
@@ -132,9 +135,9 @@ def test_whose_reports_reach_a_method_may_depend_on_its_options_and_on_the_clien
     ],
 )
 def test_known_methods_hear_what_their_options_say(
-    name: str, options: dict[str, Json], n_clients: int, hears: Hears
+    name: str, options: dict[str, Json], n_clients: int, reports_from: ReportsFrom
 ) -> None:
-    assert heard(METHODS[name], options, n_clients) == hears
+    assert resolve_reports_from(METHODS[name], options, n_clients) == reports_from
 
 
 def test_a_config_runs_a_method_of_ones_own_with_its_options(tmp_path: Path) -> None:

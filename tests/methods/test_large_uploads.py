@@ -10,7 +10,7 @@ from fielding._typing import Json
 from fielding.engine.round import Federation, run_round
 from fielding.federation.clients import TrainingPlan, Updates
 from fielding.methods import METHODS, Method, method_named
-from fielding.methods.kinds import heard
+from fielding.methods.kinds import resolve_reports_from
 from fielding.simulation.clients import SimulatedClients
 from tests.methods.planted import planted_clients, setting_of
 
@@ -40,7 +40,7 @@ def attacked_method(name: str, rounds: range) -> Method:
     """Return a method after a run with planted groups."""
     kind, options = METHODS[name], OPTIONS.get(name, {})
     concepts = [[at % 2 for at in range(N_CLIENTS)]] * N_ROUNDS
-    clients = planted_clients(concepts, hears=heard(kind, options, N_CLIENTS))
+    clients = planted_clients(concepts, reports_from=resolve_reports_from(kind, options, N_CLIENTS))
     setting = replace(
         setting_of(clients, participants=12),
         n_head=3,

@@ -1,7 +1,8 @@
 import numpy as np
 
 from fielding.federation.clients import Updates
-from fielding.methods.probing import changes, drawn, probe_plan
+from fielding.methods.method import draw_clients, plan_probe
+from fielding.methods.update_geometry import update_deltas
 from tests.methods.planted import planted_clients
 
 
@@ -23,7 +24,7 @@ def answer(models: np.ndarray[tuple[int, ...], np.dtype[np.float32]], start: lis
 def test_changes_are_those_of_parameters_from_the_model_of_each_answer() -> None:
     models = np.array([[1.0, 2.0, 9.0], [5.0, 5.0, 9.0]], dtype=np.float32)
 
-    moved = changes(answer(models, [1, 0]), models)
+    moved = update_deltas(answer(models, [1, 0]), models)
 
     assert moved.tolist() == [[-4.0, -3.0], [4.0, 3.0]]
 
@@ -31,7 +32,9 @@ def test_changes_are_those_of_parameters_from_the_model_of_each_answer() -> None
 def test_changes_of_extreme_answers_stay_finite() -> None:
     most = np.finfo(np.float32).max
 
-    moved = changes(answer(np.full((1, 3), most, dtype=np.float32), [0]), np.full((1, 3), -most, dtype=np.float32))
+    moved = update_deltas(
+        answer(np.full((1, 3), most, dtype=np.float32), [0]), np.full((1, 3), -most, dtype=np.float32)
+    )
 
     assert moved.tolist() == [[most, most]]
 
@@ -41,7 +44,7 @@ def test_a_probe_waits_for_everybody_and_is_charged_as_one() -> None:
     clients.begin(0)
     model = clients.trainer.initial_model(1)[np.newaxis]
 
-    updates = clients.train(probe_plan(np.array([0, 2]), model, np.zeros(2, dtype=np.int64), n_steps=1))
+    updates = clients.train(plan_probe(np.array([0, 2]), model, np.zeros(2, dtype=np.int64), n_steps=1))
 
     assert updates.clients.tolist() == [0, 2]
     assert (clients.ledger.client_bytes_up("probe") > 0).tolist() == [True, False, True]
@@ -53,10 +56,10 @@ def test_no_more_clients_are_drawn_than_are_wanted_or_there() -> None:
     clients.begin(0)
     among = np.arange(8) % 2 == 0
 
-    some = drawn(clients, among, 2, purpose="test")
+    some = draw_clients(clients, among, 2, purpose="test")
 
     assert some.size == 2
     assert set(some.tolist()) < {0, 2, 4, 6}
     assert sorted(some.tolist()) == some.tolist()
-    assert drawn(clients, among, 9, purpose="test").tolist() == [0, 2, 4, 6]
-    assert drawn(clients, among, None, purpose="test").tolist() == [0, 2, 4, 6]
+    assert draw_clients(clients, among, 9, purpose="test").tolist() == [0, 2, 4, 6]
+    assert draw_clients(clients, among, None, purpose="test").tolist() == [0, 2, 4, 6]

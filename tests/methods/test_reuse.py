@@ -12,7 +12,7 @@ from fielding.coordinator.policy import Policy
 from fielding.distance import METRICS
 from fielding.errors import OptionError
 from fielding.methods.fielding import Fielding
-from fielding.methods.reuse import Regrouping, Retired, reach, with_reuse
+from fielding.methods.reuse import Reclustering, RetiredModels, reach, reuse_models
 from fielding.simulation.clients import SimulatedClients
 from tests.methods.planted import MODEL_BYTES, N_NUMBERS, advanced, planted_clients, setting_of
 
@@ -27,10 +27,10 @@ def clusters(centers: Sequence[Sequence[float]], *, dormant: Sequence[int] = ())
 
 def regrouping(
     before: Clusters, after: Sequence[Sequence[float]], *, mixing: Matrix | None = None, within: float = 0.5
-) -> Regrouping:
+) -> Reclustering:
     """Return a global clustering in which the model of old cluster k holds the number k."""
     n_old = len(before.ids)
-    return Regrouping(
+    return Reclustering(
         before=before,
         models=np.arange(n_old, dtype=np.float32)[:, np.newaxis],
         centers=np.array(after),
@@ -47,7 +47,7 @@ def test_clusters_to_which_no_new_center_is_close_have_disappeared_dormant_ones_
 
 
 def test_a_retired_model_is_offered_when_its_distribution_comes_back() -> None:
-    retired = Retired(2)
+    retired = RetiredModels(2)
     gone = regrouping(clusters([A, B]), [A, C])
     retired.retire(gone, gone.disappeared(), 3)
 
@@ -55,23 +55,23 @@ def test_a_retired_model_is_offered_when_its_distribution_comes_back() -> None:
 
     assert retired.ids.tolist() == [11]
     assert retired.model(0).tolist() == [1.0]
-    assert retired.offers(back).tolist() == [-1, 0, -1]
+    assert retired.match(back).tolist() == [-1, 0, -1]
 
 
 def test_none_is_offered_beyond_reach_or_where_a_parent_is_nearer() -> None:
-    retired = Retired(2)
+    retired = RetiredModels(2)
     gone = regrouping(clusters([A, B]), [A, C])
     retired.retire(gone, gone.disappeared(), 3)
     leaning, parents = [0.0, 0.8, 0.2], clusters([A, [0.0, 0.9, 0.1]])
 
-    assert retired.offers(regrouping(clusters([A, C]), [leaning], within=0.3)).tolist() == [-1]
-    assert retired.offers(regrouping(parents, [leaning])).tolist() == [-1]
+    assert retired.match(regrouping(clusters([A, C]), [leaning], within=0.3)).tolist() == [-1]
+    assert retired.match(regrouping(parents, [leaning])).tolist() == [-1]
     only_a = np.array([[1.0, 0.0]])
-    assert retired.offers(regrouping(parents, [leaning], mixing=only_a)).tolist() == [0], "it does not inherit from it"
+    assert retired.match(regrouping(parents, [leaning], mixing=only_a)).tolist() == [0], "it does not inherit from it"
 
 
 def test_a_newer_model_of_the_same_distribution_takes_the_place_of_the_older() -> None:
-    retired = Retired(3)
+    retired = RetiredModels(3)
     retired.retire(regrouping(clusters([A, B]), [C]), np.array([0, 1]), 1)
     retired.retire(regrouping(clusters([C, [0.0, 0.9, 0.1]]), [A]), np.array([1]), 2)
 
@@ -81,7 +81,7 @@ def test_a_newer_model_of_the_same_distribution_takes_the_place_of_the_older() -
 
 
 def test_the_least_recently_used_gives_way() -> None:
-    retired = Retired(2)
+    retired = RetiredModels(2)
     retired.retire(regrouping(clusters([A, B]), [C]), np.array([0, 1]), 1)
     retired.touch(np.array([0]), 4)
     retired.retire(regrouping(clusters([C]), [A]), np.array([0]), 5)
@@ -98,24 +98,24 @@ def test_reach_is_half_the_mean_distance_between_the_centers_of_live_clusters() 
 
 
 def test_a_memory_without_slots_keeps_nothing_and_a_wrong_number_is_refused() -> None:
-    nothing = Retired(0)
+    nothing = RetiredModels(0)
     nothing.retire(regrouping(clusters([A, B]), [C]), np.array([0, 1]), 1)
 
     assert len(nothing) == 0
     with pytest.raises(OptionError, match="reuse is -1"):
-        Retired(-1)
+        RetiredModels(-1)
 
 
 def test_labels_that_came_later_count_as_never_seen() -> None:
-    retired = Retired(2)
+    retired = RetiredModels(2)
     retired.retire(regrouping(clusters([A, B]), [C]), np.array([1]), 1)
     wider = [[*B, 0.0], [*A, 0.0]]
 
-    assert retired.offers(regrouping(clusters([[*C, 0.0], [*A, 0.0]]), wider)).tolist() == [0, -1]
+    assert retired.match(regrouping(clusters([[*C, 0.0], [*A, 0.0]]), wider)).tolist() == [0, -1]
 
 
 def test_a_restored_memory_is_the_same_bit_for_bit() -> None:
-    retired, twin = Retired(2), Retired(2)
+    retired, twin = RetiredModels(2), RetiredModels(2)
     retired.retire(regrouping(clusters([[1 / 3, 2 / 3, 0.0], B]), [C]), np.array([0, 1]), 7)
     twin.restore({name: array.copy() for name, array in retired.arrays().items()})
 
@@ -131,7 +131,7 @@ CONCEPTS = np.array([[0, 0, 0, 1, 1, 1]] * 6 + [[0, 0, 0, 2, 2, 2]] * 6 + [[0, 0
 
 
 def recurring() -> SimulatedClients:
-    return planted_clients(CONCEPTS, hears="drifted", drift_test=AnyChange())
+    return planted_clients(CONCEPTS, reports_from="drifted", drift_test=AnyChange())
 
 
 def fielding_of(clients: SimulatedClients, reuse: int) -> Fielding:
@@ -195,11 +195,11 @@ def judged(losses_of: Matrix, n_members: int = 2, n_shared: int = 0) -> tuple[Mo
             asked.extend(int(client) for client in who)
             return losses_of[: len(who)]
 
-    retired = Retired(2)
+    retired = RetiredModels(2)
     retired.retire(regrouping(clusters([A, B]), [A, C]), np.array([1]), 3)
     mixed = np.array([[7.0]], dtype=np.float32)
     back = replace(regrouping(clusters([A, C]), [B]), n_shared=n_shared)
-    models = with_reuse(mixed, back, retired, np.zeros(8, dtype=np.int32), Judges())  # type: ignore[arg-type]
+    models = reuse_models(mixed, back, retired, np.zeros(8, dtype=np.int32), Judges())  # type: ignore[arg-type]
     assert mixed.tolist() == [[7.0]], "not written to"
     return models, asked
 

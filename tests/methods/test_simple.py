@@ -17,7 +17,7 @@ from fielding.methods import METHODS, Method, method_named
 from fielding.methods.fielding import Fielding
 from fielding.methods.local import MOST_NUMBERS
 from fielding.methods.method import Adapts, MethodSetting
-from fielding.methods.variants import Variant, with_newcomers
+from fielding.methods.variants import SelectedReports, add_newcomers
 from fielding.records.run_checkpoint import LEDGER
 from fielding.simulation.assembly import Own, initial_model
 from fielding.simulation.clients import SimulatedClients
@@ -173,7 +173,7 @@ def test_at_every_movement_a_tau_of_zero_groups_anew() -> None:
 
 
 def known(method: Method) -> tuple[Membership, dict[int | str, tuple[float, ...]]]:
-    assert isinstance(method, Variant)
+    assert isinstance(method, SelectedReports)
     registry = method.coordinator.registry
     rows = [tuple(row) for row in registry.representations.tolist()]
     return method.membership().copy(), dict(zip(registry.client_ids, rows, strict=True))
@@ -207,9 +207,9 @@ def test_drifted_clients_that_do_not_take_part_keep_their_record_and_their_clust
 
 
 def test_newcomers_are_asked_in_the_largest_cluster_or_in_the_only_one() -> None:
-    assert with_newcomers(np.array([0, 1, 1, -1], dtype=np.int32)).tolist() == [0, 1, 1, 1]
-    assert with_newcomers(np.array([-1, -1], dtype=np.int32)).tolist() == [0, 0]
-    assert with_newcomers(np.array([-1], dtype=np.int32)).dtype == np.int32
+    assert add_newcomers(np.array([0, 1, 1, -1], dtype=np.int32)).tolist() == [0, 1, 1, 1]
+    assert add_newcomers(np.array([-1, -1], dtype=np.int32)).tolist() == [0, 0]
+    assert add_newcomers(np.array([-1], dtype=np.int32)).dtype == np.int32
 
 
 def test_selected_finds_its_clusters_although_nobody_could_be_reached_at_the_start(tmp_path: Path) -> None:

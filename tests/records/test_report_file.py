@@ -13,7 +13,7 @@ from fielding.client.report import ReportBatch
 from fielding.errors import FileFormatError, InputError, OptionError
 from fielding.records.report_file import read_reports, write_reports
 from fielding.traces.npz_file import Array
-from fielding.traces.reports import ReportStream, gathered
+from fielding.traces.reports import ReportStream, gather_reports
 
 names = st.text(st.characters(codec="utf-8", exclude_categories=["C", "Z"]), min_size=1, max_size=5)
 
@@ -75,7 +75,7 @@ def test_reports_that_were_written_are_read_as_they_were(
 
 @pytest.mark.parametrize("name", ["r.npz", "r.csv", "r.csv.gz"])
 def test_equal_reports_give_equal_bytes_and_keep_the_names_of_their_features(tmp_path: Path, name: str) -> None:
-    stream = gathered(
+    stream = gather_reports(
         [(0, ReportBatch(client_ids=["a"], representations=np.array([[0.1, 0.9]])))],
         kind="histogram",
         features=("cat", "dog, big"),
@@ -90,7 +90,7 @@ def test_equal_reports_give_equal_bytes_and_keep_the_names_of_their_features(tmp
 
 def test_features_named_like_the_other_columns_get_other_names(tmp_path: Path) -> None:
     batch = ReportBatch(client_ids=[1], representations=np.array([[0.5, 0.5]]))
-    write_reports(gathered([(3, batch)], kind="histogram", features=("step", "dog")), tmp_path / "r.csv")
+    write_reports(gather_reports([(3, batch)], kind="histogram", features=("step", "dog")), tmp_path / "r.csv")
 
     assert (tmp_path / "r.csv").read_text() == "step,client,f0,f1\n3,1,0.5,0.5\n"
 
@@ -265,7 +265,7 @@ def test_progress_is_told_in_rows(tmp_path: Path) -> None:
 
 
 def test_an_unknown_kind_or_format_is_refused(tmp_path: Path) -> None:
-    stream = gathered([(0, ReportBatch(client_ids=[1], representations=np.ones((1, 1))))], kind="histogram")
+    stream = gather_reports([(0, ReportBatch(client_ids=[1], representations=np.ones((1, 1))))], kind="histogram")
 
     with pytest.raises(OptionError, match=r"unknown kind of representation 'histo'; did you mean 'histogram'\?"):
         read_reports(tmp_path / "r.csv", "histo")
@@ -275,7 +275,7 @@ def test_an_unknown_kind_or_format_is_refused(tmp_path: Path) -> None:
 
 def test_no_report_at_all_is_no_stream() -> None:
     with pytest.raises(InputError, match="there is no report at all"):
-        gathered([], kind="histogram")
+        gather_reports([], kind="histogram")
 
 
 def test_gzip_is_known_by_its_bytes(tmp_path: Path) -> None:

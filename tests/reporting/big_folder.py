@@ -10,7 +10,7 @@ import numpy as np
 from fielding._typing import ClientId, Counts, Json, Matrix
 from fielding.client.report import ReportBatch
 from fielding.records.report_file import write_reports
-from fielding.traces.reports import gathered
+from fielding.traces.reports import gather_reports
 
 N_LABELS, N_CONCEPTS = 10, 4
 GAP, EVALUATED = 20, 5
@@ -127,7 +127,7 @@ def _write_event(shape: Shape, logs: Mapping[str, list[str]], *, at: int, change
 
 def _write_report(folder: Path, shape: Shape, *, at: int, changed: Counts, rows: Matrix) -> None:
     batch = ReportBatch(client_ids=[shape.name(one) for one in changed.tolist()], representations=rows)
-    write_reports(gathered([(at, batch)], kind="histogram"), folder / "reports" / f"{at:08d}.npz")
+    write_reports(gather_reports([(at, batch)], kind="histogram"), folder / "reports" / f"{at:08d}.npz")
 
 
 def _shares(draws: np.random.Generator, mixes: Matrix) -> Matrix:

@@ -13,11 +13,10 @@ from fielding.simulation.clients import SimulatedClients
 from fielding.simulation.hardware import AlwaysAvailable, Devices, Hardware
 from fielding.traces.histograms import WindowPlan
 from fielding.traces.pool import Pool
-from fielding.traces.schedule import sorted_schedule
+from fielding.traces.schedule import sort_schedule
 from fielding.traces.sliding import SlidingWindows
 from fielding.training.factory import ModelRequest, trainer_for
-from fielding.training.rates import LearningRate
-from fielding.training.trainer import Trainer
+from fielding.training.trainer import LearningRate, Trainer
 from tests.runtime.plans import RecordingTrainer, plan_of
 
 N_FEATURES, N_CLASSES = 4, 4
@@ -38,7 +37,7 @@ def concept_windows(
     client = np.repeat(np.arange(n_clients), len(concepts) * samples)
     interval = np.tile(np.repeat(np.arange(len(concepts)), samples), n_clients)
     columns = (client, interval, sample, y[sample], np.zeros(sample.size))
-    schedule = sorted_schedule(tuple(range(n_clients)), len(concepts), columns=columns)
+    schedule = sort_schedule(tuple(range(n_clients)), len(concepts), columns=columns)
     return SlidingWindows(pool, schedule, WindowPlan(gap=1, window=n_visible))
 
 

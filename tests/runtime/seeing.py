@@ -1,4 +1,4 @@
-"""Samples of one feature seen by a model whose arithmetic is exact, and judges that say what they are told."""
+"""Samples of one feature seen by a model whose arithmetic is exact, and detectors that say what they are told."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -7,11 +7,12 @@ import numpy as np
 
 from fielding._typing import Mask
 from fielding.client.drift import AnyChange, DriftTest
-from fielding.client.drift.sample_tests import ByVector, Comparison, Judge, Kinds
+from fielding.client.drift.detectors import Comparison, DriftDetector, Kinds, VectorDetector
 from fielding.client.representation.registry import representation_named
 from fielding.client.representation.representation import Representation, Seen
 from fielding.distance import metric_named
-from fielding.runtime.observe import Sight, TallyObserver
+from fielding.runtime.observe import SampleObserver, Sight
+from fielding.runtime.workers import Workers
 from fielding.traces.histograms import WindowPlan
 from fielding.traces.sliding import SlidingWindows
 from tests.runtime.plans import softmax_trainer
@@ -36,9 +37,9 @@ def windows_of(arrivals: Arrivals, *, n_visible: int = 1) -> SlidingWindows:
     return planted_windows(samples, n_clients=len(arrivals), plan=plan, n_intervals=n_intervals)
 
 
-def by_vector(drift_test: DriftTest | None = None, metric: str = "l2") -> ByVector:
-    """Return a judge of representations; any change by default."""
-    return ByVector(drift_test=drift_test or AnyChange(), metric=metric_named(metric))
+def by_vector(drift_test: DriftTest | None = None, metric: str = "l2") -> VectorDetector:
+    """Return a detector of representations; any change by default."""
+    return VectorDetector(drift_test=drift_test or AnyChange(), metric=metric_named(metric))
 
 
 @dataclass(slots=True)
@@ -51,7 +52,7 @@ class Told:
     is_slow: bool = True
     asked: list[Comparison] = field(default_factory=list)
 
-    def judged(self, comparison: Comparison) -> tuple[Mask, Kinds]:
+    def detect(self, comparison: Comparison) -> tuple[Mask, Kinds]:
         """Return everybody or nobody."""
         self.asked.append(comparison)
         n_clients = comparison.age.size
@@ -62,13 +63,13 @@ def observer_of(
     windows: SlidingWindows,
     representation: Representation | str = "embedding",
     *,
-    judge: Judge | None = None,
+    detector: DriftDetector | None = None,
     is_open: bool = True,
-) -> TallyObserver:
+) -> SampleObserver:
     """Return clients that see their samples with the model."""
     chosen = representation_named(representation) if isinstance(representation, str) else representation
-    sight = Sight(windows, softmax_trainer())
-    observer = TallyObserver(windows, chosen, judge=judge or by_vector(), sight=sight)
+    sight = Sight(windows, Workers(softmax_trainer()))
+    observer = SampleObserver(windows, chosen, detector=detector or by_vector(), sight=sight)
     if is_open:
         observer.share(MODEL)
     return observer

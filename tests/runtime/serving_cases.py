@@ -12,9 +12,8 @@ from fielding.simulation.clients import SimulatedClients
 from fielding.simulation.hardware import AlwaysAvailable, Devices, Hardware
 from fielding.traces.histograms import WindowPlan
 from fielding.traces.sliding import SlidingWindows
-from fielding.training.label_mix import MixKeepingTrainer
-from fielding.training.rates import LearningRate
-from fielding.training.trainer import Trainer
+from fielding.training.label_mix import LabelMixTrainer
+from fielding.training.trainer import LearningRate, Trainer
 from tests.runtime.plans import runtime_of, softmax_trainer
 from tests.simulation.run_cases import Sample, planted_windows
 
@@ -42,7 +41,7 @@ def labelled(n_intervals: int = 3, *, n_visible: int = 1, empty: Sequence[int] =
 
 def mixed_trainer(*, is_balanced: bool = False) -> Trainer:
     """Return a trainer of softmax models of one feature: two weights, two biases, and the mix of two labels."""
-    return MixKeepingTrainer(softmax_trainer(), 2, rate=0.5, is_balanced=is_balanced)
+    return LabelMixTrainer(softmax_trainer(), 2, rate=0.5, is_balanced=is_balanced)
 
 
 def model(slope: float = 0.0, mix: tuple[float, float] = (0.5, 0.5)) -> Models:

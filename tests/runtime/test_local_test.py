@@ -15,7 +15,7 @@ from fielding.runtime.test import scored
 from fielding.runtime.workers import SMALL_MODEL
 from fielding.traces.histograms import WindowPlan
 from fielding.training.factory import ModelRequest, trainer_for
-from fielding.training.head import Judged
+from fielding.training.head import SampleScores
 from fielding.training.trainer import LocalWork, Trained, TrainingPath
 from tests.runtime.plans import RecordingTrainer, plan_of, runtime_of, scripted, softmax_trainer
 from tests.runtime.serving_cases import EVERYONE, RULE, labelled, mixed_trainer, model, serving_runtime
@@ -30,7 +30,7 @@ TUNED = Serving(fine_tune=3)
 def test_every_way_keeps_clients_and_their_samples_apart() -> None:
     ranges = Ranges(start=np.array([0, 1, 3]), stop=np.array([1, 3, 6]), entries=np.arange(6))
 
-    def judge(model: Models, rows: Counts) -> tuple[Judged, Judged]:
+    def judge(model: Models, rows: Counts) -> tuple[SampleScores, SampleScores]:
         if not rows.size:
             return NO_SAMPLES, NO_SAMPLES
         losses = (rows + model[0]).astype(np.float32)

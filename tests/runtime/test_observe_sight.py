@@ -5,13 +5,14 @@ import pytest
 
 from fielding._typing import Codes, Counts, Features
 from fielding.runtime.observe import Sight
+from fielding.runtime.workers import Workers
 from fielding.traces.sliding import SlidingWindows
 from tests.runtime.plans import softmax_trainer
 from tests.runtime.seeing import MODEL, windows_of
 
 
 def open_sight() -> Sight:
-    sight = Sight(windows_of({0: [(1, 2), (3,)], 1: [(-1,), (-2,)]}), softmax_trainer())
+    sight = Sight(windows_of({0: [(1, 2), (3,)], 1: [(-1,), (-2,)]}), Workers(softmax_trainer()))
     sight.model = MODEL
     return sight
 
@@ -89,7 +90,7 @@ def test_labels_alone_need_no_model() -> None:
 
 
 def test_a_sight_without_its_model_is_closed() -> None:
-    sight = Sight(windows_of({0: [(1,)]}), softmax_trainer())
+    sight = Sight(windows_of({0: [(1,)]}), Workers(softmax_trainer()))
 
     assert sight.needs_model
     assert not sight.is_open

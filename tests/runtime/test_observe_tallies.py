@@ -9,11 +9,12 @@ from hypothesis import strategies as st
 
 from fielding._typing import Counts, Vector
 from fielding.client.drift import Always, AnyChange, Periodic
-from fielding.client.drift.sample_tests import ByKind
+from fielding.client.drift.detectors import KindDetector
 from fielding.client.fleet import FleetReports
 from fielding.client.representation.label import LabelShares
 from fielding.client.representation.registry import representation_named
-from fielding.runtime.observe import LabelObserver, Sight, TallyObserver
+from fielding.runtime.observe import LabelObserver, SampleObserver, Sight
+from fielding.runtime.workers import Workers
 from tests.runtime.plans import softmax_trainer
 from tests.runtime.seeing import (
     MODEL,
@@ -44,7 +45,7 @@ def told(reports: FleetReports) -> list[tuple[int, tuple[float, ...], int]]:
     return list(zip(reports.clients.tolist(), vectors, reports.n_samples.tolist(), strict=True))
 
 
-def reporters(observer: TallyObserver, n_rounds: int) -> list[list[int]]:
+def reporters(observer: SampleObserver, n_rounds: int) -> list[list[int]]:
     """Return who reports in each round."""
     return [observer.observe(at).clients.tolist() for at in range(n_rounds)]
 
@@ -55,7 +56,7 @@ def test_what_is_reported_is_what_a_computation_from_scratch_finds(
     arrivals: Arrivals, n_visible: int, name: str
 ) -> None:
     windows, representation = windows_of(arrivals, n_visible=n_visible), representation_named(name)
-    observer = observer_of(windows, representation, judge=by_vector(Always()))
+    observer = observer_of(windows, representation, detector=by_vector(Always()))
     reference = representation.tally(seen_from_scratch(windows, 0)).sum(axis=0)
 
     for round_index in range(N_INTERVALS - n_visible + 1):
@@ -73,7 +74,7 @@ def test_any_change_of_label_shares_is_told_as_by_clients_that_count_labels(
 ) -> None:
     windows = windows_of(arrivals, n_visible=n_visible)
     plain = LabelObserver(windows, AnyChange())
-    seeing = TallyObserver(windows, LabelShares(), judge=by_vector(metric="l1"), sight=Sight(windows, None))
+    seeing = SampleObserver(windows, LabelShares(), detector=by_vector(metric="l1"), sight=Sight(windows, None))
 
     for round_index in range(N_INTERVALS - n_visible + 1):
         expected, found = plain.observe(round_index), seeing.observe(round_index)
@@ -86,7 +87,7 @@ def test_any_change_of_label_shares_is_told_as_by_clients_that_count_labels(
 def test_at_the_start_whoever_has_samples_reports() -> None:
     windows = windows_of({0: [(1,), ()], 1: [(), ()], 2: [(-1, 2), ()]})
 
-    reports = observer_of(windows, judge=Told()).observe(0)
+    reports = observer_of(windows, detector=Told()).observe(0)
 
     assert reports.clients.tolist() == [0, 2]
     assert reports.n_samples.tolist() == [1, 2]
@@ -96,7 +97,7 @@ def test_at_the_start_whoever_has_samples_reports() -> None:
 
 def test_who_falls_silent_says_so_once_and_who_comes_back_too() -> None:
     windows = windows_of({0: [(1,), (), (), (2,)], 1: [(1,), (1,), (1,), (1,)]})
-    observer = observer_of(windows, judge=Told())
+    observer = observer_of(windows, detector=Told())
 
     observer.observe(0)
     silent, still, back = (observer.observe(at) for at in (1, 2, 3))
@@ -110,7 +111,7 @@ def test_who_falls_silent_says_so_once_and_who_comes_back_too() -> None:
 
 def test_a_held_report_is_told_in_the_next_round_with_what_is_there_then() -> None:
     windows = windows_of({0: [(1,), (3,)], 1: [(1,), (1,)]})
-    observer = observer_of(windows, judge=Told())
+    observer = observer_of(windows, detector=Told())
     first = observer.observe(0)
     observer.hold(np.array([0, 1]))
 
@@ -126,17 +127,17 @@ def test_a_held_report_is_told_in_the_next_round_with_what_is_there_then() -> No
 
 def test_who_drifted_reports_once_more_when_nothing_from_before_is_left() -> None:
     windows = windows_of({0: [(1,)] * 9}, n_visible=3)
-    judge = Told(turns=[1])
+    detector = Told(turns=[1])
 
     # Asked in rounds 1 and 2; the interval that set it off, 4, is the oldest of a window in round 4.
-    assert reporters(observer_of(windows, judge=judge), 7) == [[0], [], [0], [], [0], [], []]
-    assert reporters(observer_of(windows, judge=Told(turns=[1], is_slow=False)), 7) == [[0], [], [0], [], [], [], []]
-    assert len(judge.asked) == 5, "whoever owes a report is not asked"
+    assert reporters(observer_of(windows, detector=detector), 7) == [[0], [], [0], [], [0], [], []]
+    assert reporters(observer_of(windows, detector=Told(turns=[1], is_slow=False)), 7) == [[0], [], [0], [], [], [], []]
+    assert len(detector.asked) == 5, "whoever owes a report is not asked"
 
 
 def test_who_was_offline_when_it_drifted_still_reports_once_more() -> None:
     windows = windows_of({0: [(1,)] * 9}, n_visible=3)
-    observer = observer_of(windows, judge=Told(turns=[0]))
+    observer = observer_of(windows, detector=Told(turns=[0]))
     found = []
     for round_index in range(7):
         observer.hold(np.array([0] if round_index == 2 else [], dtype=np.int64))
@@ -148,7 +149,7 @@ def test_who_was_offline_when_it_drifted_still_reports_once_more() -> None:
 
 def test_who_falls_silent_after_a_drift_owes_nothing() -> None:
     windows = windows_of({0: [(1,), (1,), (1,)], 1: [(1,)] * 9}, n_visible=3)
-    observer = observer_of(windows, judge=Told(turns=[1]))
+    observer = observer_of(windows, detector=Told(turns=[1]))
 
     found = [told(observer.observe(at)) for at in range(7)]
 
@@ -160,15 +161,15 @@ def test_a_client_to_which_nothing_happens_when_its_window_turns_over_reports_al
     windows = windows_of({0: [(1,), (1,), (), (1,), (1,), (), ()]}, n_visible=3)
 
     # In round 3 the interval without samples leaves, and another one without samples comes.
-    assert reporters(observer_of(windows, judge=Told(turns=[0])), 4) == [[0], [0], [], [0]]
+    assert reporters(observer_of(windows, detector=Told(turns=[0])), 4) == [[0], [0], [], [0]]
 
 
 def test_a_judge_gets_the_samples_of_the_report_those_since_and_the_newest() -> None:
     windows = windows_of({0: [(1,), (1,), (1,), (1,), (1,)], 1: [(1,), (2,), (3,), (-4, 6), (5,)]}, n_visible=3)
-    judge = Told()
-    reporters(observer_of(windows, judge=judge), 3)
+    detector = Told()
+    reporters(observer_of(windows, detector=detector), 3)
 
-    asked, second = judge.asked[1], np.array([1])
+    asked, second = detector.asked[1], np.array([1])
     batches = {name: getattr(asked, name)(second) for name in ("reference", "fresh", "earlier", "newest")}
     assert {name: batch.features[:, 0].tolist() for name, batch in batches.items()} == {
         "reference": [1.0, 2.0, 3.0],
@@ -185,19 +186,19 @@ def test_a_judge_gets_the_samples_of_the_report_those_since_and_the_newest() -> 
 def test_a_window_of_one_interval_has_turned_over_at_once() -> None:
     windows = windows_of({0: [(1,)] * 5})
 
-    assert reporters(observer_of(windows, judge=Told(turns=[1])), 5) == [[0], [], [0], [], []]
+    assert reporters(observer_of(windows, detector=Told(turns=[1])), 5) == [[0], [], [0], [], []]
 
 
 def test_a_clock_wakes_clients_without_new_samples() -> None:
     windows = windows_of({0: [(), (), (1,)], 1: [(1,), (2,), (3,), (4,), (5,), (6,)]}, n_visible=3)
     timed = by_vector(Periodic(rounds=2))
 
-    assert reporters(observer_of(windows, judge=timed), 4) == [[0, 1], [], [0, 1], [0]]
+    assert reporters(observer_of(windows, detector=timed), 4) == [[0, 1], [], [0, 1], [0]]
 
 
 def test_nothing_is_reported_before_the_shared_model_arrives() -> None:
     windows = windows_of({0: [(1,), (2,), (3,)], 1: [(-1,), (-1,), (-1,)]})
-    observer = observer_of(windows, judge=Told(), is_open=False)
+    observer = observer_of(windows, detector=Told(), is_open=False)
 
     assert observer.awaits_model
     assert reporters(observer, 2) == [[], []]
@@ -212,7 +213,7 @@ def test_nothing_is_reported_before_the_shared_model_arrives() -> None:
 
 def test_every_sample_is_looked_at_once_and_model_and_reference_are_received_once() -> None:
     windows = windows_of({0: [(1, 2), (3,), (1,), ()], 1: [(), (1,), (), (2, 2)]}, n_visible=2)
-    observer = observer_of(windows, "embedding", judge=Told())
+    observer = observer_of(windows, "embedding", detector=Told())
     forward, received = np.zeros(2, dtype=np.int64), np.zeros(2, dtype=np.int64)
     for round_index in range(3):
         observer.observe(round_index)
@@ -228,7 +229,7 @@ def test_every_sample_is_looked_at_once_and_model_and_reference_are_received_onc
 
 def test_who_has_samples_later_is_sent_the_model_then() -> None:
     windows = windows_of({0: [(1,), (1,)], 1: [(), (1,)]})
-    observer = observer_of(windows, judge=Told())
+    observer = observer_of(windows, detector=Told())
     observer.observe(0)
     first = observer.looked
     observer.observe(1)
@@ -241,7 +242,7 @@ def test_who_has_samples_later_is_sent_the_model_then() -> None:
 @pytest.mark.parametrize(("name", "passes"), [("gradient", "backward"), ("loss", "forward"), ("label", "forward")])
 def test_a_pass_is_charged_as_what_it_is(name: str, passes: str) -> None:
     # Label counts cost nothing, but a test that looks at samples through the model does.
-    observer = observer_of(windows_of({0: [(1, 2, 3)]}), name, judge=Told())
+    observer = observer_of(windows_of({0: [(1, 2, 3)]}), name, detector=Told())
     observer.observe(0)
 
     looked = {"forward": observer.looked.forward.tolist(), "backward": observer.looked.backward.tolist()}
@@ -250,7 +251,7 @@ def test_a_pass_is_charged_as_what_it_is(name: str, passes: str) -> None:
 
 def test_without_a_model_nobody_is_charged() -> None:
     windows = windows_of({0: [(1, 2, 3), (1,)]})
-    observer = TallyObserver(windows, LabelShares(), judge=Told(), sight=Sight(windows, None))
+    observer = SampleObserver(windows, LabelShares(), detector=Told(), sight=Sight(windows, None))
 
     assert not observer.awaits_model
     assert told(observer.observe(0)) == [(0, (0.0, 1.0), 3)]
@@ -272,8 +273,11 @@ def test_a_swap_of_meanings_is_told_with_its_kind() -> None:
     windows = windows_of({0: blocks, 1: blocks}, n_visible=2)
     swapped = (windows.schedule.client == 1) & (windows.schedule.interval == 3)
     windows.schedule.y[swapped] = 1 - windows.schedule.y[swapped]
-    observer = TallyObserver(
-        windows, representation_named("soft-confusion"), judge=ByKind(), sight=Sight(windows, softmax_trainer())
+    observer = SampleObserver(
+        windows,
+        representation_named("soft-confusion"),
+        detector=KindDetector(),
+        sight=Sight(windows, Workers(softmax_trainer())),
     )
     observer.share(MODEL)
 
@@ -286,7 +290,7 @@ def test_a_swap_of_meanings_is_told_with_its_kind() -> None:
 
 def test_a_report_that_is_held_back_still_says_what_kind_of_drift_it_was() -> None:
     windows = windows_of({0: [(1,), (1,), (1,), (1,)]}, n_visible=1)
-    observer = observer_of(windows, judge=Told(turns=[0]))
+    observer = observer_of(windows, detector=Told(turns=[0]))
     observer.observe(0)
     first = observer.observe(1)
     observer.hold(first.clients)
@@ -310,42 +314,42 @@ class Serving:
 
 def test_samples_are_judged_once_when_they_arrive_and_a_judge_sees_the_verdicts() -> None:
     windows = windows_of({0: [(1,), (1,), (1,), (1,)]}, n_visible=3)
-    judge, serving = Told(needs_errors=True), Serving(wrong=[3])
-    observer = observer_of(windows, judge=judge)
+    detector, serving = Told(needs_errors=True), Serving(wrong=[3])
+    observer = observer_of(windows, detector=detector)
     observer.observe(0)
     observer.served_errors = serving
     observer.observe(1)
 
-    assert serving.asked == [3], "only what arrives is judged; the first window came before models"
-    then, now = judge.asked[0].reference(np.array([0])), judge.asked[0].newest(np.array([0]))
+    assert serving.asked == [3], "only what arrives is score_samples; the first window came before models"
+    then, now = detector.asked[0].reference(np.array([0])), detector.asked[0].newest(np.array([0]))
     assert np.isnan(then.errors).all()
     assert now.errors.tolist() == [1.0]
-    assert judge.asked[0].earlier(np.array([0])).sizes.tolist() == [0]
+    assert detector.asked[0].earlier(np.array([0])).sizes.tolist() == [0]
 
 
 def test_verdicts_survive_a_restart_and_nothing_is_judged_again() -> None:
     windows = windows_of({0: [(1,), (1,), (1,), (1,)]}, n_visible=2)
-    first = observer_of(windows, judge=Told(needs_errors=True))
+    first = observer_of(windows, detector=Told(needs_errors=True))
     first.served_errors = Serving(wrong=[2])
     for round_index in range(2):
         first.observe(round_index)
 
-    judge, serving = Told(needs_errors=True), Serving(wrong=[])
-    second = observer_of(windows, judge=judge)
+    detector, serving = Told(needs_errors=True), Serving(wrong=[])
+    second = observer_of(windows, detector=detector)
     second.served_errors = serving
     second.restore(first.arrays())
     for round_index in range(3):
         second.observe(round_index)
 
     assert serving.asked == [3]
-    assert judge.asked[0].newest(np.array([0])).errors.tolist() == [1.0]
-    assert judge.asked[1].earlier(np.array([0])).errors.tolist() == [1.0]
+    assert detector.asked[0].newest(np.array([0])).errors.tolist() == [1.0]
+    assert detector.asked[1].earlier(np.array([0])).errors.tolist() == [1.0]
     assert first.arrays().keys() == {"served_errors"}
 
 
 def test_who_needs_no_errors_asks_and_keeps_none() -> None:
     windows = windows_of({0: [(1,), (1,)]})
-    observer, serving = observer_of(windows, judge=Told()), Serving(wrong=[])
+    observer, serving = observer_of(windows, detector=Told()), Serving(wrong=[])
     observer.served_errors = serving
     for round_index in range(2):
         observer.observe(round_index)

@@ -15,9 +15,8 @@ from fielding.runtime.train import LocalRule
 from fielding.traces.histograms import WindowPlan
 from fielding.traces.sliding import SlidingWindows
 from fielding.training.factory import ModelRequest, trainer_for
-from fielding.training.label_mix import MixKeepingTrainer
-from fielding.training.rates import LearningRate
-from fielding.training.trainer import Trainer
+from fielding.training.label_mix import LabelMixTrainer
+from fielding.training.trainer import LearningRate, Trainer
 from tests.runtime.plans import RecordingTrainer, counts, plan_of, runtime_of, softmax_trainer
 from tests.simulation.run_cases import Sample, planted_windows
 
@@ -283,7 +282,7 @@ def label_terms(
 ) -> tuple[npt.NDArray[np.float32] | None, npt.NDArray[np.float32] | None]:
     """Return the offsets and mixes that a plan is worked on with."""
     plain = softmax_trainer()
-    inner = MixKeepingTrainer(plain, 2, rate=0.5, is_balanced=False) if keeps_mixes else plain
+    inner = LabelMixTrainer(plain, 2, rate=0.5, is_balanced=False) if keeps_mixes else plain
     trainer = RecordingTrainer(inner=inner)
     models = np.zeros((1, trainer.layout.size), dtype=np.float32)
     runtime(rule, trainer=trainer).train(replace(plan, models=models, start=np.zeros_like(plan.clients)))

@@ -11,7 +11,7 @@ from fielding.runtime.train import LocalRule
 from fielding.simulation.attacks import Spoiling
 from fielding.traces.histograms import WindowPlan
 from fielding.traces.sliding import SlidingWindows
-from fielding.training.rates import LearningRate
+from fielding.training.trainer import LearningRate
 from tests.runtime.plans import counts, plan_of, runtime_of, scripted
 from tests.simulation.run_cases import Sample, planted_windows
 

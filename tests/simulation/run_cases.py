@@ -14,7 +14,7 @@ from fielding.simulation.assembly import Own
 from fielding.simulation.experiment import Result, Start, run
 from fielding.traces.histograms import WindowPlan
 from fielding.traces.pool import Pool
-from fielding.traces.schedule import sorted_schedule
+from fielding.traces.schedule import sort_schedule
 from fielding.traces.sliding import SlidingWindows
 from fielding.traces.trace import Trace
 
@@ -102,7 +102,7 @@ def planted_windows(
     places = np.array([next(free[sample.for_testing]) for sample in samples])
     x[places, 0] = [sample.value for sample in samples]
     y[places] = [sample.label for sample in samples]
-    schedule = sorted_schedule(
+    schedule = sort_schedule(
         tuple(range(n_clients)),
         n_intervals,
         columns=(

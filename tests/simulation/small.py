@@ -10,10 +10,10 @@ from fielding.simulation.clients import SimulatedClients
 from fielding.simulation.hardware import AlwaysAvailable, Availability, Devices, Hardware
 from fielding.traces.histograms import WindowPlan
 from fielding.traces.pool import Pool
-from fielding.traces.schedule import sorted_schedule
+from fielding.traces.schedule import sort_schedule
 from fielding.traces.sliding import SlidingWindows
 from fielding.training.factory import ModelRequest, trainer_for
-from fielding.training.rates import LearningRate
+from fielding.training.trainer import LearningRate
 
 N_FEATURES, N_CLASSES = 4, 3
 
@@ -28,7 +28,7 @@ def small_windows(n_clients: int = 6, n_intervals: int = 4, *, samples: int = 15
     sample = rng.integers(0, 200, n_rows)
     client = np.repeat(np.arange(n_clients), n_intervals * samples)
     interval = np.tile(np.repeat(np.arange(n_intervals), samples), n_clients)
-    schedule = sorted_schedule(
+    schedule = sort_schedule(
         tuple(range(n_clients)), n_intervals, columns=(client, interval, sample, y[sample], np.zeros(n_rows))
     )
     return SlidingWindows(pool, schedule, WindowPlan(gap=2, window=4))

@@ -10,7 +10,7 @@ from fielding.simulation.clients import SimulatedClients
 from fielding.simulation.hardware import AlwaysAvailable, Devices, Hardware, IntervalAvailability, Intervals
 from fielding.traces.histograms import WindowPlan
 from fielding.traces.sliding import SlidingWindows
-from fielding.training.rates import LearningRate
+from fielding.training.trainer import LearningRate
 from tests.runtime.plans import scripted, softmax_trainer
 from tests.runtime.serving_cases import (
     EVERYONE,

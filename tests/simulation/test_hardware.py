@@ -23,8 +23,7 @@ from fielding.simulation.hardware import (
     rows_of_clients,
     synthetic_devices,
 )
-from fielding.traces.csv_table import CsvTable
-from fielding.traces.text_columns import CellError, NameColumn
+from fielding.traces.csv_table import CellError, CsvTable, NameColumn
 
 MANY_KEYS = np.arange(100_000, dtype=np.uint64)
 

@@ -67,7 +67,7 @@ def test_some_of_the_keys_that_a_method_uses_change_something(method: str) -> No
     assert rows(method, used) != usual(method)
 
 
-@pytest.mark.parametrize("method", sorted(name for name, kind in METHODS.items() if kind.hears == "nobody"))
+@pytest.mark.parametrize("method", sorted(name for name, kind in METHODS.items() if kind.reports_from == "nobody"))
 def test_who_hears_nobody_does_not_care_how_windows_are_described(method: str) -> None:
     settings: Settings = {"coordinator.representation": "embedding"}
 

@@ -13,10 +13,10 @@ from fielding.config.reader import config_from
 from fielding.engine.describing import describing_of, is_own_function
 from fielding.errors import OptionError
 from fielding.records.model_file import write_model
-from fielding.runtime.observe import LabelObserver, Observer, TallyObserver, VectorObserver
+from fielding.runtime.observe import LabelObserver, Observer, SampleObserver, VectorObserver
 from fielding.simulation.observing import HELD_OUT, Lessons, Watched, observer_of, pool_model, without_held_out
 from fielding.traces.sliding import SlidingWindows
-from fielding.traces.sources import Dealt, HeldOut, dealt_samples
+from fielding.traces.sources import Dealt, HeldOut, deal_samples
 from fielding.training.factory import ModelRequest, trainer_for
 from fielding.training.trainer import Sgd, Trainer
 from tests.simulation.run_cases import small_pool, table
@@ -27,7 +27,7 @@ def config_of(coordinator: dict[str, Json] | None = None, **trace: Json) -> Conf
 
 
 def dealt_by(config: Config) -> Dealt:
-    return dealt_samples(config.trace, rounds=config.rounds, seed=config.seed, source=small_pool())
+    return deal_samples(config.trace, rounds=config.rounds, seed=config.seed, source=small_pool())
 
 
 def mlp(hidden: int = 8) -> Trainer:
@@ -83,10 +83,10 @@ def test_a_model_cannot_be_trained_on_nothing() -> None:
     [
         ({}, LabelObserver),
         ({"representation": "label-sqrt"}, LabelObserver),
-        ({"detector": "error-rate"}, TallyObserver),
-        ({"detector": "confusion"}, TallyObserver),
-        ({"representation": "embedding", "detector": "any-change"}, TallyObserver),
-        ({"representation": "auto"}, TallyObserver),
+        ({"detector": "error-rate"}, SampleObserver),
+        ({"detector": "confusion"}, SampleObserver),
+        ({"representation": "embedding", "detector": "any-change"}, SampleObserver),
+        ({"representation": "auto"}, SampleObserver),
         ({"representation": f"{__name__}:describe", "detector": "any-change"}, VectorObserver),
     ],
     ids=str,
@@ -121,7 +121,7 @@ def test_a_method_with_a_test_of_its_own_counts_labels() -> None:
 def test_errors_alone_need_no_model() -> None:
     observer = observer_for(config_of({"detector": "error-rate"}))
 
-    assert isinstance(observer, TallyObserver)
+    assert isinstance(observer, SampleObserver)
     assert not observer.awaits_model
     assert len(observer.observe(0)) == 12
     assert not observer.looked.clients.size
@@ -130,9 +130,9 @@ def test_errors_alone_need_no_model() -> None:
 # ---- with which model -------------------------------------------------------------------------------------------
 
 
-def seeing(**coordinator: Json) -> TallyObserver:
+def seeing(**coordinator: Json) -> SampleObserver:
     observer = observer_for(config_of({"representation": "embedding", **coordinator}))
-    assert isinstance(observer, TallyObserver)
+    assert isinstance(observer, SampleObserver)
     return observer
 
 

@@ -24,9 +24,9 @@ from fielding.methods import METHODS
 from fielding.reporting.formatting import run_table
 from fielding.simulation.assembly import lie_of, spoiling_of
 from fielding.simulation.experiment import run
-from fielding.traces.schedule import sorted_schedule
+from fielding.traces.schedule import sort_schedule
 
-SCHEDULE = sorted_schedule(tuple(range(20)), 1, columns=([0], [0], [0], [0], [0]))
+SCHEDULE = sort_schedule(tuple(range(20)), 1, columns=([0], [0], [0], [0], [0]))
 
 
 def config_of(**sections: Json) -> Config:

@@ -16,7 +16,7 @@ from fielding.traces.histograms import WindowPlan
 from fielding.traces.sliding import SlidingWindows
 from fielding.traces.trace import Trace
 from fielding.training.factory import ModelRequest, trainer_for
-from fielding.training.rates import LearningRate
+from fielding.training.trainer import LearningRate
 from tests.simulation.run_cases import Sample, planted_windows, small_pool, table
 
 PLAN = WindowPlan(gap=2, window=2)

@@ -12,7 +12,7 @@ from fielding.records.run_folder import CONCEPTS, EVENTS, ROUNDS
 from fielding.simulation.assembly import Own
 from fielding.simulation.experiment import Result, run
 from fielding.traces.sliding import SlidingWindows
-from fielding.traces.sources import ordered
+from fielding.traces.sources import sort_samples
 from tests.simulation.run_cases import (
     N_ROUNDS,
     Table,
@@ -222,7 +222,7 @@ def same_models(first: Result, second: Result) -> bool:
 
 
 def test_rows_of_a_trace_come_in_the_order_of_ids_times_and_labels() -> None:
-    trace = ordered(shuffled(small_trace(), 5))
+    trace = sort_samples(shuffled(small_trace(), 5))
 
     assert trace.client_ids == small_trace().client_ids
     keys = list(zip(trace.client.tolist(), trace.time.tolist(), trace.y.tolist(), strict=True))
@@ -238,5 +238,5 @@ def test_features_in_a_file_of_their_own_are_not_copied(tmp_path: Path) -> None:
         client_ids=trace.client_ids, client=trace.client, time=trace.time, y=trace.y, classes=trace.classes, x=mapped
     )
 
-    assert ordered(on_disk).x is mapped
-    assert ordered(on_disk).client_ids == small_trace().client_ids
+    assert sort_samples(on_disk).x is mapped
+    assert sort_samples(on_disk).client_ids == small_trace().client_ids

@@ -8,9 +8,9 @@ import pytest
 from fielding._typing import Counts, Mask, Vector
 from fielding.client.drift import AnyChange
 from fielding.client.fleet import FleetReports
-from fielding.methods.kinds import Hears
+from fielding.methods.kinds import ReportsFrom
 from fielding.runtime.observe import NOTHING, LabelObserver, Looked
-from fielding.simulation.reports import Letters, Mailbox, Sharing
+from fielding.simulation.reports import Letters, Mailbox, SharedModel
 from tests.runtime.seeing import MODEL, Told, observer_of, windows_of
 
 N_LABELS = 2
@@ -195,11 +195,11 @@ def test_a_checkpoint_knows_who_sent_a_report_with_its_model_and_when() -> None:
     assert mailbox.sent_in(1, {}).tolist() == []
 
 
-@pytest.mark.parametrize("hears", ["drifted", "flags", "first", "participants"])
-def test_a_mailbox_that_goes_through_the_rounds_again_goes_on_alike(hears: Hears) -> None:
+@pytest.mark.parametrize("reports_from", ["drifted", "flags", "first", "participants"])
+def test_a_mailbox_that_goes_through_the_rounds_again_goes_on_alike(reports_from: ReportsFrom) -> None:
     rounds = {0: [0, 1, 2], 1: [0, 3], 2: [1], 3: [0, 1, 2, 3], 4: [2]}
     away, participants = {0: without(1), 3: without(0, 2)}, {1: [0], 2: [1, 3], 3: [1], 4: [2]}
-    straight, again = Mailbox(Script(rounds), hears), Mailbox(Script(rounds), hears)
+    straight, again = Mailbox(Script(rounds), reports_from), Mailbox(Script(rounds), reports_from)
     for at in range(3):
         straight.opened(at, away.get(at, everyone))
         straight.collected(np.array(participants.get(at, [])), at)
@@ -218,10 +218,10 @@ def test_a_mailbox_that_goes_through_the_rounds_again_goes_on_alike(hears: Hears
     assert straight.arrays()["sent_client"].tolist() == again.arrays()["sent_client"].tolist()
 
 
-def waiting() -> Sharing:
+def waiting() -> SharedModel:
     """Return clients that get their model after three rounds."""
-    observer = observer_of(windows_of({0: [(1,)] * 6}), judge=Told(needs_errors=True), is_open=False)
-    return Sharing(observer, rounds=3)
+    observer = observer_of(windows_of({0: [(1,)] * 6}), detector=Told(needs_errors=True), is_open=False)
+    return SharedModel(observer, rounds=3)
 
 
 def test_clients_wait_until_the_model_is_due() -> None:
@@ -276,8 +276,8 @@ def test_errors_reach_clients_that_want_them() -> None:
         asked.extend(rows.tolist())
         return np.zeros(rows.size)
 
-    observer = observer_of(windows_of({0: [(1,), (1,)]}), judge=Told(needs_errors=True))
-    Sharing(observer, rounds=1).listen(errors)
+    observer = observer_of(windows_of({0: [(1,), (1,)]}), detector=Told(needs_errors=True))
+    SharedModel(observer, rounds=1).listen(errors)
     for round_index in range(2):
         observer.observe(round_index)
 
@@ -286,7 +286,7 @@ def test_errors_reach_clients_that_want_them() -> None:
 
 def test_who_needs_no_model_is_left_alone() -> None:
     for observer in (None, LabelObserver(windows_of({0: [(1,)]}), AnyChange())):
-        sharing = Sharing(observer, rounds=0)
+        sharing = SharedModel(observer, rounds=0)
         sharing.listen(lambda rows: np.zeros(rows.size))
         sharing.share(MODEL)
         sharing.restore({})

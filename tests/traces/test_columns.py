@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 
 from fielding._typing import ClientId
 from fielding.errors import InputError
-from fielding.traces.csv_table import encoded_ids, id_array, listed_classes, typed_ids, whole_numbers
+from fielding.traces.csv_table import encode_ids, id_array, parse_ids, sort_classes, whole_numbers
 
 
 @pytest.mark.parametrize(
@@ -24,7 +24,7 @@ from fielding.traces.csv_table import encoded_ids, id_array, listed_classes, typ
     ],
 )
 def test_ids_are_numbers_only_if_all_are_written_plainly(texts: list[str], ids: list[ClientId]) -> None:
-    found = typed_ids(texts)
+    found = parse_ids(texts)
 
     assert found == ids
     assert {type(one) for one in found} == {type(ids[0])}
@@ -32,7 +32,7 @@ def test_ids_are_numbers_only_if_all_are_written_plainly(texts: list[str], ids: 
 
 @given(st.lists(st.integers(-(2**63), 2**63 - 1), min_size=1))
 def test_numbers_are_encoded_in_rising_order(values: list[int]) -> None:
-    ids, codes = encoded_ids(np.array(values, dtype=np.int64))
+    ids, codes = encode_ids(np.array(values, dtype=np.int64))
 
     assert ids == sorted(set(values))
     assert [ids[code] for code in codes] == values
@@ -41,7 +41,7 @@ def test_numbers_are_encoded_in_rising_order(values: list[int]) -> None:
 
 @given(st.lists(st.text(st.characters(categories=["L", "N"]), min_size=1), min_size=1))
 def test_texts_are_encoded_in_rising_order(values: list[str]) -> None:
-    ids, codes = encoded_ids(np.array(values))
+    ids, codes = encode_ids(np.array(values))
 
     assert ids == sorted(set(values))
     assert [ids[code] for code in codes] == values
@@ -49,7 +49,7 @@ def test_texts_are_encoded_in_rising_order(values: list[str]) -> None:
 
 
 def test_classes_are_listed_by_number_if_they_are_numbers() -> None:
-    classes, codes = listed_classes(["b", "a10", "a9"], np.array([0, 1, 2]))
+    classes, codes = sort_classes(["b", "a10", "a9"], np.array([0, 1, 2]))
     assert classes == ("a10", "a9", "b")
     assert codes.tolist() == [2, 0, 1]
 

@@ -8,8 +8,8 @@ import pytest
 from fielding.errors import OptionError
 from fielding.traces.histograms import WindowPlan
 from fielding.traces.pool import Pool
-from fielding.traces.schedule import sorted_schedule
-from fielding.traces.sources import Dealt, HeldOut, held_out
+from fielding.traces.schedule import sort_schedule
+from fielding.traces.sources import Dealt, HeldOut, hold_out
 
 PLAN = WindowPlan(gap=2, window=4)
 """Two intervals make the first window."""
@@ -23,7 +23,7 @@ def dealt(*, is_natural: bool = False, n_samples: int = 400, n_intervals: int = 
     sample = np.arange(n_samples) if is_natural else rng.integers(0, n_samples, 2 * n_samples)
     columns = (sample % 5, rng.integers(0, n_intervals, sample.size), sample, y[sample], np.zeros(sample.size))
     concepts = None if is_natural else np.zeros((n_intervals, 5), dtype=np.int32)
-    schedule = sorted_schedule(tuple(range(5)), n_intervals, columns=columns, concepts=concepts)
+    schedule = sort_schedule(tuple(range(5)), n_intervals, columns=columns, concepts=concepts)
     return Dealt(pool=pool, schedule=schedule, plan=PLAN)
 
 
@@ -39,7 +39,7 @@ def n_training(given: Dealt) -> list[int]:
 def test_no_client_has_a_sample_of_the_servers_and_all_others_stay() -> None:
     given = dealt()
 
-    rest, held = held_out(given, 20, seed=1)
+    rest, held = hold_out(given, 20, seed=1)
 
     assert per_class(held) == [20, 20 if n_training(given)[1] >= 80 else n_training(given)[1] // 4]
     assert (np.diff(held.samples) > 0).all()
@@ -53,7 +53,7 @@ def test_no_client_has_a_sample_of_the_servers_and_all_others_stay() -> None:
 
 def test_nobody_is_tested_on_less_for_it() -> None:
     given = dealt()
-    rest, held = held_out(given, 20, seed=1)
+    rest, held = hold_out(given, 20, seed=1)
     is_test = given.pool.is_test()
 
     assert not is_test[held.samples].any()
@@ -63,7 +63,7 @@ def test_nobody_is_tested_on_less_for_it() -> None:
 def test_at_most_a_quarter_of_a_class_is_held_out() -> None:
     given = dealt()
 
-    _, held = held_out(given, 10_000, seed=1)
+    _, held = hold_out(given, 10_000, seed=1)
 
     assert per_class(held) == [size // 4 for size in n_training(given)]
 
@@ -71,7 +71,7 @@ def test_at_most_a_quarter_of_a_class_is_held_out() -> None:
 def test_of_a_natural_trace_only_the_first_window_is_known() -> None:
     given = dealt(is_natural=True)
 
-    rest, held = held_out(given, 10_000, seed=1)
+    rest, held = hold_out(given, 10_000, seed=1)
 
     when = np.empty(400, dtype=np.int64)
     when[given.schedule.sample] = given.schedule.interval
@@ -83,11 +83,11 @@ def test_of_a_natural_trace_only_the_first_window_is_known() -> None:
 
 def test_the_choice_depends_on_the_seed_and_on_nothing_else() -> None:
     given = dealt()
-    first, second, other = (held_out(given, 20, seed=seed)[1].samples.tolist() for seed in (1, 1, 2))
-    fewer = held_out(given, 5, seed=1)[1].samples.tolist()
-    shuffled = replace(given, schedule=held_out(given, 5, seed=9)[0].schedule)
+    first, second, other = (hold_out(given, 20, seed=seed)[1].samples.tolist() for seed in (1, 1, 2))
+    fewer = hold_out(given, 5, seed=1)[1].samples.tolist()
+    shuffled = replace(given, schedule=hold_out(given, 5, seed=9)[0].schedule)
 
-    assert first == second == held_out(shuffled, 20, seed=1)[1].samples.tolist(), "not on what clients have"
+    assert first == second == hold_out(shuffled, 20, seed=1)[1].samples.tolist(), "not on what clients have"
     assert first != other
     assert set(fewer) < set(first), "who holds more out holds the same ones, and more"
 
@@ -95,7 +95,7 @@ def test_the_choice_depends_on_the_seed_and_on_nothing_else() -> None:
 def test_a_class_without_four_samples_keeps_them() -> None:
     given = dealt(n_samples=12)
 
-    _, held = held_out(given, 5, seed=1)
+    _, held = hold_out(given, 5, seed=1)
 
     assert per_class(held) == [n_training(given)[0] // 4, 0]
 
@@ -103,16 +103,16 @@ def test_a_class_without_four_samples_keeps_them() -> None:
 @pytest.mark.parametrize(("n_samples", "words"), [(4, "no class has 4 training samples to spare one of; give more")])
 def test_too_few_samples_are_told_with_the_key(n_samples: int, words: str) -> None:
     with pytest.raises(OptionError, match=f"^trace.held_out is 5, but {words}") as caught:
-        held_out(dealt(n_samples=n_samples), 5, seed=1)
+        hold_out(dealt(n_samples=n_samples), 5, seed=1)
     assert "\n" not in str(caught.value)
 
 
 def test_clients_keep_something() -> None:
     given = dealt()
-    _, held = held_out(given, 1, seed=1)
+    _, held = hold_out(given, 1, seed=1)
     rows = np.flatnonzero(np.isin(given.schedule.sample, held.samples))
     columns = {name: getattr(given.schedule, name)[rows] for name in ("client", "interval", "sample", "y", "look")}
     robbed = replace(given, schedule=replace(given.schedule, **columns))
 
     with pytest.raises(OptionError, match=r"^trace\.held_out is 1, which leaves the clients no sample; lower it"):
-        held_out(robbed, 1, seed=1)
+        hold_out(robbed, 1, seed=1)

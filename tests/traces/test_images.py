@@ -6,7 +6,7 @@ import pytest
 pytest.importorskip("PIL", reason="images need the extra 'images'")
 
 from fielding.errors import FileFormatError, InputError
-from fielding.traces.images import Decoding, ImageList, ImageSpec, find_images, image_index, image_pool, with_images
+from fielding.traces.images import Decoding, ImageList, ImageSpec, attach_images, find_images, image_index, image_pool
 from fielding.traces.pool import Pool
 from fielding.traces.trace import Trace
 from tests.traces.pictures import paint
@@ -148,11 +148,11 @@ def test_images_of_rows_that_are_left_out_are_never_decoded(tmp_path: Path, deco
     )
     images = ImageList(files=(bad, good, good), boxes=np.array([[0, 0, 1, 1], [0, 0, 2, 2], [0, 0, 3, 3]]))
 
-    kept = with_images(trace, images, decoding=decoding, narrow=lambda whole: whole.most_active(1))
+    kept = attach_images(trace, images, decoding=decoding, narrow=lambda whole: whole.most_active(1))
 
     assert kept.client_ids == ("b",)
     assert np.asarray(kept.x).shape == (2, 2, 2, 3)
     with pytest.raises(FileFormatError, match=r"bad\.png cannot be read"):
-        with_images(trace, images, decoding=decoding)
+        attach_images(trace, images, decoding=decoding)
     with pytest.raises(InputError, match="2 images for 3 rows"):
-        with_images(trace, ImageList(files=(good, good)), decoding=decoding)
+        attach_images(trace, ImageList(files=(good, good)), decoding=decoding)

@@ -6,8 +6,7 @@ import pytest
 
 from fielding.errors import FileFormatError
 from fielding.traces.csv_table import CHUNK
-from fielding.traces.hashing import hash_texts
-from fielding.traces.importers import Columns, import_samples, import_trace
+from fielding.traces.importers import Columns, hash_texts, import_samples, import_trace
 from fielding.traces.pool import Pool
 from fielding.traces.trace import Trace, read_trace, write_trace
 

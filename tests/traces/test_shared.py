@@ -19,8 +19,8 @@ from fielding.traces.pool import Pool
 from fielding.traces.scenarios import SCENARIOS, DealRequest, deal
 from fielding.traces.scenarios.covariate import Covariate
 from fielding.traces.scenarios.places import Places
-from fielding.traces.scenarios.shared import shared_samples, with_shared
-from fielding.traces.schedule import Schedule, sorted_schedule
+from fielding.traces.scenarios.shared import add_shared, shared_samples
+from fielding.traces.schedule import Schedule, sort_schedule
 from fielding.traces.sliding import SlidingWindows
 
 N_LABELS = 6
@@ -41,7 +41,7 @@ OWN = Places().deal(POOL, REQUEST, seed=1)
 
 
 def windows_with(n: int, *, plan: WindowPlan = PLAN, own: Schedule = OWN) -> SlidingWindows:
-    return SlidingWindows(POOL, with_shared(own, POOL, n, n_visible=plan.n_visible, seed=1), plan)
+    return SlidingWindows(POOL, add_shared(own, POOL, n, n_visible=plan.n_visible, seed=1), plan)
 
 
 def histograms(windows: SlidingWindows, round_index: int) -> Counts:
@@ -54,7 +54,7 @@ def histograms(windows: SlidingWindows, round_index: int) -> Counts:
 
 
 def test_sharing_nothing_changes_nothing() -> None:
-    assert with_shared(OWN, POOL, 0, n_visible=3, seed=1) is OWN
+    assert add_shared(OWN, POOL, 0, n_visible=3, seed=1) is OWN
 
 
 @pytest.mark.parametrize("n", [1, 5, 6, 13])
@@ -101,7 +101,7 @@ def mean_distance(shares: Matrix) -> float:
 
 
 def test_those_that_come_together_have_all_labels_if_they_are_enough() -> None:
-    both = with_shared(OWN, POOL, 3 * N_LABELS, n_visible=3, seed=1)
+    both = add_shared(OWN, POOL, 3 * N_LABELS, n_visible=3, seed=1)
     added = np.array([np.bincount(one.y[one.interval == 4], minlength=N_LABELS) for one in (OWN, both)])
 
     assert (added[1] - added[0]).tolist() == [REQUEST.n_clients] * N_LABELS
@@ -118,7 +118,7 @@ def test_a_window_that_the_gap_does_not_divide_starts_with_the_share_of_its_inte
 
 def test_a_trace_shorter_than_its_window_shows_all() -> None:
     short = Places().deal(POOL, DealRequest(n_clients=2, n_intervals=2, samples_per_interval=3), seed=1)
-    both = with_shared(short, POOL, 7, n_visible=5, seed=1)
+    both = add_shared(short, POOL, 7, n_visible=5, seed=1)
 
     assert both.client.size - short.client.size == 2 * 7
 
@@ -128,7 +128,7 @@ def test_the_papers_three_sets_are_half_the_labels_one_of_each_and_two_of_each()
     train = [np.flatnonzero((POOL.y == label) & ~IS_TEST)[0] for label in range(N_LABELS)]
     sample = np.repeat(train, np.arange(N_LABELS, 0, -1))
     zeros = np.zeros(sample.size, dtype=np.int64)
-    own = sorted_schedule((0,), 1, columns=(zeros, zeros, sample, POOL.y[sample], zeros))
+    own = sort_schedule((0,), 1, columns=(zeros, zeros, sample, POOL.y[sample], zeros))
     half, one, two = (shared_samples(own, POOL, n, seed=1) for n in (3, 6, 12))
 
     assert POOL.y[half].tolist() == [5, 4, 3]
@@ -149,7 +149,7 @@ def test_shared_samples_are_distinct_and_for_training_and_small_sets_are_part_of
 def test_a_label_that_runs_out_leaves_its_turns_to_the_others() -> None:
     y = np.array([0] * 30 + [1] * 2, dtype=np.int32)
     pool = Pool(x=np.zeros((32, 1)), y=y, classes=("cat", "dog", "eel"))
-    own = sorted_schedule((0,), 1, columns=([0], [0], [0], [0], [0]))
+    own = sort_schedule((0,), 1, columns=([0], [0], [0], [0], [0]))
     n_dogs = int((~pool.is_test()[30:]).sum())
 
     assert np.bincount(y[shared_samples(own, pool, 10, seed=1)]).tolist() == [10 - n_dogs, n_dogs]
@@ -160,7 +160,7 @@ def test_another_seed_shares_other_samples() -> None:
 
 
 def test_shared_samples_look_as_the_clients_own_do_there_and_then() -> None:
-    both = with_shared(OWN, POOL, 9, n_visible=3, seed=1)
+    both = add_shared(OWN, POOL, 9, n_visible=3, seed=1)
     assert OWN.concepts is not None
 
     assert len(OWN.looks) > 1
@@ -169,7 +169,7 @@ def test_shared_samples_look_as_the_clients_own_do_there_and_then() -> None:
 
 def test_where_a_client_has_several_looks_its_shared_samples_share_them_out() -> None:
     half = Covariate(look="rotation", share=1.0, intensity=0.5).deal(POOL, REQUEST, seed=1)
-    both = with_shared(half, POOL, 40, n_visible=2, seed=1)
+    both = add_shared(half, POOL, 40, n_visible=2, seed=1)
     assert half.concepts is not None
 
     turned = (half.concepts > 0).T
@@ -181,10 +181,10 @@ def test_where_a_client_has_several_looks_its_shared_samples_share_them_out() ->
 
 
 def test_where_a_client_has_nothing_of_its_own_shared_samples_look_as_they_are() -> None:
-    own = sorted_schedule(
+    own = sort_schedule(
         ("a", "b"), 2, columns=([0, 1], [0, 1], [0, 1], POOL.y[:2], [1, 1]), looks=OWN.looks, concepts=None
     )
-    both = with_shared(own, POOL, 1, n_visible=1, seed=1)
+    both = add_shared(own, POOL, 1, n_visible=1, seed=1)
 
     assert both.look.tolist() == [1, 1, 0, 0, 1, 1]
 
@@ -192,7 +192,7 @@ def test_where_a_client_has_nothing_of_its_own_shared_samples_look_as_they_are()
 @pytest.mark.parametrize("name", SCENARIOS)
 def test_every_scenario_can_share_and_keeps_its_own_rows_and_concepts(name: str) -> None:
     own = deal(name, POOL, REQUEST, seed=2)
-    both = with_shared(own, POOL, 5, n_visible=3, seed=2)
+    both = add_shared(own, POOL, 5, n_visible=3, seed=2)
     shared = set(shared_samples(own, POOL, 5, seed=2).tolist())
 
     assert both.concepts is own.concepts
@@ -213,10 +213,10 @@ def test_more_than_there_are_cannot_be_shared() -> None:
 
     assert shared_samples(OWN, POOL, n_train, seed=1).size == n_train
     with pytest.raises(OptionError, match=f"shared is {n_train + 1}, but there are {n_train} training samples"):
-        with_shared(OWN, POOL, n_train + 1, n_visible=3, seed=1)
+        add_shared(OWN, POOL, n_train + 1, n_visible=3, seed=1)
 
 
 @pytest.mark.parametrize(("n", "n_visible"), [(-1, 3), (True, 3), (1.5, 3), (1, 0)])
 def test_numbers_that_are_none_are_refused(n: int, n_visible: int) -> None:
     with pytest.raises(OptionError, match="whole number of at least"):
-        with_shared(OWN, POOL, n, n_visible=n_visible, seed=1)
+        add_shared(OWN, POOL, n, n_visible=n_visible, seed=1)

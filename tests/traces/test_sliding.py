@@ -7,7 +7,7 @@ from fielding.client.fleet import Fleet
 from fielding.client.ranges import Ranges
 from fielding.traces.histograms import WindowPlan
 from fielding.traces.pool import Pool
-from fielding.traces.schedule import Schedule, sorted_schedule
+from fielding.traces.schedule import Schedule, sort_schedule
 from fielding.traces.sliding import SlidingWindows
 
 
@@ -29,7 +29,7 @@ def dealt(draw: st.DrawFn) -> tuple[Pool, Schedule, WindowPlan]:
         pool.y[sample],
         np.zeros(n_rows),
     )
-    schedule = sorted_schedule(tuple(range(n_clients)), n_intervals, columns=columns)
+    schedule = sort_schedule(tuple(range(n_clients)), n_intervals, columns=columns)
     gap = draw(st.integers(1, 4))
     return pool, schedule, WindowPlan(gap=gap, window=gap * draw(st.integers(1, 3)) + draw(st.integers(0, gap - 1)))
 
@@ -98,7 +98,7 @@ def test_a_fleet_fed_interval_by_interval_counts_what_the_windows_show(
 
 def test_upcoming_samples_are_those_of_the_next_interval_and_none_after_the_last() -> None:
     pool = Pool(x=np.eye(3, dtype=np.float32), y=np.zeros(3, dtype=np.int32), classes=("a",))
-    schedule = sorted_schedule((0,), 3, columns=([0, 0, 0], [0, 1, 2], [0, 1, 2], [0, 0, 0], [0, 0, 0]))
+    schedule = sort_schedule((0,), 3, columns=([0, 0, 0], [0, 1, 2], [0, 1, 2], [0, 0, 0], [0, 0, 0]))
     windows = SlidingWindows(pool, schedule, WindowPlan(gap=1, window=1))
 
     assert [windows.upcoming(at).of(np.array([0]))[0].tolist() for at in range(3)] == [[1], [2], []]
@@ -107,7 +107,7 @@ def test_upcoming_samples_are_those_of_the_next_interval_and_none_after_the_last
 def test_a_test_sample_is_never_trained_on_by_anybody() -> None:
     pool = Pool(x=np.eye(50, dtype=np.float32), y=np.zeros(50, dtype=np.int32), classes=("a",))
     sample = np.tile(np.arange(50), 2)
-    schedule = sorted_schedule(
+    schedule = sort_schedule(
         (0, 1), 1, columns=(np.repeat([0, 1], 50), np.zeros(100), sample, np.zeros(100), np.zeros(100))
     )
     windows = SlidingWindows(pool, schedule, WindowPlan(gap=1, window=1))
@@ -126,7 +126,7 @@ def test_gathered_samples_look_as_their_look_says_whatever_the_order() -> None:
     from fielding.traces.schedule import AS_IS
 
     pool = Pool(x=np.array([[1.0], [2.0]], dtype=np.float32), y=np.zeros(2, dtype=np.int32), classes=("a", "b"))
-    schedule = sorted_schedule(
+    schedule = sort_schedule(
         (0,), 1, columns=([0, 0, 0], [0, 0, 0], [0, 1, 1], [0, 1, 0], [0, 1, 0]), looks=(AS_IS, Negative())
     )
 
@@ -163,7 +163,7 @@ def three_clients() -> SlidingWindows:
     pool = Pool(x=np.eye(60, dtype=np.float32), y=np.zeros(60, dtype=np.int32), classes=("a", "b"))
     sample = np.flatnonzero(~pool.is_test())[:4]
     columns = ([0, 0, 0, 2], [0, 0, 0, 0], sample, [0, 0, 1, 1], [0, 0, 0, 0])
-    return SlidingWindows(pool, sorted_schedule((0, 1, 2), 1, columns=columns), WindowPlan(gap=1, window=1))
+    return SlidingWindows(pool, sort_schedule((0, 1, 2), 1, columns=columns), WindowPlan(gap=1, window=1))
 
 
 def test_histograms_are_shares_of_labels_in_the_order_asked_for() -> None:
@@ -195,7 +195,7 @@ def test_the_newest_samples_are_test_samples_of_the_last_interval() -> None:
     test, train = np.flatnonzero(pool.is_test())[:3], np.flatnonzero(~pool.is_test())[:3]
     sample = np.concatenate([test, train])
     columns = ([0] * 6, [0, 1, 2] * 2, sample, [0] * 6, [0] * 6)
-    windows = SlidingWindows(pool, sorted_schedule((0,), 3, columns=columns), WindowPlan(gap=1, window=2))
+    windows = SlidingWindows(pool, sort_schedule((0,), 3, columns=columns), WindowPlan(gap=1, window=2))
 
     found = [windows.schedule.sample[windows.newest(at).of(np.array([0]))[0]].tolist() for at in range(3)]
 

@@ -3,8 +3,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fielding.traces.pool import Pool
-from fielding.traces.standardizing import scale_note, spread_of, standardized
+from fielding.traces.pool import Pool, measure_spread, scale_note, standardize
 
 
 def pool_of(x: np.ndarray) -> Pool:
@@ -18,7 +17,7 @@ def all_of(pool: Pool) -> np.ndarray:
 def test_features_are_measured_on_the_given_samples_alone() -> None:
     x = np.array([[80.0, 0.0], [100.0, 2.0], [9000.0, 1.0]])
 
-    scaled = standardized(pool_of(x), np.array([0, 1])).features(np.arange(3))
+    scaled = standardize(pool_of(x), np.array([0, 1])).features(np.arange(3))
 
     assert scaled[:2].tolist() == [[-1.0, -1.0], [1.0, 1.0]]
     assert scaled[2].tolist() == [891.0, 0.0]
@@ -28,7 +27,7 @@ def test_a_constant_feature_is_only_shifted() -> None:
     x = np.stack([np.full(1001, 0.1), np.arange(1001.0)], axis=1)
     x[1000, 0] = 0.6
 
-    scaled = standardized(pool_of(x), np.arange(1000)).features(np.array([0, 1000]))
+    scaled = standardize(pool_of(x), np.arange(1000)).features(np.array([0, 1000]))
 
     assert scaled[:, 0].tolist() == [0.0, 0.5]
 
@@ -36,14 +35,14 @@ def test_a_constant_feature_is_only_shifted() -> None:
 def test_what_float32_cannot_hold_is_told_apart_after_the_shift() -> None:
     pool = pool_of(1.7e9 + np.array([[0.0], [1.0], [2.0]]))
 
-    assert np.unique(standardized(pool, np.arange(3)).features(np.arange(3))).size == 3
+    assert np.unique(standardize(pool, np.arange(3)).features(np.arange(3))).size == 3
 
 
 @given(st.integers(0, 1000), st.floats(-1e6, 1e6), st.floats(1e-3, 1e6))
 def test_mean_and_spread_become_0_and_1_wherever_they_were(seed: int, mean: float, spread: float) -> None:
     pool = pool_of(mean + spread * np.random.default_rng(seed).standard_normal((50, 3)))
 
-    scaled = standardized(pool, all_of(pool)).features(all_of(pool)).astype(np.float64)
+    scaled = standardize(pool, all_of(pool)).features(all_of(pool)).astype(np.float64)
 
     assert np.abs(scaled.mean(axis=0)).max() < 1e-4
     assert scaled.std(axis=0) == pytest.approx(np.ones(3), abs=1e-4)
@@ -52,19 +51,19 @@ def test_mean_and_spread_become_0_and_1_wherever_they_were(seed: int, mean: floa
 def test_images_have_one_scale_per_channel() -> None:
     x = np.random.default_rng(0).integers(0, 256, (20, 4, 4, 3)).astype(np.uint8)
 
-    found = spread_of(pool_of(x), np.arange(20))
-    scaled = standardized(pool_of(x), np.arange(20)).features(np.arange(20))
+    found = measure_spread(pool_of(x), np.arange(20))
+    scaled = standardize(pool_of(x), np.arange(20)).features(np.arange(20))
 
     assert found.mean == pytest.approx(x.mean(axis=(0, 1, 2)))
     assert found.spread == pytest.approx(x.std(axis=(0, 1, 2)))
     assert scaled.std(axis=(0, 1, 2)) == pytest.approx(np.ones(3), abs=1e-5)
-    assert spread_of(pool_of(x[..., 0]), np.arange(20)).mean == pytest.approx(x[..., 0].mean())
+    assert measure_spread(pool_of(x[..., 0]), np.arange(20)).mean == pytest.approx(x[..., 0].mean())
 
 
 def test_without_a_sample_to_look_at_nothing_changes() -> None:
     pool = pool_of(np.ones((2, 1)))
 
-    assert standardized(pool, np.arange(0)) is pool
+    assert standardize(pool, np.arange(0)) is pool
     assert scale_note(pool, np.arange(0)) is None
 
 
@@ -106,4 +105,4 @@ def test_a_pool_that_is_standardized_gets_no_note() -> None:
     pool = pool_of(NORMAL * 1000.0)
 
     assert scale_note(pool, all_of(pool)) is not None
-    assert scale_note(standardized(pool, all_of(pool)), all_of(pool)) is None
+    assert scale_note(standardize(pool, all_of(pool)), all_of(pool)) is None

@@ -6,7 +6,7 @@ import pytest
 from fielding.client.report import ReportBatch
 from fielding.distance import METRICS, metric_named
 from fielding.rng import stream
-from fielding.traces.reports import ReportStream, gathered
+from fielding.traces.reports import ReportStream, gather_reports
 from fielding.traces.statistics import describe_reports, describe_trace, paired_distances
 from fielding.traces.trace import Trace
 
@@ -14,7 +14,7 @@ L1 = metric_named("l1")
 
 
 def reports(*rows: tuple[int, str, list[float]]) -> ReportStream:
-    return gathered(
+    return gather_reports(
         [(step, ReportBatch(client_ids=[who], representations=np.array([shares]))) for step, who, shares in rows],
         kind="histogram",
     )

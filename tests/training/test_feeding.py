@@ -8,7 +8,7 @@ import pytest
 from fielding._typing import Codes, Counts, Features, Vector
 from fielding.errors import InputError
 from fielding.training import batches as feeding
-from fielding.training.batches import checked_work, mini_batches, trained
+from fielding.training.batches import check_work, mini_batches, summarize_training
 from fielding.training.layout import Layout
 from fielding.training.numpy_models import Dense
 from fielding.training.numpy_trainer import NumpyTrainer
@@ -51,7 +51,7 @@ def test_steps_are_fetched_together_as_far_as_memory_allows(
 def test_losses_are_averaged_over_steps_and_samples_of_each_participant() -> None:
     losses = np.array([[[1.0, 3.0], [0.0, 0.0]], [[2.0, 2.0], [0.0, 4.0]]], dtype=np.float32)
 
-    done = trained(np.zeros((2, 1), dtype=np.float32), losses)
+    done = summarize_training(np.zeros((2, 1), dtype=np.float32), losses)
 
     assert done.loss.tolist() == [2.0, 1.0]
     assert done.square_loss.tolist() == [4.5, 4.0]
@@ -72,7 +72,7 @@ def test_work_that_does_not_fit_is_refused(wrong: dict[str, np.ndarray], words: 
     work = replace(work_of(TRAINER, POOL), **wrong)  # type: ignore[arg-type]
 
     with pytest.raises(InputError, match=words):
-        checked_work(work, layout=TRAINER.layout, n_classes=2)
+        check_work(work, layout=TRAINER.layout, n_classes=2)
 
 
 LAYOUT = Layout(names=("weight", "mean"), shapes=((6,), (2,)), n_parameters=1)
@@ -81,7 +81,7 @@ ALL_ASKED = with_all_asked(work_of(TRAINER, POOL), LAYOUT, n_classes=2)
 
 
 def test_work_that_asks_for_all_there_is_passes() -> None:
-    checked_work(ALL_ASKED, layout=LAYOUT, n_classes=2)
+    check_work(ALL_ASKED, layout=LAYOUT, n_classes=2)
 
 
 @pytest.mark.parametrize(
@@ -95,7 +95,7 @@ def test_work_that_asks_for_all_there_is_passes() -> None:
 )
 def test_rate_factors_that_cannot_be_used_are_refused(factors: Vector, words: str) -> None:
     with pytest.raises(InputError, match=words):
-        checked_work(replace(ALL_ASKED, rate_factors=factors), layout=LAYOUT, n_classes=2)
+        check_work(replace(ALL_ASKED, rate_factors=factors), layout=LAYOUT, n_classes=2)
 
 
 @pytest.mark.parametrize(
@@ -117,7 +117,7 @@ def test_a_pull_that_does_not_fit_is_refused(wrong: dict[str, np.ndarray], words
     work = replace(ALL_ASKED, pull=replace(ALL_ASKED.pull, **wrong))
 
     with pytest.raises(InputError, match=words):
-        checked_work(work, layout=LAYOUT, n_classes=2)
+        check_work(work, layout=LAYOUT, n_classes=2)
 
 
 @pytest.mark.parametrize(
@@ -137,7 +137,7 @@ def test_a_contrast_that_does_not_fit_is_refused(wrong: dict[str, object], words
     work = replace(ALL_ASKED, contrast=replace(ALL_ASKED.contrast, **wrong))  # type: ignore[arg-type]
 
     with pytest.raises(InputError, match=words):
-        checked_work(work, layout=LAYOUT, n_classes=2)
+        check_work(work, layout=LAYOUT, n_classes=2)
 
 
 @pytest.mark.parametrize("name", ["offsets", "mixes"])
@@ -154,4 +154,4 @@ def test_numbers_by_class_that_do_not_fit_are_refused(name: str, numbers: np.nda
     work = replace(ALL_ASKED, **{name: numbers})  # type: ignore[arg-type]
 
     with pytest.raises(InputError, match=f"{name} {words}"):
-        checked_work(work, layout=LAYOUT, n_classes=2)
+        check_work(work, layout=LAYOUT, n_classes=2)

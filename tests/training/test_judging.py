@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from fielding.training.factory import ModelRequest, trainer_for
-from fielding.training.head import judged
+from fielding.training.head import score_samples
 
 
 @pytest.mark.parametrize("trainer", ["numpy", "torch"])
@@ -16,7 +16,7 @@ def test_judging_scores_says_what_a_trainer_says(trainer: str) -> None:
     x, y = rng.standard_normal((50, 3)).astype(np.float32), rng.integers(0, 4, 50).astype(np.int32)
     model = 3.0 * one.initial_model(1)
 
-    losses, right = judged(one.features(model, x)[1], y)
+    losses, right = score_samples(one.features(model, x)[1], y)
 
     wanted_losses, wanted_right = one.scores(model, x, y)
     assert losses == pytest.approx(wanted_losses, rel=1e-5, abs=1e-6)
@@ -24,19 +24,22 @@ def test_judging_scores_says_what_a_trainer_says(trainer: str) -> None:
 
 
 def test_of_equal_scores_the_lowest_class_counts() -> None:
-    assert judged(np.zeros((2, 3), dtype=np.float32), np.array([0, 1], dtype=np.int32))[1].tolist() == [True, False]
+    assert score_samples(np.zeros((2, 3), dtype=np.float32), np.array([0, 1], dtype=np.int32))[1].tolist() == [
+        True,
+        False,
+    ]
 
 
 def test_large_scores_have_finite_losses_and_what_is_not_finite_has_none() -> None:
     scores = np.array([[1e4, -1e4], [np.nan, 0.0], [np.inf, 0.0]], dtype=np.float32)
 
-    losses, _ = judged(scores, np.array([1, 1, 0], dtype=np.int32))
+    losses, _ = score_samples(scores, np.array([1, 1, 0], dtype=np.int32))
 
     assert losses[0] == pytest.approx(2e4)
     assert np.isnan(losses[1:]).all()
 
 
 def test_no_samples_have_no_losses() -> None:
-    losses, right = judged(np.empty((0, 3), dtype=np.float32), np.empty(0, dtype=np.int32))
+    losses, right = score_samples(np.empty((0, 3), dtype=np.float32), np.empty(0, dtype=np.int32))
 
     assert losses.size == right.size == 0

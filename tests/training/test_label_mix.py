@@ -12,7 +12,7 @@ from fielding._typing import Models
 from fielding.errors import InputError, OptionError
 from fielding.federation.models import mean_model
 from fielding.training.factory import ModelRequest, trainer_for
-from fielding.training.label_mix import LABEL_MIX, LEAST_SHARE, MixKeepingTrainer, label_mix_of, without_mix
+from fielding.training.label_mix import LABEL_MIX, LEAST_SHARE, LabelMixTrainer, label_mix_of, strip_mix
 from fielding.training.numpy_models import Dense
 from fielding.training.numpy_trainer import NumpyTrainer
 from fielding.training.trainer import LocalWork
@@ -23,8 +23,8 @@ INNER = NumpyTrainer(Dense(n_inputs=3, n_hidden=5, n_classes=N_CLASSES))
 POOL = samples((3,), N_CLASSES)
 
 
-def keeping(rate: float = 0.25, *, is_balanced: bool = False) -> MixKeepingTrainer:
-    return MixKeepingTrainer(INNER, N_CLASSES, rate=rate, is_balanced=is_balanced)
+def keeping(rate: float = 0.25, *, is_balanced: bool = False) -> LabelMixTrainer:
+    return LabelMixTrainer(INNER, N_CLASSES, rate=rate, is_balanced=is_balanced)
 
 
 def started_with(mixes: list[list[float]]) -> LocalWork:
@@ -39,7 +39,7 @@ OLD = [[0.5, 0.5, 0.0, 0.0], [0.0, 0.0, 0.2, 0.8]]
 OWN = np.array([[1.0, 0.0, 0.0, 0.0], [0.0, 1.0, 0.0, 0.0], [0.1, 0.2, 0.3, 0.4]], dtype=np.float32)
 
 
-def mixes_after(trainer: MixKeepingTrainer, work: LocalWork) -> Models:
+def mixes_after(trainer: LabelMixTrainer, work: LocalWork) -> Models:
     return trainer.train(work).models[:, -N_CLASSES:]
 
 
@@ -51,7 +51,7 @@ def test_the_mix_is_a_buffer_after_all_others_and_starts_even() -> None:
     assert trainer.layout.parameter_size == trainer.layout.size - N_CLASSES == INNER.layout.size
     assert trainer.path == INNER.path
     assert trainer.initial_model(3)[-N_CLASSES:].tolist() == [0.25] * N_CLASSES
-    assert np.array_equal(without_mix(trainer.initial_model(3), N_CLASSES), INNER.initial_model(3))
+    assert np.array_equal(strip_mix(trainer.initial_model(3), N_CLASSES), INNER.initial_model(3))
 
 
 def test_training_moves_the_mix_toward_that_of_the_participant() -> None:
@@ -127,7 +127,7 @@ def test_all_else_is_learned_as_without_the_mix_bit_for_bit(is_balanced: bool) -
 
     found, wanted = trainer.train(work), INNER.train(bare)
 
-    assert np.array_equal(without_mix(found.models, N_CLASSES), wanted.models)
+    assert np.array_equal(strip_mix(found.models, N_CLASSES), wanted.models)
     for one, other in zip(parts_of(found)[1:], parts_of(wanted)[1:], strict=True):
         assert np.array_equal(one, other)
 
@@ -145,7 +145,7 @@ def test_a_pull_on_the_mix_is_refused() -> None:
 def test_scores_features_and_gradients_do_not_see_the_mix() -> None:
     trainer = keeping()
     model = trainer.initial_model(2)
-    bare = without_mix(model, N_CLASSES)
+    bare = strip_mix(model, N_CLASSES)
 
     for found, wanted in (
         (trainer.scores(model, *POOL), INNER.scores(bare, *POOL)),
@@ -162,14 +162,14 @@ def test_the_mix_comes_after_the_buffers_of_a_module() -> None:
     inner = trainer_for(
         ModelRequest(name="tests.training.modules:normalised", input_shape=(3,), n_classes=N_CLASSES, trainer="torch")
     )
-    trainer = MixKeepingTrainer(inner, N_CLASSES, rate=0.5, is_balanced=False)
+    trainer = LabelMixTrainer(inner, N_CLASSES, rate=0.5, is_balanced=False)
     work = work_of(trainer, POOL)
-    bare = replace(work, models=without_mix(work.models, N_CLASSES))
+    bare = replace(work, models=strip_mix(work.models, N_CLASSES))
 
     done = trainer.train(replace(work, mixes=OWN)).models
 
     assert trainer.layout.names[-3:] == ("2.running_mean", "2.running_var", LABEL_MIX)
-    assert np.array_equal(without_mix(done, N_CLASSES), inner.train(bare).models)
+    assert np.array_equal(strip_mix(done, N_CLASSES), inner.train(bare).models)
     assert np.allclose(done[0, -N_CLASSES:], [0.625, 0.125, 0.125, 0.125], atol=1e-6)
 
 
@@ -224,4 +224,4 @@ def test_a_rate_that_is_no_share_is_refused(rate: float) -> None:
 
 def test_a_model_that_has_such_a_tensor_is_refused() -> None:
     with pytest.raises(OptionError, match="has a tensor 'label_mix'"):
-        MixKeepingTrainer(keeping(), N_CLASSES, rate=0.5, is_balanced=False)
+        LabelMixTrainer(keeping(), N_CLASSES, rate=0.5, is_balanced=False)

@@ -8,9 +8,9 @@ __all__ = ["main"]
 def main() -> None:
     """Run the command line; a Ctrl-C while it is still being imported is one line, too."""
     try:
-        from fielding.cli.app import main as _main
+        from fielding.cli.app import run_app
 
-        _main()
+        run_app()
     except KeyboardInterrupt:
         sys.stderr.write("stopped\n")
         sys.exit(130)

@@ -63,7 +63,7 @@ def _global_options(
     """Run before any sub-command."""
 
 
-def main(commands: typer.Typer = app) -> None:
+def run_app(commands: typer.Typer = app) -> None:
     """Run a command line; every expected failure is one line on standard error."""
     try:
         commands()

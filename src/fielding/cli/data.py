@@ -17,10 +17,9 @@ from fielding.records.report_file import read_reports, write_reports
 from fielding.reporting.formatting import plain
 from fielding.traces.catalog import CATALOG, FOLDER_VARIABLE, Entry, Narrowing, NaturalDefaults, Opening, data_folder
 from fielding.traces.csv_table import open_table
-from fielding.traces.hashing import TEXT_FEATURES
 from fielding.traces.histograms import WindowPlan, report_stream
-from fielding.traces.images import FILE, FoundImages, find_images, listed_images
-from fielding.traces.importers import Columns, feature_names, import_pool, import_trace
+from fielding.traces.images import FILE, FoundImages, find_images, read_image_list
+from fielding.traces.importers import TEXT_FEATURES, Columns, feature_names, import_pool, import_trace
 from fielding.traces.intervals import LAST_MOMENT
 from fielding.traces.npz_file import array_names
 from fielding.traces.pool import Pool
@@ -43,7 +42,7 @@ def list_data(data: DataFolder = None, as_json: JsonOutput = False) -> None:
     if as_json:
         say_json({"folder": str(folder), "sets": [_record(entry, folder) for entry in CATALOG.values()]})
         return
-    rows = [("name", "kind", "here", "samples", "clients", "classes")]
+    rows: list[tuple[str, ...]] = [("name", "kind", "here", "samples", "clients", "classes")]
     for entry in CATALOG.values():
         counts = ("-" if one is None else f"{one:,}" for one in (entry.n_samples, entry.n_clients, entry.n_classes))
         rows.append((entry.name, entry.kind, "yes" if entry.missing(folder) is None else "no", *counts))
@@ -86,7 +85,7 @@ def fetch_command(
 
     A data set that is there already is left alone. If anything goes wrong, nothing is left behind.
     """
-    from fielding.traces.fetching import fetch  # brings TLS, which no other command needs
+    from fielding.traces.catalog.fetching import fetch  # brings TLS, which no other command needs
 
     with progress_bar(f"fetching {name}", None, quiet=quiet) as advance:
         counters: dict[str, Advance] = {}  # of each file
@@ -294,14 +293,14 @@ def _read_own(place: Path, columns: Columns, narrowing: Narrowing, *, quiet: boo
     """
     if place.is_dir():
         index = place / "index.csv"
-        return _narrow_images(listed_images(index, columns) if index.exists() else find_images(place), narrowing)
+        return _narrow_images(read_image_list(index, columns) if index.exists() else find_images(place), narrowing)
     names = _column_names(place)
     has_owners = bool({columns.client, columns.time} & set(names))
     if place.suffix == ".npz" and "x" in names and not has_owners:
         pool = import_pool(place, columns)
         return describe_pool(pool.y, pool.classes, shape=pool.shape)
     if place.suffix != ".npz" and FILE in names and not has_owners:
-        return _narrow_images(listed_images(place, columns), narrowing)
+        return _narrow_images(read_image_list(place, columns), narrowing)
     return narrowing.apply(_read_trace(place, columns, quiet=quiet))
 
 

@@ -58,7 +58,7 @@ def methods(
         return
     if changes and not check:
         raise OptionError("options given with --set need --check; in a run they stand in the config's [method]")
-    kind = kind_named(name, METHODS)
+    kind = kind_named(name)
     if check:
         from fielding.config.reader import apply_changes
         from fielding.conformance.method_checks import check_method
@@ -95,7 +95,7 @@ def _record(name: str, kind: MethodKind) -> dict[str, Json]:
         "name": name,
         "summary": kind.summary,
         "sends": kind.sends,
-        "hears": BY_OPTIONS if callable(kind.hears) else kind.hears,
+        "hears": BY_OPTIONS if callable(kind.reports_from) else kind.reports_from,
         "options": method_options(kind),
     }
 
@@ -103,7 +103,7 @@ def _record(name: str, kind: MethodKind) -> dict[str, Json]:
 def _show(name: str, kind: MethodKind) -> None:
     say(f"{name}: {kind.summary}")
     say(f"sends beside models: {kind.sends}")
-    say(f"hears: {BY_OPTIONS if callable(kind.hears) else HEARS[kind.hears]}")
+    say(f"hears: {BY_OPTIONS if callable(kind.reports_from) else HEARS[kind.reports_from]}")
     words, options = option_words(getdoc(kind.build) or ""), method_options(kind)
     say("options:" if options else "options: none")
     for option, value in options.items():

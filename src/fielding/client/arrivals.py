@@ -53,8 +53,6 @@ class Block:
     ----------
     step
         At which observation of the fleet they came.
-    round_index
-        In which round.
     clients, labels, counts
         As in :class:`Arrivals`.
     """
@@ -71,8 +69,6 @@ def checked_arrivals(arrivals: Arrivals, shape: tuple[int, int]) -> tuple[Counts
 
     Parameters
     ----------
-    arrivals
-        What claims to arrive.
     shape
         How many clients and how many labels there are.
 

@@ -5,15 +5,8 @@ from dataclasses import asdict, dataclass, field
 
 from fielding._typing import Json
 from fielding.client.drift import DRIFT_TESTS, DriftTest, drift_test_named
-from fielding.client.drift.sample_tests import (
-    OF_ERRORS,
-    SAMPLE_TESTS,
-    ByKind,
-    BySamples,
-    ByVector,
-    Judge,
-    sample_test_named,
-)
+from fielding.client.drift.detectors import DriftDetector, KindDetector, SampleDetector, VectorDetector
+from fielding.client.drift.sample_tests import OF_ERRORS, SAMPLE_TESTS, sample_test_named
 from fielding.client.representation.registry import representation_named
 from fielding.client.representation.representation import Representation
 from fielding.config.options import options_of
@@ -78,16 +71,16 @@ class Describing:
         """Return the test on what is reported."""
         return drift_test_named(self.detector, self.options)  # type: ignore[arg-type]
 
-    def judge(self) -> Judge:
+    def drift_detector(self) -> DriftDetector:
         """Return the test on what clients see."""
         if self.detector == BY_KIND:
-            return ByKind(**self.options)  # type: ignore[arg-type]
+            return KindDetector(**self.options)  # type: ignore[arg-type]
         if self.detector in DRIFT_TESTS:
-            return ByVector(drift_test=self.drift_test(), metric=metric_named(self.metric))
+            return VectorDetector(drift_test=self.drift_test(), metric=metric_named(self.metric))
         own = options_of(SAMPLE_TESTS[self.detector])
         rule = {name: value for name, value in self.options.items() if name not in own}
         test = sample_test_named(self.detector, {name: self.options[name] for name in self.options if name in own})
-        return BySamples(test=test, needs_errors=self.detector in OF_ERRORS, **rule)  # type: ignore[arg-type]
+        return SampleDetector(test=test, needs_errors=self.detector in OF_ERRORS, **rule)  # type: ignore[arg-type]
 
 
 def describing_from(record: Mapping[str, Json]) -> Describing:

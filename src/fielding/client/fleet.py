@@ -51,10 +51,6 @@ class Fleet:
     ----------
     n_clients
         How many clients there are; they are known by their index.
-    n_labels
-        Length of the class list.
-    drift_test
-        What counts as drift.
     max_rounds
         How many rounds a sample stays visible, that of its arrival included; None for ever.
 

@@ -22,12 +22,6 @@ class Monitor:
 
     Parameters
     ----------
-    client_id
-        Who reports.
-    n_labels
-        Length of the class list.
-    drift_test
-        What counts as drift.
     window
         Which samples are current; it belongs to this monitor from now on and must be empty.
     label_version

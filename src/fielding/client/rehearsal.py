@@ -106,47 +106,39 @@ def look_ends(intervals: npt.NDArray[np.integer]) -> list[int]:
     return ends[1:]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Looked:
-    """What a client makes of what it looked at: what it is used to now, and where the looks began that alarmed it."""
-
-    confidence: Confidence
-    alarms: tuple[int, ...]
-
-
-def after_looks(before: Confidence, losses: npt.NDArray[np.floating], ends: list[int]) -> Looked:
-    """Return what a client knows after some looks.
+def update_confidence(
+    before: Confidence, losses: npt.NDArray[np.floating], ends: list[int]
+) -> tuple[Confidence, list[int]]:
+    """Return what a client is used to after some looks, and where the looks began that alarmed it.
 
     Parameters
     ----------
-    before
-        What it is used to.
     losses
         Of the samples, under the model that it received, shape ``(n_samples,)``.
     ends
         Where each look ends.
     """
-    confidences, now, alarms, begin = label_odds(losses), before, [], 0
+    confidences, now, alarms, begin = label_probabilities(losses), before, [], 0
     for end in ends:
         now, is_alarm = now.after(confidences[begin:end])
         if is_alarm:
             alarms.append(begin)
         begin = end
-    return Looked(confidence=now, alarms=tuple(alarms))
+    return now, alarms
 
 
-def label_odds(losses: npt.NDArray[np.floating]) -> Vector:
+def label_probabilities(losses: npt.NDArray[np.floating]) -> Vector:
     """Return the probabilities of labels, given their losses; a model that says nothing is not confident.
 
     Examples
     --------
-    >>> label_odds(np.array([0.0, np.inf, np.nan])).tolist()
+    >>> label_probabilities(np.array([0.0, np.inf, np.nan])).tolist()
     [1.0, 0.0, 0.0]
     """
     return np.asarray(np.nan_to_num(np.exp(-losses.astype(np.float64)), nan=0.0, posinf=0.0))
 
 
-def remembered(labels: npt.NDArray[np.integer], draws: Hashes) -> Mask:
+def choose_remembered(labels: npt.NDArray[np.integer], draws: Hashes) -> Mask:
     """Return which samples a client remembers: of each label at most ``PER_LABEL``, those with the smallest draws.
 
     Parameters
@@ -158,7 +150,7 @@ def remembered(labels: npt.NDArray[np.integer], draws: Hashes) -> Mask:
     Examples
     --------
     >>> draws = np.arange(25, dtype=np.uint64)[::-1]
-    >>> np.flatnonzero(~remembered(np.zeros(25, dtype=np.int32), draws)).tolist()
+    >>> np.flatnonzero(~choose_remembered(np.zeros(25, dtype=np.int32), draws)).tolist()
     [0, 1, 2, 3, 4]
     """
     order = np.lexsort((draws, labels))

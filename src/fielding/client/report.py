@@ -125,8 +125,6 @@ def checked_rows(representations: object, n_rows: int, *, kind: Kind, width: int
     ----------
     representations
         What claims to be a matrix of shape ``(n_rows, width)``.
-    n_rows
-        How many clients report.
     kind
         ``"histogram"``: shares that sum to one; ``"vector"``: any finite numbers. A zero row is valid in both.
     width

@@ -142,7 +142,7 @@ def cross_variants(table: Table, methods: Sequence[str] = (), axes: Sequence[Axi
     """
     names = list(methods) or [config_from(table).method.name]
     for name in names:
-        kind_named(name, METHODS)
+        kind_named(name)
         if names.count(name) > 1:
             raise OptionError(f"method {echo(name)} is named twice; name each once")
     if repeated := [key for key, n_times in Counter(one.key for one in axes).items() if n_times > 1]:
@@ -161,7 +161,7 @@ def cross_variants(table: Table, methods: Sequence[str] = (), axes: Sequence[Axi
             raise OptionError(f"{axis.words}: {axis.key} changes nothing for {', '.join(names)}; leave it out")
     section = table.get("method")
     options = [name for name in section if name != "name"] if isinstance(section, Mapping) else []
-    known = {name: method_options(kind_named(name, METHODS)) for name in (*names, config_from(table).method.name)}
+    known = {name: method_options(kind_named(name)) for name in (*names, config_from(table).method.name)}
     every = {option for mine in known.values() for option in mine}
     for option in options:
         if option not in every:
@@ -365,10 +365,10 @@ def uses_key(
     """
     section, _, name = key.rpartition(".")
     if section == "method":
-        return name in method_options(kind_named(method, METHODS))
+        return name in method_options(kind_named(method))
     if section != "coordinator" or method not in METHODS:
         return True
     if key in KEYS and (methods := KEYS[key].rule.used_by) is not None:
         return method in methods
     # With auto come other keys, of serving among others, which all methods use.
-    return METHODS[method].hears != "nobody" or set(selections) != {FREE_SELECTION} or "auto" in values
+    return METHODS[method].reports_from != "nobody" or set(selections) != {FREE_SELECTION} or "auto" in values

@@ -75,8 +75,8 @@ PLACES: dict[str, dict[str, Any]] = {
         "mmd": "fielding.client.drift.two_sample:Mmd",
         "page-hinkley": "fielding.client.drift.river_tests:PageHinkley",
     },
-    "sample rule": {"samples": "fielding.client.drift.sample_tests:BySamples"},
-    "test by kind": {BY_KIND: "fielding.client.drift.sample_tests:ByKind"},
+    "sample rule": {"samples": "fielding.client.drift.detectors:SampleDetector"},
+    "test by kind": {BY_KIND: "fielding.client.drift.detectors:KindDetector"},
     "trigger": {
         "center-shift": "fielding.coordinator.trigger:CenterShift",
         "learned-tau": "fielding.coordinator.trigger:LearnedTau",
@@ -130,10 +130,10 @@ PLACES: dict[str, dict[str, Any]] = {
     # Those that anyone can have first, then the paper's.
     "data set": {
         "digits": "fielding.traces.catalog.digits:ENTRY",
-        "fashion_mnist": "fielding.traces.catalog.fashion_mnist:ENTRY",
-        "cifar100": "fielding.traces.catalog.cifar100:ENTRY",
-        "extrasensory": "fielding.traces.catalog.extrasensory:ENTRY",
-        "zephyr": "fielding.traces.catalog.zephyr:ENTRY",
+        "fashion_mnist": "fielding.traces.catalog.public:FASHION_MNIST",
+        "cifar100": "fielding.traces.catalog.public:CIFAR100",
+        "extrasensory": "fielding.traces.catalog.public:EXTRASENSORY",
+        "zephyr": "fielding.traces.catalog.public:ZEPHYR",
         "fmow": "fielding.traces.catalog.fmow:ENTRY",
         "cityscapes": "fielding.traces.catalog.cityscapes:ENTRY",
         "waymo": "fielding.traces.catalog.waymo:ENTRY",

@@ -88,21 +88,21 @@ def config_from(table: Mapping[str, Any]) -> Config:
     for section, defaults in defaults_of(table).items():
         own = merged.get(section, {})
         merged[section] = {**defaults, **own} if isinstance(own, dict) else own
-    found: dict[str, Any] = _checked_values(merged, "")
+    found: dict[str, Any] = _read_keys(merged, "")
     for name, section in SECTIONS.items():
         if name not in merged:
             continue
         own = merged[name]
         if not isinstance(own, dict):
             raise OptionError(f"{name} is {echo(own)}; it is a section, write [{name}]")
-        values = _checked_values(own, f"{name}.")
+        values = _read_keys(own, f"{name}.")
         if name in OPTION_SECTIONS:
             values[OPTIONS] = {inner: value for inner, value in own.items() if f"{name}.{inner}" not in KEYS}
         found[name] = section(**values)
     return Config(**found)
 
 
-def _checked_values(table: Mapping[str, Json], prefix: str) -> dict[str, Any]:
+def _read_keys(table: Mapping[str, Json], prefix: str) -> dict[str, Any]:
     """Return the values of a section's keys, in the order in which they are declared."""
     return {
         one.name: one.check(table[one.name])

@@ -15,11 +15,10 @@ import numpy as np
 from fielding._typing import Counts, Features, Json
 from fielding.config.reader import config_from
 from fielding.conformance.audited_clients import AuditedClients, ConformanceError
-from fielding.engine.driver import Driver
-from fielding.engine.round import Done, Federation, run_round
-from fielding.engine.run_rows import changes_of, round_row
+from fielding.engine.round import Done, Driver, Federation, run_round
+from fielding.engine.runner import changes_of, round_row
 from fielding.errors import OptionError
-from fielding.federation.admission import finite_rows
+from fielding.federation.models import finite_rows
 from fielding.methods.method import Method, cluster_ids
 from fielding.records.container import read_contents
 from fielding.records.run_folder import CLIENTS, CONCEPTS, EVENTS, MEMBERSHIPS, ROUNDS

@@ -20,8 +20,6 @@ def nearest_clusters(points: Points, centers: Matrix, *, metric: Metric, current
         The clients that reported, ``n`` of them.
     centers
         One row per cluster, shape ``(n_clusters, n_features)``.
-    metric
-        The distance to decide by.
     current
         The cluster that each of the clients is in, shape ``(n,)``; -1 for none.
 
@@ -57,7 +55,7 @@ def mean_of(points: Points) -> Floats:
     return total / len(points)
 
 
-def recomputed_centers(registry: Registry, centers: Matrix, clusters: Iterable[int]) -> Matrix:
+def recompute_centers(registry: Registry, centers: Matrix, clusters: Iterable[int]) -> Matrix:
     """Return the centers with those of some clusters computed anew from their active members.
 
     A cluster without active members keeps the center it had: it is dormant and may be joined again.
@@ -133,8 +131,6 @@ def settle(registry: Registry, labels: Membership, ids: Sequence[int], *, metric
         Its membership is replaced.
     labels
         Cluster of each active client, in the order of rows.
-    ids
-        The stable id of each label.
     metric
         By which inactive clients that once had a cluster are given the nearest new one.
     """
@@ -143,11 +139,11 @@ def settle(registry: Registry, labels: Membership, ids: Sequence[int], *, metric
     position[by_id] = np.arange(len(ids), dtype=np.int32)
     registry.membership[registry.active_rows()] = position[labels]
     blank = np.zeros((len(ids), registry.representations.shape[1]), dtype=np.float64)
-    centers = recomputed_centers(registry, blank, range(len(ids)))
+    centers = recompute_centers(registry, blank, range(len(ids)))
     absent = np.flatnonzero(~registry.active & (registry.membership != UNASSIGNED))
-    nobody = np.full(absent.size, UNASSIGNED, dtype=np.int32)
+    no_cluster = np.full(absent.size, UNASSIGNED, dtype=np.int32)
     last_seen = Points(registry.representations, absent)
-    registry.membership[absent] = nearest_clusters(last_seen, centers, metric=metric, current=nobody)
+    registry.membership[absent] = nearest_clusters(last_seen, centers, metric=metric, current=no_cluster)
     registry.samples.settle(registry.active_rows(), registry.membership)
     return Clusters(
         ids=tuple(ids[at] for at in by_id),

@@ -1,6 +1,6 @@
 """Stages 5 to 8 in one call: reports in, groups and mixing weights out."""
 
-from collections.abc import Sequence  # noqa: I001
+from collections.abc import Sequence
 from dataclasses import replace
 from itertools import pairwise
 from typing import cast
@@ -15,16 +15,16 @@ from fielding.coordinator.assignment import (
     live_clusters,
     nearest_clusters,
     occurring,
-    recomputed_centers,
+    recompute_centers,
     settle,
 )
 from fielding.coordinator.clustering import Clustering
 from fielding.coordinator.decision import Decision
 from fielding.coordinator.movement import Movement, TriggerMemory, Verdict
-from fielding.coordinator.trigger import center_spacing
 from fielding.coordinator.points import Points
 from fielding.coordinator.policy import Policy
-from fielding.coordinator.registry import UNASSIGNED, Registry, Told
+from fielding.coordinator.registry import UNASSIGNED, Registry, ReportedRows
+from fielding.coordinator.trigger import center_spacing
 from fielding.coordinator.warm_start import head_counts, mixing_matrix
 from fielding.distance import Metric, metric_named
 from fielding.errors import ReportError, echo
@@ -81,15 +81,13 @@ def checked_step(step: object) -> int:
     return int(step)
 
 
-def inherited_ids(heads: Matrix, old_ids: Sequence[int], next_id: int) -> list[int]:
+def inherit_ids(heads: Matrix, old_ids: Sequence[int], next_id: int) -> list[int]:
     """Give each new cluster the id of the old one it shares most clients with, or a fresh one.
 
     Parameters
     ----------
     heads
         Clients of each new cluster that come from each old one, shape ``(n_new, n_old)``.
-    old_ids
-        The id of each old cluster.
     next_id
         The first id that was never used.
 
@@ -101,7 +99,7 @@ def inherited_ids(heads: Matrix, old_ids: Sequence[int], next_id: int) -> list[i
     Examples
     --------
     >>> import numpy as np
-    >>> inherited_ids(np.array([[1.0, 9.0], [8.0, 0.0], [3.0, 2.0]]), old_ids=[4, 7], next_id=8)
+    >>> inherit_ids(np.array([[1.0, 9.0], [8.0, 0.0], [3.0, 2.0]]), old_ids=[4, 7], next_id=8)
     [7, 4, 8]
     """
     from scipy.optimize import linear_sum_assignment
@@ -116,7 +114,7 @@ def inherited_ids(heads: Matrix, old_ids: Sequence[int], next_id: int) -> list[i
 class Coordinator:
     """Groups clients by what they report and keeps the groups right while the reports drift.
 
-    It never sees data or models: :class:`Decision` tells whoever owns the models how to mix them.
+    It never sees data or models: a :class:`Decision` says how the owner of the models is to mix them.
 
     Parameters
     ----------
@@ -272,7 +270,7 @@ class Coordinator:
             mixing=np.eye(len(self.clusters.ids) if self.clusters else 1),
         )
         if self.clusters is not None:
-            told = Told(rows, speaks, was_active=was_active, n_before=n_before)
+            told = ReportedRows(rows, speaks, was_active=was_active, n_before=n_before)
             decision = self._adjust(decision, self.clusters, told)
         elif speaks.any():
             decision = self._start(decision, np.sort(rows[speaks]))
@@ -294,7 +292,7 @@ class Coordinator:
             mixing=np.ones((len(ids), 1)),
         )
 
-    def _adjust(self, decision: Decision, before: Clusters, told: Told) -> Decision:
+    def _adjust(self, decision: Decision, before: Clusters, told: ReportedRows) -> Decision:
         """Move the clients that spoke with the centers frozen, then see whether that is enough."""
         membership, speaking = self.registry.membership, told.speaking
         old = membership[speaking]
@@ -302,7 +300,7 @@ class Coordinator:
         new = nearest_clusters(drifted, before.centers, metric=self.metric, current=old)
         membership[speaking] = new
         touched = occurring(old) | occurring(new) | occurring(membership[told.silent])
-        centers = recomputed_centers(self.registry, before.centers, sorted(touched))
+        centers = recompute_centers(self.registry, before.centers, sorted(touched))
         self.clusters = replace(before, centers=centers, live=live_clusters(self.registry, len(before.ids)))
         decision = replace(
             decision,
@@ -313,7 +311,7 @@ class Coordinator:
             return decision
         verdict, theta = self._verdict(before, self.clusters, told.of_those(old == new))
         is_vetoed = verdict.fires and not self.may_regroup
-        # What follows is then nobody's doing who would have fired.
+        # What follows is then not the work of the arms that would have fired.
         self.memory = replace(verdict.memory, credited=(), fired=False) if is_vetoed else verdict.memory
         decision = replace(decision, shift=verdict.shift, theta=theta, threshold=verdict.threshold)
         return self._recluster(decision, self.clusters) if verdict.fires and self.may_regroup else decision
@@ -344,7 +342,7 @@ class Coordinator:
         labels = in_order_of_first_member(clustering.labels)
         was = self.registry.membership[self.registry.active_rows()]
         heads = head_counts(was, labels, n_old=len(old.ids), n_new=clustering.n_clusters)
-        ids = inherited_ids(heads, old.ids, self.next_id)
+        ids = inherit_ids(heads, old.ids, self.next_id)
         self.next_id = max(self.next_id, max(ids) + 1)
         self.clusters = settle(self.registry, labels, ids, metric=self.metric)
         mixing = mixing_matrix(

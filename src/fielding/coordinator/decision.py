@@ -36,7 +36,7 @@ class Decision:
     silhouettes
         Mean silhouette per number of clusters that was tried.
     notes
-        What whoever acts on the decision saw or did beside it, for the log.
+        What a method that acts on the decision saw or did beside it, for the log.
     mixing
         Share of each old model in each new one, shape ``(n_clusters, n_before)``, rows sum to 1; the identity if
         nothing was re-clustered. Before the first clusters there is one initial model.

@@ -20,7 +20,7 @@ BLOCK = 256
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Spread:
+class ClusterDiameters:
     """How far apart the clients of a cluster lie.
 
     Parameters
@@ -38,17 +38,15 @@ class Spread:
     is_exact: bool
 
 
-def spread_within(points: Points, membership: Membership, *, metric: Metric, rng: np.random.Generator) -> Spread:
+def spread_within(
+    points: Points, membership: Membership, *, metric: Metric, rng: np.random.Generator
+) -> ClusterDiameters:
     """Return the diameter of every cluster and the largest of them.
 
     Parameters
     ----------
-    points
-        The representations of the clients.
     membership
         The cluster of each, shape ``(n_points,)``; -1 for a client without a cluster, which is left out.
-    metric
-        The distance.
     rng
         Chooses the clients that stand for a cluster of more than :data:`MOST_MEMBERS`: half of them are the farthest
         from its center, half are drawn at random.
@@ -59,7 +57,7 @@ def spread_within(points: Points, membership: Membership, *, metric: Metric, rng
     >>> from fielding.rng import stream
     >>> rows = np.array([[1.0, 0.0], [0.5, 0.5], [0.0, 1.0]])
     >>> spread_within(Points(rows), np.array([0, 0, 1]), metric=metric_named("l1"), rng=stream(1, "spread"))
-    Spread(largest=1.0, per_cluster={0: 1.0}, is_exact=True)
+    ClusterDiameters(largest=1.0, per_cluster={0: 1.0}, is_exact=True)
     """
     if membership.shape != (len(points),):
         raise InputError(f"membership has shape {membership.shape} for {len(points)} points; give one cluster each")
@@ -72,7 +70,7 @@ def spread_within(points: Points, membership: Membership, *, metric: Metric, rng
         if cluster >= 0 and members.size > 1:
             is_exact &= members.size <= MOST_MEMBERS
             diameters[cluster] = _diameter(points, _chosen(points, members, metric, rng), metric)
-    return Spread(largest=max(diameters.values(), default=None), per_cluster=diameters, is_exact=is_exact)
+    return ClusterDiameters(largest=max(diameters.values(), default=None), per_cluster=diameters, is_exact=is_exact)
 
 
 def _chosen(points: Points, members: Counts, metric: Metric, rng: np.random.Generator) -> Counts:
@@ -131,12 +129,8 @@ def mean_client_distance(
 
     Parameters
     ----------
-    points
-        The representations.
     membership
         The cluster of every point, shape ``(n_points,)``; points with a negative one are left out.
-    metric
-        What a distance is.
     rng
         Where chance comes from; used only for clusters of more than 6,000 clients (10,000 under L1 and cosine, 1,500
         under Jensen-Shannon), of which so many are drawn.
@@ -169,10 +163,6 @@ def mean_pairwise_distance(points: Points, *, metric: Metric, rng: np.random.Gen
 
     Parameters
     ----------
-    points
-        The representations.
-    metric
-        What a distance is.
     rng
         Where chance comes from; used only for sets that are too large to measure every pair.
 

@@ -17,7 +17,7 @@ class Resampled:
     ----------
     stayed
         Clients that were active members of their cluster at the reference, still are, and reported since, in the order
-        of the points of a movement, shape ``(n_points,)``. Whoever moved, joined, left or came back is no noise.
+        of the points of a movement, shape ``(n_points,)``. A client that moved, joined, left or came back is no noise.
     n_before, n_after
         How many samples stood behind their representation then and stand behind it now, same shape; 0 is unknown.
     """

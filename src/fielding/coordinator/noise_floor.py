@@ -65,16 +65,14 @@ def noise_floors(movement: Movement, reference: Matrix, resampled: Resampled | N
 
     Parameters
     ----------
-    movement
-        The event.
     reference
         The centers that shifts are measured from, shape ``(n_clusters, n_features)``.
     resampled
-        Who told anew since then; None for nobody.
+        The clients that reported anew since then; None for none.
 
     Returns
     -------
-    Shape ``(n_clusters,)``; 0 where nobody told anew, no number of samples is known, or the metric is one's own.
+    Shape ``(n_clusters,)``; 0 where no client reported anew, no number of samples is known, or the metric is one's own.
     """
     floors = np.zeros(reference.shape[0])
     if resampled is None:

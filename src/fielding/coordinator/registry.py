@@ -15,7 +15,7 @@ from fielding.errors import ReportError, echo
 Scalar = TypeVar("Scalar", bound=np.generic)
 
 
-class Column(Generic[Scalar]):
+class GrowingColumn(Generic[Scalar]):
     """Rows that are added at the end; the operating system moves the pages where it can.
 
     Parameters
@@ -39,7 +39,7 @@ class Column(Generic[Scalar]):
         try:
             # Not a copy: a matrix of a million clients never stands in memory twice.
             self.values.resize(shape)
-        except ValueError:  # somebody holds a view of the old rows
+        except ValueError:  # a view of the old rows is held elsewhere
             wider = np.zeros(shape, dtype=self.values.dtype)
             wider[:before] = self.values
             self.values = wider
@@ -62,7 +62,7 @@ class IdIndex:
 
     def __init__(self) -> None:
         self.ids: list[ClientId] = []
-        self._table = Column(np.zeros(0, dtype=np.int32), fill=UNKNOWN)
+        self._table = GrowingColumn(np.zeros(0, dtype=np.int32), fill=UNKNOWN)
         self._row_of: dict[ClientId, int] | None = None
 
     def __len__(self) -> int:
@@ -99,7 +99,7 @@ class IdIndex:
         self.ids.extend(client_ids)
         if self._row_of is None and not self._fill_table(client_ids, first):
             self._row_of = {client_id: row for row, client_id in enumerate(self.ids)}
-            self._table = Column(np.zeros(0, dtype=np.int32), fill=UNKNOWN)
+            self._table = GrowingColumn(np.zeros(0, dtype=np.int32), fill=UNKNOWN)
         elif self._row_of is not None:
             self._row_of.update(zip(client_ids, range(first, len(self.ids)), strict=True))
 
@@ -126,17 +126,15 @@ MOST_SAMPLES = 2**31 - 1
 NOWHERE = -1
 
 
-class Told:
-    """Who told what in one event, by rows of the registry.
+class ReportedRows:
+    """The clients that reported in one event, by rows of the registry.
 
     Parameters
     ----------
-    rows
-        Whoever reported.
-    speaks
-        Who of them was not silent, same shape.
+    rows, speaks
+        All of them, and which were not silent, shape ``(n_reports,)``.
     was_active, n_before
-        Who of them was active before, and how many samples stood behind what they had told before, same shape.
+        Which were active before, and how many samples stood behind their reports before, same shape.
     """
 
     __slots__ = ("_n_before", "_was_active", "silent", "speaking")
@@ -148,25 +146,19 @@ class Told:
         self._was_active, self._n_before = was_active[order], n_before[order]
 
     def of_those(self, stayed: Mask) -> tuple[Counts, Codes]:
-        """Return who of the speaking told anew, given who kept its cluster, and the samples behind what it had told."""
+        """Return the speaking clients that were active and stayed, and the samples behind what they said before."""
         again = stayed & self._was_active
         return self.speaking[again], self._n_before[again]
 
 
 class SampleColumns:
-    """One row per client, for telling noise from shift; 17 bytes each.
-
-    Parameters
-    ----------
-    n_rows
-        How many clients there are.
-    """
+    """One row per client, for telling noise from shift; 17 bytes each."""
 
     def __init__(self, n_rows: int) -> None:
-        self._n_samples = Column(np.zeros(n_rows, dtype=np.int32))
-        self._n_global = Column(np.zeros(n_rows, dtype=np.int32))
-        self._origin = Column(np.full(n_rows, NOWHERE, dtype=np.int32), fill=NOWHERE)
-        self._heard = Column(np.zeros(n_rows, dtype=np.bool_))
+        self._n_samples = GrowingColumn(np.zeros(n_rows, dtype=np.int32))
+        self._n_global = GrowingColumn(np.zeros(n_rows, dtype=np.int32))
+        self._origin = GrowingColumn(np.full(n_rows, NOWHERE, dtype=np.int32), fill=NOWHERE)
+        self._heard = GrowingColumn(np.zeros(n_rows, dtype=np.bool_))
 
     @classmethod
     def restored(cls, columns: Mapping[str, npt.NDArray[np.generic]], n_rows: int) -> "SampleColumns":
@@ -176,10 +168,10 @@ class SampleColumns:
             return samples
         if {columns[name].shape for name in SAMPLE_COLUMNS} != {(n_rows,)}:
             raise ValueError("the numbers of samples in the registry differ in length")
-        samples._n_samples = Column(columns["n_samples"].astype(np.int32, copy=False))
-        samples._n_global = Column(columns["n_global"].astype(np.int32, copy=False))
-        samples._origin = Column(columns["origin"].astype(np.int32, copy=False), fill=NOWHERE)
-        samples._heard = Column(columns["heard"].astype(np.bool_, copy=False))
+        samples._n_samples = GrowingColumn(columns["n_samples"].astype(np.int32, copy=False))
+        samples._n_global = GrowingColumn(columns["n_global"].astype(np.int32, copy=False))
+        samples._origin = GrowingColumn(columns["origin"].astype(np.int32, copy=False), fill=NOWHERE)
+        samples._heard = GrowingColumn(columns["heard"].astype(np.bool_, copy=False))
         return samples
 
     def arrays(self, n_rows: int) -> dict[str, npt.NDArray[np.generic]]:
@@ -202,7 +194,7 @@ class SampleColumns:
         self._heard.values[rows] = True
 
     def settle(self, active: Counts, membership: Membership) -> None:
-        """Note where everyone stands right after a global clustering; ``membership`` of all, active rows rising."""
+        """Note where all clients stand right after a global clustering; ``membership`` of all, active rows rising."""
         here = slice(membership.size)
         self._heard.values[here] = False
         self._origin.values[here] = NOWHERE
@@ -250,10 +242,10 @@ class Registry:
     def __init__(self) -> None:
         self._index = IdIndex()
         self._widths: list[int] = []
-        self._representations = Column(np.zeros((0, 0), dtype=np.float32))
-        self._membership = Column(np.zeros(0, dtype=np.int32), fill=UNASSIGNED)
-        self._active = Column(np.zeros(0, dtype=np.bool_))
-        self._last_step = Column(np.zeros(0, dtype=np.int64), fill=-1)
+        self._representations = GrowingColumn(np.zeros((0, 0), dtype=np.float32))
+        self._membership = GrowingColumn(np.zeros(0, dtype=np.int32), fill=UNASSIGNED)
+        self._active = GrowingColumn(np.zeros(0, dtype=np.bool_))
+        self._last_step = GrowingColumn(np.zeros(0, dtype=np.int64), fill=-1)
         self._samples = SampleColumns(0)
 
     @classmethod
@@ -270,10 +262,10 @@ class Registry:
         registry = cls()
         registry._index.add_all(client_ids)
         registry._widths = list(widths)
-        registry._representations = Column(columns["representations"].astype(np.float32, copy=False))
-        registry._membership = Column(columns["membership"].astype(np.int32, copy=False), fill=UNASSIGNED)
-        registry._active = Column(columns["active"].astype(np.bool_, copy=False))
-        registry._last_step = Column(columns["last_step"].astype(np.int64, copy=False), fill=-1)
+        registry._representations = GrowingColumn(columns["representations"].astype(np.float32, copy=False))
+        registry._membership = GrowingColumn(columns["membership"].astype(np.int32, copy=False), fill=UNASSIGNED)
+        registry._active = GrowingColumn(columns["active"].astype(np.bool_, copy=False))
+        registry._last_step = GrowingColumn(columns["last_step"].astype(np.int64, copy=False), fill=-1)
         registry._samples = SampleColumns.restored(columns, len(client_ids))
         return registry
 
@@ -310,7 +302,7 @@ class Registry:
 
     @property
     def samples(self) -> SampleColumns:
-        """How many samples stand behind representations, for whoever asks what in them is noise."""
+        """How many samples stand behind representations, for telling noise from shift."""
         return self._samples
 
     @property
@@ -326,7 +318,7 @@ class Registry:
         return row
 
     def expected_width(self, label_version: int | None) -> int | None:
-        """Return the length of a representation of this version; None while nobody reported."""
+        """Return the length of a representation of this version; None before the first report."""
         if not self._widths and label_version in (None, 0):
             return None
         if label_version is None:
@@ -340,7 +332,7 @@ class Registry:
         """Let the first report of all decide how long a representation is; later ones have no say."""
         if not self._widths:
             self._widths.append(n_features)
-            self._representations = Column(np.zeros((self._membership.values.size, n_features), np.float32))
+            self._representations = GrowingColumn(np.zeros((self._membership.values.size, n_features), np.float32))
 
     def grow_labels(self, n_labels: int) -> int:
         """Begin a new version of the class list and pad all representations with zeros; return the version."""
@@ -349,7 +341,7 @@ class Registry:
             raise ReportError(f"the class list has {width} labels and can only grow to more; got {echo(n_labels)}")
         wider = np.zeros((self._membership.values.size, n_labels), dtype=np.float32)
         wider[:, :width] = self._representations.values[:, :width]
-        self._representations = Column(wider)
+        self._representations = GrowingColumn(wider)
         self._widths.append(n_labels)
         return len(self._widths) - 1
 
@@ -377,7 +369,7 @@ class Registry:
         """Write down what the clients in these rows reported; return which of them spoke (were not silent).
 
         A silent client keeps its last representation and its cluster, but is no longer active. Without ``n_samples``
-        nobody knows how many samples stand behind a representation.
+        it is unknown how many samples stand behind a representation.
         """
         self.fix_width(int(representations.shape[1]))
         speaks = ~silent_rows(representations)

@@ -1,4 +1,4 @@
-"""Changes of clusters decided by somebody who saw more than representations: merging them, and placing clients."""
+"""Changes of clusters that the guard decides, which sees losses: merging clusters, and placing clients."""
 
 import math
 from collections.abc import Iterator, Sequence
@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 
 from fielding._typing import ClientId, Counts, Matrix, Membership
-from fielding.coordinator.assignment import Clusters, live_clusters, nearest_clusters, recomputed_centers
+from fielding.coordinator.assignment import Clusters, live_clusters, nearest_clusters, recompute_centers
 from fielding.coordinator.coordinator import Coordinator
 from fielding.coordinator.points import Points
 from fielding.coordinator.registry import UNASSIGNED
@@ -56,7 +56,7 @@ def merge_clusters(coordinator: Coordinator, into: Counts) -> Matrix:
     mixing[place, np.arange(into.size)] = sizes
     empty = mixing.sum(axis=1) == 0.0
     mixing[empty, left[empty]] = 1.0
-    centers = recomputed_centers(registry, clusters.centers[left], range(left.size))
+    centers = recompute_centers(registry, clusters.centers[left], range(left.size))
     registry.samples.settle(registry.active_rows(), registry.membership)
     coordinator.clusters = Clusters(
         ids=tuple(clusters.ids[at] for at in left.tolist()),
@@ -83,7 +83,7 @@ def place_clients(coordinator: Coordinator, client_ids: Sequence[ClientId], clus
     rows = registry.rows_for(client_ids)
     touched = {*registry.membership[rows].tolist(), *clusters.tolist()} - {UNASSIGNED}
     registry.membership[rows] = clusters
-    centers = recomputed_centers(registry, before.centers, sorted(touched))
+    centers = recompute_centers(registry, before.centers, sorted(touched))
     coordinator.clusters = replace(before, centers=centers, live=live_clusters(registry, len(before.ids)))
 
 
@@ -96,8 +96,6 @@ def moved_membership(
     ----------
     coordinator
         It has grouped them anew since; not changed.
-    before
-        The clusters before the reports came.
     membership
         That of ``before``, in the order of the registry; clients that came later have none.
     reported
@@ -118,7 +116,7 @@ def moved_membership(
 
 
 @contextmanager
-def regrouping_ruled(coordinator: Coordinator, *, allowed: bool, wanted: bool = False) -> Iterator[None]:
+def rule_regrouping(coordinator: Coordinator, *, allowed: bool, wanted: bool = False) -> Iterator[None]:
     """Say for the events of a block whether clients may, or even should, be grouped anew.
 
     Parameters

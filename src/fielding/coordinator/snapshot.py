@@ -63,15 +63,15 @@ def snapshot(coordinator: Coordinator) -> Snapshot:
     return Snapshot(values=values, arrays=arrays)
 
 
-def restored(state: Snapshot) -> Coordinator:
+def restore_coordinator(state: Snapshot) -> Coordinator:
     """Return a coordinator that decides exactly as the one that was written down."""
     try:
-        return _restored(state.values, state.arrays)
+        return _read(state.values, state.arrays)
     except (KeyError, TypeError, ValueError, IndexError) as error:
         raise CheckpointError(f"the checkpoint does not describe a coordinator ({error!r})") from error
 
 
-def _restored(values: Mapping[str, Json], arrays: Arrays) -> Coordinator:
+def _read(values: Mapping[str, Json], arrays: Arrays) -> Coordinator:
     policy, memory = values["policy"], values["memory"]
     if not isinstance(policy, dict) or not isinstance(memory, dict):
         raise CheckpointError("the checkpoint holds no policy")

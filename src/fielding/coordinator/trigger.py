@@ -19,47 +19,30 @@ from fielding.errors import InputError, OptionError, echo
 
 Reference: TypeAlias = Literal["previous", "last-global"]
 """Since when shifts are measured."""
+PAPER = 1.0 / 3.0
+"""As long as no other arm does clearly better, the nearest to the paper's factor decides."""
+CLEARLY = 2.0
+"""Standard errors by which a mean reward has to be higher to be clearly better."""
+KEPT = 0.5
+"""What earlier rewards still count when all arms are tried again: the world may have changed."""
+BASELINE_RATE = 0.3
+"""How fast the baseline follows rewards."""
+LARGEST_BLOCK = 4096
+"""Clients on each side of the pairs that are looked at; above that only those farthest from the center."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Shifts:
-    """How far centers moved, and how far sampling alone moves them.
+class Trigger(Protocol):
+    """Decides whether moved clusters justify grouping all clients anew.
 
-    Parameters
-    ----------
-    moved
-        The shift of each cluster, shape ``(n_clusters,)``; 0 for those that did not stay live.
-    floors
-        The shift that each has to go beyond whatever the factor, same shape.
-    theta
-        What factors are factors of.
+    One with a verb ``rewarded(memory, gain) -> memory`` learns from what events brought; one with an attribute
+    ``noise_floor`` that is true is told which shift is noise.
     """
 
-    moved: Vector
-    floors: Vector
-    theta: float
+    name: ClassVar[str]
 
-    @classmethod
-    def of(cls, movement: Movement, reference: Reference, *, noise_floor: bool) -> "Shifts":
-        """Return the shifts of an event."""
-        is_previous = reference == "previous"
-        old = movement.before if is_previous else movement.since_global
-        moved = center_shifts(old, movement.after, movement.stayed_live, metric=movement.metric)
-        floors = np.zeros(moved.size)
-        if noise_floor:
-            floors = noise_floors(movement, old, movement.resampled if is_previous else movement.resampled_since_global)
-        return cls(moved=moved, floors=floors, theta=movement.theta)
-
-    def verdict(self, tau: float, memory: TriggerMemory) -> Verdict:
-        """Return whether some center went beyond its threshold; told is the one that moved most, of those that did."""
-        if np.isinf(tau) or not self.moved.size:
-            largest = float(self.moved.max(initial=0.0))
-            return Verdict(fires=False, shift=largest, threshold=np.inf, memory=memory)
-        thresholds = np.maximum(tau * self.theta, self.floors)
-        beyond = self.moved > thresholds + TIE
-        told = int(np.argmax(np.where(beyond, self.moved, -1.0) if beyond.any() else self.moved))
-        shift, threshold = float(self.moved[told]), float(thresholds[told])
-        return Verdict(fires=bool(beyond.any()), shift=shift, threshold=threshold, memory=memory)
+    def assess(self, movement: Movement, memory: TriggerMemory) -> Verdict:
+        """Return the verdict on one event; equal input gives an equal verdict."""
+        ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -93,20 +76,176 @@ class CenterShift:
         return Shifts.of(movement, self.reference, noise_floor=self.noise_floor).verdict(self.tau, memory)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Shifts:
+    """How far centers moved, and how far sampling alone moves them.
+
+    Parameters
+    ----------
+    moved
+        The shift of each cluster, shape ``(n_clusters,)``; 0 for those that did not stay live.
+    floors
+        The shift that each has to go beyond whatever the factor, same shape.
+    """
+
+    moved: Vector
+    floors: Vector
+    theta: float
+
+    @classmethod
+    def of(cls, movement: Movement, reference: Reference, *, noise_floor: bool) -> "Shifts":
+        """Return the shifts of an event."""
+        is_previous = reference == "previous"
+        old = movement.before if is_previous else movement.since_global
+        moved = center_shifts(old, movement.after, movement.stayed_live, metric=movement.metric)
+        floors = np.zeros(moved.size)
+        if noise_floor:
+            floors = noise_floors(movement, old, movement.resampled if is_previous else movement.resampled_since_global)
+        return cls(moved=moved, floors=floors, theta=movement.theta)
+
+    def verdict(self, tau: float, memory: TriggerMemory) -> Verdict:
+        """Return whether some center went beyond its threshold; told is the one that moved most, of those that did."""
+        if np.isinf(tau) or not self.moved.size:
+            largest = float(self.moved.max(initial=0.0))
+            return Verdict(fires=False, shift=largest, threshold=np.inf, memory=memory)
+        thresholds = np.maximum(tau * self.theta, self.floors)
+        beyond = self.moved > thresholds + TIE
+        told = int(np.argmax(np.where(beyond, self.moved, -1.0) if beyond.any() else self.moved))
+        shift, threshold = float(self.moved[told]), float(thresholds[told])
+        return Verdict(fires=bool(beyond.any()), shift=shift, threshold=threshold, memory=memory)
+
+
 def check_reference(reference: object) -> None:
     """Raise unless this is a moment that shifts can be measured from."""
     if reference not in ("previous", "last-global"):
         raise OptionError(f"reference is {echo(reference)}; use 'previous' or 'last-global'")
 
 
-PAPER = 1.0 / 3.0
-"""As long as no other arm does clearly better, the nearest to the paper's factor decides."""
-CLEARLY = 2.0
-"""Standard errors by which a mean reward has to be higher to be clearly better."""
-KEPT = 0.5
-"""What earlier rewards still count when all arms are tried again: the world may have changed."""
-BASELINE_RATE = 0.3
-"""How fast the baseline follows rewards."""
+def center_spacing(centers: Matrix, points: Points, *, metric: Metric, rng: np.random.Generator) -> float:
+    """Return theta: the mean distance between centers; for a lone center, between its clients (A6)."""
+    if centers.shape[0] < 2:
+        return mean_pairwise_distance(points, metric=metric, rng=rng)
+    upper = np.triu_indices(centers.shape[0], k=1)
+    return float(metric.between(centers, centers)[upper].mean())
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Always:
+    """Fires at every event with a report: the paper's "global re-clustering"."""
+
+    name: ClassVar[str] = "always"
+
+    def assess(self, movement: Movement, memory: TriggerMemory) -> Verdict:
+        """Say yes."""
+        return Verdict(fires=True, shift=shift_since_previous(movement), threshold=0.0, memory=memory)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Never:
+    """Never fires: the paper's "move individuals"."""
+
+    name: ClassVar[str] = "never"
+
+    def assess(self, movement: Movement, memory: TriggerMemory) -> Verdict:
+        """Say no."""
+        return Verdict(fires=False, shift=shift_since_previous(movement), threshold=np.inf, memory=memory)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pairwise:
+    """Fires when a cluster holds two clients farther apart than Delta, which adapts (the paper's appendix).
+
+    Delta starts at ``step``. After two firings in a row it doubles, up to the diameter of the metric; otherwise it
+    falls by ``step``, down to ``step``. (The paper prints a minimum where only a maximum makes sense: A1.) Vectors can
+    lie any distance apart: there Delta goes up to that of two clients at opposite ends of this event.
+
+    Parameters
+    ----------
+    step
+        The paper's c: where Delta starts and the least it can be, in the unit of the metric. The default suits
+        histograms under L1; for vectors give about a twentieth of the distance between clients far apart.
+    """
+
+    name: ClassVar[str] = "pairwise"
+    step: float = 0.1
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.step, (int, float)) or not 0.0 < self.step < np.inf:
+            raise OptionError(f"step is {echo(self.step)}; give a positive number")
+
+    def assess(self, movement: Movement, memory: TriggerMemory) -> Verdict:
+        """Look for two clients of one cluster that lie too far apart."""
+        delta = self.step if memory.delta is None else memory.delta
+        fires = holds_pair_beyond(
+            delta, movement.points, movement.membership, centers=movement.after, metric=movement.metric
+        )
+        # How far two clients can lie apart; where the metric sets no bound, how far they do.
+        bound = movement.metric.diameter(movement.kind)
+        widest = bound if np.isfinite(bound) else widest_apart(movement.points, metric=movement.metric)
+        highest = max(self.step, widest)
+        after = 2.0 * delta if fires and memory.fired else delta - self.step
+        adapted = replace(memory, delta=min(highest, max(self.step, after)), fired=fires)
+        return Verdict(fires=fires, shift=shift_since_previous(movement), threshold=delta, memory=adapted)
+
+
+def holds_pair_beyond(delta: float, points: Points, membership: Membership, *, centers: Matrix, metric: Metric) -> bool:
+    """Return whether some cluster holds two clients farther apart than ``delta`` (strict, beyond 1e-9).
+
+    Exact for up to :data:`LARGEST_BLOCK` candidates per cluster; beyond, the clients farthest from the center are
+    looked at, so that a "no" may miss a pair. ``centers`` are the means of each cluster's clients, one row each.
+    """
+    radii = np.empty(len(points), dtype=np.float64)
+    for part, rows in points.chunks():
+        radii[part] = metric.between(rows, centers)[np.arange(rows.shape[0]), membership[part]]
+    order = np.argsort(membership, kind="stable")
+    ends = np.searchsorted(membership[order], np.arange(centers.shape[0] + 1))
+    for start, end in pairwise(ends):
+        members = order[start:end]
+        if members.size > 1 and _cluster_holds_pair(delta, points, members, radii=radii[members], metric=metric):
+            return True
+    return False
+
+
+def _cluster_holds_pair(delta: float, points: Points, members: Counts, *, radii: Vector, metric: Metric) -> bool:
+    widest = float(radii.max())
+    if metric.has_triangle and 2.0 * widest <= delta:
+        return False  # any two clients lie within twice the radius
+    if metric.is_norm and widest > delta + TIE:
+        return True  # a norm is convex: some member lies at least as far as the mean of all does
+    # By the triangle inequality one end of such a pair lies beyond delta/2, the other beyond delta - widest.
+    ends = radii > delta / 2.0 if metric.has_triangle else np.ones(members.size, dtype=np.bool_)
+    others = radii > delta - widest if metric.has_triangle else ends
+    farthest_first = np.argsort(-radii, kind="stable")
+    left = members[farthest_first[ends[farthest_first]][:LARGEST_BLOCK]]
+    right = points.take(np.sort(members[farthest_first[others[farthest_first]][:LARGEST_BLOCK]]))
+    for start in range(0, left.size, 256):
+        block = points.take(np.sort(left[start : start + 256]))
+        if (metric.between(block, right) > delta + TIE).any():
+            return True
+    return False
+
+
+def widest_apart(points: Points, *, metric: Metric) -> float:
+    """Return about how far two of the clients lie apart at most: at least half of it where detours are longer.
+
+    From the client farthest from the mean of all to the one farthest from that client; 0 for none.
+
+    Examples
+    --------
+    >>> from fielding.distance import metric_named
+    >>> widest_apart(Points(np.array([[0.0], [1.0], [7.0]])), metric=metric_named("l2"))
+    7.0
+    """
+    if not len(points):
+        return 0.0
+    total = np.sum([rows.sum(axis=0) for _, rows in points.chunks()], axis=0)
+    end = int(np.argmax(_distances(points, (total / len(points))[np.newaxis], metric)))
+    return float(_distances(points, points.take(np.array([end])), metric).max())
+
+
+def _distances(points: Points, place: Matrix, metric: Metric) -> Vector:
+    """Return the distance of every client from one place."""
+    return np.concatenate([metric.between(rows, place)[:, 0] for _, rows in points.chunks()])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -154,28 +293,28 @@ class LearnedTau:
 
     def assess(self, movement: Movement, memory: TriggerMemory) -> Verdict:
         """Let the arm whose turn it is decide, and note which others would have decided alike."""
-        memory = self._opened(memory)
+        memory = self._open(memory)
         shifts = Shifts.of(movement, self.reference, noise_floor=self.noise_floor)
         verdicts = [shifts.verdict(tau, memory) for tau in self.arms]
-        taken = verdicts[self.chosen(memory)]
+        taken = verdicts[self.choose_arm(memory)]
         alike = [arm for arm, verdict in enumerate(verdicts) if verdict.fires == taken.fires]
         credited = () if len(alike) == len(self.arms) else tuple(alike)
         fresh = tuple(count + (arm in credited) for arm, count in enumerate(memory.fresh))
         after = replace(memory, n_assessed=memory.n_assessed + 1, fresh=fresh, credited=credited)
         return replace(taken, memory=after)
 
-    def chosen(self, memory: TriggerMemory) -> int:
+    def choose_arm(self, memory: TriggerMemory) -> int:
         """Return the arm whose turn it is.
 
         Examples
         --------
         >>> trigger = LearnedTau(arms=(0.0, 0.5), tries=2)
-        >>> trigger.chosen(TriggerMemory(fresh=(2, 1)))
+        >>> trigger.choose_arm(TriggerMemory(fresh=(2, 1)))
         1
         >>> steady = TriggerMemory(fresh=(2, 2), weights=(2.0, 2.0), sums=(0.6, 0.2), squares=(0.18, 0.02))
-        >>> trigger.chosen(steady)  # 0.3 and 0.3 against 0.1 and 0.1
+        >>> trigger.choose_arm(steady)  # 0.3 and 0.3 against 0.1 and 0.1
         0
-        >>> trigger.chosen(replace(steady, squares=(0.36, 0.04)))  # 0.6 and 0.0 against 0.2 and 0.0
+        >>> trigger.choose_arm(replace(steady, squares=(0.36, 0.04)))  # 0.6 and 0.0 against 0.2 and 0.0
         1
         """
         if not memory.fresh or min(memory.fresh) < self.tries:
@@ -206,7 +345,7 @@ class LearnedTau:
             baseline=usual + BASELINE_RATE * excess,
         )
 
-    def _opened(self, memory: TriggerMemory) -> TriggerMemory:
+    def _open(self, memory: TriggerMemory) -> TriggerMemory:
         """Return the memory with a place for every arm, and with a new exploration if it is time for one."""
         n_arms = len(self.arms)
         if len(memory.fresh) != n_arms or len(memory.squares) != n_arms:
@@ -259,174 +398,6 @@ def _is_clearly_better(memory: TriggerMemory, arm: int, other: int) -> bool:
     spread = max(0.0, float((np.array(memory.squares)[shown] - weights[shown] * means[shown] ** 2).sum())) / n_free
     error = math.sqrt(spread * (1.0 / weights[arm] + 1.0 / weights[other]))
     return bool(means[arm] - means[other] > CLEARLY * error)
-
-
-LARGEST_BLOCK = 4096
-"""Clients on each side of the pairs that are looked at; above that only those farthest from the center."""
-
-
-def holds_pair_beyond(delta: float, points: Points, membership: Membership, *, centers: Matrix, metric: Metric) -> bool:
-    """Return whether some cluster holds two clients farther apart than ``delta`` (strict, beyond 1e-9).
-
-    Parameters
-    ----------
-    delta
-        The bound.
-    points, membership
-        The clients and the cluster of each.
-    centers
-        The mean of each cluster's clients, one row per cluster.
-    metric
-        The distance between clients.
-
-    Returns
-    -------
-    Exact for up to :data:`LARGEST_BLOCK` candidates per cluster; beyond, the clients farthest from the center are
-    looked at, so that a "no" may miss a pair.
-    """
-    radii = _radii(points, membership, centers, metric)
-    order = np.argsort(membership, kind="stable")
-    ends = np.searchsorted(membership[order], np.arange(centers.shape[0] + 1))
-    for start, end in pairwise(ends):
-        members = order[start:end]
-        if members.size > 1 and _cluster_holds_pair(delta, points, members, radii=radii[members], metric=metric):
-            return True
-    return False
-
-
-def widest_apart(points: Points, *, metric: Metric) -> float:
-    """Return about how far two of the clients lie apart at most: at least half of it where detours are longer.
-
-    From the client farthest from the mean of all to the one farthest from that client; 0 for none.
-
-    Examples
-    --------
-    >>> from fielding.distance import metric_named
-    >>> widest_apart(Points(np.array([[0.0], [1.0], [7.0]])), metric=metric_named("l2"))
-    7.0
-    """
-    if not len(points):
-        return 0.0
-    total = np.sum([rows.sum(axis=0) for _, rows in points.chunks()], axis=0)
-    end = int(np.argmax(_distances(points, (total / len(points))[np.newaxis], metric)))
-    return float(_distances(points, points.take(np.array([end])), metric).max())
-
-
-def _distances(points: Points, place: Matrix, metric: Metric) -> Vector:
-    """Return the distance of every client from one place."""
-    return np.concatenate([metric.between(rows, place)[:, 0] for _, rows in points.chunks()])
-
-
-def _radii(points: Points, membership: Membership, centers: Matrix, metric: Metric) -> Vector:
-    """Return the distance of every client to the center of its cluster."""
-    radii = np.empty(len(points), dtype=np.float64)
-    for part, rows in points.chunks():
-        distances = metric.between(rows, centers)
-        radii[part] = distances[np.arange(rows.shape[0]), membership[part]]
-    return radii
-
-
-def _cluster_holds_pair(delta: float, points: Points, members: Counts, *, radii: Vector, metric: Metric) -> bool:
-    widest = float(radii.max())
-    if metric.has_triangle and 2.0 * widest <= delta:
-        return False  # any two clients lie within twice the radius
-    if metric.is_norm and widest > delta + TIE:
-        return True  # a norm is convex: some member lies at least as far as the mean of all does
-    # By the triangle inequality one end of such a pair lies beyond delta/2, the other beyond delta - widest.
-    ends = radii > delta / 2.0 if metric.has_triangle else np.ones(members.size, dtype=np.bool_)
-    others = radii > delta - widest if metric.has_triangle else ends
-    farthest_first = np.argsort(-radii, kind="stable")
-    left = members[farthest_first[ends[farthest_first]][:LARGEST_BLOCK]]
-    right = points.take(np.sort(members[farthest_first[others[farthest_first]][:LARGEST_BLOCK]]))
-    for start in range(0, left.size, 256):
-        block = points.take(np.sort(left[start : start + 256]))
-        if (metric.between(block, right) > delta + TIE).any():
-            return True
-    return False
-
-
-class Trigger(Protocol):
-    """Decides whether moved clusters justify grouping all clients anew.
-
-    One with a verb ``rewarded(memory, gain) -> memory`` learns from what events brought; one with an attribute
-    ``noise_floor`` that is true is told which shift is noise.
-    """
-
-    name: ClassVar[str]
-
-    def assess(self, movement: Movement, memory: TriggerMemory) -> Verdict:
-        """Return the verdict on one event; equal input gives an equal verdict."""
-        ...
-
-
-def center_spacing(centers: Matrix, points: Points, *, metric: Metric, rng: np.random.Generator) -> float:
-    """Return theta: the mean distance between centers; for a lone center, between its clients (A6)."""
-    if centers.shape[0] < 2:
-        return mean_pairwise_distance(points, metric=metric, rng=rng)
-    upper = np.triu_indices(centers.shape[0], k=1)
-    return float(metric.between(centers, centers)[upper].mean())
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Pairwise:
-    """Fires when a cluster holds two clients farther apart than Delta, which adapts (the paper's appendix).
-
-    Delta starts at ``step``. After two firings in a row it doubles, up to the diameter of the metric; otherwise it
-    falls by ``step``, down to ``step``. (The paper prints a minimum where only a maximum makes sense: A1.) Vectors can
-    lie any distance apart: there Delta goes up to that of two clients at opposite ends of this event.
-
-    Parameters
-    ----------
-    step
-        The paper's c: where Delta starts and the least it can be, in the unit of the metric. The default suits
-        histograms under L1; for vectors give about a twentieth of the distance between clients far apart.
-    """
-
-    name: ClassVar[str] = "pairwise"
-    step: float = 0.1
-
-    def __post_init__(self) -> None:
-        if not isinstance(self.step, (int, float)) or not 0.0 < self.step < np.inf:
-            raise OptionError(f"step is {echo(self.step)}; give a positive number")
-
-    def assess(self, movement: Movement, memory: TriggerMemory) -> Verdict:
-        """Look for two clients of one cluster that lie too far apart."""
-        delta = self.step if memory.delta is None else memory.delta
-        fires = holds_pair_beyond(
-            delta, movement.points, movement.membership, centers=movement.after, metric=movement.metric
-        )
-        highest = max(self.step, _diameter(movement))
-        after = 2.0 * delta if fires and memory.fired else delta - self.step
-        adapted = replace(memory, delta=min(highest, max(self.step, after)), fired=fires)
-        return Verdict(fires=fires, shift=shift_since_previous(movement), threshold=delta, memory=adapted)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Always:
-    """Fires at every event with a report: the paper's "global re-clustering"."""
-
-    name: ClassVar[str] = "always"
-
-    def assess(self, movement: Movement, memory: TriggerMemory) -> Verdict:
-        """Say yes."""
-        return Verdict(fires=True, shift=shift_since_previous(movement), threshold=0.0, memory=memory)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Never:
-    """Never fires: the paper's "move individuals"."""
-
-    name: ClassVar[str] = "never"
-
-    def assess(self, movement: Movement, memory: TriggerMemory) -> Verdict:
-        """Say no."""
-        return Verdict(fires=False, shift=shift_since_previous(movement), threshold=np.inf, memory=memory)
-
-
-def _diameter(movement: Movement) -> float:
-    """Return how far two clients can lie apart; where the metric sets no bound, how far they do."""
-    bound = movement.metric.diameter(movement.kind)
-    return bound if np.isfinite(bound) else widest_apart(movement.points, metric=movement.metric)
 
 
 TRIGGERS: Family[type[CenterShift | LearnedTau | Pairwise | Always | Never]] = Family("trigger")

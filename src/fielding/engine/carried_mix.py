@@ -1,7 +1,7 @@
 """Models that carry the label mix that they were trained on, if a config has clients correct for it."""
 
 from fielding.config.keys import Config
-from fielding.training.label_mix import MixKeepingTrainer
+from fielding.training.label_mix import LabelMixTrainer
 from fielding.training.trainer import Trainer
 
 
@@ -19,4 +19,4 @@ def with_mix(config: Config, trainer: Trainer, n_classes: int) -> Trainer:
     """
     if config.serving.correction == "none":
         return trainer
-    return MixKeepingTrainer(trainer, n_classes, rate=config.serving.mix_rate, is_balanced=config.training.balanced)
+    return LabelMixTrainer(trainer, n_classes, rate=config.serving.mix_rate, is_balanced=config.training.balanced)

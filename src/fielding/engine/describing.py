@@ -7,13 +7,8 @@ from fielding._extras import require
 from fielding._typing import Json
 from fielding.client.describing import Describing
 from fielding.client.drift import DRIFT_TESTS
-from fielding.client.drift.sample_tests import (
-    RIVER_TESTS,
-    SAMPLE_TESTS,
-    ByKind,
-    BySamples,
-    check_vector_test,
-)
+from fielding.client.drift.detectors import KindDetector, SampleDetector, check_vector_test
+from fielding.client.drift.sample_tests import RIVER_TESTS, SAMPLE_TESTS
 from fielding.client.representation.registry import REPRESENTATIONS, representation_named, representation_options
 from fielding.config.keys import KEYS, CoordinatorSection
 from fielding.config.options import options_of
@@ -85,7 +80,7 @@ def _check_test(described: Describing) -> None:
     """Raise if an option of the drift test has no sense, or it cannot judge what is reported."""
     is_plain = described.detector in DRIFT_TESTS
     with _told_of("coordinator"):
-        described.drift_test() if is_plain else described.judge()
+        described.drift_test() if is_plain else described.drift_detector()
     with _told_of("coordinator.detector"):
         if {described.detector, described.options.get("errors")} & {*RIVER_TESTS}:
             require("drift")  # or its lack would be told when the first client is in doubt
@@ -116,10 +111,10 @@ def _natural_test(name: str, *, is_own: bool) -> str:
 def _test_options(detector: str) -> dict[str, Json]:
     """Return the options of a drift test; those on samples share a few."""
     if detector == BY_KIND:
-        return options_of(ByKind)
+        return options_of(KindDetector)
     if detector in DRIFT_TESTS:
         return options_of(DRIFT_TESTS[detector])
-    shared = options_of(BySamples, hidden=("test", "needs_errors"))
+    shared = options_of(SampleDetector, hidden=("test", "needs_errors"))
     return {**shared, **options_of(SAMPLE_TESTS[detector])}
 
 

@@ -10,11 +10,11 @@ from fielding.errors import OptionError
 from fielding.federation.aggregation import Aggregator, aggregator_named
 from fielding.federation.pace import Pace, pace_named
 from fielding.federation.selection import Selection, selector_named
-from fielding.methods import METHODS, Method, MethodKind, MethodSetting, Parts, kind_named, method_named
-from fielding.methods.kinds import Hears, check_method_options, heard
+from fielding.methods import Method, MethodKind, MethodSetting, Parts, kind_named, method_named
+from fielding.methods.kinds import ReportsFrom, check_method_options, resolve_reports_from
 from fielding.runtime.serve import Serving
 from fielding.runtime.train import LocalRule
-from fielding.training.rates import LearningRate
+from fielding.training.trainer import LearningRate
 
 LEARNED = "learned"
 """In place of a number for tau: it is found out."""
@@ -36,7 +36,7 @@ def parts_of(config: Config, n_clients: int, policy: Policy) -> Parts:
 def kind_of(config: Config) -> MethodKind:
     """Return what is known of the method of a config; an option that it does not have is named."""
     section = config.method
-    kind = kind_named(section.name, METHODS)
+    kind = kind_named(section.name)
     try:
         check_method_options(kind, section.options)
     except OptionError as error:
@@ -48,7 +48,7 @@ def method_of(config: Config, setting: MethodSetting) -> Method:
     """Return the method that a config names, made of what a run gives it."""
     section = config.method
     try:
-        return method_named(kind_named(section.name, METHODS), setting, section.options)
+        return method_named(kind_named(section.name), setting, section.options)
     except OptionError as error:
         raise OptionError(f"method: {error}") from None
 
@@ -61,10 +61,10 @@ def rate_of(config: Config) -> LearningRate:
     )
 
 
-def hears_of(config: Config, kind: MethodKind, selection: Selection, n_clients: int) -> Hears:
+def run_reports_from(config: Config, kind: MethodKind, selection: Selection, n_clients: int) -> ReportsFrom:
     """Return whose reports are heard: as the method says, unless the selection needs more."""
-    hears = heard(kind, config.method.options, n_clients)
-    return "drifted" if selection.needs_reports and hears in ("nobody", "flags", "first") else hears
+    reports_from = resolve_reports_from(kind, config.method.options, n_clients)
+    return "drifted" if selection.needs_reports and reports_from in ("nobody", "flags", "first") else reports_from
 
 
 def selection_of(config: Config, n_clients: int, policy: Policy) -> Selection:

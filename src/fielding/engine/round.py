@@ -1,23 +1,133 @@
 """One round, stages 1 to 13 as a list of calls. READ FIRST: everything else is detail."""
 
+import sys
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TypeVar
+from pathlib import Path
+from typing import Protocol, TypeVar
 
 import numpy as np
+import numpy.typing as npt
 
-from fielding._typing import ClientId, Counts, Json, Models
+from fielding._typing import ClientId, Codes, Counts, Json, Membership, Models
 from fielding.client.report import NO_REPORTS, ReportBatch
 from fielding.coordinator.decision import Decision
-from fielding.engine.driver import Driver
-from fielding.engine.peak_memory import peak_bytes
 from fielding.errors import InputError, echo
 from fielding.federation.clients import Clients, TrainingPlan, Updates
+from fielding.federation.cluster_models import Arrays
 from fielding.federation.evaluation import ClientScores
+from fielding.federation.ledger import Ledger
 from fielding.federation.models import mean_by_members
 from fielding.federation.selection import Feedback, Selection, Uniform
-from fielding.methods.method import Adapts, Grows, Method, Places
+from fielding.methods.method import Adapts, Grows, Method, PlacesClients
+
+
+class Driver(Clients, Protocol):
+    """What a driver adds to the door: rounds begin, time passes, and costs add up."""
+
+    @property
+    def ledger(self) -> Ledger:
+        """What was charged so far."""
+        ...
+
+    @property
+    def round_costs(self) -> Mapping[str, float]:
+        """What this round cost so far: ``bytes_down``, ``bytes_up``, ``client_seconds``."""
+        ...
+
+    @property
+    def worked_s(self) -> float:
+        """Wall-clock seconds that local steps took in this round."""
+        ...
+
+    @property
+    def now_s(self) -> float:
+        """Simulated seconds since the start."""
+        ...
+
+    def begin(self, round_index: int) -> ReportBatch:
+        """Let data arrive, and return what clients have to tell.
+
+        Clients may join here, and nowhere else: ``client_ids`` is then longer, new ones at its end, and from now on all
+        arrays by client, the ledger too, have the new length. Nobody is ever taken away: who left is not askable.
+        """
+        ...
+
+    @property
+    def awaits_model(self) -> bool:
+        """Whether clients wait for a shared model, by which they describe their data from the next round on."""
+        ...
+
+    def share(self, model: Models) -> None:
+        """Freeze a model and send it to everybody."""
+        ...
+
+    def serve(self, models: Models, row: Counts) -> None:
+        """Let clients know the models that serve them: of these, the row of each."""
+        ...
+
+    def collect(self, clients: Counts) -> ReportBatch:
+        """Return what participants of a round send with their models; nothing unless the method hears only those."""
+        ...
+
+    def charge_reports(self) -> None:
+        """Charge the reports that came last to whoever sent them."""
+        ...
+
+    def snapshot(self) -> Arrays:
+        """Return what the driver has to find again to come back to this round, beside clock and ledger."""
+        ...
+
+    def return_to(
+        self,
+        round_index: int,
+        times: Sequence[float],
+        *,
+        ledger: Ledger,
+        arrays: Mapping[str, npt.NDArray[np.generic]],
+    ) -> ReportBatch:
+        """Come back to the end of a round that was done before, and return the reports sent in it before training.
+
+        ``times`` holds the simulated time at the start of each round up to it, and at its end; ``arrays`` is what
+        :meth:`snapshot` gave. Clients that had joined by then are back afterwards, all in the same order; a driver that
+        does not know them by itself keeps their ids in its snapshot.
+        """
+        ...
+
+    def heterogeneity(self, membership: Membership) -> float | None:
+        """Return how different the data of clients of the same cluster are; a measurement of ours."""
+        ...
+
+    def concepts(self) -> Codes | None:
+        """Return the true concept of each client now, for scoring, or None if nobody knows."""
+        ...
+
+    def other_scores(self, models: Models, row: Counts) -> Mapping[str, ClientScores]:
+        """Measure each client's model on other samples than those of its window, where that tells more; by name.
+
+        ``"newest"``: on what came last; ``"prequential"``: on what comes next.
+        """
+        ...
+
+
+def peak_bytes() -> int | None:
+    """Return the most memory that this process held so far, in bytes; None where the system does not tell.
+
+    Linux's getrusage is asked only where there is no ``/proc``: it would count what the parent process held.
+    """
+    try:
+        status = Path("/proc/self/status").read_text(encoding="utf-8")
+        return next(int(line.split()[1]) * 1024 for line in status.splitlines() if line.startswith("VmHWM"))
+    except (OSError, StopIteration):
+        pass
+    try:
+        import resource
+    except ImportError:
+        return None
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return peak if sys.platform == "darwin" else peak * 1024
+
 
 Answer = TypeVar("Answer")
 
@@ -195,7 +305,7 @@ def _hear(federation: Federation, reports: ReportBatch) -> None:
     if federation.selection.looks_at_members and len(reports.client_ids):
         position = {client_id: at for at, client_id in enumerate(federation.clients.client_ids)}
         clients = np.array([position[client_id] for client_id in reports.client_ids], dtype=np.int64)
-        federation.selection.hear(clients, reports.representations, n_samples=reports.n_samples)
+        federation.selection.note_reports(clients, reports.representations, n_samples=reports.n_samples)
 
 
 def _feedback(plan: TrainingPlan, updates: Updates, n_train_samples: int) -> Feedback:
@@ -228,7 +338,7 @@ def _evaluated(federation: Federation, round_index: int) -> tuple[ClientScores |
     is_last = round_index == federation.n_rounds - 1 or (latest is not None and federation.clients.now_s >= latest)
     if (round_index + 1) % federation.evaluate_every and not is_last and round_index:
         return None, {}
-    if isinstance(federation.method, Places):
+    if isinstance(federation.method, PlacesClients):
         federation.method.place(federation.clients)
     models, row = serving(federation.method)
     return federation.clients.scores(models, row), federation.clients.other_scores(models, row)

@@ -15,8 +15,6 @@ def participant_budget(total: int, members: Counts, *, strict: bool = False, dra
 
     Parameters
     ----------
-    total
-        Participants of the round over all clusters.
     members
         How many could be asked in each cluster, shape ``(n_clusters,)``; a cluster with none gets none.
     strict
@@ -78,14 +76,9 @@ def invited_count(wanted: int, overcommit: float, n_available: int) -> int:
     >>> invited_count(10, 1.3, 50), invited_count(10, 1.3, 11), invited_count(100, 1.1, 500)
     (13, 11, 110)
     """
-    # As a fraction: 1.1 * 100 in floats is 110.00000000000001, 1.15 * 100 is 114.99999999999999.
-    factor = Fraction(checked_overcommit(overcommit)).limit_denominator(10**6)
-    return min(n_available, max(wanted, math.floor(factor * wanted)))
-
-
-def checked_overcommit(overcommit: float) -> float:
-    """Return the over-commitment, or raise if it is not a number from 1 to 1000."""
     is_number = isinstance(overcommit, (int, float, np.integer, np.floating)) and not isinstance(overcommit, bool)
     if not (is_number and 1.0 <= overcommit <= 1000.0):
         raise OptionError(f"overcommit is {echo(overcommit)}; give a number from 1 (no spare clients) to 1000")
-    return float(overcommit)
+    # As a fraction: 1.1 * 100 in floats is 110.00000000000001, 1.15 * 100 is 114.99999999999999.
+    factor = Fraction(float(overcommit)).limit_denominator(10**6)
+    return min(n_available, max(wanted, math.floor(factor * wanted)))

@@ -1,4 +1,4 @@
-"""The door: the only way to clients, the same in the simulator and in life. What is missing comes with a reason."""
+"""The client API: the only way to clients, the same in the simulator and in life. What is missing has a reason."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
@@ -16,20 +16,20 @@ Reason: TypeAlias = Literal["straggler", "offline", "refused", "failed"]
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class TrainingPlan:
-    """Who is asked to train which model; groups do not wait for each other's members.
+    """Which clients are asked to train which model; groups do not wait for each other's members.
 
     Parameters
     ----------
     models
         What training starts from, float32, shape ``(n_models, n_numbers)``.
     clients
-        Who is asked, shape ``(n_jobs,)``; a client may have several jobs.
+        The client of each job, shape ``(n_jobs,)``; a client may have several jobs.
     groups
         The group of each job, from 0, same shape.
     start
         The model of each job, same shape.
     wanted
-        How many answers of each group are enough, shape ``(n_groups,)``; whoever is later is a straggler.
+        How many answers of each group are enough, shape ``(n_groups,)``; later clients are stragglers.
     is_probe
         Whether the answers are only looked at: then they are charged as probes.
     n_steps
@@ -198,7 +198,7 @@ class Clients(Protocol):
         ...
 
     def fresh(self) -> Mask:
-        """Return who can be reached and received training samples in this round, shape ``(n_clients,)``.
+        """Return which clients can be reached and received training samples in this round, shape ``(n_clients,)``.
 
         In the first round these are the samples of the newest interval.
         """
@@ -209,7 +209,7 @@ class Clients(Protocol):
         ...
 
     def askable(self) -> Mask:
-        """Return who has data and can be reached now, shape ``(n_clients,)``."""
+        """Return which clients have data and can be reached now, shape ``(n_clients,)``."""
         ...
 
     def invitations(self, wanted: int, available: int) -> int:
@@ -237,11 +237,11 @@ class Clients(Protocol):
         Parameters
         ----------
         clients, models
-            Who is asked about what.
+            Which clients are asked about which models.
         blocks
             Per client, the intervals whose samples count; None for the window.
         held
-            Who was sent all of the models earlier in this round, same shape as ``clients``; None for nobody.
+            Which clients were sent all of the models earlier in this round, same shape as ``clients``; None for none.
         aside
             Whether the samples of the window count that clients keep aside, instead of those that they train on.
         corrected

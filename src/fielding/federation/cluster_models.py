@@ -6,12 +6,11 @@ import numpy as np
 import numpy.typing as npt
 
 from fielding._typing import Counts, Floats, Matrix, Models, Vector
-from fielding.federation.admission import is_finite
 from fielding.federation.aggregation import Aggregator, Uploads
 from fielding.federation.clients import Updates
-from fielding.federation.models import mean_model, mixed_models
+from fielding.federation.models import is_finite, mean_model, mix_models
 from fielding.federation.pace import Pace, PaceStep, Steady
-from fielding.federation.pace.pace import mixed_memory
+from fielding.federation.pace.pace import mix_memory
 
 Arrays = dict[str, npt.NDArray[np.generic]]
 _MEMORY, _PACE = "memory/", "pace/"
@@ -38,7 +37,7 @@ class ClusterModels:
     Attributes
     ----------
     on_mix
-        Told of every mixing, for whoever remembers something per cluster, too.
+        Called with every mixing, for other parts that remember something per cluster.
     """
 
     def __init__(
@@ -81,11 +80,11 @@ class ClusterModels:
         """Start new clusters from shares of the old ones; what the server remembers is shared out alike (A18)."""
         self._models = self._mixed(self._models, mixing)
         self._memory = {name: self._mixed(rows, mixing) for name, rows in self._memory.items()}
-        self._tempo = mixed_memory(self._tempo, mixing)
+        self._tempo = mix_memory(self._tempo, mixing)
         self.on_mix(mixing)
 
     def rate_factors(self, rows: Counts) -> Vector | None:
-        """Return the factor on the learning rate of whoever trains these models; None for 1."""
+        """Return the factor on the learning rate of clients that train these models; None for 1."""
         if not self._tempo:
             return None
         return np.array([self._pace.factor(self._tempo_of(row)) for row in rows.tolist()])
@@ -93,7 +92,7 @@ class ClusterModels:
     def learn(self, updates: Updates) -> None:
         """Combine what came back, cluster by cluster, each answer in the cluster whose model it was trained from.
 
-        A model that nobody trained stays as it was, and so does one that would not be finite afterwards; but what
+        A model that no client trained stays as it was, and so does one that would not be finite afterwards; but what
         clusters share becomes, for all, the mean of those that learned, by their answers (or samples).
         """
         models, memory = self.models.copy(), {name: rows.copy() for name, rows in self._memory.items()}
@@ -141,7 +140,7 @@ class ClusterModels:
 
     def _mixed(self, rows: Models, mixing: Matrix) -> Models:
         """Return mixed rows; what is equal in all stays so to the bit, though shares may not sum to 1 exactly."""
-        mixed = mixed_models(rows, mixing)
+        mixed = mix_models(rows, mixing)
         mixed[:, : self._n_shared] = rows[0, : self._n_shared]
         return mixed
 

@@ -124,8 +124,6 @@ class Ledger:
 
         Parameters
         ----------
-        category
-            One of ``CATEGORIES``.
         clients
             Rows, shape ``(n_tasks,)``; a client may do several tasks.
         down_bytes, up_bytes

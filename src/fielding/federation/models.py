@@ -1,10 +1,10 @@
-"""All cluster models as one matrix; a warm start is a matrix product."""
+"""Models as rows of one matrix: mixtures (a warm start is a matrix product), means, and whether they are finite."""
 
 from collections.abc import Iterator
 
 import numpy as np
 
-from fielding._typing import Matrix, Membership, Models, Vector
+from fielding._typing import Mask, Matrix, Membership, Models, Vector
 from fielding.client.report import row_chunks
 from fielding.errors import InputError
 
@@ -17,7 +17,7 @@ def column_chunks(n_numbers: int) -> Iterator[slice]:
     yield from row_chunks(n_numbers, COLUMNS)
 
 
-def mixed_models(models: Models, mixing: Matrix) -> Models:
+def mix_models(models: Models, mixing: Matrix) -> Models:
     """Return new models as shares of old ones.
 
     Parameters
@@ -34,7 +34,7 @@ def mixed_models(models: Models, mixing: Matrix) -> Models:
     Examples
     --------
     >>> models = np.array([[0.0, 2.0], [4.0, 4.0]], dtype=np.float32)
-    >>> mixed_models(models, np.array([[0.5, 0.5]])).tolist()
+    >>> mix_models(models, np.array([[0.5, 0.5]])).tolist()
     [[2.0, 3.0]]
     """
     if mixing.shape[1] != models.shape[0]:
@@ -65,10 +65,8 @@ def mean_by_members(models: Models, membership: Membership) -> Models:
 
     Parameters
     ----------
-    models
-        One row per cluster.
     membership
-        The row of each client, -1 for none; if nobody has one, all models weigh the same.
+        The row of each client, -1 for none; if no client has one, all models weigh the same.
 
     Examples
     --------
@@ -77,3 +75,27 @@ def mean_by_members(models: Models, membership: Membership) -> Models:
     """
     heads = np.bincount(membership[membership >= 0], minlength=models.shape[0]).astype(np.float64)
     return mean_model(models, heads if heads.any() else None)
+
+
+def finite_rows(models: Models) -> Mask:
+    """Return which models are finite, shape ``(n_models,)``.
+
+    Examples
+    --------
+    >>> finite_rows(np.array([[1.0, 2.0], [np.nan, 0.0], [np.inf, -np.inf]], dtype=np.float32)).tolist()
+    [True, False, False]
+    """
+    # One sum per model instead of a mask of all numbers; in float64 it cannot overflow.
+    with np.errstate(invalid="ignore"):  # inf - inf
+        return np.asarray(np.isfinite(models.sum(axis=1, dtype=np.float64)))
+
+
+def is_finite(model: Models) -> bool:
+    """Return whether all numbers of one model are finite.
+
+    Examples
+    --------
+    >>> is_finite(np.array([1.0, 2.0], dtype=np.float32)), is_finite(np.array([np.nan], dtype=np.float32))
+    (True, False)
+    """
+    return bool(finite_rows(model[np.newaxis])[0])

@@ -6,16 +6,16 @@ To add one, write a class with the verbs of :class:`~fielding.methods.method.Met
 it in the config as ``my_module:MyMethod``.
 """
 
-from fielding.methods.kinds import METHODS, Hears, MethodKind, kind_named, method_named, method_options
+from fielding.methods.kinds import METHODS, MethodKind, ReportsFrom, kind_named, method_named, method_options
 from fielding.methods.method import Method, MethodSetting, Parts
 
 __all__ = [
     "METHODS",
-    "Hears",
     "Method",
     "MethodKind",
     "MethodSetting",
     "Parts",
+    "ReportsFrom",
     "kind_named",
     "method_named",
     "method_options",

@@ -1,12 +1,13 @@
-"""Auxo: cohorts that split by the updates that participants send anyway (Liu et al., SoCC 2023; METHODS.md section 3).
+"""Auxo: cohorts that split by the updates that participants send anyway (METHODS.md 3).
 
+Liu et al., "Auxo: Efficient Federated Learning via Scalable Client Clustering", SoCC 2023.
 What the authors' code does by mistake is put right: scores go to clients, not to positions in a batch; several
 neighbors decide, not one; exploration fades once a round, not at every decision; all cohorts share one clock; and every
-client is tested on the model of its cohort, not those alone that fit it best.
+client is tested on the model of its cohort, not those alone that fit it best. Read :meth:`Auxo.learn` first.
 """
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Final
 
 import numpy as np
@@ -17,286 +18,23 @@ from fielding.config.options import number, one_of, whole
 from fielding.errors import OptionError, echo
 from fielding.federation.clients import Clients, TrainingPlan, Updates
 from fielding.federation.cluster_models import Arrays
-from fielding.methods.gram import centered, cosines_from, distances_to_mean, products, two_means
 from fielding.methods.kinds import MethodKind
-from fielding.methods.method import MethodSetting, Parts, plan_by_cluster
-from fielding.methods.probing import difference
+from fielding.methods.method import MethodSetting, plan_by_cluster
+from fielding.methods.update_geometry import (
+    center_products,
+    cosines_from,
+    distances_to_mean,
+    products,
+    subtract,
+    two_means,
+)
 from fielding.rng import client_key, hashed, stream
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Cohort:
-    """What a split is decided on.
-
-    Parameters
-    ----------
-    n_clients, participants, n_cohorts
-        Of the whole federation.
-    n_members
-        Clients of this cohort.
-    sides
-        How many of them lean to each half.
-    counter
-        How often its participants were compared, those of its ancestors included.
-    """
-
-    n_clients: int
-    participants: int
-    n_cohorts: int
-    n_members: int
-    sides: tuple[int, int]
-    counter: int
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AuxoRules:
-    """How participants are compared, rewarded and split.
-
-    Parameters
-    ----------
-    split
-        ``"ours"``, ``"forced"`` or ``"original"``.
-    forced_rounds
-        With ``"forced"``: the counters of a cohort at which it splits.
-    base_reward
-        What a participant gains that is exactly like the others.
-    neighbors
-        How many decided participants decide on an undecided one, at most.
-    min_results
-        With fewer answers, a cohort compares none; with ``"ours"``, no cohort may expect fewer after a split.
-    start_round, stop_after
-        Rounds before which nothing is compared, and after which no cohort splits any more; the latter does not matter
-        with ``"forced"``.
-    """
-
-    split: str = "ours"
-    forced_rounds: Sequence[int] = (50, 100)
-    base_reward: float = 5.0
-    neighbors: int = 5
-    min_results: int = 5
-    start_round: int = 0
-    stop_after: int = 500
-
-    def __post_init__(self) -> None:
-        """Raise if a knob is out of its range."""
-        one_of("split", self.split, SPLITS)
-        if not isinstance(self.forced_rounds, (list, tuple)):
-            raise OptionError(f"forced_rounds is {echo(self.forced_rounds)}; give a list of whole numbers from 1")
-        for at in self.forced_rounds:
-            whole("forced_rounds", at)
-        if self.split == "forced" and not self.forced_rounds:
-            raise OptionError('forced_rounds is empty; name the counters at which cohorts split, or another "split"')
-        for name, least in (("neighbors", 1), ("min_results", 2), ("start_round", 0), ("stop_after", 0)):
-            whole(name, getattr(self, name), least=least)
-        number("base_reward", self.base_reward, most=1e6)
-
-    def still_splits(self, round_index: int, counter: int) -> bool:
-        """Return whether it still matters to which half participants lean."""
-        if self.split == "forced":
-            return counter <= max(self.forced_rounds) + 1
-        return round_index < self.stop_after
-
-    def is_ripe(self, cohort: Cohort) -> bool:
-        """Return whether a cohort splits now."""
-        return SPLITS[self.split](cohort, self)
-
-
-def _is_due(cohort: Cohort, rules: AuxoRules) -> bool:
-    return cohort.counter in rules.forced_rounds
-
-
-def _is_large_enough(cohort: Cohort, rules: AuxoRules) -> bool:
-    """Scale the authors' bounds to federations of any size (METHODS.md 3.7.1)."""
-    share = cohort.participants / (cohort.n_cohorts + 1)
-    return share >= rules.min_results and cohort.n_members >= 2.0 * share and _is_even(cohort, 0.05 * cohort.n_clients)
-
-
-def _is_huge(cohort: Cohort, rules: AuxoRules) -> bool:  # noqa: ARG001
-    is_large = cohort.n_members >= 100.0 * cohort.n_clients / cohort.participants
-    return is_large and _is_even(cohort, cohort.n_clients // 20)
-
-
-def _is_even(cohort: Cohort, least: float) -> bool:
-    """Return whether enough lean to both halves; from the second split on, about as many to either."""
-    first, second = cohort.sides
-    is_balanced = cohort.n_cohorts == 1 or 0.5 < first / max(second, 1) < 2.0
-    return min(first, second) > least * 0.9 ** (cohort.n_cohorts - 1) and is_balanced
-
-
-SPLITS: dict[str, Callable[[Cohort, AuxoRules], bool]] = {
-    "ours": _is_large_enough,
-    "forced": _is_due,
-    "original": _is_huge,
-}
-"""When a cohort splits, by the name that configs use."""
-
-
+SPLITS = ("ours", "forced", "original")
 UNDECIDED: Final = -1
 """The side of a client that leans to neither half of its cohort."""
-_FIRST = 1.0
-
-
-class CohortScores:
-    """Scores of clients in cohorts, which change for participants alone, and double a column when a cohort splits.
-
-    The authors keep two half scores, ``sub = score / 2 +- leaning``; only their difference ever matters.
-
-    Parameters
-    ----------
-    n_clients
-        How many clients there are; the one cohort at the start holds all of them.
-    """
-
-    def __init__(self, n_clients: int) -> None:
-        self.score = np.full((n_clients, 1), _FIRST)
-        self._leaning = np.zeros((n_clients, 1), dtype=np.int64)
-        self._times = np.zeros((n_clients, 1), dtype=np.int64)
-
-    @property
-    def n_cohorts(self) -> int:
-        """How many cohorts there are."""
-        return self.score.shape[1]
-
-    def sides(self, clients: Counts, cohort: int) -> Counts:
-        """Return the half that each client leans to, 0 or 1; -1 if to none, or if its score is below 0."""
-        leaning = self._leaning[clients, cohort]
-        is_open = (leaning == 0) | (self.score[clients, cohort] < 0.0)
-        return np.where(is_open, UNDECIDED, (leaning < 0).astype(np.int64))
-
-    def known(self, clients: Counts, cohort: int) -> Counts:
-        """Return the positions of those clients that counted before and whose score is above that of a stranger."""
-        return np.flatnonzero((self._times[clients, cohort] > 0) & (self.score[clients, cohort] > _FIRST))
-
-    def lean(self, clients: Counts, cohort: int, sides: Counts | int) -> None:
-        """Let clients lean a step more to a half of their cohort."""
-        self._leaning[clients, cohort] += np.where(np.asarray(sides) == 0, 1, -1)
-        self._times[clients, cohort] += 1
-
-    def reward(self, clients: Counts, cohort: int, rewards: Vector) -> None:
-        """Add to the scores of clients; whoever loses leans to no half any more."""
-        self.score[clients, cohort] += rewards
-        losers = clients[rewards < 0.0]
-        self._leaning[losers, cohort] = 0
-        self._times[losers, cohort] = 0
-        self._times[clients, cohort] += 1
-
-    def split(self, cohort: int) -> None:
-        """Make the half 1 of a cohort a new cohort, the last one; who leans to a half gains a point there.
-
-        Whoever leans to none has counted in neither, so that it is placed like a newcomer.
-        """
-        leaning, score, times = self._leaning[:, cohort], self.score[:, cohort], self._times[:, cohort]
-        stays, goes = leaning > 0, leaning < 0
-        self.score = np.column_stack([self.score, score + goes])
-        self._times = np.column_stack([self._times, times * goes])
-        self.score[:, cohort] += stays
-        self._times[:, cohort] *= stays
-        self._leaning = np.column_stack([self._leaning, np.zeros_like(leaning)])
-        self._leaning[:, cohort] = 0
-
-    def preferred(self, clients: Counts) -> Membership:
-        """Return the cohort with each client's highest score; ties: the lower one."""
-        return np.asarray(np.argmax(self.score[clients], axis=1), dtype=np.int32)
-
-    def is_new(self, clients: Counts) -> Mask:
-        """Return who never counted anywhere."""
-        return np.asarray(~self._times[clients].any(axis=1))
-
-    def arrays(self) -> Arrays:
-        """Return the scores, for a checkpoint."""
-        return {"score": self.score.copy(), "leaning": self._leaning.copy(), "times": self._times.copy()}
-
-    def restore(self, arrays: Mapping[str, npt.NDArray[np.generic]]) -> None:
-        """Go on from what :meth:`arrays` gave."""
-        self.score = arrays["score"].astype(np.float64)
-        self._leaning = arrays["leaning"].astype(np.int64)
-        self._times = arrays["times"].astype(np.int64)
-
-
-def begin_halves(
-    scores: CohortScores, clients: Counts, cohort: int, *, inner: Matrix, rng: np.random.Generator
-) -> bool:
-    """Cut the participants of a cohort in two for the first time; return whether there were enough to do so.
-
-    Parameters
-    ----------
-    scores
-        Participants then lean to their half.
-    clients, cohort
-        The participants; once there are several cohorts, only those that are known in this one count.
-    inner
-        Inner products of their updates, less the mean update, shape ``(n_clients, n_clients)``.
-    rng
-        For 2-means.
-    """
-    used = scores.known(clients, cohort) if scores.n_cohorts > 1 else np.arange(clients.size)
-    if used.size < 2:
-        return False
-    halves = two_means(cosines_from(inner)[np.ix_(used, used)], rng)
-    # Not the positions among those used, as the authors' code has it: the scores would go to other clients.
-    scores.lean(clients[used], cohort, halves.astype(np.int64))
-    return True
-
-
-def extend_halves(scores: CohortScores, clients: Counts, cohort: int, *, inner: Matrix, neighbors: int) -> None:
-    """Let undecided participants of a cohort lean to the half of those whose updates point the same way.
-
-    If only one half is there, a quarter of the participants follows its first member. If both are, each undecided one
-    asks its nearest decided ones: at most ``neighbors``, and no more than let the smaller half win. More than three
-    against two are wanted, whichever half wins.
-    """
-    sides = scores.sides(clients, cohort)
-    decided, undecided = np.flatnonzero(sides != UNDECIDED), np.flatnonzero(sides == UNDECIDED)
-    if not decided.size:
-        return
-    likeness = cosines_from(inner)
-    n_smaller = min(int((sides == 0).sum()), int((sides == 1).sum()))
-    if n_smaller == 0:
-        order = np.argsort(-likeness[decided[0]], kind="stable")
-        order = np.concatenate([decided[:1], order[order != decided[0]]])  # nobody is nearer than itself
-        scores.lean(clients[order[: clients.size // 4]], cohort, int(sides[decided[0]]))
-        return
-    n_asked = min(neighbors, 2 * n_smaller - 1)
-    nearest = np.argsort(-likeness[np.ix_(undecided, decided)], axis=1, kind="stable")[:, :n_asked]
-    votes = (sides[decided][nearest] == 1).sum(axis=1)
-    more = np.maximum(votes, n_asked - votes)
-    is_clear = 2 * more > 3 * (n_asked - more)
-    scores.lean(clients[undecided[is_clear]], cohort, (2 * votes > n_asked).astype(np.int64)[is_clear])
-
-
-def reward_likeness(scores: CohortScores, clients: Counts, cohort: int, *, inner: Matrix, rules: AuxoRules) -> bool:
-    """Reward participants that are near the known ones of their cohort, and punish those that are far from them.
-
-    With one cohort there is nothing to decide between. Return whether the cohort knows enough to go on: with fewer
-    than two known participants it neither splits nor moves anybody.
-    """
-    if scores.n_cohorts == 1:
-        return True
-    known = scores.known(clients, cohort)
-    if known.size < 2:
-        return False
-    distances = distances_to_mean(inner, known)
-    rewards = _rewards(distances, rules.base_reward) * (known.size / clients.size)
-    scores.reward(clients, cohort, rewards)
-    return True
-
-
-def _rewards(distances: Vector, base: float) -> Vector:
-    """Return the base at no distance, falling to 0 at one standard deviation above the mean distance."""
-    scale = float(distances.mean() + distances.std())
-    return base - base * (distances / scale if scale > 0.0 else distances)
-
-
-_LEAST_SHARE = 1e-6
-
-
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class _Compared:
-    """The participants of a cohort, and the inner products of their updates, less the mean update."""
-
-    cohort: int
-    clients: Counts
-    inner: Matrix
+FIRST_SCORE = 1.0
+LEAST_FEATURE_SHARE = 1e-6
 
 
 class Auxo:
@@ -304,8 +42,6 @@ class Auxo:
 
     Parameters
     ----------
-    setting
-        What it is made of.
     split
         When a cohort splits: ``"ours"`` (bounds that scale with the federation), ``"forced"`` (at given counters,
         as shipped by the authors), ``"original"`` (the authors' bounds, which federations of few clients never reach).
@@ -342,17 +78,20 @@ class Auxo:
         start_round: int = 0,
         stop_after: int = 500,
     ) -> None:
-        self._rules = AuxoRules(
-            split=split,
-            forced_rounds=forced_rounds,
-            base_reward=base_reward,
-            neighbors=neighbors,
-            min_results=min_results,
-            start_round=start_round,
-            stop_after=stop_after,
-        )
+        one_of("split", split, SPLITS)
+        if not isinstance(forced_rounds, (list, tuple)):
+            raise OptionError(f"forced_rounds is {echo(forced_rounds)}; give a list of whole numbers from 1")
+        for at in forced_rounds:
+            whole("forced_rounds", at)
+        if split == "forced" and not forced_rounds:
+            raise OptionError('forced_rounds is empty; name the counters at which cohorts split, or another "split"')
+        self._split_rule, self._forced_rounds = split, forced_rounds
+        self._neighbors, self._min_results = whole("neighbors", neighbors), whole("min_results", min_results, least=2)
+        self._start_round = whole("start_round", start_round, least=0)
+        self._stop_after = whole("stop_after", stop_after, least=0)
+        self._base_reward = number("base_reward", base_reward, most=1e6)
         n_parameters, n_clients = setting.n_parameters or setting.initial.size, len(setting.client_ids)
-        n_compared = max(1, int(number("feature_share", feature_share, least=_LEAST_SHARE) * n_parameters))
+        n_compared = max(1, int(number("feature_share", feature_share, least=LEAST_FEATURE_SHARE) * n_parameters))
         self._feature = slice(n_parameters - n_compared, n_parameters)
         self._epsilon, self._epsilon_decay = number("epsilon", epsilon), number("epsilon_decay", epsilon_decay)
         self._cluster_models = setting.parts.cluster_models(setting.initial)
@@ -370,63 +109,67 @@ class Auxo:
         return self._cluster_models.models
 
     def plan(self, clients: Clients) -> TrainingPlan:
-        """Choose as many participants in every cohort."""
-        parts = equal_shares(self._parts, self._membership, clients, n_cohorts=self._ids.size)
+        """Choose ``participants // n_cohorts`` clients in each cohort that can be asked, at least one.
+
+        Slots that a small cohort cannot fill go to others unless the budget is strict, as with every method.
+        """
+        n_open = np.unique(self._membership[clients.askable()]).size
+        share = max(1, self._parts.participants // self._ids.size)
+        parts = replace(self._parts, participants=min(self._parts.participants, share * n_open))
         return plan_by_cluster(self._cluster_models, self._membership, clients, parts)
 
     def learn(self, updates: Updates) -> None:
         """Combine what came back; compare the updates, split cohorts that are ripe, and let participants move."""
         self._round = updates.round_index
-        compared = self._compared(updates) if self._round >= self._rules.start_round else []
+        compared: list[tuple[int, Counts, Matrix]] = []  # cohort, participants, inner products of their updates
+        for cohort in np.unique(updates.start).tolist() if self._round >= self._start_round else []:
+            own = np.flatnonzero(updates.start == cohort)
+            if own.size >= self._min_results:
+                deltas = subtract(updates.models[own, self._feature], self.models[cohort, self._feature])
+                compared.append((cohort, updates.clients[own], center_products(products(deltas, deltas))))
         self._cluster_models.learn(updates)
-        judged = [one for one in compared if self._judged(one)]
+        scored = [(cohort, who) for cohort, who, inner in compared if self._score(cohort, who, inner)]
         n_before = self._ids.size
-        for one in judged:
-            if self._is_ripe(one.cohort):
-                self._split(one.cohort)
+        for cohort, _ in scored:
+            if self._is_ripe(cohort):
+                self._split(cohort)
         if self._ids.size > n_before:
             self._place(np.arange(self._membership.size))
-        elif judged:
-            self._place(np.concatenate([one.clients for one in judged]))
+        elif scored:
+            self._place(np.concatenate([who for _, who in scored]))
 
-    def _compared(self, updates: Updates) -> list[_Compared]:
-        """Return what the participants of each cohort have in common, where enough of them answered."""
-        found = []
-        for cohort in np.unique(updates.start).tolist():
-            own = np.flatnonzero(updates.start == cohort)
-            if own.size >= self._rules.min_results:
-                deltas = difference(updates.models[own, self._feature], self.models[cohort, self._feature])
-                inner = centered(products(deltas, deltas))
-                found.append(_Compared(cohort=cohort, clients=updates.clients[own], inner=inner))
-        return found
-
-    def _judged(self, one: _Compared) -> bool:
+    def _score(self, cohort: int, clients: Counts, inner: Matrix) -> bool:
         """Change the scores of a cohort's participants; return whether it may split and move them."""
-        cohort, scores, rules = one.cohort, self._scores, self._rules
         self._counters[cohort] += 1
-        if rules.still_splits(self._round, int(self._counters[cohort])):
+        if self._still_splits(cohort):
             if self._has_halves[cohort]:
-                extend_halves(scores, one.clients, cohort, inner=one.inner, neighbors=rules.neighbors)
+                extend_halves(self._scores, clients, cohort, inner=inner, neighbors=self._neighbors)
             else:
                 rng = stream(self._seed, "auxo-halves", self._round, int(self._ids[cohort]))
-                self._has_halves[cohort] = begin_halves(scores, one.clients, cohort, inner=one.inner, rng=rng)
-        return reward_likeness(scores, one.clients, cohort, inner=one.inner, rules=rules)
+                self._has_halves[cohort] = begin_halves(self._scores, clients, cohort, inner=inner, rng=rng)
+        return reward_likeness(self._scores, clients, cohort, inner=inner, base_reward=self._base_reward)
+
+    def _still_splits(self, cohort: int) -> bool:
+        """Return whether it still matters to which half participants lean."""
+        if self._split_rule == "forced":
+            return bool(self._counters[cohort] <= max(self._forced_rounds) + 1)
+        return self._round < self._stop_after
 
     def _is_ripe(self, cohort: int) -> bool:
-        counter = int(self._counters[cohort])
-        if not self._rules.still_splits(self._round, counter):
+        """Return whether a cohort splits now."""
+        if not self._still_splits(cohort):
             return False
+        if self._split_rule == "forced":
+            return int(self._counters[cohort]) in self._forced_rounds
         members = np.flatnonzero(self._membership == cohort)
         sides = self._scores.sides(members, cohort)
-        return self._rules.is_ripe(
-            Cohort(
-                n_clients=self._membership.size,
-                participants=self._parts.participants,
-                n_cohorts=self._ids.size,
-                n_members=members.size,
-                sides=(int((sides == 0).sum()), int((sides == 1).sum())),
-                counter=counter,
-            )
+        return is_large_enough(
+            n_clients=self._membership.size,
+            participants=self._parts.participants,
+            n_cohorts=self._ids.size,
+            n_members=members.size,
+            sides=(int((sides == 0).sum()), int((sides == 1).sum())),
+            min_results=None if self._split_rule == "original" else self._min_results,
         )
 
     def _split(self, cohort: int) -> None:
@@ -478,14 +221,180 @@ class Auxo:
         self._ids = arrays["ids"].astype(np.int64)
 
 
-def equal_shares(parts: Parts, membership: Membership, clients: Clients, *, n_cohorts: int) -> Parts:
-    """Return the parts with ``participants // n_cohorts`` for each cohort that can be asked, at least one, never more.
+def is_large_enough(
+    *,
+    n_clients: int,
+    participants: int,
+    n_cohorts: int,
+    n_members: int,
+    sides: tuple[int, int],
+    min_results: int | None,
+) -> bool:
+    """Return whether a cohort is large enough to split, and enough of its members lean to both halves.
 
-    Slots that a small cohort cannot fill go to others unless the budget is strict, as with every method.
+    Parameters
+    ----------
+    n_clients, participants, n_cohorts
+        Of the whole federation.
+    n_members, sides
+        Clients of this cohort, and how many of them lean to each half.
+    min_results
+        No cohort may expect fewer participants after a split: the authors' bounds, scaled to federations of any size
+        (METHODS.md 3.7.1). None for the authors' own bounds, which federations of few clients never reach.
     """
-    n_open = np.unique(membership[clients.askable()]).size
-    share = max(1, parts.participants // n_cohorts)
-    return replace(parts, participants=min(parts.participants, share * n_open))
+    if min_results is None:
+        is_large, least = n_members >= 100.0 * n_clients / participants, float(n_clients // 20)
+    else:
+        share = participants / (n_cohorts + 1)
+        is_large, least = share >= min_results and n_members >= 2.0 * share, 0.05 * n_clients
+    # From the second split on, about as many have to lean to either half.
+    is_balanced = n_cohorts == 1 or 0.5 < sides[0] / max(sides[1], 1) < 2.0
+    return is_large and min(sides) > least * 0.9 ** (n_cohorts - 1) and is_balanced
+
+
+def begin_halves(
+    scores: "CohortScores", clients: Counts, cohort: int, *, inner: Matrix, rng: np.random.Generator
+) -> bool:
+    """Cut the participants of a cohort in two for the first time; return whether there were enough to do so.
+
+    Parameters
+    ----------
+    scores
+        Participants then lean to their half.
+    clients, cohort
+        The participants; once there are several cohorts, only those that are known in this one count.
+    inner
+        Inner products of their updates, less the mean update, shape ``(n_clients, n_clients)``.
+    """
+    used = scores.known(clients, cohort) if scores.n_cohorts > 1 else np.arange(clients.size)
+    if used.size < 2:
+        return False
+    halves = two_means(cosines_from(inner)[np.ix_(used, used)], rng)
+    # Not the positions among those used, as the authors' code has it: the scores would go to other clients.
+    scores.lean(clients[used], cohort, halves.astype(np.int64))
+    return True
+
+
+def extend_halves(scores: "CohortScores", clients: Counts, cohort: int, *, inner: Matrix, neighbors: int) -> None:
+    """Let undecided participants of a cohort lean to the half of those whose updates point the same way.
+
+    If only one half is there, a quarter of the participants follows its first member. If both are, each undecided one
+    asks its nearest decided ones: at most ``neighbors``, and no more than let the smaller half win. More than three
+    against two are wanted, whichever half wins.
+    """
+    sides = scores.sides(clients, cohort)
+    decided, undecided = np.flatnonzero(sides != UNDECIDED), np.flatnonzero(sides == UNDECIDED)
+    if not decided.size:
+        return
+    likeness = cosines_from(inner)
+    n_smaller = min(int((sides == 0).sum()), int((sides == 1).sum()))
+    if n_smaller == 0:
+        order = np.argsort(-likeness[decided[0]], kind="stable")
+        order = np.concatenate([decided[:1], order[order != decided[0]]])  # no client is nearer than itself
+        scores.lean(clients[order[: clients.size // 4]], cohort, int(sides[decided[0]]))
+        return
+    n_asked = min(neighbors, 2 * n_smaller - 1)
+    nearest = np.argsort(-likeness[np.ix_(undecided, decided)], axis=1, kind="stable")[:, :n_asked]
+    votes = (sides[decided][nearest] == 1).sum(axis=1)
+    more = np.maximum(votes, n_asked - votes)
+    is_clear = 2 * more > 3 * (n_asked - more)
+    scores.lean(clients[undecided[is_clear]], cohort, (2 * votes > n_asked).astype(np.int64)[is_clear])
+
+
+def reward_likeness(scores: "CohortScores", clients: Counts, cohort: int, *, inner: Matrix, base_reward: float) -> bool:
+    """Reward participants that are near the known ones of their cohort, and punish those that are far from them.
+
+    At no distance the reward is the base; it falls to 0 at one standard deviation above the mean distance. With one
+    cohort there is nothing to decide between. Return whether the cohort knows enough to go on: with fewer than two
+    known participants it neither splits nor moves any client.
+    """
+    if scores.n_cohorts == 1:
+        return True
+    known = scores.known(clients, cohort)
+    if known.size < 2:
+        return False
+    distances = distances_to_mean(inner, known)
+    scale = float(distances.mean() + distances.std())
+    rewards = base_reward - base_reward * (distances / scale if scale > 0.0 else distances)
+    scores.reward(clients, cohort, rewards * (known.size / clients.size))
+    return True
+
+
+class CohortScores:
+    """Scores of clients in cohorts, which change for participants alone, and double a column when a cohort splits.
+
+    The authors keep two half scores, ``sub = score / 2 +- leaning``; only their difference ever matters.
+
+    Parameters
+    ----------
+    n_clients
+        How many clients there are; the one cohort at the start holds all of them.
+    """
+
+    def __init__(self, n_clients: int) -> None:
+        self.score = np.full((n_clients, 1), FIRST_SCORE)
+        self._leaning = np.zeros((n_clients, 1), dtype=np.int64)
+        self._times = np.zeros((n_clients, 1), dtype=np.int64)
+
+    @property
+    def n_cohorts(self) -> int:
+        """How many cohorts there are."""
+        return self.score.shape[1]
+
+    def sides(self, clients: Counts, cohort: int) -> Counts:
+        """Return the half that each client leans to, 0 or 1; -1 if to none, or if its score is below 0."""
+        leaning = self._leaning[clients, cohort]
+        is_open = (leaning == 0) | (self.score[clients, cohort] < 0.0)
+        return np.where(is_open, UNDECIDED, (leaning < 0).astype(np.int64))
+
+    def known(self, clients: Counts, cohort: int) -> Counts:
+        """Return the positions of those clients that counted before and whose score is above that of a stranger."""
+        return np.flatnonzero((self._times[clients, cohort] > 0) & (self.score[clients, cohort] > FIRST_SCORE))
+
+    def lean(self, clients: Counts, cohort: int, sides: Counts | int) -> None:
+        """Let clients lean a step more to a half of their cohort."""
+        self._leaning[clients, cohort] += np.where(np.asarray(sides) == 0, 1, -1)
+        self._times[clients, cohort] += 1
+
+    def reward(self, clients: Counts, cohort: int, rewards: Vector) -> None:
+        """Add to the scores of clients; one that loses leans to no half any more."""
+        self.score[clients, cohort] += rewards
+        losers = clients[rewards < 0.0]
+        self._leaning[losers, cohort] = 0
+        self._times[losers, cohort] = 0
+        self._times[clients, cohort] += 1
+
+    def split(self, cohort: int) -> None:
+        """Make the half 1 of a cohort a new cohort, the last one; who leans to a half gains a point there.
+
+        A client that leans to none has counted in neither, so that it is placed like a newcomer.
+        """
+        leaning, score, times = self._leaning[:, cohort], self.score[:, cohort], self._times[:, cohort]
+        stays, goes = leaning > 0, leaning < 0
+        self.score = np.column_stack([self.score, score + goes])
+        self._times = np.column_stack([self._times, times * goes])
+        self.score[:, cohort] += stays
+        self._times[:, cohort] *= stays
+        self._leaning = np.column_stack([self._leaning, np.zeros_like(leaning)])
+        self._leaning[:, cohort] = 0
+
+    def preferred(self, clients: Counts) -> Membership:
+        """Return the cohort with each client's highest score; ties: the lower one."""
+        return np.asarray(np.argmax(self.score[clients], axis=1), dtype=np.int32)
+
+    def is_new(self, clients: Counts) -> Mask:
+        """Return who never counted anywhere."""
+        return np.asarray(~self._times[clients].any(axis=1))
+
+    def arrays(self) -> Arrays:
+        """Return the scores, for a checkpoint."""
+        return {"score": self.score.copy(), "leaning": self._leaning.copy(), "times": self._times.copy()}
+
+    def restore(self, arrays: Mapping[str, npt.NDArray[np.generic]]) -> None:
+        """Go on from what :meth:`arrays` gave."""
+        self.score = arrays["score"].astype(np.float64)
+        self._leaning = arrays["leaning"].astype(np.int64)
+        self._times = arrays["times"].astype(np.int64)
 
 
 KIND = MethodKind(

@@ -1,7 +1,11 @@
-"""CFL: clusters split where clients pull their model in opposite directions (Sattler et al., 2020; METHODS.md 7)."""
+"""CFL: clusters split where clients pull their model in opposite directions, and never merge or move.
+
+Sattler, Müller and Samek, "Clustered Federated Learning: Model-Agnostic Distributed Multitask Optimization", TNNLS 2020
+(METHODS.md 7). Read :meth:`CFL.learn` first: when a cluster splits, and in which halves.
+"""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import get_args
 
 import numpy as np
@@ -13,45 +17,173 @@ from fielding.errors import OptionError, echo
 from fielding.federation.clients import Clients, TrainingPlan, Updates
 from fielding.federation.cluster_models import Arrays
 from fielding.federation.models import mean_model
-from fielding.methods.gram import cosines, cosines_from, norms, products, unit_rows
 from fielding.methods.kinds import MethodKind
-from fielding.methods.method import MethodSetting, plan_by_cluster
-from fielding.methods.probing import Participation, changes, drawn, is_sampled, probe_plan
+from fielding.methods.method import (
+    MethodSetting,
+    Participation,
+    draw_clients,
+    is_sampled,
+    plan_by_cluster,
+    plan_probe,
+)
+from fielding.methods.update_geometry import cosines, cosines_from, norms, products, scale_to_unit, update_deltas
+
+SELF_TUNED = "self-tuned"
+STALLED, STRAYING = 0.1, 6.0
+"""Self-tuned thresholds: ``eps1`` as a share of the longest mean update seen, ``eps2`` as a multiple of ``eps1``."""
+SMALLEST = 3
+"""Clusters of fewer clients are never split."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Bipartition:
-    """Two halves.
+class CFL:
+    """Splits a cluster whose model stands still while its clients still want to move it; never merges or moves.
 
     Parameters
     ----------
-    is_second
-        Which updates are in the second half, shape ``(n_updates,)``; the first update is in the first.
-    likeness
-        The largest cosine between updates of different halves.
+    eps1, eps2
+        A cluster is split if its mean update is shorter than the one and its longest update is longer than the other.
+        ``"self-tuned"``: 0.1 times the longest mean update seen so far in any cluster, and 6 times ``eps1``.
+    gamma_max
+        How far apart the halves must be: ``sqrt((1 - a) / 2)`` of the largest cosine ``a`` between them.
+    start_after
+        Rounds before the first split.
+    participation
+        ``"all"``: everybody trains in every round; ``"sampled"``: the participants of the run do, and clients are
+        compared by their last updates; ``"auto"``: all, up to 200 clients.
+    max_age
+        How many rounds old a last update may be (only with ``"sampled"``).
     """
 
-    is_second: Mask
-    likeness: float
+    def __init__(
+        self,
+        setting: MethodSetting,
+        *,
+        eps1: float | str = SELF_TUNED,
+        eps2: float | str = SELF_TUNED,
+        gamma_max: float = 0.1,
+        start_after: int = 20,
+        participation: Participation = "auto",
+        max_age: int = 20,
+    ) -> None:
+        for name, eps in (("eps1", eps1), ("eps2", eps2)):
+            if isinstance(eps, str) and eps != SELF_TUNED:
+                raise OptionError(f"{name} is {echo(eps)}; give a number of at least 0, or {SELF_TUNED!r}")
+            if not isinstance(eps, str):
+                number(name, eps, most=np.inf)
+        self._eps1, self._eps2, self._gamma_max = eps1, eps2, number("gamma_max", gamma_max)
+        self._start_after = whole("start_after", start_after, least=0)
+        whole("max_age", max_age, least=0)
+        one_of("participation", participation, get_args(Participation))
+        n_clients = len(setting.client_ids)
+        self._is_sampled = is_sampled(participation, n_clients)
+        self._parts = setting.parts
+        if not self._is_sampled:
+            self._parts = replace(setting.parts, participants=n_clients, strict_budget=False)
+        self._cluster_models = setting.parts.cluster_models(setting.initial)
+        self._tree = SplitTree(n_clients, setting.initial.size)
+        self._last = LastUpdates(max_age if self._is_sampled else 0)
+        self._largest = 0.0
+        self._round = 0
 
     @property
-    def gap(self) -> float:
-        """How far the halves are apart: ``sqrt((1 - likeness) / 2)``, from 0 (alike) to 1 (opposite)."""
-        return float(np.sqrt(max(0.0, 1.0 - self.likeness) / 2.0))
+    def models(self) -> Models:
+        """One row per leaf of the tree."""
+        return self._cluster_models.models
+
+    def grow(self, client_ids: Sequence[ClientId]) -> None:
+        """Let clients that joined walk down to their leaf; whether all take part was settled at the start."""
+        self._tree.grow(len(client_ids))
+        if not self._is_sampled:
+            self._parts = replace(self._parts, participants=len(client_ids))
+
+    def plan(self, clients: Clients) -> TrainingPlan:
+        """Bring clients that wait in a split cluster to their leaf, and choose participants."""
+        self._round, tree = clients.round_index, self._tree
+        # Waiting clients train the models on their way to a leaf, as many as train in a round.
+        going = draw_clients(clients, clients.askable() & tree.waits(), self._parts.participants, purpose="newcomers")
+        while going.size:
+            updates = clients.train(plan_probe(going, tree.models, tree.split_at(going)))
+            tree.walk(updates.clients, update_deltas(updates, tree.models))
+            going = updates.clients[tree.waits()[updates.clients]]
+        return plan_by_cluster(self._cluster_models, self.membership(), clients, self._parts)
+
+    def learn(self, updates: Updates) -> None:
+        """Split clusters that stand still, then let every cluster learn from its own members alone."""
+        if not updates.clients.size:
+            return
+        last = self._last
+        last.note(updates.clients, update_deltas(updates, self.models), self._round)
+        row_of = self.membership()[last.clients]
+        members = {row: np.flatnonzero(row_of == row) for row in np.unique(updates.start).tolist()}
+        lengths = {row: float(norms(mean_model(last.changes[own])[np.newaxis])[0]) for row, own in members.items()}
+        self._largest = max(self._largest, *lengths.values())
+        for row, own in members.items():
+            self._split_if_stalled(row, own, lengths[row])
+        self._cluster_models.learn(replace(updates, start=self.membership()[updates.clients].astype(np.int64)))
+        if not self._is_sampled:
+            last.forget()
+
+    def _split_if_stalled(self, row: int, own: Counts, mean_length: float) -> None:
+        """Split a cluster if its members (``own`` of the last updates) pull in opposite directions, hard enough.
+
+        Both halves start from its model.
+        """
+        eps1 = STALLED * self._largest if isinstance(self._eps1, str) else self._eps1
+        eps2 = STRAYING * eps1 if isinstance(self._eps2, str) else self._eps2
+        if self._round < self._start_after or own.size < SMALLEST or mean_length >= eps1:
+            return
+        moved, who = self._last.changes[own], self._last.clients[own]
+        if norms(moved).max() <= eps2:
+            return
+        is_second, gap = bipartition(moved)
+        if gap <= self._gamma_max:
+            return
+        self._tree.split(
+            row,
+            (who[~is_second], who[is_second]),
+            model=self.models[row],
+            directions=np.stack([mean_model(scale_to_unit(moved[half])) for half in (~is_second, is_second)]),
+        )
+        n_before = self.models.shape[0]
+        self._cluster_models.mix(np.eye(n_before)[[*range(n_before), row]])
+
+    def membership(self) -> Membership:
+        """Return the leaf of each client, -1 for those that still have to find theirs."""
+        return self._tree.membership()
+
+    def cluster_ids(self) -> tuple[int, ...]:
+        """Return the number of each leaf in the tree; a split makes two new ones."""
+        return self._tree.leaves
+
+    def snapshot(self) -> tuple[dict[str, Json], Arrays]:
+        """Return the models, the tree, and the updates that may still be compared."""
+        state = {**self._cluster_models.arrays(), **self._tree.arrays(), **self._last.arrays()}
+        return {}, {**state, "largest": np.array([self._largest])}
+
+    def restore(self, values: Mapping[str, Json], arrays: Arrays) -> None:  # noqa: ARG002
+        """Go on from a snapshot."""
+        for part in (self._cluster_models, self._tree, self._last):
+            part.restore(arrays)
+        self._largest = float(arrays["largest"].astype(np.float64)[0])
 
 
-def bipartition(updates: Models) -> Bipartition:
-    """Return the last two clusters of complete linkage on the cosines; time grows with the square of the updates.
+def bipartition(updates: Models) -> tuple[Mask, float]:
+    """Cut updates in two: the last two clusters of complete linkage on the cosines.
 
     Parameters
     ----------
     updates
-        float32, shape ``(n_updates, n_numbers)``, at least two.
+        float32, shape ``(n_updates, n_numbers)``, at least two; time grows with the square of their number.
+
+    Returns
+    -------
+    Which updates are in the second half (the first update is in the first), and how far the halves are apart:
+    ``sqrt((1 - a) / 2)`` of the largest cosine ``a`` between them, from 0 (alike) to 1 (opposite).
 
     Examples
     --------
-    >>> found = bipartition(np.array([[1.0, 0.0], [-1.0, 0.1], [1.0, 0.1]], dtype=np.float32))
-    >>> found.is_second.tolist(), round(found.gap, 2)
+    >>> is_second, gap = bipartition(np.array([[1.0, 0.0], [-1.0, 0.1], [1.0, 0.1]], dtype=np.float32))
+    >>> is_second.tolist(), round(gap, 2)
     ([False, True, False], 1.0)
     """
     # Here and not above: scipy costs more than all of Fielding to import.
@@ -62,10 +194,8 @@ def bipartition(updates: Models) -> Bipartition:
     distances = np.maximum(0.0, 1.0 - likeness[np.triu_indices(likeness.shape[0], k=1)])
     labels = cut_tree(linkage(distances, method="complete"), n_clusters=[2])[:, 0]
     is_second = np.asarray(labels != labels[0])
-    return Bipartition(is_second=is_second, likeness=float(likeness[np.ix_(is_second, ~is_second)].max()))
-
-
-_PREFIX = "last/"
+    across = float(likeness[np.ix_(is_second, ~is_second)].max())
+    return is_second, float(np.sqrt(max(0.0, 1.0 - across) / 2.0))
 
 
 class LastUpdates:
@@ -114,15 +244,12 @@ class LastUpdates:
 
     def arrays(self) -> Arrays:
         """Return everything, for a checkpoint."""
-        return {f"{_PREFIX}{name}": getattr(self, name) for name in ("clients", "rounds", "changes")}
+        return {f"last/{name}": getattr(self, name) for name in ("clients", "rounds", "changes")}
 
     def restore(self, arrays: Mapping[str, npt.NDArray[np.generic]]) -> None:
         """Go on from what :meth:`arrays` gave."""
-        self.clients, self.rounds = (arrays[f"{_PREFIX}{name}"].astype(np.int64) for name in ("clients", "rounds"))
-        self.changes = arrays[f"{_PREFIX}changes"].astype(np.float32)
-
-
-_PREFIX_split_tree = "tree/"
+        self.clients, self.rounds = (arrays[f"last/{name}"].astype(np.int64) for name in ("clients", "rounds"))
+        self.changes = arrays["last/changes"].astype(np.float32)
 
 
 class SplitTree:
@@ -135,8 +262,6 @@ class SplitTree:
     ----------
     n_clients
         How many clients there are, all of them in the root.
-    n_numbers
-        Length of a model.
 
     Examples
     --------
@@ -165,7 +290,7 @@ class SplitTree:
         return row_of[self._node]
 
     def waits(self) -> Mask:
-        """Return who has to walk down."""
+        """Return which clients have to walk down."""
         return np.asarray(self.membership() < 0)
 
     def split(self, row: int, parts: tuple[Counts, Counts], *, model: Models, directions: Models) -> None:
@@ -173,8 +298,6 @@ class SplitTree:
 
         Parameters
         ----------
-        row
-            The row of the leaf.
         parts
             The clients of each half; others of the leaf have to walk down.
         model, directions
@@ -196,12 +319,7 @@ class SplitTree:
     def walk(self, clients: Counts, changes: Models) -> None:
         """Take waiting clients one node down, each to the half that changed the model more as it did (ties: the first).
 
-        Parameters
-        ----------
-        clients
-            Who, shape ``(n_clients,)``.
-        changes
-            How each changed the model of its node, shape ``(n_clients, n_parameters)``.
+        ``changes`` are those of the model of each client's node, shape ``(n_clients, n_parameters)``.
         """
         splits = self.split_at(clients)
         for at in np.unique(splits).tolist():
@@ -213,205 +331,21 @@ class SplitTree:
         """Return everything, for a checkpoint."""
         parents = sorted(self._split_of, key=self._split_of.__getitem__)
         return {
-            f"{_PREFIX_split_tree}node": self._node.copy(),
-            f"{_PREFIX_split_tree}leaves": np.array(self.leaves, dtype=np.int64),
-            f"{_PREFIX_split_tree}parents": np.array(parents, dtype=np.int64),
-            f"{_PREFIX_split_tree}models": self.models,
-            f"{_PREFIX_split_tree}directions": self._directions,
+            "tree/node": self._node.copy(),
+            "tree/leaves": np.array(self.leaves, dtype=np.int64),
+            "tree/parents": np.array(parents, dtype=np.int64),
+            "tree/models": self.models,
+            "tree/directions": self._directions,
         }
 
     def restore(self, arrays: Mapping[str, npt.NDArray[np.generic]]) -> None:
         """Go on from what :meth:`arrays` gave."""
         self._node, leaves, parents = (
-            arrays[f"{_PREFIX_split_tree}{name}"].astype(np.int64) for name in ("node", "leaves", "parents")
+            arrays[f"tree/{name}"].astype(np.int64) for name in ("node", "leaves", "parents")
         )
         self.leaves = tuple(leaves.tolist())
         self._split_of = {parent: at for at, parent in enumerate(parents.tolist())}
-        self.models, self._directions = (
-            arrays[f"{_PREFIX_split_tree}{name}"].astype(np.float32) for name in ("models", "directions")
-        )
-
-
-SELF_TUNED = "self-tuned"
-STALLED, STRAYING = 0.1, 6.0
-"""Self-tuned thresholds: ``eps1`` as a share of the longest mean update seen, ``eps2`` as a multiple of ``eps1``."""
-SMALLEST = 3
-"""Clusters of fewer clients are never split."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Options:
-    """The options of :class:`CFL`, all valid."""
-
-    eps1: float | str
-    eps2: float | str
-    gamma_max: float
-    start_after: int
-    participation: Participation
-    max_age: int
-
-    def __post_init__(self) -> None:
-        for name in ("eps1", "eps2"):
-            _check_threshold(name, getattr(self, name))
-        number("gamma_max", self.gamma_max)
-        for name in ("start_after", "max_age"):
-            whole(name, getattr(self, name), least=0)
-        one_of("participation", self.participation, get_args(Participation))
-
-    def thresholds(self, largest: float) -> tuple[float, float]:
-        """Return how short the mean update and how long the longest must be for a split.
-
-        Parameters
-        ----------
-        largest
-            The length of the longest mean update that was ever seen.
-        """
-        eps1 = STALLED * largest if isinstance(self.eps1, str) else self.eps1
-        return eps1, STRAYING * eps1 if isinstance(self.eps2, str) else self.eps2
-
-
-def _check_threshold(name: str, value: object) -> None:
-    if isinstance(value, str) and value != SELF_TUNED:
-        raise OptionError(f"{name} is {echo(value)}; give a number of at least 0, or {SELF_TUNED!r}")
-    if not isinstance(value, str):
-        number(name, value, most=np.inf)
-
-
-class CFL:
-    """Splits a cluster whose model stands still while its clients still want to move it; never merges or moves.
-
-    Parameters
-    ----------
-    setting
-        What it is made of.
-    eps1, eps2
-        A cluster is split if its mean update is shorter than the one and its longest update is longer than the other.
-        ``"self-tuned"``: 0.1 times the longest mean update seen so far in any cluster, and 6 times ``eps1``.
-    gamma_max
-        How far apart the halves must be: ``sqrt((1 - a) / 2)`` of the largest cosine ``a`` between them.
-    start_after
-        Rounds before the first split.
-    participation
-        ``"all"``: everybody trains in every round; ``"sampled"``: the participants of the run do, and clients are
-        compared by their last updates; ``"auto"``: all, up to 200 clients.
-    max_age
-        How many rounds old a last update may be (only with ``"sampled"``).
-    """
-
-    def __init__(
-        self,
-        setting: MethodSetting,
-        *,
-        eps1: float | str = SELF_TUNED,
-        eps2: float | str = SELF_TUNED,
-        gamma_max: float = 0.1,
-        start_after: int = 20,
-        participation: Participation = "auto",
-        max_age: int = 20,
-    ) -> None:
-        self._options = Options(
-            eps1=eps1,
-            eps2=eps2,
-            gamma_max=gamma_max,
-            start_after=start_after,
-            participation=participation,
-            max_age=max_age,
-        )
-        n_clients = len(setting.client_ids)
-        self._is_sampled = is_sampled(participation, n_clients)
-        self._parts = setting.parts
-        if not self._is_sampled:
-            self._parts = replace(setting.parts, participants=n_clients, strict_budget=False)
-        self._cluster_models = setting.parts.cluster_models(setting.initial)
-        self._tree = SplitTree(n_clients, setting.initial.size)
-        self._last = LastUpdates(max_age if self._is_sampled else 0)
-        self._largest = 0.0
-        self._round = 0
-
-    @property
-    def models(self) -> Models:
-        """One row per leaf of the tree."""
-        return self._cluster_models.models
-
-    def grow(self, client_ids: Sequence[ClientId]) -> None:
-        """Let clients that joined walk down to their leaf; whether all take part was settled at the start."""
-        self._tree.grow(len(client_ids))
-        if not self._is_sampled:
-            self._parts = replace(self._parts, participants=len(client_ids))
-
-    def plan(self, clients: Clients) -> TrainingPlan:
-        """Bring clients that wait in a split cluster to their leaf, and choose participants."""
-        self._round = clients.round_index
-        self._walk_down(clients)
-        return plan_by_cluster(self._cluster_models, self.membership(), clients, self._parts)
-
-    def learn(self, updates: Updates) -> None:
-        """Split clusters that stand still, then let every cluster learn from its own members alone."""
-        if not updates.clients.size:
-            return
-        self._last.note(updates.clients, changes(updates, self.models), self._round)
-        members = self._members(np.unique(updates.start))
-        lengths = {row: norms(mean_model(self._last.changes[own])[np.newaxis])[0] for row, own in members.items()}
-        self._largest = max(self._largest, *map(float, lengths.values()))
-        for row, own in members.items():
-            self._split_if_stalled(row, own, float(lengths[row]))
-        self._cluster_models.learn(replace(updates, start=self.membership()[updates.clients].astype(np.int64)))
-        if not self._is_sampled:
-            self._last.forget()
-
-    def membership(self) -> Membership:
-        """Return the leaf of each client, -1 for those that still have to find theirs."""
-        return self._tree.membership()
-
-    def cluster_ids(self) -> tuple[int, ...]:
-        """Return the number of each leaf in the tree; a split makes two new ones."""
-        return self._tree.leaves
-
-    def snapshot(self) -> tuple[dict[str, Json], Arrays]:
-        """Return the models, the tree, and the updates that may still be compared."""
-        state = {**self._cluster_models.arrays(), **self._tree.arrays(), **self._last.arrays()}
-        return {}, {**state, "largest": np.array([self._largest])}
-
-    def restore(self, values: Mapping[str, Json], arrays: Arrays) -> None:  # noqa: ARG002
-        """Go on from a snapshot."""
-        for part in (self._cluster_models, self._tree, self._last):
-            part.restore(arrays)
-        self._largest = float(arrays["largest"].astype(np.float64)[0])
-
-    def _members(self, rows: Counts) -> dict[int, Counts]:
-        """Return where the last updates of each cluster stand."""
-        row_of = self.membership()[self._last.clients]
-        return {row: np.flatnonzero(row_of == row) for row in rows.tolist()}
-
-    def _split_if_stalled(self, row: int, own: Counts, mean_length: float) -> None:
-        """Split a cluster if its members pull in opposite directions, hard enough; both halves start from its model."""
-        eps1, eps2 = self._options.thresholds(self._largest)
-        if self._round < self._options.start_after or own.size < SMALLEST or mean_length >= eps1:
-            return
-        moved = self._last.changes[own]
-        if norms(moved).max() <= eps2:
-            return
-        halves = bipartition(moved)
-        if halves.gap <= self._options.gamma_max:
-            return
-        masks = (~halves.is_second, halves.is_second)
-        who = self._last.clients[own]
-        self._tree.split(
-            row,
-            (who[masks[0]], who[masks[1]]),
-            model=self.models[row],
-            directions=np.stack([mean_model(unit_rows(moved[mask])) for mask in masks]),
-        )
-        n_before = self.models.shape[0]
-        self._cluster_models.mix(np.eye(n_before)[[*range(n_before), row]])
-
-    def _walk_down(self, clients: Clients) -> None:
-        """Let waiting clients train the models on their way to a leaf, as many as train in a round."""
-        going = drawn(clients, clients.askable() & self._tree.waits(), self._parts.participants, purpose="newcomers")
-        while going.size:
-            updates = clients.train(probe_plan(going, self._tree.models, self._tree.split_at(going)))
-            self._tree.walk(updates.clients, changes(updates, self._tree.models))
-            going = updates.clients[self._tree.waits()[updates.clients]]
+        self.models, self._directions = (arrays[f"tree/{name}"].astype(np.float32) for name in ("models", "directions"))
 
 
 KIND = MethodKind(

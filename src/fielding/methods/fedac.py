@@ -1,6 +1,8 @@
-"""FedAC-style clustering, reconstructed (Zhang et al., 2024, arXiv 2403.16460; METHODS.md section 6).
+"""FedAC-style clustering, reconstructed: participants join the model that theirs is most like.
 
-No code of the authors is public; what the paper leaves open is decided here and marked so in docs/methods/fedac.md.
+After Zhang et al., "FedAC: An Adaptive Clustered Federated Learning Framework for Heterogeneous Data", 2024, arXiv
+2403.16460 (METHODS.md 6). No code of the authors is public; what the paper leaves open is decided here and marked so in
+docs/methods/fedac.md. Read :meth:`FedAC.learn` first.
 """
 
 from collections.abc import Mapping
@@ -8,7 +10,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from fielding._typing import Counts, Json, Matrix, Membership, Models, Vector
+from fielding._typing import Counts, Json, Matrix, Membership, Models
 from fielding.config.options import number, whole
 from fielding.coordinator.clustering import KMeans
 from fielding.coordinator.clustering.labels import without_gaps
@@ -17,14 +19,242 @@ from fielding.distance import METRICS
 from fielding.federation.clients import Clients, Pull, TrainingPlan, Updates
 from fielding.federation.cluster_models import Arrays
 from fielding.federation.models import column_chunks, mean_model
-from fielding.methods.gram import products, unit_rows
 from fielding.methods.kinds import MethodKind
 from fielding.methods.method import MethodSetting, plan_by_cluster
-from fielding.methods.probing import difference
+from fielding.methods.update_geometry import products, scale_to_unit, subtract
 from fielding.rng import client_key, hashed, stream
 
 FEWEST = 4
 """Clients that a cluster must have after a split; fewer are outliers, and its model would be the work of one or two."""
+_ROUNDING = 1e-10
+"""Share of the largest eigenvalue below which another one is rounding."""
+
+
+class FedAC:
+    """Pulls the embeddings of all clusters together, and gives participants the cluster that their model is most like.
+
+    Parameters
+    ----------
+    setting
+        What it is made of; FedProx of the run is the pull toward the model of the cluster.
+    clusters
+        How many there are at first.
+    mu
+        Pull of the embedding (all parameters but the last layer) toward the mean embedding; 0: it is not even sent.
+    rank
+        Directions along which models are compared.
+    pca_every
+        Rounds before these directions are found anew; at first, rounds with one model for everybody.
+    tune_every
+        Rounds before the number of clusters may change by one.
+    """
+
+    def __init__(
+        self,
+        setting: MethodSetting,
+        *,
+        clusters: int = 4,
+        mu: float = 0.1,
+        rank: int = 5,
+        pca_every: int = 10,
+        tune_every: int = 10,
+    ) -> None:
+        n_clients, self._n_parameters = len(setting.client_ids), setting.n_parameters or setting.initial.size
+        self._n_first, self._most = whole("clusters", clusters), setting.policy.clusterer.k_max
+        self._mu, self._rank = number("mu", mu, most=1e6), whole("rank", rank, most=1000)
+        self._pca_every, self._tune_every = whole("pca_every", pca_every), whole("tune_every", tune_every)
+        self._parts, self._seed = setting.parts, setting.seed
+        self._keys = np.array([client_key(one) for one in setting.client_ids], dtype=np.uint64)
+        self._cluster_models = setting.parts.cluster_models(setting.initial)
+        self._embedding = setting.initial[: self._n_parameters - setting.n_head].astype(np.float32)
+        self._directions = np.zeros((rank, self._n_parameters), dtype=np.float32)
+        self._places = np.zeros((n_clients, rank))
+        self._is_seen = np.zeros(n_clients, dtype=np.bool_)
+        self._membership = np.zeros(n_clients, dtype=np.int32)
+        self._ids, self._next_id = np.zeros(1, dtype=np.int64), 1
+        self._refreshed, self._tuned, self._round = -1, -1, 0
+
+    @property
+    def models(self) -> Models:
+        """One row per cluster."""
+        return self._cluster_models.models
+
+    def plan(self, clients: Clients) -> TrainingPlan:
+        """Choose participants in every cluster; with its model each gets the mean embedding to be pulled toward."""
+        plan = plan_by_cluster(self._cluster_models, self._membership, clients, self._parts)
+        if self._ids.size > 1:
+            # Newcomers start from the mean of all clusters: a model that starts from one of them remains like it.
+            start = np.where(self._is_seen[plan.clients], plan.start, self._ids.size)
+            plan = replace(plan, models=_append_mean(plan.models), start=start)
+        n_jobs, n_numbers, n_shared = plan.clients.size, self.models.shape[1], self._embedding.size
+        if self._mu == 0.0 or n_shared == 0:
+            return plan
+        anchor, strength = np.zeros((1, n_numbers), dtype=np.float32), np.zeros(n_numbers)
+        anchor[0, :n_shared], strength[:n_shared] = self._embedding, self._mu
+        return replace(
+            plan,
+            downloads=np.full(n_jobs, 1.0 + n_shared / n_numbers),
+            pull=Pull(anchors=anchor, row=np.zeros(n_jobs, dtype=np.int64), strength=strength),
+        )
+
+    def learn(self, updates: Updates) -> None:
+        """Give participants the cluster that they are most like, combine their models there, and tune the number."""
+        if not updates.clients.size:
+            return
+        self._round = updates.round_index
+        apart = self._deviations(updates)
+        if self._refreshed < 0:
+            self._refresh(apart, updates.clients)
+        if self._refreshed >= 0:
+            updates = self._assign(updates, products(apart, self._directions))
+        self._cluster_models.learn(updates)
+        weights = updates.n_samples.astype(np.float64) if self._parts.weighted else None
+        self._embedding = mean_model(updates.models[:, : self._embedding.size], weights)
+        self._regroup()
+        if self._round - self._refreshed >= self._pca_every:
+            self._refresh(apart, updates.clients)
+
+    def _deviations(self, updates: Updates) -> Models:
+        """Return how far answers lie from the mean of all clusters, after the step that all made together."""
+        starts, answers = _append_mean(self.models[:, : self._n_parameters]), updates.models[:, : self._n_parameters]
+        rows, counts = np.unique(updates.start, return_counts=True)
+        step = subtract(mean_model(answers), mean_model(starts[rows], counts.astype(np.float64)))
+        return subtract(answers, subtract(starts[-1], -step))
+
+    def _refresh(self, apart: Models, clients: Counts) -> None:
+        """Find the directions anew, and bring what is known of clients over to them as far as it can be."""
+        if apart.shape[0] < max(2, min(self._rank + 1, self._parts.participants)):
+            return
+        before, self._directions = self._directions, principal_directions(apart, self._rank)
+        self._places = self._places @ products(before, self._directions)
+        self._places[clients] = products(apart, self._directions)
+        self._refreshed = self._round
+
+    def _assign(self, updates: Updates, places: Matrix) -> Updates:
+        """Note where participants are now, and return their answers as those of the cluster they are most like."""
+        starts = self.models[:, : self._n_parameters]
+        centers = products(subtract(starts, mean_model(starts)), self._directions)
+        likeness = scale_to_unit(places) @ scale_to_unit(centers).T
+        has_place = places.any(axis=1)
+        nearest = np.where(has_place, np.argmax(likeness, axis=1), self._membership[updates.clients])
+        self._places[updates.clients] = places
+        self._is_seen[updates.clients] = True
+        self._membership = self._membership.copy()
+        self._membership[updates.clients] = nearest
+        return replace(updates, start=nearest)
+
+    def _regroup(self) -> None:
+        """Make clusters when the first rounds are over; later, drop empty ones and tune their number."""
+        if self._refreshed < 0:
+            return
+        if self._tuned < 0:
+            if self._round + 1 >= self._pca_every:
+                self._begin()
+        elif self._round - self._tuned >= self._tune_every:
+            self._tuned = self._round
+            self._drop_empty()
+            seen = np.flatnonzero(self._is_seen)
+            change = better_grouping(
+                scale_to_unit(self._places[seen]), self._membership[seen], most=self._most, rng=self._rng()
+            )
+            if change is not None:
+                self._apply(change)
+
+    def _begin(self) -> None:
+        """Group all clients that were seen, if they are enough to tell clusters apart."""
+        seen = np.flatnonzero(self._is_seen)
+        k = min(self._n_first, self._most)
+        if k < 2 or seen.size < 2 * k:
+            return
+        points = scale_to_unit(self._places[seen])
+        grouped = KMeans().partitions(points, [k], metric=METRICS["l2"], rng=self._rng())[k]
+        labels = without_gaps(grouped)
+        while (change := better_grouping(points, labels, most=self._most, rng=self._rng())) is not None:
+            labels = change.labels
+        found = np.unique(labels)
+        self._tuned = self._round
+        rows = np.arange(found.size, dtype=np.int32)
+        rows[1:] = -1
+        self._apply(Change(labels=labels.astype(np.int32), parents=np.ones((found.size, 1)), rows=rows))
+
+    def _drop_empty(self) -> None:
+        """Forget clusters that no client that was seen belongs to."""
+        seen = np.flatnonzero(self._is_seen)
+        kept, labels = np.unique(self._membership[seen], return_inverse=True)
+        if kept.size < self._ids.size:
+            parents = np.eye(self._ids.size)[kept]
+            self._apply(Change(labels=labels.astype(np.int32), parents=parents, rows=kept.astype(np.int32)))
+
+    def _apply(self, change: "Change") -> None:
+        """Regroup: a new cluster goes on from its parents, moved by as much as its members lie off theirs."""
+        seen, k = np.flatnonzero(self._is_seen), change.rows.size
+        places, before = self._places[seen], self._membership[seen]
+        offsets = cluster_centers(places, change.labels, k=k)
+        offsets -= change.parents @ cluster_centers(places, before, k=self._ids.size)
+        self._cluster_models.mix(change.parents)
+        # Equal models would be equally like all clients: members would never find back to their cluster.
+        moved = self.models.copy()
+        part = moved[:, : self._n_parameters]
+        most = float(np.finfo(np.float32).max)
+        part[:] = np.clip(part + offsets @ self._directions, -most, most)
+        self._cluster_models.models = moved
+        is_new = change.rows < 0
+        self._ids = np.where(is_new, self._next_id + np.cumsum(is_new) - 1, self._ids[change.rows])
+        self._next_id += int(is_new.sum())
+        dealt = hashed(self._seed, "fedac-deal", self._round, self._keys) % np.uint64(k)
+        self._membership = dealt.astype(np.int32)
+        self._membership[seen] = change.labels
+
+    def _rng(self) -> np.random.Generator:
+        return stream(self._seed, "fedac", self._round)
+
+    def membership(self) -> Membership:
+        """Return the cluster of each client, -1 for those that never took part, once there are several."""
+        if self._ids.size == 1:
+            return self._membership
+        return np.where(self._is_seen, self._membership, UNASSIGNED).astype(np.int32)
+
+    def cluster_ids(self) -> tuple[int, ...]:
+        """Return the stable ids of the clusters."""
+        return tuple(self._ids.tolist())
+
+    def snapshot(self) -> tuple[dict[str, Json], Arrays]:
+        """Return models, embedding, directions, and what is known of clients."""
+        values: dict[str, Json] = {
+            "next_id": self._next_id,
+            "refreshed": self._refreshed,
+            "tuned": self._tuned,
+        }
+        return values, {
+            **self._cluster_models.arrays(),
+            "embedding": self._embedding,
+            "directions": self._directions,
+            "places": self._places.copy(),
+            "is_seen": self._is_seen.copy(),
+            "membership": self._membership,
+            "ids": self._ids,
+        }
+
+    def restore(self, values: Mapping[str, Json], arrays: Arrays) -> None:
+        """Go on from a snapshot."""
+        self._cluster_models.restore(arrays)
+        self._embedding = arrays["embedding"].astype(np.float32)
+        self._directions = arrays["directions"].astype(np.float32)
+        self._places = arrays["places"].astype(np.float64)
+        self._is_seen = arrays["is_seen"].astype(np.bool_)
+        self._membership = arrays["membership"].astype(np.int32)
+        self._ids = arrays["ids"].astype(np.int64)
+        self._next_id, self._refreshed, self._tuned = (
+            int(str(values[name])) for name in ("next_id", "refreshed", "tuned")
+        )
+
+
+def _append_mean(models: Models) -> Models:
+    """Return models and, as the last row, their mean."""
+    return np.concatenate([models, mean_model(models)[np.newaxis]])
+
+
+# ---- how many clusters ----------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -88,15 +318,13 @@ def better_grouping(points: Matrix, labels: Membership, *, most: int, rng: np.ra
         Its cluster, from 0 without gaps.
     most
         How many clusters there may be; never fewer than two.
-    rng
-        For cutting a cluster in two.
     """
     k = int(labels.max()) + 1
     tried: list[Change | None] = []
     if k < most:
-        tried.append(_with_loosest_split(points, labels, rng))
+        tried.append(_split_loosest(points, labels, rng))
     if k > 2:
-        tried.append(_with_closest_merged(points, labels))
+        tried.append(_merge_closest(points, labels))
     best, best_ratio = None, variance_ratio(points, labels)
     for change in tried:
         if change is not None and (ratio := variance_ratio(points, change.labels)) > best_ratio:
@@ -104,10 +332,11 @@ def better_grouping(points: Matrix, labels: Membership, *, most: int, rng: np.ra
     return best
 
 
-def _with_loosest_split(points: Matrix, labels: Membership, rng: np.random.Generator) -> Change | None:
+def _split_loosest(points: Matrix, labels: Membership, rng: np.random.Generator) -> Change | None:
     """Cut the cluster in two whose clients lie farthest from its center on average."""
     k = int(labels.max()) + 1
-    loosest = int(np.argmax(_mean_distances(points, labels)))
+    distances = np.linalg.norm(points - cluster_centers(points, labels, k=k)[labels], axis=1)
+    loosest = int(np.argmax(np.bincount(labels, weights=distances) / np.bincount(labels)))
     own = np.flatnonzero(labels == loosest)
     if own.size < 2 * FEWEST:
         return None
@@ -120,13 +349,7 @@ def _with_loosest_split(points: Matrix, labels: Membership, rng: np.random.Gener
     return Change(labels=changed, parents=np.eye(k)[[*range(k), loosest]], rows=rows)
 
 
-def _mean_distances(points: Matrix, labels: Membership) -> Vector:
-    heads = np.bincount(labels)
-    distances = np.linalg.norm(points - cluster_centers(points, labels, k=heads.size)[labels], axis=1)
-    return np.asarray(np.bincount(labels, weights=distances) / heads)
-
-
-def _with_closest_merged(points: Matrix, labels: Membership) -> Change:
+def _merge_closest(points: Matrix, labels: Membership) -> Change:
     """Join the two clusters whose centers are nearest; the larger goes on (ties: the first)."""
     heads = np.bincount(labels)
     centers = cluster_centers(points, labels, k=heads.size)
@@ -141,10 +364,6 @@ def _with_closest_merged(points: Matrix, labels: Membership) -> Change:
     row_of[kept] = np.arange(kept.size)
     row_of[second] = row_of[first]
     return Change(labels=row_of[labels], parents=parents[kept], rows=kept)
-
-
-_NOTHING = 1e-10
-"""Share of the largest eigenvalue below which another one is rounding."""
 
 
 def principal_directions(rows: Models, rank: int) -> Models:
@@ -170,243 +389,11 @@ def principal_directions(rows: Models, rank: int) -> Models:
     values, vectors = np.linalg.eigh(products(rows, rows))
     directions = np.zeros((rank, rows.shape[1]), dtype=np.float32)
     order = np.argsort(-values, kind="stable")[:rank]
-    order = order[(values[order] > 0.0) & (values[order] > _NOTHING * values.max())]
+    order = order[(values[order] > 0.0) & (values[order] > _ROUNDING * values.max())]
     shares = vectors[:, order].T / np.sqrt(values[order])[:, np.newaxis]
     for part in column_chunks(rows.shape[1]):
         directions[: order.size, part] = shares @ rows[:, part].astype(np.float64)
     return directions
-
-
-class FedAC:
-    """Pulls the embeddings of all clusters together, and gives participants the cluster that their model is most like.
-
-    Parameters
-    ----------
-    setting
-        What it is made of; FedProx of the run is the pull toward the model of the cluster.
-    clusters
-        How many there are at first.
-    mu
-        Pull of the embedding (all parameters but the last layer) toward the mean embedding; 0: it is not even sent.
-    rank
-        Directions along which models are compared.
-    pca_every
-        Rounds before these directions are found anew; at first, rounds with one model for everybody.
-    tune_every
-        Rounds before the number of clusters may change by one.
-    """
-
-    def __init__(
-        self,
-        setting: MethodSetting,
-        *,
-        clusters: int = 4,
-        mu: float = 0.1,
-        rank: int = 5,
-        pca_every: int = 10,
-        tune_every: int = 10,
-    ) -> None:
-        n_clients, self._n_parameters = len(setting.client_ids), setting.n_parameters or setting.initial.size
-        self._n_first, self._most = whole("clusters", clusters), setting.policy.clusterer.k_max
-        self._mu, self._rank = number("mu", mu, most=1e6), whole("rank", rank, most=1000)
-        self._pca_every, self._tune_every = whole("pca_every", pca_every), whole("tune_every", tune_every)
-        self._parts, self._seed = setting.parts, setting.seed
-        self._keys = np.array([client_key(one) for one in setting.client_ids], dtype=np.uint64)
-        self._cluster_models = setting.parts.cluster_models(setting.initial)
-        self._embedding = setting.initial[: self._n_parameters - setting.n_head].astype(np.float32)
-        self._directions = np.zeros((rank, self._n_parameters), dtype=np.float32)
-        self._places = np.zeros((n_clients, rank))
-        self._is_seen = np.zeros(n_clients, dtype=np.bool_)
-        self._membership = np.zeros(n_clients, dtype=np.int32)
-        self._ids, self._next_id = np.zeros(1, dtype=np.int64), 1
-        self._refreshed, self._tuned, self._round = -1, -1, 0
-
-    @property
-    def models(self) -> Models:
-        """One row per cluster."""
-        return self._cluster_models.models
-
-    def plan(self, clients: Clients) -> TrainingPlan:
-        """Choose participants in every cluster; with its model each gets the mean embedding to be pulled toward."""
-        plan = self._without_bias(plan_by_cluster(self._cluster_models, self._membership, clients, self._parts))
-        n_jobs, n_numbers, n_shared = plan.clients.size, self.models.shape[1], self._embedding.size
-        if self._mu == 0.0 or n_shared == 0:
-            return plan
-        anchor, strength = np.zeros((1, n_numbers), dtype=np.float32), np.zeros(n_numbers)
-        anchor[0, :n_shared], strength[:n_shared] = self._embedding, self._mu
-        return replace(
-            plan,
-            downloads=np.full(n_jobs, 1.0 + n_shared / n_numbers),
-            pull=Pull(anchors=anchor, row=np.zeros(n_jobs, dtype=np.int64), strength=strength),
-        )
-
-    def _without_bias(self, plan: TrainingPlan) -> TrainingPlan:
-        """Let newcomers start from the mean of all clusters: whoever starts from one of them remains like it."""
-        if self._ids.size == 1:
-            return plan
-        start = np.where(self._is_seen[plan.clients], plan.start, self._ids.size)
-        return replace(plan, models=_with_mean(plan.models), start=start)
-
-    def learn(self, updates: Updates) -> None:
-        """Give participants the cluster that they are most like, combine their models there, and tune the number."""
-        if not updates.clients.size:
-            return
-        self._round = updates.round_index
-        apart = self._apart(updates)
-        if self._refreshed < 0:
-            self._refresh(apart, updates.clients)
-        if self._refreshed >= 0:
-            updates = self._assigned(updates, products(apart, self._directions))
-        self._cluster_models.learn(updates)
-        weights = updates.n_samples.astype(np.float64) if self._parts.weighted else None
-        self._embedding = mean_model(updates.models[:, : self._embedding.size], weights)
-        self._regroup()
-        if self._round - self._refreshed >= self._pca_every:
-            self._refresh(apart, updates.clients)
-
-    def _apart(self, updates: Updates) -> Models:
-        """Return how far answers lie from the mean of all clusters, after the step that all made together."""
-        starts, answers = _with_mean(self.models[:, : self._n_parameters]), updates.models[:, : self._n_parameters]
-        rows, counts = np.unique(updates.start, return_counts=True)
-        step = difference(mean_model(answers), mean_model(starts[rows], counts.astype(np.float64)))
-        return difference(answers, difference(starts[-1], -step))
-
-    def _refresh(self, apart: Models, clients: Counts) -> None:
-        """Find the directions anew, and bring what is known of clients over to them as far as it can be."""
-        if apart.shape[0] < max(2, min(self._rank + 1, self._parts.participants)):
-            return
-        before, self._directions = self._directions, principal_directions(apart, self._rank)
-        self._places = self._places @ products(before, self._directions)
-        self._places[clients] = products(apart, self._directions)
-        self._refreshed = self._round
-
-    def _assigned(self, updates: Updates, places: Matrix) -> Updates:
-        """Note where participants are now, and return their answers as those of the cluster they are most like."""
-        starts = self.models[:, : self._n_parameters]
-        centers = products(difference(starts, mean_model(starts)), self._directions)
-        likeness = unit_rows(places) @ unit_rows(centers).T
-        has_place = places.any(axis=1)
-        nearest = np.where(has_place, np.argmax(likeness, axis=1), self._membership[updates.clients])
-        self._places[updates.clients] = places
-        self._is_seen[updates.clients] = True
-        self._membership = self._membership.copy()
-        self._membership[updates.clients] = nearest
-        return replace(updates, start=nearest)
-
-    def _regroup(self) -> None:
-        """Make clusters when the first rounds are over; later, drop empty ones and tune their number."""
-        if self._refreshed < 0:
-            return
-        if self._tuned < 0:
-            if self._round + 1 >= self._pca_every:
-                self._begin()
-        elif self._round - self._tuned >= self._tune_every:
-            self._tuned = self._round
-            self._drop_empty()
-            seen = np.flatnonzero(self._is_seen)
-            change = better_grouping(
-                unit_rows(self._places[seen]), self._membership[seen], most=self._most, rng=self._chance()
-            )
-            if change is not None:
-                self._apply(change)
-
-    def _begin(self) -> None:
-        """Group everyone who was seen, if they are enough to tell clusters apart."""
-        seen = np.flatnonzero(self._is_seen)
-        k = min(self._n_first, self._most)
-        if k < 2 or seen.size < 2 * k:
-            return
-        points = unit_rows(self._places[seen])
-        grouped = KMeans().partitions(points, [k], metric=METRICS["l2"], rng=self._chance())[k]
-        labels = without_gaps(grouped)
-        while (change := better_grouping(points, labels, most=self._most, rng=self._chance())) is not None:
-            labels = change.labels
-        found = np.unique(labels)
-        self._tuned = self._round
-        rows = np.arange(found.size, dtype=np.int32)
-        rows[1:] = -1
-        self._apply(Change(labels=labels.astype(np.int32), parents=np.ones((found.size, 1)), rows=rows))
-
-    def _drop_empty(self) -> None:
-        """Forget clusters that nobody who was seen belongs to."""
-        seen = np.flatnonzero(self._is_seen)
-        kept, labels = np.unique(self._membership[seen], return_inverse=True)
-        if kept.size < self._ids.size:
-            parents = np.eye(self._ids.size)[kept]
-            self._apply(Change(labels=labels.astype(np.int32), parents=parents, rows=kept.astype(np.int32)))
-
-    def _apply(self, change: Change) -> None:
-        """Regroup: a new cluster goes on from its parents, moved by as much as its members lie off theirs."""
-        seen, k = np.flatnonzero(self._is_seen), change.rows.size
-        places, before = self._places[seen], self._membership[seen]
-        offsets = cluster_centers(places, change.labels, k=k)
-        offsets -= change.parents @ cluster_centers(places, before, k=self._ids.size)
-        self._cluster_models.mix(change.parents)
-        # Equal models would be equally like everybody: members would never find back to their cluster.
-        moved = self.models.copy()
-        part = moved[:, : self._n_parameters]
-        most = float(np.finfo(np.float32).max)
-        part[:] = np.clip(part + offsets @ self._directions, -most, most)
-        self._cluster_models.models = moved
-        self._ids = np.array([self._id_of(row) for row in change.rows.tolist()], dtype=np.int64)
-        dealt = hashed(self._seed, "fedac-deal", self._round, self._keys) % np.uint64(k)
-        self._membership = dealt.astype(np.int32)
-        self._membership[seen] = change.labels
-
-    def _id_of(self, row: int) -> int:
-        """Return the id of a cluster that goes on, or one that was never used."""
-        if row >= 0:
-            return int(self._ids[row])
-        self._next_id += 1
-        return self._next_id - 1
-
-    def _chance(self) -> np.random.Generator:
-        return stream(self._seed, "fedac", self._round)
-
-    def membership(self) -> Membership:
-        """Return the cluster of each client, -1 for whoever never took part, once there are several."""
-        if self._ids.size == 1:
-            return self._membership
-        return np.where(self._is_seen, self._membership, UNASSIGNED).astype(np.int32)
-
-    def cluster_ids(self) -> tuple[int, ...]:
-        """Return the stable ids of the clusters."""
-        return tuple(self._ids.tolist())
-
-    def snapshot(self) -> tuple[dict[str, Json], Arrays]:
-        """Return models, embedding, directions, and what is known of clients."""
-        values: dict[str, Json] = {
-            "next_id": self._next_id,
-            "refreshed": self._refreshed,
-            "tuned": self._tuned,
-        }
-        return values, {
-            **self._cluster_models.arrays(),
-            "embedding": self._embedding,
-            "directions": self._directions,
-            "places": self._places.copy(),
-            "is_seen": self._is_seen.copy(),
-            "membership": self._membership,
-            "ids": self._ids,
-        }
-
-    def restore(self, values: Mapping[str, Json], arrays: Arrays) -> None:
-        """Go on from a snapshot."""
-        self._cluster_models.restore(arrays)
-        self._embedding = arrays["embedding"].astype(np.float32)
-        self._directions = arrays["directions"].astype(np.float32)
-        self._places = arrays["places"].astype(np.float64)
-        self._is_seen = arrays["is_seen"].astype(np.bool_)
-        self._membership = arrays["membership"].astype(np.int32)
-        self._ids = arrays["ids"].astype(np.int64)
-        self._next_id, self._refreshed, self._tuned = (
-            int(str(values[name])) for name in ("next_id", "refreshed", "tuned")
-        )
-
-
-def _with_mean(models: Models) -> Models:
-    """Return models and, as the last row, their mean."""
-    return np.concatenate([models, mean_model(models)[np.newaxis]])
 
 
 KIND = MethodKind(

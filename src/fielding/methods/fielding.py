@@ -1,4 +1,8 @@
-"""Fielding: one model per cluster, clusters that follow the drift (METHODS.md section 1)."""
+"""Fielding: one model per cluster, clusters that follow the drift (METHODS.md 1).
+
+Read :meth:`Fielding.adapt` first: what the coordinator decides of reports, what becomes of the models then, and what
+the guard (``guard.py``) and the memory of models that disappeared (``reuse.py``) add to it.
+"""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -13,14 +17,14 @@ from fielding.coordinator.coordinator import Coordinator
 from fielding.coordinator.decision import Decision
 from fielding.coordinator.heterogeneity import mean_client_distance
 from fielding.coordinator.registry import UNASSIGNED
-from fielding.coordinator.regrouping import merge_clusters, moved_membership, regrouping_ruled
-from fielding.coordinator.snapshot import Snapshot, restored, snapshot
+from fielding.coordinator.regrouping import merge_clusters, moved_membership, rule_regrouping
+from fielding.coordinator.snapshot import Snapshot, restore_coordinator, snapshot
 from fielding.federation.clients import Clients, TrainingPlan, Updates
 from fielding.federation.cluster_models import Arrays
 from fielding.methods.guard import KEPT, Guard, Opinion, place_by_loss
 from fielding.methods.kinds import MethodKind
 from fielding.methods.method import MethodSetting, client_index, plan_by_cluster, positions_of
-from fielding.methods.reuse import Regrouping, Retired, reach, with_reuse
+from fielding.methods.reuse import Reclustering, RetiredModels, reach, reuse_models
 from fielding.rng import stream
 
 MOST_ROUNDS = 50
@@ -29,71 +33,11 @@ LEAST_LOSS = 1e-6
 """Losses below this are as good as none."""
 
 
-class EventRewards:
-    """Keeps the mean loss of each round since the event before the last one.
-
-    The reward of an event is the logarithm of the loss before over the loss after it: by which share training got
-    better from the rounds before the event to those between it and the next, over equally many rounds on both sides. A
-    ratio, since losses fall while training goes on; what every event brings alike is the trigger's to subtract.
-    """
-
-    def __init__(self) -> None:
-        self._before: list[float] = []
-        self._after: list[float] = []
-
-    def learn(self, updates: Updates) -> None:
-        """Note how a round went; a round without answers says nothing."""
-        loss = float(np.mean(updates.loss)) if updates.loss.size else math.nan
-        if math.isfinite(loss) and len(self._after) < MOST_ROUNDS:
-            self._after.append(loss)
-
-    def close(self) -> float | None:
-        """End the stretch of rounds since the last event and return what that event brought; None if nobody knows.
-
-        Examples
-        --------
-        >>> rewards = EventRewards()
-        >>> rewards._before, rewards._after = [9.0, 2.0], [1.0]
-        >>> round(rewards.close(), 3)  # log(2 / 1)
-        0.693
-        """
-        n_rounds = min(len(self._before), len(self._after))
-        gain = _log_mean(self._before[-n_rounds:]) - _log_mean(self._after[:n_rounds]) if n_rounds else None
-        if self._after:
-            self._before, self._after = self._after, []
-        return gain
-
-    def record(self) -> Json:
-        """Return the state, as JSON can hold it."""
-        return [list(self._before), list(self._after)]
-
-    @classmethod
-    def from_record(cls, values: Mapping[str, Json], key: str) -> "EventRewards":
-        """Return the state that was written down under a key; a blank one if there is none."""
-        rewards, stored = cls(), values.get(key)
-        if isinstance(stored, list) and len(stored) == 2:
-            rewards._before, rewards._after = (_losses(side) for side in stored)
-        return rewards
-
-
-def _losses(side: Json) -> list[float]:
-    return [float(str(loss)) for loss in side] if isinstance(side, list) else []
-
-
-def _log_mean(losses: Sequence[float]) -> float:
-    return math.log(max(LEAST_LOSS, math.fsum(losses) / len(losses)))
-
-
-_PREFIX, _RETIRED = "coordinator/", "retired/"
-
-
 class Fielding:
     """Lets a coordinator group the clients and trains one model per group.
 
     Parameters
     ----------
-    setting
-        What it is made of.
     reuse
         How many models of clusters that disappeared are kept, to be offered again when their distribution comes back;
         0 for none.
@@ -108,7 +52,7 @@ class Fielding:
         self._position_of_row: Counts = np.empty(0, dtype=np.int64)
         self._parts = setting.parts
         self._rewards = EventRewards()
-        self._retired = Retired(reuse)
+        self._retired = RetiredModels(reuse)
         is_guarded = setting.is_guarded if guard is None else guard
         self._guard = Guard() if is_guarded else None
 
@@ -125,10 +69,12 @@ class Fielding:
         """Let the coordinator decide, start new clusters from the models of their members, and let a guard look."""
         if len(reports.client_ids) and (gain := self._rewards.close()) is not None:
             self.coordinator.reward(gain)  # of the event before this one, for triggers that learn
-        return self._decided(reports, clients) if self._guard is None else self._guarded(self._guard, reports, clients)
+        if self._guard is None:
+            return self._decide(reports, clients)
+        return self._decide_guarded(self._guard, reports, clients)
 
-    def _decided(self, reports: ReportBatch, clients: Clients) -> Decision:
-        """Return what the coordinator makes of reports, after it was done."""
+    def _decide(self, reports: ReportBatch, clients: Clients) -> Decision:
+        """Return what the coordinator makes of reports; new clusters start from a mixture of the old models."""
         if not len(reports.client_ids):
             return self.coordinator.decide(step=clients.round_index)
         before = self.coordinator.clusters
@@ -140,13 +86,13 @@ class Fielding:
                 self._reuse(before, models, decision, clients)
         return decision
 
-    def _guarded(self, guard: Guard, reports: ReportBatch, clients: Clients) -> Decision:
+    def _decide_guarded(self, guard: Guard, reports: ReportBatch, clients: Clients) -> Decision:
         """Return a decision after clients that nothing explains were placed, and clusters that do not pay merged."""
         guard.begin(clients)
         coordinator, models = self.coordinator, self.models
         before, stood = coordinator.clusters, coordinator.registry.membership.copy()
-        with regrouping_ruled(coordinator, allowed=guard.allows_others, wanted=guard.wants_others):
-            decision = self._decided(reports, clients)
+        with rule_regrouping(coordinator, allowed=guard.allows_others, wanted=guard.wants_others):
+            decision = self._decide(reports, clients)
         if before is None:
             guard.forget(self.models.shape[0])
             return decision
@@ -156,20 +102,22 @@ class Fielding:
             opinion, into = guard.look(models, self._active(stood), clients)
             guard.forget(self.models.shape[0], kept=KEPT)
             into = None if into is None or into.min() < into.max() else np.zeros(self.models.shape[0], dtype=np.int64)
-            return self._merged(guard, _noted(decision, opinion), into)
+            return self._merge(guard, decision, opinion, into)
         moved = place_by_loss(coordinator, self.models, reports, clients)
         opinion, into = guard.look(self.models, self._active(coordinator.registry.membership), clients)
         others = set(decision.moved)
         decision = replace(decision, moved=[*decision.moved, *(one for one in moved if one not in others)])
-        return self._merged(guard, _noted(decision, opinion), into)
+        return self._merge(guard, decision, opinion, into)
 
-    def _merged(self, guard: Guard, decision: Decision, into: Counts | None) -> Decision:
-        """Return a decision after clusters were merged, if a guard said so, and clients perhaps placed."""
+    def _merge(self, guard: Guard, decision: Decision, opinion: Opinion | None, into: Counts | None) -> Decision:
+        """Merge clusters if a guard said so, and return the decision with what was said and done."""
         mixing, notes = decision.mixing, decision.notes
+        if opinion is not None:
+            notes = {**notes, "guard": opinion.record()}
         if into is not None and into.size > 1:
             merging = merge_clusters(self.coordinator, into)
             self._cluster_models.mix(merging)
-            guard.merged(self.models.shape[0])
+            guard.note_merge(self.models.shape[0])
             mixing, notes = merging @ mixing, {**notes, "merged": into.tolist()}
         n_live = int(self.coordinator.clusters.live.sum()) if self.coordinator.clusters else 0
         return replace(decision, cluster_ids=self.cluster_ids(), n_live=n_live, mixing=mixing, notes=notes)
@@ -179,7 +127,7 @@ class Fielding:
         now = self.coordinator.clusters
         if now is None:
             return
-        past = Regrouping(
+        past = Reclustering(
             before=before,
             models=models,
             centers=now.centers,
@@ -189,7 +137,7 @@ class Fielding:
             n_shared=self._parts.n_shared,
         )
         mixed = self._cluster_models.models
-        self._cluster_models.models = with_reuse(mixed, past, self._retired, self.membership(), clients)
+        self._cluster_models.models = reuse_models(mixed, past, self._retired, self.membership(), clients)
 
     def plan(self, clients: Clients) -> TrainingPlan:
         """Choose participants in every cluster; before the first reports all clients train the one model."""
@@ -247,17 +195,17 @@ class Fielding:
         retired = self._retired.arrays() if len(self._retired) else {}
         return {"coordinator": state.values, "rewards": self._rewards.record()}, {
             **self._cluster_models.arrays(),
-            **{f"{_PREFIX}{name}": array for name, array in state.arrays.items()},
-            **{f"{_RETIRED}{name}": array for name, array in retired.items()},
+            **{f"coordinator/{name}": array for name, array in state.arrays.items()},
+            **{f"retired/{name}": array for name, array in retired.items()},
             **({} if self._guard is None else self._guard.arrays()),
         }
 
     def restore(self, values: Mapping[str, Json], arrays: Arrays) -> None:
         """Go on from a snapshot."""
         inner = values.get("coordinator")
-        own = _under(_PREFIX, arrays)
-        self.coordinator = restored(Snapshot(values=inner if isinstance(inner, dict) else {}, arrays=own))
-        self._retired.restore(_under(_RETIRED, arrays))
+        own = _under("coordinator/", arrays)
+        self.coordinator = restore_coordinator(Snapshot(values=inner if isinstance(inner, dict) else {}, arrays=own))
+        self._retired.restore(_under("retired/", arrays))
         self._rewards = EventRewards.from_record(values, "rewards")
         self._cluster_models.restore(arrays)
         if self._guard is not None:
@@ -265,19 +213,67 @@ class Fielding:
         self._position_of_row = np.empty(0, dtype=np.int64)
 
 
-def _noted(decision: Decision, opinion: Opinion | None) -> Decision:
-    """Return a decision that tells what judges said, if they were asked."""
-    return decision if opinion is None else replace(decision, notes={**decision.notes, "guard": opinion.record()})
-
-
 def _under(prefix: str, arrays: Arrays) -> Arrays:
     """Return the arrays of a part, by the names that it gave them."""
     return {name.removeprefix(prefix): array for name, array in arrays.items() if name.startswith(prefix)}
 
 
+class EventRewards:
+    """Keeps the mean loss of each round since the event before the last one.
+
+    The reward of an event is the logarithm of the loss before over the loss after it: by which share training got
+    better from the rounds before the event to those between it and the next, over equally many rounds on both sides. A
+    ratio, since losses fall while training goes on; what every event brings alike is the trigger's to subtract.
+    """
+
+    def __init__(self) -> None:
+        self._before: list[float] = []
+        self._after: list[float] = []
+
+    def learn(self, updates: Updates) -> None:
+        """Note how a round went; a round without answers says nothing."""
+        loss = float(np.mean(updates.loss)) if updates.loss.size else math.nan
+        if math.isfinite(loss) and len(self._after) < MOST_ROUNDS:
+            self._after.append(loss)
+
+    def close(self) -> float | None:
+        """End the stretch of rounds since the last event and return what that event brought; None if that is unknown.
+
+        Examples
+        --------
+        >>> rewards = EventRewards()
+        >>> rewards._before, rewards._after = [9.0, 2.0], [1.0]
+        >>> round(rewards.close(), 3)  # log(2 / 1)
+        0.693
+        """
+        n_rounds = min(len(self._before), len(self._after))
+        gain = _log_mean(self._before[-n_rounds:]) - _log_mean(self._after[:n_rounds]) if n_rounds else None
+        if self._after:
+            self._before, self._after = self._after, []
+        return gain
+
+    def record(self) -> Json:
+        """Return the state, as JSON can hold it."""
+        return [list(self._before), list(self._after)]
+
+    @classmethod
+    def from_record(cls, values: Mapping[str, Json], key: str) -> "EventRewards":
+        """Return the state that was written down under a key; a blank one if there is none."""
+        rewards, stored = cls(), values.get(key)
+        if isinstance(stored, list) and len(stored) == 2:
+            rewards._before, rewards._after = (
+                [float(str(loss)) for loss in side] if isinstance(side, list) else [] for side in stored
+            )
+        return rewards
+
+
+def _log_mean(losses: Sequence[float]) -> float:
+    return math.log(max(LEAST_LOSS, math.fsum(losses) / len(losses)))
+
+
 KIND = MethodKind(
     summary="one model per cluster; drifted clients move, and all are grouped anew when a center moved too far",
     sends="a representation of the window, when it drifted",
-    hears="drifted",
+    reports_from="drifted",
     build=Fielding,
 )

@@ -1,7 +1,10 @@
-"""FlexCFL: a fixed number of groups by the direction of a short pre-training (Duan et al., 2022; METHODS.md 2)."""
+"""FlexCFL: a fixed number of groups by the direction of a short pre-training.
+
+Duan et al., "Flexible Clustered Federated Learning for Client-Level Data Distribution Shift", TPDS 2022 (METHODS.md 2).
+Read :meth:`FlexCFL.adapt` first: the groups of the start, then a group for clients that drifted or came.
+"""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Literal, get_args
 
 import numpy as np
@@ -16,90 +19,25 @@ from fielding.distance import METRICS
 from fielding.errors import OptionError
 from fielding.federation.clients import Clients, TrainingPlan, Updates
 from fielding.federation.cluster_models import Arrays
-from fielding.federation.models import mean_model, mixed_models
-from fielding.methods.gram import cosines, norms, products
-from fielding.methods.kinds import Hears, MethodKind
-from fielding.methods.method import MethodSetting, client_index, plan_by_cluster, positions_of
-from fielding.methods.probing import changes, drawn, probe_plan
+from fielding.federation.models import mean_model, mix_models
+from fielding.methods.kinds import MethodKind, ReportsFrom
+from fielding.methods.method import (
+    MethodSetting,
+    client_index,
+    draw_clients,
+    plan_by_cluster,
+    plan_probe,
+    positions_of,
+)
+from fielding.methods.update_geometry import cosines, norms, products, update_deltas
 from fielding.rng import stream
-
-_ROUNDING = 1e-12
-"""Share of the largest eigenvalue below which another one is rounding."""
-
-
-def decomposed_cosines(updates: Models, n_directions: int) -> Matrix:
-    """Return the cosine of each update with the main directions of all of them (FlexCFL's measure "EDC").
-
-    Parameters
-    ----------
-    updates
-        float32, shape ``(n_updates, n_numbers)``.
-    n_directions
-        How many singular vectors, largest first; zeros for those that rank does not allow.
-
-    Returns
-    -------
-    Shape ``(n_updates, n_directions)``; the sign of a column means nothing.
-
-    Examples
-    --------
-    >>> updates = np.array([[2.0, 0.0], [4.0, 0.0], [0.0, 1.0]], dtype=np.float32)
-    >>> np.abs(decomposed_cosines(updates, 2)).round(6).tolist()
-    [[1.0, 0.0], [1.0, 0.0], [0.0, 1.0]]
-    """
-    # With A = U S V', A V = U S follows from the small matrix A A' alone.
-    inner = products(updates, updates)
-    values, vectors = np.linalg.eigh(inner)
-    found = np.zeros((updates.shape[0], n_directions))
-    kept = [at for at in range(values.size - 1, -1, -1) if values[at] > _ROUNDING * values[-1]][:n_directions]
-    lengths = np.sqrt(np.diag(inner))[:, np.newaxis]
-    parts = vectors[:, kept] * np.sqrt(values[kept])
-    np.divide(parts, lengths, out=found[:, : len(kept)], where=lengths > 0.0)
-    return found
-
-
-def grouped_by_direction(updates: Models, k: int, *, rng: np.random.Generator) -> Membership:
-    """Return the group of each update, numbered in the order in which they first appear; at most ``k`` groups.
-
-    There are fewer groups if there are fewer different directions.
-    """
-    features = decomposed_cosines(updates, k)
-    found = KMeans().partitions(features, [k], metric=METRICS["l2"], rng=rng)[k]
-    return in_order_of_appearance(found)
-
 
 Anchor = Literal["initial", "global"]
 Newcomers = Literal["picked", "all"]
 DETECTORS: dict[str, DriftTest] = {"corrected": Threshold(eps=0.2), "original": FlexcflOriginal(share=0.2)}
 """The shift test as the authors meant it, and as they coded it."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Options:
-    """The options of :class:`FlexCFL`, all valid."""
-
-    k: int
-    alpha: int
-    pretrain_steps: int
-    eta_g: float
-    detector: str
-    anchor: Anchor
-    cache_anchor: bool
-    newcomers: Newcomers
-    cold_start: bool
-
-    def __post_init__(self) -> None:
-        for name in ("k", "alpha", "pretrain_steps"):
-            whole(name, getattr(self, name))
-        number("eta_g", self.eta_g, most=np.inf)
-        for name in ("cache_anchor", "cold_start"):
-            flag(name, getattr(self, name))
-        for name, known in (("detector", DETECTORS), ("anchor", get_args(Anchor)), ("newcomers", get_args(Newcomers))):
-            one_of(name, getattr(self, name), known)
-        if self.cache_anchor and self.anchor == "global":
-            raise OptionError("cache_anchor is true but the anchor changes every round; leave it out")
-        if not self.cold_start and self.k > 1:
-            raise OptionError(f"cold_start is false but only it finds the {self.k} groups; give k = 1, or leave it on")
+_ROUNDING = 1e-12
+"""Share of the largest eigenvalue below which another one is rounding."""
 
 
 class FlexCFL:
@@ -107,8 +45,6 @@ class FlexCFL:
 
     Parameters
     ----------
-    setting
-        What it is made of.
     k
         Groups; fewer if fewer clients answer at the start. No group ever comes or goes later.
     alpha
@@ -145,17 +81,17 @@ class FlexCFL:
         newcomers: Newcomers = "picked",
         cold_start: bool = True,
     ) -> None:
-        self._options = Options(
-            k=k,
-            alpha=alpha,
-            pretrain_steps=pretrain_steps,
-            eta_g=eta_g,
-            detector=detector,
-            anchor=anchor,
-            cache_anchor=cache_anchor,
-            newcomers=newcomers,
-            cold_start=cold_start,
-        )
+        self._k, self._alpha = whole("k", k), whole("alpha", alpha)
+        self._pretrain_steps = whole("pretrain_steps", pretrain_steps)
+        self._eta_g = number("eta_g", eta_g, most=np.inf)
+        self._cache_anchor, self._cold_start = flag("cache_anchor", cache_anchor), flag("cold_start", cold_start)
+        one_of("detector", detector, DETECTORS)
+        self._anchor = one_of("anchor", anchor, get_args(Anchor))
+        self._newcomers = one_of("newcomers", newcomers, get_args(Newcomers))
+        if cache_anchor and anchor == "global":
+            raise OptionError("cache_anchor is true but the anchor changes every round; leave it out")
+        if not cold_start and k > 1:
+            raise OptionError(f"cold_start is false but only it finds the {k} groups; give k = 1, or leave it on")
         self._initial = setting.initial.astype(np.float32)
         self._parts, self._seed = setting.parts, setting.seed
         self._cluster_models = setting.parts.cluster_models(setting.initial)
@@ -172,22 +108,70 @@ class FlexCFL:
         return self._cluster_models.models
 
     def grow(self, client_ids: Sequence[ClientId]) -> None:
-        """Let clients that joined look for a group, like everybody without one."""
+        """Let clients that joined look for a group, like all clients without one."""
         n_new = len(client_ids) - self._membership.size
-        group = -1 if self._options.cold_start else 0
+        group = -1 if self._cold_start else 0
         self._membership = np.pad(self._membership, (0, n_new), constant_values=group)
         self._shifted, self._has_anchor = np.pad(self._shifted, (0, n_new)), np.pad(self._has_anchor, (0, n_new))
         self._index = client_index(client_ids)
 
     def adapt(self, reports: ReportBatch, clients: Clients) -> None:
-        """Find the groups at the start, and later a group for everybody who drifted or came."""
-        if not self._options.cold_start:
+        """Find the groups at the start, and later a group for clients that drifted or came."""
+        if not self._cold_start:
             return
-        self._note(reports)
+        # A client without data cannot be asked, and keeps its group.
+        told = positions_of(reports.client_ids, self._index)
+        self._shifted[told] = self._membership[told] >= 0
         if not self._directions.size:
             self._start(clients)
         if self._directions.size:
             self._assign(clients)
+
+    def _start(self, clients: Clients) -> None:
+        """Find the groups with some clients; if none of them answers, there will be another try."""
+        who = draw_clients(clients, clients.askable(), self._alpha * self._k, purpose="cold-start")
+        if not who.size:
+            return
+        updates, moved = self._pretrain(clients, who)
+        n_answers = updates.clients.size
+        if not n_answers:
+            return
+        rng = stream(self._seed, "cold-start", clients.round_index)
+        group = group_by_direction(moved, min(self._k, n_answers), rng=rng)
+        members = [group == row for row in range(int(group.max()) + 1)]
+        # Mixed first, so that all that is kept per cluster beside the models has a row for each group, too.
+        self._cluster_models.mix(np.ones((len(members), 1)))
+        self._cluster_models.models = np.stack([mean_model(updates.models[own]) for own in members])
+        self._directions = np.stack([mean_model(moved[own]) for own in members])
+        self._membership[updates.clients] = group
+
+    def _assign(self, clients: Clients) -> None:
+        """Let clients that drifted or have no group join the one whose direction is nearest to theirs."""
+        askable, has_group = clients.askable(), self._membership >= 0
+        n_new = self._parts.participants if self._newcomers == "picked" else None
+        new = draw_clients(clients, askable & ~has_group, n_new, purpose="newcomers")
+        who = np.union1d(np.flatnonzero(askable & has_group & self._shifted), new)
+        if not who.size:
+            return
+        updates, moved = self._pretrain(clients, who)
+        if self._anchor == "global":
+            self._directions = self.models[:, : updates.n_parameters] - mean_model(self.models)[: updates.n_parameters]
+        nearest = cosines(moved, self._directions).argmax(axis=1).astype(np.int32)
+        before = self._membership[updates.clients]
+        # An update of zeros points nowhere: a client with a group stays there, one without goes on without.
+        stays = (norms(moved) == 0.0) & (self._directions.shape[0] > 1)
+        self._membership[updates.clients] = np.where(stays, before, nearest)
+        self._shifted[updates.clients] = False
+
+    def _pretrain(self, clients: Clients, who: Counts) -> tuple[Updates, Models]:
+        """Let clients train from the anchor, and return their answers and how each changed it."""
+        anchor = (self._initial if self._anchor == "initial" else mean_model(self.models))[np.newaxis]
+        downloads = np.where(self._has_anchor[who], 0.0, 1.0) if self._cache_anchor else None
+        start = np.zeros(who.size, dtype=np.int64)
+        plan = plan_probe(who, anchor, start, n_steps=self._pretrain_steps, downloads=downloads)
+        updates = clients.train(plan)
+        self._has_anchor[updates.clients] = True
+        return updates, update_deltas(updates, anchor)
 
     def plan(self, clients: Clients) -> TrainingPlan:
         """Choose participants in every group, as the selection of the run does."""
@@ -197,9 +181,9 @@ class FlexCFL:
         """Combine what came back, group by group, and let groups pull each other if that is asked for."""
         self._cluster_models.learn(updates)
         trained = np.unique(updates.start)
-        if self._options.eta_g > 0.0 and trained.size > 1:
+        if self._eta_g > 0.0 and trained.size > 1:
             models = self.models.copy()
-            models[trained] = pulled_together(models[trained], self._options.eta_g, updates.n_parameters)
+            models[trained] = pull_together(models[trained], self._eta_g, updates.n_parameters)
             self._cluster_models.models = models
 
     def membership(self) -> Membership:
@@ -224,70 +208,59 @@ class FlexCFL:
         self._shifted, self._has_anchor = (arrays[name].astype(np.bool_) for name in ("shifted", "has_anchor"))
         self._directions, self._initial = (arrays[name].astype(np.float32) for name in ("directions", "initial"))
 
-    def _note(self, reports: ReportBatch) -> None:
-        """Remember whose data changed; who has none any more cannot be asked, and keeps its group."""
-        told = positions_of(reports.client_ids, self._index)
-        self._shifted[told] = self._membership[told] >= 0
-
-    def _start(self, clients: Clients) -> None:
-        """Find the groups with some clients; if none of them answers, there will be another try."""
-        who = drawn(clients, clients.askable(), self._options.alpha * self._options.k, purpose="cold-start")
-        if not who.size:
-            return
-        updates, moved = self._pretrained(clients, who)
-        n_answers = updates.clients.size
-        if not n_answers:
-            return
-        rng = stream(self._seed, "cold-start", clients.round_index)
-        group = grouped_by_direction(moved, min(self._options.k, n_answers), rng=rng)
-        members = [group == row for row in range(int(group.max()) + 1)]
-        # Mixed first, so that all that is kept per cluster beside the models has a row for each group, too.
-        self._cluster_models.mix(np.ones((len(members), 1)))
-        self._cluster_models.models = np.stack([mean_model(updates.models[own]) for own in members])
-        self._directions = np.stack([mean_model(moved[own]) for own in members])
-        self._membership[updates.clients] = group
-
-    def _assign(self, clients: Clients) -> None:
-        """Let clients that drifted or have no group join the one whose direction is nearest to theirs."""
-        askable, has_group = clients.askable(), self._membership >= 0
-        n_new = self._parts.participants if self._options.newcomers == "picked" else None
-        new = drawn(clients, askable & ~has_group, n_new, purpose="newcomers")
-        who = np.union1d(np.flatnonzero(askable & has_group & self._shifted), new)
-        if not who.size:
-            return
-        updates, moved = self._pretrained(clients, who)
-        if self._options.anchor == "global":
-            self._directions = self.models[:, : updates.n_parameters] - mean_model(self.models)[: updates.n_parameters]
-        nearest = cosines(moved, self._directions).argmax(axis=1).astype(np.int32)
-        before = self._membership[updates.clients]
-        # An update of zeros points nowhere: whoever has a group stays there, and who has none goes on without.
-        stays = (norms(moved) == 0.0) & (self._directions.shape[0] > 1)
-        self._membership[updates.clients] = np.where(stays, before, nearest)
-        self._shifted[updates.clients] = False
-
-    def _pretrained(self, clients: Clients, who: Counts) -> tuple[Updates, Models]:
-        """Let clients train from the anchor, and return their answers and how each changed it."""
-        options = self._options
-        anchor = (self._initial if options.anchor == "initial" else mean_model(self.models))[np.newaxis]
-        downloads = np.where(self._has_anchor[who], 0.0, 1.0) if options.cache_anchor else None
-        start = np.zeros(who.size, dtype=np.int64)
-        plan = probe_plan(who, anchor, start, n_steps=options.pretrain_steps, downloads=downloads)
-        updates = clients.train(plan)
-        self._has_anchor[updates.clients] = True
-        return updates, changes(updates, anchor)
-
 
 def flexcfl_detector(options: Mapping[str, Json]) -> DriftTest:
     """Return the drift test that the options of the method name."""
     return DETECTORS[one_of("method.detector", options.get("detector", "corrected"), DETECTORS)]
 
 
-def flexcfl_hears(options: Mapping[str, Json], n_clients: int) -> Hears:  # noqa: ARG001
-    """Return whose reports reach the method: who drifted says so, unless nobody would pre-train for it."""
+def flexcfl_reports_from(options: Mapping[str, Json], n_clients: int) -> ReportsFrom:  # noqa: ARG001
+    """Return whose reports reach the method: clients that drifted say so, unless none would pre-train for it."""
     return "flags" if options.get("cold_start", True) else "nobody"
 
 
-def pulled_together(models: Models, eta_g: float, n_parameters: int) -> Models:
+def decomposed_cosines(updates: Models, n_directions: int) -> Matrix:
+    """Return the cosine of each update with the main directions of all of them (FlexCFL's measure "EDC").
+
+    Parameters
+    ----------
+    updates
+        float32, shape ``(n_updates, n_numbers)``.
+    n_directions
+        How many singular vectors, largest first; zeros for those that rank does not allow.
+
+    Returns
+    -------
+    Shape ``(n_updates, n_directions)``; the sign of a column means nothing.
+
+    Examples
+    --------
+    >>> updates = np.array([[2.0, 0.0], [4.0, 0.0], [0.0, 1.0]], dtype=np.float32)
+    >>> np.abs(decomposed_cosines(updates, 2)).round(6).tolist()
+    [[1.0, 0.0], [1.0, 0.0], [0.0, 1.0]]
+    """
+    # With A = U S V', A V = U S follows from the small matrix A A' alone.
+    inner = products(updates, updates)
+    values, vectors = np.linalg.eigh(inner)
+    found = np.zeros((updates.shape[0], n_directions))
+    kept = [at for at in range(values.size - 1, -1, -1) if values[at] > _ROUNDING * values[-1]][:n_directions]
+    lengths = np.sqrt(np.diag(inner))[:, np.newaxis]
+    parts = vectors[:, kept] * np.sqrt(values[kept])
+    np.divide(parts, lengths, out=found[:, : len(kept)], where=lengths > 0.0)
+    return found
+
+
+def group_by_direction(updates: Models, k: int, *, rng: np.random.Generator) -> Membership:
+    """Return the group of each update, numbered in the order in which they first appear; at most ``k`` groups.
+
+    There are fewer groups if there are fewer different directions.
+    """
+    features = decomposed_cosines(updates, k)
+    found = KMeans().partitions(features, [k], metric=METRICS["l2"], rng=rng)[k]
+    return in_order_of_appearance(found)
+
+
+def pull_together(models: Models, eta_g: float, n_parameters: int) -> Models:
     """Return each model mixed with the directions of the others, all at once (FlexCFL's rule between groups, as coded).
 
     ``w_g = (w_g + eta sum_h w_h / |w_h|) / (1 + eta sum_h 1 / |w_h|)`` over the other groups ``h``.
@@ -296,27 +269,25 @@ def pulled_together(models: Models, eta_g: float, n_parameters: int) -> Models:
     ----------
     models
         float32, shape ``(n_groups, n_numbers)``.
-    eta_g
-        The strength.
     n_parameters
         How many numbers of a model count for its length.
 
     Examples
     --------
-    >>> pulled_together(np.array([[2.0], [-4.0]], dtype=np.float32), 1.0, 1).tolist()
+    >>> pull_together(np.array([[2.0], [-4.0]], dtype=np.float32), 1.0, 1).tolist()
     [[0.800000011920929], [-2.0]]
     """
     lengths = norms(models[:, :n_parameters])
     pulls = np.divide(eta_g, lengths, out=np.zeros(lengths.shape), where=lengths > 0.0)
     mixing = np.tile(pulls, (lengths.size, 1))
     np.fill_diagonal(mixing, 1.0)
-    return mixed_models(models, mixing / mixing.sum(axis=1, keepdims=True))
+    return mix_models(models, mixing / mixing.sum(axis=1, keepdims=True))
 
 
 KIND = MethodKind(
     summary="groups by the direction of a short pre-training; who drifted pre-trains and joins again (FlexCFL)",
     sends="that it drifted; the initial model down and a pre-trained one up, at the start and after drift",
-    hears=flexcfl_hears,
+    reports_from=flexcfl_reports_from,
     detector=flexcfl_detector,
     build=FlexCFL,
 )

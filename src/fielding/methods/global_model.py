@@ -1,4 +1,4 @@
-"""One model for everybody: what clustered methods are measured against."""
+"""One model for all clients: federated averaging (McMahan et al., 2017), and Flash at the server."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -14,13 +14,7 @@ from fielding.methods.method import MethodSetting, plan_by_cluster
 
 
 class GlobalModel:
-    """Federated averaging: participants are drawn from all clients; no reports, no clusters.
-
-    Parameters
-    ----------
-    setting
-        What it is made of.
-    """
+    """Federated averaging: participants are drawn from all clients; no reports, no clusters."""
 
     def __init__(self, setting: MethodSetting) -> None:
         self._cluster_models = setting.parts.cluster_models(setting.initial)
@@ -45,7 +39,7 @@ class GlobalModel:
         self._cluster_models.learn(updates)
 
     def membership(self) -> Membership:
-        """Return that everybody belongs to the one model."""
+        """Return that all clients belong to the one model."""
         return self._everyone
 
     def snapshot(self) -> tuple[dict[str, Json], Arrays]:
@@ -66,12 +60,10 @@ def flash(
     tau: float = 1e-3,
     speedup: float = 10.0,
 ) -> GlobalModel:
-    """Return one model for everybody with Flash at the server, whatever aggregation the setting names.
+    """Return one model for all clients with Flash at the server, whatever aggregation the setting names.
 
     Parameters
     ----------
-    setting
-        What it is made of.
     eta
         The server's learning rate.
     beta1, beta2

@@ -1,9 +1,9 @@
 """A guard over clusters: they are kept where clients' own held-out loss says that they pay, and merged where not.
 
 One cluster is always a candidate: the mean of all models. Judges run the samples of their windows that they keep aside
-(``trace.kept_aside``) through all candidates; if nobody keeps any, those that just arrived, which nobody has trained on
+(``trace.kept_aside``) through all candidates; if none keeps any, those that just arrived, which none has trained on
 yet. Every judge downloads the candidates, and is charged for all of it.
-``docs/methods/guard.md`` tells when whom is asked, and what that comes to.
+``docs/methods/guard.md`` tells when which client is asked, and what that comes to.
 """
 
 from collections.abc import Sequence
@@ -18,8 +18,7 @@ from fielding.coordinator.regrouping import place_clients
 from fielding.federation.clients import Clients
 from fielding.federation.cluster_models import Arrays
 from fielding.federation.models import mean_by_members
-from fielding.methods.method import client_index, positions_of
-from fielding.methods.probing import drawn
+from fielding.methods.method import client_index, draw_clients, positions_of
 
 MOST_JUDGES, FEWEST_JUDGES, JUDGING_SHARE = 10, 5, 0.1
 """A tenth of the clients with a cluster judge at a time, but no more and no fewer than this."""
@@ -97,8 +96,6 @@ class Guard:
 
         Parameters
         ----------
-        n_clusters
-            How many there are.
         kept
             What earlier verdicts still count for the question whether clusters pay at all.
         """
@@ -107,8 +104,8 @@ class Guard:
         pairs = [np.zeros((n_clusters, n_clusters)) for _ in _EVIDENCE[3:]]
         self._evidence = dict(zip(_EVIDENCE, (*overall, *pairs), strict=True))
 
-    def merged(self, n_clusters: int) -> None:
-        """Begin anew with clusters that were merged; nobody is grouped anew for a while, longer every time."""
+    def note_merge(self, n_clusters: int) -> None:
+        """Begin anew with clusters that were merged; clients are not grouped anew for a while, longer every time."""
         self.forget(n_clusters)
         self._rest, self._next_rest = self._next_rest, min(LONGEST_REST, 2 * self._next_rest)
         self._has_one = n_clusters == 1
@@ -128,12 +125,8 @@ class Guard:
 
         Parameters
         ----------
-        models
-            One row per cluster.
         membership
             The cluster of each active client, -1 for all others; the candidate for all is the mean by these.
-        clients
-            The door.
 
         Returns
         -------
@@ -141,7 +134,9 @@ class Guard:
         """
         if not self._has_arrived or np.unique(membership[membership >= 0]).size < 2:
             return None, None
-        judges = self._judges(membership, clients)
+        has_cluster = membership >= 0
+        n_judges = int(min(MOST_JUDGES, max(FEWEST_JUDGES, JUDGING_SHARE * has_cluster.sum())))
+        judges = draw_clients(clients, clients.fresh() & has_cluster, n_judges, purpose="guard")
         if not judges.size:
             return None, None
         self._wait -= 1
@@ -164,18 +159,12 @@ class Guard:
         self._wait, self._pause, self._rest, self._next_rest, self._interval = waits
         self._has_arrived, self._has_one = False, bool(has_one)
 
-    def _judges(self, membership: Membership, clients: Clients) -> Counts:
-        """Return some of the clients that have a cluster and new samples, rising."""
-        has_cluster = membership >= 0
-        n_judges = int(min(MOST_JUDGES, max(FEWEST_JUDGES, JUDGING_SHARE * has_cluster.sum())))
-        return drawn(clients, clients.fresh() & has_cluster, n_judges, purpose="guard")
-
     def _ask(self, judges: Counts, models: Models, membership: Membership, clients: Clients) -> None:
         """Ask judges how the clusters do, and wait longer for the next time; without an answer nothing happened."""
         candidates = np.concatenate([models, mean_by_members(models, membership)[np.newaxis]])
-        losses, answered = _bounded(clients.losses(judges, candidates, corrected=True, aside=True))
-        if not answered.any():  # nobody keeps samples aside
-            losses, answered = _newest(judges, candidates, clients)
+        losses, answered = _bound(clients.losses(judges, candidates, corrected=True, aside=True))
+        if not answered.any():  # no client keeps samples aside
+            losses, answered = _newest_losses(judges, candidates, clients)
         if answered.any():
             self._add(losses[answered], membership[judges[answered]].astype(np.int64))
             self._wait, self._pause = self._pause, min(LONGEST_WAIT, 2 * self._pause)
@@ -240,16 +229,12 @@ def place_by_loss(
     ----------
     coordinator
         Its membership changes.
-    models
-        One row per cluster.
     reports
         Those of this round; only clients that saw errors without a reason are asked.
-    clients
-        The door.
 
     Returns
     -------
-    Who changed its cluster, in the order of the door; whoever is served no worse by its own stays.
+    The clients that changed their cluster, in the order of ``clients``; one that is served no worse by its own stays.
     """
     if reports.kinds is None or models.shape[0] < 2:
         return []
@@ -258,9 +243,9 @@ def place_by_loss(
         return []
     who = np.sort(positions_of(lost, client_index(clients.client_ids)))  # the order of reports has no meaning
     lost = [clients.client_ids[at] for at in who.tolist()]
-    losses, answered = _newest(who, models, clients)
+    losses, answered = _newest_losses(who, models, clients)
     current = coordinator.registry.membership[coordinator.registry.rows_for(lost)]
-    # Who has no cluster yet takes any.
+    # A client without a cluster takes any.
     own = np.where(current >= 0, losses[np.arange(len(lost)), current], np.inf)
     moves = np.flatnonzero(answered & (losses.min(axis=1) < own))
     moved = [lost[at] for at in moves.tolist()]
@@ -269,12 +254,12 @@ def place_by_loss(
     return moved
 
 
-def _newest(who: Counts, models: Models, clients: Clients) -> tuple[Matrix, Mask]:
-    """Return the losses of models on samples that just came, and who answered."""
-    return _bounded(clients.losses(who, models, blocks=[np.array([clients.interval])] * who.size, corrected=True))
+def _newest_losses(who: Counts, models: Models, clients: Clients) -> tuple[Matrix, Mask]:
+    """Return the losses of models on samples that just came, and which clients answered."""
+    return _bound(clients.losses(who, models, blocks=[np.array([clients.interval])] * who.size, corrected=True))
 
 
-def _bounded(losses: Matrix) -> tuple[Matrix, Mask]:
-    """Return losses of at most :data:`LARGEST_LOSS`, and who answered."""
+def _bound(losses: Matrix) -> tuple[Matrix, Mask]:
+    """Return losses of at most :data:`LARGEST_LOSS`, and which clients answered."""
     bounded = np.minimum(np.nan_to_num(losses, nan=LARGEST_LOSS, posinf=LARGEST_LOSS), LARGEST_LOSS)
     return bounded, np.asarray(~np.isnan(losses).all(axis=1))

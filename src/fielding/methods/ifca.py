@@ -1,4 +1,8 @@
-"""IFCA: k models, and every participant trains the one that fits its data best (METHODS.md section 4)."""
+"""IFCA: k models, and every participant trains the one that fits its data best.
+
+Ghosh, Chung, Yin and Ramchandran, "An Efficient Framework for Clustered Federated Learning", NeurIPS 2020 (METHODS.md
+4). Read :meth:`Ifca.plan` first.
+"""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -12,8 +16,8 @@ from fielding.coordinator.registry import UNASSIGNED
 from fielding.errors import OptionError
 from fielding.federation.clients import Clients, TrainingPlan, Updates
 from fielding.federation.cluster_models import Arrays
-from fielding.methods.kinds import Hears, MethodKind
-from fielding.methods.method import MethodSetting, asked_by_cluster, client_index, planned, positions_of
+from fielding.methods.kinds import MethodKind, ReportsFrom
+from fielding.methods.method import MethodSetting, client_index, plan_training, positions_of, select_participants
 from fielding.rng import client_key, hashed, stream
 
 INITS = ("restart", "random", "shared-backbone")
@@ -28,8 +32,6 @@ class Ifca:
 
     Parameters
     ----------
-    setting
-        What it is made of.
     k
         How many models, at least 1; with 1 it is federated averaging.
     init
@@ -79,7 +81,7 @@ class Ifca:
         self._cluster_models = setting.parts.cluster_models(setting.initial)
         self._cluster_models.mix(np.ones((self._k, 1)))
         if self._k > 1:
-            self._cluster_models.models = self._drawn(0)
+            self._cluster_models.models = self._draw_models(0)
 
     @property
     def models(self) -> Models:
@@ -103,16 +105,16 @@ class Ifca:
 
     def plan(self, clients: Clients) -> TrainingPlan:
         """Choose participants among all clients; they choose their models."""
-        asked = asked_by_cluster(self._everyone, 1, clients, self._parts)
+        asked = select_participants(self._everyone, 1, clients, self._parts)
         rows = np.maximum(self.membership()[asked.clients], 0).astype(np.int64)
         held = np.zeros(rows.size, dtype=np.bool_)
         if rows.size and not self._is_started:
             chosen, held = self._restart(asked.clients, clients)
             rows = np.where(held, chosen, rows)
-        # Who measured the models just now has them and has said which it trains.
+        # A client that measured the models just now has them and has said which it trains.
         chooses = self._k > 1 and not self._is_warming and not (rows.size and held.all())
         return replace(
-            planned(self._cluster_models, asked, self._parts),
+            plan_training(self._cluster_models, asked, self._parts),
             start=rows,
             rate_factors=self._cluster_models.rate_factors(np.arange(self._k) if chooses else rows),
             chooses=chooses,
@@ -154,9 +156,9 @@ class Ifca:
         return self._n_learned < self._warm_up
 
     def _choose(self, who: Counts, clients: Clients) -> None:
-        """Let some clients choose; whoever does not answer keeps its choice."""
+        """Let some clients choose; one that does not answer keeps its choice."""
         if who.size:
-            chosen, answered = lowest(clients.losses(who, self.models))
+            chosen, answered = choose_lowest(clients.losses(who, self.models))
             self._choice[who[answered]] = chosen[answered]
 
     def _restart(self, who: Counts, clients: Clients) -> tuple[Counts, Mask]:
@@ -164,25 +166,25 @@ class Ifca:
 
         Returns
         -------
-        The choice of each among the models that are kept, and who made one and has these models, shape ``(n_asked,)``;
-        nobody has those of an earlier try.
+        The choice of each among the models that are kept, and which of them made one and have these models, shape
+        ``(n_asked,)``; models of an earlier try are gone.
         """
         self._is_started, best = True, -1.0
-        nobody = np.zeros(who.size, dtype=np.int64), np.zeros(who.size, dtype=np.bool_)
-        if who.size < self._k:  # no draw could give each model somebody
-            return nobody
+        none = np.zeros(who.size, dtype=np.int64), np.zeros(who.size, dtype=np.bool_)
+        if who.size < self._k:  # no draw could give each model a client
+            return none
         for attempt in range(self._tries):
-            models = self._drawn(attempt)
-            chosen, answered = lowest(clients.losses(who, models))
+            models = self._draw_models(attempt)
+            chosen, answered = choose_lowest(clients.losses(who, models))
             heads = np.bincount(chosen[answered], minlength=self._k)
             share = float(heads.min() / max(1, heads.sum()))
             if share > best:
                 self._cluster_models.models, best = models, share
             if share >= self._min_share:
                 return chosen, answered
-        return nobody
+        return none
 
-    def _drawn(self, attempt: int) -> Models:
+    def _draw_models(self, attempt: int) -> Models:
         """Return first models: of the first attempt one is that of the run; shared bodies are its own, too."""
         setting = self._setting
         if setting.draw_model is None:
@@ -210,12 +212,12 @@ def least_share(k: int) -> float:
     return SHARE_OF_TWO if k == 2 else SHARE_OF_EVEN / k
 
 
-def lowest(losses: Matrix) -> tuple[Counts, Mask]:
-    """Return the model with the lowest loss of each client (ties: the first), and who answered at all.
+def choose_lowest(losses: Matrix) -> tuple[Counts, Mask]:
+    """Return the model with the lowest loss of each client (ties: the first), and which clients answered at all.
 
     Examples
     --------
-    >>> chosen, answered = lowest(np.array([[2.0, 1.0], [np.nan, np.nan], [np.nan, 9.0]]))
+    >>> chosen, answered = choose_lowest(np.array([[2.0, 1.0], [np.nan, np.nan], [np.nan, 9.0]]))
     >>> chosen.tolist(), answered.tolist()
     ([1, 0, 1], [True, False, True])
     """
@@ -223,7 +225,7 @@ def lowest(losses: Matrix) -> tuple[Counts, Mask]:
     return np.argmin(np.where(known, losses, np.inf), axis=1), np.asarray(known.any(axis=1))
 
 
-def ifca_hears(options: Mapping[str, Json], n_clients: int) -> Hears:  # noqa: ARG001
+def ifca_reports_from(options: Mapping[str, Json], n_clients: int) -> ReportsFrom:  # noqa: ARG001
     """Return whose reports IFCA hears: flags of drifted clients if these are to choose again."""
     return "flags" if options.get("reassess") == "drifted" else "nobody"
 
@@ -237,6 +239,6 @@ def _random_partition(setting: MethodSetting, k: int) -> Membership:
 KIND = MethodKind(
     summary="k models; every participant gets all of them and trains the one that fits its data best (IFCA)",
     sends="which model it chose; receives all k models",
-    hears=ifca_hears,
+    reports_from=ifca_reports_from,
     build=Ifca,
 )

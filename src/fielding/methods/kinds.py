@@ -12,7 +12,7 @@ from fielding.config.parts import Family, imported_function
 from fielding.errors import OptionError, unknown_name
 from fielding.methods.method import Method, MethodSetting
 
-Hears: TypeAlias = Literal["nobody", "drifted", "flags", "first", "participants"]
+ReportsFrom: TypeAlias = Literal["nobody", "drifted", "flags", "first", "participants"]
 """Whose reports reach a method: nobody's; those of all clients that drifted; of the same no more than that they
 drifted; only the first of each client; or those of this round's participants alone, after the round."""
 
@@ -29,7 +29,7 @@ class MethodKind:
         What its clients send and receive beside the models that they train, in a line.
     build
         Makes one of a setting and, by keyword, its options.
-    hears
+    reports_from
         Whose reports reach it, or a function that says so of its options and the number of clients.
     detector
         Its own drift test, made of its options; None for that of the coordinator.
@@ -38,7 +38,7 @@ class MethodKind:
     summary: str
     sends: str
     build: Callable[..., Method]
-    hears: Hears | Callable[[Mapping[str, Json], int], Hears] = "nobody"
+    reports_from: ReportsFrom | Callable[[Mapping[str, Json], int], ReportsFrom] = "nobody"
     detector: Callable[[Mapping[str, Json]], DriftTest] | None = None
 
 
@@ -51,9 +51,9 @@ def method_options(kind: MethodKind) -> dict[str, Json]:
     return dict(list(options_of(kind.build).items())[1:])
 
 
-def heard(kind: MethodKind, options: Mapping[str, Json], n_clients: int) -> Hears:
+def resolve_reports_from(kind: MethodKind, options: Mapping[str, Json], n_clients: int) -> ReportsFrom:
     """Return whose reports reach a method with these options."""
-    return kind.hears(options, n_clients) if callable(kind.hears) else kind.hears
+    return kind.reports_from(options, n_clients) if callable(kind.reports_from) else kind.reports_from
 
 
 def own_kind(build: Callable[..., object]) -> MethodKind:
@@ -63,17 +63,17 @@ def own_kind(build: Callable[..., object]) -> MethodKind:
         summary=lines[0],
         sends=str(getattr(build, "sends", "what it asks for")),
         build=cast(Callable[..., Method], build),
-        hears="drifted" if hasattr(build, "adapt") else "nobody",
+        reports_from="drifted" if hasattr(build, "adapt") else "nobody",
     )
 
 
-def kind_named(name: str, known: Mapping[str, MethodKind]) -> MethodKind:
+def kind_named(name: str) -> MethodKind:
     """Return a method by its name, or by ``module:Class`` one of the user's own."""
-    if name in known:
-        return known[name]
+    if name in METHODS:
+        return METHODS[name]
     if ":" not in name:
-        raise OptionError(f"method.name: {unknown_name('method', name, known)}; or one of your own, as module:Class")
-    return own_kind(imported_function(name, key="method.name", known=known))
+        raise OptionError(f"method.name: {unknown_name('method', name, METHODS)}; or one of your own, as module:Class")
+    return own_kind(imported_function(name, key="method.name", known=METHODS))
 
 
 def method_named(kind: MethodKind, setting: MethodSetting, options: Mapping[str, Json]) -> Method:

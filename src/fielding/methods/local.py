@@ -1,4 +1,4 @@
-"""Everybody alone: every client trains a model of its own, and nobody talks. The floor of a comparison."""
+"""Local training: every client trains a model of its own, and nothing is sent. The floor of a comparison."""
 
 from collections.abc import Mapping, Sequence
 
@@ -43,7 +43,7 @@ class Local:
         return np.tile(self._initial, (n_clients, 1))
 
     def plan(self, clients: Clients) -> TrainingPlan:
-        """Let everyone with samples train its own model; nobody waits for others or is asked in vain."""
+        """Let every client with samples train its own model; none waits for others."""
         alone = np.flatnonzero(clients.askable())
         nothing = np.zeros(alone.size)
         return TrainingPlan(

@@ -1,12 +1,12 @@
-"""What every method can do, what it may do beside, and the parts that all of them share."""
+"""What every method can do, what it may do beside, and what all of them share: parts, participants, plans."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol, runtime_checkable
+from typing import Literal, Protocol, runtime_checkable
 
 import numpy as np
 
-from fielding._typing import ClientId, Codes, Counts, Json, Membership, Models
+from fielding._typing import ClientId, Codes, Counts, Json, Mask, Membership, Models, Vector
 from fielding.client.report import ReportBatch
 from fielding.coordinator.decision import Decision
 from fielding.coordinator.policy import Policy
@@ -16,7 +16,12 @@ from fielding.federation.clients import Clients, TrainingPlan, Updates
 from fielding.federation.cluster_models import Arrays, ClusterModels
 from fielding.federation.pace import Pace, Steady
 from fielding.federation.selection import Candidates, Selection, Uniform
+from fielding.federation.selection.selector import smallest_draws
 from fielding.rng import Hashes
+
+Participation = Literal["auto", "all", "sampled"]
+MOST_FOR_ALL = 200
+"""Federations up to this size let all clients take part in every round, as authors do (METHODS.md 5.7 and 7)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -28,7 +33,7 @@ class Parts:
     participants
         Per round, over all clusters.
     selection
-        Who trains, and what choosing remembers.
+        Which clients train, and what selection remembers.
     aggregator
         How their models become one.
     pace
@@ -71,8 +76,6 @@ class MethodSetting:
         The clients at the start.
     policy
         The rules of a coordinator, for methods that have one.
-    parts
-        The plug-ins.
     seed
         Of all random choices.
     n_parameters, n_head
@@ -80,7 +83,7 @@ class MethodSetting:
     draw_model
         Returns another first model for a number.
     truth
-        Returns the true concept of each client in a round; None if nobody knows. For ceilings, not for methods.
+        Returns the true concept of each client in a round; None if that is unknown. For ceilings, not for methods.
     n_visible
         How many intervals of data a window shows.
     is_guarded
@@ -101,7 +104,7 @@ class MethodSetting:
 
 
 class Method(Protocol):
-    """Owns membership and models; reaches clients only through the door.
+    """Owns membership and models; reaches clients only through the client API, :class:`Clients`.
 
     A round calls ``adapt`` (if it has that verb), ``plan``, and ``learn`` with what came back; before an evaluation
     ``place`` (if it has that verb); first of all ``grow``, if clients joined.
@@ -113,7 +116,7 @@ class Method(Protocol):
         ...
 
     def plan(self, clients: Clients) -> TrainingPlan:
-        """Choose who trains which model in this round (stage 9)."""
+        """Choose which clients train which model in this round (stage 9)."""
         ...
 
     def learn(self, updates: Updates) -> None:
@@ -146,7 +149,7 @@ class Adapts(Protocol):
 
 
 @runtime_checkable
-class Places(Protocol):
+class PlacesClients(Protocol):
     """A method that has to ask clients before it knows which model serves them."""
 
     def place(self, clients: Clients) -> None:
@@ -209,19 +212,19 @@ def cluster_ids(method: Method) -> tuple[int, ...]:
     return method.cluster_ids() if isinstance(method, Names) else tuple(range(method.models.shape[0]))
 
 
-def heterogeneity(method: Method) -> float | None:
+def measure_heterogeneity(method: Method) -> float | None:
     """Return how different the clients of a cluster are, as far as the method knows."""
     return method.heterogeneity() if isinstance(method, Measures) else None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Asked:
-    """Who is asked to train, by cluster.
+class Participants:
+    """The clients that are asked to train, by cluster.
 
     Parameters
     ----------
     clients, clusters, groups
-        Who, of which cluster, and the position of that cluster among those that train, shape ``(n_asked,)``.
+        Which, of which cluster, and the position of that cluster among those that train, shape ``(n_asked,)``.
     wanted
         How many answers of each of these clusters are enough, shape ``(n_groups,)``.
     """
@@ -232,16 +235,21 @@ class Asked:
     wanted: Counts
 
 
-def asked_by_cluster(membership: Membership, n_clusters: int, clients: Clients, parts: Parts) -> Asked:
+def select_participants(membership: Membership, n_clusters: int, clients: Clients, parts: Parts) -> Participants:
     """Share the participants of a round among the clusters and choose them.
 
-    Clients without a cluster are not asked. More are asked than are wanted, as the door says. With fewer participants
-    than clusters, which clusters train is drawn in every round.
+    Clients without a cluster are not asked. More are asked than are wanted, as ``clients.invitations`` says. With fewer
+    participants than clusters, which clusters train is drawn in every round.
     """
     askable = np.flatnonzero(clients.askable() & (membership >= 0))
     cluster_of = membership[askable]
     members = np.bincount(cluster_of, minlength=n_clusters)
-    lots = _lots(cluster_of, askable, clients) if parts.participants < np.count_nonzero(members) else None
+    lots: Hashes | None = None
+    if parts.participants < np.count_nonzero(members):
+        # The lot of a cluster, whatever its size, is that of its first member.
+        found, first = np.unique(cluster_of, return_index=True)
+        lots = np.zeros(found[-1] + 1, dtype=np.uint64)
+        lots[found] = clients.draws("clusters", askable[first])
     budget = participant_budget(parts.participants, members, strict=parts.strict_budget, draws=lots)
     draws = clients.draws("select", askable)
     asked: list[Counts] = []
@@ -259,7 +267,7 @@ def asked_by_cluster(membership: Membership, n_clusters: int, clients: Clients, 
             )
         )
     sizes = [group.size for group in asked]
-    return Asked(
+    return Participants(
         clients=np.concatenate([*asked, np.empty(0, dtype=np.int64)]).astype(np.int64),
         clusters=np.repeat(trained, sizes),
         groups=np.repeat(np.arange(trained.size), sizes),
@@ -267,31 +275,77 @@ def asked_by_cluster(membership: Membership, n_clusters: int, clients: Clients, 
     )
 
 
-def _lots(cluster_of: Membership, askable: Counts, clients: Clients) -> Hashes:
-    """Return a random number for each cluster up to the last with members, whatever its size: its first member's."""
-    found, first = np.unique(cluster_of, return_index=True)
-    lots = np.zeros(found[-1] + 1, dtype=np.uint64)
-    lots[found] = clients.draws("clusters", askable[first])
-    return lots
+def plan_training(models: ClusterModels, participants: Participants, parts: Parts) -> TrainingPlan:
+    """Return the plan in which every participant trains the model of its cluster; change what differs."""
+    return TrainingPlan(
+        models=models.models,
+        clients=participants.clients,
+        groups=participants.groups,
+        start=participants.clusters,
+        wanted=participants.wanted,
+        with_start_loss=parts.aggregator.needs_start_loss,
+        rate_factors=models.rate_factors(participants.clusters),
+        n_steps=parts.selection.steps(
+            participants.clients, n_steps=parts.n_steps, n_kept=int(participants.wanted.sum())
+        ),
+        upload_shares=parts.selection.upload_shares(participants.clients),
+        selected_for=participants.clusters,
+    )
 
 
 def plan_by_cluster(models: ClusterModels, membership: Membership, clients: Clients, parts: Parts) -> TrainingPlan:
     """Return the plan in which participants of every cluster train its model."""
-    asked = asked_by_cluster(membership, models.models.shape[0], clients, parts)
-    return planned(models, asked, parts)
+    return plan_training(models, select_participants(membership, models.models.shape[0], clients, parts), parts)
 
 
-def planned(models: ClusterModels, asked: Asked, parts: Parts) -> TrainingPlan:
-    """Return the plan in which everybody who is asked trains the model of its cluster; change what differs."""
+def plan_probe(
+    who: Counts, models: Models, start: Counts, *, n_steps: int | None = None, downloads: Vector | None = None
+) -> TrainingPlan:
+    """Return the plan in which clients train models, and their answers are only looked at; all are waited for.
+
+    Parameters
+    ----------
+    who
+        Whom to ask, each client once, shape ``(n_asked,)``.
+    models, start
+        What they start from, and the row of each, same shape as ``who``.
+    n_steps
+        Local steps; None for those of the run.
+    downloads
+        How many models' worth of bytes each receives; None for 1.
+    """
     return TrainingPlan(
-        models=models.models,
-        clients=asked.clients,
-        groups=asked.groups,
-        start=asked.clusters,
-        wanted=asked.wanted,
-        with_start_loss=parts.aggregator.needs_start_loss,
-        rate_factors=models.rate_factors(asked.clusters),
-        n_steps=parts.selection.steps(asked.clients, n_steps=parts.n_steps, n_kept=int(asked.wanted.sum())),
-        upload_shares=parts.selection.upload_shares(asked.clients),
-        selected_for=asked.clusters,
+        models=models,
+        clients=who,
+        groups=np.zeros(who.size, dtype=np.int64),
+        start=start,
+        wanted=np.array([who.size], dtype=np.int64),
+        is_probe=True,
+        n_steps=n_steps,
+        downloads=downloads,
     )
+
+
+def draw_clients(clients: Clients, among: Mask, n_wanted: int | None, *, purpose: str) -> Counts:
+    """Return so many random clients of some, or all if they are fewer or None are wanted, rising.
+
+    Parameters
+    ----------
+    among
+        Which can be drawn, shape ``(n_clients,)``.
+    """
+    candidates = np.flatnonzero(among)
+    if n_wanted is None or candidates.size <= n_wanted:
+        return candidates
+    return np.sort(candidates[smallest_draws(clients.draws(purpose, candidates), n_wanted)])
+
+
+def is_sampled(participation: object, n_clients: int) -> bool:
+    """Return whether only the participants of the run take part, not all clients.
+
+    Examples
+    --------
+    >>> is_sampled("auto", 200), is_sampled("auto", 201), is_sampled("sampled", 3)
+    (False, True, True)
+    """
+    return participation == "sampled" or (participation == "auto" and n_clients > MOST_FOR_ALL)

@@ -17,7 +17,7 @@ class Oracle:
     """One model per concept; a client is in the cluster of its concept as soon as that changes.
 
     A concept that is seen for the first time takes over the model (and what the server remembers of it) of the cluster
-    that most of its clients come from; several: the one that was there first. A concept that nobody has any more keeps
+    that most of its clients come from; several: the one that was there first. A concept without clients keeps
     its model for when it comes back.
 
     Parameters
@@ -27,7 +27,7 @@ class Oracle:
     """
 
     def __init__(self, setting: MethodSetting) -> None:
-        self._truth = known_truth(setting)
+        self._truth = find_truth(setting)
         self._cluster_models = setting.parts.cluster_models(setting.initial)
         self._parts = setting.parts
         self._concepts: tuple[int, ...] = ()
@@ -83,8 +83,8 @@ class Oracle:
         self._cluster_models.restore(arrays)
 
 
-def known_truth(setting: MethodSetting) -> Callable[[int], Codes]:
-    """Return who knows the true concepts, or raise if nobody does."""
+def find_truth(setting: MethodSetting) -> Callable[[int], Codes]:
+    """Return the function that knows the true concepts, or raise if there is none."""
     truth = setting.truth
     if truth is None or truth(0) is None:
         raise OptionError(

@@ -6,12 +6,12 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from fielding._typing import Counts, Mask, Matrix, Membership, Models, Vector
+from fielding._typing import Counts, Matrix, Membership, Models, Vector
 from fielding.config.options import whole
 from fielding.coordinator.assignment import Clusters
 from fielding.distance import Metric
 from fielding.federation.clients import Clients
-from fielding.methods.probing import drawn
+from fielding.methods.method import draw_clients
 
 Arrays = dict[str, npt.NDArray[np.generic]]
 N_JUDGES = 5
@@ -20,7 +20,7 @@ NONE = -1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Regrouping:
+class Reclustering:
     """What a global clustering made of the clusters there were.
 
     Parameters
@@ -33,8 +33,6 @@ class Regrouping:
         The centers of the new clusters, shape ``(n_new, n_features)``.
     mixing
         Share of each old model in each new one, shape ``(n_new, n_old)``.
-    metric
-        The distance between centers.
     within
         Centers closer than this belong to the same distribution, see :func:`reach`.
     n_shared
@@ -67,7 +65,7 @@ def reach(before: Clusters, theta: float, *, metric: Metric) -> float:
     return float(metric.between(centers, centers)[np.triu_indices(centers.shape[0], k=1)].mean()) / 2.0
 
 
-class Retired:
+class RetiredModels:
     """A few models with the centers that they fitted; the least recently used gives way.
 
     Parameters
@@ -100,27 +98,23 @@ class Retired:
         """Return the model in a slot, shape ``(n_numbers,)``."""
         return np.asarray(self._models[slot])
 
-    def retire(self, past: Regrouping, rows: Counts, round_index: int) -> None:
+    def retire(self, past: Reclustering, rows: Counts, round_index: int) -> None:
         """Keep the models of old clusters; a kept one of the same distribution is replaced.
 
         Parameters
         ----------
         past
             The clustering that ended them.
-        rows
-            Which of the old clusters.
-        round_index
-            Now.
         """
         for row in rows.tolist() if self._slots else []:
             center = past.before.centers[row]
             if len(self):
                 distances = past.metric.between(self._padded(center.size), center[np.newaxis])[:, 0]
-                self._keep(distances > past.within)
+                self._order(np.flatnonzero(distances > past.within))
             self._append(center, past.models[row], cluster_id=past.before.ids[row], round_index=round_index)
-            self._keep(np.arange(len(self)) >= len(self) - self._slots)
+            self._order(np.arange(len(self))[-self._slots :])
 
-    def offers(self, past: Regrouping) -> Counts:
+    def match(self, past: Reclustering) -> Counts:
         """Return for each new cluster the slot of the retired model that fits, -1 for none, shape ``(n_new,)``.
 
         It fits if its center is the nearest of the retired ones, lies within reach, and is nearer than the center of
@@ -167,15 +161,14 @@ class Retired:
         self._ids = np.append(self._ids, cluster_id)
         self._last_round = np.append(self._last_round, round_index)
 
-    def _keep(self, kept: Mask) -> None:
-        self._order(np.flatnonzero(kept))
-
     def _order(self, slots: Counts) -> None:
         self._centers, self._models = self._centers[slots], self._models[slots]
         self._ids, self._last_round = self._ids[slots], self._last_round[slots]
 
 
-def with_reuse(mixed: Models, past: Regrouping, retired: Retired, membership: Membership, clients: Clients) -> Models:
+def reuse_models(
+    mixed: Models, past: Reclustering, retired: RetiredModels, membership: Membership, clients: Clients
+) -> Models:
     """Return the new models, with a retired one where it fits and serves members of the new cluster better.
 
     Up to :data:`N_JUDGES` members of a new cluster are sent both candidates and tell their losses, which is charged.
@@ -188,32 +181,21 @@ def with_reuse(mixed: Models, past: Regrouping, retired: Retired, membership: Me
     past
         What was there, and what became of it.
     retired
-        The memory; whoever disappeared is added to it afterwards.
-    membership
-        The new cluster of each client.
-    clients
-        The door.
+        The memory; models of clusters that disappeared are added to it afterwards.
     """
     models = mixed
-    slots = retired.offers(past)
+    slots = retired.match(past)
     for row in np.flatnonzero(slots != NONE).tolist():
         old = retired.model(int(slots[row])).copy()
         old[: past.n_shared] = mixed[row, : past.n_shared]  # what clusters share goes on as it is
         candidates = np.stack([mixed[row], old])
-        if _is_better(candidates, (membership == row) & clients.askable(), clients):
+        judges = draw_clients(clients, (membership == row) & clients.askable(), N_JUDGES, purpose="reuse")
+        losses = clients.losses(judges, candidates, corrected=True) if judges.size else np.empty((0, 2))
+        answered = losses[np.isfinite(losses).all(axis=1)]
+        mixture_loss, old_loss = answered.mean(axis=0) if answered.size else (0.0, 0.0)
+        if old_loss < mixture_loss:
             models = models.copy() if models is mixed else models
             models[row] = candidates[1]
     retired.touch(slots[slots != NONE], clients.round_index)
     retired.retire(past, past.disappeared(), clients.round_index)
     return models
-
-
-def _is_better(candidates: Models, members: Mask, clients: Clients) -> bool:
-    """Return whether the second model has the lower mean loss among some of the members."""
-    judges = drawn(clients, members, N_JUDGES, purpose="reuse")
-    if not judges.size:
-        return False
-    losses = clients.losses(judges, candidates, corrected=True)
-    answered = np.isfinite(losses).all(axis=1)
-    mixture, old = losses[answered].mean(axis=0) if answered.any() else (0.0, 0.0)
-    return bool(old < mixture)

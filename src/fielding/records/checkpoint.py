@@ -4,7 +4,7 @@ from pathlib import Path
 
 from fielding._typing import Json
 from fielding.coordinator.coordinator import Coordinator
-from fielding.coordinator.snapshot import Snapshot, restored, snapshot
+from fielding.coordinator.snapshot import Snapshot, restore_coordinator, snapshot
 from fielding.errors import CheckpointError
 from fielding.records.container import Contents, read_contents, write_contents
 
@@ -39,4 +39,4 @@ def load_checkpoint(path: str | Path) -> tuple[Coordinator, dict[str, Json]]:
     contents = read_contents(Path(path))
     if contents.kind != "coordinator":
         raise CheckpointError(f"{path} is a checkpoint of a {contents.kind}, not of a coordinator")
-    return restored(Snapshot(values=dict(contents.values), arrays=contents.arrays)), dict(contents.progress)
+    return restore_coordinator(Snapshot(values=dict(contents.values), arrays=contents.arrays)), dict(contents.progress)

@@ -15,25 +15,23 @@ from fielding.client.report import checked_rows, row_chunks
 from fielding.distance import Kind, checked_kind
 from fielding.errors import FileFormatError, InputError, OptionError, ReportError, echo
 from fielding.traces.csv_table import (
-    encoded_ids,
+    CsvColumn,
+    NameColumn,
+    NumberColumn,
+    check_printable,
+    count_parser,
+    encode_ids,
+    fill_columns,
     id_array,
-    in_id_order,
+    number_parser,
     open_table,
+    parse_ids,
+    sort_ids,
     text_names,
-    typed_ids,
     whole_numbers,
 )
 from fielding.traces.npz_file import Array, read_arrays, write_arrays
 from fielding.traces.reports import ReportStream
-from fielding.traces.text_columns import (
-    Column,
-    NameColumn,
-    NumberColumn,
-    check_names,
-    count_parser,
-    fill_columns,
-    number_parser,
-)
 
 
 def read_reports(
@@ -92,7 +90,7 @@ def _read_npz(path: Path, kind: Kind) -> ReportStream:
     arrays = read_arrays(path, ("step", "client", "representation"), ("features",))
     try:
         step = whole_numbers("step", arrays["step"])
-        client_ids, client = encoded_ids(arrays["client"])
+        client_ids, client = encode_ids(arrays["client"])
         features = text_names("features", arrays["features"]) if "features" in arrays else ()
     except InputError as error:
         raise FileFormatError(f"{path}: {error}") from None
@@ -125,10 +123,10 @@ def _read_csv(path: Path, kind: Kind, on_rows: Callable[[int], None] | None) -> 
         raise FileFormatError(f"{path} has no features; give one column per feature beside step and client")
     step, client = NumberColumn(count_parser("step")), NameColumn()
     values = [NumberColumn(number_parser("feature")) for _ in features]
-    wanted: list[tuple[int, Column]] = [(places[0], step), (places[1], client), *zip(features, values, strict=True)]
+    wanted: list[tuple[int, CsvColumn]] = [(places[0], step), (places[1], client), *zip(features, values, strict=True)]
     fill_columns(table, wanted, on_rows)
-    check_names(table, places[1], client)
-    client_ids, codes = in_id_order(typed_ids(client.names()), client.codes())
+    check_printable(table, places[1], client)
+    client_ids, codes = sort_ids(parse_ids(client.names()), client.codes())
     matrix = np.empty((values[0].values().size, len(values)), dtype=np.float32)
     with np.errstate(over="ignore"):  # numbers that float32 cannot hold become infinite
         for at, column in enumerate(values):

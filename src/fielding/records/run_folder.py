@@ -18,7 +18,7 @@ from fielding.records.logs import Logs
 from fielding.records.manifest import check_manifest, first_difference, write_json
 from fielding.records.report_file import read_reports, write_reports
 from fielding.records.run_checkpoint import RunCheckpoint, load_run, save_run
-from fielding.traces.reports import ReportStream, gathered
+from fielding.traces.reports import ReportStream, gather_reports
 
 CONFIG = "config.toml"
 MANIFEST = "manifest.json"
@@ -110,7 +110,7 @@ class RunFolder:
 
     def write_reports(self, reports: ReportBatch, round_index: int) -> None:
         """Write the reports that acted in a round, in the format that `replay` reads."""
-        part = gathered([(round_index, reports)], kind=self._kind)
+        part = gather_reports([(round_index, reports)], kind=self._kind)
         write_reports(part, self.path / REPORTS / f"{round_index:08d}.npz")
 
     def commit(self, checkpoint: RunCheckpoint) -> None:
@@ -230,7 +230,7 @@ def read_run_reports(folder: Path, kind: Kind = "histogram") -> ReportStream:
     parts = _numbered(folder / REPORTS, ".npz")
     if not parts:
         raise InputError(f"{folder} holds no reports; give the folder of a run whose method listens to them")
-    return gathered((pair for part in parts for pair in read_reports(part, kind)), kind=kind)
+    return gather_reports((pair for part in parts for pair in read_reports(part, kind)), kind=kind)
 
 
 def _numbered(folder: Path, suffix: str) -> list[Path]:

@@ -8,7 +8,7 @@ import numpy.typing as npt
 
 from fielding._typing import Counts, Mask, Models
 from fielding.client.ranges import Ranges, joined_ranges
-from fielding.client.rehearsal import PURPOSE, Confidence, after_looks, look_ends, remembered
+from fielding.client.rehearsal import PURPOSE, Confidence, choose_remembered, look_ends, update_confidence
 from fielding.errors import CheckpointError, echo
 from fielding.rng import Hashes, hashed
 from fielding.runtime.store import SampleStore
@@ -165,16 +165,16 @@ class Rehearsal:
         client = unseen.client
         weight, mean, squares, excess = self._confidence[client].tolist()
         before = Confidence(weight=weight, mean=mean, squares=squares, excess=excess)
-        looked = after_looks(before, losses, unseen.ends)
-        self._confidence[client] = astuple(looked.confidence)
+        confidence, alarms = update_confidence(before, losses, unseen.ends)
+        self._confidence[client] = astuple(confidence)
         self._next[client] = int(self._store.places(unseen.rows[-1:])[0]) + 1
-        for begin in looked.alarms:
+        for begin in alarms:
             window = self._window(client, training)
             older = window[self._store.intervals(window) < self._store.intervals(unseen.rows[begin : begin + 1])[0]]
             rows = np.union1d(self.memory(client), older)
             # By place among the client's own samples: the order of clients in a file changes nothing.
             draws = hashed(self._seed, PURPOSE, self._keys[client], self._store.places(rows).astype(np.uint64))
-            self._memory[client] = rows[remembered(self._store.labels(rows), draws)]
+            self._memory[client] = rows[choose_remembered(self._store.labels(rows), draws)]
 
     def _window(self, client: int, training: Ranges) -> Counts:
         return training.of(np.array([client]))[0]

@@ -1,4 +1,4 @@
-"""Stages 1 to 4 in the simulator: data arrive, windows slide, and whoever drifted has something to tell."""
+"""Stages 1 to 4: data arrive, windows slide, and clients whose data drifted report."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
@@ -9,53 +9,63 @@ import numpy.typing as npt
 
 from fielding._typing import Counts, Features, Floats, Mask, Matrix, Models, Vector
 from fielding.client.drift import AnyChange, DriftTest, Threshold
-from fielding.client.drift.sample_tests import Judge, check_vector_test, vectors_drifted
+from fielding.client.drift.detectors import DriftDetector, check_vector_test, compare_vectors
+from fielding.client.drift_monitor import CurrentWindows, DriftMonitor
 from fielding.client.fleet import Fleet, FleetReports
 from fielding.client.representation.label import shares_of
 from fielding.client.representation.representation import Effort, Representation, Seen
-from fielding.client.tally_watch import Sighting, TallyWatch
-from fielding.client.windows_seen import WindowsSeen
 from fielding.distance import Metric
-from fielding.errors import InputError, echo
+from fielding.errors import CheckpointError, InputError, echo
 from fielding.runtime.store import Arriving
-from fielding.training.head import features_of, gradient_of, head_size
-from fielding.training.trainer import Scores, Trainer
+from fielding.runtime.workers import Compute
+from fielding.training.head import head_size
+from fielding.training.trainer import Scores
 
 Columns = npt.NDArray[np.float32]
+Arrays = Mapping[str, npt.NDArray[np.generic]]
 
 
 class Sight:
-    """Features and scores of the training samples that are visible now.
+    """Features and scores of the training samples that are visible now; every sample is looked at once.
 
     Parameters
     ----------
     windows
-        What clients see when.
-    trainer
-        Of the shared model; None if representations need none: labels speak for themselves.
+        The samples of the clients.
+    compute
+        Looks at samples with the shared model; None if representations need none: labels speak for themselves.
 
     Attributes
     ----------
     model
-        The shared model, float32, shape ``(n_numbers,)``; None until somebody shares one.
+        The shared model, float32, shape ``(n_numbers,)``; None until one is shared.
     """
 
-    def __init__(self, windows: Arriving, trainer: Trainer | None) -> None:
-        self._windows, self._trainer = windows, trainer
+    def __init__(self, windows: Arriving, compute: Compute | None) -> None:
+        self._windows, self._compute = windows, compute
         self.model: Models | None = None
+        self.forget()
+
+    def forget(self) -> None:
+        """Forget all samples: they are new again."""
         self._rows: Counts = np.empty(0, dtype=np.int64)
         self._features: Columns = np.empty((0, 0), dtype=np.float32)
-        self._scores: Scores = np.empty((0, windows.n_classes), dtype=np.float32)
+        self._scores: Scores = np.empty((0, self._windows.n_classes), dtype=np.float32)
 
     @property
     def needs_model(self) -> bool:
         """Whether samples go through a shared model at all."""
-        return self._trainer is not None
+        return self._compute is not None
 
     @property
     def is_open(self) -> bool:
         """Whether there is all that is needed to see."""
         return not self.needs_model or self.model is not None
+
+    @property
+    def has_columns(self) -> bool:
+        """Whether it is known how many features a sample has."""
+        return not self.needs_model or self._features.shape[1] > 0
 
     def show(self, rows: Counts) -> tuple[Counts, Counts]:
         """Look at what is new among the rows that are visible from now on, and forget what is not.
@@ -71,7 +81,7 @@ class Sight:
         """
         is_kept = np.isin(self._rows, rows, assume_unique=True)
         new = rows[~np.isin(rows, self._rows, assume_unique=True)]
-        features, scores = self._looked_at(new)
+        features, scores = self._look(new)
         if not self._rows.size:
             self._features = features[:0]  # how many there are shows with the first samples
         order = np.argsort(np.concatenate([self._rows[is_kept], new]))
@@ -83,36 +93,44 @@ class Sight:
     def of(self, rows: Counts, sizes: Counts) -> Seen:
         """Return visible samples as representations want them; those of a client stand together, ``sizes`` each."""
         at = np.searchsorted(self._rows, rows)
-        trainer, n_classes = self._trainer, self._scores.shape[1]
+        compute, n_classes = self._compute, self._scores.shape[1]
         return Seen(
             labels=self._windows.labels(rows).astype(np.int64),
             features=self._features[at],
             scores=self._scores[at],
             sizes=sizes,
             gradients=lambda: self._gradients(rows, sizes),
-            n_head=0 if trainer is None else head_size(trainer.layout, n_classes),
+            n_head=0 if compute is None else head_size(compute.layout, n_classes),
         )
 
-    def _looked_at(self, rows: Counts) -> tuple[Columns, Scores]:
+    def _look(self, rows: Counts) -> tuple[Columns, Scores]:
         """Return features and scores of rows."""
-        if self._trainer is None or self.model is None or not rows.size:
+        if self._compute is None or self.model is None or not rows.size:
             shape = (rows.size, self._features.shape[1])
             return np.zeros(shape, dtype=np.float32), np.zeros((rows.size, self._scores.shape[1]), dtype=np.float32)
-        return features_of(self._trainer, self.model, rows, self._windows.gather)
+        return self._compute.features(self.model, rows, self._windows.gather)
 
     def _gradients(self, rows: Counts, sizes: Counts) -> Matrix:
         """Return the gradient of the summed loss of each client's samples."""
-        if self._trainer is None or self.model is None:
+        if self._compute is None or self.model is None:
             raise RuntimeError("gradients need a shared model")
-        found = np.zeros((sizes.size, self._trainer.layout.parameter_size))
+        found = np.zeros((sizes.size, self._compute.layout.parameter_size))
         ends = np.cumsum(sizes)
         for client, (start, end) in enumerate(zip(ends - sizes, ends, strict=True)):
-            found[client] = gradient_of(self._trainer, self.model, rows[int(start) : int(end)], self._windows.gather)
+            if end > start:
+                own = rows[int(start) : int(end)]
+                found[client] = self._compute.gradient(self.model, own, self._windows.gather)
         return found
 
+    def arrays(self) -> dict[str, npt.NDArray[np.generic]]:
+        """Return what was seen of the visible samples, for :meth:`restore`."""
+        return {"looks.rows": self._rows, "looks.features": self._features, "looks.scores": self._scores}
 
-def _nobody() -> Counts:
-    return np.empty(0, dtype=np.int64)
+    def restore(self, arrays: Arrays) -> None:
+        """Take over what :meth:`arrays` gave."""
+        self._rows = arrays["looks.rows"].astype(np.int64)
+        self._features = arrays["looks.features"].astype(np.float32)
+        self._scores = arrays["looks.scores"].astype(np.float32)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -130,9 +148,9 @@ class Looked:
         one number for all.
     """
 
-    clients: Counts = field(default_factory=_nobody)
-    forward: Counts = field(default_factory=_nobody)
-    backward: Counts = field(default_factory=_nobody)
+    clients: Counts = field(default_factory=lambda: np.empty(0, dtype=np.int64))
+    forward: Counts = field(default_factory=lambda: np.empty(0, dtype=np.int64))
+    backward: Counts = field(default_factory=lambda: np.empty(0, dtype=np.int64))
     received: Counts | int = 0
 
     def without(self, clients: Counts) -> "Looked":
@@ -359,7 +377,7 @@ class VectorObserver:
         due = self._owes[clients] | (has != self._was_active[clients])
         if self._reported is not None:
             age = round_index - self._reported_round[clients]
-            due |= has & vectors_drifted(self._drift_test, vectors, self._reported[clients], age, self._metric)
+            due |= has & compare_vectors(self._drift_test, vectors, self._reported[clients], age, self._metric)
         return np.asarray(due)
 
     def _sent(self, clients: Counts, vectors: Floats, sizes: Counts, round_index: int) -> FleetReports:
@@ -389,44 +407,69 @@ ServedErrors = Callable[[Counts], Vector]
 _ERRORS = "served_errors"
 
 
-class TallyObserver:
-    """Clients report what a representation makes of their training window.
+class SampleObserver:
+    """Clients report what a representation makes of their training window, as a shared model sees it.
 
-    What they report is relative to the sums over all clients at the start, which the coordinator sends back once. When
-    they do is up to :class:`~fielding.client.tally_watch.TallyWatch`.
+    What they report is relative to a reference: the sums over all clients at the start, which the coordinator sends
+    back once. When they report is up to :class:`~fielding.client.drift_monitor.DriftMonitor`.
 
     Parameters
     ----------
     windows
-        What clients see when.
+        The samples of the clients.
     representation
         What stands for a window.
-    judge
+    detector
         When they report again.
     sight
         What the shared model sees.
+    is_whole
+        Whether these are all clients, so that their first sums are the reference; a device waits for it.
 
     Attributes
     ----------
     served_errors
-        Tells the errors of served models on samples that arrive, for judges that need them; None until models serve.
+        Tells the errors of served models on samples that arrive, for detectors that need them; None until models serve.
+    reference
+        The sums that reports are relative to; None as long as they are not known.
+    tallies
+        The sums of the windows that were described last, shape ``(n_described, n_sums)``.
+    looked_with
+        The key of the model that samples were seen with; empty for none, or one without a key.
     """
 
-    def __init__(self, windows: Arriving, representation: Representation, *, judge: Judge, sight: Sight) -> None:
-        self._windows, self._representation, self._judge, self._sight = windows, representation, judge, sight
+    def __init__(
+        self,
+        windows: Arriving,
+        representation: Representation,
+        *,
+        detector: DriftDetector,
+        sight: Sight,
+        is_whole: bool = True,
+    ) -> None:
+        self._windows, self._representation, self._detector, self._sight = windows, representation, detector, sight
+        self._is_whole = is_whole
         self.served_errors: ServedErrors | None = None
-        self._reference: Vector | None = None
-        self._watch = TallyWatch(windows.n_clients, judge, has_turnover=windows.n_visible > 1)
+        self.reference: Vector | None = None
+        self.tallies: Matrix = np.empty((0, 0))
+        self._monitor = DriftMonitor(windows.n_clients, detector, has_turnover=windows.n_visible > 1)
         self._is_equipped = np.zeros(windows.n_clients, dtype=np.bool_)
-        self._visible = (0, 0)
-        n_noted = windows.n_rows if judge.needs_errors else 0
-        self._errors = np.full(n_noted, np.nan, dtype=np.float32)
+        self._version: tuple[int, ...] = ()
+        self.looked_with = ""
+        self._errors = np.full(windows.n_rows if detector.needs_errors else 0, np.nan, dtype=np.float32)
         self.looked = Looked()
         self._n_to_send = 0
 
-    def share(self, model: Models) -> None:
-        """Let clients see their samples with a model from now on; who looks at samples first has to be sent it."""
-        self._sight.model = model
+    def share(self, model: Models, key: str = "") -> None:
+        """Let clients see their samples with a model from now on; who looks at samples first has to be sent it.
+
+        What was seen with a model of another key is forgotten, and clients that reported it report again.
+        """
+        if self.looked_with and self.looked_with != key:
+            self._sight.forget()
+            self._version = ()
+            self._monitor.report_again(np.flatnonzero(self._monitor.last.is_active))
+        self._sight.model, self.looked_with = model, key
         self._n_to_send = model.size
 
     @property
@@ -434,64 +477,73 @@ class TallyObserver:
         """Whether clients lack the shared model that they describe their windows with."""
         return not self._sight.is_open
 
+    @property
+    def is_active(self) -> Mask:
+        """Which clients had samples when they reported last, shape ``(n_clients,)``."""
+        return self._monitor.last.is_active
+
     def observe(self, round_index: int) -> FleetReports:
         """Look at what arrived, and return the reports that are due."""
         self.looked = Looked()
         if self.awaits_model:
             return NOTHING
-        touched, visible = self._watch.owing(), self._windows.visible(round_index)
-        if visible != self._visible:
+        touched, version = self._monitor.owing(), self._windows.version(round_index)
+        first, stop = self._windows.visible(round_index)
+        if version != self._version:
             touched |= self._arrived(round_index)
-            touched |= self._watch.turned_over(visible[0])
-            self._visible = visible
+            touched |= self._monitor.turned_over(first)
+            self._version = version
         clients = np.flatnonzero(touched)
         if not clients.size:
             return NOTHING
         now = self._windows_of(clients, round_index)
-        return self._watch.reports(now, Sighting(round_index=round_index, first=visible[0], stop=visible[1]))
+        return self._monitor.reports(now, round_index=round_index, first=first, stop=stop)
 
     def hold(self, clients: Counts) -> None:
         """Let clients report again in the next round."""
-        self._watch.hold(clients)
-
-    def arrays(self) -> dict[str, npt.NDArray[np.generic]]:
-        """Return what going through the data again does not tell: how served models once erred."""
-        return {_ERRORS: self._errors} if self._judge.needs_errors else {}
-
-    def restore(self, arrays: Mapping[str, npt.NDArray[np.generic]]) -> None:
-        """Take over what :meth:`arrays` gave, before all rounds are observed again."""
-        if self._judge.needs_errors:
-            self._errors = arrays[_ERRORS].astype(np.float32)
+        self._monitor.report_again(clients)
 
     def _arrived(self, round_index: int) -> Mask:
         """Look at what is new; return whose window changed, and, if the clock counts, who has reported."""
         rows, _ = self._windows.training(round_index).of(np.arange(self._windows.n_clients))
         gone, new = self._sight.show(np.sort(rows))
-        if self._judge.needs_errors and self.served_errors is not None:
-            unknown = new[np.isnan(self._errors[new])]
-            self._errors[unknown] = self.served_errors(unknown)
+        if self._detector.needs_errors and self.served_errors is not None:
+            slots = self._windows.slots(new)
+            unknown = np.isnan(self._errors[slots])
+            self._errors[slots[unknown]] = self.served_errors(new[unknown])
         n_clients = self._windows.n_clients
         n_new = np.bincount(self._windows.owners(new), minlength=n_clients)
         effort = self._representation.effort
         self.looked = Looked.at(n_new, "forward" if effort == "none" and self._sight.needs_model else effort)
         changed = (n_new > 0) | (np.bincount(self._windows.owners(gone), minlength=n_clients) > 0)
-        return np.asarray(changed | self._watch.last.is_active) if self._judge.is_timed else np.asarray(changed)
+        return np.asarray(changed | self._monitor.last.is_active) if self._detector.is_timed else np.asarray(changed)
 
-    def _windows_of(self, clients: Counts, round_index: int) -> WindowsSeen:
-        """Return the windows of some clients; the first ones of all become what everybody is compared with."""
+    def _windows_of(self, clients: Counts, round_index: int) -> CurrentWindows:
+        """Return the windows of some clients; the first ones of all become what all are compared with."""
         rows, sizes = self._windows.training(round_index).of(clients)
         seen = self._sight.of(rows, sizes)
-        tallies = self._representation.tally(seen)
-        if self._reference is None:
-            self._reference = tallies.sum(axis=0)
-        self._equip(self._reference.size)
-        return WindowsSeen(
+        if rows.size or self._sight.has_columns:
+            self.tallies = self._representation.tally(seen)
+            vectors = self.vectors(self.tallies)
+        else:  # of an empty window it is not known how many numbers it would take: no sample was ever seen
+            vectors = np.zeros((clients.size, 1), dtype=np.float32)
+        if self.reference is not None:
+            self._equip(self.reference.size)
+        errors = self._errors[self._windows.slots(rows)] if self._detector.needs_errors else np.full(rows.size, np.nan)
+        return CurrentWindows(
             clients=clients,
-            intervals=self._windows.intervals(rows),
+            intervals=self._windows.moments(rows),
             seen=seen,
-            errors=(self._errors[rows] if self._judge.needs_errors else np.full(rows.size, np.nan)).astype(np.float64),
-            vectors=self._representation.vectors(tallies, self._reference).astype(np.float32),
+            errors=errors.astype(np.float64),
+            vectors=vectors,
         )
+
+    def vectors(self, tallies: Matrix) -> npt.NDArray[np.float32]:
+        """Return what windows with such sums report."""
+        reference = tallies.sum(axis=0) if self.reference is None else self.reference
+        if self._is_whole:
+            self.reference = reference
+        return self._representation.vectors(tallies, reference).astype(np.float32)
 
     def _equip(self, n_compared: int) -> None:
         """Note what clients that look at samples for the first time are sent: the model, and as many numbers more."""
@@ -499,3 +551,51 @@ class TallyObserver:
         n_sent = np.where(self._is_equipped[looking], 0, self._n_to_send + n_compared)
         self.looked = replace(self.looked, received=n_sent)
         self._is_equipped[looking] = True
+
+    # ---- checkpoints ---------------------------------------------------------------------------------------------
+
+    def arrays(self) -> dict[str, npt.NDArray[np.generic]]:
+        """Return what going through the data again does not tell: how served models once erred."""
+        return {_ERRORS: self._errors} if self._detector.needs_errors else {}
+
+    def restore(self, arrays: Arrays) -> None:
+        """Take over what :meth:`arrays` gave, before all rounds are observed again."""
+        if self._detector.needs_errors:
+            self._errors = arrays[_ERRORS].astype(np.float32)
+
+    def state(self) -> dict[str, npt.NDArray[np.generic]]:
+        """Return all that is known, for :meth:`resume`: a device cannot go through its data again."""
+        looks = self._sight.arrays()
+        rows = looks["looks.rows"].astype(np.int64)
+        errors = self._errors[self._windows.slots(rows)] if self._detector.needs_errors else np.full(rows.size, np.nan)
+        known: dict[str, npt.NDArray[np.generic]] = {
+            **self._monitor.arrays(),
+            **self._monitor.last.arrays(),
+            **looks,
+            "looks.errors": errors.astype(np.float32),
+            "watch.version": np.array(self._version, dtype=np.int64),
+            "watch.model": np.frombuffer(self.looked_with.encode(), dtype=np.uint8),
+            "watch.tally": self.tallies,
+        }
+        return {name: array.astype(np.int64) if array.dtype.kind == "i" else array for name, array in known.items()}
+
+    def resume(self, arrays: Arrays) -> None:
+        """Take over what :meth:`state` gave; rows that the store has thrown away since are forgotten."""
+        try:
+            self._monitor.restore(arrays)
+            self._monitor.last.restore(arrays)
+            self._sight.restore(arrays)
+            self._version = tuple(int(one) for one in arrays["watch.version"].tolist())
+            self.looked_with = arrays["watch.model"].tobytes().decode()
+            self.tallies = arrays["watch.tally"].astype(np.float64)
+            if self._detector.needs_errors:
+                rows, errors = arrays["looks.rows"].astype(np.int64), arrays["looks.errors"].astype(np.float32)
+                is_here = np.isin(rows, self._windows.all_rows())
+                self._errors[self._windows.slots(rows[is_here])] = errors[is_here]
+        except (KeyError, ValueError, TypeError) as error:
+            raise CheckpointError(f"what was saved describes no watch over samples ({error}); start anew") from None
+
+    def compare_last_with_reference(self) -> None:
+        """Hold what was reported last against the reference that has come since."""
+        if self.tallies.size:
+            self._monitor.last.vectors = self.vectors(self.tallies)

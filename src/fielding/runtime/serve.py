@@ -8,23 +8,23 @@ from fielding._typing import Counts, Mask, Matrix, Models, Vector
 from fielding.client.ranges import Ranges, segment_means
 from fielding.config.parts import CORRECTIONS
 from fielding.errors import OptionError, unknown_name
-from fielding.federation.correction import (
-    CALIBRATED,
-    checked_smoothing,
-    label_offsets,
-    predicted_mixes,
-    smoothed_mixes,
-    trusted_mixes,
-)
 from fielding.runtime.store import SampleStore
 from fielding.runtime.workers import Compute
-from fielding.training.head import Judged, judged
+from fielding.serving.correction import (
+    CALIBRATED,
+    check_smoothing,
+    label_offsets,
+    predict_mixes,
+    smooth_mixes,
+    trust_mixes,
+)
+from fielding.training.head import SampleScores, score_samples
 from fielding.training.label_mix import label_mix_of
 from fielding.training.trainer import Scores
 
 MOST_NUMBERS = 1 << 22
 """Probabilities held at a time, in numbers: 32 MB."""
-NO_SAMPLES: Judged = (np.empty(0, dtype=np.float32), np.empty(0, dtype=np.bool_))
+NO_SAMPLES: SampleScores = (np.empty(0, dtype=np.float32), np.empty(0, dtype=np.bool_))
 """Loss and correctness of no samples."""
 
 
@@ -51,7 +51,7 @@ class Serving:
             raise unknown_name("correction", self.correction, CORRECTIONS)
         if self.fine_tune < 0:
             raise OptionError(f"fine_tune is {self.fine_tune}; give a number of steps, or 0 for none")
-        checked_smoothing(self.smoothing)
+        check_smoothing(self.smoothing)
 
     @property
     def is_corrected(self) -> bool:
@@ -103,7 +103,7 @@ class LabelCorrection:
         float32, shape ``(n_asked, n_classes)``; zeros for a client without samples.
         """
         windows = training.some(clients)
-        model_mixes = trusted_mixes(label_mix_of(models, self._store.n_classes), self._rule.correction)[row]
+        model_mixes = trust_mixes(label_mix_of(models, self._store.n_classes), self._rule.correction)[row]
         if self._rule.correction == "predicted":
             own = model_mixes.copy()
             for at in np.unique(row).tolist():
@@ -111,20 +111,20 @@ class LabelCorrection:
                 for some in _in_pieces(served, windows.sizes[served] * self._store.n_classes):
                     rows, sizes = windows.of(some)
                     scores, _ = self._compute.class_scores(models[at], rows, self._store.gather)
-                    own[some] = predicted_mixes(scores, sizes, model_mixes[some], smoothing=self._rule.smoothing)
+                    own[some] = predict_mixes(scores, sizes, model_mixes[some], smoothing=self._rule.smoothing)
         else:
             counts = np.zeros((windows.start.size, self._store.n_classes))
             known = np.flatnonzero(windows.sizes > 0)
             counts[known] = self._store.histograms(windows, known) * windows.sizes[known, np.newaxis]
-            own = smoothed_mixes(np.round(counts), model_mixes, self._rule.smoothing)
+            own = smooth_mixes(np.round(counts), model_mixes, self._rule.smoothing)
         return label_offsets(own, model_mixes)
 
-    def score(self, model: Models, rows: Counts, offsets: Scores) -> tuple[Judged, Judged]:
+    def score(self, model: Models, rows: Counts, offsets: Scores) -> tuple[SampleScores, SampleScores]:
         """Return loss and correctness of rows as they are and shifted, in one pass; ``offsets``: a row per client."""
         if not rows.size:
             return NO_SAMPLES, NO_SAMPLES
         scores, labels = self._compute.class_scores(model, rows, self._store.gather)
-        return judged(scores, labels), judged(scores + offsets[self._store.owners(rows)], labels)
+        return score_samples(scores, labels), score_samples(scores + offsets[self._store.owners(rows)], labels)
 
     def losses(self, samples: Ranges, models: Models, *, clients: Counts, training: Ranges) -> Matrix:
         """Return the mean loss of each model, as it would serve each of some clients, on some of its samples.
@@ -150,7 +150,7 @@ class LabelCorrection:
             row = np.zeros(clients.size, dtype=np.int64)
             offsets = self.offsets(model[np.newaxis], row, clients=clients, training=training)
             scores, labels = self._compute.class_scores(model, rows, self._store.gather)
-            found[:, at] = segment_means(judged(scores + np.repeat(offsets, sizes, axis=0), labels)[0], sizes)
+            found[:, at] = segment_means(score_samples(scores + np.repeat(offsets, sizes, axis=0), labels)[0], sizes)
         return found
 
 

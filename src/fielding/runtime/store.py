@@ -99,3 +99,19 @@ class Arriving(SampleStore, Protocol):
     def arrivals(self, interval: int) -> Arrivals:
         """Return the training samples that an interval brings."""
         ...
+
+    def version(self, round_index: int) -> tuple[int, ...]:
+        """Return numbers that change when some window does."""
+        ...
+
+    def moments(self, rows: Counts) -> Counts:
+        """Return when each row came, in the unit of :meth:`visible`."""
+        ...
+
+    def slots(self, rows: Counts) -> Counts:
+        """Return the place of each row in an array of ``n_rows`` numbers."""
+        ...
+
+    def all_rows(self) -> Counts:
+        """Return all rows that the store still holds, rising."""
+        ...

@@ -12,17 +12,16 @@ from msgspec import Meta
 from fielding._typing import Counts, Mask, Models
 from fielding.client.ranges import Ranges
 from fielding.errors import InputError
-from fielding.federation.admission import finite_rows
 from fielding.federation.clients import TrainingPlan, Updates
-from fielding.federation.correction import balancing_offsets
+from fielding.federation.models import finite_rows
 from fielding.rng import Hashes, hashed
 from fielding.runtime.memory import PreviousModels, Rehearsal
 from fielding.runtime.store import SampleStore
 from fielding.runtime.workers import Compute
-from fielding.training.batches import drawn_positions
+from fielding.serving.correction import balancing_offsets
+from fielding.training.batches import draw_positions
 from fielding.training.label_mix import LABEL_MIX
-from fielding.training.rates import LearningRate
-from fielding.training.trainer import Contrast, LocalWork, Sgd, Trained
+from fielding.training.trainer import Contrast, LearningRate, LocalWork, Sgd, Trained
 
 FromZero: TypeAlias = Annotated[float, Meta(ge=0)]
 Attack: TypeAlias = Callable[..., Models]
@@ -93,9 +92,9 @@ def draw_batches(
     ranges, which
         Samples, and which of the ranges train; each has at least one sample.
     keys, moment, shape
-        As in :func:`~fielding.training.batches.drawn_positions`, which says what is drawn.
+        As in :func:`~fielding.training.batches.draw_positions`, which says what is drawn.
     """
-    positions = drawn_positions(ranges.sizes[which], keys=keys, moment=moment, shape=shape)
+    positions = draw_positions(ranges.sizes[which], keys=keys, moment=moment, shape=shape)
     return np.asarray(ranges.entries[ranges.start[which, np.newaxis, np.newaxis] + positions])
 
 
@@ -220,17 +219,16 @@ class LocalTraining:
                 training=training,
             )
             at_hand = self.rehearsal.extend(plan.clients, samples)
-        trained = self._take_steps(plan, jobs, start, at_hand, round_index)
+        trained, n_samples = self._take_steps(plan, jobs, start, at_hand, round_index)
         models = self._upload(plan, jobs, start, trained.models, round_index)
         is_model = finite_rows(models) & np.isfinite(trained.loss)
         good = np.flatnonzero(is_model)
-        counted = at_hand.sizes[jobs] if trained.n_samples is None else trained.n_samples
         return Updates(
             clients=clients[good],
             groups=plan.groups[jobs][good],
             start=start[good],
             models=models if good.size == jobs.size else models[good],
-            n_samples=counted[good],
+            n_samples=n_samples[good],
             loss=trained.loss[good],
             square_loss=trained.square_loss[good],
             missing={"failed": clients[~is_model].tolist()},
@@ -248,16 +246,18 @@ class LocalTraining:
 
     def _take_steps(
         self, plan: TrainingPlan, jobs: Counts, start: Counts, samples: Ranges, round_index: int
-    ) -> Trained:
+    ) -> tuple[Trained, Counts]:
+        """Return what jobs trained, and on how many samples each."""
         n_steps = self.rule.steps(plan)[jobs]
         begun = time.perf_counter()
         models = np.empty((jobs.size, plan.models.shape[1]), dtype=np.float32)
-        losses, counted = np.empty((2, jobs.size)), None
+        losses, n_samples = np.empty((2, jobs.size)), samples.sizes[jobs]
         for count in np.unique(n_steps).tolist():
             alike = np.flatnonzero(n_steps == count)
             work = self._work(plan, jobs[alike], start[alike], samples, round_index, count)
             one = self._compute.train(work, samples.some(jobs[alike]))
-            counted = one.n_samples
+            if one.n_samples is not None:
+                n_samples[alike] = one.n_samples
             if alike.size == jobs.size:
                 models, losses = one.models, np.stack([one.loss, one.square_loss])
             else:
@@ -265,7 +265,7 @@ class LocalTraining:
         if self.previous_models is not None and not plan.is_probe:
             self.previous_models.keep(plan.clients[jobs], models)
         self.worked_s += time.perf_counter() - begun
-        return Trained(models=models, loss=losses[0], square_loss=losses[1], n_samples=counted)
+        return Trained(models=models, loss=losses[0], square_loss=losses[1]), n_samples
 
     def _work(
         self, plan: TrainingPlan, jobs: Counts, start: Counts, samples: Ranges, round_index: int, n_steps: int

@@ -16,11 +16,11 @@ from fielding.config.keys import Config
 from fielding.coordinator.policy import Policy
 from fielding.engine.carried_mix import with_mix
 from fielding.engine.describing import AUTO, describing_of, is_own_function
-from fielding.engine.plugins import hears_of, kind_of, local_rule, method_of, parts_of, policy_of, serving_of
+from fielding.engine.plugins import kind_of, local_rule, method_of, parts_of, policy_of, run_reports_from, serving_of
 from fielding.engine.shared_models import POOL
 from fielding.errors import FileFormatError, InputError, OptionError, OutputError, echo
 from fielding.methods import Method, MethodKind, MethodSetting, Parts
-from fielding.methods.kinds import Hears
+from fielding.methods.kinds import ReportsFrom
 from fielding.records.model_file import read_model
 from fielding.runtime.observe import Observer, Represent
 from fielding.runtime.serve import Serving
@@ -29,12 +29,12 @@ from fielding.simulation.attacks import Lie, LyingObserver, Spoiling, drawn_liar
 from fielding.simulation.clients import SimulatedClients
 from fielding.simulation.hardware import AlwaysAvailable, Hardware, devices_of, read_availability
 from fielding.simulation.observing import Watched, observer_of, without_held_out
-from fielding.simulation.reports import Sharing
+from fielding.simulation.reports import SharedModel
 from fielding.traces.catalog import Source
 from fielding.traces.pool import Pool
 from fielding.traces.schedule import Schedule
 from fielding.traces.sliding import SlidingWindows
-from fielding.traces.sources import Dealt, OnImages, check_scenario, dealt_samples
+from fielding.traces.sources import Dealt, OnImages, check_scenario, deal_samples
 from fielding.training.factory import ModelRequest, trainer_for
 from fielding.training.head import NO_HEAD, head_size
 from fielding.training.label_mix import LABEL_MIX
@@ -266,7 +266,7 @@ class _Ground:
 
     dealt: Dealt
     parts: Parts
-    hears: Hears
+    reports_from: ReportsFrom
     is_seen: bool
     watched: Watched
     trainer: Trainer
@@ -288,8 +288,8 @@ def _assembled(config: Config, own: Own, n_workers: int, path: TrainingPath | No
         trainer,
         rule=rule,
         hardware=hardware_of(config, ground.dealt),
-        hears=ground.hears,
-        sharing=Sharing(observer, rounds=config.coordinator.shared_rounds),
+        reports_from=ground.reports_from,
+        sharing=SharedModel(observer, rounds=config.coordinator.shared_rounds),
         spoiling=spoiling_of(config, ground.dealt.schedule),
         serving=wishes.serving,
         seed=config.seed,
@@ -314,12 +314,12 @@ def _wishes(config: Config, own: Own) -> _Wishes:
 
 def _ground(config: Config, own: Own, wishes: _Wishes, path: TrainingPath | None) -> _Ground:
     """Read and deal the samples, and find out what is trained on them."""
-    dealt = dealt_samples(
+    dealt = deal_samples(
         config.trace, rounds=config.rounds, seed=config.seed, source=own.samples, on_images=own.on_images
     )
     parts = parts_of(config, dealt.schedule.n_clients, wishes.policy)
-    hears = hears_of(config, wishes.kind, parts.selection, dealt.schedule.n_clients)
-    is_seen = hears != "nobody" and wishes.kind.detector is None and wishes.describing.needs_model
+    reports_from = run_reports_from(config, wishes.kind, parts.selection, dealt.schedule.n_clients)
+    is_seen = reports_from != "nobody" and wishes.kind.detector is None and wishes.describing.needs_model
     needs_pool = is_seen and config.coordinator.shared_model == POOL
     dealt, held = without_held_out(config, dealt, needs_pool=needs_pool)
     plain = trainer_of(config, dealt.pool, model=own.model, path=path)
@@ -332,7 +332,7 @@ def _ground(config: Config, own: Own, wishes: _Wishes, path: TrainingPath | None
     return _Ground(
         dealt=dealt,
         parts=parts,
-        hears=hears,
+        reports_from=reports_from,
         is_seen=is_seen,
         watched=Watched(windows=windows, trainer=plain, held=held),
         trainer=with_mix(config, plain, len(dealt.pool.classes)),
@@ -341,7 +341,7 @@ def _ground(config: Config, own: Own, wishes: _Wishes, path: TrainingPath | None
 
 def _observer(config: Config, own: Own, wishes: _Wishes, ground: _Ground) -> Observer | None:
     """Return who watches the clients; None if nobody listens."""
-    if ground.hears == "nobody":
+    if ground.reports_from == "nobody":
         return None
     detector = wishes.kind.detector
     own_test = None if detector is None else detector(config.method.options)

@@ -17,7 +17,7 @@ from fielding.federation.budget import invited_count
 from fielding.federation.clients import Reason, TrainingPlan, Updates
 from fielding.federation.evaluation import ClientScores
 from fielding.federation.ledger import Costs, Ledger
-from fielding.methods.kinds import Hears
+from fielding.methods.kinds import ReportsFrom
 from fielding.rng import Hashes, client_key, hashed, stream
 from fielding.runtime.observe import Observer
 from fielding.runtime.runtime import ClientRuntime
@@ -28,7 +28,7 @@ from fielding.simulation.attacks import Spoiling
 from fielding.simulation.clock import seconds_of, settle_round
 from fielding.simulation.costs import IDLE_S, Accounts, answer_costs, finish_times, job_costs, without
 from fielding.simulation.hardware import Hardware
-from fielding.simulation.reports import Letters, Mailbox, Sharing
+from fielding.simulation.reports import Letters, Mailbox, SharedModel
 from fielding.traces.sliding import SlidingWindows
 from fielding.training.label_mix import plain_model
 from fielding.training.trainer import Trainer
@@ -49,7 +49,7 @@ class SimulatedClients:
         How long and how fast they train.
     hardware
         What they run on.
-    hears, spoiling
+    reports_from, spoiling
         Whose reports the method hears, and who spoils the models that it sends.
     sharing
         How a shared model reaches the observer; None: it needs none.
@@ -67,17 +67,17 @@ class SimulatedClients:
         *,
         rule: LocalRule,
         hardware: Hardware,
-        hears: Hears = "drifted",
-        sharing: Sharing | None = None,
+        reports_from: ReportsFrom = "drifted",
+        sharing: SharedModel | None = None,
         spoiling: Spoiling | None = None,
         serving: Serving | None = None,
         seed: int,
         n_workers: int = 1,
     ) -> None:
-        self.windows, self.trainer, self.hears = windows, trainer, hears
+        self.windows, self.trainer, self.reports_from = windows, trainer, reports_from
         self._hardware, self._seed = hardware, seed
         self._accounts = Accounts(windows.n_clients, hardware)
-        self._mailbox = Mailbox(observer, hears)
+        self._mailbox = Mailbox(observer, reports_from)
         self._letters: Letters | None = None
         self._workers = Workers(trainer, n_workers)
         self._keys = np.array([client_key(one) for one in windows.schedule.client_ids], dtype=np.uint64)
@@ -90,7 +90,7 @@ class SimulatedClients:
             seed=seed,
             keys=self._keys,
         )
-        self._sharing = sharing or Sharing(None, rounds=0)
+        self._sharing = sharing or SharedModel(None, rounds=0)
         self._sharing.listen(self.runtime.errors)
 
     @property
@@ -186,7 +186,7 @@ class SimulatedClients:
         ledger: Ledger,
         arrays: Mapping[str, npt.NDArray[np.generic]],
     ) -> ReportBatch:
-        """Come back to the end of a round without training again; see :class:`~fielding.engine.driver.Driver`."""
+        """Come back to the end of a round without training again; see :class:`~fielding.engine.round.Driver`."""
         self._sharing.restore(arrays)
         for done in range(round_index + 1):
             self._accounts.return_to(times[done])

@@ -10,14 +10,13 @@ from fielding.config.parts import imported_function
 from fielding.engine.describing import AUTO, describing_of, is_own_function
 from fielding.engine.plugins import kind_of, parts_of, policy_of, serving_of
 from fielding.engine.shared_models import GLOBAL, POOL
-from fielding.errors import FileFormatError, InputError, OptionError, echo
+from fielding.errors import FileFormatError, OptionError, echo
 from fielding.simulation.assembly import lie_of, trainer_of
 from fielding.simulation.attacks import check_spoil
 from fielding.simulation.hardware import devices_of, read_availability
 from fielding.traces.catalog import CATALOG, Source, entry_named
-from fielding.traces.intervals import checked_align, parse_interval, parse_span
 from fielding.traces.pool import Pool
-from fielding.traces.sources import NATURAL, check_scenario
+from fielding.traces.sources import NATURAL, check_scenario, check_times, check_window
 from fielding.training.factory import TORCH_ONLY
 
 
@@ -30,7 +29,12 @@ def check_config(config: Config) -> None:
         The message names the key.
     """
     _check_source(config.trace)
-    _check_times(config.trace)
+    check_window(config.trace)
+    check_times(config.trace)
+    try:
+        check_spoil(config.trace.spoil)
+    except OptionError as error:
+        raise OptionError(f"trace: {error}") from None
     check_effects(config)
     kind_of(config)
     section = config.coordinator
@@ -126,23 +130,6 @@ def _check_source(section: TraceSection) -> None:
             raise FileFormatError(f"trace.file is {echo(section.file)}, but there is no such file; check the path")
     elif entry_named(section.name).kind == "pool" and section.scenario == NATURAL:
         raise OptionError(f"trace.scenario is 'natural', but {section.name} knows no clients and times")
-
-
-def _check_times(section: TraceSection) -> None:
-    """Raise if the times of a trace section make no sense."""
-    if section.window < section.gap:
-        raise OptionError(f"trace.window is {section.window}; it must be at least trace.gap, which is {section.gap}")
-    for name, check in (("interval", parse_interval), ("align", checked_align), ("last", parse_span)):
-        value = getattr(section, name)
-        try:
-            if value is not None:
-                check(value)
-        except InputError as error:
-            raise OptionError(f"trace.{name}: {error}") from None
-    try:
-        check_spoil(section.spoil)
-    except OptionError as error:
-        raise OptionError(f"trace: {error}") from None
 
 
 def _check_model(config: Config) -> None:

@@ -17,8 +17,7 @@ from fielding._typing import ClientId, Json, Models
 from fielding._version import __version__
 from fielding.config.keys import Config
 from fielding.config.reader import config_from, config_table, config_text, read_config
-from fielding.engine.driver import Driver
-from fielding.engine.round import Federation
+from fielding.engine.round import Driver, Federation
 from fielding.engine.runner import Rules, Runner, Watch
 from fielding.engine.shared_models import GLOBAL
 from fielding.errors import InputError, echo, unknown_name
@@ -336,10 +335,10 @@ def federation_of(simulation: Simulation, method: Method, clients: Driver) -> Fe
         n_rounds=config.rounds,
         stop_at_time_s=config.stop_at_time_s,
         is_delayed=config.coordinator.reports == "with-training",
-        has_late_start=config.coordinator.shared_model == GLOBAL and simulation.clients.hears != "participants",
+        has_late_start=config.coordinator.shared_model == GLOBAL and simulation.clients.reports_from != "participants",
         selection=simulation.parts.selection,
         n_train_samples=config.training.local_steps * config.training.batch_size,
-        keeps_reports=simulation.clients.hears != "flags",
+        keeps_reports=simulation.clients.reports_from != "flags",
     )
 
 

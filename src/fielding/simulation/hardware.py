@@ -12,8 +12,16 @@ from fielding._typing import ClientId, Counts, Mask, Vector
 from fielding.client.arrivals import checked_column
 from fielding.errors import FileFormatError, InputError, OptionError, echo, unknown_name
 from fielding.rng import Hashes, client_key, hashed
-from fielding.traces.csv_table import CsvTable, open_table
-from fielding.traces.text_columns import CellError, Column, NameColumn, NumberColumn, fill_columns, number_parser
+from fielding.traces.csv_table import (
+    CellError,
+    CsvColumn,
+    CsvTable,
+    NameColumn,
+    NumberColumn,
+    fill_columns,
+    number_parser,
+    open_table,
+)
 
 LAST_MOMENT = 1e12
 """Seconds beyond this are a mistake."""
@@ -154,7 +162,7 @@ def read_availability(path: str | Path, client_ids: Sequence[ClientId]) -> Inter
     columns = {name: NumberColumn(moment) for name in ("start_s", "stop_s")}
     if "finish_s" in table.header:
         columns["finish_s"] = NumberColumn(moment)
-    wanted: list[tuple[int, Column]] = [(table.position(name), column) for name, column in columns.items()]
+    wanted: list[tuple[int, CsvColumn]] = [(table.position(name), column) for name, column in columns.items()]
     fill_columns(table, [(table.position("client"), names), *wanted], None)
     rows = Intervals(
         clients=names.codes().astype(np.int64), **{name: column.values() for name, column in columns.items()}
@@ -422,7 +430,7 @@ def read_devices(path: str | Path, client_ids: Sequence[ClientId]) -> Devices:
     table = open_table(Path(path))
     speed = bounded_parser("speed of a device", least=LEAST_SPEED, most=MOST_SPEED)
     ms_per_sample, kbps, names = NumberColumn(speed), NumberColumn(speed), NameColumn()
-    wanted: list[tuple[int, Column]] = [
+    wanted: list[tuple[int, CsvColumn]] = [
         (table.position("ms_per_sample"), ms_per_sample),
         (table.position("kbps"), kbps),
     ]

@@ -14,12 +14,13 @@ from fielding.distance import metric_named
 from fielding.engine.describing import LABEL
 from fielding.engine.shared_models import GLOBAL, POOL, file_model
 from fielding.errors import OptionError
-from fielding.federation.admission import is_finite
+from fielding.federation.models import is_finite
 from fielding.rng import stream
-from fielding.runtime.observe import LabelObserver, Observer, Represent, Sight, TallyObserver, VectorObserver
+from fielding.runtime.observe import LabelObserver, Observer, Represent, SampleObserver, Sight, VectorObserver
+from fielding.runtime.workers import Workers
 from fielding.traces.pool import Pool
 from fielding.traces.sliding import SlidingWindows
-from fielding.traces.sources import Dealt, HeldOut, held_out
+from fielding.traces.sources import Dealt, HeldOut, hold_out
 from fielding.training.trainer import LocalWork, Sgd, Trainer
 
 STEPS_AT_ONCE = 200
@@ -111,7 +112,7 @@ def without_held_out(config: Config, dealt: Dealt, *, needs_pool: bool) -> tuple
     if per_class is None:
         per_class = HELD_OUT if needs_pool else 0
     if per_class:
-        return held_out(dealt, per_class, seed=config.seed)
+        return hold_out(dealt, per_class, seed=config.seed)
     if needs_pool:
         raise OptionError(
             "trace.held_out is 0, but the shared model is trained on held-out samples; "
@@ -146,8 +147,10 @@ def observer_of(
         is_plain = config.coordinator.representation == LABEL
         test = describing.drift_test()
         return LabelObserver(watched.windows, test, None if is_plain else describing.representation)
-    sight = Sight(watched.windows, watched.trainer if describing.needs_model else None)
-    observer = TallyObserver(watched.windows, describing.representation, judge=describing.judge(), sight=sight)
+    sight = Sight(watched.windows, Workers(watched.trainer) if describing.needs_model else None)
+    observer = SampleObserver(
+        watched.windows, describing.representation, detector=describing.drift_detector(), sight=sight
+    )
     if describing.needs_model and config.coordinator.shared_model != GLOBAL:
         observer.share(_shared_model(config, watched))
     return observer

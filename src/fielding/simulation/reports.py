@@ -11,14 +11,14 @@ from fielding._typing import ClientId, Counts, Mask, Models
 from fielding.client.fleet import FleetReports
 from fielding.client.report import ReportBatch
 from fielding.federation.ledger import Costs
-from fielding.methods.kinds import Hears
-from fielding.runtime.observe import NOTHING, Looked, Observer, ServedErrors, TallyObserver
+from fielding.methods.kinds import ReportsFrom
+from fielding.runtime.observe import NOTHING, Looked, Observer, SampleObserver, ServedErrors
 from fielding.simulation.costs import BYTES_PER_NUMBER
 
 _MODEL = "shared_model"
 
 
-class Sharing:
+class SharedModel:
     """Gives observers that need them a shared model and the errors of served models.
 
     Parameters
@@ -30,7 +30,7 @@ class Sharing:
     """
 
     def __init__(self, observer: Observer | None, *, rounds: int) -> None:
-        self._observer = observer if isinstance(observer, TallyObserver) else None
+        self._observer = observer if isinstance(observer, SampleObserver) else None
         self._rounds = rounds
         self._model: Models | None = None
 
@@ -123,12 +123,12 @@ class Mailbox:
     ----------
     observer
         Watches the clients; None if nobody listens.
-    hears
+    reports_from
         Whose reports the method hears, and whether more than that they drifted. At the start all clients report.
     """
 
-    def __init__(self, observer: Observer | None, hears: Hears) -> None:
-        self._observer, self._hears = observer, hears
+    def __init__(self, observer: Observer | None, reports_from: ReportsFrom) -> None:
+        self._observer, self._reports_from = observer, reports_from
         self._unsent: Counts = NOTHING.clients
         self._pending = NOTHING
         self._sent: list[Counts] = []
@@ -144,20 +144,20 @@ class Mailbox:
         online = is_online(reports.clients)
         self._unsent = reports.clients[~online]
         reports = _some(reports, online)
-        if self._hears == "first":  # clients know that nobody listens any more
+        if self._reports_from == "first":  # clients know that nobody listens any more
             is_new = ~np.isin(reports.clients, self._heard)
             looked = self._observer.looked.without(self._heard) if is_new.any() else None
             self._heard = np.union1d(self._heard, reports.clients)
             return self._letters(_some(reports, is_new), looked)
         is_start, self._has_started = not self._has_started and len(reports) > 0, self._has_started or len(reports) > 0
-        if self._hears != "participants" or is_start:
+        if self._reports_from != "participants" or is_start:
             return self._letters(reports, self._observer.looked)
         self._pending, self._unsent = reports, np.sort(np.concatenate([self._unsent, reports.clients]))
         return self._letters(NOTHING, self._observer.looked)
 
     def collected(self, clients: Counts, round_index: int) -> Letters:
         """Return what participants send with their models; the others keep theirs until they take part."""
-        if self._hears != "participants":
+        if self._reports_from != "participants":
             return self._letters(NOTHING)
         is_sent = np.isin(self._pending.clients, clients)
         reports = _some(self._pending, is_sent)
@@ -179,7 +179,7 @@ class Mailbox:
 
     def _letters(self, reports: FleetReports, looked: Looked | None = None) -> Letters:
         representations = reports.representations
-        if self._hears == "flags":
+        if self._reports_from == "flags":
             representations = (reports.n_samples > 0).astype(np.float32)[:, np.newaxis]
         return Letters(
             clients=reports.clients,

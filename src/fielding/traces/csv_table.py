@@ -3,20 +3,23 @@
 import csv
 import gzip
 import io
+import math
 import re
 import zlib
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from datetime import UTC, datetime
+from functools import partial
 from itertools import chain, count, islice
 from pathlib import Path
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Protocol, cast
 
 import numpy as np
 
 from fielding._typing import ClientId, Counts, Vector
-from fielding.client.report import checked_ids, id_order, row_chunks
+from fielding.client.report import LONGEST_ID, checked_ids, id_order, row_chunks
 from fielding.errors import FileFormatError, InputError, echo
 from fielding.traces.npz_file import ZIP_MAGIC, Array, first_bytes, missing_name, unreadable
 
@@ -24,12 +27,12 @@ PLAIN_INTEGER = re.compile(r"0|-?[1-9][0-9]{0,18}")
 """Texts that are whole numbers and nothing else: no leading zero, no plus sign, at most 19 digits."""
 
 
-def typed_ids(texts: Sequence[str]) -> list[ClientId]:
+def parse_ids(texts: Sequence[str]) -> list[ClientId]:
     """Return the ids of a text file: whole numbers if every one is written as such, else the texts themselves.
 
     Examples
     --------
-    >>> typed_ids(["7", "10"]), typed_ids(["007", "10"])
+    >>> parse_ids(["7", "10"]), parse_ids(["007", "10"])
     ([7, 10], ['007', '10'])
     """
     if all(map(PLAIN_INTEGER.fullmatch, texts)):
@@ -39,19 +42,12 @@ def typed_ids(texts: Sequence[str]) -> list[ClientId]:
     return list(texts)
 
 
-def in_id_order(client_ids: Sequence[ClientId], codes: Array) -> tuple[list[ClientId], Array]:
-    """Return the ids in rising order and the codes that belong to it.
-
-    Parameters
-    ----------
-    client_ids
-        The distinct ids, all of one type.
-    codes
-        Positions in ``client_ids``, any shape.
+def sort_ids(client_ids: Sequence[ClientId], codes: Array) -> tuple[list[ClientId], Array]:
+    """Return distinct ids, all of one type, in rising order, and positions in that order in place of the codes.
 
     Examples
     --------
-    >>> ids, codes = in_id_order([7, 3], np.array([0, 0, 1]))
+    >>> ids, codes = sort_ids([7, 3], np.array([0, 0, 1]))
     >>> ids, codes.tolist()
     ([3, 7], [1, 1, 0])
     """
@@ -62,12 +58,12 @@ def in_id_order(client_ids: Sequence[ClientId], codes: Array) -> tuple[list[Clie
     return [checked[at] for at in order.tolist()], ranks[codes]
 
 
-def encoded_ids(client: Array) -> tuple[list[ClientId], Array]:
+def encode_ids(client: Array) -> tuple[list[ClientId], Array]:
     """Return the distinct ids of an array, rising, and for each row its position among them as int32.
 
     Examples
     --------
-    >>> ids, codes = encoded_ids(np.array(["b", "a", "b"]))
+    >>> ids, codes = encode_ids(np.array(["b", "a", "b"]))
     >>> ids, codes.tolist()
     (['a', 'b'], [1, 0, 1])
     """
@@ -78,11 +74,11 @@ def encoded_ids(client: Array) -> tuple[list[ClientId], Array]:
     if client.dtype.kind in "iu":
         numbers, codes = np.unique(client, return_inverse=True)
         return checked_ids(numbers.tolist()), codes.astype(np.int32)
-    names, codes = encoded_texts(client)
-    return in_id_order(cast(list[ClientId], names), codes)
+    names, codes = encode_texts(client)
+    return sort_ids(cast(list[ClientId], names), codes)
 
 
-def encoded_texts(texts: Array) -> tuple[list[str], Array]:
+def encode_texts(texts: Array) -> tuple[list[str], Array]:
     """Return the distinct texts of an array in order of appearance, and for each row its position as int32."""
     # A dictionary, not numpy.unique: sorting a million texts of fixed width takes ten times as long.
     seen: defaultdict[str, int] = defaultdict(count().__next__)
@@ -135,16 +131,16 @@ def text_names(name: str, array: Array) -> tuple[str, ...]:
         raise InputError(f"{name} holds {echo(error)}; give names of printable text") from None
 
 
-def listed_classes(names: Sequence[str], codes: Array) -> tuple[tuple[str, ...], Array]:
+def sort_classes(names: Sequence[str], codes: Array) -> tuple[tuple[str, ...], Array]:
     """Return the classes in rising order (by number if all are whole numbers, else by text) and the codes for it.
 
     Examples
     --------
-    >>> classes, codes = listed_classes(["10", "9"], np.array([0, 1, 1]))
+    >>> classes, codes = sort_classes(["10", "9"], np.array([0, 1, 1]))
     >>> classes, codes.tolist()
     (('9', '10'), [1, 0, 0])
     """
-    order = id_order(typed_ids(names))
+    order = id_order(parse_ids(names))
     ranks = np.empty(len(names), dtype=np.int32)
     ranks[order] = np.arange(len(names), dtype=np.int32)
     return tuple(names[at] for at in order.tolist()), ranks[codes]
@@ -160,17 +156,7 @@ GZIP_MAGIC = b"\x1f\x8b"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CsvTable:
-    """A CSV file whose header has been read; made by :func:`open_table`.
-
-    Parameters
-    ----------
-    path
-        Where the file is.
-    header
-        The names of the columns.
-    delimiter
-        What stands between two cells.
-    """
+    """A CSV file whose header has been read; made by :func:`open_table`."""
 
     path: Path
     header: tuple[str, ...]
@@ -192,7 +178,11 @@ class CsvTable:
             while rows := list(islice(reader, CHUNK)):
                 kept = rows if all(rows) else [row for row in rows if row]
                 if set(map(len, kept)) - {len(self.header)}:
-                    self._refuse_ragged(kept, n_rows)
+                    at = next(at for at, row in enumerate(kept) if len(row) != len(self.header))
+                    raise FileFormatError(
+                        f"{self.path}, line {self.line_of(n_rows + at)}: {len(kept[at])} cells but the header has "
+                        f"{len(self.header)}; quote cells that hold {self.delimiter!r}"
+                    )
                 n_rows += len(kept)
                 if kept:
                     yield kept
@@ -213,14 +203,6 @@ class CsvTable:
     def mistake(self, row: int, column: str, *, got: str, wanted: str) -> FileFormatError:
         """Return the error for one cell."""
         return FileFormatError(f"{self.path}, line {self.line_of(row)}, column {echo(column)}: {echo(got)} is {wanted}")
-
-    def _refuse_ragged(self, rows: list[list[str]], first: int) -> None:
-        """Raise for the first row that is not as wide as the header."""
-        at = next(at for at, row in enumerate(rows) if len(row) != len(self.header))
-        raise FileFormatError(
-            f"{self.path}, line {self.line_of(first + at)}: {len(rows[at])} cells but the header has "
-            f"{len(self.header)}; quote cells that hold {self.delimiter!r}"
-        )
 
 
 def open_table(path: Path) -> CsvTable:
@@ -251,9 +233,11 @@ def open_table(path: Path) -> CsvTable:
 def _reader(path: Path) -> Iterator["Reader"]:
     """Open a file as CSV and turn whatever goes wrong while reading it into one clear error."""
     try:
-        with _text(path) as text:
+        with _bytes(path) as raw, io.TextIOWrapper(raw, encoding="utf-8-sig", newline="") as text:
             first = text.readline()
-            reader = csv.reader(chain([first], text), delimiter=_delimiter(first), strict=True)
+            # A comma, unless the header has none but semicolons or tabs.
+            delimiter = next((mark for mark in (",", ";", "\t") if mark in first), ",")
+            reader = csv.reader(chain([first], text), delimiter=delimiter, strict=True)
             yield reader
     except UnicodeDecodeError:
         raise FileFormatError(f"{path}, line {_undecodable_line(path)}: not UTF-8; save the file as UTF-8") from None
@@ -263,23 +247,6 @@ def _reader(path: Path) -> Iterator["Reader"]:
         raise FileFormatError(f"{path}: the gzip data are damaged or cut short ({error}); get the file again") from None
     except OSError as error:
         raise unreadable(path, error) from None
-
-
-def _delimiter(header: str) -> str:
-    """Return what separates cells: a comma, unless the header has none but semicolons or tabs.
-
-    Examples
-    --------
-    >>> _delimiter("client;time;label"), _delimiter("client,note;label"), _delimiter("label")
-    (';', ',', ',')
-    """
-    return next((mark for mark in (",", ";", "\t") if mark in header), ",")
-
-
-@contextmanager
-def _text(path: Path) -> Iterator[io.TextIOWrapper]:
-    with _bytes(path) as raw, io.TextIOWrapper(raw, encoding="utf-8-sig", newline="") as text:
-        yield text
 
 
 def _bytes(path: Path) -> io.BufferedReader:
@@ -299,4 +266,174 @@ def _undecodable_line(path: Path) -> int:
                 line.decode("utf-8")
             except UnicodeDecodeError:
                 break
+    return number
+
+
+LARGEST_CACHE = 100_000
+"""Distinct texts that are remembered at most, so that a column of ever new dates does not fill the memory."""
+MOST_COUNT = 2**53
+
+NO_DATE = "no date; write dates like 2022-01-31, 2022-01-31T12:00:00 or 2022-01"
+
+_MONTH = re.compile(r"[0-9]{4}-[0-9]{2}")
+
+
+class CellError(InputError):
+    """A text in a column that cannot be what it should be.
+
+    Parameters
+    ----------
+    wanted
+        What it is and should be, as the end of a sentence that starts with the text.
+    """
+
+    def __init__(self, at: int, wanted: str) -> None:
+        super().__init__(f"position {at}: {wanted}")
+        self.at = at
+        self.wanted = wanted
+
+
+class CsvColumn(Protocol):
+    """Takes a column of a file, chunk by chunk."""
+
+    def add(self, texts: Sequence[str]) -> None:
+        """Take the next texts, or raise :class:`CellError`."""
+        ...
+
+
+class NameColumn:
+    """A column of ids or labels: every distinct text gets the next code."""
+
+    def __init__(self) -> None:
+        self._codes: defaultdict[str, int] = defaultdict(count().__next__)
+        self._parts: list[Array] = []
+
+    def add(self, texts: Sequence[str]) -> None:
+        """Take the next texts of the column, none of them empty."""
+        if "" in texts:
+            raise CellError(texts.index(""), "empty; every row needs a value here")
+        self._parts.append(np.fromiter(map(self._codes.__getitem__, texts), dtype=np.int32, count=len(texts)))
+
+    def names(self) -> list[str]:
+        """Return the distinct texts in the order of their codes."""
+        return list(self._codes)
+
+    def codes(self) -> Array:
+        """Return the code of every row, int32."""
+        return np.concatenate(self._parts)
+
+
+class NumberColumn:
+    """A column of numbers; how a text becomes one is decided by the parser."""
+
+    def __init__(self, parse: Callable[[Sequence[str]], Vector]) -> None:
+        self._parse = parse
+        self._parts: list[Vector] = []
+
+    def add(self, texts: Sequence[str]) -> None:
+        """Take the next texts of the column."""
+        self._parts.append(self._parse(texts))
+
+    def values(self) -> Vector:
+        """Return the number of every row."""
+        return np.concatenate(self._parts)
+
+
+def fill_columns(
+    table: CsvTable, wanted: Sequence[tuple[int, CsvColumn]], on_rows: Callable[[int], None] | None
+) -> None:
+    """Read a CSV file into columns, each given by its position in the file; ``on_rows`` gets the rows so far."""
+    n_rows = 0
+    for rows in table.chunks():
+        cells = list(zip(*rows, strict=True))
+        for place, column in wanted:
+            try:
+                column.add(cells[place])
+            except CellError as error:
+                got, name = cells[place][error.at], table.header[place]
+                raise table.mistake(n_rows + error.at, name, got=got, wanted=error.wanted) from None
+        n_rows += len(rows)
+        if on_rows is not None:
+            on_rows(n_rows)
+    if n_rows == 0:
+        raise FileFormatError(f"{table.path} has a header but no rows; at least one is needed")
+
+
+def check_printable(table: CsvTable, place: int, column: NameColumn) -> None:
+    """Raise for the first id or label that is too long or not printable, with its line."""
+    for code, name in enumerate(column.names()):
+        if len(name) > LONGEST_ID or not name.isprintable():
+            wanted = f"no name; use 1 to {LONGEST_ID} printable characters"
+            raise table.mistake(int(np.argmax(column.codes() == code)), table.header[place], got=name, wanted=wanted)
+
+
+def time_parser() -> Callable[[Sequence[str]], Vector]:
+    """Return a parser for times: the first text decides whether they are numbers or dates."""
+    parse: Callable[[Sequence[str]], Vector] | None = None
+
+    def parse_times(texts: Sequence[str]) -> Vector:
+        nonlocal parse
+        if parse is None:
+            parse = number_parser("time") if _parses(float, texts[0]) else _cached(_iso_seconds, NO_DATE)
+        return parse(texts)
+
+    return parse_times
+
+
+def count_parser(what: str) -> Callable[[Sequence[str]], Vector]:
+    """Return a parser for whole numbers from 0, exact as float64; ``what`` names them in errors."""
+    return _cached(_whole_count, f"no {what}; give a whole number that is not negative")
+
+
+def number_parser(what: str) -> Callable[[Sequence[str]], Vector]:
+    """Return a parser for finite numbers; ``what`` names them in errors."""
+    return partial(_parse_numbers, what=what)
+
+
+def _parse_numbers(texts: Sequence[str], what: str) -> Vector:
+    try:
+        numbers = np.fromiter(map(float, texts), dtype=np.float64, count=len(texts))
+    except ValueError:
+        at = next(at for at, text in enumerate(texts) if not _parses(float, text))
+        raise CellError(at, f"no number; every {what} here must be one") from None
+    if not np.isfinite(numbers).all():
+        raise CellError(int(np.argmin(np.isfinite(numbers))), f"no finite number; every {what} must be one")
+    return numbers
+
+
+def _cached(parse_one: Callable[[str], float], wanted: str) -> Callable[[Sequence[str]], Vector]:
+    """Return a parser of columns that parses each distinct text once."""
+    known: dict[str, float] = {}
+
+    def parse(texts: Sequence[str]) -> Vector:
+        if len(known) > LARGEST_CACHE:
+            known.clear()
+        try:
+            known.update((text, parse_one(text)) for text in set(texts).difference(known))
+        except ValueError:
+            at = next(at for at, text in enumerate(texts) if not _parses(parse_one, text))
+            raise CellError(at, wanted) from None
+        return np.fromiter(map(known.__getitem__, texts), dtype=np.float64, count=len(texts))
+
+    return parse
+
+
+def _parses(parse_one: Callable[[str], float], text: str) -> bool:
+    try:
+        parse_one(text)
+    except ValueError:
+        return False
+    return True
+
+
+def _iso_seconds(text: str) -> float:
+    """Return the unix seconds of a date, a date with time or a month; without a zone it is UTC."""
+    moment = datetime.fromisoformat(f"{text}-01" if _MONTH.fullmatch(text) else text)
+    return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()
+
+
+def _whole_count(text: str) -> float:
+    number = float(int(text)) if PLAIN_INTEGER.fullmatch(text) else float(text)
+    if not (0.0 <= number < MOST_COUNT) or math.floor(number) != number:
+        raise ValueError
     return number

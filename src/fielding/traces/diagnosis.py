@@ -68,7 +68,7 @@ POOL_ADVICE = (
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ClusterSpread:
+class FirstClusters:
     """How far apart the clients of one cluster lie at the first step.
 
     Parameters
@@ -91,7 +91,7 @@ class ReportsInspection:
     """A stream of reports: its numbers, and the spread of its first clusters."""
 
     reports: ReportsDescription
-    clusters: ClusterSpread
+    clusters: FirstClusters
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -100,7 +100,7 @@ class TraceInspection:
 
     trace: TraceDescription
     reports: ReportsDescription
-    clusters: ClusterSpread
+    clusters: FirstClusters
     verdict: str
 
 
@@ -118,7 +118,7 @@ def inspect_reports(reports: ReportStream, metric: str) -> ReportsInspection:
     )
     return ReportsInspection(
         reports=describe_reports(reports, metric_named(metric)),
-        clusters=ClusterSpread(n_clusters=decision.n_live, delta_within=spread.largest, is_exact=spread.is_exact),
+        clusters=FirstClusters(n_clusters=decision.n_live, delta_within=spread.largest, is_exact=spread.is_exact),
     )
 
 
@@ -464,8 +464,6 @@ def pair_cells(
 
     Parameters
     ----------
-    trace
-        The samples.
     interval_of
         The interval of each row, shape ``(n_rows,)``.
     least

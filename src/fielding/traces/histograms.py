@@ -1,18 +1,17 @@
-"""A trace turned into label-histogram reports: what its clients would have told the coordinator, and when."""
+"""A trace turned into label-histogram reports: what its clients would have reported, and when."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
 
-from fielding._typing import Counts
 from fielding.client.arrivals import Arrivals
 from fielding.client.drift import DriftTest
 from fielding.client.fleet import Fleet
 from fielding.client.report import ReportBatch
 from fielding.errors import InputError, OptionError, echo
 from fielding.traces.intervals import Interval, checked_align, parse_interval
-from fielding.traces.reports import ReportStream, gathered
+from fielding.traces.reports import ReportStream, gather_reports
 from fielding.traces.trace import Trace
 
 MOST_CELLS = 2**28
@@ -73,15 +72,6 @@ class WindowPlan:
 def label_reports(trace: Trace, *, plan: WindowPlan, drift_test: DriftTest) -> Iterator[tuple[int, ReportBatch]]:
     """Yield the reports of all clients, step by step, as histograms over the classes of the trace.
 
-    Parameters
-    ----------
-    trace
-        The samples.
-    plan
-        Which samples a client sees when.
-    drift_test
-        When a client reports again.
-
     Yields
     ------
     The training round and the reports that act in it, rising; rounds without a report are left out. The first is
@@ -101,9 +91,12 @@ def label_reports(trace: Trace, *, plan: WindowPlan, drift_test: DriftTest) -> I
     fleet = Fleet(
         len(trace.client_ids), len(trace.classes), drift_test=drift_test, max_rounds=plan.n_visible * plan.gap
     )
-    for interval in _eventful(sorted_intervals, start, plan.n_visible, is_timed=drift_test.is_timed):
+    # Where something may be reported: samples come, samples leave, or the test goes by the clock.
+    filled = np.unique(sorted_intervals)
+    eventful = np.unique(np.concatenate([filled, filled + plan.n_visible, [start]]))
+    for interval in range(n_intervals) if drift_test.is_timed else eventful[eventful < n_intervals].tolist():
         if interval == start:
-            # Whoever reported while the first window filled up tells all of it now.
+            # A client that reported while the first window filled up reports all of it now.
             fleet.report_again(np.flatnonzero(fleet.counts.any(axis=1)))
         begin, end = np.searchsorted(sorted_intervals, [interval, interval + 1])
         rows = order[begin:end]
@@ -114,16 +107,6 @@ def label_reports(trace: Trace, *, plan: WindowPlan, drift_test: DriftTest) -> I
         if interval >= start and len(reports):
             ids = [trace.client_ids[at] for at in reports.clients.tolist()]
             yield plan.step_of(interval), ReportBatch(client_ids=ids, representations=reports.representations)
-
-
-def _eventful(sorted_intervals: Counts, start: int, n_visible: int, *, is_timed: bool) -> list[int]:
-    """Return the intervals at which something may be reported: samples come, samples leave, or the clock strikes."""
-    last = int(sorted_intervals[-1])
-    if is_timed:
-        return list(range(last + 1))
-    filled = np.unique(sorted_intervals)
-    eventful = np.unique(np.concatenate([filled, filled + n_visible, [start]]))
-    return [int(interval) for interval in eventful if interval <= last]
 
 
 def report_stream(trace: Trace, *, plan: WindowPlan, drift_test: DriftTest) -> ReportStream:
@@ -140,4 +123,4 @@ def report_stream(trace: Trace, *, plan: WindowPlan, drift_test: DriftTest) -> R
     [(0, ['a', 'b'], [[1.0, 0.0], [1.0, 0.0]]), (1, ['a', 'b'], [[0.5, 0.5], [0.0, 0.0]])]
     """
     reports = label_reports(trace, plan=plan, drift_test=drift_test)
-    return gathered(reports, kind="histogram", features=trace.classes)
+    return gather_reports(reports, kind="histogram", features=trace.classes)

@@ -16,11 +16,21 @@ from fielding._extras import install_words
 from fielding._typing import Codes, Counts
 from fielding.atomic import replaced_file
 from fielding.errors import FileFormatError, InputError, OptionError, OutputError, echo
-from fielding.traces.csv_table import CsvTable, in_id_order, listed_classes, open_table, typed_ids
+from fielding.traces.csv_table import (
+    CsvColumn,
+    NameColumn,
+    NumberColumn,
+    check_printable,
+    fill_columns,
+    open_table,
+    parse_ids,
+    sort_classes,
+    sort_ids,
+    time_parser,
+)
 from fielding.traces.importers import DEFAULT_COLUMNS, Columns, Narrow
 from fielding.traces.npz_file import Array, unreadable
 from fielding.traces.pool import Pool
-from fielding.traces.text_columns import Column, NameColumn, NumberColumn, check_names, fill_columns, time_parser
 from fielding.traces.trace import Trace
 
 if TYPE_CHECKING:
@@ -90,7 +100,7 @@ def cache_folder(kind: str) -> Path:
     return (Path(named) if named else Path.home() / ".cache") / "fielding" / kind
 
 
-def cached_images(
+def cache_images(
     images: ImageList, spec: ImageSpec = DEFAULT_SPEC, *, folder: Path | None = None, on_images: OnImages | None = None
 ) -> Array:
     """Return the images as one array of bytes that is mapped from disk, shape ``(n_images, size, size[, 3])``.
@@ -101,14 +111,10 @@ def cached_images(
 
     Parameters
     ----------
-    images
-        Which images.
-    spec
-        What they are turned into.
+    images, spec, on_images
+        Which images, what they are turned into, and what is called with the progress.
     folder
         Where the array is kept; None for ``~/.cache/fielding/images``.
-    on_images
-        Told about progress.
 
     Raises
     ------
@@ -127,11 +133,17 @@ def cached_images(
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise OutputError(f"cannot make the image cache {folder}: {error.strerror or error}") from error
-    _clear_leftovers(path)
+    # What processes that were killed while writing this file have left behind.
+    for scratch in folder.glob(f".{path.name}.*.tmp"):
+        with suppress(OSError, ValueError):
+            try:
+                os.kill(int(scratch.suffixes[-2][1:]), 0)
+            except ProcessLookupError:
+                scratch.unlink()
     with replaced_file(path) as file:
         header = {"descr": "|u1", "fortran_order": False, "shape": shape}
         np.lib.format.write_array_header_1_0(file, header)
-        for n_done, chunk in _decoded_image_cache(images, spec):
+        for n_done, chunk in _decode_chunks(images, spec):
             file.write(chunk.data)
             if on_images is not None:
                 on_images(n_done, shape[0])
@@ -165,35 +177,19 @@ def _mapped(path: Path, shape: tuple[int, ...]) -> Array | None:
     return array if isinstance(array, np.ndarray) and array.shape == shape and array.dtype == np.uint8 else None
 
 
-def _clear_leftovers(path: Path) -> None:
-    """Remove what processes that were killed while writing this cache file have left behind."""
-    for scratch in path.parent.glob(f".{path.name}.*.tmp"):
-        with suppress(OSError, ValueError):
-            try:
-                os.kill(int(scratch.suffixes[-2][1:]), 0)
-            except ProcessLookupError:
-                scratch.unlink()
-
-
-def _decoded_image_cache(images: ImageList, spec: ImageSpec) -> Iterator[tuple[int, Array]]:
+def _decode_chunks(images: ImageList, spec: ImageSpec) -> Iterator[tuple[int, Array]]:
     """Yield decoded chunks with the number of images done; files that stand in a row are opened once a chunk."""
-    from_pillow = _pillow()
+    try:
+        from PIL import Image
+    except ImportError:
+        raise InputError(f"images are decoded by Pillow, which is missing; {install_words('images')}") from None
     step = max(1, min(CHUNK, LARGEST_CHUNK // int(np.prod(spec.shape))))
     with ThreadPoolExecutor(max_workers=min(_THREADS, os.cpu_count() or 1)) as threads:
         for start in range(0, len(images.files), step):
             places = range(start, min(start + step, len(images.files)))
             groups = [list(group) for _, group in groupby(places, key=images.files.__getitem__)]
-            parts = threads.map(lambda group: _decode_file(from_pillow, images, group, spec), groups)
+            parts = threads.map(lambda group: _decode_file(Image.open, images, group, spec), groups)
             yield places.stop, np.concatenate(list(parts))
-
-
-def _pillow() -> Callable[[Path], "Image.Image"]:
-    """Return the function that opens an image, or say what to install."""
-    try:
-        from PIL import Image
-    except ImportError:
-        raise InputError(f"images are decoded by Pillow, which is missing; {install_words('images')}") from None
-    return Image.open
 
 
 def _decode_file(
@@ -273,7 +269,7 @@ class FoundImages:
     n_ignored
         How many files and folders were passed over because they are no images of a class.
     trace
-        Whose images they are and when they came, without features; None if nobody knows.
+        Whose images they are and when they came, without features; None if that is not known.
     """
 
     images: ImageList
@@ -305,32 +301,23 @@ def find_images(folder: Path) -> FoundImages:
         n_ignored += len(inside) - len(found)
         files += found
         names += [place.name] * len(found)
+    n_flat = sum(map(_is_image, beside))
+    if not files and n_flat:
+        raise FileFormatError(
+            f"{n_flat} images lie directly in {folder}; put them into one folder per class, or list them in a CSV "
+            "with file,label"
+        )
     if not files:
-        raise _no_images(folder, n_ignored, sum(map(_is_image, beside)))
-    distinct = list(dict.fromkeys(names))
-    classes, y = listed_classes(distinct, _codes(names))
+        wanted = f"lay images out as <class>/<image> with one of the suffixes {', '.join(sorted(SUFFIXES))}"
+        raise FileFormatError(f"{folder} holds no images ({n_ignored} other files); {wanted}")
+    place_of = {name: at for at, name in enumerate(dict.fromkeys(names))}
+    codes = np.fromiter(map(place_of.__getitem__, names), dtype=np.int32, count=len(names))
+    classes, y = sort_classes(list(place_of), codes)
     return FoundImages(images=ImageList(files=tuple(files)), y=y, classes=classes, n_ignored=n_ignored)
 
 
 def _is_image(path: Path) -> bool:
     return path.suffix.lower() in SUFFIXES and path.is_file()
-
-
-def _no_images(folder: Path, n_ignored: int, n_flat: int) -> FileFormatError:
-    """Return the error for a folder without images of classes."""
-    if n_flat:
-        return FileFormatError(
-            f"{n_flat} images lie directly in {folder}; put them into one folder per class, or list them in a CSV "
-            "with file,label"
-        )
-    wanted = f"lay images out as <class>/<image> with one of the suffixes {', '.join(sorted(SUFFIXES))}"
-    return FileFormatError(f"{folder} holds no images ({n_ignored} other files); {wanted}")
-
-
-def _codes(names: list[str]) -> Codes:
-    """Return the position of each name among the distinct ones, in order of appearance."""
-    place = {name: at for at, name in enumerate(dict.fromkeys(names))}
-    return np.fromiter(map(place.__getitem__, names), dtype=np.int32, count=len(names))
 
 
 def _listed(folder: Path) -> list[Path]:
@@ -347,7 +334,7 @@ def image_pool(folder: Path, decoding: Decoding = DEFAULT_DECODING) -> Pool:
 
 
 def _decoded(images: ImageList, decoding: Decoding) -> Array:
-    return cached_images(images, decoding.spec, folder=decoding.folder, on_images=decoding.on_images)
+    return cache_images(images, decoding.spec, folder=decoding.folder, on_images=decoding.on_images)
 
 
 def image_index(
@@ -363,8 +350,6 @@ def image_index(
     ----------
     path
         The list. Files are relative to its folder and must lie in it: no ``..``, no way out over a symbolic link.
-    decoding
-        How images are decoded.
     columns
         What the columns of label, client and time are called.
     narrow
@@ -379,10 +364,10 @@ def image_index(
     FileFormatError
         If the list or an image is not as it should be; the message names the line or the file.
     """
-    found = listed_images(path, columns)
+    found = read_image_list(path, columns)
     if found.trace is None:
         return Pool(x=_decoded(found.images, decoding), y=found.y, classes=found.classes)
-    return with_images(found.trace, found.images, decoding=decoding, narrow=narrow)
+    return attach_images(found.trace, found.images, decoding=decoding, narrow=narrow)
 
 
 def is_image_list(path: Path) -> bool:
@@ -390,49 +375,35 @@ def is_image_list(path: Path) -> bool:
     return FILE in open_table(path).header
 
 
-def listed_images(path: Path, columns: Columns = DEFAULT_COLUMNS) -> FoundImages:
+def read_image_list(path: Path, columns: Columns = DEFAULT_COLUMNS) -> FoundImages:
     """Find the images that a CSV file lists; see :func:`image_index`."""
     table = open_table(path)
-    is_trace = _has_clients(table, columns)
+    owners = (columns.client, columns.time)
+    is_named = owners != (DEFAULT_COLUMNS.client, DEFAULT_COLUMNS.time)
+    there = [name in table.header for name in owners]
+    if not is_named and any(there) != all(there):
+        shown = " and ".join(echo(name) for name in owners)
+        raise FileFormatError(f"{table.path} has only one of the columns {shown}; give both or none")
+    is_trace = is_named or all(there)  # columns that the user named must be there
     file, label, client = NameColumn(), NameColumn(), NameColumn()
     time = NumberColumn(time_parser())
-    wanted: list[tuple[str, Column]] = [(FILE, file), (columns.label, label)]
+    wanted: list[tuple[str, CsvColumn]] = [(FILE, file), (columns.label, label)]
     wanted += [(columns.client, client), (columns.time, time)] if is_trace else []
     fill_columns(table, [(table.position(name), column) for name, column in wanted], None)
-    check_names(table, table.position(columns.label), label)
-    classes, y = listed_classes(label.names(), label.codes())
-    distinct = _files_inside(table, file)
+    check_printable(table, table.position(columns.label), label)
+    classes, y = sort_classes(label.names(), label.codes())
+    root, distinct = path.parent.resolve(), []
+    for code, name in enumerate(file.names()):
+        if reason := reason_against(root, name):
+            raise table.mistake(int(np.argmax(file.codes() == code)), FILE, got=name, wanted=reason)
+        distinct.append(root / name)
     images = ImageList(files=tuple(distinct[code] for code in file.codes().tolist()))
     if not is_trace:
         return FoundImages(images=images, y=y, classes=classes)
-    check_names(table, table.position(columns.client), client)
-    ids, codes = in_id_order(typed_ids(client.names()), client.codes())
+    check_printable(table, table.position(columns.client), client)
+    ids, codes = sort_ids(parse_ids(client.names()), client.codes())
     trace = Trace(client_ids=tuple(ids), client=codes, time=time.values(), y=y, classes=classes)
     return FoundImages(images=images, y=y, classes=classes, trace=trace)
-
-
-def _has_clients(table: CsvTable, columns: Columns) -> bool:
-    """Return whether a list says who saw an image and when; columns that the user named must be there."""
-    names = (columns.client, columns.time)
-    is_named = names != (DEFAULT_COLUMNS.client, DEFAULT_COLUMNS.time)
-    there = [name in table.header for name in names]
-    if not is_named and any(there) != all(there):
-        shown = " and ".join(echo(name) for name in names)
-        raise FileFormatError(f"{table.path} has only one of the columns {shown}; give both or none")
-    return is_named or all(there)
-
-
-def _files_inside(table: CsvTable, column: NameColumn) -> list[Path]:
-    """Return the files that a column names, all of them below the folder of the list."""
-    root = table.path.parent.resolve()
-    files = []
-    for code, name in enumerate(column.names()):
-        reason = reason_against(root, name)
-        if reason:
-            row = int(np.argmax(column.codes() == code))
-            raise table.mistake(row, FILE, got=name, wanted=reason)
-        files.append(root / name)
-    return files
 
 
 def reason_against(root: Path, name: str) -> str:
@@ -449,20 +420,8 @@ def reason_against(root: Path, name: str) -> str:
         return "no path that can be followed; check it"
 
 
-def with_images(trace: Trace, images: ImageList, *, decoding: Decoding, narrow: Narrow | None = None) -> Trace:
-    """Return a trace whose features are images; those of rows that are left out are never decoded.
-
-    Parameters
-    ----------
-    trace
-        The trace without features.
-    images
-        The image of every row.
-    decoding
-        How images are decoded.
-    narrow
-        Leaves out rows.
-    """
+def attach_images(trace: Trace, images: ImageList, *, decoding: Decoding, narrow: Narrow | None = None) -> Trace:
+    """Return a trace whose features are images, one per row; what ``narrow`` leaves out is not decoded."""
     if len(images.files) != trace.n_rows:
         raise InputError(f"{len(images.files)} images for {trace.n_rows} rows; give one image per row")
     rows = np.arange(trace.n_rows, dtype=np.int64)

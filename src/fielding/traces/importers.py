@@ -1,42 +1,140 @@
 """CSV and ``.npz`` files of others, with columns that the user names, turned into a trace or a pool of samples."""
 
+import re
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
+from hashlib import blake2b
 from pathlib import Path
 
 import numpy as np
 
-from fielding._typing import Counts, Features, Vector
-from fielding.errors import FileFormatError, InputError, echo
+from fielding._typing import Codes, Counts, Features, Vector
+from fielding.errors import FileFormatError, InputError, OptionError, echo
 from fielding.traces.csv_table import (
-    CsvTable,
-    encoded_ids,
-    encoded_texts,
-    in_id_order,
-    listed_classes,
-    open_table,
-    plain_numbers,
-    text_names,
-    typed_ids,
-    whole_numbers,
-)
-from fielding.traces.hashing import TEXT_FEATURES, HashedTexts, hash_texts
-from fielding.traces.npz_file import Array, array_names, missing_name, read_arrays
-from fielding.traces.pool import Pool
-from fielding.traces.text_columns import (
     CellError,
-    Column,
+    CsvColumn,
+    CsvTable,
     NameColumn,
     NumberColumn,
-    check_names,
+    check_printable,
     count_parser,
+    encode_ids,
+    encode_texts,
     fill_columns,
     number_parser,
+    open_table,
+    parse_ids,
+    plain_numbers,
+    sort_classes,
+    sort_ids,
+    text_names,
     time_parser,
+    whole_numbers,
 )
+from fielding.traces.npz_file import Array, array_names, missing_name, read_arrays
+from fielding.traces.pool import Pool
 from fielding.traces.trace import Trace
+
+TEXT_FEATURES = 512
+"""Buckets that words are hashed into unless told otherwise."""
+MOST_FEATURES = 1 << 20
+LARGEST_CACHE = 1_000_000
+"""Distinct words that are remembered at most; beyond, they are hashed again."""
+
+_WORD = re.compile(r"[^\W_]+")
+_CHUNK = 4096
+
+
+class HashedTexts:
+    """Texts as they come, each kept as the signed buckets of its words; dense features are made when asked for.
+
+    A word is a run of letters and digits, in lower case. Its bucket and its sign follow from its bytes alone (BLAKE2b),
+    so the same text has the same features in every process and wherever it stands. The features of a text are the sums
+    of its signs per bucket, scaled to length 1; a text without words is all zeros.
+
+    Examples
+    --------
+    >>> texts = HashedTexts(8)
+    >>> texts.add(["Fix the build", "fix THE build!", ""])
+    >>> rows = texts.features()
+    >>> rows.shape, bool((rows[0] == rows[1]).all()), round(float(np.linalg.norm(rows[0])), 6), rows[2].any().item()
+    ((3, 8), True, 1.0, False)
+    """
+
+    def __init__(self, n_features: int = TEXT_FEATURES) -> None:
+        if isinstance(n_features, bool) or not 1 <= n_features <= MOST_FEATURES:
+            raise OptionError(f"{echo(n_features)} text features were asked for; give 1 to {MOST_FEATURES}")
+        self.n_features = n_features
+        self._known: dict[str, int] = {}
+        self._codes: list[Codes] = []
+        self._lengths: list[Codes] = []
+
+    def __len__(self) -> int:
+        return sum(part.size for part in self._lengths)
+
+    def add(self, texts: Sequence[str]) -> None:
+        """Take the next texts."""
+        if len(self._known) > LARGEST_CACHE:
+            self._known.clear()
+        known = self._known
+        words = [_WORD.findall(text.lower()) for text in texts]
+        codes = [known[word] if word in known else self._learn(word) for row in words for word in row]
+        self._codes.append(np.array(codes, dtype=np.int32))
+        self._lengths.append(np.fromiter(map(len, words), dtype=np.int32, count=len(words)))
+
+    def _learn(self, word: str) -> int:
+        """Return the bucket of a word, from 1, negative for the sign minus."""
+        # Not hash(): that differs between processes. Texts of fixed width may hold halves of surrogate pairs.
+        number = int.from_bytes(blake2b(word.encode("utf-8", "surrogatepass"), digest_size=8).digest(), "big")
+        bucket = number % self.n_features + 1
+        code = -bucket if number >> 63 else bucket
+        self._known[word] = code
+        return code
+
+    def features(self, rows: Counts | None = None) -> Features:
+        """Return the features of all texts, or of some rows in their order, shape ``(n_texts, n_features)``."""
+        codes = np.concatenate([*self._codes, np.empty(0, dtype=np.int32)])
+        lengths = np.concatenate([*self._lengths, np.empty(0, dtype=np.int32)]).astype(np.int64)
+        begins = np.cumsum(lengths) - lengths
+        wanted = np.arange(lengths.size, dtype=np.int64) if rows is None else rows
+        features = np.zeros((wanted.size, self.n_features), dtype=np.float32)
+        step = max(1, _CHUNK * TEXT_FEATURES // self.n_features)
+        for start in range(0, wanted.size, step):
+            part = wanted[start : start + step]
+            sizes = lengths[part]
+            row = np.repeat(np.arange(sizes.size, dtype=np.int64), sizes)
+            place = np.arange(row.size, dtype=np.int64) + np.repeat(begins[part] - (np.cumsum(sizes) - sizes), sizes)
+            signed = codes[place].astype(np.int64)
+            cells = row * self.n_features + np.abs(signed) - 1
+            sums = np.bincount(cells, weights=np.sign(signed), minlength=sizes.size * self.n_features)
+            dense = sums.reshape(sizes.size, self.n_features)
+            norms = np.sqrt((dense * dense).sum(axis=1, keepdims=True))
+            features[start : start + step] = (dense / np.where(norms > 0.0, norms, 1.0)).astype(np.float32)
+        return features
+
+
+def hash_texts(texts: Sequence[str], n_features: int = TEXT_FEATURES) -> Features:
+    """Return the hashed words of each text, rows of length 1, shape ``(n_texts, n_features)``.
+
+    Parameters
+    ----------
+    texts
+        The texts, in any language that separates words.
+    n_features
+        How many buckets; fewer make more words share one.
+
+    Examples
+    --------
+    >>> two, one = hash_texts(["a b", "b a"], 16), hash_texts(["b  A"], 16)
+    >>> bool((two == one).all())
+    True
+    """
+    hashed = HashedTexts(n_features)
+    hashed.add(texts)
+    return hashed.features()
+
 
 _LARGEST = float(np.finfo(np.float32).max)
 
@@ -66,14 +164,10 @@ class CsvFeatures:
 
     Parameters
     ----------
-    table
-        The file.
     names
         Columns of numbers, in the order of the features; a name such as ``acc_*`` stands for all columns that match it.
     text
         The column of texts, whose features follow the numbers; None if there is none.
-    n_text_features
-        How many features a text has.
     taken
         Columns that say something else and that no pattern stands for.
 
@@ -89,7 +183,7 @@ class CsvFeatures:
         self._names = matching_columns(table, names, [*taken, text])
         self._numbers = [FeatureColumn() for _ in self._names]
         self._texts = None if text is None else HashedTexts(n_text_features)
-        self.wanted: list[tuple[int, Column]] = [
+        self.wanted: list[tuple[int, CsvColumn]] = [
             (table.position(name), column) for name, column in zip(self._names, self._numbers, strict=True)
         ]
         if text is not None and self._texts is not None:
@@ -225,18 +319,18 @@ def import_csv(
     client, label = NameColumn(), NameColumn()
     time, count = NumberColumn(time_parser()), NumberColumn(count_parser("count"))
     places = [table.position(name) for name in (columns.client, columns.time, columns.label)]
-    wanted: list[tuple[int, Column]] = list(zip(places, (client, time, label), strict=True))
+    wanted: list[tuple[int, CsvColumn]] = list(zip(places, (client, time, label), strict=True))
     if columns.count is not None:
         wanted.append((table.position(columns.count), count))
     fill_columns(table, [*wanted, *samples.wanted], on_rows)
-    check_names(table, places[0], client)
-    check_names(table, places[2], label)
-    classes, y = listed_classes(label.names(), label.codes())
+    check_printable(table, places[0], client)
+    check_printable(table, places[2], label)
+    classes, y = sort_classes(label.names(), label.codes())
     with _naming(path):
-        ids, codes = in_id_order(typed_ids(client.names()), client.codes())
+        ids, codes = sort_ids(parse_ids(client.names()), client.codes())
         trace = Trace(client_ids=tuple(ids), client=codes, time=time.values(), y=y, classes=classes)
         counts = None if columns.count is None else count.values().astype(np.int64)
-        trace, rows = _kept_rows(trace, counts, narrow)
+        trace, rows = _narrow(trace, counts, narrow)
         return replace(trace, x=samples.matrix(rows))
 
 
@@ -249,24 +343,20 @@ def _naming(path: Path) -> Iterator[None]:
         raise FileFormatError(f"{path}: {error}") from None
 
 
-def _kept_rows(trace: Trace, count: Counts | None, narrow: Narrow | None) -> tuple[Trace, Counts]:
-    """Return what is left of a trace without features, and which rows of the file that is."""
+def _narrow(trace: Trace, count: Counts | None, narrow: Narrow | None) -> tuple[Trace, Counts]:
+    """Return what is left of a trace without features, and which rows of the file that is; a count of 0 leaves out."""
     trace = replace(trace, x=np.arange(trace.n_rows, dtype=np.int64))
-    trace = trace if count is None else _counted(trace, count)
+    if count is not None:
+        if count.shape != (trace.n_rows,):
+            raise InputError(f"count has {count.shape[0]} rows but client has {trace.n_rows}; give one per row")
+        if count.min() < 0:
+            row = int(count.argmin())
+            raise InputError(f"count in row {row} is {int(count[row])}; a count is not negative")
+        if not count.any():
+            raise InputError("every count is 0; at least one sample is needed")
+        trace = replace(trace.rows(count > 0), count=count[count > 0])
     trace = trace if narrow is None else narrow(trace)
     return trace, np.arange(0) if trace.x is None else trace.x
-
-
-def _counted(trace: Trace, count: Counts) -> Trace:
-    """Return the trace with counts, without the rows that stand for no sample."""
-    if count.shape != (trace.n_rows,):
-        raise InputError(f"count has {count.shape[0]} rows but client has {trace.n_rows}; give one per row")
-    if count.min() < 0:
-        row = int(count.argmin())
-        raise InputError(f"count in row {row} is {int(count[row])}; a count is not negative")
-    if not count.any():
-        raise InputError("every count is 0; at least one sample is needed")
-    return replace(trace.rows(count > 0), count=count[count > 0])
 
 
 def import_npz(path: Path, columns: Columns, *, narrow: Narrow | None = None) -> Trace:
@@ -278,13 +368,13 @@ def import_npz(path: Path, columns: Columns, *, narrow: Narrow | None = None) ->
     optional = ("classes",) if described else ("classes", "x")
     arrays = read_arrays(path, (columns.client, columns.time, label, *counts, *described), optional)
     with _naming(path):
-        ids, client = encoded_ids(arrays[columns.client])
+        ids, client = encode_ids(arrays[columns.client])
         classes, y = _array_labels(arrays[label], arrays.get("classes"))
         time = _array_times(arrays[columns.time])
         x = _array_features(arrays, columns) if described else arrays.get("x")
         trace = Trace(client_ids=tuple(ids), client=client, time=time, y=y, classes=classes, x=x)
         n_rows = trace.n_rows
-        trace, rows = _kept_rows(trace, whole_numbers("count", arrays[counts[0]]) if counts else None, narrow)
+        trace, rows = _narrow(trace, whole_numbers("count", arrays[counts[0]]) if counts else None, narrow)
         return replace(trace, x=x if x is None or trace.n_rows == n_rows else x[rows])
 
 
@@ -294,7 +384,13 @@ def _label_array(names: list[str], columns: Columns) -> str:
 
 def _array_features(arrays: dict[str, Array], columns: Columns) -> Array:
     """Return the named arrays of numbers side by side, then the hashed texts, shape ``(n_rows, n_features)``."""
-    parts = [_finite_numbers(name, arrays[name])[:, None] for name in columns.features]
+    parts = []
+    for name in columns.features:
+        numbers = plain_numbers(name, arrays[name]).astype(np.float32)
+        if not np.isfinite(numbers).all():
+            row = int(np.argmin(np.isfinite(numbers)))
+            raise InputError(f"{name} in row {row} is {arrays[name][row]}; every feature must be a finite number")
+        parts.append(numbers[:, None])
     if columns.text is not None:
         texts = arrays[columns.text]
         if texts.ndim != 1 or texts.dtype.kind != "U":
@@ -303,14 +399,6 @@ def _array_features(arrays: dict[str, Array], columns: Columns) -> Array:
     if len({part.shape[0] for part in parts}) > 1:
         raise InputError("the arrays of features differ in length; give one row of each per sample")
     return np.concatenate(parts, axis=1)
-
-
-def _finite_numbers(name: str, array: Array) -> Features:
-    numbers = plain_numbers(name, array).astype(np.float32)
-    if not np.isfinite(numbers).all():
-        row = int(np.argmin(np.isfinite(numbers)))
-        raise InputError(f"{name} in row {row} is {array[row]}; every feature must be a finite number")
-    return numbers
 
 
 def import_pool(path: str | Path, columns: Columns = DEFAULT_COLUMNS) -> Pool:
@@ -345,7 +433,7 @@ def import_samples(
 def _array_labels(labels: Array, classes: Array | None) -> tuple[tuple[str, ...], Array]:
     """Return the classes and codes of labels that are texts, numbers, or positions in a list of classes."""
     if labels.ndim == 1 and labels.dtype.kind == "U":
-        return listed_classes(*encoded_texts(labels))
+        return sort_classes(*encode_texts(labels))
     numbers = whole_numbers("label", labels, below=2**31)
     if classes is not None:
         return text_names("classes", classes), numbers.astype(np.int32)
@@ -356,7 +444,7 @@ def _array_labels(labels: Array, classes: Array | None) -> tuple[tuple[str, ...]
 def _array_times(times: Array) -> Vector:
     if times.ndim != 1 or times.dtype.kind != "U":
         return plain_numbers("time", times)
-    names, codes = encoded_texts(times)
+    names, codes = encode_texts(times)
     try:
         return time_parser()(names)[codes]
     except CellError as error:

@@ -88,8 +88,6 @@ def interval_indices(time: Vector, interval: Interval, first: Vector | float) ->
     ----------
     time
         Moments, shape ``(n,)``.
-    interval
-        The length of an interval.
     first
         Where interval 0 begins: one moment for all rows or one per row, none later than its row's time.
     """

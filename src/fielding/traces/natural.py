@@ -5,7 +5,7 @@ import numpy as np
 from fielding.errors import InputError, OptionError, echo
 from fielding.traces.histograms import WindowPlan
 from fielding.traces.pool import Pool
-from fielding.traces.schedule import Schedule, sorted_schedule
+from fielding.traces.schedule import Schedule, sort_schedule
 from fielding.traces.trace import Trace
 
 
@@ -21,8 +21,8 @@ def natural_schedule(trace: Trace, plan: WindowPlan) -> tuple[Pool, Schedule]:
 
     Returns
     -------
-    The pool in the order of the rows, and the schedule; samples look as they are and mean what they say, and nobody
-    knows the true concepts.
+    The pool in the order of the rows, and the schedule; samples look as they are and mean what they say, and the
+    true concepts are not known.
 
     Raises
     ------
@@ -49,7 +49,7 @@ def natural_schedule(trace: Trace, plan: WindowPlan) -> tuple[Pool, Schedule]:
     pool = Pool(x=trace.x, y=trace.y.astype(np.int32), classes=trace.classes)
     look = np.zeros(trace.n_rows, dtype=np.int16)
     columns = (trace.client, interval, np.arange(trace.n_rows), trace.y, look)
-    return pool, sorted_schedule(trace.client_ids, int(interval.max()) + 1, columns=columns)
+    return pool, sort_schedule(trace.client_ids, int(interval.max()) + 1, columns=columns)
 
 
 def n_rounds(n_intervals: int, plan: WindowPlan) -> int:

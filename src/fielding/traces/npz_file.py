@@ -52,8 +52,6 @@ def read_arrays(path: Path, required: Sequence[str], optional: Sequence[str] = (
 
     Parameters
     ----------
-    path
-        The file.
     required
         Names that must be there; a missing one is a :class:`FileFormatError` with the nearest name.
     optional
@@ -63,7 +61,7 @@ def read_arrays(path: Path, required: Sequence[str], optional: Sequence[str] = (
         for name in required:
             if name not in names:
                 raise missing_name(path, kind="array", name=name, known=names)
-        return {name: _loaded(path, name, load) for name in (*required, *optional) if name in names}
+        return {name: _load(path, name, load) for name in (*required, *optional) if name in names}
 
 
 def array_names(path: Path, wanted: Sequence[str]) -> list[str]:
@@ -92,7 +90,7 @@ def _opened(path: Path, wanted: Sequence[str]) -> Iterator[tuple[list[str], Call
             yield list(archive.files), archive.__getitem__
 
 
-def _loaded(path: Path, name: str, load: Callable[[str], Array]) -> Array:
+def _load(path: Path, name: str, load: Callable[[str], Array]) -> Array:
     try:
         array = load(name)
     except Exception as error:

@@ -101,8 +101,6 @@ class ProbeModel:
 
     Parameters
     ----------
-    trainer, model
-        The network; it sees components.
     strength
         The spread along each component.
     centers
@@ -130,8 +128,6 @@ def train_probe(components: Features, y: Codes, *, n_classes: int, strength: Fea
     ----------
     components, y
         Compressed features ``(n_samples, n_components)`` and labels ``(n_samples,)``, at least one of each.
-    n_classes
-        How many labels there are.
     strength
         The spread along each component.
     """

@@ -10,7 +10,7 @@ from fielding._typing import ClientId, Counts, Floats
 from fielding.client.report import ReportBatch
 from fielding.distance import Kind
 from fielding.errors import InputError
-from fielding.traces.csv_table import in_id_order
+from fielding.traces.csv_table import sort_ids
 from fielding.traces.npz_file import Array
 
 
@@ -75,7 +75,9 @@ class ReportStream:
             yield int(sorted_steps[start]), batch
 
 
-def gathered(reports: Iterable[tuple[int, ReportBatch]], *, kind: Kind, features: tuple[str, ...] = ()) -> ReportStream:
+def gather_reports(
+    reports: Iterable[tuple[int, ReportBatch]], *, kind: Kind, features: tuple[str, ...] = ()
+) -> ReportStream:
     """Return reports that come one step after the other as one stream in memory.
 
     Raises
@@ -95,7 +97,7 @@ def gathered(reports: Iterable[tuple[int, ReportBatch]], *, kind: Kind, features
     distinct = list(dict.fromkeys(ids))
     place = {client_id: at for at, client_id in enumerate(distinct)}
     codes = np.fromiter((place[client_id] for client_id in ids), dtype=np.int32, count=len(ids))
-    client_ids, client = in_id_order(distinct, codes)
+    client_ids, client = sort_ids(distinct, codes)
     return ReportStream(
         kind=kind,
         client_ids=tuple(client_ids),

@@ -51,7 +51,7 @@ class Schedule:
         The changes of appearance; the first leaves samples as they are.
     concepts
         The true concept of each client in each interval, for scoring only, shape ``(n_intervals, n_clients)``; None
-        where nobody knows it.
+        where it is not known.
 
     Raises
     ------
@@ -89,7 +89,7 @@ class Schedule:
         return len(self.client_ids)
 
 
-def sorted_schedule(
+def sort_schedule(
     client_ids: tuple[ClientId, ...],
     n_intervals: int,
     *,
@@ -108,7 +108,7 @@ def sorted_schedule(
 
     Examples
     --------
-    >>> plan = sorted_schedule(("a", "b"), 2, columns=([1, 0], [0, 1], [7, 8], [0, 1], [0, 0]))
+    >>> plan = sort_schedule(("a", "b"), 2, columns=([1, 0], [0, 1], [7, 8], [0, 1], [0, 0]))
     >>> plan.client.tolist(), plan.sample.tolist()
     ([0, 1], [8, 7])
     """

@@ -17,12 +17,6 @@ class SlidingWindows:
 
     Parameters
     ----------
-    pool
-        The samples.
-    schedule
-        Who sees which of them when.
-    plan
-        How intervals map to rounds.
     looks_ahead
         Whether samples that come next are new to their clients, so that models may be tested on them.
     kept_aside
@@ -30,9 +24,9 @@ class SlidingWindows:
 
     Examples
     --------
-    >>> from fielding.traces.schedule import sorted_schedule
+    >>> from fielding.traces.schedule import sort_schedule
     >>> pool = Pool(x=np.eye(3, dtype=np.float32), y=np.zeros(3, dtype=np.int32), classes=("cat",))
-    >>> seen = sorted_schedule((7,), 3, columns=([0, 0, 0], [0, 1, 2], [0, 1, 2], [0, 0, 0], [0, 0, 0]))
+    >>> seen = sort_schedule((7,), 3, columns=([0, 0, 0], [0, 1, 2], [0, 1, 2], [0, 0, 0], [0, 0, 0]))
     >>> windows = SlidingWindows(pool, seen, WindowPlan(gap=2, window=4))
     >>> [windows.visible(round_index) for round_index in (0, 1, 2)]
     [(0, 2), (0, 2), (1, 3)]
@@ -124,12 +118,12 @@ class SlidingWindows:
         return self._test.ranges(stop - 1, stop)
 
     def upcoming(self, round_index: int) -> Ranges:
-        """Return the samples of the interval that comes next, which nobody has trained on yet; none after the last."""
+        """Return the samples of the next interval, which no client has trained on yet; none after the last."""
         stop = self.n_complete(round_index)
         return self._all.ranges(stop, min(stop + 1, self.schedule.n_intervals))
 
     def concepts(self, round_index: int) -> Codes | None:
-        """Return the true concept of each client in the newest interval, or None if nobody knows."""
+        """Return the true concept of each client in the newest interval, or None if it is not known."""
         known = self.schedule.concepts
         return None if known is None else known[self.n_complete(round_index) - 1]
 
@@ -164,6 +158,22 @@ class SlidingWindows:
     def intervals(self, rows: Counts) -> Counts:
         """Return the interval of each schedule row."""
         return self.schedule.interval[rows].astype(np.int64)
+
+    def version(self, round_index: int) -> tuple[int, ...]:
+        """Return what a window shows in a round: it changes when windows do."""
+        return self.visible(round_index)
+
+    def moments(self, rows: Counts) -> Counts:
+        """Return the interval of each schedule row."""
+        return self.intervals(rows)
+
+    def slots(self, rows: Counts) -> Counts:
+        """Return the schedule rows themselves."""
+        return rows
+
+    def all_rows(self) -> Counts:
+        """Return all schedule rows."""
+        return np.arange(self.n_rows)
 
     def places(self, rows: Counts) -> Counts:
         """Return the place of each schedule row among those of its client."""

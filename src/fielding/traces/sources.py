@@ -20,50 +20,31 @@ from fielding.traces.catalog import (
     entry_named,
     open_source,
 )
-from fielding.traces.csv_table import in_id_order, open_table
+from fielding.traces.csv_table import open_table, sort_ids
 from fielding.traces.histograms import WindowPlan
 from fielding.traces.images import FILE, Decoding, ImageSpec, image_index, image_pool, is_image_list
 from fielding.traces.importers import Columns, feature_names, import_samples
 from fielding.traces.intervals import checked_align, parse_interval, parse_span
 from fielding.traces.natural import n_rounds, natural_schedule, needed_intervals
-from fielding.traces.pool import Pool
+from fielding.traces.pool import Pool, scale_note, standardize
 from fielding.traces.scenarios import SCENARIOS, DealRequest, scenario_named
-from fielding.traces.scenarios.shared import with_shared
+from fielding.traces.scenarios.shared import add_shared
 from fielding.traces.schedule import Schedule
-from fielding.traces.standardizing import scale_note, standardized
 from fielding.traces.trace import Trace
-
-
-def check_present(section: TraceSection) -> None:
-    """Raise if a section names a known data set of which a file is missing; costs nothing.
-
-    Raises
-    ------
-    InputError
-        The message names the file, the folder, and how to get it.
-    """
-    if section.file is not None:
-        return
-    entry, folder = entry_named(section.name), data_folder(section.data)
-    missing = entry.missing(folder)
-    if missing is not None:
-        raise InputError(
-            f"{entry.name} needs {missing}, which is not in {folder}; {entry.how_to_get}; if it is elsewhere, name its "
-            f"folder in trace.data or in the environment variable {FOLDER_VARIABLE}"
-        )
-
 
 DEFAULT_CLIENTS = 100
 """Clients that a pool is dealt to unless a config says otherwise."""
 DEFAULT_SCENARIO = "places"
 NATURAL = "natural"
+LARGEST_PART = 4
+"""At most one in so many training samples of a class is held out: the clients need them, too."""
 
 OnImages = Callable[[int, int], None]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Dealt:
-    """Samples, who sees which of them when, and how that maps to rounds.
+    """Samples, which client sees which of them when, and how that maps to rounds.
 
     Parameters
     ----------
@@ -79,19 +60,31 @@ class Dealt:
     notes: tuple[str, ...] = ()
 
 
-def dealt_samples(
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class HeldOut:
+    """Samples of the server's own, which no client gets: a shared model is trained on them.
+
+    Parameters
+    ----------
+    samples
+        Rows of the pool, rising, shape ``(n_samples,)``.
+    labels
+        Their labels, same shape.
+    """
+
+    samples: Counts
+    labels: Codes
+
+
+def deal_samples(
     section: TraceSection, *, rounds: int, seed: int, source: Source | None = None, on_images: OnImages | None = None
 ) -> Dealt:
     """Return what a trace section describes.
 
     Parameters
     ----------
-    section
-        The section.
     rounds
         Training rounds that the data must last for.
-    seed
-        Of the scenario.
     source
         Samples or a trace of the caller's own, instead of a named one.
     on_images
@@ -102,32 +95,37 @@ def dealt_samples(
     InputError
         If there is no such data, they do not last, or the options do not fit together.
     """
-    if section.window < section.gap:
-        raise OptionError(f"trace.window is {section.window}; it must be at least trace.gap, which is {section.gap}")
+    check_window(section)
     check_scenario(section)
-    plan = _plan(section, is_own=source is not None)
+    try:
+        known = None if section.file or source is not None else entry_named(section.name).defaults
+    except OptionError as error:
+        raise OptionError(f"trace.name: {error}") from None
+    check_times(section)
+    defaults = known or NaturalDefaults()
+    plan = WindowPlan(
+        interval=section.interval or defaults.interval,
+        gap=section.gap,
+        window=section.window,
+        align=section.align or defaults.align,
+    )
     if source is None:
-        check_features(section)
-    opened = source if source is not None else opened_source(section, seed=seed, on_images=on_images)
+        check_columns(section)
+    opened = source if source is not None else open_samples(section, seed=seed, on_images=on_images)
     if isinstance(opened, Trace) and section.scenario in (None, NATURAL):
         check_no_options(section)
-        dealt = _natural(_narrowed(opened, section) if source is not None else opened, plan, rounds)
-        dealt = _with_shared(dealt, section, seed)
-        return replace(dealt, pool=_standardized(dealt)) if section.standardize else _noted(dealt)
-    n_intervals = needed_intervals(rounds, plan)
-    dealt = _scenario(opened, section, plan, n_intervals, seed=seed)
-    if not section.standardize:
-        return _noted(dealt)
-    # Dealt again, because looks are made for the features as models see them; who gets what stays the same.
-    return _scenario(_standardized(dealt), section, plan, n_intervals, seed=seed)
-
-
-def _standardized(dealt: Dealt) -> Pool:
-    return standardized(dealt.pool, first_samples(dealt))
-
-
-def _noted(dealt: Dealt) -> Dealt:
-    """Return the same with a note if the features lie on scales that models do not learn from."""
+        if source is not None:
+            opened = Narrowing(last=section.last, clients=section.clients).apply(opened)
+        dealt = _with_shared(_natural(opened, plan, rounds), section, seed)
+        if section.standardize:
+            return replace(dealt, pool=standardize(dealt.pool, first_samples(dealt)))
+    else:
+        n_intervals = needed_intervals(rounds, plan)
+        dealt = _deal_scenario(opened, section, plan, n_intervals, seed=seed)
+        if section.standardize:
+            # Dealt again, because looks are made for the features as models see them; who gets what stays the same.
+            pool = standardize(dealt.pool, first_samples(dealt))
+            return _deal_scenario(pool, section, plan, n_intervals, seed=seed)
     note = scale_note(dealt.pool, first_samples(dealt))
     return dealt if note is None else replace(dealt, notes=(note,))
 
@@ -138,7 +136,23 @@ def first_samples(dealt: Dealt) -> Counts:
     return np.asarray(seen[~dealt.pool.is_test()[seen]])
 
 
-def check_features(section: TraceSection) -> None:
+def check_window(section: TraceSection) -> None:
+    """Raise if data leave the window before others arrive."""
+    if section.window < section.gap:
+        raise OptionError(f"trace.window is {section.window}; it must be at least trace.gap, which is {section.gap}")
+
+
+def check_times(section: TraceSection) -> None:
+    """Raise if the times of a trace section make no sense."""
+    for name, check in (("interval", parse_interval), ("align", checked_align), ("last", parse_span)):
+        try:
+            if (given := getattr(section, name)) is not None:
+                check(given)
+        except InputError as error:
+            raise OptionError(f"trace.{name}: {error}") from None
+
+
+def check_columns(section: TraceSection) -> None:
     """Raise if a CSV file is named but none of its columns as features; before all of it is read."""
     path = Path(section.file or "").expanduser()
     if section.file is None or path.is_dir() or path.suffix == ".npz" or section.features or section.text:
@@ -179,29 +193,26 @@ def check_no_options(section: TraceSection) -> None:
         )
 
 
-def _plan(section: TraceSection, *, is_own: bool) -> WindowPlan:
-    """Return how intervals map to rounds: as the section says, else as suits the data set."""
-    try:
-        known = None if section.file or is_own else entry_named(section.name).defaults
-    except OptionError as error:
-        raise OptionError(f"trace.name: {error}") from None
-    checks = {"interval": parse_interval, "align": checked_align, "last": parse_span}
-    for name, check in checks.items():
-        try:
-            if (given := getattr(section, name)) is not None:
-                check(given)
-        except InputError as error:
-            raise OptionError(f"trace.{name}: {error}") from None
-    defaults = known or NaturalDefaults()
-    return WindowPlan(
-        interval=section.interval or defaults.interval,
-        gap=section.gap,
-        window=section.window,
-        align=section.align or defaults.align,
-    )
+def check_present(section: TraceSection) -> None:
+    """Raise if a section names a known data set of which a file is missing; costs nothing.
+
+    Raises
+    ------
+    InputError
+        The message names the file, the folder, and how to get it.
+    """
+    if section.file is not None:
+        return
+    entry, folder = entry_named(section.name), data_folder(section.data)
+    missing = entry.missing(folder)
+    if missing is not None:
+        raise InputError(
+            f"{entry.name} needs {missing}, which is not in {folder}; {entry.how_to_get}; if it is elsewhere, name its "
+            f"folder in trace.data or in the environment variable {FOLDER_VARIABLE}"
+        )
 
 
-def opened_source(section: TraceSection, *, seed: int, on_images: OnImages | None = None) -> Source:
+def open_samples(section: TraceSection, *, seed: int, on_images: OnImages | None = None) -> Source:
     """Open the file, folder or known data set that a section names."""
     narrowing = Narrowing(last=section.last, clients=section.clients)
     if section.file is None:
@@ -230,11 +241,7 @@ def opened_source(section: TraceSection, *, seed: int, on_images: OnImages | Non
     return import_samples(path, columns, narrow=narrowing.apply)
 
 
-def _narrowed(trace: Trace, section: TraceSection) -> Trace:
-    return Narrowing(last=section.last, clients=section.clients).apply(trace)
-
-
-def ordered(trace: Trace) -> Trace:
+def sort_samples(trace: Trace) -> Trace:
     """Return the same samples by client id, then by time and label, so that results do not hang on their order.
 
     Rows equal in all three keep their order. Features in a file of their own (images) are not moved: their rows stay
@@ -244,10 +251,10 @@ def ordered(trace: Trace) -> Trace:
     --------
     >>> trace = Trace(client_ids=("b", "a"), client=np.array([0, 1, 0]), time=np.array([2.0, 9.0, 1.0]),
     ...               y=np.array([0, 1, 1]), classes=("cat", "dog"))
-    >>> ordered(trace).client_ids, ordered(trace).client.tolist(), ordered(trace).time.tolist()
+    >>> sort_samples(trace).client_ids, sort_samples(trace).client.tolist(), sort_samples(trace).time.tolist()
     (('a', 'b'), [0, 1, 1], [9.0, 1.0, 2.0])
     """
-    ids, client = in_id_order(trace.client_ids, trace.client)
+    ids, client = sort_ids(trace.client_ids, trace.client)
     client_ids = tuple(ids)
     order = np.lexsort((trace.y, trace.time, client))
     if isinstance(trace.x, np.memmap) or (order[1:] > order[:-1]).all():
@@ -265,8 +272,9 @@ def ordered(trace: Trace) -> Trace:
 
 
 def _natural(trace: Trace, plan: WindowPlan, rounds: int) -> Dealt:
+    """Return a trace as it is; it must last for the rounds."""
     as_given = natural_schedule(trace, plan)  # first, because mistakes are named by row
-    sorted_trace = ordered(trace)
+    sorted_trace = sort_samples(trace)
     pool, schedule = as_given if sorted_trace is trace else natural_schedule(sorted_trace, plan)
     lasts = n_rounds(schedule.n_intervals, plan)
     if lasts < rounds:
@@ -277,7 +285,7 @@ def _natural(trace: Trace, plan: WindowPlan, rounds: int) -> Dealt:
     return Dealt(pool=pool, schedule=schedule, plan=plan)
 
 
-def _scenario(source: Source, section: TraceSection, plan: WindowPlan, n_intervals: int, *, seed: int) -> Dealt:
+def _deal_scenario(source: Source, section: TraceSection, plan: WindowPlan, n_intervals: int, *, seed: int) -> Dealt:
     """Deal a pool; of a natural trace only the samples are used."""
     if section.scenario == NATURAL:
         raise OptionError(f"trace.scenario is 'natural', but {section.file or section.name} knows no clients and times")
@@ -299,33 +307,13 @@ def _scenario(source: Source, section: TraceSection, plan: WindowPlan, n_interva
 def _with_shared(dealt: Dealt, section: TraceSection, seed: int) -> Dealt:
     """Give every client the samples that all of them share, if any."""
     try:
-        schedule = with_shared(dealt.schedule, dealt.pool, section.shared, n_visible=dealt.plan.n_visible, seed=seed)
+        schedule = add_shared(dealt.schedule, dealt.pool, section.shared, n_visible=dealt.plan.n_visible, seed=seed)
     except OptionError as error:
         raise OptionError(f"trace: {error}") from None
     return replace(dealt, schedule=schedule)
 
 
-LARGEST_PART = 4
-"""At most one in so many training samples of a class is held out: the clients need them, too."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class HeldOut:
-    """Samples of the server's own.
-
-    Parameters
-    ----------
-    samples
-        Rows of the pool, rising, shape ``(n_samples,)``.
-    labels
-        Their labels, same shape.
-    """
-
-    samples: Counts
-    labels: Codes
-
-
-def held_out(dealt: Dealt, per_class: int, *, seed: int) -> tuple[Dealt, HeldOut]:
+def hold_out(dealt: Dealt, per_class: int, *, seed: int) -> tuple[Dealt, HeldOut]:
     """Take samples away from all clients, the same ones whatever the method.
 
     Of a pool that a scenario deals, any training samples; of a natural trace, training samples of the first window
@@ -333,19 +321,20 @@ def held_out(dealt: Dealt, per_class: int, *, seed: int) -> tuple[Dealt, HeldOut
 
     Parameters
     ----------
-    dealt
-        What clients would get.
     per_class
         Samples of each class, or a quarter of its training samples if these are fewer.
-    seed
-        Of the choice.
 
     Raises
     ------
     OptionError
         If no sample can be spared.
     """
-    candidates = _candidates(dealt)
+    is_candidate = ~dealt.pool.is_test()
+    if dealt.schedule.concepts is None:
+        is_early = np.zeros(is_candidate.size, dtype=np.bool_)
+        is_early[dealt.schedule.sample[dealt.schedule.interval < dealt.plan.n_first]] = True
+        is_candidate &= is_early
+    candidates = np.flatnonzero(is_candidate)
     labels = dealt.pool.y[candidates]
     order = np.lexsort((hashed(seed, "held out", candidates.astype(np.uint64)), labels))
     sizes = np.bincount(labels, minlength=len(dealt.pool.classes))
@@ -357,24 +346,9 @@ def held_out(dealt: Dealt, per_class: int, *, seed: int) -> tuple[Dealt, HeldOut
             f"trace.held_out is {per_class}, but no class has {LARGEST_PART} training samples to spare one of; "
             "give more samples, or another coordinator.shared_model"
         )
-    kept = ~np.isin(dealt.schedule.sample, samples)
-    if not kept.any():
+    kept = np.flatnonzero(~np.isin(dealt.schedule.sample, samples))
+    if not kept.size:
         raise OptionError(f"trace.held_out is {per_class}, which leaves the clients no sample; lower it")
-    held = HeldOut(samples=samples, labels=dealt.pool.y[samples])
-    return replace(dealt, schedule=_some_rows(dealt.schedule, np.flatnonzero(kept))), held
-
-
-def _candidates(dealt: Dealt) -> Counts:
-    """Return the training samples that a server may have, rising."""
-    is_training = ~dealt.pool.is_test()
-    if dealt.schedule.concepts is None:
-        is_early = np.zeros(is_training.size, dtype=np.bool_)
-        is_early[dealt.schedule.sample[dealt.schedule.interval < dealt.plan.n_first]] = True
-        is_training &= is_early
-    return np.flatnonzero(is_training)
-
-
-def _some_rows(schedule: Schedule, rows: Counts) -> Schedule:
-    """Return a schedule of some of its rows, rising."""
-    columns = {name: getattr(schedule, name)[rows] for name in ("client", "interval", "sample", "y", "look")}
-    return replace(schedule, **columns)
+    columns = {name: getattr(dealt.schedule, name)[kept] for name in ("client", "interval", "sample", "y", "look")}
+    rest = replace(dealt, schedule=replace(dealt.schedule, **columns))
+    return rest, HeldOut(samples=samples, labels=dealt.pool.y[samples])

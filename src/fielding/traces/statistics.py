@@ -6,7 +6,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from fielding._typing import Codes, Counts, Floats, Mask, Vector
+from fielding._typing import Codes, Counts, Floats, Vector
 from fielding.client.report import row_chunks, silent_rows
 from fielding.client.representation.label import shares_of
 from fielding.distance import Metric
@@ -50,8 +50,6 @@ def measure_drift(trace: Trace, window_of: Counts, *, min_samples: int = MIN_SAM
 
     Parameters
     ----------
-    trace
-        The samples.
     window_of
         The window of each row, shape ``(n_rows,)``, from :meth:`Trace.interval_of`.
     min_samples
@@ -159,13 +157,7 @@ PAIR_BLOCK = 16
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Quantiles:
-    """Five numbers that stand for many.
-
-    Parameters
-    ----------
-    least, lower, median, upper, most
-        The minimum, the quartiles and the maximum.
-    """
+    """The minimum, the quartiles and the maximum of many numbers."""
 
     least: float
     lower: float
@@ -282,8 +274,6 @@ def describe_trace(
 
     Parameters
     ----------
-    trace
-        The trace.
     interval, align
         How its time is cut into windows between which drift is measured; see :meth:`Trace.interval_of`.
     min_samples
@@ -316,16 +306,7 @@ def describe_trace(
 
 
 def describe_pool(y: Codes, classes: Sequence[str], *, shape: tuple[int, ...] | None = None) -> PoolDescription:
-    """Return labelled samples in numbers.
-
-    Parameters
-    ----------
-    y
-        The label of each sample, as a position in ``classes``, shape ``(n_samples,)``.
-    classes
-        The names of the labels.
-    shape
-        Of the features of a sample, if it is known.
+    """Return labelled samples in numbers; the shape is that of the features of a sample, if it is known.
 
     Examples
     --------
@@ -342,17 +323,18 @@ def describe_pool(y: Codes, classes: Sequence[str], *, shape: tuple[int, ...] | 
 
 
 def describe_reports(reports: ReportStream, metric: Metric) -> ReportsDescription:
-    """Return a stream of reports in numbers.
-
-    Parameters
-    ----------
-    reports
-        The stream.
-    metric
-        The distance between two reports of one client.
-    """
+    """Return a stream of reports in numbers; the metric measures the distance between two reports of one client."""
     silent = silent_rows(reports.representations)
-    clients, distances = _steps_of_clients(reports, silent, metric)
+    # Pairs of consecutive reports of one client.
+    spoken = np.flatnonzero(~silent)
+    order = spoken[np.lexsort((reports.step[spoken], reports.client[spoken]))]
+    first = np.flatnonzero(np.diff(reports.client[order]) == 0)
+    before, after = order[first], order[first + 1]
+    distances = np.empty(first.size)
+    for part in row_chunks(first.size, 4096):
+        earlier, later = reports.representations[before[part]], reports.representations[after[part]]
+        distances[part] = paired_distances(earlier, later, metric)
+    clients = reports.client[before].astype(np.int64)
     who, pairs_of = np.unique(clients, return_inverse=True)
     means = np.bincount(pairs_of, distances) / np.bincount(pairs_of) if who.size else np.empty(0)
     steps = reports.steps()
@@ -376,19 +358,6 @@ def describe_reports(reports: ReportStream, metric: Metric) -> ReportsDescriptio
 def _quantiles(values: Counts) -> Quantiles:
     five = np.quantile(values, [0.0, 0.25, 0.5, 0.75, 1.0]).tolist()
     return Quantiles(least=five[0], lower=five[1], median=five[2], upper=five[3], most=five[4])
-
-
-def _steps_of_clients(reports: ReportStream, silent: Mask, metric: Metric) -> tuple[Counts, Vector]:
-    """Return, for each pair of consecutive reports of one client, the client and the distance."""
-    spoken = np.flatnonzero(~silent)
-    order = spoken[np.lexsort((reports.step[spoken], reports.client[spoken]))]
-    first = np.flatnonzero(np.diff(reports.client[order]) == 0)
-    before, after = order[first], order[first + 1]
-    distances = np.empty(first.size)
-    for part in row_chunks(first.size, 4096):
-        earlier, later = reports.representations[before[part]], reports.representations[after[part]]
-        distances[part] = paired_distances(earlier, later, metric)
-    return reports.client[before].astype(np.int64), distances
 
 
 def paired_distances(first: Floats, second: Floats, metric: Metric) -> Vector:

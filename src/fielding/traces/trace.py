@@ -8,7 +8,7 @@ import numpy as np
 from fielding._typing import ClientId, Codes, Counts, Mask, Vector
 from fielding.client.report import checked_ids, id_order
 from fielding.errors import FileFormatError, InputError, OptionError, echo
-from fielding.traces.csv_table import encoded_ids, id_array, plain_numbers, text_names, whole_numbers
+from fielding.traces.csv_table import encode_ids, id_array, plain_numbers, text_names, whole_numbers
 from fielding.traces.intervals import Align, Interval, checked_align, interval_indices, natural_unit, parse_interval
 from fielding.traces.npz_file import Array, read_arrays, write_arrays
 
@@ -60,7 +60,12 @@ class Trace:
 
     def __post_init__(self) -> None:
         checked_ids(self.client_ids)
-        _check_classes(self.classes)
+        for name in self.classes:
+            if not (isinstance(name, str) and name and name.isprintable()):
+                raise InputError(f"class {echo(name)} is no name; use printable text of at least one character")
+        if len(set(self.classes)) < len(self.classes):
+            twice = next(name for name in self.classes if self.classes.count(name) > 1)
+            raise InputError(f"class {echo(twice)} stands twice in the list; each class needs a name of its own")
         _check_codes("client", self.client, len(self.client_ids))
         n_rows = self.client.shape[0]
         if n_rows == 0:
@@ -164,15 +169,6 @@ def _check_codes(name: str, codes: Array, n_known: int) -> None:
         raise InputError(f"{name} in row {row} is {int(codes[row])}; it must lie between 0 and {n_known - 1}")
 
 
-def _check_classes(classes: tuple[str, ...]) -> None:
-    for name in classes:
-        if not (isinstance(name, str) and name and name.isprintable()):
-            raise InputError(f"class {echo(name)} is no name; use printable text of at least one character")
-    if len(set(classes)) < len(classes):
-        twice = next(name for name in classes if classes.count(name) > 1)
-        raise InputError(f"class {echo(twice)} stands twice in the list; each class needs a name of its own")
-
-
 def _check_counts(count: Counts | None) -> None:
     if count is None:
         return
@@ -202,7 +198,7 @@ def read_trace(path: str | Path) -> Trace:
     path = Path(path)
     arrays = read_arrays(path, ("client", "time", "y", "classes"), ("x", "count"))
     try:
-        client_ids, client = encoded_ids(arrays["client"])
+        client_ids, client = encode_ids(arrays["client"])
         return Trace(
             client_ids=tuple(client_ids),
             client=client,

@@ -10,13 +10,13 @@ from fielding.errors import InputError, OptionError, echo
 from fielding.federation.clients import Pull
 from fielding.rng import Hashes, hashed
 from fielding.training.layout import Layout
-from fielding.training.trainer import Contrast, LocalWork, Scores, Trained
+from fielding.training.trainer import Contrast, LocalWork, Trained
 
 MOST_NUMBERS = 1 << 22
 """Features held at a time, in numbers: 16 MB."""
 
 
-def checked_work(work: LocalWork, *, layout: Layout, n_classes: int) -> None:
+def check_work(work: LocalWork, *, layout: Layout, n_classes: int) -> None:
     """Raise unless the parts of local work fit each other and models of a layout and of so many classes."""
     if work.models.ndim != 2 or work.models.shape[1] != layout.size:
         raise InputError(f"models have shape {work.models.shape}; they must be rows of {layout.size} numbers")
@@ -25,30 +25,20 @@ def checked_work(work: LocalWork, *, layout: Layout, n_classes: int) -> None:
     n_participants = work.draws.shape[0]
     if work.start.shape != (n_participants,):
         raise InputError(f"start has shape {work.start.shape}; give one model for each of {n_participants}")
-    if work.rate_factors is not None:
-        _check_factors(work.rate_factors, n_participants)
+    factors, shape = work.rate_factors, (n_participants, n_classes)
+    if factors is not None and factors.shape != (n_participants,):
+        raise InputError(f"rate_factors have shape {factors.shape}; give one for each of {n_participants}")
+    if factors is not None and not _is_from_zero(factors):
+        raise InputError(f"rate_factors go from {factors.min()} to {factors.max()}; give finite ones of at least 0")
     if work.pull is not None:
         _check_pull(work.pull, n_participants, layout)
     if work.contrast is not None:
         _check_contrast(work.contrast, n_participants, layout)
-    _check_by_class("offsets", work.offsets, (n_participants, n_classes))
-    _check_by_class("mixes", work.mixes, (n_participants, n_classes))
-
-
-def _check_by_class(name: str, numbers: Scores | None, shape: tuple[int, int]) -> None:
-    if numbers is None:
-        return
-    if numbers.shape != shape:
-        raise InputError(f"{name} have shape {numbers.shape}; give one for each participant and class, {shape}")
-    if not np.isfinite(numbers).all():
-        raise InputError(f"{name} go from {numbers.min()} to {numbers.max()}; give finite ones")
-
-
-def _check_factors(factors: Vector, n_participants: int) -> None:
-    if factors.shape != (n_participants,):
-        raise InputError(f"rate_factors have shape {factors.shape}; give one for each of {n_participants}")
-    if not _is_from_zero(factors):
-        raise InputError(f"rate_factors go from {factors.min()} to {factors.max()}; give finite ones of at least 0")
+    for name, numbers in (("offsets", work.offsets), ("mixes", work.mixes)):
+        if numbers is not None and numbers.shape != shape:
+            raise InputError(f"{name} have shape {numbers.shape}; give one for each participant and class, {shape}")
+        if numbers is not None and not np.isfinite(numbers).all():
+            raise InputError(f"{name} go from {numbers.min()} to {numbers.max()}; give finite ones")
 
 
 def _check_pull(pull: Pull, n_participants: int, layout: Layout) -> None:
@@ -94,8 +84,6 @@ def mini_batches(work: LocalWork, *, sample_size: int) -> Iterator[tuple[Feature
 
     Parameters
     ----------
-    work
-        Names the samples.
     sample_size
         Numbers per sample: several steps are fetched at once, but no more than ``MOST_NUMBERS`` unless one step
         is larger than that.
@@ -116,7 +104,7 @@ def mini_batches(work: LocalWork, *, sample_size: int) -> Iterator[tuple[Feature
         yield from zip(features, labels, strict=True)
 
 
-def trained(models: Models, losses: npt.NDArray[np.float32]) -> Trained:
+def summarize_training(models: Models, losses: npt.NDArray[np.float32]) -> Trained:
     """Return what training gave.
 
     Parameters
@@ -138,7 +126,7 @@ _GROUP_BITS = 24
 """Bits of a sort key that say whose epoch it is; the others are random."""
 
 
-def drawn_positions(sizes: Counts, *, keys: Hashes, moment: tuple[int, int], shape: tuple[int, int]) -> Counts:
+def draw_positions(sizes: Counts, *, keys: Hashes, moment: tuple[int, int], shape: tuple[int, int]) -> Counts:
     """Return the positions, in its window, of the samples of each participant's mini-batches.
 
     Parameters
@@ -147,10 +135,6 @@ def drawn_positions(sizes: Counts, *, keys: Hashes, moment: tuple[int, int], sha
         How many samples each participant has, at least one, shape ``(n_participants,)``.
     keys
         The hash of each one's id (:func:`~fielding.rng.client_key`), same shape.
-    moment
-        Seed and round.
-    shape
-        Local steps and batch size.
 
     Returns
     -------
@@ -161,10 +145,10 @@ def drawn_positions(sizes: Counts, *, keys: Hashes, moment: tuple[int, int], sha
     Examples
     --------
     >>> keys = np.array([7, 8], dtype=np.uint64)
-    >>> both = drawn_positions(np.array([4, 6]), keys=keys, moment=(1, 0), shape=(2, 2))
+    >>> both = draw_positions(np.array([4, 6]), keys=keys, moment=(1, 0), shape=(2, 2))
     >>> sorted(both[0].ravel().tolist())
     [0, 1, 2, 3]
-    >>> alone = drawn_positions(np.array([6]), keys=keys[1:], moment=(1, 0), shape=(2, 2))
+    >>> alone = draw_positions(np.array([6]), keys=keys[1:], moment=(1, 0), shape=(2, 2))
     >>> bool((alone[0] == both[1]).all())
     True
     """
@@ -190,7 +174,7 @@ def _shuffled(sizes: Counts, keys: Hashes, moment: tuple[int, int], n_needed: in
     first_epoch = np.cumsum(n_epochs) - n_epochs
     group = np.repeat(first_epoch, lengths) + within // repeated
     draws = hashed(moment[0], "batch", moment[1], np.repeat(keys, lengths), within.astype(np.uint64))
-    # One sort for everybody: the upper bits keep each client's epoch together, the lower ones shuffle it.
+    # One sort for all clients: the upper bits keep each client's epoch together, the lower ones shuffle it.
     order = np.argsort((group.astype(np.uint64) << np.uint64(64 - _GROUP_BITS)) | (draws >> np.uint64(_GROUP_BITS)))
     picked = (ends - lengths)[:, np.newaxis] + np.arange(n_needed)
     return np.asarray((within % repeated)[order[picked]])

@@ -30,8 +30,6 @@ class ModelRequest:
         That function itself, in place of its name; then ``name`` serves in messages only.
     input_shape
         Shape of one sample as the pool holds it; images are ``(height, width)`` or ``(height, width, channels)``.
-    n_classes
-        Classes.
     trainer
         ``"numpy"`` or ``"torch"``.
     device
@@ -70,14 +68,32 @@ def trainer_for(model: ModelRequest) -> Trainer:
     >>> trainer.layout.names, trainer.layout.size
     (('0.weight', '0.bias', '2.weight', '2.bias'), 4810)
     """
-    _check(model)
+    _check_request(model)
+    hidden = model.hidden if model.name == "mlp" else 0
+    is_dense = model.name in DENSE and model.factory is None
+    dense = Dense(n_inputs=prod(model.input_shape), n_hidden=hidden, n_classes=model.n_classes)
     if model.trainer == "numpy":
-        dense = _dense(model)
-        return NumpyTrainer(dense, _path(model, stacked_path(dense)))
-    return _torch_trainer(model)
+        return NumpyTrainer(dense, _choose_path(model, stacked_path(dense)))
+    require("torch")
+    from fielding.training.torch_models import MODULES, module_shape
+    from fielding.training.torch_module import Blueprint
+    from fielding.training.torch_stacked import StackedTorchTrainer
+    from fielding.training.torch_trainer import TorchTrainer, device_named
+
+    device = device_named(model.device)
+    if is_dense:
+        return StackedTorchTrainer(dense, path=_choose_path(model, stacked_path(dense)), device=device)
+    blueprint = Blueprint(
+        factory=model.factory or MODULES.get(model.name) or imported_function(model.name, key="model.factory"),
+        name=model.name,
+        input_shape=module_shape(model.input_shape),
+        n_classes=model.n_classes,
+    )
+    trainer = TorchTrainer(blueprint, device=device)
+    return trainer.with_path(_choose_path(model, trainer.path))
 
 
-def _check(model: ModelRequest) -> None:
+def _check_request(model: ModelRequest) -> None:
     if model.trainer not in TRAINERS:
         raise unknown_name("trainer", model.trainer, TRAINERS)
     is_own = model.factory is not None or ":" in model.name
@@ -87,10 +103,6 @@ def _check(model: ModelRequest) -> None:
         raise OptionError(f'model {echo(model.name)} needs PyTorch; set trainer = "torch", or use mlp or softmax')
     if model.trainer == "numpy" and model.device != "cpu":
         raise OptionError(f'device {echo(model.device)} needs PyTorch; set trainer = "torch", or device = "cpu"')
-    _check_sizes(model)
-
-
-def _check_sizes(model: ModelRequest) -> None:
     if not model.input_shape or any(size < 1 for size in model.input_shape):
         raise OptionError(f"samples have shape {model.input_shape}; each needs at least one feature")
     if model.n_classes < 1:
@@ -99,12 +111,7 @@ def _check_sizes(model: ModelRequest) -> None:
         raise OptionError(f"hidden is {echo(model.hidden)}; give at least 1, or use model softmax")
 
 
-def _dense(model: ModelRequest) -> Dense:
-    hidden = model.hidden if model.name == "mlp" else 0
-    return Dense(n_inputs=prod(model.input_shape), n_hidden=hidden, n_classes=model.n_classes)
-
-
-def _path(model: ModelRequest, rule: TrainingPath) -> TrainingPath:
+def _choose_path(model: ModelRequest, rule: TrainingPath) -> TrainingPath:
     """Return the recorded path, else the rule's, with the threads that were asked for."""
     path = rule if model.path is None else model.path
     if path.name != rule.name:
@@ -115,24 +122,3 @@ def _path(model: ModelRequest, rule: TrainingPath) -> TrainingPath:
     if model.trainer == "numpy" and path.n_threads != 1:
         raise OptionError(f"n_threads is {path.n_threads}; the NumPy trainer uses 1 per call and several calls at once")
     return path
-
-
-def _torch_trainer(model: ModelRequest) -> Trainer:
-    require("torch")
-    from fielding.training.torch_models import MODULES, module_shape
-    from fielding.training.torch_module import Blueprint
-    from fielding.training.torch_stacked import StackedTorchTrainer
-    from fielding.training.torch_trainer import TorchTrainer, device_named
-
-    device = device_named(model.device)
-    if model.name in DENSE and model.factory is None:
-        dense = _dense(model)
-        return StackedTorchTrainer(dense, path=_path(model, stacked_path(dense)), device=device)
-    blueprint = Blueprint(
-        factory=model.factory or MODULES.get(model.name) or imported_function(model.name, key="model.factory"),
-        name=model.name,
-        input_shape=module_shape(model.input_shape),
-        n_classes=model.n_classes,
-    )
-    trainer = TorchTrainer(blueprint, device=device)
-    return trainer.with_path(_path(model, trainer.path))

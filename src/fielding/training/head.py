@@ -9,16 +9,17 @@ from fielding._typing import Codes, Counts, Mask, Models, Vector
 from fielding.training.layout import Layout
 from fielding.training.trainer import Gather, Scores, Trainer
 
-Judged: TypeAlias = tuple[npt.NDArray[np.float32], Mask]
+SampleScores: TypeAlias = tuple[npt.NDArray[np.float32], Mask]
 """Loss and correctness of some samples."""
 
 
-def judged(scores: Scores, labels: Codes) -> Judged:
+def score_samples(scores: Scores, labels: Codes) -> SampleScores:
     """Return loss and correctness of samples by the scores of their classes; ties: the lowest class.
 
     Examples
     --------
-    >>> losses, right = judged(np.array([[0.0, 0.0], [0.0, 3.0]], dtype=np.float32), np.array([1, 1], dtype=np.int32))
+    >>> scores = np.array([[0.0, 0.0], [0.0, 3.0]], dtype=np.float32)
+    >>> losses, right = score_samples(scores, np.array([1, 1], dtype=np.int32))
     >>> losses.round(3).tolist(), right.tolist()
     ([0.6930000185966492, 0.04899999871850014], [False, True])
     """
@@ -32,18 +33,7 @@ def judged(scores: Scores, labels: Codes) -> Judged:
 def features_of(
     trainer: Trainer, model: Models, rows: Counts, gather: Gather
 ) -> tuple[npt.NDArray[np.float32], Scores]:
-    """Return what goes into the last layer, and the scores of classes, of some samples.
-
-    Parameters
-    ----------
-    trainer
-        Of the model.
-    model
-        float32, shape ``(n_numbers,)``.
-    rows
-        Which samples, at least one.
-    gather
-        Returns features and labels of some of them.
+    """Return what goes into the last layer, and the scores of classes, of at least one sample, chunk by chunk.
 
     Returns
     -------
@@ -72,14 +62,7 @@ NO_HEAD = "the parameters of the model do not end in a last layer with weights a
 def head_size(layout: Layout, n_classes: int) -> int:
     """Return how many parameters, at their end, are the last layer: weights and a bias for each class.
 
-    Modules may declare their layers in any order, and layers without biases; then nobody knows.
-
-    Parameters
-    ----------
-    layout
-        What the numbers of a model mean.
-    n_classes
-        How many classes the model tells apart.
+    Modules may declare their layers in any order, and layers without biases; then it is not known.
 
     Returns
     -------

@@ -8,10 +8,9 @@ import numpy.typing as npt
 
 from fielding._typing import Codes, Features, Mask, Matrix, Models, Vector
 from fielding.errors import OptionError, echo
-from fielding.federation.clients import Pull
-from fielding.training.batches import checked_work
+from fielding.training.batches import check_work
 from fielding.training.layout import Layout
-from fielding.training.trainer import Contrast, LocalWork, Scores, Trained, Trainer, TrainingPath
+from fielding.training.trainer import LocalWork, Scores, Trained, Trainer, TrainingPath
 
 LABEL_MIX = "label_mix"
 """Name of the buffer."""
@@ -28,8 +27,6 @@ def label_mix_of(models: Models, n_classes: int) -> Matrix:
     ----------
     models
         Models with the buffer at their end, shape ``(..., n_numbers)``; whatever numbers it holds.
-    n_classes
-        Length of the buffer.
 
     Returns
     -------
@@ -51,12 +48,12 @@ def label_mix_of(models: Models, n_classes: int) -> Matrix:
     return np.asarray(shares / shares.sum(axis=-1, keepdims=True))
 
 
-def without_mix(models: Numbers, n_classes: int) -> Numbers:
+def strip_mix(models: Numbers, n_classes: int) -> Numbers:
     """Return models without the buffer at their end: a view, shape ``(..., n_numbers - n_classes)``."""
     return models[..., : models.shape[-1] - n_classes]
 
 
-def layout_with_mix(layout: Layout, n_classes: int) -> Layout:
+def extend_layout(layout: Layout, n_classes: int) -> Layout:
     """Return the layout of models that carry their mix behind all else.
 
     Raises
@@ -69,12 +66,12 @@ def layout_with_mix(layout: Layout, n_classes: int) -> Layout:
     return replace(layout, names=(*layout.names, LABEL_MIX), shapes=(*layout.shapes, (n_classes,)))
 
 
-def with_even_mix(model: Models, n_classes: int) -> Models:
+def append_even_mix(model: Models, n_classes: int) -> Models:
     """Return a model with an even mix behind it, shape ``(n_numbers + n_classes,)``."""
     return np.concatenate([model, np.full(n_classes, 1.0 / n_classes, dtype=np.float32)])
 
 
-def moved_mixes(carried: Scores, mixes: Scores, *, rate: float, is_balanced: bool) -> Scores:
+def move_mixes(carried: Scores, mixes: Scores, *, rate: float, is_balanced: bool) -> Scores:
     """Return the buffers of models after training: ``(1 - rate) * old + rate * mix``.
 
     Parameters
@@ -84,24 +81,24 @@ def moved_mixes(carried: Scores, mixes: Scores, *, rate: float, is_balanced: boo
     mixes
         The share of each label in what was trained on, same shape. Of one that is all zeros the buffer stays.
     rate, is_balanced
-        As of :class:`MixKeepingTrainer`.
+        As of :class:`LabelMixTrainer`.
 
     Examples
     --------
     >>> even, first = np.full((1, 2), 0.5, dtype=np.float32), np.array([[1, 0]], dtype=np.float32)
-    >>> moved_mixes(even, first, rate=0.5, is_balanced=False).tolist()
+    >>> move_mixes(even, first, rate=0.5, is_balanced=False).tolist()
     [[0.75, 0.25]]
     """
     own = np.maximum(mixes.astype(np.float64), 0.0)
     totals = own.sum(axis=1, keepdims=True)
     even = np.full_like(own, 1.0 / own.shape[1])
     target = even if is_balanced else np.divide(own, totals, out=even, where=totals > 0.0)
-    # From shares, not from the numbers as they came: whatever somebody may have sent weighs no more than a mix.
+    # From shares, not from the numbers as they came: whatever was sent weighs no more than a mix.
     moved = (1.0 - rate) * label_mix_of(carried, own.shape[1]) + rate * target
     return np.where(totals > 0.0, moved, carried).astype(np.float32)
 
 
-class MixKeepingTrainer:
+class LabelMixTrainer:
     """Trains with another trainer, and keeps track of the label mix that each model was trained on.
 
     Models have a buffer more, ``"label_mix"``, which starts even. Training moves it to ``(1 - rate) * old + rate *
@@ -109,10 +106,6 @@ class MixKeepingTrainer:
 
     Parameters
     ----------
-    inner
-        Does the work; sees no buffer.
-    n_classes
-        Classes.
     rate
         How far a round of training takes the mix, from 0 to 1.
     is_balanced
@@ -124,7 +117,7 @@ class MixKeepingTrainer:
     >>> from fielding.training.numpy_models import Dense
     >>> from fielding.training.numpy_trainer import NumpyTrainer
     >>> inner = NumpyTrainer(Dense(n_inputs=1, n_hidden=0, n_classes=2))
-    >>> trainer = MixKeepingTrainer(inner, 2, rate=0.5, is_balanced=False)
+    >>> trainer = LabelMixTrainer(inner, 2, rate=0.5, is_balanced=False)
     >>> trainer.layout.names, trainer.initial_model(1)[-2:].tolist()
     (('weight', 'bias', 'label_mix'), [0.5, 0.5])
     """
@@ -132,7 +125,7 @@ class MixKeepingTrainer:
     def __init__(self, inner: Trainer, n_classes: int, *, rate: float, is_balanced: bool) -> None:
         if isinstance(rate, bool) or not isinstance(rate, (int, float)) or not 0.0 <= rate <= 1.0:
             raise OptionError(f"mix_rate is {echo(rate)}; give a number from 0 to 1")
-        self.layout: Layout = layout_with_mix(inner.layout, n_classes)
+        self.layout: Layout = extend_layout(inner.layout, n_classes)
         self._inner = inner
         self._n_classes = n_classes
         self._rate = rate
@@ -145,57 +138,40 @@ class MixKeepingTrainer:
 
     def initial_model(self, seed: int) -> Models:
         """Return the first model of the inner trainer with an even mix."""
-        return with_even_mix(self._inner.initial_model(seed), self._n_classes)
+        return append_even_mix(self._inner.initial_model(seed), self._n_classes)
 
     def train(self, work: LocalWork) -> Trained:
         """Do the local steps of some participants, and move their mixes; without ``work.mixes`` those stay.
 
         So does the mix of a participant whose own is all zeros: it knows no labels.
         """
-        checked_work(work, layout=self.layout, n_classes=self._n_classes)
-        done = self._inner.train(self._stripped(work))
-        return replace(done, models=np.concatenate([done.models, self._moved(work)], axis=1))
+        check_work(work, layout=self.layout, n_classes=self._n_classes)
+        n_classes, pull, contrast = self._n_classes, work.pull, work.contrast
+        if pull is not None:
+            strength: Vector = strip_mix(pull.strength, n_classes)
+            pull = replace(pull, anchors=strip_mix(pull.anchors, n_classes), strength=strength)
+        if contrast is not None:
+            contrast = replace(contrast, previous=strip_mix(contrast.previous, n_classes))
+        bare = strip_mix(work.models, n_classes)
+        done = self._inner.train(replace(work, models=bare, pull=pull, contrast=contrast, mixes=None))
+        mixes = work.models[work.start, self._inner.layout.size :]
+        if work.mixes is not None:
+            mixes = move_mixes(mixes, work.mixes, rate=self._rate, is_balanced=self._is_balanced)
+        return replace(done, models=np.concatenate([done.models, mixes], axis=1))
 
     def scores(self, model: Models, x: Features, y: Codes) -> tuple[npt.NDArray[np.float32], Mask]:
         """Return the loss of each sample, shape ``(n_samples,)``, and whether its most likely class is right."""
-        return self._inner.scores(self._bare(model), x, y)
+        return self._inner.scores(strip_mix(model, self._n_classes), x, y)
 
     def features(self, model: Models, x: Features) -> tuple[npt.NDArray[np.float32], Scores]:
         """Return what goes into the last layer, and the scores of the classes."""
-        return self._inner.features(self._bare(model), x)
+        return self._inner.features(strip_mix(model, self._n_classes), x)
 
     def gradient(self, model: Models, x: Features, y: Codes) -> Models:
         """Return the gradient of the summed loss by the parameters, shape ``(n_parameters,)``; the mix is none."""
-        return self._inner.gradient(self._bare(model), x, y)
-
-    def _bare(self, models: Models) -> Models:
-        return without_mix(models, self._n_classes)
-
-    def _stripped(self, work: LocalWork) -> LocalWork:
-        """Return the work as the inner trainer knows it."""
-        return replace(
-            work,
-            models=self._bare(work.models),
-            pull=None if work.pull is None else self._stripped_pull(work.pull),
-            contrast=None if work.contrast is None else self._stripped_contrast(work.contrast),
-            mixes=None,
-        )
-
-    def _stripped_pull(self, pull: Pull) -> Pull:
-        strength: Vector = without_mix(pull.strength, self._n_classes)
-        return replace(pull, anchors=self._bare(pull.anchors), strength=strength)
-
-    def _stripped_contrast(self, contrast: Contrast) -> Contrast:
-        return replace(contrast, previous=self._bare(contrast.previous))
-
-    def _moved(self, work: LocalWork) -> Scores:
-        """Return the buffers after training, shape ``(n_participants, n_classes)``."""
-        starts = work.models[work.start, self._inner.layout.size :]
-        if work.mixes is None:
-            return starts
-        return moved_mixes(starts, work.mixes, rate=self._rate, is_balanced=self._is_balanced)
+        return self._inner.gradient(strip_mix(model, self._n_classes), x, y)
 
 
 def plain_model(model: Models, layout: Layout, n_classes: int) -> Models:
     """Return a model of a layout without its label mix, if it carries one."""
-    return without_mix(model, n_classes) if LABEL_MIX in layout.names else model
+    return strip_mix(model, n_classes) if LABEL_MIX in layout.names else model

@@ -36,8 +36,6 @@ class Dense:
         Numbers per sample; samples of more dimensions are flattened.
     n_hidden
         Hidden units; 0 for softmax regression.
-    n_classes
-        Classes.
 
     Examples
     --------
@@ -126,17 +124,7 @@ def reference_layers(dense: Dense, work: LocalWork, contrast: Contrast) -> tuple
 
 
 class StackedContrast:
-    """The contrastive term of some participants, each against two models of its own.
-
-    Parameters
-    ----------
-    dense
-        The model; it has hidden units.
-    work
-        Says what the participants start from.
-    contrast
-        What is asked for.
-    """
+    """The contrastive term of some participants, each against two models of its own."""
 
     def __init__(self, dense: Dense, work: LocalWork, contrast: Contrast) -> None:
         self._weight, self._bias = reference_layers(dense, work, contrast)
@@ -213,8 +201,6 @@ class StackedNetwork:
 
     Parameters
     ----------
-    dense
-        The model.
     n_participants, batch_size
         Sizes of the room; ``weights``, shape ``(n_participants, n_numbers)``, are yet to be written.
     contrast
@@ -305,8 +291,6 @@ def summed_gradient(dense: Dense, model: Models, x: Features, y: Codes) -> Model
 
     Parameters
     ----------
-    dense
-        The model.
     model
         Shape ``(n_numbers,)``.
     x, y

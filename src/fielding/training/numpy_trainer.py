@@ -5,7 +5,7 @@ import numpy.typing as npt
 
 from fielding._typing import Codes, Features, Mask, Models, Vector
 from fielding.blas_threads import ONE_BLAS_THREAD
-from fielding.training.batches import checked_work, mini_batches, trained
+from fielding.training.batches import check_work, mini_batches, summarize_training
 from fielding.training.layout import Layout
 from fielding.training.numpy_models import (
     Array,
@@ -47,8 +47,6 @@ class NumpyTrainer:
 
     Parameters
     ----------
-    dense
-        The model.
     path
         How to work; by default as :func:`stacked_path` says.
 
@@ -76,7 +74,7 @@ class NumpyTrainer:
 
     def train(self, work: LocalWork) -> Trained:
         """Do the local steps of some participants, all together."""
-        checked_work(work, layout=self.layout, n_classes=self._dense.n_classes)
+        check_work(work, layout=self.layout, n_classes=self._dense.n_classes)
         n_participants, n_steps, batch_size = work.draws.shape
         contrast = hidden_contrast(self._dense, work)
         network = StackedNetwork(
@@ -102,7 +100,7 @@ class NumpyTrainer:
                 flat = x.reshape(n_participants, batch_size, -1)
                 network.backpropagate(flat, y, scale=scale, losses=step_losses)
                 descent.step(network.weights, network.gradient)
-        return trained(from_work_order(self._dense, network.weights), losses)
+        return summarize_training(from_work_order(self._dense, network.weights), losses)
 
     def scores(self, model: Models, x: Features, y: Codes) -> tuple[npt.NDArray[np.float32], Mask]:
         """Return the loss of each sample, shape ``(n_samples,)``, and whether its most likely class is right."""
@@ -150,8 +148,6 @@ class _Descent:
 
     Parameters
     ----------
-    sgd
-        The rule.
     weights
         The weights that FedProx pulls toward, as they are now.
     rate

@@ -43,19 +43,7 @@ def _inverse_lengths(vectors: torch.Tensor) -> torch.Tensor:
 
 
 class StackedTorchContrast:
-    """The contrastive term of some participants' hidden activations, each against two models of its own.
-
-    Parameters
-    ----------
-    dense
-        The model; it has hidden units.
-    work
-        Says what the participants start from.
-    contrast
-        What is asked for.
-    device
-        Where the numbers live.
-    """
+    """The contrastive term of some participants' hidden activations, each against two models of its own."""
 
     def __init__(self, dense: Dense, work: LocalWork, contrast: Contrast, *, device: torch.device) -> None:
         weight, bias = reference_layers(dense, work, contrast)
@@ -82,10 +70,6 @@ class FeatureTap:
 
     Parameters
     ----------
-    module
-        Is listened to.
-    name
-        What users call it.
     wanted_by
         What the features are for, as messages say it.
     """
@@ -145,10 +129,6 @@ class ModuleContrast:
 
     Parameters
     ----------
-    contrast
-        What is asked for.
-    tap
-        Listens to the module.
     push
         Of all steps, shape ``(n_steps, batch_size, width)``; None: there is no term. Features are looked for all the
         same, so that a module without any is refused at once, and not when the first participant comes back.

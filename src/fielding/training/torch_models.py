@@ -56,8 +56,6 @@ def cnn(*, input_shape: tuple[int, ...], n_classes: int) -> nn.Module:
     input_shape
         Channels, height, width. Pooling rounds up, so images of any size pass; the hidden layer of 64 units grows
         with the image.
-    n_classes
-        Classes.
     """
     channels, height, width = image_shape(input_shape)
     pooled = 32 * _quarter(height) * _quarter(width)
@@ -81,13 +79,6 @@ def resnet18(*, input_shape: tuple[int, ...], n_classes: int) -> nn.Module:
     """Return a ResNet-18; on small images it starts with a 3x3 convolution and no pooling.
 
     Tensors are named as in other PyTorch libraries, so that published weights fit.
-
-    Parameters
-    ----------
-    input_shape
-        Channels, height, width.
-    n_classes
-        Classes.
     """
     return ResNet(input_shape=input_shape, n_classes=n_classes)
 
@@ -155,15 +146,7 @@ LAST = 1024
 
 
 def shufflenet_v2(*, input_shape: tuple[int, ...], n_classes: int) -> nn.Module:
-    """Return a ShuffleNet v2; on small images the first convolution keeps the resolution and nothing is pooled.
-
-    Parameters
-    ----------
-    input_shape
-        Channels, height, width.
-    n_classes
-        Classes.
-    """
+    """Return a ShuffleNet v2; on small images the first convolution keeps the resolution and nothing is pooled."""
     small = is_small(image_shape(input_shape))
     layers = [*_convolution(input_shape[0], STEM, size=3, stride=1 if small else 2)]
     if not small:
@@ -226,15 +209,7 @@ LARGEST_PATCH, FEWEST_PATCHES = 16, 8
 
 
 def vit_b16(*, input_shape: tuple[int, ...], n_classes: int) -> nn.Module:
-    """Return a ViT-B; patches have 16 pixels a side, or fewer on images below 8 x 16 pixels.
-
-    Parameters
-    ----------
-    input_shape
-        Channels, height, width.
-    n_classes
-        Classes.
-    """
+    """Return a ViT-B; patches have 16 pixels a side, or fewer on images below 8 x 16 pixels."""
     return VisionTransformer(input_shape=input_shape, n_classes=n_classes)
 
 

@@ -26,10 +26,6 @@ class Blueprint:
 
     Parameters
     ----------
-    factory
-        Makes modules.
-    name
-        What users call it.
     input_shape
         Shape of one sample as the module sees it, channels first.
     n_classes
@@ -146,15 +142,6 @@ def _carried(module: nn.Module) -> dict[str, torch.Tensor]:
 
 class Replica:
     """A module, its numbers and their gradients, each as one vector.
-
-    Parameters
-    ----------
-    module
-        Is copied.
-    layout
-        Its tensors.
-    device
-        Where the copy lives.
 
     Attributes
     ----------

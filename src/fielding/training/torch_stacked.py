@@ -9,7 +9,7 @@ import numpy.typing as npt
 import torch
 
 from fielding._typing import Codes, Features, Mask, Models
-from fielding.training.batches import checked_work, mini_batches, trained
+from fielding.training.batches import check_work, mini_batches, summarize_training
 from fielding.training.layout import Layout
 from fielding.training.numpy_models import Dense, from_work_order, hidden_contrast, pull_in_work_order, to_work_order
 from fielding.training.torch_contrast import StackedTorchContrast
@@ -18,17 +18,7 @@ from fielding.training.trainer import LocalWork, Scores, Trained, TrainingPath
 
 
 class StackedTorchTrainer:
-    """Trains softmax regression or one-hidden-layer networks by batched matrix products.
-
-    Parameters
-    ----------
-    dense
-        The model.
-    path
-        How to work.
-    device
-        Where the numbers live.
-    """
+    """Trains softmax regression or one-hidden-layer networks by batched matrix products."""
 
     def __init__(self, dense: Dense, *, path: TrainingPath, device: torch.device) -> None:
         self._dense = dense
@@ -42,7 +32,7 @@ class StackedTorchTrainer:
 
     def train(self, work: LocalWork) -> Trained:
         """Do the local steps of some participants, all together."""
-        checked_work(work, layout=self.layout, n_classes=self._dense.n_classes)
+        check_work(work, layout=self.layout, n_classes=self._dense.n_classes)
         n_participants, n_steps, batch_size = work.draws.shape
         with TORCH_THREADS.limited_to(self.path.n_threads), torch.inference_mode():
             start = to_work_order(self._dense, work.models[work.start])
@@ -67,7 +57,7 @@ class StackedTorchTrainer:
                 losses[step] = network.backpropagate(features, labels)
                 descent.step(weights, network.gradient)
             models, found = weights.cpu().numpy(), losses.cpu().numpy()
-        return trained(from_work_order(self._dense, models), found)
+        return summarize_training(from_work_order(self._dense, models), found)
 
     def scores(self, model: Models, x: Features, y: Codes) -> tuple[npt.NDArray[np.float32], Mask]:
         """Return the loss of each sample, shape ``(n_samples,)``, and whether its most likely class is right."""

@@ -15,7 +15,7 @@ from torch.nn import functional
 from fielding import blas_threads
 from fielding._typing import Codes, Features, Mask, Models
 from fielding.errors import OptionError, echo
-from fielding.training.batches import checked_work, mini_batches, trained
+from fielding.training.batches import check_work, mini_batches, summarize_training
 from fielding.training.layout import Layout
 from fielding.training.torch_contrast import FeatureTap, ModuleContrast, push_between
 from fielding.training.torch_module import Blueprint, Replica, Replicas, layout_of, tensors_of
@@ -94,8 +94,6 @@ class Descent:
 
     Parameters
     ----------
-    sgd
-        The rule.
     weights
         The weights that FedProx pulls toward, as they are now.
     rates
@@ -176,13 +174,6 @@ class TorchTrainer:
 
     On a CPU results repeat bit for bit, whatever the number of workers. Random layers are seeded per participant by
     its samples, and by the labels when scores are taken.
-
-    Parameters
-    ----------
-    blueprint
-        Makes the module.
-    device
-        Where it is trained.
     """
 
     def __init__(self, blueprint: Blueprint, *, device: torch.device) -> None:
@@ -207,7 +198,7 @@ class TorchTrainer:
 
     def train(self, work: LocalWork) -> Trained:
         """Do the local steps of some participants, one after the other."""
-        checked_work(work, layout=self.layout, n_classes=self._blueprint.n_classes)
+        check_work(work, layout=self.layout, n_classes=self._blueprint.n_classes)
         n_participants, n_steps, batch_size = work.draws.shape
         models = np.empty((n_participants, self.layout.size), dtype=np.float32)
         losses = np.empty((n_steps, n_participants, batch_size), dtype=np.float32)
@@ -217,7 +208,7 @@ class TorchTrainer:
                 with self._seed_by(own.draws.tobytes()):
                     losses[:, row] = self._descend(replica, own)
                 models[row] = replica.model()
-        return trained(models, losses)
+        return summarize_training(models, losses)
 
     def scores(self, model: Models, x: Features, y: Codes) -> tuple[npt.NDArray[np.float32], Mask]:
         """Return the loss of each sample, shape ``(n_samples,)``, and whether its most likely class is right."""

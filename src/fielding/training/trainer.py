@@ -2,15 +2,40 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from typing import Protocol, TypeAlias
+from typing import Annotated, Protocol, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
+from msgspec import Meta
 
 from fielding._typing import Codes, Counts, Features, Json, Mask, Models, Vector
 from fielding.errors import FieldingError, OptionError
 from fielding.federation.clients import Pull
 from fielding.training.layout import Layout
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LearningRate:
+    """A rate that is multiplied by ``decay`` every ``every`` rounds and never falls below ``floor``.
+
+    Examples
+    --------
+    FedScale's schedule:
+
+    >>> rate = LearningRate(initial=0.05, decay=0.98, every=10, floor=5e-5)
+    >>> rate.at(9), rate.at(10), rate.at(100_000)
+    (0.05, 0.049, 5e-05)
+    """
+
+    initial: Annotated[float, Meta(ge=0)]
+    decay: Annotated[float, Meta(ge=0)] = 1.0
+    every: Annotated[int, Meta(ge=1)] = 10
+    floor: Annotated[float, Meta(ge=0)] = 0.0
+
+    def at(self, round_index: int) -> float:
+        """Return the rate of a round; a floor above the initial rate has no effect."""
+        return max(self.initial * self.decay ** (round_index // self.every), min(self.floor, self.initial))
+
 
 Gather: TypeAlias = Callable[[Counts], tuple[Features, Codes]]
 """Returns features ``(n, ...)`` and labels ``(n,)`` of schedule entries given by position, ``(n,)``. Thread-safe."""
@@ -64,7 +89,7 @@ class Contrast:
 
     @property
     def matters(self) -> bool:
-        """Whether anybody's loss has the term."""
+        """Whether any participant's loss has the term."""
         return self.mu > 0 and bool(self.has_previous.any())
 
     def part(self, rows: slice) -> "Contrast":
@@ -84,10 +109,6 @@ class LocalWork:
         Which of them each participant starts from, shape ``(n_participants,)``.
     draws
         Schedule entries of each participant's mini-batches, shape ``(n_participants, n_steps, batch_size)``.
-    gather
-        Fetches features and labels of entries.
-    sgd
-        The rule of a step.
     rate_factors
         Factor on the learning rate of each participant, at least 0, shape ``(n_participants,)``; None: 1 for all.
     pull
@@ -99,8 +120,8 @@ class LocalWork:
         ``(n_participants, n_classes)``: the logarithm of its label mix, for balanced training. Finite. Reported losses
         are with them: what training lowers. None: nothing.
     mixes
-        The share of each label among each participant's samples, same shape; None if nobody keeps track. Finite. A
-        trainer that keeps no track looks at them no further.
+        The share of each label among each participant's samples, same shape; None if no mixes are kept. Finite. A
+        trainer that keeps no mixes ignores them.
 
     Examples
     --------
@@ -240,22 +261,7 @@ class Trainer(Protocol):
 
 
 def try_scores(trainer: Trainer, x: Features, *, key: str) -> None:
-    """Look at a sample with a model, or raise.
-
-    Parameters
-    ----------
-    trainer
-        Of the model.
-    x
-        The sample, shape ``(1, ...)``.
-    key
-        What the run needs it for: names the mistake.
-
-    Raises
-    ------
-    OptionError
-        If the model shows no features or scores.
-    """
+    """Look at a sample, shape ``(1, ...)``, or raise OptionError, which begins with the config key, if that fails."""
     try:
         trainer.features(trainer.initial_model(0), x)
     except FieldingError as error:
@@ -263,20 +269,7 @@ def try_scores(trainer: Trainer, x: Features, *, key: str) -> None:
 
 
 def try_work(trainer: Trainer, work: LocalWork) -> None:
-    """Take a step, or raise.
-
-    Parameters
-    ----------
-    trainer
-        Who trains.
-    work
-        Of one participant; with a contrast if the run has one.
-
-    Raises
-    ------
-    OptionError
-        If it fails, in one line.
-    """
+    """Take a step of one participant, with a contrast if the run has one; raise OptionError in one line if it fails."""
     try:
         trainer.train(work)
     except FieldingError as error:

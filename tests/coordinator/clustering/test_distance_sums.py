@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fielding import blas_threads as threads
-from fielding.coordinator.clustering.distance_sums import distance_sums
+from fielding.coordinator.clustering.distance_sums import BLOCK, TILE, distance_sums, euclidean_sums, l1_sums, sums_of
 from fielding.distance import METRICS, Metric
 from tests.coordinator.clustering.data import NAMES, Array, Labels, dirichlet, histograms, planted, some_labels
 
@@ -121,3 +121,39 @@ def test_the_points_are_not_edited(name: str) -> None:
     distance_sums(points, [labels], metric=METRICS[name])
 
     assert np.array_equal(points, before)
+
+
+# ---- pairwise sums --------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("n_points", [1, TILE - 1, TILE, TILE + 1, 2 * TILE + 3])
+def test_sums_are_those_of_all_pairs_whatever_the_last_tile_holds(n_points: int) -> None:
+    rng = np.random.default_rng(n_points)
+    points, weights = rng.normal(size=(n_points, 5)), rng.random((n_points, 3))
+    expected = METRICS["l2"].between(points, points) @ weights
+
+    np.testing.assert_allclose(euclidean_sums(points, weights), expected, rtol=1e-9, atol=1e-9)
+    np.testing.assert_allclose(sums_of(points, weights, METRICS["l2"].between), expected, rtol=1e-9, atol=1e-9)
+
+
+def test_a_point_counts_as_at_no_distance_from_itself() -> None:
+    sums = sums_of(np.zeros((3, 1)), np.ones((3, 1)), lambda rows, centers: np.ones((len(rows), len(centers))))
+
+    assert sums.ravel().tolist() == [2.0, 2.0, 2.0]
+
+
+# ---- sorted sums ----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("n_points", [1, BLOCK - 1, BLOCK, BLOCK + 1, 3 * BLOCK + 5])
+def test_sums_are_those_of_all_pairs_whatever_the_last_block_holds(n_points: int) -> None:
+    rng = np.random.default_rng(n_points)
+    points, weights = rng.normal(size=(n_points, 9)), rng.random((n_points, 4))
+
+    sums = l1_sums(points, weights)
+
+    np.testing.assert_allclose(sums, METRICS["l1"].between(points, points) @ weights, atol=1e-9)
+
+
+def test_one_value_for_all_is_no_distance() -> None:
+    assert l1_sums(np.full((100, 2), 0.3), np.ones((100, 1))).max() < 1e-12

@@ -5,7 +5,8 @@ from hypothesis import strategies as st
 
 from fielding import blas_threads as threads
 from fielding.coordinator.clustering import kmeans
-from fielding.coordinator.clustering.kmeans import KMeans
+from fielding.coordinator.clustering.kmeans import KMeans, RoughSearch, draw_rows, lloyd, seed_rows
+from fielding.coordinator.clustering.space import SPACES, SpacePoints, cluster_means
 from fielding.distance import METRICS
 from tests.coordinator.clustering.data import (
     NAMES,
@@ -135,3 +136,156 @@ def test_the_points_and_the_start_are_not_edited() -> None:
 
     assert np.array_equal(points, before[0])
     assert np.array_equal(start, before[1])
+
+
+# ---- lloyd ----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_passes_that_measure_little_end_where_passes_that_measure_all_end(name: str) -> None:
+    points, metric = dirichlet(400, 6, alpha=0.4), METRICS[name]
+    centers = points[:5]
+
+    found = lloyd(SpacePoints.of(points, SPACES[name]), centers)
+
+    best = np.inf
+    for _ in range(100):
+        labels = metric.between(points, centers).argmin(axis=1).astype(np.int32)
+        best = min(best, objective(points, labels, metric))
+        centers = means_of(points, labels)
+    assert found.cost == pytest.approx(best, rel=1e-9)
+    assert objective(points, found.labels, metric) == pytest.approx(best, rel=1e-9)
+
+
+@pytest.mark.parametrize("name", ["l2", "cosine"])
+def test_every_point_ends_in_the_cluster_with_the_nearest_mean(name: str) -> None:
+    points = dirichlet(300, 5, alpha=0.5)
+
+    labels = lloyd(SpacePoints.of(points, SPACES[name]), points[:4]).labels
+
+    distances = METRICS[name].between(points, means_of(points, labels))
+    assert np.array_equal(distances.argmin(axis=1), labels)
+
+
+@pytest.mark.parametrize("name", NAMES)
+@given(points=histograms(least_rows=3), k=st.integers(2, 5))
+def test_the_cost_is_that_of_the_labels_whatever_ties_there_are(name: str, points: Array, k: int) -> None:
+    found = lloyd(SpacePoints.of(points, SPACES[name]), points[np.arange(k) % len(points)])
+
+    assert found.labels.shape == (len(points),)
+    assert 0 <= found.labels.min() <= found.labels.max() < k
+    assert found.cost == pytest.approx(objective(points, found.labels, METRICS[name]), abs=1e-9)
+
+
+def test_a_point_between_two_centers_goes_to_the_lower_index() -> None:
+    line = SpacePoints.of(np.array([[0.0], [1.0], [2.0]]), SPACES["l2"])
+
+    assert lloyd(line, np.array([[0.0], [2.0]]), most_passes=1).labels.tolist() == [0, 0, 1]
+
+
+@pytest.mark.parametrize("name", ["l1", "l2"])
+def test_a_cluster_without_points_starts_anew_at_the_farthest_point(name: str) -> None:
+    line = SpacePoints.of(np.array([[0.0], [1.0], [50.0]]), SPACES[name])
+
+    found = lloyd(line, np.array([[0.0], [900.0]]), most_passes=1)
+
+    assert found.labels.tolist() == [0, 0, 1]
+
+
+def test_more_centers_than_places_leave_clusters_empty() -> None:
+    copies = SpacePoints.of(np.array([[0.0], [0.0], [5.0]]), SPACES["l2"])
+
+    found = lloyd(copies, np.array([[0.0], [5.0], [7.0]]))
+
+    assert len(np.unique(found.labels)) == 2
+    assert found.cost == 0.0
+
+
+def test_the_distance_of_a_far_crowd_does_not_blur_its_inside() -> None:
+    # Two groups a thousandth apart, a million away from the origin.
+    points = 1e6 + np.array([[0.0], [1e-4], [1e-3], [1.1e-3]])
+
+    found = lloyd(SpacePoints.of(points, SPACES["l2"]), points[:2])
+
+    assert found.labels.tolist() == [0, 0, 1, 1]
+    assert found.cost == pytest.approx(1e-8, rel=1e-3)
+
+
+def test_means_are_those_of_the_members() -> None:
+    means = cluster_means(np.array([[1.0, 0.0], [0.0, 1.0], [3.0, 0.0]]), np.array([0, 1, 0], dtype=np.int32))
+
+    assert means.tolist() == [[2.0, 0.0], [0.0, 1.0]]
+
+
+# ---- seeding --------------------------------------------------------------------------------------------------
+
+
+def test_far_groups_each_get_a_seed() -> None:
+    line = np.repeat([0.0, 100.0, 200.0, 300.0], 10) + np.tile(np.arange(10.0), 4) * 1e-3
+    squares = (line[:, None] - line) ** 2
+
+    seeds = seed_rows(squares, 4, n_restarts=20, rng=np.random.default_rng(1))
+
+    assert all(sorted(row // 10) == [0, 1, 2, 3] for row in seeds)
+
+
+def test_seeds_of_equal_points_do_not_fail() -> None:
+    seeds = seed_rows(np.zeros((5, 5)), 3, n_restarts=2, rng=np.random.default_rng(1))
+
+    assert seeds.shape == (2, 3)
+    assert seeds.min() >= 0
+    assert seeds.max() <= 4
+
+
+def test_rows_are_drawn_in_proportion_to_their_mass() -> None:
+    drawn = draw_rows(np.array([[0.0, 1.0, 3.0]]), 4_000, rng=np.random.default_rng(1))
+
+    shares = np.bincount(drawn[0], minlength=3) / 4_000
+    assert shares[0] == 0.0
+    assert abs(shares[2] - 0.75) < 0.03
+
+
+# ---- search ---------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_passes_lower_the_cost(name: str) -> None:
+    search = RoughSearch.of(planted(200, 8), SPACES[name])
+    starts = search.starts(4, n_restarts=6, rng=np.random.default_rng(1))
+
+    _, before = search.improve(starts, n_passes=0)
+    centers, after = search.improve(starts, n_passes=5)
+
+    assert centers.shape == (6, 4, 8)
+    assert np.all(after <= before + 1e-4)
+    assert after.sum() < before.sum()
+
+
+def test_a_pass_moves_centers_to_the_means_of_their_points() -> None:
+    search = RoughSearch.of(np.array([[0.0], [2.0], [8.0], [10.0]]), SPACES["l2"])
+    starts = search.points[[1, 2], :-1][None]
+
+    centers, _ = search.improve(starts, n_passes=1)
+
+    np.testing.assert_allclose(search.at_scale(centers)[0].ravel(), [1.0, 9.0], rtol=1e-6)
+
+
+def test_huge_and_tiny_numbers_leave_no_infinity() -> None:
+    for size in (1e37, 1e-37):
+        search = RoughSearch.of(size * planted(50, 4), SPACES["l2"])
+
+        centers, costs = search.improve(search.starts(3, n_restarts=4, rng=np.random.default_rng(1)), n_passes=3)
+
+        assert np.isfinite(search.at_scale(centers)).all()
+        assert np.isfinite(costs).all()
+
+
+def test_variants_differ_from_their_start_in_one_center() -> None:
+    search = RoughSearch.of(planted(100, 5), SPACES["l2"])
+    starts = search.starts(4, n_restarts=2, rng=np.random.default_rng(1))
+
+    varied = search.vary(starts, n_each=3, rng=np.random.default_rng(2))
+
+    assert np.array_equal(varied[:2], starts)
+    for at, variant in enumerate(varied[2:]):
+        assert np.sum(np.any(variant != starts[at // 3], axis=1)) <= 1

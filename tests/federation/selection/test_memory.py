@@ -2,11 +2,11 @@ import numpy as np
 import pytest
 
 from fielding.errors import CheckpointError
-from fielding.federation.selection.memory import Memory
+from fielding.federation.selection.selector import SelectionMemory
 
 
-def some_memory() -> Memory:
-    memory = Memory(3, clients={"times": 0.0}, clusters={"pace": 9.0})
+def some_memory() -> SelectionMemory:
+    memory = SelectionMemory(3, clients={"times": 0.0}, clusters={"pace": 9.0})
     memory.grow(2)
     memory.clusters["pace"][:] = [1.0, 2.0]
     return memory
@@ -39,7 +39,7 @@ def test_growing_never_takes_a_row_away() -> None:
 
 
 def test_clients_that_join_begin_afresh_and_the_others_stay() -> None:
-    memory = Memory(2, clients={"times": 0.0, "seconds": np.nan}, clusters={"pace": 9.0})
+    memory = SelectionMemory(2, clients={"times": 0.0, "seconds": np.nan}, clusters={"pace": 9.0})
     memory.clients["times"][:] = [3.0, 4.0]
 
     memory.grow_clients(3)

@@ -12,7 +12,7 @@ POINTS = np.array([[1.0 - one / 20, one / 20] for one in range(9)] + [[0.0, 1.0]
 
 def selection_of(pool: float) -> Selection:
     selection = Selection(Nearest(pool=pool), 10)
-    selection.hear(EVERYONE, POINTS)
+    selection.note_reports(EVERYONE, POINTS)
     return selection
 
 
@@ -78,10 +78,10 @@ def test_the_center_is_that_of_all_members_askable_or_not() -> None:
 
 def test_whoever_never_reported_or_went_silent_stands_behind_the_others() -> None:
     selection = Selection(Nearest(pool=np.inf), 4)
-    selection.hear(np.array([1, 2, 3]), np.array([[1.0, 0.0], [0.9, 0.1], [0.5, 0.5]]))
+    selection.note_reports(np.array([1, 2, 3]), np.array([[1.0, 0.0], [0.9, 0.1], [0.5, 0.5]]))
     everyone = np.arange(4)
 
-    selection.hear(np.array([1]), np.zeros((1, 2)))
+    selection.note_reports(np.array([1]), np.zeros((1, 2)))
 
     first = selection.choose(candidates_of(everyone, 0), 2, cluster=0, round_index=0, members=everyone)
     assert first.tolist() == [2, 3]
@@ -89,7 +89,7 @@ def test_whoever_never_reported_or_went_silent_stands_behind_the_others() -> Non
 
 def test_a_vector_of_zeros_is_a_place_and_no_silence() -> None:
     selection = Selection(Nearest(pool=np.inf), 3, metric="l2", kind="vector")
-    selection.hear(np.arange(3), np.array([[0.0, 0.0], [0.1, 0.0], [5.0, 0.0]]))
+    selection.note_reports(np.arange(3), np.array([[0.0, 0.0], [0.1, 0.0], [5.0, 0.0]]))
 
     assert selection.choose(candidates_of(np.arange(3), 0), 2, cluster=0, round_index=0).tolist() == [0, 1]
 

@@ -21,7 +21,9 @@ def some_federation(n_clients: int, n_clusters: int, seed: int) -> Federation:
 def told_selection(name: str, n_clients: int, seed: int) -> Selection:
     selection = Selection(selector_named(name), n_clients)
     rng = np.random.default_rng(seed)
-    selection.hear(np.arange(n_clients), rng.dirichlet(np.ones(4), n_clients), n_samples=rng.integers(1, 99, n_clients))
+    selection.note_reports(
+        np.arange(n_clients), rng.dirichlet(np.ones(4), n_clients), n_samples=rng.integers(1, 99, n_clients)
+    )
     return selection
 
 
@@ -71,7 +73,7 @@ def tell(selection: Selection, clients: range, seed: int) -> None:
     """Let some clients report."""
     rng = np.random.default_rng(seed)
     rows, sizes = rng.dirichlet(np.ones(4), len(clients)), rng.integers(1, 99, len(clients))
-    selection.hear(np.array(clients, dtype=np.int64), rows, n_samples=sizes)
+    selection.note_reports(np.array(clients, dtype=np.int64), rows, n_samples=sizes)
 
 
 @pytest.mark.parametrize("n_clients", [3, -1, 4.5, True])
@@ -115,7 +117,7 @@ def test_choosing_alone_changes_nothing(name: str) -> None:
 def test_uniform_choices_are_those_of_the_selector_and_leave_no_trace(n_clients: int, n_wanted: int, seed: int) -> None:
     selection, candidates = Selection(Uniform(), 30), candidates_of(np.arange(n_clients), 0, seed)
     selection.feedback(feedback_of([0, 1]))
-    selection.hear(np.array([0]), np.ones((1, 2)))
+    selection.note_reports(np.array([0]), np.ones((1, 2)))
 
     chosen = selection.choose(candidates, n_wanted, cluster=3, round_index=5)
 
@@ -133,15 +135,15 @@ def test_only_who_needs_reports_asks_for_them() -> None:
 
 def test_reports_of_another_width_are_refused() -> None:
     selection = Selection(Nearest(), 4)
-    selection.hear(np.array([0]), np.ones((1, 3)))
+    selection.note_reports(np.array([0]), np.ones((1, 3)))
 
     with pytest.raises(InputError, match=r"\(1, 2\), not \(1, 3\)"):
-        selection.hear(np.array([1]), np.ones((1, 2)))
+        selection.note_reports(np.array([1]), np.ones((1, 2)))
 
 
 def test_a_checkpoint_of_another_federation_is_refused() -> None:
     selection = Selection(Nearest(), 4)
-    selection.hear(np.array([0]), np.ones((1, 3)))
+    selection.note_reports(np.array([0]), np.ones((1, 3)))
 
     with pytest.raises(CheckpointError, match="4 clients, not 5"):
         Selection(Nearest(), 5).restore(selection.arrays())
@@ -150,12 +152,12 @@ def test_a_checkpoint_of_another_federation_is_refused() -> None:
 def test_restoring_an_empty_checkpoint_forgets_what_was_heard() -> None:
     selection = Selection(Nearest(), 4)
     empty = selection.arrays()
-    selection.hear(np.array([0]), np.ones((1, 3)))
+    selection.note_reports(np.array([0]), np.ones((1, 3)))
 
     selection.restore(empty)
 
     assert selection.arrays() == {}
-    selection.hear(np.array([1]), np.ones((1, 3)))
+    selection.note_reports(np.array([1]), np.ones((1, 3)))
     assert selection.arrays()["has_reported"].tolist() == [False, True, False, False]
 
 
@@ -168,7 +170,7 @@ def test_a_checkpoint_does_not_change_with_what_comes_after(name: str) -> None:
     before = {one: rows.tobytes() for one, rows in arrays.items()}
 
     federation.play(selection, range(3, 6))
-    selection.hear(np.array([0]), np.full((1, 4), 0.25))
+    selection.note_reports(np.array([0]), np.full((1, 4), 0.25))
 
     assert {one: rows.tobytes() for one, rows in arrays.items()} == before
 

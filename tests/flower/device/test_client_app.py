@@ -2,6 +2,7 @@
 
 import logging
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -9,7 +10,10 @@ import numpy as np
 import pytest
 
 from fielding._extras import EXTRAS
-from fielding.errors import OptionError
+from fielding._typing import Json
+from fielding.client.describing import labels_described
+from fielding.client.drift import AnyChange
+from fielding.errors import InputError, OptionError
 from fielding.flower.device.samples import DeviceNode, Embedded, Fitted, Job, Samples, Scored, Tensors
 from fielding.flower.wire.messages import reply_from
 from fielding.flower.wire.orders import (
@@ -28,13 +32,15 @@ from tests.flower.mail import instruction
 pytest.importorskip("flwr", reason="the flower extra is not installed")
 
 from fielding.flower.device.client_app import _warn_of_number, client_app, device_node
+from tests.flower.spoiling import put
 
 if TYPE_CHECKING:
     from flwr.app import Context
     from flwr.clientapp import ClientApp
 
 EXPECTED = Expected(n_numbers=6, kind="histogram", n_features=2)
-RUN_CONFIG: dict[str, int | str] = {"classes": 2, "trace.window": 2, "coordinator.detector": "any-change"}
+OBSERVED: dict[str, Json] = {"classes": 2, "max_rounds": 2, "describing": labels_described(AnyChange()).record()}
+RUN_CONFIG: dict[str, int | str] = {"own.epochs": 3}
 
 
 @pytest.fixture(autouse=True)
@@ -60,7 +66,7 @@ def context(node_config: Mapping[str, int | str], run_config: Mapping[str, int |
 
 def asked(app: "ClientApp", order: Order, folder: Path) -> Answer:
     """Return what the server makes of the answer to an order."""
-    message = instruction(order)
+    message = instruction(replace(order, observe=OBSERVED))
     reply = app(message, context({"state-dir": str(folder), "partition-id": 3}))
     assert reply.metadata.reply_to_message_id == "asked"
     return reply_from(reply.content, order.verb, EXPECTED)
@@ -83,19 +89,20 @@ def test_one_line_of_code_describes_trains_and_tests(tmp_path: Path) -> None:
     assert (described.n_samples, described.partition) == (3, 3)
     assert isinstance(trained, TrainReply)
     assert trained.n_samples == 3
-    assert np.abs(trained.model).max() > 0
+    assert np.abs(trained.updates.models).max() > 0
     for reply in (described, trained):
         assert reply.report is not None
         assert reply.report.number == 1
         assert reply.report.representation.tolist() == pytest.approx([1 / 3, 2 / 3])
     assert isinstance(tested, EvaluateReply)
-    assert tested.n_test == 1
+    assert tested.scores.n_test.tolist() == [1]
 
 
 def test_the_same_message_twice_is_answered_with_the_same_bytes(tmp_path: Path) -> None:
     app = client_app(load_data=load_data)
     for order in (describe(0), train(0), train(1)):
-        replies = [app(instruction(order), context({"state-dir": str(tmp_path)})) for _ in range(2)]
+        asked_for = replace(order, observe=OBSERVED)
+        replies = [app(instruction(asked_for), context({"state-dir": str(tmp_path)})) for _ in range(2)]
         assert replies[0].content.object_id == replies[1].content.object_id
 
 
@@ -113,24 +120,61 @@ def test_a_users_own_training_code_gets_names_and_shapes(tmp_path: Path) -> None
     app = client_app(load_data=load_data, train=own_train, evaluate=own_evaluate)
     trained = asked(app, train(0), tmp_path)
     assert isinstance(trained, TrainReply)
-    tested = asked(app, evaluate(0, trained.model), tmp_path)
+    tested = asked(app, evaluate(0, trained.updates.models[0]), tmp_path)
 
     assert shapes == {"weight": (2, 2), "bias": (2,)}
-    assert (trained.model.tolist(), trained.n_samples, trained.loss) == ([0.0] * 4 + [0.5] * 2, 3, 0.25)
+    assert trained.updates.models.tolist() == [[0.0] * 4 + [0.5] * 2]
+    assert (trained.n_samples, trained.updates.loss.tolist()) == (3, [0.25])
     assert isinstance(tested, EvaluateReply)
-    assert (tested.n_test, tested.correct, tested.loss) == (1, 1, 1.0)
+    found = tested.scores
+    assert (found.n_test.tolist(), found.correct.tolist(), found.loss.tolist()) == ([1], [1], [1.0])
 
 
 def test_training_code_finds_its_settings_and_a_folder_that_lasts(tmp_path: Path) -> None:
     def own_train(model: Tensors, own: Samples, job: Job) -> Fitted:
         seen = job.node.folder / "seen"
-        seen.write_text(f"{job.node.config['partition-id']} {job.node.config['classes']} {job.node.since}")
+        seen.write_text(f"{job.node.config['partition-id']} {job.node.config['own.epochs']} {job.node.since}")
         return Fitted(model, len(own), loss=0.25)
 
     app = client_app(load_data=load_data, train=own_train, evaluate=lambda *_: Scored(1, 1, 0.0))
     asked(app, train(0), tmp_path)
 
-    assert [path.read_text() for path in tmp_path.rglob("seen")] == ["3 2 0"]
+    assert [path.read_text() for path in tmp_path.rglob("seen")] == ["3 3 0"]
+
+
+def test_what_to_observe_comes_with_the_order_and_no_run_config_counts(tmp_path: Path) -> None:
+    """Of three classes and of one: the server says which there are."""
+    app = client_app(load_data=load_data)
+    message = instruction(replace(describe(0), observe={**OBSERVED, "classes": 3}))
+    contrary: dict[str, int | str] = {"classes": 1, "coordinator.detector": "nonsense", "trace.window": 0}
+
+    reply = app(message, context({"state-dir": str(tmp_path)}, contrary))
+
+    got = reply_from(reply.content, "describe", replace(EXPECTED, n_features=3))
+    assert isinstance(got, DescribeReply)
+    assert got.report is not None
+    assert got.report.representation.tolist() == pytest.approx([1 / 3, 2 / 3, 0.0])
+
+
+@pytest.mark.parametrize("observe", [{}, {**OBSERVED, "colour": "red"}], ids=["nothing", "an unknown word"])
+def test_an_order_that_does_not_say_what_to_observe_is_refused(observe: dict[str, Json], tmp_path: Path) -> None:
+    app = client_app(load_data=load_data)
+    with pytest.raises(InputError, match=r"^what to observe is not as it should be: .*; use the same release"):
+        app(instruction(replace(describe(0), observe=observe)), context({"state-dir": str(tmp_path)}))
+    assert list(tmp_path.iterdir()) == [], "nothing is kept of it"
+
+
+def test_an_order_of_an_older_agreement_is_refused_in_one_clear_line(tmp_path: Path) -> None:
+    message = instruction(replace(train(0), observe=OBSERVED))
+    put("config", "fielding", 1)(message.content)
+    wanted = (
+        "an order follows agreement 1 but this release agreement 2; install the same release of fielding on server and "
+        "clients"
+    )
+    with pytest.raises(InputError) as told:
+        client_app(load_data=load_data)(message, context({"state-dir": str(tmp_path)}))
+    assert str(told.value) == wanted
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_train_and_evaluate_come_together_and_without_a_model() -> None:

@@ -1,16 +1,15 @@
-"""Round by round, a device that sees samples with models reports what a client of the simulator does."""
+"""Round by round, a device reports what a client of the simulator does, by labels alone or through models."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
-from fielding.flower.device.local_jobs import JobSettings
-from tests.flower.test_device_parity import N_CLASSES, N_CLIENTS, N_INTERVALS, PLANS, SEED, drifting_windows, trainer_of
 
 from fielding._typing import Models
-from fielding.client.drift import Always, AnyChange, DriftTest, Periodic, Threshold
+from fielding.client.drift import Always, AnyChange, Chi2, DriftTest, Never, Periodic, Threshold
+from fielding.client.drift.detectors import DriftDetector, KindDetector, SampleDetector, VectorDetector
 from fielding.client.drift.predictions import ErrorRate
-from fielding.client.drift.sample_tests import ByKind, BySamples, ByVector, Judge
 from fielding.client.drift.two_sample import Ks
 from fielding.client.report import DRIFT_KINDS, ReportBatch
 from fielding.client.representation.embedding import ClassMeans, Embedding
@@ -22,82 +21,109 @@ from fielding.flower.device.own_code import OwnCode
 from fielding.flower.device.rule import DeviceRule
 from fielding.flower.device.samples import DeviceNode, Samples
 from fielding.flower.server.sharing import Sharing, SharingRule
-from fielding.flower.wire.orders import DescribeOrder, DescribeReply, EvaluateOrder, Report
-from fielding.runtime.observe import Sight, TallyObserver
+from fielding.flower.wire.orders import DescribeOrder, DescribeReply, EvaluateOrder, Report, WorkRule
+from fielding.runtime.observe import LabelObserver, Observer, SampleObserver, Sight
 from fielding.runtime.train import LocalRule
+from fielding.runtime.workers import Workers
 from fielding.simulation.clients import SimulatedClients
 from fielding.simulation.hardware import AlwaysAvailable, Devices, Hardware
-from fielding.simulation.reports import Sharing as SimulatedSharing
+from fielding.simulation.reports import SharedModel
 from fielding.traces.histograms import WindowPlan
+from fielding.traces.pool import Pool
+from fielding.traces.schedule import sort_schedule
 from fielding.traces.sliding import SlidingWindows
-from fielding.training.rates import LearningRate
+from fielding.training.factory import ModelRequest, trainer_for
+from fielding.training.trainer import LearningRate
 
-TRAINER = trainer_of("numpy")
-SETTINGS = JobSettings(client="", classes=N_CLASSES, model="mlp", hidden=6).record()
-RULE = LocalRule(n_steps=1, batch_size=2, rate=LearningRate(initial=0.1, decay=1.0, every=1))
+N_CLIENTS, N_INTERVALS, N_CLASSES, SEED = 4, 8, 3, 11
+PLANS = [WindowPlan(gap=1, window=2), WindowPlan(gap=2, window=4), WindowPlan(gap=2, window=5)]
+TESTS: list[DriftTest] = [AnyChange(), Chi2(min_fresh=3), Threshold(), Never(), Always(), Periodic(rounds=4)]
+TRAINER = trainer_for(ModelRequest(name="mlp", hidden=6, input_shape=(4,), n_classes=N_CLASSES))
+RULE = LocalRule(n_steps=1, batch_size=2, rate=LearningRate(initial=0.1))
+WORK = WorkRule(client="", classes=N_CLASSES, model="mlp", hidden=6, local=RULE)
 Told = dict[str, tuple[list[float], int, str]]
 
 
-def by_vector(test: DriftTest) -> ByVector:
-    return ByVector(drift_test=test, metric=metric_named("l2"))
+def by_vector(test: DriftTest) -> VectorDetector:
+    return VectorDetector(drift_test=test, metric=metric_named("l2"))
 
 
-CASES: dict[str, tuple[Representation, Judge]] = {
+CASES: dict[str, tuple[Representation, DriftDetector]] = {
     "any change": (ClassMeans(dims=2), by_vector(AnyChange())),
     "threshold": (Embedding(), by_vector(Threshold(eps=0.3))),
     "always": (Embedding(), by_vector(Always())),
     "periodic": (ClassMeans(dims=2), by_vector(Periodic(rounds=3))),
-    "ks": (Embedding(), BySamples(test=Ks(), alpha=0.3, least=3)),
-    "by kind": (ClassMeans(dims=2), ByKind(alpha=0.4, least=3, growth=4.0)),
-    "errors": (LabelShares(), BySamples(test=ErrorRate(), alpha=0.5, least=2, needs_errors=True, growth=9.0)),
+    "ks": (Embedding(), SampleDetector(test=Ks(), alpha=0.3, least=3)),
+    "by kind": (ClassMeans(dims=2), KindDetector(alpha=0.4, least=3, growth=4.0)),
+    "errors": (LabelShares(), SampleDetector(test=ErrorRate(), alpha=0.5, least=2, needs_errors=True, growth=9.0)),
 }
 
 
-class Simulated:
-    """Clients of the simulator that see samples with a model, and are served models that get worse."""
+def drifting_windows(plan: WindowPlan) -> SlidingWindows:
+    """Return clients whose label mix turns over in the middle; some intervals bring a client little or nothing."""
+    rng = np.random.default_rng(5)
+    rows = []
+    for client in range(N_CLIENTS):
+        for interval in range(N_INTERVALS):
+            favorite = (client + interval // 4) % N_CLASSES
+            shares = np.where(np.arange(N_CLASSES) == favorite, 0.8, 0.1)
+            n_samples = int(rng.integers(0, 12)) if client != 3 or interval in (2, 3) else 0
+            rows += [(client, interval, int(rng.choice(N_CLASSES, p=shares))) for _ in range(n_samples)]
+    client_of, interval_of, y = (np.array(column) for column in zip(*rows, strict=True))
+    x = (rng.standard_normal((y.size, 4)) + 2.0 * np.eye(N_CLASSES, 4)[y]).astype(np.float32)
+    pool = Pool(x=x, y=y.astype(np.int32), classes=("a", "b", "c"))
+    ids = tuple(f"client-{at}" for at in range(N_CLIENTS))
+    columns = (client_of, interval_of, np.arange(y.size), y, np.zeros(y.size))
+    return SlidingWindows(pool, sort_schedule(ids, N_INTERVALS, columns=columns), plan)
 
-    def __init__(self, windows: SlidingWindows, representation: Representation, judge: Judge, model: Models) -> None:
+
+def simulated(windows: SlidingWindows, case: DriftTest | str, model: Models) -> SimulatedClients:
+    """Return clients of the simulator that judge by labels, or as a case says see samples with a model."""
+    observer: Observer
+    if isinstance(case, str):
+        representation, judge = CASES[case]
         needs_model = representation.effort != "none"
-        sight = Sight(windows, TRAINER if needs_model else None)
-        observer = TallyObserver(windows, representation, judge=judge, sight=sight)
+        sight = Sight(windows, Workers(TRAINER) if needs_model else None)
+        observer = SampleObserver(windows, representation, detector=judge, sight=sight)
         if needs_model:
             observer.share(model)
-        self.clients = SimulatedClients(
-            windows,
-            observer,
-            TRAINER,
-            rule=RULE,
-            hardware=Hardware(
-                devices=Devices(ms_per_sample=np.ones(N_CLIENTS), kbps=np.ones(N_CLIENTS)),
-                availability=AlwaysAvailable(),
-            ),
-            sharing=SimulatedSharing(observer, rounds=0),
-            seed=SEED,
-        )
+    else:
+        observer = LabelObserver(windows, case)
+    return SimulatedClients(
+        windows,
+        observer,
+        TRAINER,
+        rule=RULE,
+        hardware=Hardware(
+            devices=Devices(ms_per_sample=np.ones(N_CLIENTS), kbps=np.ones(N_CLIENTS)), availability=AlwaysAvailable()
+        ),
+        sharing=SharedModel(observer, rounds=0) if isinstance(case, str) else None,
+        seed=SEED,
+    )
 
-    def described(self, round_index: int) -> Told:
-        return told(self.clients.begin(round_index))
+
+def rule_for(plan: WindowPlan, case: DriftTest | str) -> DeviceRule:
+    rule = DeviceRule(
+        n_classes=N_CLASSES,
+        max_rounds=plan.n_visible * plan.gap,
+        drift_test=AnyChange() if isinstance(case, str) else case,
+        gap=plan.gap,
+        phase=plan.window,
+    )
+    if not isinstance(case, str):
+        return rule
+    representation, judge = CASES[case]
+    return replace(rule, representation=representation, detector=judge, needs_model=representation.effort != "none")
 
 
 class Deployed:
     """The same clients as devices; the model comes with the first order, the reference with the second."""
 
-    def __init__(self, windows: SlidingWindows, name: str, model: Models, folder: Path) -> None:
-        representation, judge = CASES[name]
-        plan = windows.plan
-        self._rule = DeviceRule(
-            n_classes=N_CLASSES,
-            max_rounds=plan.n_visible * plan.gap,
-            drift_test=AnyChange(),
-            gap=plan.gap,
-            phase=plan.window,
-            representation=representation,
-            judge=judge,
-            needs_model=representation.effort != "none",
-        )
-        self._windows, self._folder = windows, folder
+    def __init__(self, windows: SlidingWindows, case: DriftTest | str, model: Models, folder: Path) -> None:
+        self._windows, self._folder, self._rule = windows, folder, rule_for(windows.plan, case)
+        representation = self._rule.representation or LabelShares()
         self._sharing = Sharing(
-            SharingRule(representation=representation, layout=TRAINER.layout, settings=SETTINGS, model=model)
+            SharingRule(representation=representation, layout=TRAINER.layout, work=WORK, model=model)
         )
         self._sharing.grow(N_CLIENTS)
         self._confirmed = [0] * N_CLIENTS
@@ -147,7 +173,7 @@ class Deployed:
     def serve(self, round_index: int, model: Models) -> None:
         for at in range(N_CLIENTS):
             order = EvaluateOrder(
-                run_id="run", round_index=round_index, model=model, layout=TRAINER.layout, settings=SETTINGS, seed=SEED
+                run_id="run", round_index=round_index, model=model, layout=TRAINER.layout, work=WORK, seed=SEED
             )
             self._device(at).answer(order)
 
@@ -173,21 +199,23 @@ def assert_alike(ours: Told, theirs: Told, where: object) -> None:
 
 
 @pytest.mark.parametrize("plan", PLANS, ids=str)
-@pytest.mark.parametrize("name", CASES)
-def test_devices_report_what_the_simulator_says_in_every_round(name: str, plan: WindowPlan, tmp_path: Path) -> None:
+@pytest.mark.parametrize("case", [*TESTS, *CASES], ids=str)
+def test_devices_report_what_the_simulator_says_in_every_round(
+    case: DriftTest | str, plan: WindowPlan, tmp_path: Path
+) -> None:
     windows, model = drifting_windows(plan), TRAINER.initial_model(1)
-    simulated = Simulated(windows, *CASES[name], model)
-    deployed = Deployed(windows, name, model, tmp_path)
+    clients, deployed = simulated(windows, case, model), Deployed(windows, case, model, tmp_path)
     n_reports = 0
 
     for round_index in range(plan.step_of(N_INTERVALS - 1) + 1):
-        theirs = simulated.described(round_index)
+        theirs = told(clients.begin(round_index))
         assert_alike(deployed.described(round_index), theirs, round_index)
         n_reports += len(theirs)
-        served = TRAINER.initial_model(round_index // 3)
-        simulated.clients.serve(served[np.newaxis], np.zeros(N_CLIENTS, dtype=np.int64))
-        deployed.serve(round_index, served)
-    assert n_reports > N_CLIENTS
+        if isinstance(case, str):
+            served = TRAINER.initial_model(round_index // 3)
+            clients.serve(served[np.newaxis], np.zeros(N_CLIENTS, dtype=np.int64))
+            deployed.serve(round_index, served)
+    assert n_reports >= N_CLIENTS + isinstance(case, str)
 
 
 def test_a_report_that_is_lost_is_told_again_with_the_window_of_now(tmp_path: Path) -> None:

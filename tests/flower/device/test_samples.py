@@ -60,6 +60,20 @@ def test_samples_are_sorted_by_their_rounds_and_otherwise_as_they_came() -> None
     assert (kept.x[:, 0].tolist(), kept.rounds.tolist()) == ([1.0, 3.0, 0.0, 2.0], [-5, -5, 2, 2])
 
 
+def test_places_count_all_samples_that_ever_came_in_the_order_of_their_arrival() -> None:
+    first, second = (
+        checked_samples(
+            Samples(np.eye(3), [0, 0, 0], rounds=[2, 0, 1]), n_classes=2, now=3, since=since, n_taken=n_taken
+        )
+        for since, n_taken in ((None, 0), (2, 3))
+    )
+
+    both = first.followed_by(second)
+
+    assert (both.places.tolist(), both.rounds.tolist()) == ([0, 1, 2, 3, 4, 5], [0, 1, 2, 3, 3, 3])
+    assert both.some(both.rounds >= 1).places.tolist() == [1, 2, 3, 4, 5], "what is thrown away changes none"
+
+
 def test_nothing_is_a_way_to_say_nothing() -> None:
     for nothing in (None, Samples(np.empty((0, 2)), [])):
         assert checked(nothing).y.size == 0
@@ -102,6 +116,8 @@ def test_what_was_saved_comes_back_and_what_does_not_fit_is_refused() -> None:
     again = kept_from(arrays)
 
     assert all((array == again.arrays()[name]).all() for name, array in arrays.items())
+    with pytest.raises(CheckpointError, match=r"kept\.places is missing .*; start anew"):
+        kept_from({name: array for name, array in arrays.items() if name != "kept.places"})
     for broken in ({"kept.y": kept.y[:1]}, {"kept.y": kept.y.astype(np.int64)}, {"kept.x": np.float32(1.0)}):
         with pytest.raises(CheckpointError, match="start anew"):
             kept_from({**arrays, **broken})  # type: ignore[dict-item]

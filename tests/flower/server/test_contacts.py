@@ -24,7 +24,7 @@ def contacts_with(min_nodes: int, *, back_at: float) -> tuple[Contacts, Simulate
 
     exchange = Exchange(wire, Patience(deadline_s=10.0), clock=clock, sleep=sleep)
     presence = Presence(min_nodes=min_nodes, within_s=5.0)
-    return Contacts(exchange, presence, hears="drifted", n_features=2), wire, clock
+    return Contacts(exchange, presence, reports_from="drifted", n_features=2), wire, clock
 
 
 def test_a_new_run_without_enough_nodes_ends() -> None:
@@ -74,7 +74,7 @@ def test_a_late_answer_is_charged_as_its_order(order: Order, category: str) -> N
     clock = Clock()
     wire = SimulatedWire(clock, [5])
     exchange = Exchange(wire, Patience(deadline_s=1.0, poll_s=0.25), clock=clock, sleep=clock.sleep)
-    contacts = Contacts(exchange, Presence(min_nodes=1), hears="drifted", n_features=2)
+    contacts = Contacts(exchange, Presence(min_nodes=1), reports_from="drifted", n_features=2)
     wire.answers[5] = mail.describe_reply(0)
     contacts.arrive()
     contacts.introduce([5], mail.describe_order(), with_report=True)

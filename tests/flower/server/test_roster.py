@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from fielding.errors import CheckpointError, OptionError
 from fielding.flower.server.exchange import Node
-from fielding.flower.server.roster import Changes, Roster, identity_of, key_id
+from fielding.flower.server.roster import Roster, RosterChanges, identity_of, key_id
 
 
 def key(name: str) -> bytes:
@@ -55,7 +55,7 @@ def test_a_joiner_is_appended_whatever_its_id() -> None:
 
     changes = roster.see([node(1, BY_ID[1]), node(2, BY_ID[2]), node(3, BY_ID[0])])
 
-    assert changes == Changes(joined=(ids[BY_ID[0]],))
+    assert changes == RosterChanges(joined=(ids[BY_ID[0]],))
     assert [roster.client_ids.index(ids[name]) for name in BY_ID[:3]] == [2, 0, 1]
 
 
@@ -68,9 +68,9 @@ def test_whoever_leaves_keeps_its_place_and_returns_at_another_address() -> None
     away = roster.online()[place], roster.address(place), roster.client_at(1)
     returned = roster.see([node(2, "b"), node(9, "a")])
 
-    assert left == Changes(left=(ids["a"],))
+    assert left == RosterChanges(left=(ids["a"],))
     assert away == (False, None, None)
-    assert returned == Changes(returned=(ids["a"],))
+    assert returned == RosterChanges(returned=(ids["a"],))
     assert (roster.address(place), roster.client_at(9), len(roster)) == (9, place, 2)
 
 
@@ -78,7 +78,7 @@ def test_an_address_that_changes_between_two_looks_counts_as_a_return() -> None:
     roster = Roster()
     roster.see([node(1, "a")])
 
-    assert roster.see([node(4, "a")]) == Changes(returned=(ids["a"],))
+    assert roster.see([node(4, "a")]) == RosterChanges(returned=(ids["a"],))
     assert (roster.client_at(1), roster.client_at(4)) == (None, 0)
 
 
@@ -88,7 +88,7 @@ def test_an_address_may_pass_to_another_client() -> None:
 
     changes = roster.see([node(1, "b")])
 
-    assert changes == Changes(joined=(ids["b"],), left=(ids["a"],))
+    assert changes == RosterChanges(joined=(ids["b"],), left=(ids["a"],))
     assert roster.client_at(1) == 1
 
 
@@ -103,7 +103,7 @@ def test_of_two_nodes_with_one_key_the_newer_counts() -> None:
 def test_a_node_without_a_key_is_no_client_of_a_deployment() -> None:
     roster = Roster()
 
-    assert roster.see([Node(address=1), *simulated(2)]) == Changes()
+    assert roster.see([Node(address=1), *simulated(2)]) == RosterChanges()
     assert len(roster) == 0
 
 
@@ -117,7 +117,7 @@ def test_simulated_nodes_have_to_say_what_they_hold() -> None:
     assert first.unknown == (10, 20, 30)
     assert joined == roster.client_ids == (0, 2)
     assert (roster.client_at(20), roster.client_at(10), roster.client_at(30)) == (0, 1, None)
-    assert second == Changes(unknown=(30,))
+    assert second == RosterChanges(unknown=(30,))
 
 
 def test_a_part_of_the_data_that_somebody_holds_cannot_be_claimed() -> None:
@@ -137,7 +137,7 @@ def test_a_part_of_the_data_returns_with_another_node() -> None:
     changes = roster.see(simulated(8))
     joined = roster.learn({8: 0})
 
-    assert changes == Changes(left=(0,), unknown=(8,))
+    assert changes == RosterChanges(left=(0,), unknown=(8,))
     assert joined == ()
     assert (roster.client_ids, roster.address(0)) == ((0,), 8)
 

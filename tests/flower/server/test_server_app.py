@@ -289,11 +289,16 @@ def test_a_shared_model_that_nobody_can_train_is_refused_if_it_is_asked_for() ->
         described_by(deployment.settled())
 
 
-def test_what_devices_would_not_keep_aside_is_refused() -> None:
-    with pytest.raises(OptionError, match=r"devices would not keep .* trace.kept_aside"):
-        deployment_from({**RUN_CONFIG, "out": "there"}, {"trace": {"gap": 1, "kept_aside": 0.2}})
+def test_devices_follow_the_servers_config_whatever_they_could_read_themselves(tmp_path: Path) -> None:
+    """Half of the samples are kept aside, as the config of the server says and no run config does."""
+    trained_on: list[int] = []
 
+    def train(model: Tensors, samples: Samples, _job: Job) -> Fitted:
+        trained_on.append(len(samples))
+        return Fitted(model, len(samples), 1.0)
 
-def test_a_drift_test_that_devices_would_not_run_is_refused() -> None:
-    with pytest.raises(OptionError, match="devices would not keep the windows or not run the drift test"):
-        deployment_from({**RUN_CONFIG, "out": "there"}, {"coordinator": {"detector": "threshold"}})
+    clients = client_app(load_data=load_data, train=train, evaluate=lambda _, tested: Scored(len(tested), 0, 1.0))
+    server = server_app({"trace": {"kept_aside": 0.5}}, first_model=lambda: {"mean": np.zeros(3, dtype=np.float32)})
+    served(server, clients, tmp_path, rounds=1)
+    assert len(trained_on) == 4
+    assert all(0 < n_samples < 14 for n_samples in trained_on)  # of 16 in one round

@@ -20,10 +20,7 @@ def test_a_model_for_many_clients_is_written_once() -> None:
     matrix = np.zeros((2, 6), dtype=np.float32)
     sent: SentModels = {}
 
-    def order(row: int) -> TrainOrder:
-        return TrainOrder(run_id="r", round_index=0, model=matrix[row], layout=mail.LAYOUT, n_steps=1, seed=0)
-
-    first, again, other = (order_records(order(row), sent)["arrays"] for row in (0, 0, 1))
+    first, again, other = (order_records(mail.train_order(model=matrix[row]), sent)["arrays"] for row in (0, 0, 1))
 
     assert first is again
     assert first is not other
@@ -34,10 +31,9 @@ def test_what_is_cut_out_of_a_matrix_is_not_mistaken_for_its_row() -> None:
     sent: SentModels = {}
 
     def arrives(model: npt.NDArray[np.float32]) -> list[float]:
-        order = TrainOrder(run_id="r", round_index=0, model=model, layout=mail.LAYOUT, n_steps=1, seed=0)
-        got = order_from(order_records(order, sent), "train")
+        got = order_from(order_records(mail.train_order(model=model), sent), "train")
         assert isinstance(got, TrainOrder)
-        return list(got.model.tolist())
+        return list(got.plan.models[0].tolist())
 
     assert arrives(matrix[0]) == [0, 1, 2, 3, 4, 5]
     assert arrives(matrix[:, 0]) == [0, 6, 12, 18, 24, 30]

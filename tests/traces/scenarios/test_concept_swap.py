@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from fielding.errors import InputError, OptionError
 from fielding.rng import stream
 from fielding.traces.pool import Pool
-from fielding.traces.scenarios.concept_swap import ConceptSwap, exchanged, shared_meanings
+from fielding.traces.scenarios.concept_swap import ConceptSwap, exchange_labels, shared_meanings
 from fielding.traces.schedule import Schedule
 from tests.traces.scenarios.pools import concepts_of, image_pool, request_for
 
@@ -61,11 +61,11 @@ def test_exchange_is_undone_by_itself_and_is_a_permutation(seed: int, n_pairs: i
     meanings = rng.permuted(np.tile(np.arange(7), (5, 1)), axis=1)
     picked = rng.permuted(np.tile(np.arange(7), (5, 1)), axis=1)[:, : 2 * n_pairs]
 
-    once = exchanged(meanings, picked)
+    once = exchange_labels(meanings, picked)
 
     assert (np.sort(once, axis=1) == np.arange(7)).all()
     assert ((once != meanings).sum(axis=1) == 2 * n_pairs).all()
-    assert (exchanged(once, picked) == meanings).all()
+    assert (exchange_labels(once, picked) == meanings).all()
 
 
 def test_equal_meanings_have_equal_concepts() -> None:

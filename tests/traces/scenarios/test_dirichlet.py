@@ -2,8 +2,8 @@ import numpy as np
 import pytest
 
 from fielding.errors import OptionError
+from fielding.traces.scenarios.dealing import concept_mixes
 from fielding.traces.scenarios.dirichlet import Dirichlet, Recurring, gradual_progress, mixed_concepts
-from fielding.traces.scenarios.draws import concept_mixes
 from tests.traces.scenarios.pools import concepts_of, histograms, image_pool, request_for
 
 POOL = image_pool()

@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 from fielding.traces.pool import Pool
-from fielding.traces.scenarios.draws import (
+from fielding.traces.scenarios.dealing import (
     client_mixes,
     concept_mixes,
     drifters,
@@ -10,7 +10,7 @@ from fielding.traces.scenarios.draws import (
     other_states,
     slot_units,
     units,
-    wanderings,
+    wander,
     wholes,
 )
 from tests.traces.scenarios.pools import request_for, vector_pool
@@ -72,14 +72,14 @@ def test_another_state_is_never_the_same_and_any_other() -> None:
 
 
 def test_nobody_moves_before_the_training_starts() -> None:
-    states = wanderings(request_for(200, 8, n_first=3), 4, share=1.0, seed=1)
+    states = wander(request_for(200, 8, n_first=3), 4, share=1.0, seed=1)
 
     assert (states[:3] == states[0]).all()
     assert (states[3:] != states[2:-1]).all()
 
 
 def test_events_may_be_rarer_than_intervals() -> None:
-    states = wanderings(request_for(200, 8, n_first=2), 4, share=1.0, seed=1, every=3)
+    states = wander(request_for(200, 8, n_first=2), 4, share=1.0, seed=1, every=3)
 
     moved = (states[1:] != states[:-1]).any(axis=1)
 

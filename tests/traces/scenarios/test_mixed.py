@@ -3,7 +3,7 @@ import pytest
 
 from fielding.errors import InputError, OptionError
 from fielding.traces.scenarios.concept_swap import ConceptSwap, shared_meanings
-from fielding.traces.scenarios.draws import redrawn_mixes
+from fielding.traces.scenarios.dealing import redraw_mixes
 from fielding.traces.scenarios.looks import Affine, Rotation
 from fielding.traces.scenarios.mixed import Mixed
 from fielding.traces.schedule import AS_IS
@@ -30,7 +30,7 @@ def test_looks_are_those_of_places() -> None:
 def test_label_mix_look_and_meaning_change_independently() -> None:
     pool, request = image_pool(), request_for(4000, 3, samples=1)
     states = concepts_of(Mixed(share=0.4).deal(pool, request, seed=1))
-    _, mix_of = redrawn_mixes(pool, request, alpha=0.5, share=0.4, seed=1)
+    _, mix_of = redraw_mixes(pool, request, alpha=0.5, share=0.4, seed=1)
     changes = np.stack([half[2] != half[1] for half in (states // 2, states % 2, mix_of)])
 
     np.testing.assert_allclose(changes.mean(axis=1), 0.4, atol=0.03)
@@ -49,7 +49,7 @@ def test_label_mixes_change_at_events_and_stay_in_between() -> None:
     request = request_for(60, 4, n_first=2, samples=3000)
     shares = histograms(Mixed(share=0.5, looks=1, concepts=1).deal(POOL, request, seed=1), 6)
     moved = np.abs(np.diff(shares, axis=0)).sum(axis=2)
-    _, mix_of = redrawn_mixes(POOL, request, alpha=0.5, share=0.5, seed=1)
+    _, mix_of = redraw_mixes(POOL, request, alpha=0.5, share=0.5, seed=1)
     is_new = np.diff(mix_of, axis=0) != 0
 
     assert not is_new[0].any()
@@ -58,7 +58,7 @@ def test_label_mixes_change_at_events_and_stay_in_between() -> None:
 
 
 def test_every_redrawn_mix_belongs_to_one_client() -> None:
-    mixes, mix_of = redrawn_mixes(POOL, request_for(30, 6), alpha=0.5, share=0.5, seed=1)
+    mixes, mix_of = redraw_mixes(POOL, request_for(30, 6), alpha=0.5, share=0.5, seed=1)
 
     np.testing.assert_allclose(mixes.sum(axis=1), 1.0)
     assert np.unique(mixes, axis=0).shape == mixes.shape

@@ -25,7 +25,7 @@ from fielding.distance import Kind
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Predictions:
-    """Share of each label among the shared model's predictions: label and input drift where nobody has labels.
+    """Share of each label among the shared model's predictions: label and input drift without labels.
 
     Ties go to the lower label.
 

@@ -31,8 +31,6 @@ def class_sums(known: Seen, inputs: Matrix) -> Matrix:
 
     Parameters
     ----------
-    known
-        Samples that all have a label.
     inputs
         What to sum up, shape ``(n_samples, n_dims)``.
 

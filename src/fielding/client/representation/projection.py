@@ -25,8 +25,6 @@ def orthonormal(n_numbers: int, n_dims: int, seed: int, purpose: str) -> Matrix:
 
     Parameters
     ----------
-    n_numbers, n_dims
-        Length before and after.
     seed, purpose
         The same seed and purpose give the same matrix; read-only.
 

@@ -11,7 +11,7 @@ from fielding.blas_threads import ONE_BLAS_THREAD
 from fielding.config.options import options_of
 from fielding.config.parts import Family
 from fielding.coordinator.clustering.labels import without_gaps
-from fielding.coordinator.clustering.passes import settled
+from fielding.coordinator.clustering.passes import settle_labels
 from fielding.coordinator.clustering.silhouette import choose_k, count_distinct, mean_silhouettes
 from fielding.coordinator.clustering.space import cluster_means
 from fielding.coordinator.points import Points
@@ -66,14 +66,8 @@ def beats_null(
 
     Parameters
     ----------
-    silhouettes
-        Mean silhouette per number of clusters of the points.
     points
         One representation per row; with a single feature there is no structure to remove, and the answer is no.
-    measure
-        Returns the same for other points.
-    rng
-        Where chance comes from.
     n_draws
         How many draws; 19 let structure pass that is not there once in twenty times.
     """
@@ -102,10 +96,6 @@ class Partitioner(Protocol):
             One representation per row, shape ``(n_points, n_features)``.
         ks
             The numbers of clusters asked for, rising, each below ``n_points``.
-        metric
-            What a distance is.
-        rng
-            Where chance comes from.
         start
             Centers to try as one more start for their own number, shape ``(k, n_features)``.
 
@@ -132,8 +122,6 @@ class Extender(Protocol):
             All points, read in chunks.
         centers
             The means of the sample's clusters, shape ``(k, n_features)``.
-        metric
-            What a distance is.
         """
         ...
 
@@ -230,12 +218,6 @@ class Clusterer:
 
         Parameters
         ----------
-        points
-            The representations of all active clients.
-        metric
-            What a distance is, for the partitions and for the silhouettes.
-        rng
-            Where chance comes from.
         current
             The present centers, shape ``(k, n_features)``, for hysteresis and warm start.
 
@@ -314,7 +296,7 @@ def _sample_rows(n_points: int, most: int, rng: np.random.Generator) -> Counts |
 def _extended(partitioner: Partitioner, points: Points, centers: Matrix, metric: Metric) -> Membership:
     if isinstance(partitioner, Extender):
         return partitioner.extended(points, centers, metric=metric)
-    return settled(points, centers, metric=metric, n_passes=1)
+    return settle_labels(points, centers, metric=metric, n_passes=1)
 
 
 def _check_whole(name: str, value: object, *, at_least: int) -> None:

@@ -10,8 +10,8 @@ import numpy.typing as npt
 from fielding._typing import Counts, Floats, Matrix, Membership, Vector
 from fielding.blas_threads import in_threads
 from fielding.coordinator.clustering.labels import leads_over, nearest_center, without_gaps
-from fielding.coordinator.clustering.passes import settled
-from fielding.coordinator.clustering.space import Space, SpacePoints, Tally, cluster_means, space_of
+from fielding.coordinator.clustering.passes import settle_labels
+from fielding.coordinator.clustering.space import ClusterSums, Space, SpacePoints, cluster_means, space_of
 from fielding.coordinator.points import Points
 from fielding.distance import TIE, Metric
 
@@ -56,7 +56,7 @@ def lloyd(given: SpacePoints, centers: Matrix, *, most_passes: int = MOST_PASSES
     state = _start(given, centers)
     best, seen = Partition(labels=state.labels, cost=np.inf), set[bytes]()
     for _ in range(most_passes):
-        state = _with_means(given, state, _without_empty(given, _reassigned(given, state)))
+        state = _move_to_means(given, state, _fill_empty(given, _reassign(given, state)))
         key = state.labels.tobytes()
         if key in seen:
             break
@@ -81,15 +81,13 @@ class _State:
         How much farther than the own center every other one is at least, shape ``(k, n_points)``.
     own
         The distance from the own center, shape ``(n_points,)``; not kept in Euclidean space, where sums will do.
-    tally
-        The sums of the clusters.
     """
 
     centers: Matrix
     labels: Membership
     leads: Matrix
     own: Vector
-    tally: Tally
+    tally: ClusterSums
 
 
 def _start(given: SpacePoints, centers: Matrix) -> _State:
@@ -98,11 +96,11 @@ def _start(given: SpacePoints, centers: Matrix) -> _State:
         labels=np.full(len(given), -1, dtype=np.int32),
         leads=np.full((len(centers), len(given)), -np.inf),
         own=np.zeros(len(given)),
-        tally=Tally.empty(*centers.shape),
+        tally=ClusterSums.empty(*centers.shape),
     )
 
 
-def _reassigned(given: SpacePoints, state: _State) -> _State:
+def _reassign(given: SpacePoints, state: _State) -> _State:
     """Return the nearest center of every point and its leads; measured only where a lead may be gone."""
     labels, leads = state.labels.copy(), state.leads.copy()
     for measure in (given.quick_distances, given.distances):
@@ -115,7 +113,7 @@ def _reassigned(given: SpacePoints, state: _State) -> _State:
     return replace(state, labels=labels, leads=leads)
 
 
-def _without_empty(given: SpacePoints, state: _State) -> _State:
+def _fill_empty(given: SpacePoints, state: _State) -> _State:
     """Return the state with the farthest point in every cluster that had none, as far as points lie off centers."""
     sizes = np.bincount(state.labels, minlength=len(state.centers))
     if sizes.all():
@@ -132,9 +130,9 @@ def _without_empty(given: SpacePoints, state: _State) -> _State:
     return replace(state, labels=labels, leads=leads)
 
 
-def _with_means(given: SpacePoints, before: _State, state: _State) -> _State:
+def _move_to_means(given: SpacePoints, before: _State, state: _State) -> _State:
     """Return the state with every center at the mean of its points, and leads that hold for the new centers."""
-    tally = before.tally.updated(given, before.labels, state.labels)
+    tally = before.tally.update(given, before.labels, state.labels)
     centers = tally.means(otherwise=state.centers)
     own = state.own
     if not given.space.is_euclidean:
@@ -169,12 +167,6 @@ def seed_rows(squares: Floats, n_seeds: int, *, n_restarts: int, rng: np.random.
     ----------
     squares
         Squared distances between all rows, shape ``(n_rows, n_rows)``, zero on the diagonal.
-    n_seeds
-        How many rows per restart.
-    n_restarts
-        How many independent restarts.
-    rng
-        Where chance comes from.
 
     Returns
     -------
@@ -193,7 +185,7 @@ def seed_rows(squares: Floats, n_seeds: int, *, n_restarts: int, rng: np.random.
     seeds[:, 0] = rng.integers(len(squares), size=n_restarts)
     nearest = squares[seeds[:, 0]]
     for at in range(1, n_seeds):
-        trials = drawn_rows(nearest, n_trials, rng=rng)
+        trials = draw_rows(nearest, n_trials, rng=rng)
         after = np.minimum(squares[trials], nearest[:, None, :])
         best = after.sum(axis=2).argmin(axis=1)
         seeds[:, at] = trials[restarts, best]
@@ -201,17 +193,13 @@ def seed_rows(squares: Floats, n_seeds: int, *, n_restarts: int, rng: np.random.
     return seeds
 
 
-def drawn_rows(masses: Floats, n_drawn: int, *, rng: np.random.Generator) -> Counts:
+def draw_rows(masses: Floats, n_drawn: int, *, rng: np.random.Generator) -> Counts:
     """Return numbers drawn with a chance in proportion to mass, so many for every row of masses.
 
     Parameters
     ----------
     masses
         Not negative, shape ``(n_restarts, n_rows)``.
-    n_drawn
-        How many numbers per restart.
-    rng
-        Where chance comes from.
 
     Returns
     -------
@@ -219,7 +207,7 @@ def drawn_rows(masses: Floats, n_drawn: int, *, rng: np.random.Generator) -> Cou
 
     Examples
     --------
-    >>> drawn_rows(np.array([[0.0, 2.0, 0.0]]), 3, rng=np.random.default_rng(1)).tolist()
+    >>> draw_rows(np.array([[0.0, 2.0, 0.0]]), 3, rng=np.random.default_rng(1)).tolist()
     [[1, 1, 1]]
     """
     until = np.cumsum(masses, axis=1, dtype=np.float64)
@@ -256,8 +244,6 @@ class RoughSearch:
         Few points in the metric's own space, if that is not Euclidean; else None.
     scale
         What the representations were divided by.
-    space
-        The metric's space.
     """
 
     points: Single
@@ -311,15 +297,13 @@ class RoughSearch:
         np.fill_diagonal(squares, 0.0)
         return squares
 
-    def improved(self, centers: Single, *, n_passes: int) -> tuple[Single, Vector]:
+    def improve(self, centers: Single, *, n_passes: int) -> tuple[Single, Vector]:
         """Return the centers after a few passes of k-means, and the cost of every restart up to a constant.
 
         Parameters
         ----------
         centers
             Shape ``(n_restarts, k, n_features)``; of many restarts with many centers only as many as fit into memory.
-        n_passes
-            How many passes.
         """
         fitting = max(1, MOST_NUMBERS // (centers.shape[1] * len(self.points)))
         by_cluster = np.ascontiguousarray(centers[:fitting].transpose(1, 0, 2))
@@ -333,7 +317,7 @@ class RoughSearch:
         _, best = self._nearness(by_cluster)
         return by_cluster.transpose(1, 0, 2), best.sum(axis=1, dtype=np.float64)
 
-    def varied(self, centers: Single, *, n_each: int, rng: np.random.Generator) -> Single:
+    def vary(self, centers: Single, *, n_each: int, rng: np.random.Generator) -> Single:
         """Return the centers of every restart, then copies of them in which one center lies elsewhere.
 
         The new place is a point drawn with a chance in proportion to its squared distance from the centers: what
@@ -343,16 +327,12 @@ class RoughSearch:
         ----------
         centers
             Shape ``(n_restarts, k, n_features)``.
-        n_each
-            Copies per restart.
-        rng
-            Where chance comes from.
         """
         n_restarts, k, _ = centers.shape
         _, best = self._nearness(np.ascontiguousarray(centers.transpose(1, 0, 2)))
         if self.exact is None:
             best = np.maximum(best + 0.5 * np.einsum("ij,ij->i", self.mapped, self.mapped), 0.0)
-        rows = drawn_rows(best, n_each, rng=rng)
+        rows = draw_rows(best, n_each, rng=rng)
         copies = np.repeat(centers[:, None], n_each, axis=1)
         restarts, each = np.arange(n_restarts)[:, None], np.arange(n_each)
         copies[restarts, each, rng.integers(k, size=(n_restarts, n_each))] = self.points[rows, :-1]
@@ -389,7 +369,7 @@ SHORT_PASSES = 8
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Plan:
+class SearchPlan:
     """How many starts go on at which point of the search for one K.
 
     Parameters
@@ -411,9 +391,9 @@ class Plan:
 
 
 # On a sample of many points; on all of a few; on all of a few whose cost the rough search only resembles.
-ON_SAMPLE = Plan(n_kept=4, n_rounds=0, n_passes=6, n_finalists=1)
-IN_FULL = Plan(n_kept=4, n_rounds=3, n_passes=10, n_finalists=1)
-RESEMBLING = Plan(n_kept=4, n_rounds=1, n_passes=0, n_finalists=4)
+ON_SAMPLE = SearchPlan(n_kept=4, n_rounds=0, n_passes=6, n_finalists=1)
+IN_FULL = SearchPlan(n_kept=4, n_rounds=3, n_passes=10, n_finalists=1)
+RESEMBLING = SearchPlan(n_kept=4, n_rounds=1, n_passes=0, n_finalists=4)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -467,7 +447,7 @@ class KMeans:
 
     def extended(self, points: Points, centers: Matrix, *, metric: Metric) -> Membership:
         """Return the labels after a few passes over all points from the centers of a sample."""
-        return settled(points, centers, metric=metric)
+        return settle_labels(points, centers, metric=metric)
 
 
 def _best_of(given: SpacePoints, starts: list[Matrix]) -> Partition:
@@ -496,19 +476,19 @@ class _Search:
     rough: RoughSearch
     effort: int
 
-    def finalists(self, seeds: Single, plan: Plan, rng: np.random.Generator) -> Matrix:
+    def finalists(self, seeds: Single, plan: SearchPlan, rng: np.random.Generator) -> Matrix:
         """Return the most promising centers, shape ``(n_finalists, k, n_features)``."""
-        kept = self._improved(seeds, ROUGH_PASSES)[: plan.n_kept]
+        kept = self._improve(seeds, ROUGH_PASSES)[: plan.n_kept]
         for _ in range(plan.n_rounds):
-            rivals = self.rough.varied(kept, n_each=self.effort, rng=rng)
-            kept = self._improved(rivals, ROUGH_PASSES)[: plan.n_kept]
+            rivals = self.rough.vary(kept, n_each=self.effort, rng=rng)
+            kept = self._improve(rivals, ROUGH_PASSES)[: plan.n_kept]
         if plan.n_passes:
-            kept = self._improved(kept, plan.n_passes)
+            kept = self._improve(kept, plan.n_passes)
         return self.rough.at_scale(kept[: plan.n_finalists])
 
-    def _improved(self, starts: Single, n_passes: int) -> Single:
+    def _improve(self, starts: Single, n_passes: int) -> Single:
         """Return the centers of every start after some passes, the cheapest first; equals stay in order."""
-        improved, costs = self.rough.improved(starts, n_passes=n_passes)
+        improved, costs = self.rough.improve(starts, n_passes=n_passes)
         if not self.rough.knows_the_cost:
             everyone = np.arange(len(self.given))
             distances = (self.given.distances(one, everyone).min(axis=1) for one in self.rough.at_scale(improved))

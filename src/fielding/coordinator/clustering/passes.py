@@ -42,14 +42,14 @@ def chunk_of(points: Points, part: slice) -> Matrix:
     return Points(points.matrix, points.rows[part]).all()
 
 
-def look_at_all(points: Points, centers: Matrix, *, space: Space) -> Pass:
+def run_pass(points: Points, centers: Matrix, *, space: Space) -> Pass:
     """Return the nearest center of every point, and what the next centers need.
 
     Examples
     --------
     >>> from fielding.coordinator.clustering.space import SPACES
     >>> line = Points(np.array([[0.0], [1.0], [9.0]]))
-    >>> look_at_all(line, np.array([[0.0], [9.0]]), space=SPACES["l1"]).sums.tolist()
+    >>> run_pass(line, np.array([[0.0], [9.0]]), space=SPACES["l1"]).sums.tolist()
     [[1.0, 2.0], [9.0, 1.0]]
     """
     places = space.mapped(centers)
@@ -70,17 +70,13 @@ def look_at_all(points: Points, centers: Matrix, *, space: Space) -> Pass:
     )
 
 
-def settled(points: Points, centers: Matrix, *, metric: Metric, n_passes: int = FULL_PASSES) -> Membership:
+def settle_labels(points: Points, centers: Matrix, *, metric: Metric, n_passes: int = FULL_PASSES) -> Membership:
     """Return the best labels that a few passes of k-means over all points come by.
 
     Parameters
     ----------
-    points
-        All points.
     centers
         Where to start, shape ``(k, n_features)``.
-    metric
-        What a distance is.
     n_passes
         How many passes at most; one means that the centers stay where they are.
 
@@ -88,15 +84,15 @@ def settled(points: Points, centers: Matrix, *, metric: Metric, n_passes: int = 
     --------
     >>> from fielding.distance import METRICS
     >>> line = Points(np.array([[0.0], [1.0], [9.0]]))
-    >>> settled(line, np.array([[0.0], [1.0]]), metric=METRICS["l1"]).tolist()
+    >>> settle_labels(line, np.array([[0.0], [1.0]]), metric=METRICS["l1"]).tolist()
     [0, 0, 1]
     """
     space = space_of(metric)
-    best = seen = look_at_all(points, centers, space=space)
+    best = seen = run_pass(points, centers, space=space)
     for _ in range(n_passes - 1):
         sizes = seen.sums[:, -1:]
         centers = np.where(sizes > 0.0, seen.sums[:, :-1] / np.maximum(sizes, 1.0), centers)
-        before, seen = seen, look_at_all(points, centers, space=space)
+        before, seen = seen, run_pass(points, centers, space=space)
         best = seen if seen.cost < best.cost else best
         if np.array_equal(seen.labels, before.labels):
             break

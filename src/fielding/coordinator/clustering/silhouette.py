@@ -25,14 +25,10 @@ def choose_k(
 
     Parameters
     ----------
-    silhouettes
-        The mean silhouette per candidate K.
     min_silhouette
         When even the best candidate scores less, there is one cluster.
     hysteresis
         A current K among the candidates stays unless the best one scores more than this above it; 0 switches it off.
-    current
-        How many clusters there are now, if any.
 
     Returns
     -------
@@ -93,8 +89,6 @@ def mean_silhouettes(points: Matrix, partitions: Sequence[Membership], *, metric
         One representation per row, shape ``(n_points, n_features)``.
     partitions
         Each of shape ``(n_points,)``, cluster indices from 0, every cluster with a member.
-    metric
-        What a distance is.
 
     Examples
     --------

@@ -157,8 +157,6 @@ class SpacePoints:
         Squared lengths of the mapped points, shape ``(n_points,)``.
     origin
         What was subtracted: the middle in Euclidean space, so that sums of squares keep their digits; else 0.
-    space
-        The metric's space.
     """
 
     points: Matrix
@@ -223,7 +221,7 @@ class SpacePoints:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Tally:
+class ClusterSums:
     """What the clusters of a partition add up to.
 
     Parameters
@@ -239,19 +237,19 @@ class Tally:
     mapped: Matrix
 
     @classmethod
-    def empty(cls, n_clusters: int, n_features: int) -> "Tally":
+    def empty(cls, n_clusters: int, n_features: int) -> "ClusterSums":
         """Return the sums of clusters without points."""
         nothing = np.zeros((n_clusters, n_features))
         return cls(sizes=np.zeros(n_clusters), points=nothing, mapped=nothing)
 
-    def updated(self, given: SpacePoints, before: Membership, after: Membership) -> "Tally":
+    def update(self, given: SpacePoints, before: Membership, after: Membership) -> "ClusterSums":
         """Return the sums after some points changed their cluster; a label of -1 stands for none."""
         moved = np.flatnonzero(before != after)
         clusters = np.arange(len(self.sizes))[:, None]
         signs = (after[moved] == clusters).astype(np.float64) - (before[moved] == clusters)
         points = self.points + signs @ _some(given.points, moved)
         mapped = self.mapped + signs @ _some(given.mapped, moved) if given.space.is_euclidean else self.mapped
-        return Tally(sizes=self.sizes + signs.sum(axis=1), points=points, mapped=mapped)
+        return ClusterSums(sizes=self.sizes + signs.sum(axis=1), points=points, mapped=mapped)
 
     def means(self, otherwise: Matrix) -> Matrix:
         """Return the mean of every cluster, and another row for a cluster without points."""

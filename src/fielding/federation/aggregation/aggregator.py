@@ -80,8 +80,6 @@ class Aggregator(Protocol):
         ----------
         model
             What the participants started from, shape ``(n_numbers,)``.
-        uploads
-            What they sent.
         memory
             What was remembered, by name, each of shape ``(n_numbers,)``.
         """
@@ -105,10 +103,7 @@ class Mean:
     needs_start_loss: ClassVar[bool] = False
 
     def combine(
-        self,
-        model: Models,
-        uploads: Uploads,
-        memory: Mapping[str, Models],
+        self, model: Models, uploads: Uploads, memory: Mapping[str, Models]
     ) -> tuple[Models, dict[str, Models]]:
         """Return the mean of the uploads."""
         return mean_model(uploads.models, uploads.weights), {}

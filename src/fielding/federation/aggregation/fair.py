@@ -1,4 +1,4 @@
-"""q-FedAvg: who is served badly counts more (Li et al., ICLR 2020; METHODS.md 8.4)."""
+"""q-FedAvg: clients that are served badly count more (Li et al., ICLR 2020; METHODS.md 8.4)."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -37,10 +37,7 @@ class QFedAvg:
         check_below("q", self.q, 100.0)
 
     def combine(
-        self,
-        model: Models,
-        uploads: Uploads,
-        memory: Mapping[str, Models],
+        self, model: Models, uploads: Uploads, memory: Mapping[str, Models]
     ) -> tuple[Models, dict[str, Models]]:
         """Return the fair step from the model."""
         if uploads.start_loss is None:

@@ -19,10 +19,7 @@ class Median:
     needs_start_loss: ClassVar[bool] = False
 
     def combine(
-        self,
-        model: Models,
-        uploads: Uploads,
-        memory: Mapping[str, Models],
+        self, model: Models, uploads: Uploads, memory: Mapping[str, Models]
     ) -> tuple[Models, dict[str, Models]]:
         """Return the median of the uploads."""
         return _by_columns(uploads.models, trim=(uploads.models.shape[0] - 1) // 2), {}
@@ -46,10 +43,7 @@ class TrimmedMean:
         check_below("share", self.share, 0.5)
 
     def combine(
-        self,
-        model: Models,
-        uploads: Uploads,
-        memory: Mapping[str, Models],
+        self, model: Models, uploads: Uploads, memory: Mapping[str, Models]
     ) -> tuple[Models, dict[str, Models]]:
         """Return the mean of what lies between."""
         return _by_columns(uploads.models, trim=int(self.share * uploads.models.shape[0])), {}
@@ -128,10 +122,7 @@ class MultiKrum:
         check_below("liars", self.liars, 0.5)
 
     def combine(
-        self,
-        model: Models,
-        uploads: Uploads,
-        memory: Mapping[str, Models],
+        self, model: Models, uploads: Uploads, memory: Mapping[str, Models]
     ) -> tuple[Models, dict[str, Models]]:
         """Return the mean of the uploads that are kept."""
         kept = self._kept(uploads.models[:, : uploads.n_parameters])

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 
 from fielding._typing import Json
 from fielding.config.parts import Family
-from fielding.federation.pace.pace import LEAST_FACTOR, Memory, Pace, PaceStep, Steady, mixed_memory
+from fielding.federation.pace.pace import LEAST_FACTOR, Memory, Pace, PaceStep, Steady, mix_memory
 
 PACES: Family[Callable[..., Pace]] = Family("pace")
 """Every pace by the name that configs use."""
@@ -20,7 +20,7 @@ __all__ = [
     "Pace",
     "PaceStep",
     "Steady",
-    "mixed_memory",
+    "mix_memory",
     "pace_named",
 ]
 

@@ -7,7 +7,7 @@ from typing import Protocol, TypeAlias
 import numpy as np
 
 from fielding._typing import Floats, Matrix, Models
-from fielding.federation.models import mixed_models
+from fielding.federation.models import mix_models
 
 Memory: TypeAlias = Mapping[str, Floats]
 """State of one cluster by name: float32 per number of the model, float64 for all else; 1-D, never edited."""
@@ -46,13 +46,7 @@ class Pace(Protocol):
     """Decides at the server how fast the clients of a cluster train; its state goes in and comes out."""
 
     def memory(self, n_numbers: int) -> dict[str, Floats]:
-        """Return the state of a cluster that has not trained yet.
-
-        Parameters
-        ----------
-        n_numbers
-            Of the model.
-        """
+        """Return the state of a cluster that has not trained yet, for a model of so many numbers."""
         ...
 
     def factor(self, memory: Memory) -> float:
@@ -64,19 +58,11 @@ class Pace(Protocol):
         ...
 
     def observe(self, step: PaceStep, memory: Memory) -> dict[str, Floats]:
-        """Return the state after a round in which the cluster trained.
-
-        Parameters
-        ----------
-        step
-            What the round did.
-        memory
-            State before it.
-        """
+        """Return the state after a round in which the cluster trained."""
         ...
 
 
-def mixed_memory(memory: Memory, mixing: Matrix) -> dict[str, Floats]:
+def mix_memory(memory: Memory, mixing: Matrix) -> dict[str, Floats]:
     """Return the states of new clusters made from old ones.
 
     What there is per number of a model (float32) mixes like the models; all else (float64: counts, moments) is taken
@@ -87,18 +73,18 @@ def mixed_memory(memory: Memory, mixing: Matrix) -> dict[str, Floats]:
     memory
         By name, one row per old cluster.
     mixing
-        As in :func:`~fielding.federation.models.mixed_models`, shape ``(n_after, n_before)``.
+        As in :func:`~fielding.federation.models.mix_models`, shape ``(n_after, n_before)``.
 
     Examples
     --------
     >>> rows = {"mean": np.array([[0.0], [4.0]], dtype=np.float32), "time": np.array([[1.0], [9.0]])}
-    >>> mixed = mixed_memory(rows, np.array([[0.25, 0.75]]))
+    >>> mixed = mix_memory(rows, np.array([[0.25, 0.75]]))
     >>> mixed["mean"].tolist(), mixed["time"].tolist()
     ([[3.0]], [[9.0]])
     """
     parents = np.argmax(mixing, axis=1)
     return {
-        name: mixed_models(rows.astype(np.float32, copy=False), mixing) if rows.dtype == np.float32 else rows[parents]
+        name: mix_models(rows.astype(np.float32, copy=False), mixing) if rows.dtype == np.float32 else rows[parents]
         for name, rows in memory.items()
     }
 

@@ -1,4 +1,4 @@
-"""Stage 9: who trains in a round.
+"""Stage 9: which clients train in a round.
 
 To add a way, write a frozen dataclass with the verb of :class:`Selector` and name it in ``fielding.config.parts``;
 ``tests/conformance/test_selectors.py`` then checks it with all the others. One that learns from training also has the

@@ -1,4 +1,4 @@
-"""Who is most like its cluster: the Fielding paper's second selector (METHODS.md 9.3)."""
+"""Clients that are most like their cluster: the Fielding paper's second selector (METHODS.md 9.3)."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -15,9 +15,9 @@ from fielding.federation.selection.selector import Candidates, check_between, sm
 class Nearest:
     """Draws more than are wanted uniformly, and of these takes the nearest to the center of the cluster.
 
-    Whoever is unlike the rest of its cluster is chosen less often. Never chosen are the farthest, as many as are drawn
-    beyond those wanted; with an infinite pool all but the nearest. Ties go by lot. A candidate that never reported
-    stands behind all others; if nobody reported, the choice is uniform.
+    A client that is unlike the rest of its cluster is chosen less often. Never chosen are the farthest, as many as are
+    drawn beyond those wanted; with an infinite pool all but the nearest. Ties go by lot. A candidate without a report
+    stands behind all others; if none reported, the choice is uniform.
 
     Parameters
     ----------

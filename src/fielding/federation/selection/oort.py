@@ -1,4 +1,4 @@
-"""Useful and fast clients first: Oort (Lai et al., OSDI 2021; METHODS.md 9.2)."""
+"""Oort: useful and fast clients first (Lai et al., OSDI 2021; METHODS.md 9.2)."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -10,243 +10,21 @@ import numpy as np
 from fielding._typing import Counts, Mask, Vector
 from fielding.config.options import check_flag
 from fielding.errors import OptionError, echo
-from fielding.federation.selection.memory import Memory
 from fielding.federation.selection.selector import (
     Candidates,
     Feedback,
     Known,
+    SelectionMemory,
+    check_at_least,
     check_between,
-    check_whole,
     smallest_draws,
     weighted_sample,
 )
 from fielding.rng import Hashes
 
-
-def paced_percentiles(
-    percentile: Vector, before: Vector, now: Vector, *, delta: float, bounds: tuple[float, float]
-) -> Vector:
-    """Return the percentiles of preferred durations after a comparison of two stretches of rounds, one per cluster.
-
-    Where the utility of exploited clients stays about the same, there is nothing more to get from fast clients: the
-    percentile grows. Where it changes sharply, it shrinks. A first stretch without utility says nothing.
-
-    Parameters
-    ----------
-    percentile
-        As it was, shape ``(n_clusters,)``.
-    before, now
-        Summed utility of the two stretches, same shape.
-    delta
-        The step, and the least percentile; 100 is the most.
-    bounds
-        A change up to the first multiple of ``before`` is flat, one from the second on is sharp.
-
-    Examples
-    --------
-    >>> before, now = np.array([100.0, 100.0, 100.0]), np.array([95.0, 150.0, 600.0])
-    >>> paced_percentiles(np.full(3, 30.0), before, now, delta=5.0, bounds=(0.1, 5.0)).tolist()
-    [35.0, 30.0, 25.0]
-    """
-    change, says_something = np.abs(now - before), before > 0.0
-    is_flat: Mask = says_something & (change <= bounds[0] * before)
-    is_sharp: Mask = says_something & ~is_flat & (change >= bounds[1] * before)
-    moved = percentile + delta * is_flat - delta * is_sharp
-    return np.where(is_flat | is_sharp, np.clip(moved, delta, 100.0), percentile)
-
-
+_ROUNDING = 1e-9
 _LEAST_RANGE = 1e-4
 _BELOW_LEAST = 0.999
-
-
-def utilities(n_samples: Counts, square_loss: Vector, n_train_samples: int) -> Vector:
-    """Return what each answer was worth: the samples it could train on, times the root of the mean square loss.
-
-    An answer whose loss is no finite number is worth the mean of the others, nothing if there are none.
-
-    Examples
-    --------
-    >>> utilities(np.array([100, 3]), np.array([4.0, 1.0]), 50).tolist()
-    [100.0, 3.0]
-    """
-    with np.errstate(invalid="ignore"):
-        worth = np.minimum(n_samples, n_train_samples) * np.sqrt(square_loss)
-    sound = np.isfinite(worth)
-    return np.where(sound, worth, worth[sound].mean() if sound.any() else 0.0)
-
-
-def preferred_seconds(seconds: Vector, percentile: float) -> float:
-    """Return the duration that a share of the clients keeps to; infinite at 100 or if no duration is known.
-
-    Parameters
-    ----------
-    seconds
-        The duration of each client's last participation, NaN where unknown.
-    percentile
-        From 0 to 100.
-    """
-    known = np.sort(seconds[np.isfinite(seconds)])
-    if percentile >= 100.0 or not known.size:
-        return float("inf")
-    return float(known[min(int(known.size * percentile / 100.0), known.size - 1)])
-
-
-def speed_factors(seconds: Vector, preferred: float, penalty: float) -> Vector:
-    """Return by how much scores shrink: ``(T / t)^penalty`` for clients slower than preferred, else 1.
-
-    Examples
-    --------
-    >>> speed_factors(np.array([1.0, 4.0, np.nan]), 2.0, 2.0).tolist()
-    [1.0, 0.25, 1.0]
-    """
-    factors = np.ones(seconds.size)
-    is_slow = seconds > preferred
-    factors[is_slow] = (preferred / seconds[is_slow]) ** penalty
-    return factors
-
-
-def statistical_scores(utility: Vector, clip: float) -> Vector:
-    """Return utilities between the least and the greatest as numbers from about 0 to 1, the greatest clipped.
-
-    Parameters
-    ----------
-    utility
-        Of the clients that were tried, at least one.
-    clip
-        The quantile above which a utility counts no more.
-    """
-    # The least is lowered a little, so that nobody is left without a chance.
-    least, greatest = utility.min() * _BELOW_LEAST, utility.max()
-    highest = np.sort(utility)[min(int(utility.size * clip), utility.size - 1)]
-    return np.asarray((np.minimum(utility, highest) - least) / max(greatest - least, _LEAST_RANGE))
-
-
-def staleness_bonus(last_round: Vector, round_now: int, uncertainty: float) -> Vector:
-    """Return ``sqrt(uncertainty * ln(now) / last)``: the longer ago a client took part, the more.
-
-    Parameters
-    ----------
-    last_round
-        When each took part last, counted from 1; 0 for never, which counts as the first round.
-    round_now
-        Counted from 1.
-    uncertainty
-        How much this weighs beside utility.
-    """
-    return np.asarray(np.sqrt(uncertainty * np.log(round_now) / np.maximum(last_round, 1.0)))
-
-
-def exploitation_chances(scores: Vector, n_slots: int, *, cutoff: float, pool: float) -> Vector:
-    """Return each client's chance to be the first that is drawn: by score, among the best; sums to 1.
-
-    Parameters
-    ----------
-    scores
-        Not negative, shape ``(n_tried,)``, at least one.
-    n_slots
-        How many will be drawn.
-    cutoff
-        The best are those whose score reaches this share of the score at rank ``n_slots``.
-    pool
-        They are at least this many for each slot (ties in).
-    """
-    ranked = np.sort(scores)[::-1]
-    cut = ranked[min(n_slots, ranked.size - 1)] * cutoff
-    widest = ranked[min(max(n_slots, int(np.ceil(pool * n_slots))), ranked.size) - 1] if n_slots else cut
-    weights = np.where(scores >= min(cut, widest), scores, 0.0)
-    if not weights.any():
-        weights = np.ones(scores.size)
-    return np.asarray(weights / weights.sum())
-
-
-def exploration_chances(rewards: Vector, draws: Hashes, n_pool: int) -> Vector:
-    """Return each untried client's chance to be the first that is drawn: by reward, among the best; sums to 1.
-
-    Parameters
-    ----------
-    rewards
-        What is expected of each before it was tried, not negative, shape ``(n_untried,)``, at least one.
-    draws
-        A random number for each, which breaks ties, same shape.
-    n_pool
-        How many of the best have a chance.
-    """
-    weights = np.zeros(rewards.size)
-    best = np.lexsort((draws, -rewards))[: max(1, n_pool)]
-    weights[best] = rewards[best] if rewards[best].any() else 1.0
-    return np.asarray(weights / weights.sum())
-
-
-def learn_clients(feedback: Feedback, memory: Memory) -> Vector:
-    """Write down a round of training, and return how useful exploited clients were.
-
-    Exploited is who answered and had been tried in an earlier round.
-
-    Returns
-    -------
-    The mean utility of the exploited, one for each of ``feedback.trained_clusters``; 0 where there were none.
-    """
-    worth = utilities(feedback.n_samples, feedback.square_loss, feedback.n_train_samples)
-    was_tried = memory.clients["times"][feedback.clients] > 0
-    exploited = _means_by_cluster(feedback.clusters[was_tried], worth[was_tried], feedback.trained_clusters)
-    _learn_answers(feedback, worth, memory)
-    _learn_stragglers(feedback, worth, memory)
-    _learn_failures(feedback, memory)
-    return np.nan_to_num(exploited)
-
-
-def _means_by_cluster(clusters: Counts, values: Vector, rows: Counts) -> Vector:
-    """Return the mean of the values of each row, NaN where there are none."""
-    at = np.searchsorted(rows, clusters)
-    heads = np.bincount(at, minlength=rows.size)
-    sums = np.bincount(at, weights=values, minlength=rows.size)
-    return np.asarray(np.divide(sums, heads, out=np.full(rows.size, np.nan), where=heads > 0))
-
-
-def _learn_answers(feedback: Feedback, worth: Vector, memory: Memory) -> None:
-    """Write down who answered; of a client with several answers the mean utility and the longest time."""
-    clients, at = np.unique(feedback.clients, return_inverse=True)
-    known = memory.clients
-    known["utility"][clients] = np.bincount(at, weights=worth, minlength=clients.size) / np.bincount(at)
-    known["n_samples"][feedback.clients] = feedback.n_samples
-    _learn_participation(clients, feedback, memory)
-    longest(known["seconds"], feedback.clients, feedback.seconds)
-
-
-def _learn_stragglers(feedback: Feedback, worth: Vector, memory: Memory) -> None:
-    """Write down who was too slow: tried, and worth what is usual in its cluster; else in all; else what it was."""
-    is_late = ~np.isin(feedback.stragglers, feedback.clients)
-    late, rows = feedback.stragglers[is_late], feedback.trained_clusters
-    stragglers, first = np.unique(late, return_index=True)
-    by_cluster = _means_by_cluster(feedback.clusters, worth, rows)
-    usual = by_cluster[np.searchsorted(rows, feedback.straggler_clusters[is_late][first])]
-    if worth.size:
-        usual = np.where(np.isnan(usual), worth.mean(), usual)
-    utility = memory.clients["utility"]
-    utility[stragglers] = np.where(np.isnan(usual), utility[stragglers], usual)
-    _learn_participation(stragglers, feedback, memory)
-    longest(memory.clients["seconds"], late, feedback.straggler_seconds[is_late])
-
-
-def _learn_failures(feedback: Feedback, memory: Memory) -> None:
-    """Write down who sent no model: tried, and worth nothing; else it would be explored for ever."""
-    failed = np.setdiff1d(feedback.failed, np.concatenate([feedback.clients, feedback.stragglers]))
-    memory.clients["utility"][failed] = 0.0
-    _learn_participation(failed, feedback, memory)
-
-
-def _learn_participation(clients: Counts, feedback: Feedback, memory: Memory) -> None:
-    memory.clients["last_round"][clients] = feedback.round_index + 1
-    memory.clients["times"][clients] += 1
-
-
-def longest(column: Vector, clients: Counts, seconds: Vector) -> None:
-    """Write the longest of each client's new times into a column; other clients keep theirs."""
-    column[clients] = -np.inf
-    np.maximum.at(column, clients, seconds)
-
-
-_ROUNDING = 1e-9
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -319,8 +97,8 @@ class Oort:
             check_between(name, getattr(self, name), 0.0, 1e6)
         for name in ("pool", "sample_window"):
             check_between(name, getattr(self, name), 1.0, 1e6)
-        check_whole("pacer_rounds", self.pacer_rounds, 1)
-        check_whole("blacklist_after", self.blacklist_after, -1)
+        check_at_least("pacer_rounds", self.pacer_rounds, 1)
+        check_at_least("blacklist_after", self.blacklist_after, -1)
         check_flag("forget_on_report", self.forget_on_report)
         if self.percentile < self.pacer_delta:
             raise OptionError(
@@ -351,23 +129,50 @@ class Oort:
         if known is None or not known.clients["times"].any():
             return np.sort(candidates.clients[smallest_draws(candidates.draws, n_places)])
         times = known.clients["times"][candidates.clients]
-        barred = self._barred(times)
+        barred = np.zeros(times.size, dtype=np.bool_)
+        if self.blacklist_after >= 0:  # those asked most often, up to a share of all (ties: the first)
+            often = np.argsort(-times, kind="stable")[: floor(self.blacklist_share * times.size + _ROUNDING)]
+            barred[often] = times[often] > self.blacklist_after
         tried, untried = np.flatnonzero((times > 0) & ~barred), np.flatnonzero((times == 0) & ~barred)
-        n_exploit, n_explore = self._places(n_places, tried.size, untried.size, known.cluster["exploration"])
-        exploited = self._exploited(candidates, known, tried, n_exploit)
-        explored = self._explored(candidates, known, untried, n_explore)
+        # Places that one side cannot fill go to the other.
+        exploration = known.cluster["exploration"]
+        n_explore = min(untried.size, n_places - floor(n_places * (1.0 - exploration) + _ROUNDING))
+        n_exploit = min(tried.size, n_places - n_explore)
+        n_explore = min(untried.size, n_places - n_exploit)
+        exploited = self._exploit(candidates, known, tried, n_exploit)
+        explored = self._explore(candidates, known, untried, n_explore)
         spare = np.flatnonzero(barred)
         spare = spare[smallest_draws(candidates.draws[spare], n_places - exploited.size - explored.size)]
         return np.sort(candidates.clients[np.concatenate([exploited, explored, spare])])
 
-    def hear(self, clients: Counts, n_samples: Counts | None, memory: Memory) -> None:
+    def _exploit(self, candidates: Candidates, known: Known, tried: Counts, n_places: int) -> Counts:
+        if not n_places:
+            return tried[:0]
+        scores = self.scores(candidates.clients[tried], known)
+        chances = exploitation_chances(scores, n_places, cutoff=self.cutoff, pool=self.pool)
+        return tried[weighted_sample(chances, candidates.draws[tried], n_places)]
+
+    def _explore(self, candidates: Candidates, known: Known, untried: Counts, n_places: int) -> Counts:
+        if not n_places:
+            return untried[:0]
+        clients, draws = candidates.clients[untried], candidates.draws[untried]
+        # By the samples that each could train on; a client that never said counts like the mean of those that did. No
+        # penalty for being slow: the speed of a client is unknown before it was tried.
+        n_samples = known.clients["n_samples"][clients]
+        is_known = np.isfinite(n_samples)
+        usual = n_samples[is_known].mean() if is_known.any() else 1.0
+        rewards = np.minimum(np.where(is_known, n_samples, usual), known.cluster["n_train_samples"])
+        chances = exploration_chances(rewards, draws, ceil(self.sample_window * n_places))
+        return untried[weighted_sample(chances, draws, n_places)]
+
+    def note_reports(self, clients: Counts, n_samples: Counts | None, memory: SelectionMemory) -> None:
         """Note how many samples clients have; if asked to, forget when they took part."""
         if n_samples is not None:
             memory.clients["n_samples"][clients] = n_samples
         if self.forget_on_report:
             memory.clients["last_round"][clients] = 0.0
 
-    def learn(self, feedback: Feedback, memory: Memory) -> None:
+    def learn(self, feedback: Feedback, memory: SelectionMemory) -> None:
         """Write down what clients were worth and how long they took, and move the pacer."""
         rows = feedback.trained_clusters
         exploited = learn_clients(feedback, memory)
@@ -376,7 +181,17 @@ class Oort:
         own["exploration"][rows] = np.maximum(own["exploration"][rows] * self.exploration_decay, self.exploration_min)
         own["rounds"][rows] += 1
         own["utility_now"][rows] += exploited
-        self._pace(rows[own["rounds"][rows] % self.pacer_rounds == 0], memory)
+        # Compare stretches of rounds that end now with those before: of the first, a utility of 0, which says nothing.
+        ended = rows[own["rounds"][rows] % self.pacer_rounds == 0]
+        own["percentile"][ended] = pace_percentiles(
+            own["percentile"][ended],
+            own["utility_before"][ended],
+            own["utility_now"][ended],
+            delta=self.pacer_delta,
+            bounds=(self.pacer_flat, self.pacer_sharp),
+        )
+        own["utility_before"][ended] = own["utility_now"][ended]
+        own["utility_now"][ended] = 0.0
 
     def scores(self, clients: Counts, known: Known) -> Vector:
         """Return the scores of clients that were tried, at least one."""
@@ -386,52 +201,199 @@ class Oort:
         factors = speed_factors(own["seconds"], preferred, self.penalty)
         return (statistical_scores(own["utility"], self.clip) + bonus) * factors
 
-    def _pace(self, rows: Counts, memory: Memory) -> None:
-        """Compare the stretch of rounds that ends now with the one before, and begin a new one."""
-        own = memory.clusters
-        # Before the first stretch there is none: a utility of 0, which the pacer leaves alone.
-        own["percentile"][rows] = paced_percentiles(
-            own["percentile"][rows],
-            own["utility_before"][rows],
-            own["utility_now"][rows],
-            delta=self.pacer_delta,
-            bounds=(self.pacer_flat, self.pacer_sharp),
-        )
-        own["utility_before"][rows] = own["utility_now"][rows]
-        own["utility_now"][rows] = 0.0
 
-    def _places(self, n_places: int, n_tried: int, n_untried: int, exploration: float) -> tuple[int, int]:
-        """Return how many are exploited and explored; places that one side cannot fill go to the other."""
-        n_explore = min(n_untried, n_places - floor(n_places * (1.0 - exploration) + _ROUNDING))
-        n_exploit = min(n_tried, n_places - n_explore)
-        return n_exploit, min(n_untried, n_places - n_exploit)
+def learn_clients(feedback: Feedback, memory: SelectionMemory) -> Vector:
+    """Write down what clients were worth and how long they took in a round of training.
 
-    def _barred(self, times: Vector) -> Mask:
-        """Return who was asked too often: of those the most often asked, up to a share of all (ties: the first)."""
-        barred = np.zeros(times.size, dtype=np.bool_)
-        if self.blacklist_after >= 0:
-            often = np.argsort(-times, kind="stable")[: floor(self.blacklist_share * times.size + _ROUNDING)]
-            barred[often] = times[often] > self.blacklist_after
-        return barred
+    Returns
+    -------
+    The mean utility of the exploited (clients that answered and had been tried in an earlier round), one for each of
+    ``feedback.trained_clusters``; 0 where there were none.
+    """
+    known, rows = memory.clients, feedback.trained_clusters
+    worth = utilities(feedback.n_samples, feedback.square_loss, feedback.n_train_samples)
+    was_tried = known["times"][feedback.clients] > 0
+    exploited = _means_by_cluster(feedback.clusters[was_tried], worth[was_tried], rows)
 
-    def _exploited(self, candidates: Candidates, known: Known, tried: Counts, n_places: int) -> Counts:
-        if not n_places:
-            return tried[:0]
-        scores = self.scores(candidates.clients[tried], known)
-        chances = exploitation_chances(scores, n_places, cutoff=self.cutoff, pool=self.pool)
-        return tried[weighted_sample(chances, candidates.draws[tried], n_places)]
+    # Of a client with several answers the mean utility and the longest time count.
+    answered, at = np.unique(feedback.clients, return_inverse=True)
+    known["utility"][answered] = np.bincount(at, weights=worth, minlength=answered.size) / np.bincount(at)
+    known["n_samples"][feedback.clients] = feedback.n_samples
+    write_longest(known["seconds"], feedback.clients, feedback.seconds)
 
-    def _explored(self, candidates: Candidates, known: Known, untried: Counts, n_places: int) -> Counts:
-        if not n_places:
-            return untried[:0]
-        clients, draws = candidates.clients[untried], candidates.draws[untried]
-        # No penalty for being slow: nobody knows the speed of a client before it was tried.
-        chances = exploration_chances(self._expected(clients, known), draws, ceil(self.sample_window * n_places))
-        return untried[weighted_sample(chances, draws, n_places)]
+    # A straggler was tried, and is worth what is usual in its cluster; else in all; else what it was.
+    is_late = ~np.isin(feedback.stragglers, feedback.clients)
+    late = feedback.stragglers[is_late]
+    stragglers, first = np.unique(late, return_index=True)
+    by_cluster = _means_by_cluster(feedback.clusters, worth, rows)
+    usual = by_cluster[np.searchsorted(rows, feedback.straggler_clusters[is_late][first])]
+    if worth.size:
+        usual = np.where(np.isnan(usual), worth.mean(), usual)
+    known["utility"][stragglers] = np.where(np.isnan(usual), known["utility"][stragglers], usual)
+    write_longest(known["seconds"], late, feedback.straggler_seconds[is_late])
 
-    def _expected(self, clients: Counts, known: Known) -> Vector:
-        """Return the samples that each could train on; who never told counts like the mean of those who did."""
-        told = known.clients["n_samples"][clients]
-        knows = np.isfinite(told)
-        usual = told[knows].mean() if knows.any() else 1.0
-        return np.minimum(np.where(knows, told, usual), known.cluster["n_train_samples"])
+    # A client that sent no model was tried, and is worth nothing; else it would be explored for ever.
+    failed = np.setdiff1d(feedback.failed, np.concatenate([feedback.clients, feedback.stragglers]))
+    known["utility"][failed] = 0.0
+    for clients in (answered, stragglers, failed):
+        known["last_round"][clients] = feedback.round_index + 1
+        known["times"][clients] += 1
+    return np.nan_to_num(exploited)
+
+
+def _means_by_cluster(clusters: Counts, values: Vector, rows: Counts) -> Vector:
+    """Return the mean of the values of each row, NaN where there are none."""
+    at = np.searchsorted(rows, clusters)
+    heads = np.bincount(at, minlength=rows.size)
+    sums = np.bincount(at, weights=values, minlength=rows.size)
+    return np.asarray(np.divide(sums, heads, out=np.full(rows.size, np.nan), where=heads > 0))
+
+
+def write_longest(column: Vector, clients: Counts, seconds: Vector) -> None:
+    """Write the longest of each client's new times into a column; other clients keep theirs."""
+    column[clients] = -np.inf
+    np.maximum.at(column, clients, seconds)
+
+
+def utilities(n_samples: Counts, square_loss: Vector, n_train_samples: int) -> Vector:
+    """Return what each answer was worth: the samples it could train on, times the root of the mean square loss.
+
+    An answer whose loss is no finite number is worth the mean of the others, nothing if there are none.
+
+    Examples
+    --------
+    >>> utilities(np.array([100, 3]), np.array([4.0, 1.0]), 50).tolist()
+    [100.0, 3.0]
+    """
+    with np.errstate(invalid="ignore"):
+        worth = np.minimum(n_samples, n_train_samples) * np.sqrt(square_loss)
+    sound = np.isfinite(worth)
+    return np.where(sound, worth, worth[sound].mean() if sound.any() else 0.0)
+
+
+def preferred_seconds(seconds: Vector, percentile: float) -> float:
+    """Return the duration that a share of the clients keeps to; infinite at 100 or if no duration is known.
+
+    Parameters
+    ----------
+    seconds
+        The duration of each client's last participation, NaN where unknown.
+    """
+    known = np.sort(seconds[np.isfinite(seconds)])
+    if percentile >= 100.0 or not known.size:
+        return float("inf")
+    return float(known[min(int(known.size * percentile / 100.0), known.size - 1)])
+
+
+def speed_factors(seconds: Vector, preferred: float, penalty: float) -> Vector:
+    """Return by how much scores shrink: ``(T / t)^penalty`` for clients slower than preferred, else 1.
+
+    Examples
+    --------
+    >>> speed_factors(np.array([1.0, 4.0, np.nan]), 2.0, 2.0).tolist()
+    [1.0, 0.25, 1.0]
+    """
+    factors = np.ones(seconds.size)
+    is_slow = seconds > preferred
+    factors[is_slow] = (preferred / seconds[is_slow]) ** penalty
+    return factors
+
+
+def statistical_scores(utility: Vector, clip: float) -> Vector:
+    """Return utilities between the least and the greatest as numbers from about 0 to 1, the greatest clipped.
+
+    Parameters
+    ----------
+    utility
+        Of the clients that were tried, at least one.
+    clip
+        The quantile above which a utility counts no more.
+    """
+    # The least is lowered a little, so that no client is left without a chance.
+    least, greatest = utility.min() * _BELOW_LEAST, utility.max()
+    highest = np.sort(utility)[min(int(utility.size * clip), utility.size - 1)]
+    return np.asarray((np.minimum(utility, highest) - least) / max(greatest - least, _LEAST_RANGE))
+
+
+def staleness_bonus(last_round: Vector, round_now: int, uncertainty: float) -> Vector:
+    """Return ``sqrt(uncertainty * ln(now) / last)``: the longer ago a client took part, the more.
+
+    Parameters
+    ----------
+    last_round
+        When each took part last, counted from 1; 0 for never, which counts as the first round.
+    uncertainty
+        How much this weighs beside utility.
+    """
+    return np.asarray(np.sqrt(uncertainty * np.log(round_now) / np.maximum(last_round, 1.0)))
+
+
+def exploitation_chances(scores: Vector, n_slots: int, *, cutoff: float, pool: float) -> Vector:
+    """Return each client's chance to be the first that is drawn: by score, among the best; sums to 1.
+
+    Parameters
+    ----------
+    scores
+        Not negative, shape ``(n_tried,)``, at least one.
+    cutoff
+        The best are those whose score reaches this share of the score at rank ``n_slots``.
+    pool
+        They are at least this many for each slot (ties in).
+    """
+    ranked = np.sort(scores)[::-1]
+    cut = ranked[min(n_slots, ranked.size - 1)] * cutoff
+    widest = ranked[min(max(n_slots, int(np.ceil(pool * n_slots))), ranked.size) - 1] if n_slots else cut
+    weights = np.where(scores >= min(cut, widest), scores, 0.0)
+    if not weights.any():
+        weights = np.ones(scores.size)
+    return np.asarray(weights / weights.sum())
+
+
+def exploration_chances(rewards: Vector, draws: Hashes, n_pool: int) -> Vector:
+    """Return each untried client's chance to be the first that is drawn: by reward, among the best; sums to 1.
+
+    Parameters
+    ----------
+    rewards
+        What is expected of each before it was tried, not negative, shape ``(n_untried,)``, at least one.
+    draws
+        A random number for each, which breaks ties, same shape.
+    n_pool
+        How many of the best have a chance.
+    """
+    weights = np.zeros(rewards.size)
+    best = np.lexsort((draws, -rewards))[: max(1, n_pool)]
+    weights[best] = rewards[best] if rewards[best].any() else 1.0
+    return np.asarray(weights / weights.sum())
+
+
+def pace_percentiles(
+    percentile: Vector, before: Vector, now: Vector, *, delta: float, bounds: tuple[float, float]
+) -> Vector:
+    """Return the percentiles of preferred durations after a comparison of two stretches of rounds, one per cluster.
+
+    Where the utility of exploited clients stays about the same, there is nothing more to get from fast clients: the
+    percentile grows. Where it changes sharply, it shrinks. A first stretch without utility says nothing.
+
+    Parameters
+    ----------
+    percentile
+        As it was, shape ``(n_clusters,)``.
+    before, now
+        Summed utility of the two stretches, same shape.
+    delta
+        The step, and the least percentile; 100 is the most.
+    bounds
+        A change up to the first multiple of ``before`` is flat, one from the second on is sharp.
+
+    Examples
+    --------
+    >>> before, now = np.array([100.0, 100.0, 100.0]), np.array([95.0, 150.0, 600.0])
+    >>> pace_percentiles(np.full(3, 30.0), before, now, delta=5.0, bounds=(0.1, 5.0)).tolist()
+    [35.0, 30.0, 25.0]
+    """
+    change, says_something = np.abs(now - before), before > 0.0
+    is_flat: Mask = says_something & (change <= bounds[0] * before)
+    is_sharp: Mask = says_something & ~is_flat & (change >= bounds[1] * before)
+    moved = percentile + delta * is_flat - delta * is_sharp
+    return np.where(is_flat | is_sharp, np.clip(moved, delta, 100.0), percentile)

@@ -8,9 +8,8 @@ import numpy as np
 
 from fielding._typing import Counts, Vector
 from fielding.errors import OptionError, echo
-from fielding.federation.selection.memory import Memory
-from fielding.federation.selection.oort import Oort, longest
-from fielding.federation.selection.selector import Candidates, Feedback, check_between
+from fielding.federation.selection.oort import Oort, write_longest
+from fielding.federation.selection.selector import Candidates, Feedback, SelectionMemory, check_between
 
 MOST_EXTRA = 10.0
 """However fast a client is, it does no more than this many times its steps in addition."""
@@ -63,11 +62,11 @@ class PyramidFL:
         """Choose like Oort."""
         return self.oort.select(candidates, n_wanted)
 
-    def hear(self, clients: Counts, n_samples: Counts | None, memory: Memory) -> None:
+    def note_reports(self, clients: Counts, n_samples: Counts | None, memory: SelectionMemory) -> None:
         """Take note like Oort."""
-        self.oort.hear(clients, n_samples, memory)
+        self.oort.note_reports(clients, n_samples, memory)
 
-    def learn(self, feedback: Feedback, memory: Memory) -> None:
+    def learn(self, feedback: Feedback, memory: SelectionMemory) -> None:
         """Learn like Oort, and remember times as they would have been with the usual number of steps."""
         known, answered, late = memory.clients, feedback.clients, feedback.stragglers
         factor = known["steps_factor"]
@@ -80,12 +79,12 @@ class PyramidFL:
         late_seconds = np.maximum(0.0, feedback.straggler_seconds - before * (factor[late] - 1.0))
         self.oort.learn(feedback, memory)
         is_late = ~np.isin(late, answered)
-        longest(known["seconds"], answered, answer_seconds)
-        longest(known["seconds"], late[is_late], late_seconds[is_late])
-        longest(known["compute_seconds"], answered, usual)
+        write_longest(known["seconds"], answered, answer_seconds)
+        write_longest(known["seconds"], late[is_late], late_seconds[is_late])
+        write_longest(known["compute_seconds"], answered, usual)
         factor[answered] = factor[late] = 1.0
 
-    def steps(self, clients: Counts, n_steps: int, n_kept: int | None, memory: Memory) -> Counts:
+    def steps(self, clients: Counts, n_steps: int, n_kept: int | None, memory: SelectionMemory) -> Counts:
         """Return the local steps of each participant, rounded down, and remember how many times more they are.
 
         The factor is ``1 + min(10, beta * floor((T - t) / (t_compute / n_steps)) / n_steps)``, where T is the time of
@@ -94,7 +93,10 @@ class PyramidFL:
         """
         known = memory.clients
         seconds, compute = known["seconds"][clients], known["compute_seconds"][clients]
-        last = _last_kept(seconds[np.isfinite(seconds)], clients.size if n_kept is None else n_kept, clients.size)
+        # When the last answer that is waited for comes, by the clients whose times are known.
+        timed, n_waited = np.sort(seconds[np.isfinite(seconds)]), clients.size if n_kept is None else n_kept
+        rank = int(np.ceil(timed.size * min(n_waited, clients.size) / max(1, clients.size)))
+        last = float(timed[max(rank, 1) - 1]) if timed.size else -np.inf
         with np.errstate(divide="ignore", invalid="ignore"):
             fitting = np.floor((last - seconds) / (compute / n_steps))
         extra = np.where(last > seconds, np.minimum(MOST_EXTRA, self.beta * fitting / n_steps), 0.0)
@@ -102,7 +104,7 @@ class PyramidFL:
         known["steps_factor"][clients] = steps / n_steps
         return steps
 
-    def upload_shares(self, clients: Counts, memory: Memory) -> Vector:
+    def upload_shares(self, clients: Counts, memory: SelectionMemory) -> Vector:
         """Return shares that rise evenly with the rank by utility (ties alike); the most for clients never tried."""
         utility = memory.clients["utility"][clients]
         is_tried = memory.clients["times"][clients] > 0
@@ -112,11 +114,3 @@ class PyramidFL:
             return np.full(clients.size, self.upload_most)
         shares = self.upload_least + (self.upload_most - self.upload_least) * rank
         return np.where(is_tried, shares, self.upload_most)
-
-
-def _last_kept(seconds: Vector, n_kept: int, n_asked: int) -> float:
-    """Return when the last answer that is waited for comes, judged by the clients whose times are known."""
-    if not seconds.size:
-        return -np.inf
-    rank = int(np.ceil(seconds.size * min(n_kept, n_asked) / max(1, n_asked)))
-    return float(np.sort(seconds)[max(rank, 1) - 1])

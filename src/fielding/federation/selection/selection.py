@@ -1,4 +1,4 @@
-"""The one owner of choosing in a run: what the selector remembers, for any number of clusters."""
+"""Selection of participants in a run: a selector and what it remembers, for any number of clusters."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -10,8 +10,16 @@ from fielding._typing import Counts, Floats, Mask, Matrix, Vector
 from fielding.distance import Kind, checked_kind, metric_named
 from fielding.errors import CheckpointError, InputError
 from fielding.federation.ledger import added_clients
-from fielding.federation.selection.memory import Arrays, Memory
-from fielding.federation.selection.selector import Candidates, Feedback, Known, Learner, Selector, Tuner
+from fielding.federation.selection.selector import (
+    Arrays,
+    Candidates,
+    Feedback,
+    Known,
+    Learner,
+    SelectionMemory,
+    Selector,
+    Tuner,
+)
 
 _REPRESENTATIONS, _HAS_REPORTED = "representations", "has_reported"
 
@@ -25,7 +33,7 @@ class Selection:
     Parameters
     ----------
     selector
-        Who trains.
+        Chooses the clients that train.
     n_clients
         How many clients there are; they are known by their index. More may come: :meth:`grow`.
     metric
@@ -50,7 +58,9 @@ class Selection:
         self._learner = selector if isinstance(selector, Learner) else None
         self._tuner = selector if isinstance(selector, Tuner) else None
         self._metric, self._kind = metric_named(metric), checked_kind(kind)
-        self._memory = Memory(self._n_clients, clients=selector.client_memory, clusters=selector.cluster_memory)
+        self._memory = SelectionMemory(
+            self._n_clients, clients=selector.client_memory, clusters=selector.cluster_memory
+        )
         self._representations: npt.NDArray[np.float32] | None = None
         self._has_reported: Mask = np.zeros(self._n_clients if selector.needs_distances else 0, dtype=np.bool_)
 
@@ -61,11 +71,11 @@ class Selection:
 
     @property
     def looks_at_members(self) -> bool:
-        """Whether it matters to a choice who else is in the cluster."""
+        """Whether it matters to a choice which other clients are in the cluster."""
         return self._learner is not None or self._selector.needs_distances
 
     def grow(self, n_clients: int) -> None:
-        """Make room for clients that joined: never tried, never heard; the others stay what they were.
+        """Make room for clients that joined: never tried, without a report; the others stay what they were.
 
         Raises
         ------
@@ -80,38 +90,38 @@ class Selection:
         if self._representations is not None:
             self._representations = np.pad(self._representations, ((0, n_new), (0, 0)))
 
-    def hear(self, clients: Counts, representations: Floats, *, n_samples: Counts | None = None) -> None:
+    def note_reports(self, clients: Counts, representations: Floats, *, n_samples: Counts | None = None) -> None:
         """Take in reports, as far as the selector needs them.
 
         Parameters
         ----------
-        clients
-            Who reported, each once, shape ``(n_reports,)``.
-        representations
-            One row each.
+        clients, representations
+            The clients that reported, each once, shape ``(n_reports,)``, and one row for each.
         n_samples
-            How many samples each has, where that is told.
+            How many samples each has, where that is known.
         """
         if self._learner is not None:
-            self._learner.hear(clients, n_samples, self._memory)
+            self._learner.note_reports(clients, n_samples, self._memory)
         if self._selector.needs_distances and clients.size:
-            self._keep(clients, representations)
+            if self._representations is None:
+                self._representations = np.zeros((self._n_clients, representations.shape[1]), dtype=np.float32)
+            wanted = (clients.size, self._representations.shape[1])
+            if representations.shape != wanted:
+                raise InputError(f"representations have shape {representations.shape}, not {wanted}; give one row each")
+            self._representations[clients] = representations
+            self._has_reported[clients] = (self._kind == "vector") | representations.any(axis=1)
 
     def choose(
         self, candidates: Candidates, n_wanted: int, *, cluster: int, round_index: int, members: Counts | None = None
     ) -> Counts:
-        """Return who trains for a cluster; nothing is remembered of it until there is feedback.
+        """Return the clients that train for a cluster; nothing is remembered of it until there is feedback.
 
         Parameters
         ----------
-        candidates
-            Who could be asked.
-        n_wanted
-            How many, at most.
-        cluster
-            The row of the cluster.
-        round_index
-            The round now, from 0.
+        candidates, n_wanted
+            The clients that could be asked, and how many are, at most.
+        cluster, round_index
+            The row of the cluster, and the round now, from 0.
         members
             All active members of the cluster, whether or not they can be asked; the candidates by default.
 
@@ -120,11 +130,16 @@ class Selection:
         Different clients out of the candidates, rising.
         """
         if self._learner is not None:
+            everyone = candidates.clients
+            if members is not None:  # the clients of both lists, rising; faster than sorting them
+                is_in = np.zeros(self._n_clients, dtype=np.bool_)
+                is_in[members] = is_in[everyone] = True
+                everyone = np.flatnonzero(is_in)
             known = Known(
                 round_index=round_index,
                 clients=self._memory.clients,
                 cluster=self._memory.row(cluster),
-                members=candidates.clients if members is None else self._either(members, candidates.clients),
+                members=everyone,
             )
             candidates = replace(candidates, known=known)
         if self._selector.needs_distances:
@@ -145,8 +160,6 @@ class Selection:
         ----------
         clients
             All participants of the round, over all clusters, as they were chosen.
-        n_steps
-            The usual number.
         n_kept
             How many answers are waited for; all by default.
         """
@@ -157,13 +170,7 @@ class Selection:
         return None if self._tuner is None else self._tuner.upload_shares(clients, self._memory)
 
     def inherit(self, mixing: Matrix) -> None:
-        """Let every new cluster go on like the largest of those it is made of (ties: the lower row).
-
-        Parameters
-        ----------
-        mixing
-            Share of each old cluster in each new one, shape ``(n_after, n_before)``.
-        """
+        """Let every new cluster go on like its largest parent, by their shares (ties: the lower row)."""
         self._memory.inherit(mixing)
 
     def arrays(self) -> Arrays:
@@ -187,21 +194,6 @@ class Selection:
                     "resume with the same clients"
                 )
             self._representations, self._has_reported = rows, arrays[_HAS_REPORTED].astype(np.bool_)
-
-    def _keep(self, clients: Counts, representations: Floats) -> None:
-        if self._representations is None:
-            self._representations = np.zeros((self._n_clients, representations.shape[1]), dtype=np.float32)
-        wanted = (clients.size, self._representations.shape[1])
-        if representations.shape != wanted:
-            raise InputError(f"representations have shape {representations.shape}, not {wanted}; give one row each")
-        self._representations[clients] = representations
-        self._has_reported[clients] = (self._kind == "vector") | representations.any(axis=1)
-
-    def _either(self, some: Counts, others: Counts) -> Counts:
-        """Return the clients of both lists, rising; faster than sorting them."""
-        is_in = np.zeros(self._n_clients, dtype=np.bool_)
-        is_in[some] = is_in[others] = True
-        return np.flatnonzero(is_in)
 
     def _distances(self, clients: Counts, members: Counts) -> Vector:
         """Return how far clients lie from the mean of the members; infinite for those that are not known."""

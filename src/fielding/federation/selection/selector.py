@@ -1,88 +1,111 @@
-"""What every selector can do, and what it is given."""
+"""What every selector can do, what it is given, and what it remembers."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import ClassVar, Protocol, runtime_checkable
 
 import numpy as np
+import numpy.typing as npt
 
-from fielding._typing import Counts, Vector
-from fielding.errors import InputError, OptionError, echo
-from fielding.federation.selection.memory import Memory
+from fielding._typing import Counts, Matrix, Vector
+from fielding.errors import CheckpointError, InputError, OptionError, echo
 from fielding.rng import Hashes
 
-
-def check_between(name: str, value: object, low: float, high: float = float("inf")) -> None:
-    """Raise unless the option is a number from ``low`` to ``high``, both included.
-
-    Examples
-    --------
-    >>> check_between("clip", 2, 0.0, 1.0)
-    Traceback (most recent call last):
-    ...
-    fielding.errors.OptionError: clip is 2; give a number from 0 to 1
-    """
-    if isinstance(value, bool) or not isinstance(value, (int, float)) or not low <= value <= high:
-        raise OptionError(f"{name} is {echo(value)}; give a number from {low:g} to {high:g}")
+Arrays = dict[str, npt.NDArray[np.generic]]
 
 
-def check_whole(name: str, value: object, low: int) -> None:
-    """Raise unless the option is a whole number of at least ``low``."""
-    if isinstance(value, bool) or not isinstance(value, int) or value < low:
-        raise OptionError(f"{name} is {echo(value)}; give a whole number of at least {low}")
-
-
-def uniforms(draws: Hashes) -> Vector:
-    """Return numbers strictly between 0 and 1, one for each hash.
-
-    Examples
-    --------
-    >>> uniforms(np.array([0, 2**63, 2**64 - 1], dtype=np.uint64)).round(6).tolist()
-    [0.0, 0.5, 1.0]
-    """
-    # Half a step off zero, so that the logarithm is finite; 52 bits, so that the last one is still below 1.
-    return np.asarray(((draws >> np.uint64(12)).astype(np.float64) + 0.5) / 2.0**52)
-
-
-def smallest_draws(draws: Hashes, n_wanted: int) -> Counts:
-    """Return the positions of the smallest hashes (ties: the first): a uniform sample."""
-    return np.argsort(draws, kind="stable")[: max(0, n_wanted)]
-
-
-def weighted_sample(weights: Vector, draws: Hashes, n_wanted: int) -> Counts:
-    """Return positions drawn one after the other by weight, without replacement.
-
-    With keys ``-log(u) / weight`` the smallest ones are such a sample (Efraimidis and Spirakis, 2006), and no draw
-    has to wait for the one before it. Positions without weight are taken last, by their hashes.
+class SelectionMemory:
+    """What a selector remembers of clients, over all clusters, and of each cluster.
 
     Parameters
     ----------
-    weights
-        Not negative, shape ``(n_candidates,)``; their sum does not matter.
-    draws
-        One hash for each, same shape.
-    n_wanted
-        How many, at most.
+    clients, clusters
+        The names, each with the value that it begins with.
+
+    Attributes
+    ----------
+    clients
+        By name, float64, shape ``(n_clients,)``.
+    clusters
+        By name, float64, shape ``(n_clusters,)``; one cluster at first.
 
     Examples
     --------
-    >>> draws = np.array([5, 2**63, 9], dtype=np.uint64)
-    >>> weighted_sample(np.array([0.0, 1.0, 0.0]), draws, 2).tolist()
-    [1, 0]
+    >>> memory = SelectionMemory(3, clients={"times": 0.0}, clusters={"exploration": 0.9})
+    >>> memory.clusters["exploration"][0] = 0.5
+    >>> memory.inherit(np.array([[1.0], [1.0]]))
+    >>> memory.grow(3)
+    >>> memory.clusters["exploration"].tolist()
+    [0.5, 0.5, 0.9]
+    >>> memory.clients["times"][0] = 7.0
+    >>> memory.grow_clients(4)
+    >>> memory.clients["times"].tolist()
+    [7.0, 0.0, 0.0, 0.0]
     """
-    keys = np.full(weights.size, np.inf)
-    with np.errstate(over="ignore"):  # next to no weight is as good as none
-        np.divide(-np.log(uniforms(draws)), weights, out=keys, where=weights > 0.0)
-    return np.lexsort((draws, keys))[: max(0, n_wanted)]
+
+    def __init__(self, n_clients: int, *, clients: Mapping[str, float], clusters: Mapping[str, float]) -> None:
+        self._first, self._first_of_client = dict(clusters), dict(clients)
+        self.clients: dict[str, Vector] = {name: np.full(n_clients, first) for name, first in clients.items()}
+        self.clusters: dict[str, Vector] = {name: np.full(1, first) for name, first in clusters.items()}
+
+    def grow(self, n_clusters: int) -> None:
+        """Make sure that there are rows for so many clusters; new ones begin afresh."""
+        for name, rows in self.clusters.items():
+            if rows.size < n_clusters:
+                fresh = np.full(n_clusters - rows.size, self._first[name])
+                self.clusters[name] = np.concatenate([rows, fresh])
+
+    def grow_clients(self, n_clients: int) -> None:
+        """Make room for clients that joined, of whom nothing is known yet; there are never fewer than before."""
+        for name, column in self.clients.items():
+            fresh = np.full(n_clients - column.size, self._first_of_client[name])
+            self.clients[name] = np.concatenate([column, fresh])
+
+    def inherit(self, mixing: Matrix) -> None:
+        """Let every new cluster remember what its largest parent did, by their shares (ties: the lower row)."""
+        self.grow(mixing.shape[1])
+        parents = mixing.argmax(axis=1)
+        self.clusters = {name: rows[parents] for name, rows in self.clusters.items()}
+
+    def row(self, cluster: int) -> dict[str, float]:
+        """Return what is remembered of one cluster."""
+        return {
+            name: float(rows[cluster]) if cluster < rows.size else self._first[name]
+            for name, rows in self.clusters.items()
+        }
+
+    def arrays(self) -> Arrays:
+        """Return copies of everything, for a checkpoint."""
+        return {
+            **{f"client/{name}": column.copy() for name, column in self.clients.items()},
+            **{f"cluster/{name}": rows.copy() for name, rows in self.clusters.items()},
+        }
+
+    def restore(self, arrays: Mapping[str, npt.NDArray[np.generic]]) -> None:
+        """Go on from what :meth:`arrays` gave, bit for bit."""
+        self.clients = {
+            name: _restore_column(arrays, f"client/{name}", column.size) for name, column in self.clients.items()
+        }
+        self.clusters = {name: _restore_column(arrays, f"cluster/{name}") for name in self.clusters}
 
 
-def _nobody() -> Counts:
+def _restore_column(arrays: Mapping[str, npt.NDArray[np.generic]], name: str, size: int | None = None) -> Vector:
+    """Return an own copy of one array of a checkpoint, or raise if it is not there or of another length."""
+    if name not in arrays:
+        raise CheckpointError(f"the checkpoint has no array {name!r}; resume with the selector that wrote it")
+    column = arrays[name].astype(np.float64)
+    if size is not None and column.size != size:
+        raise CheckpointError(f"array {name!r} has {column.size} entries, not {size}; resume with the same clients")
+    return column
+
+
+def _none() -> Counts:
     return np.empty(0, dtype=np.int64)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Feedback:
-    """How the training of one round went: answers first, then those who were too slow.
+    """How the training of one round went: answers first, then the stragglers.
 
     Parameters
     ----------
@@ -99,9 +122,9 @@ class Feedback:
     seconds, compute_seconds
         How long each took in all, and how much of that was computing.
     stragglers, straggler_clusters, straggler_seconds
-        Who was invited and too slow, for which cluster, and how long each took, shape ``(n_stragglers,)``.
+        Clients that were invited and too slow, for which cluster, and how long each took, shape ``(n_stragglers,)``.
     failed
-        Whose answer was no model; of no use, but tried.
+        Clients whose answer was no model; of no use, but tried.
     """
 
     round_index: int
@@ -113,26 +136,23 @@ class Feedback:
     square_loss: Vector
     seconds: Vector
     compute_seconds: Vector
-    stragglers: Counts = field(default_factory=_nobody)
-    straggler_clusters: Counts = field(default_factory=_nobody)
+    stragglers: Counts = field(default_factory=_none)
+    straggler_clusters: Counts = field(default_factory=_none)
     straggler_seconds: Vector = field(default_factory=lambda: np.empty(0))
-    failed: Counts = field(default_factory=_nobody)
+    failed: Counts = field(default_factory=_none)
 
     def __post_init__(self) -> None:
-        for name in ("clusters", "n_samples", "loss", "square_loss", "seconds", "compute_seconds"):
-            _check_length(name, getattr(self, name), "clients", self.clients.size)
-        for name in ("straggler_clusters", "straggler_seconds"):
-            _check_length(name, getattr(self, name), "stragglers", self.stragglers.size)
+        of_answers = ("clusters", "n_samples", "loss", "square_loss", "seconds", "compute_seconds")
+        for of, names in (("clients", of_answers), ("stragglers", ("straggler_clusters", "straggler_seconds"))):
+            n_wanted = getattr(self, of).size
+            for name in names:
+                if (shape := getattr(self, name).shape) != (n_wanted,):
+                    raise InputError(f"{name} has shape {shape} but there are {n_wanted} {of}; give one number each")
 
     @property
     def trained_clusters(self) -> Counts:
-        """The clusters that anybody was invited for, rising."""
+        """The clusters that any client was invited for, rising."""
         return np.union1d(self.clusters, self.straggler_clusters).astype(np.int64)
-
-
-def _check_length(name: str, values: Counts | Vector, of: str, n_wanted: int) -> None:
-    if values.shape != (n_wanted,):
-        raise InputError(f"{name} has shape {values.shape} but there are {n_wanted} {of}; give one number each")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -180,7 +200,7 @@ class Candidates:
 
 
 class Selector(Protocol):
-    """Stage 9: chooses who trains. It holds options only; what it remembers is kept by a ``Selection``."""
+    """Stage 9: chooses the clients that train. It holds options only; what it remembers is kept by a ``Selection``."""
 
     @property
     def client_memory(self) -> Mapping[str, float]:
@@ -211,11 +231,11 @@ class Selector(Protocol):
 class Learner(Protocol):
     """A selector that remembers."""
 
-    def hear(self, clients: Counts, n_samples: Counts | None, memory: Memory) -> None:
-        """Write down that clients reported, and how many samples they have, where they said it."""
+    def note_reports(self, clients: Counts, n_samples: Counts | None, memory: SelectionMemory) -> None:
+        """Write down that clients reported, and how many samples they have, where that is known."""
         ...
 
-    def learn(self, feedback: Feedback, memory: Memory) -> None:
+    def learn(self, feedback: Feedback, memory: SelectionMemory) -> None:
         """Write down how training went."""
         ...
 
@@ -224,11 +244,11 @@ class Learner(Protocol):
 class Tuner(Protocol):
     """A selector that also says how much its participants do."""
 
-    def steps(self, clients: Counts, n_steps: int, n_kept: int | None, memory: Memory) -> Counts:
+    def steps(self, clients: Counts, n_steps: int, n_kept: int | None, memory: SelectionMemory) -> Counts:
         """Return the local steps of each participant."""
         ...
 
-    def upload_shares(self, clients: Counts, memory: Memory) -> Vector:
+    def upload_shares(self, clients: Counts, memory: SelectionMemory) -> Vector:
         """Return the share of its update that each participant sends."""
         ...
 
@@ -252,3 +272,67 @@ class Uniform:
     def select(self, candidates: Candidates, n_wanted: int) -> Counts:
         """Return the candidates with the smallest draws (ties: lower index), rising."""
         return np.sort(candidates.clients[smallest_draws(candidates.draws, n_wanted)])
+
+
+def check_between(name: str, value: object, low: float, high: float = float("inf")) -> None:
+    """Raise unless the option is a number from ``low`` to ``high``, both included.
+
+    Examples
+    --------
+    >>> check_between("clip", 2, 0.0, 1.0)
+    Traceback (most recent call last):
+    ...
+    fielding.errors.OptionError: clip is 2; give a number from 0 to 1
+    """
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or not low <= value <= high:
+        raise OptionError(f"{name} is {echo(value)}; give a number from {low:g} to {high:g}")
+
+
+def check_at_least(name: str, value: object, low: int) -> None:
+    """Raise unless the option is a whole number of at least ``low``."""
+    if isinstance(value, bool) or not isinstance(value, int) or value < low:
+        raise OptionError(f"{name} is {echo(value)}; give a whole number of at least {low}")
+
+
+def uniforms(draws: Hashes) -> Vector:
+    """Return numbers strictly between 0 and 1, one for each hash.
+
+    Examples
+    --------
+    >>> uniforms(np.array([0, 2**63, 2**64 - 1], dtype=np.uint64)).round(6).tolist()
+    [0.0, 0.5, 1.0]
+    """
+    # Half a step off zero, so that the logarithm is finite; 52 bits, so that the last one is still below 1.
+    return np.asarray(((draws >> np.uint64(12)).astype(np.float64) + 0.5) / 2.0**52)
+
+
+def smallest_draws(draws: Hashes, n_wanted: int) -> Counts:
+    """Return the positions of the smallest hashes (ties: the first): a uniform sample."""
+    return np.argsort(draws, kind="stable")[: max(0, n_wanted)]
+
+
+def weighted_sample(weights: Vector, draws: Hashes, n_wanted: int) -> Counts:
+    """Return positions drawn one after the other by weight, without replacement.
+
+    With keys ``-log(u) / weight`` the smallest ones are such a sample (Efraimidis and Spirakis, 2006), and no draw
+    has to wait for the one before it. Positions without weight are taken last, by their hashes.
+
+    Parameters
+    ----------
+    weights
+        Not negative, shape ``(n_candidates,)``; their sum does not matter.
+    draws
+        One hash for each, same shape.
+    n_wanted
+        How many, at most.
+
+    Examples
+    --------
+    >>> draws = np.array([5, 2**63, 9], dtype=np.uint64)
+    >>> weighted_sample(np.array([0.0, 1.0, 0.0]), draws, 2).tolist()
+    [1, 0]
+    """
+    keys = np.full(weights.size, np.inf)
+    with np.errstate(over="ignore"):  # next to no weight is as good as none
+        np.divide(-np.log(uniforms(draws)), weights, out=keys, where=weights > 0.0)
+    return np.lexsort((draws, keys))[: max(0, n_wanted)]

@@ -38,11 +38,11 @@ def _written(handle: int) -> str:
         return file.read().decode(errors="replace")
 
 
-def main() -> None:
+def call_flower() -> None:
     """Run all command lines of standard input."""
     with os.fdopen(os.dup(1), "w") as results:
         json.dump([called(words) for words in json.load(sys.stdin)], results)
 
 
 if __name__ == "__main__":
-    main()
+    call_flower()

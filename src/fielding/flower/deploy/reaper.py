@@ -96,7 +96,7 @@ def end_groups(leaders: list[int], *, patience_s: float = PATIENCE_S) -> None:
             time.sleep(patience_s)
 
 
-def main() -> None:
+def reap() -> None:
     """Wait for the end of standard input, which names leaders of groups to end, and end what is left."""
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, signal.SIG_IGN)  # whoever signals the whole family must not lose its guard
@@ -114,4 +114,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    reap()

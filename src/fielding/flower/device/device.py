@@ -4,14 +4,14 @@ from dataclasses import replace
 
 import numpy as np
 
+from fielding._typing import Counts, Vector
 from fielding.errors import CheckpointError, InputError
 from fielding.federation.clients import Updates
 from fielding.federation.evaluation import ClientScores
-from fielding.flower.device.model_observe import DeviceSight, ModelObserver
-from fielding.flower.device.observe import Arrived, DeviceObserver, LabelMonitor
+from fielding.flower.device.observe import ME, DeviceObserver, LabelMonitor, ModelObserver, model_key, seen_with
 from fielding.flower.device.own_code import OwnCode, OwnCompute
 from fielding.flower.device.rule import DeviceRule
-from fielding.flower.device.samples import NOTHING, DeviceNode, Job, Kept, checked_samples
+from fielding.flower.device.samples import FARTHEST, NOTHING, DeviceNode, Job, Kept, checked_samples
 from fielding.flower.device.state import (
     STATE,
     DeviceState,
@@ -51,12 +51,9 @@ from fielding.runtime.runtime import ClientRuntime
 from fielding.runtime.train import sent_numbers
 from fielding.runtime.workers import Compute, Workers
 from fielding.training.factory import ModelRequest, trainer_for
-from fielding.training.label_mix import LABEL_MIX, MixKeepingTrainer
+from fielding.training.label_mix import LABEL_MIX, LabelMixTrainer
 from fielding.training.layout import Layout
 from fielding.training.trainer import Trainer
-
-ME = np.zeros(1, dtype=np.int64)
-"""A device is the only client that it knows."""
 
 
 class Device:
@@ -106,20 +103,23 @@ class Device:
 
     def _catch_up(self, here: DeviceNode, order: Order, shared: HeldModel | None) -> DeviceState:
         """Return what the device knows in the round of an order, on disk."""
-        state, observer = self._remember(here, order, shared)
+        rule, state = self._rule, read_state(here.folder)
         confirmed = None if isinstance(order, EvaluateOrder) else order.confirmed
         number = NO_REPORT if state is None else state.number
         is_new = state is None or order.round_index > state.round_index
         is_behind = confirmed is not None and confirmed > number  # the server knows more of this device than it does
-        if state is not None and not (is_new or is_behind or observer.is_behind):
+        has_new_model = (
+            rule.needs_model
+            and shared is not None
+            and state is not None
+            and seen_with(state.monitor) != model_key(shared)
+        )
+        if state is not None and not (is_new or is_behind or has_new_model):
             return state
-        if confirmed is not None and confirmed != number:
-            observer.report_again()
-        known, n_taken = (NOTHING, 0) if state is None else (state.kept, state.n_taken)
+        known, n_taken, since = (NOTHING, 0, None) if state is None else (state.kept, state.n_taken, state.round_index)
         now = order.round_index if state is None or is_new else state.round_index
         coming = NOTHING
         if is_new:
-            since, rule = None if state is None else state.round_index, self._rule
             coming = checked_samples(
                 self._own.load_data(replace(here, since=since), now),
                 n_classes=rule.n_classes,
@@ -128,23 +128,30 @@ class Device:
                 kept_aside=rule.kept_aside,
                 n_taken=n_taken,
             )
-        clock = max(self._rule.last_strike(now), *coming.rounds[-1:].tolist(), observer.clock)
-        everything = known.followed_by(coming)
-        first = clock - self._rule.max_rounds + 1
+        before = -FARTHEST if state is None else state.first + rule.max_rounds - 1  # time must not run backwards
+        clock = max(rule.last_strike(now), *coming.rounds[-1:].tolist(), before)
+        everything, first = known.followed_by(coming), clock - rule.max_rounds + 1
         # Samples that rehearsal remembers stay; their rows are places among all that ever came.
         remembered = read_memory(here.folder).rehearsal.get("rehearsal.memory_row", ME[:0])
-        kept = everything.some(
-            (everything.rounds >= first - self._rule.memory_rounds) | np.isin(everything.places, remembered)
-        )
-        window = kept.some(kept.rounds >= first).training()
-        report = observer.observe(Arrived(round_index=now, clock=clock, new=coming.training(), window=window))
+        is_kept = (everything.rounds >= first - rule.memory_rounds) | np.isin(everything.places, remembered)
+        store = DeviceStore(everything.some(is_kept), rule, first=first)
+        observer = self._observer(here, order, shared, store)
+        try:
+            if state is not None:
+                observer.resume(state.monitor)
+        except CheckpointError as error:
+            set_aside(here.folder, STATE, error)
+            return self._catch_up(here, order, shared)
+        if confirmed is not None and confirmed != number:
+            observer.report_again()
+        report = observer.observe(now, clock, coming.training())
         last = None if state is None else state.report
         if report is not None:
             last = replace(report, number=max(number, confirmed or NO_REPORT) + 1)
         state = DeviceState(
             round_index=now,
-            kept=kept,
-            monitor=observer.arrays(),
+            kept=store.kept,
+            monitor=observer.state(),
             report=last,
             first=first,
             n_taken=n_taken + coming.y.size,
@@ -152,35 +159,24 @@ class Device:
         write_state(here.folder, state)
         return state
 
-    def _remember(
-        self, here: DeviceNode, order: Order, shared: HeldModel | None
-    ) -> tuple[DeviceState | None, DeviceObserver]:
-        """Return what is on disk, and an observer that goes on from there."""
-        state, observer = read_state(here.folder), self._observer(here, order, shared)
-        if state is None:
-            return None, observer
-        try:
-            observer.restore(state.monitor)
-        except CheckpointError as error:
-            set_aside(here.folder, STATE, error)
-            return None, self._observer(here, order, shared)
-        return state, observer
+    def _observer(self, here: DeviceNode, order: Order, shared: HeldModel | None, store: DeviceStore) -> DeviceObserver:
+        if self._rule.detector is None:
+            return LabelMonitor(self._rule, store, self._own.describe)
 
-    def _observer(self, here: DeviceNode, order: Order, shared: HeldModel | None) -> DeviceObserver:
-        if self._rule.judge is None:
-            return LabelMonitor(self._rule, self._own.describe)
+        def errors(rows: Counts) -> Vector:
+            """Return where the model that served this device before the order errs on rows; NaN without one."""
+            served = read_served(here.folder, order) if rows.size else None
+            if served is None:
+                return np.full(rows.size, np.nan)
+            runtime = self._runtime(served.layout, served.work, store, seed=order.seed)
+            runtime.begin(order.round_index)
+            runtime.serve(served.model[np.newaxis], ME)
+            return runtime.errors(rows)
 
-        def runtime_of(held: HeldModel, kept: Kept) -> ClientRuntime:
-            store = DeviceStore(kept, self._rule, first=int(kept.rounds.min(initial=0)))
-            return self._runtime(held.layout, held.work, store, seed=order.seed)
-
-        sight = DeviceSight(
-            n_classes=self._rule.n_classes,
-            shared=shared,
-            served=lambda: read_served(here.folder, order),
-            runtime_of=runtime_of,
-        )
-        return ModelObserver(self._rule, sight)
+        compute = None
+        if shared is not None and store.kept.y.size:
+            compute = self._runtime(shared.layout, shared.work, store, seed=order.seed).compute
+        return ModelObserver(self._rule, store, shared=shared, compute=compute, errors=errors)
 
     # ---- models ----------------------------------------------------------------------------------------------------
 
@@ -212,7 +208,7 @@ class Device:
             raise InputError(f"a sample has label {label}, but the server's model knows {work.classes} classes")
         trainer = trainer_for(request)
         if LABEL_MIX in layout.names:
-            trainer = MixKeepingTrainer(trainer, work.classes, rate=work.mix_rate, is_balanced=work.local.balanced)
+            trainer = LabelMixTrainer(trainer, work.classes, rate=work.mix_rate, is_balanced=work.local.balanced)
         if trainer.layout != layout:
             raise InputError(
                 f"the server sent a model of {layout.size} numbers, but {work.model!r} on samples of shape "

@@ -1,71 +1,53 @@
-"""What watches the samples of a device: it says when there is something to report, by labels alone here."""
+"""Observers of one device: what they know goes to disk and comes back with every message."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
 import numpy.typing as npt
 
+from fielding._typing import Counts
 from fielding.client.monitor import Monitor
-from fielding.client.report import ClientReport, checked_rows
+from fielding.client.report import DRIFT_KINDS, ClientReport, checked_rows
 from fielding.client.window import Window
 from fielding.flower.device.rule import DeviceRule
-from fielding.flower.device.samples import FARTHEST, Describe, Kept
+from fielding.flower.device.samples import Describe, Kept
+from fielding.flower.device.state import HeldModel
+from fielding.flower.device.store import DeviceStore
 from fielding.flower.wire.orders import NO_REPORT, Report
+from fielding.runtime.observe import SampleObserver, ServedErrors, Sight
+from fielding.runtime.workers import Compute
 
 Arrays = Mapping[str, npt.NDArray[np.generic]]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Arrived:
-    """What a round brought to a device.
-
-    Parameters
-    ----------
-    round_index
-        The round.
-    clock
-        When the window moved last: the clock struck, or samples came.
-    new
-        Training samples that came.
-    window
-        All training samples of the window, those among them, in the order of arrival.
-    """
-
-    round_index: int
-    clock: int
-    new: Kept
-    window: Kept
+ME: Counts = np.zeros(1, dtype=np.int64)
+"""A device is the only client that it knows."""
 
 
 class DeviceObserver(Protocol):
-    """Watches the samples of one device; what it knows goes to disk and comes back with every message."""
-
-    @property
-    def clock(self) -> int:
-        """When it was told of last: time must not run backwards."""
-        ...
-
-    @property
-    def is_behind(self) -> bool:
-        """Whether there is something to look at although no round has passed: a model has come."""
-        ...
+    """Watches the samples of one device, and says when there is something to report."""
 
     def report_again(self) -> None:
         """Make the next observation report whatever there is, since the last report was lost."""
         ...
 
-    def observe(self, arrived: Arrived) -> Report | None:
-        """Take in a round, and return the report that is due, without its number; None if there is nothing to tell."""
+    def observe(self, round_index: int, clock: int, new: Kept) -> Report | None:
+        """Take in a round, and return the report that is due, without its number; None if there is nothing to tell.
+
+        Parameters
+        ----------
+        round_index, clock
+            The round, and when the window moved last: its clock struck, or samples came.
+        new
+            Training samples that came.
+        """
         ...
 
-    def arrays(self) -> Arrays:
+    def state(self) -> Arrays:
         """Return what it knows."""
         ...
 
-    def restore(self, arrays: Arrays) -> None:
-        """Take over what :meth:`arrays` gave, or raise :class:`~fielding.errors.CheckpointError`."""
+    def resume(self, arrays: Arrays) -> None:
+        """Take over what :meth:`state` gave, or raise :class:`~fielding.errors.CheckpointError`."""
         ...
 
 
@@ -76,62 +58,138 @@ class LabelMonitor:
     ----------
     rule
         What to keep, and when to report.
+    store
+        The samples of the device.
     describe
         What stands for a window in place of what the rule says; None: nothing.
     """
 
-    is_behind = False
-
-    def __init__(self, rule: DeviceRule, describe: Describe | None) -> None:
-        self._rule, self._describe, self._is_lost = rule, describe, False
+    def __init__(self, rule: DeviceRule, store: DeviceStore, describe: Describe | None) -> None:
+        self._rule, self._store, self._describe, self._is_lost = rule, store, describe, False
         window = Window(max_rounds=rule.max_rounds)
         self._monitor = Monitor("device", rule.n_classes, drift_test=rule.drift_test, window=window)
-
-    @property
-    def clock(self) -> int:
-        """The round of the last observation."""
-        newest = self._monitor.newest_round
-        return -FARTHEST if newest is None else newest
 
     def report_again(self) -> None:
         """Make the next observation report."""
         self._is_lost = True
         self._monitor.report_again()
 
-    def observe(self, arrived: Arrived) -> Report | None:
-        """Take in a round."""
-        if not (self._is_lost or self._rule.is_asked(arrived.round_index, arrived.new.y.size)):
+    def observe(self, round_index: int, clock: int, new: Kept) -> Report | None:
+        """Let samples arrive round by round, and return the report that is due at the end."""
+        if not (self._is_lost or self._rule.is_asked(round_index, new.y.size)):
             return None
-        told = _observed(self._monitor, arrived.new, arrived.clock)
-        return None if told is None else self._report(told, arrived.window)
+        due: ClientReport | None = None
+        for moment in sorted({*new.rounds.tolist(), clock}):
+            if due is not None:
+                self._monitor.report_again()  # a report that fell due while samples were handed in tells all of them
+            due = self._monitor.observe(new.y[new.rounds == moment], moment) or due
+        return None if due is None else self._report(due, round_index)
 
-    def arrays(self) -> Arrays:
+    def state(self) -> Arrays:
         """Return what the monitor knows."""
         return self._monitor.arrays()
 
-    def restore(self, arrays: Arrays) -> None:
+    def resume(self, arrays: Arrays) -> None:
         """Take over what a monitor knew."""
         self._monitor.restore(arrays)
 
-    def _report(self, told: ClientReport, window: Kept) -> Report:
-        """Return a report of the window, in the words that were chosen for it."""
-        vector = np.asarray(told.representation, dtype=np.float32)
-        if not told.n_samples:
+    def _report(self, due: ClientReport, round_index: int) -> Report:
+        """Return a report of the window, in the form that was chosen for it."""
+        vector = np.asarray(due.representation, dtype=np.float32)
+        if not due.n_samples:
             vector = np.empty(0, dtype=np.float32)
         elif self._describe is not None:
+            window = self._store.samples(self._store.training(round_index).of(ME)[0])
             vector = np.asarray(self._describe(window.shown(), self._rule.n_classes), dtype=np.float32)
             checked_rows(vector[np.newaxis], 1, kind="vector", width=None)
         elif self._rule.representation is not None:
             counts = self._monitor.counts.astype(np.float64)
             vector = np.asarray(self._rule.representation.vectors(counts[np.newaxis], counts)[0], dtype=np.float32)
-        return Report(number=NO_REPORT, representation=vector, n_samples=told.n_samples)
+        return Report(number=NO_REPORT, representation=vector, n_samples=due.n_samples)
 
 
-def _observed(monitor: Monitor, samples: Kept, now: int) -> ClientReport | None:
-    """Let samples arrive round by round, and return the report that is due at the end."""
-    told: ClientReport | None = None
-    for round_index in sorted({*samples.rounds.tolist(), now}):
-        if told is not None:
-            monitor.report_again()  # whoever reported while samples were handed in tells all of them now
-        told = monitor.observe(samples.y[samples.rounds == round_index], round_index) or told
-    return told
+class ModelObserver:
+    """Reports what a representation makes of the window as models see it: the runtime's observer, of one client.
+
+    Reports are relative to the sums over all windows at the start; as long as those have not come, the sums of the own
+    window are sent.
+
+    Parameters
+    ----------
+    rule
+        What to keep; it has a detector.
+    store
+        The samples of the device.
+    shared
+        The model that all devices see samples with; None: the device has none, or needs none.
+    compute
+        Looks at samples with it; None if there are no samples.
+    errors
+        Tells where the model that serves the device errs.
+    """
+
+    def __init__(
+        self,
+        rule: DeviceRule,
+        store: DeviceStore,
+        *,
+        shared: HeldModel | None,
+        compute: Compute | None,
+        errors: ServedErrors,
+    ) -> None:
+        if rule.detector is None or rule.representation is None:
+            raise RuntimeError("this rule is about labels alone")
+        self._rule, self._shared = rule, shared if rule.needs_model else None
+        sight = Sight(store, compute if rule.needs_model else None)
+        self._observer = SampleObserver(store, rule.representation, detector=rule.detector, sight=sight, is_whole=False)
+        self._observer.served_errors = errors
+
+    def report_again(self) -> None:
+        """Make the next observation report."""
+        self._observer.hold(ME)
+
+    def observe(self, round_index: int, clock: int, new: Kept) -> Report | None:  # noqa: ARG002
+        """Take in a round; without a shared model nothing is seen."""
+        observer, needs_model = self._observer, self._rule.needs_model
+        if needs_model and self._shared is None:
+            return None
+        if self._shared is not None:
+            observer.reference = self._shared.reference
+            is_known = observer.looked_with == model_key(self._shared)
+            observer.share(self._shared.model, model_key(self._shared))
+            if is_known:
+                observer.compare_last_with_reference()
+        has_reference = observer.reference is not None or not needs_model
+        if not has_reference and observer.is_active[0]:
+            observer.hold(ME)  # it cannot be said yet how far it moved
+        due = observer.observe(round_index)
+        if not len(due):
+            return None
+        n_samples, kinds = int(due.n_samples[0]), [] if due.kinds is None else due.kinds.tolist()
+        nothing = np.empty(0, dtype=np.float32)
+        return Report(
+            number=NO_REPORT,
+            representation=np.asarray(due.representations[0]) if n_samples and has_reference else nothing,
+            n_samples=n_samples,
+            kind=DRIFT_KINDS[kinds[0]] if kinds else None,
+            tally=None if has_reference or not n_samples else observer.tallies[0],
+        )
+
+    def state(self) -> Arrays:
+        """Return what was seen, what was said, and when."""
+        return self._observer.state()
+
+    def resume(self, arrays: Arrays) -> None:
+        """Take over what it knew."""
+        self._observer.resume(arrays)
+
+
+def model_key(shared: HeldModel | None) -> str:
+    """Return the key of a shared model alone, without that of its reference."""
+    return "none" if shared is None else shared.key.partition(".")[0]
+
+
+def seen_with(arrays: Arrays) -> str:
+    """Return the key of the model that the state of an observer has seen samples with; empty for none."""
+    key = arrays.get("watch.model")
+    return "" if key is None else key.tobytes().decode()

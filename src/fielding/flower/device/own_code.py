@@ -18,7 +18,6 @@ from fielding.flower.device.samples import (
     Evaluate,
     Fitted,
     Job,
-    Kept,
     LoadData,
     Scored,
     Tensors,
@@ -26,8 +25,8 @@ from fielding.flower.device.samples import (
 )
 from fielding.flower.device.store import DeviceStore
 from fielding.flower.wire.orders import WorkRule
-from fielding.training.head import judged
-from fielding.training.label_mix import LABEL_MIX, moved_mixes
+from fielding.training.head import score_samples
+from fielding.training.label_mix import LABEL_MIX, move_mixes
 from fielding.training.layout import Layout
 from fielding.training.trainer import Gather, LocalWork, Scores, Trained, TrainingPath
 
@@ -194,12 +193,12 @@ class OwnCompute:
         factor = 1.0 if work.rate_factors is None else float(work.rate_factors[0])
         job = replace(self._job, learning_rate=work.sgd.learning_rate * factor, n_steps=work.draws.shape[1])
         start = work.models[work.start[0]]
-        samples = self._samples(at_hand.of(np.zeros(1, dtype=np.int64))[0])
+        samples = self._store.samples(at_hand.of(np.zeros(1, dtype=np.int64))[0])
         fitted = checked_fitted(self._own.train(self._show(start), samples.shown(), job))
         tensors = named_arrays(fitted.model, "train")
         carried = self.layout.tensors(start).get(LABEL_MIX)
         if carried is not None and work.mixes is not None:
-            mixes = moved_mixes(carried[np.newaxis], work.mixes, rate=self._work.mix_rate, is_balanced=False)
+            mixes = move_mixes(carried[np.newaxis], work.mixes, rate=self._work.mix_rate, is_balanced=False)
             tensors[LABEL_MIX] = mixes[0]
         square = fitted.loss**2 if fitted.square_loss is None else fitted.square_loss
         return Trained(
@@ -211,7 +210,7 @@ class OwnCompute:
 
     def scores(self, model: Models, rows: Counts, gather: Gather) -> tuple[npt.NDArray[np.float32], Mask]:
         """Return loss and correctness of rows by the scores of their classes."""
-        return judged(*self.class_scores(model, rows, gather))
+        return score_samples(*self.class_scores(model, rows, gather))
 
     def class_scores(self, model: Models, rows: Counts, gather: Gather) -> tuple[Scores, Codes]:
         """Return the scores of classes, as ``embed`` gives them, and the labels of rows."""
@@ -225,7 +224,7 @@ class OwnCompute:
                 "embed(model, samples) -> Embedded(features, scores), or describe windows by labels and leave "
                 "serving.correction and training.rehearsal out"
             )
-        given: object = self._own.embed(self._show(model), self._samples(rows).shown())
+        given: object = self._own.embed(self._show(model), self._store.samples(rows).shown())
         if not isinstance(given, Embedded):
             raise InputError(f"embed gave {echo(given)}; return Embedded(features, scores)")
         features, scores = (np.asarray(one, dtype=np.float32) for one in (given.features, given.scores))
@@ -259,13 +258,10 @@ class OwnCompute:
         n_tested, correct, loss = np.zeros_like(sizes), np.zeros_like(sizes), np.full(sizes.size, np.nan)
         ends = np.cumsum(sizes)
         for at in np.flatnonzero(sizes).tolist():
-            some = self._samples(rows[ends[at] - sizes[at] : ends[at]])
+            some = self._store.samples(rows[ends[at] - sizes[at] : ends[at]])
             found = checked_scored(self._own.evaluate(self._show(model), some.shown()))
             n_tested[at], correct[at], loss[at] = found.n_test, found.correct, found.loss
         return n_tested, correct, loss
-
-    def _samples(self, rows: Counts) -> Kept:
-        return self._store.kept.some(np.searchsorted(self._store.kept.places, rows))
 
     def _show(self, model: Models) -> Tensors:
         """Return a model by names, for code that may write to it; the label mix that it carries is left out."""

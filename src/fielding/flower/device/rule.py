@@ -11,7 +11,7 @@ from msgspec import Meta
 from fielding._typing import Counts, Json
 from fielding.client.describing import Describing, describing_from
 from fielding.client.drift import DriftTest
-from fielding.client.drift.sample_tests import Judge
+from fielding.client.drift.detectors import DriftDetector
 from fielding.client.representation.label import LabelShares
 from fielding.client.representation.representation import Representation
 from fielding.errors import InputError
@@ -30,17 +30,17 @@ class DeviceRule:
     drift_test
         When the device reports again.
     representation
-        What it makes of its label counts, or with a judge of its samples; None: shares of labels.
+        What it makes of its label counts, or with a detector of its samples; None: shares of labels.
     gap, phase
         The clock of a window strikes every ``gap`` rounds, when ``round + phase`` is a multiple, as in the simulator;
         and whenever samples come. 1: every round.
     memory_rounds
         How many rounds a sample is kept after it left the window, for methods that ask for samples of long ago.
-    judge
+    detector
         When the device reports again, in place of the drift test, by what models make of its samples; None: labels
         are enough.
     needs_model
-        Whether it sees samples with a shared model, for what it says or for the judge.
+        Whether it sees samples with a shared model, for what it says or for the detector.
     kept_aside
         Share of samples that it judges models by instead of training on them.
     """
@@ -52,14 +52,14 @@ class DeviceRule:
     gap: int = 1
     phase: int = 0
     memory_rounds: int = 0
-    judge: Judge | None = None
+    detector: DriftDetector | None = None
     needs_model: bool = False
     kept_aside: float = 0.0
 
     @property
     def needs_errors(self) -> bool:
         """Whether it matters how the model errs that serves the device."""
-        return self.judge is not None and self.judge.needs_errors
+        return self.detector is not None and self.detector.needs_errors
 
     def interval_of(self, rounds: Counts) -> Counts:
         """Return the interval of samples that came in some rounds, from 0, as the server counts them."""
@@ -95,7 +95,7 @@ def rule_with(rule: DeviceRule, describing: Describing) -> DeviceRule:
         rule,
         drift_test=rule.drift_test,
         representation=describing.representation,
-        judge=describing.judge(),
+        detector=describing.drift_detector(),
         needs_model=describing.needs_model,
     )
 
@@ -148,4 +148,4 @@ _LABELS: dict[str, Json] = {
     "detector": "chi2",
     "options": {},
 }
-"""What stands in where a judge decides instead of a drift test on labels."""
+"""What stands in where a detector decides instead of a drift test on labels."""

@@ -278,7 +278,7 @@ def one_update(model: Models, *, n_samples: int, losses: Vector, start: int) -> 
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Memory:
+class DeviceMemory:
     """What a device keeps for itself between rounds.
 
     Parameters
@@ -302,7 +302,7 @@ class Memory:
         model = self.now if self.round_index < round_index else self.before
         return model if model is not None and model.size == n_numbers else None
 
-    def after(self, round_index: int, model: Models | None) -> "Memory":
+    def after(self, round_index: int, model: Models | None) -> "DeviceMemory":
         """Return this with what a job of a round gave, in place of what jobs of the same round gave."""
         if model is None or not np.isfinite(model).all() or self.round_index > round_index:
             return self
@@ -310,14 +310,14 @@ class Memory:
         return replace(self, round_index=round_index, now=model, before=before)
 
 
-def read_memory(folder: Path) -> Memory:
+def read_memory(folder: Path) -> DeviceMemory:
     """Return what a device keeps; nothing if there is none, or the file is damaged."""
     contents = read_whole(folder / MEMORY)
     if contents is None:
-        return Memory()
+        return DeviceMemory()
     try:
         now, before = (contents.arrays.get(name) for name in ("now", "before"))
-        return Memory(
+        return DeviceMemory(
             round_index=int(str(contents.values["round"])),
             now=None if now is None else now.astype(np.float32),
             before=None if before is None else before.astype(np.float32),
@@ -325,10 +325,10 @@ def read_memory(folder: Path) -> Memory:
         )
     except FOREIGN as error:
         set_aside(folder, MEMORY, error)
-        return Memory()
+        return DeviceMemory()
 
 
-def write_memory(folder: Path, memory: Memory) -> None:
+def write_memory(folder: Path, memory: DeviceMemory) -> None:
     """Write what a device keeps."""
     arrays = {"now": memory.now, "before": memory.before, **memory.rehearsal}
     kept = {name: array for name, array in arrays.items() if array is not None}

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from fielding._typing import Codes, Counts, Features, Mask, Matrix
+from fielding.client.arrivals import Arrivals
 from fielding.client.ranges import Ranges, joined_ranges
 from fielding.flower.device.rule import DeviceRule
 from fielding.flower.device.samples import Kept
@@ -37,9 +38,36 @@ class DeviceStore:
         """Return how many intervals of data have come by a round, as the server counts them."""
         return int(self._rule.interval_of(np.array([round_index]))[0]) + 1
 
-    def visible(self, round_index: int) -> tuple[int, int]:
-        """Return the first interval that the window shows, and the first that has not come yet."""
-        return int(self._rule.interval_of(np.array([self._first]))[0]), self.n_complete(round_index)
+    @property
+    def n_rows(self) -> int:
+        """Number of samples that the device still has."""
+        return int(self.kept.y.size)
+
+    @property
+    def gap(self) -> int:
+        """Rounds between two intervals of data."""
+        return self._rule.gap
+
+    @property
+    def n_visible(self) -> int:
+        """Number of intervals that the window shows."""
+        return -(-self._rule.max_rounds // self._rule.gap)
+
+    def visible(self, _round_index: int) -> tuple[int, int]:
+        """Return the first round of the intervals that the window shows whole, and the first that has not come."""
+        return self._first - 1 + self._rule.gap, self._first + self._rule.max_rounds
+
+    def version(self, _round_index: int) -> tuple[int, ...]:
+        """Return numbers that change when the window does: it slides, or samples come late."""
+        return (self._first, int(self.kept.places[-1]) if self.kept.places.size else -1)
+
+    def moments(self, rows: Counts) -> Counts:
+        """Return the round in which each row came."""
+        return self.kept.rounds[self.slots(rows)]
+
+    def all_rows(self) -> Counts:
+        """Return the places of all samples that the device still has."""
+        return self.kept.places
 
     def training(self, _round_index: int) -> Ranges:
         """Return what the device can train on: the training samples of its window."""
@@ -61,17 +89,27 @@ class DeviceStore:
         intervals = self._rule.interval_of(self.kept.rounds)
         return joined_ranges([self.kept.places[self.kept.is_training & np.isin(intervals, one)] for one in blocks])
 
-    def _at(self, rows: Counts) -> Counts:
+    def slots(self, rows: Counts) -> Counts:
+        """Return where the samples of rows are."""
         return np.searchsorted(self.kept.places, rows)
 
     def gather(self, rows: Counts) -> tuple[Features, Codes]:
         """Return features and labels of rows."""
-        at = self._at(rows)
+        at = self.slots(rows)
         return self.kept.x[at], self.kept.y[at]
+
+    def samples(self, rows: Counts) -> Kept:
+        """Return the samples of rows."""
+        return self.kept.some(self.slots(rows))
 
     def labels(self, rows: Counts) -> Codes:
         """Return the labels of rows."""
-        return self.kept.y[self._at(rows)]
+        return self.kept.y[self.slots(rows)]
+
+    def arrivals(self, interval: int) -> Arrivals:
+        """Return the training samples of an interval."""
+        rows, _ = self.training_blocks(np.zeros(1, dtype=np.int64), [np.array([interval])]).of(np.zeros(1, np.int64))
+        return Arrivals(clients=np.zeros(rows.size, dtype=np.int64), labels=self.labels(rows).astype(np.int64))
 
     def owners(self, rows: Counts) -> Codes:
         """Return the only client for each row."""
@@ -79,7 +117,7 @@ class DeviceStore:
 
     def intervals(self, rows: Counts) -> Counts:
         """Return the interval in which each row came."""
-        return self._rule.interval_of(self.kept.rounds[self._at(rows)])
+        return self._rule.interval_of(self.kept.rounds[self.slots(rows)])
 
     def places(self, rows: Counts) -> Counts:
         """Return the rows: they are places."""

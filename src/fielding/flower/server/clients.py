@@ -2,12 +2,12 @@
 
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import numpy.typing as npt
 
-from fielding._typing import ClientId, Counts, Mask, Matrix, Membership, Models
+from fielding._typing import ClientId, Counts, Json, Mask, Matrix, Membership, Models
 from fielding.client.report import NO_REPORTS, ReportBatch
 from fielding.errors import InputError
 from fielding.federation.budget import invited_count
@@ -16,13 +16,233 @@ from fielding.federation.evaluation import ClientScores
 from fielding.federation.ledger import Ledger
 from fielding.flower.server.contacts import Contacts, Presence
 from fielding.flower.server.exchange import Exchange, Settled, Task
-from fielding.flower.server.order_book import OrderBook
-from fielding.flower.server.probing import Question, asked
 from fielding.flower.server.sharing import Sharing
-from fielding.flower.wire.orders import ALSO, NO_REPORT, EvaluateReply, TrainReply
-from fielding.methods.kinds import Hears
+from fielding.flower.wire.orders import (
+    ALSO,
+    NO_LAYOUT,
+    NO_REPORT,
+    Block,
+    DescribeOrder,
+    EvaluateOrder,
+    EvaluateReply,
+    ProbeOrder,
+    ProbeReply,
+    TrainOrder,
+    TrainReply,
+    Wanted,
+    WorkRule,
+)
+from fielding.methods.kinds import ReportsFrom
 from fielding.rng import Hashes, hashed
 from fielding.traces.histograms import WindowPlan
+from fielding.training.layout import Layout
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OrderBook:
+    """What all orders of a run have in common.
+
+    Parameters
+    ----------
+    run_id
+        Which run asks, the same after a restart.
+    layout
+        What the numbers of a model mean.
+    seed
+        Of all draws.
+    work
+        The rule of local work; the client is filled in.
+    observe
+        What devices keep, and when they report.
+    keeps_aside
+        Whether clients keep samples aside to judge models by.
+    """
+
+    run_id: str
+    layout: Layout
+    seed: int
+    work: WorkRule
+    observe: Mapping[str, Json] = field(default_factory=dict)
+    keeps_aside: bool = False
+
+    def train(self, plan: TrainingPlan, job: int, *, client: ClientId, round_index: int, confirmed: int) -> TrainOrder:
+        """Return the order of a job; with a choice it holds all models of the plan."""
+        own = plan.job(job)
+        if own.upload_shares is not None and own.upload_shares[0] >= 1.0:
+            own = replace(own, upload_shares=None)
+        return TrainOrder(
+            run_id=self.run_id,
+            round_index=round_index,
+            seed=self.seed,
+            plan=own,
+            layout=self.layout,
+            work=replace(self.work, client=client),
+            confirmed=confirmed,
+            observe=self.observe,
+        )
+
+    def describe(self, round_index: int, *, confirmed: int) -> DescribeOrder:
+        """Return the order to say what is new."""
+        return DescribeOrder(
+            run_id=self.run_id, round_index=round_index, seed=self.seed, confirmed=confirmed, observe=self.observe
+        )
+
+    def evaluate(self, model: Models, *, client: ClientId, round_index: int) -> EvaluateOrder:
+        """Return the order to test a model."""
+        return EvaluateOrder(
+            run_id=self.run_id,
+            round_index=round_index,
+            seed=self.seed,
+            model=model,
+            layout=self.layout,
+            work=replace(self.work, client=client),
+            observe=self.observe,
+        )
+
+    def probe(
+        self,
+        wanted: Wanted,
+        models: Models,
+        *,
+        blocks: tuple[Block, ...],
+        client: ClientId,
+        round_index: int,
+        confirmed: int,
+        corrected: bool = False,
+        aside: bool = False,
+    ) -> ProbeOrder:
+        """Return the order to say how models do, or how many samples there are; a row per model, perhaps none."""
+        return ProbeOrder(
+            run_id=self.run_id,
+            round_index=round_index,
+            seed=self.seed,
+            wanted=wanted,
+            models=models,
+            layout=self.layout if len(models) else NO_LAYOUT,
+            work=replace(self.work, client=client) if len(models) else None,
+            blocks=blocks,
+            corrected=corrected,
+            aside=aside,
+            confirmed=confirmed,
+            observe=self.observe,
+        )
+
+
+def _no_models() -> Models:
+    return np.empty((0, 0), dtype=np.float32)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Question:
+    """How models do on the samples of some clients, or how many of these there are.
+
+    Parameters
+    ----------
+    wanted
+        What is asked.
+    clients
+        Who is asked, shape ``(n_asked,)``; a client may be asked several times, and gets one order all the same.
+    blocks
+        Per question, the intervals whose samples count; None for the window.
+    models
+        What it is about, float32, shape ``(n_models, n_numbers)``.
+    corrected, aside
+        As of ``ProbeOrder``.
+    """
+
+    wanted: Wanted
+    clients: Counts
+    blocks: Sequence[Counts] | None
+    models: Models = field(default_factory=_no_models)
+    corrected: bool = False
+    aside: bool = False
+
+    def block(self, at: int) -> Block:
+        """Return the intervals of a question."""
+        return None if self.blocks is None else tuple(self.blocks[at].tolist())
+
+    def of_client(self) -> dict[int, list[int]]:
+        """Return the questions to each client."""
+        found: dict[int, list[int]] = {}
+        for at, client in enumerate(self.clients.tolist()):
+            found.setdefault(client, []).append(at)
+        return found
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Answers:
+    """What clients said.
+
+    Parameters
+    ----------
+    sizes
+        How many samples each question is about, shape ``(n_asked,)``; 0 where there was no answer.
+    values
+        Losses or shares, shape ``(n_asked, n_models)``; NaN where there was no answer, or there are no such samples.
+    """
+
+    sizes: Counts
+    values: Matrix
+
+
+def asked(question: Question, contacts: Contacts, orders: OrderBook, *, round_index: int) -> Answers:
+    """Send a question to all whom it is for, and return the answers; equal models travel once.
+
+    Parameters
+    ----------
+    question
+        What is asked.
+    contacts
+        Where clients are; they are charged.
+    orders
+        How orders are worded.
+    round_index
+        The round.
+    """
+    distinct, place = distinct_rows(question.models)
+    models = question.models[distinct]  # one piece of memory, so that it is written once
+    sizes = np.zeros(question.clients.size, dtype=np.int64)
+    values = np.full((question.clients.size, question.models.shape[0]), np.nan)
+    whose, tasks = [], []
+    for client, own in question.of_client().items():
+        address = contacts.address(client)
+        if address is not None:
+            order = orders.probe(
+                question.wanted,
+                models,
+                blocks=tuple(question.block(at) for at in own),
+                client=contacts.client_ids[client],
+                round_index=round_index,
+                confirmed=int(contacts.inbox.confirmed[client]),
+                corrected=question.corrected,
+                aside=question.aside,
+            )
+            whose.append(own)
+            tasks.append(Task(address=address, order=order))
+    for own, task, one in zip(whose, tasks, contacts.send(tasks).settled, strict=True):
+        contacts.take_in(task, one)
+        if one.reason is None and isinstance(one.answer, ProbeReply):
+            sizes[own] = one.answer.sizes
+            if question.models.size:
+                has_samples = one.answer.sizes[:, np.newaxis] > 0
+                values[own] = np.where(has_samples, one.answer.values[:, place], np.nan)
+    contacts.take_late()
+    return Answers(sizes=sizes, values=values)
+
+
+def distinct_rows(models: Models) -> tuple[Counts, Counts]:
+    """Return the first row of each kind of equal models, and for every model its place among these.
+
+    Examples
+    --------
+    >>> first, place = distinct_rows(np.array([[1, 2], [3, 4], [1, 2]], dtype=np.float32))
+    >>> first.tolist(), place.tolist()
+    ([0, 1], [0, 1, 0])
+    """
+    seen: dict[bytes, int] = {}
+    place = [seen.setdefault(model.tobytes(), len(seen)) for model in models]
+    _, first = np.unique(np.array(place, dtype=np.int64), return_index=True)
+    return first.astype(np.int64), np.array(place, dtype=np.int64)
 
 
 def gather_updates(plan: TrainingPlan, settled: Sequence[Settled], base: Updates) -> Updates:
@@ -177,11 +397,11 @@ def job_tasks(plan: TrainingPlan, contacts: Contacts, orders: OrderBook, *, roun
 
 def question_tasks(plan: TrainingPlan, contacts: Contacts, orders: OrderBook, *, round_index: int) -> list[Task]:
     """Return what those are asked who do not train: what is new, if somebody wants to know."""
-    others, inbox, hears = contacts.free(), contacts.inbox, contacts.hears
+    others, inbox, reports_from = contacts.free(), contacts.inbox, contacts.reports_from
     others[plan.clients] = False
-    if hears == "nobody":
+    if reports_from == "nobody":
         others &= inbox.n_samples == 0  # else they would never train again
-    elif hears in ("first", "participants"):
+    elif reports_from in ("first", "participants"):
         others &= (inbox.n_samples == 0) | (inbox.confirmed == NO_REPORT)
     return [
         Task(address=address, order=orders.describe(round_index, confirmed=int(inbox.confirmed[client])))
@@ -209,7 +429,7 @@ _GONE = Settled(reason="offline", text="the node is gone")
 
 
 class FlowerClients:
-    """All clients of a deployment, at one round at a time; see :class:`~fielding.engine.driver.Driver`.
+    """All clients of a deployment, at one round at a time; see :class:`~fielding.engine.round.Driver`.
 
     A round is one exchange: whoever is chosen trains, the others say whether their data moved. What they say acts in
     the next round. Only before the first round everybody is asked. Whatever else a method asks is one more exchange
@@ -247,7 +467,7 @@ class FlowerClients:
         sharing: Sharing | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        self._contacts = Contacts(exchange, presence, hears="drifted", n_features=n_features)
+        self._contacts = Contacts(exchange, presence, reports_from="drifted", n_features=n_features)
         self._contacts.sharing = sharing
         self._orders, self._overcommit, self._plan = orders, overcommit, plan
         self._clock, self._begun_at, self._before_s = clock, clock(), 0.0
@@ -293,7 +513,9 @@ class FlowerClients:
     def awaits_model(self) -> bool:
         """Whether clients wait for a shared model that is due."""
         sharing = self._contacts.sharing
-        return sharing is not None and self._contacts.hears != "nobody" and sharing.is_time(self._round_index + 1)
+        return (
+            sharing is not None and self._contacts.reports_from != "nobody" and sharing.is_time(self._round_index + 1)
+        )
 
     # ---- a round begins --------------------------------------------------------------------------------------------
 
@@ -308,10 +530,10 @@ class FlowerClients:
         self._contacts.restore(arrays, Ledger(0))
         return self.client_ids
 
-    def listen(self, hears: Hears) -> None:
+    def listen(self, reports_from: ReportsFrom) -> None:
         """Say whose reports the method hears, before the first round or the next; nobody else is asked for any."""
-        self._contacts.hears = hears
-        if hears == "nobody":
+        self._contacts.reports_from = reports_from
+        if reports_from == "nobody":
             self._contacts.inbox.opened(self.client_ids)
 
     def close(self) -> None:
@@ -340,7 +562,7 @@ class FlowerClients:
 
     def collect(self, clients: Counts) -> ReportBatch:
         """Return what participants sent with their models, if the method hears only those."""
-        if self._contacts.hears != "participants":
+        if self._contacts.reports_from != "participants":
             return NO_REPORTS
         participants = set(clients.tolist())
         return self._contacts.inbox.opened(self.client_ids, participants.__contains__)

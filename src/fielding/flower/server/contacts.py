@@ -13,7 +13,7 @@ from fielding.client.report import DRIFT_KINDS, NO_REPORTS, ReportBatch
 from fielding.errors import CheckpointError, InputError, OptionError, echo
 from fielding.federation.ledger import Ledger
 from fielding.flower.server.exchange import Exchange, Node, Outcome, Settled, Task
-from fielding.flower.server.roster import Changes, Roster, identity_of
+from fielding.flower.server.roster import Roster, RosterChanges, identity_of
 from fielding.flower.server.sharing import Sharing
 from fielding.flower.wire.orders import (
     NO_REPORT,
@@ -28,7 +28,7 @@ from fielding.flower.wire.orders import (
     Verb,
     category_of,
 )
-from fielding.methods.kinds import Hears
+from fielding.methods.kinds import ReportsFrom
 from fielding.rng import Hashes, client_key
 
 UNKNOWN = -1
@@ -205,7 +205,7 @@ class Contacts:
         The way to nodes.
     presence
         How many nodes are needed.
-    hears
+    reports_from
         Whose reports the method hears; may be changed before the first round.
     n_features
         The length of a representation, if it is known.
@@ -224,8 +224,10 @@ class Contacts:
         The model that clients see their samples with, if they do; to be set before the first of them comes.
     """
 
-    def __init__(self, exchange: Exchange, presence: Presence, *, hears: Hears, n_features: int | None) -> None:
-        self.exchange, self._presence, self.hears = exchange, presence, hears
+    def __init__(
+        self, exchange: Exchange, presence: Presence, *, reports_from: ReportsFrom, n_features: int | None
+    ) -> None:
+        self.exchange, self._presence, self.reports_from = exchange, presence, reports_from
         self._roster: Roster | None = None
         self.inbox, self.ledger = Inbox(n_features), Ledger(0)
         self.sharing: Sharing | None = None
@@ -260,7 +262,7 @@ class Contacts:
 
     # ---- who is there ----------------------------------------------------------------------------------------------
 
-    def arrive(self) -> tuple[tuple[Node, ...], Changes]:
+    def arrive(self) -> tuple[tuple[Node, ...], RosterChanges]:
         """Begin a round: wait until enough nodes are free, and return all of them, and what is new."""
         self.round_costs = dict.fromkeys(COSTS, 0)
         nodes = self._present()
@@ -286,7 +288,7 @@ class Contacts:
                 _LOG.info("%d clients %s, for example %s", len(who), what, echo(who[0]))
         return nodes, changes
 
-    def _seen(self, roster: Roster, nodes: Sequence[Node]) -> Changes:
+    def _seen(self, roster: Roster, nodes: Sequence[Node]) -> RosterChanges:
         """Return what is new; whoever said late who it is has joined, and whoever still owes it is not asked again."""
         changes = roster.see(nodes)
         if roster.identity == "key":
@@ -340,7 +342,7 @@ class Contacts:
 
         After the start, whoever has not said yet who it is may hold it: its next order will tell.
         """
-        if self.sharing is None or self.hears == "nobody":
+        if self.sharing is None or self.reports_from == "nobody":
             return list(tasks)
         return [self._with_view(task, self.sharing, is_start=is_start) for task in tasks]
 
@@ -401,7 +403,7 @@ class Contacts:
     def _keep(self, client: int, report: Report) -> None:
         """Keep a new report if somebody listens; else it has come all the same and need not come again."""
         had_any = bool(self.inbox.confirmed[client])
-        if self.hears == "nobody" or (self.hears == "first" and had_any):
+        if self.reports_from == "nobody" or (self.reports_from == "first" and had_any):
             self.inbox.confirmed[client] = report.number
         elif not self.inbox.take(client, report):
             sizes = (report.representation.size, self.inbox.n_features)

@@ -22,7 +22,7 @@ from fielding.config.reader import config_from, config_table, config_text
 from fielding.distance import Kind
 from fielding.engine.carried_mix import with_mix
 from fielding.engine.describing import AUTO, describing_of, is_own_function
-from fielding.engine.plugins import hears_of, kind_of, local_rule, method_of, parts_of, policy_of, serving_of
+from fielding.engine.plugins import kind_of, local_rule, method_of, parts_of, policy_of, run_reports_from, serving_of
 from fielding.engine.round import Federation
 from fielding.engine.runner import Rules, Runner, Watch, under
 from fielding.engine.shared_models import GLOBAL, POOL
@@ -30,15 +30,14 @@ from fielding.errors import CheckpointError, InputError, OptionError, echo
 from fielding.federation.aggregation import Aggregator
 from fielding.flower.device.own_code import named_arrays, parameter_names
 from fielding.flower.device.samples import AnyModel, Tensors
-from fielding.flower.server.clients import FlowerClients
+from fielding.flower.server.clients import FlowerClients, OrderBook
 from fielding.flower.server.contacts import Presence
 from fielding.flower.server.device_rule import device_record
 from fielding.flower.server.exchange import Exchange, Patience, Wire
-from fielding.flower.server.order_book import OrderBook
-from fielding.flower.server.sharing import sharing_of
+from fielding.flower.server.sharing import Sharing, sharing_of
 from fielding.flower.wire.orders import Expected, WorkRule
 from fielding.methods import MethodSetting
-from fielding.methods.kinds import Hears
+from fielding.methods.kinds import ReportsFrom
 from fielding.methods.method import Grows, Method
 from fielding.records.container import Contents, read_contents, write_contents
 from fielding.records.run_checkpoint import DRIVER
@@ -47,7 +46,7 @@ from fielding.reporting.report_page import report_page
 from fielding.traces.histograms import WindowPlan
 from fielding.training.factory import ModelRequest, trainer_for
 from fielding.training.head import NO_HEAD, head_size
-from fielding.training.label_mix import LABEL_MIX, layout_with_mix, with_even_mix
+from fielding.training.label_mix import LABEL_MIX, append_even_mix, extend_layout
 from fielding.training.layout import Layout, layout_from
 from fielding.training.trainer import Contrast, LocalWork, Sgd, Trainer, try_scores, try_work
 
@@ -245,7 +244,7 @@ def described_by(config: Config) -> Describing:
             "your function to client_app(describe=...) and set own-vectors = true"
         )
     describing = describing_of(section, is_own=False, seed=config.seed)
-    if describing.is_label or kind.hears == "nobody":
+    if describing.is_label or kind.reports_from == "nobody":
         return describing
     if kind.detector is not None:
         raise OptionError(
@@ -370,7 +369,7 @@ def _first_model(deployment: Deployment, config: Config) -> tuple[Models, Layout
     if deployment.first_model is not None:
         model, layout = own_first_model(deployment.first_model)
         if config.serving.correction != "none":
-            layout, model = layout_with_mix(layout, deployment.classes), with_even_mix(model, deployment.classes)
+            layout, model = extend_layout(layout, deployment.classes), append_even_mix(model, deployment.classes)
         return model, layout, None
     is_own = config.model.factory is not None
     request = ModelRequest(
@@ -433,7 +432,7 @@ def runner_of(
         overcommit=config.clock.overcommit,
         plan=_plan(config),
         n_features=ground.expected.n_features,
-        sharing=None if kind_of(config).hears == "nobody" else sharing_of(config, ground.describing, orders),
+        sharing=_sharing(ground, orders),
         clock=clock,
     )
     found = folder.resume() if folder.is_begun() else None
@@ -441,12 +440,12 @@ def runner_of(
         folder.begin(config_text(config))
     client_ids = clients.meet() if found is None else clients.remember(under(DRIVER, found.arrays))
     setting = _setting(ground, deployment, client_ids)
-    hears = _hears(config, setting)
-    clients.listen(hears)
+    reports_from = _reports_from(config, setting)
+    clients.listen(reports_from)
     method = method_of(config, setting)
     federation = _federation(config, clients, method, setting)
     runner = Runner(
-        replace(federation, keeps_reports=hears != "flags"),
+        replace(federation, keeps_reports=reports_from != "flags"),
         folder,
         layout=ground.layout,
         method_name=config.method.name,
@@ -457,6 +456,12 @@ def runner_of(
     if not isinstance(method, Grows):
         clients.close()
     return runner
+
+
+def _sharing(ground: Ground, orders: OrderBook) -> Sharing | None:
+    if kind_of(ground.config).reports_from == "nobody":
+        return None
+    return sharing_of(ground.config, ground.describing, layout=orders.layout, work=orders.work)
 
 
 def _plan(config: Config) -> WindowPlan:
@@ -489,11 +494,11 @@ def _setting(ground: Ground, deployment: Deployment, client_ids: Sequence[Client
     )
 
 
-def _hears(config: Config, setting: MethodSetting) -> Hears:
+def _reports_from(config: Config, setting: MethodSetting) -> ReportsFrom:
     """Return whose reports are heard; a method with a drift test of its own that never fires hears each client once."""
     kind = kind_of(config)
-    hears = hears_of(config, kind, setting.parts.selection, len(setting.client_ids))
-    return "first" if hears == "drifted" and kind.detector is not None else hears
+    reports_from = run_reports_from(config, kind, setting.parts.selection, len(setting.client_ids))
+    return "first" if reports_from == "drifted" and kind.detector is not None else reports_from
 
 
 def _federation(config: Config, clients: FlowerClients, method: Method, setting: MethodSetting) -> Federation:

@@ -47,7 +47,7 @@ def _has_key(node: Node) -> bool:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Changes:
+class RosterChanges:
     """What is new since nodes were looked at last.
 
     Parameters
@@ -131,7 +131,7 @@ class Roster:
         """Return the place of the client at an address; None if nobody is there, or it has not said who it is."""
         return self._client.get(address)
 
-    def see(self, nodes: Iterable[Node]) -> Changes:
+    def see(self, nodes: Iterable[Node]) -> RosterChanges:
         """Take note of all nodes that can be reached now; with keys, new clients get their places by id.
 
         Two nodes with one key: the one that came last counts, then the one with the higher address.
@@ -148,7 +148,7 @@ class Roster:
         self._settle(where)
         turned_away = tuple(sorted(at for at, is_told in self._strangers.items() if not is_told))
         self._strangers |= dict.fromkeys(turned_away, True)
-        return Changes(
+        return RosterChanges(
             joined=joined,
             returned=tuple(
                 self._ids[place]

@@ -15,7 +15,6 @@ from fielding.client.representation.representation import Representation
 from fielding.config.keys import Config
 from fielding.engine.shared_models import GLOBAL, file_model
 from fielding.errors import CheckpointError, ReportError
-from fielding.flower.server.order_book import OrderBook
 from fielding.flower.wire.orders import Report, SharedView, WorkRule, digest_of
 from fielding.training.layout import Layout
 
@@ -208,7 +207,7 @@ class Sharing:
         self._key = ".".join(parts)
 
 
-def sharing_of(config: Config, describing: Describing | None, orders: OrderBook) -> Sharing | None:
+def sharing_of(config: Config, describing: Describing | None, *, layout: Layout, work: WorkRule) -> Sharing | None:
     """Return how the shared model of a config reaches devices; None if they need none, or nobody listens to them.
 
     Parameters
@@ -217,17 +216,17 @@ def sharing_of(config: Config, describing: Describing | None, orders: OrderBook)
         Says where it comes from.
     describing
         How devices describe their windows; None: by code of the user's own.
-    orders
-        How orders are worded: the shared model is made as those that are trained.
+    layout, work
+        Of the models that are trained: the shared model is made alike.
     """
     if describing is None or describing.representation is None or not describing.needs_model:
         return None
     section = config.coordinator
     rule = SharingRule(
         representation=describing.representation,
-        layout=orders.layout,
-        work=orders.work,
+        layout=layout,
+        work=work,
         rounds=section.shared_rounds,
-        model=None if section.shared_model == GLOBAL else file_model(section, orders.layout),
+        model=None if section.shared_model == GLOBAL else file_model(section, layout),
     )
     return Sharing(rule)

@@ -31,9 +31,9 @@ from msgspec import UNSET, Meta, Struct, UnsetType, field
 from fielding._typing import Json, Models, Vector
 from fielding.client.report import DRIFT_KINDS, checked_rows
 from fielding.errors import InputError, echo
-from fielding.federation.admission import finite_rows
 from fielding.federation.clients import Pull, TrainingPlan, Updates
 from fielding.federation.evaluation import ClientScores
+from fielding.federation.models import finite_rows
 from fielding.flower.wire.orders import (
     ALSO,
     NO_LAYOUT,

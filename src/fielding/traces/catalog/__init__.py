@@ -1,4 +1,4 @@
-"""Known data sets, one file each: what they are, how to get them, how to open them."""
+"""Known data sets: what they are, how to get them, how to open them."""
 
 from pathlib import Path
 

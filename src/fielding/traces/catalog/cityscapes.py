@@ -15,8 +15,8 @@ import numpy as np
 
 from fielding.errors import FileFormatError, echo
 from fielding.traces.catalog.entry import Entry, NaturalDefaults, Opening, decoding_of, interval_times, narrowing_of
-from fielding.traces.csv_table import encoded_ids
-from fielding.traces.images import ImageList, reason_against, with_images
+from fielding.traces.csv_table import encode_ids
+from fielding.traces.images import ImageList, attach_images, reason_against
 from fielding.traces.npz_file import unreadable
 from fielding.traces.trace import Trace
 
@@ -28,13 +28,13 @@ _CELLS = ("idx", "imgpath", "class", "x0", "y0", "x1", "y1")
 _LIST = "sample_lists/citywise"
 
 
-def load(folder: Path, opening: Opening) -> Trace:
+def load_cityscapes(folder: Path, opening: Opening) -> Trace:
     """Return the crops, in ten intervals by frame."""
     root = folder / FOLDER
     lists = sorted((root / _LIST).glob("*_fine.csv"))
     if not lists:
         raise FileFormatError(f"{root / _LIST} holds no list <city>_fine.csv; make them with Ekya's script")
-    samples = [(path.name.removesuffix("_fine.csv"), *sample) for path in lists for sample in read_list(path)]
+    samples = [(path.name.removesuffix("_fine.csv"), *sample) for path in lists for sample in read_crops(path)]
     # Sorted by frame: the name of a frame is city, sequence and number, each of fixed width.
     samples.sort(key=lambda sample: (sample[0], sample[1]))
     places: dict[str, int] = {}
@@ -42,7 +42,7 @@ def load(folder: Path, opening: Opening) -> Trace:
     for city, *_ in samples:
         owners.append(f"{city}-{places.setdefault(city, 0) // SAMPLES_PER_CLIENT:03d}")
         places[city] += 1
-    client_ids, client = encoded_ids(np.array(owners))
+    client_ids, client = encode_ids(np.array(owners))
     trace = Trace(
         client_ids=tuple(client_ids),
         client=client,
@@ -50,19 +50,16 @@ def load(folder: Path, opening: Opening) -> Trace:
         y=np.array([label for _, _, label, _ in samples], dtype=np.int32),
         classes=CLASSES,
     )
-    images = _crops(root, [name for _, name, _, _ in samples], [box for *_, box in samples])
-    return with_images(trace, images, decoding=decoding_of(opening, size=SIZE), narrow=narrowing_of(opening).apply)
-
-
-def _crops(root: Path, names: list[str], boxes: list[list[int]]) -> ImageList:
-    frames = (root / "leftImg8bit").resolve()
+    names, frames = [name for _, name, _, _ in samples], (root / "leftImg8bit").resolve()
     for name in dict.fromkeys(names):
         if reason := reason_against(frames, name):
             raise FileFormatError(f"{frames}: frame {echo(name)} is {reason}")
-    return ImageList(files=tuple(frames / name for name in names), boxes=np.array(boxes, dtype=np.int64))
+    boxes = np.array([box for *_, box in samples], dtype=np.int64)
+    images = ImageList(files=tuple(frames / name for name in names), boxes=boxes)
+    return attach_images(trace, images, decoding=decoding_of(opening, size=SIZE), narrow=narrowing_of(opening).apply)
 
 
-def read_list(path: Path) -> Iterator[tuple[str, int, list[int]]]:
+def read_crops(path: Path) -> Iterator[tuple[str, int, list[int]]]:
     """Yield frame, class and box of every sample of a list."""
     try:
         with path.open(encoding="utf-8", newline="") as file:
@@ -102,6 +99,6 @@ ENTRY = Entry(
     licence="Cityscapes, non-commercial; registration needed",
     how_to_get="register at cityscapes-dataset.com for leftImg8bit and gtFine, then make the lists with Ekya's script",
     files=(f"{FOLDER}/{_LIST}/", f"{FOLDER}/leftImg8bit/"),
-    load=load,
+    load=load_cityscapes,
     defaults=NaturalDefaults(interval="1s"),
 )

@@ -10,8 +10,8 @@ import numpy as np
 
 from fielding._typing import Codes, Counts, Vector
 from fielding.errors import InputError
-from fielding.traces.hashing import TEXT_FEATURES
 from fielding.traces.images import Decoding, ImageSpec, cache_folder
+from fielding.traces.importers import TEXT_FEATURES
 from fielding.traces.intervals import parse_span
 from fielding.traces.pool import Pool
 from fielding.traces.trace import Trace
@@ -179,7 +179,10 @@ class Entry:
 
     def missing(self, folder: Path) -> str | None:
         """Return the first file or folder that is not there, or None if all are."""
-        return next((name for name in self.files if not _is_there(folder, name)), None)
+        for name in self.files:
+            if not ((folder / name).is_dir() if name.endswith("/") else (folder / name).is_file()):
+                return name
+        return None
 
     def open(self, folder: Path, opening: Opening = DEFAULT_OPENING) -> Source:
         """Return the samples, or raise :class:`InputError` that names the missing file and how to get it."""
@@ -192,10 +195,6 @@ class Entry:
         if opening.narrowing is None and self.defaults is not None:
             opening = replace(opening, narrowing=self.defaults.narrowing)
         return self.load(folder, opening)
-
-
-def _is_there(folder: Path, name: str) -> bool:
-    return (folder / name).is_dir() if name.endswith("/") else (folder / name).is_file()
 
 
 def narrowing_of(opening: Opening) -> Narrowing:

@@ -13,12 +13,21 @@ from pathlib import Path
 
 import numpy as np
 
-from fielding._typing import Counts, Mask, Vector
+from fielding._typing import Counts, Vector
 from fielding.errors import FileFormatError, InputError
 from fielding.traces.catalog.entry import Entry, NaturalDefaults, Opening, decoding_of, narrowing_of
-from fielding.traces.csv_table import encoded_ids, listed_classes, open_table
-from fielding.traces.images import ImageList, with_images
-from fielding.traces.text_columns import Column, NameColumn, NumberColumn, fill_columns, number_parser, time_parser
+from fielding.traces.csv_table import (
+    CsvColumn,
+    NameColumn,
+    NumberColumn,
+    encode_ids,
+    fill_columns,
+    number_parser,
+    open_table,
+    sort_classes,
+    time_parser,
+)
+from fielding.traces.images import ImageList, attach_images
 from fielding.traces.trace import Trace
 
 BANDS = "CDEFGHJKLMNPQRSTUVWX"
@@ -68,13 +77,13 @@ FIRST_TIME = datetime(2015, 1, 1, tzinfo=UTC).timestamp()
 SEQUESTERED = "seq"
 
 
-def load(folder: Path, opening: Opening) -> Trace:
+def load_fmow(folder: Path, opening: Opening) -> Trace:
     """Return the images from 2015 on, by UTM cell."""
     root = folder / FOLDER
     trace, rows = read_metadata(root / "rgb_metadata.csv")
     images = ImageList(files=tuple(root / "images" / f"rgb_img_{row}.png" for row in rows.tolist()))
     narrow = narrowing_of(opening).apply
-    return with_images(trace, images, decoding=decoding_of(opening, size=SIZE), narrow=narrow)
+    return attach_images(trace, images, decoding=decoding_of(opening, size=SIZE), narrow=narrow)
 
 
 def read_metadata(path: Path) -> tuple[Trace, Counts]:
@@ -83,7 +92,7 @@ def read_metadata(path: Path) -> tuple[Trace, Counts]:
     split, label = NameColumn(), NameColumn()
     time = NumberColumn(time_parser())
     latitude, longitude = (NumberColumn(number_parser(name)) for name in ("latitude", "longitude"))
-    columns: dict[str, Column] = {
+    columns: dict[str, CsvColumn] = {
         "split": split,
         "category": label,
         "timestamp": time,
@@ -92,17 +101,12 @@ def read_metadata(path: Path) -> tuple[Trace, Counts]:
     }
     fill_columns(table, [(table.position(name), column) for name, column in columns.items()], None)
     try:
-        client_ids, client = encoded_ids(np.array(grid_zones(latitude.values(), longitude.values())))
+        client_ids, client = encode_ids(np.array(grid_zones(latitude.values(), longitude.values())))
     except InputError as error:
         raise FileFormatError(f"{path}: {error}") from None
-    classes, y = listed_classes(label.names(), label.codes())
+    classes, y = sort_classes(label.names(), label.codes())
     trace = Trace(client_ids=tuple(client_ids), client=client, time=time.values(), y=y, classes=classes)
-    return _since_2015(path, trace, np.array(split.names())[split.codes()] != SEQUESTERED)
-
-
-def _since_2015(path: Path, trace: Trace, is_public: Mask) -> tuple[Trace, Counts]:
-    """Return the public images taken on or after January 1, 2015, and their rows."""
-    keep = is_public & (trace.time >= FIRST_TIME)
+    keep = (np.array(split.names())[split.codes()] != SEQUESTERED) & (trace.time >= FIRST_TIME)
     if not keep.any():
         raise FileFormatError(f"{path} lists no public image from 2015 on; get the whole metadata")
     return trace.rows(keep), np.flatnonzero(keep)
@@ -118,6 +122,6 @@ ENTRY = Entry(
     licence="Functional Map of the World; FMoW Challenge Public License",
     how_to_get="download fmow_v1.1 (50 GB) with the `wilds` package and put the folder there",
     files=(f"{FOLDER}/rgb_metadata.csv", f"{FOLDER}/images/"),
-    load=load,
+    load=load_fmow,
     defaults=NaturalDefaults(interval="1d"),
 )

@@ -24,9 +24,8 @@ from fielding.traces.catalog.entry import (
     narrowing_of,
     ranks_within,
 )
-from fielding.traces.csv_table import in_id_order, listed_classes, open_table, typed_ids
-from fielding.traces.images import ImageList, reason_against, with_images
-from fielding.traces.text_columns import NameColumn, fill_columns
+from fielding.traces.csv_table import NameColumn, fill_columns, open_table, parse_ids, sort_classes, sort_ids
+from fielding.traces.images import ImageList, attach_images, reason_against
 from fielding.traces.trace import Trace
 
 FOLDER = "open_images"
@@ -37,7 +36,7 @@ LEAST_CLASSES = 10
 _MAPPING = "client_data_mapping/train.csv"
 
 
-def load(folder: Path, opening: Opening) -> Trace:
+def load_open_images(folder: Path, opening: Opening) -> Trace:
     """Return the images of the clients that qualify; the time of a sample is its bucket, 0 to 9."""
     root = folder / FOLDER
     trace, names = read_mapping(root / _MAPPING)
@@ -47,7 +46,7 @@ def load(folder: Path, opening: Opening) -> Trace:
         if reason := reason_against(place, name):
             raise FileFormatError(f"{place}: image {echo(name)} is {reason}")
     images = ImageList(files=tuple(place / name for name in names))
-    return with_images(trace, images, decoding=decoding_of(opening, size=SIZE), narrow=narrowing_of(opening).apply)
+    return attach_images(trace, images, decoding=decoding_of(opening, size=SIZE), narrow=narrowing_of(opening).apply)
 
 
 def read_mapping(
@@ -67,9 +66,9 @@ def read_mapping(
     keep &= (np.bincount(pairs[0], minlength=len(client.names())) >= least_classes)[client.codes()]
     if not keep.any():
         raise FileFormatError(f"{path}: no client has samples of {least_classes} of the top {n_classes} classes")
-    ids, codes = in_id_order(typed_ids(client.names()), client.codes())
+    ids, codes = sort_ids(parse_ids(client.names()), client.codes())
     places = {code: at for at, code in enumerate(top)}
-    classes, y = listed_classes(
+    classes, y = sort_classes(
         [names[code] for code in top], np.array([places.get(one, 0) for one in range(len(names))])
     )
     trace = Trace(
@@ -88,8 +87,6 @@ def bucket_times(trace: Trace, seed: int, n_buckets: int = N_INTERVALS) -> Vecto
 
     Parameters
     ----------
-    trace
-        The samples.
     seed
         Decides about the dealing; a client's own depends on its id and on its labels alone.
     n_buckets
@@ -117,6 +114,6 @@ ENTRY = Entry(
     licence="Open Images, annotations CC BY 4.0, images CC BY 2.0; clients by FedScale",
     how_to_get="unpack fedscale.eecs.umich.edu/dataset/openImage.tar.gz and name the folder open_images",
     files=(f"{FOLDER}/{_MAPPING}", f"{FOLDER}/train/"),
-    load=load,
+    load=load_open_images,
     defaults=NaturalDefaults(interval="1s"),
 )

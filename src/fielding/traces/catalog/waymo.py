@@ -12,12 +12,18 @@ from pathlib import Path
 
 import numpy as np
 
-from fielding._typing import Codes, Counts
 from fielding.errors import FileFormatError, echo
 from fielding.traces.catalog.entry import Entry, NaturalDefaults, Opening, decoding_of, interval_times, narrowing_of
-from fielding.traces.csv_table import encoded_ids, open_table
-from fielding.traces.images import ImageList, reason_against, with_images
-from fielding.traces.text_columns import Column, NameColumn, NumberColumn, count_parser, fill_columns
+from fielding.traces.csv_table import (
+    CsvColumn,
+    NameColumn,
+    NumberColumn,
+    count_parser,
+    encode_ids,
+    fill_columns,
+    open_table,
+)
+from fielding.traces.images import ImageList, attach_images, reason_against
 from fielding.traces.trace import Trace
 
 FOLDER = "waymo_classification_images"
@@ -26,48 +32,41 @@ CLASSES = ("vehicle", "pedestrian", "sign", "cyclist")
 _LIST = "sample_lists/citywise"
 
 
-def load(folder: Path, opening: Opening) -> Trace:
+def load_waymo(folder: Path, opening: Opening) -> Trace:
     """Return the crops, in ten intervals by frame."""
     root = folder / FOLDER
     samples: dict[tuple[str, str, str], tuple[int, int]] = {}
     for path in sorted((root / _LIST).glob("*_labels.csv")):
-        for place, frame, label in read_list(path):
+        for place, frame, label in read_samples(path):
             samples.setdefault(place, (frame, label))
     if not samples:
         raise FileFormatError(f"{root / _LIST} holds no list <city>_labels.csv; get Ekya's archive")
     ordered = sorted(samples, key=lambda place: (place[0], place[1], samples[place][0], place[2]))
-    codes = _from_zero(root, np.array([samples[place][1] for place in ordered], dtype=np.int64))
-    known = np.flatnonzero(codes >= 0).tolist()
-    ordered = [ordered[row] for row in known]
-    client_ids, client = encoded_ids(np.array([f"{segment}/{camera}" for segment, camera, _ in ordered]))
-    trace = Trace(
-        client_ids=tuple(client_ids), client=client, time=interval_times(client), y=codes[known], classes=CLASSES
-    )
-    images = _crops(root.resolve(), ["/".join(place) for place in ordered])
-    return with_images(trace, images, decoding=decoding_of(opening, size=SIZE), narrow=narrowing_of(opening).apply)
-
-
-def _from_zero(root: Path, labels: Counts) -> Codes:
-    """Return classes from 0, and -1 for Waymo's class "unknown"."""
+    labels = np.array([samples[place][1] for place in ordered], dtype=np.int64)
     if int(labels.max()) > len(CLASSES):
         raise FileFormatError(f"{root / _LIST}: class {int(labels.max())} is unknown; Waymo's run from 0 to 4")
     counts_from_one = bool((labels == len(CLASSES)).any()) or not (labels == 0).any()
-    return (labels - int(counts_from_one)).astype(np.int32)
-
-
-def _crops(root: Path, names: list[str]) -> ImageList:
+    codes = (labels - int(counts_from_one)).astype(np.int32)  # -1 is Waymo's class "unknown"
+    known = np.flatnonzero(codes >= 0).tolist()
+    ordered = [ordered[row] for row in known]
+    client_ids, client = encode_ids(np.array([f"{segment}/{camera}" for segment, camera, _ in ordered]))
+    trace = Trace(
+        client_ids=tuple(client_ids), client=client, time=interval_times(client), y=codes[known], classes=CLASSES
+    )
+    folder, names = root.resolve(), ["/".join(place) for place in ordered]
     for name in names:
-        if reason := reason_against(root, name):
-            raise FileFormatError(f"{root}: image {echo(name)} is {reason}")
-    return ImageList(files=tuple(root / name for name in names))
+        if reason := reason_against(folder, name):
+            raise FileFormatError(f"{folder}: image {echo(name)} is {reason}")
+    images = ImageList(files=tuple(folder / name for name in names))
+    return attach_images(trace, images, decoding=decoding_of(opening, size=SIZE), narrow=narrowing_of(opening).apply)
 
 
-def read_list(path: Path) -> list[tuple[tuple[str, str, str], int, int]]:
+def read_samples(path: Path) -> list[tuple[tuple[str, str, str], int, int]]:
     """Return (segment, camera, image name), frame and class of every sample of a list."""
     table = open_table(path)
     segment, camera, image = NameColumn(), NameColumn(), NameColumn()
     frame, label = NumberColumn(count_parser("frame")), NumberColumn(count_parser("class"))
-    columns: dict[str, Column] = {
+    columns: dict[str, CsvColumn] = {
         "segment": segment,
         "camera name": camera,
         "image name": image,
@@ -91,6 +90,6 @@ ENTRY = Entry(
     licence="Waymo Open Dataset, non-commercial; registration needed",
     how_to_get="get waymo_classification_images.tar from Ekya (github.com/edge-video-services/ekya) and unpack it",
     files=(f"{FOLDER}/{_LIST}/",),
-    load=load,
+    load=load_waymo,
     defaults=NaturalDefaults(interval="1s"),
 )

@@ -9,14 +9,18 @@ from fielding.config.options import check_flag, check_whole
 from fielding.errors import InputError
 from fielding.rng import stream
 from fielding.traces.pool import Pool
-from fielding.traces.scenarios.dealing import Contents, Positions, View, dealt, numbered
-from fielding.traces.scenarios.draws import (
+from fielding.traces.scenarios.dealing import (
+    Contents,
+    Positions,
+    View,
     client_keys,
     client_mixes,
+    deal_view,
     drifters,
+    number_contents,
     present_labels,
     units,
-    wanderings,
+    wander,
 )
 from fielding.traces.scenarios.scenario import MOST_CONCEPTS, DealRequest, check_alpha, check_share
 from fielding.traces.schedule import Schedule
@@ -33,7 +37,7 @@ class ConceptSwap:
     share
         The chance of a client to do so at an event.
     concepts
-        0: everyone begins with the true labels and picks labels of its own, and swaps add up (the paper). Above 0:
+        0: a client begins with the true labels and picks labels of its own, and swaps add up (the paper). Above 0:
         there are so many sets of meanings for all clients, the first of them the true one, and clients change between
         them; then there are groups to be found.
     swaps
@@ -69,7 +73,7 @@ class ConceptSwap:
     def deal(self, pool: Pool, request: DealRequest, *, seed: int) -> Schedule:
         """Return who sees which sample when; the concept is the set of meanings."""
         if self.concepts:
-            concepts = wanderings(request, self.concepts, share=self.share, seed=seed)
+            concepts = wander(request, self.concepts, share=self.share, seed=seed)
             meanings: Positions = shared_meanings(pool, self, seed=seed)
         else:
             concepts, meanings = _own_meanings(pool, request, self, seed=seed)
@@ -81,7 +85,7 @@ class ConceptSwap:
             meanings=meanings,
             is_repeated=self.same_samples,
         )
-        return dealt(pool, request, view, seed=seed)
+        return deal_view(pool, request, view, seed=seed)
 
 
 def shared_meanings(pool: Pool, swap: ConceptSwap, *, seed: int) -> Positions:
@@ -98,20 +102,15 @@ def shared_meanings(pool: Pool, swap: ConceptSwap, *, seed: int) -> Positions:
     for _ in range(MOST_TRIES * swap.concepts):
         if len(found) == swap.concepts:
             return np.array(list(found.values()))
-        picked = rng.permutation(present)[np.newaxis, : 2 * n_pairs(present, swap)]
-        meaning = exchanged(true[np.newaxis], picked)[0]
+        picked = rng.permutation(present)[np.newaxis, : 2 * min(swap.swaps, present.size // 2)]
+        meaning = exchange_labels(true[np.newaxis], picked)[0]
         found.setdefault(meaning.tobytes(), meaning)
     raise InputError(
         f"concepts is {swap.concepts}, but swaps of {present.size} labels give fewer; lower it or use more labels"
     )
 
 
-def n_pairs(present: Counts, swap: ConceptSwap) -> int:
-    """Return how many pairs can be exchanged at a time."""
-    return min(swap.swaps, present.size // 2)
-
-
-def exchanged(meanings: Counts, picked: Counts) -> Counts:
+def exchange_labels(meanings: Counts, picked: Counts) -> Counts:
     """Return the meanings after the picked labels were exchanged, the first with the second and so on.
 
     Parameters
@@ -123,7 +122,7 @@ def exchanged(meanings: Counts, picked: Counts) -> Counts:
 
     Examples
     --------
-    >>> exchanged(np.array([[0, 1, 2], [1, 0, 2]]), np.array([[0, 1], [0, 2]])).tolist()
+    >>> exchange_labels(np.array([[0, 1, 2], [1, 0, 2]]), np.array([[0, 1], [0, 2]])).tolist()
     [[1, 0, 2], [1, 2, 0]]
     """
     swaps = np.tile(np.arange(meanings.shape[1]), (meanings.shape[0], 1))
@@ -142,7 +141,7 @@ def _own_meanings(pool: Pool, request: DealRequest, swap: ConceptSwap, *, seed: 
         if interval >= request.n_first:
             drifts = np.flatnonzero(drifters(request, seed, share=swap.share, event=interval))
             drawn = units(seed, "swap", interval, keys[drifts, np.newaxis], present.astype(np.uint64))
-            picked = present[drawn.argsort(axis=1, kind="stable")[:, : 2 * n_pairs(present, swap)]]
-            today[drifts] = exchanged(today[drifts], picked)
+            picked = present[drawn.argsort(axis=1, kind="stable")[:, : 2 * min(swap.swaps, present.size // 2)]]
+            today[drifts] = exchange_labels(today[drifts], picked)
         history[interval] = today
-    return numbered(history)
+    return number_contents(history)

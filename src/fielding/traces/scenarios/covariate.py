@@ -4,13 +4,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from fielding._typing import Vector
 from fielding.config.options import check_whole
 from fielding.errors import OptionError
 from fielding.rng import stream
 from fielding.traces.pool import Pool
-from fielding.traces.scenarios.dealing import View, by_client, dealt
-from fielding.traces.scenarios.draws import client_mixes, slot_units, wanderings
+from fielding.traces.scenarios.dealing import View, by_client, client_mixes, deal_view, slot_units, wander
 from fielding.traces.scenarios.looks import (
     Blur,
     Brightness,
@@ -76,9 +74,11 @@ class Covariate:
     def deal(self, pool: Pool, request: DealRequest, *, seed: int) -> Schedule:
         """Return who sees which sample when; the concept is the look."""
         looks = concept_looks(pool, self, seed=seed)
-        concepts = wanderings(request, self.concepts, share=self.share, seed=seed)
+        concepts = wander(request, self.concepts, share=self.share, seed=seed)
         mixes = client_mixes(pool, request, alpha=self.alpha, seed=seed)
-        is_changed = slot_units(request, seed, "look") < _chances(looks, self.intensity)[by_client(concepts)]
+        # All samples show their look, but for looks that have no size.
+        chances = np.array([self.intensity if isinstance(look, Rotation) else 1.0 for look in looks])
+        is_changed = slot_units(request, seed, "look") < chances[by_client(concepts)]
         view = View(
             concepts=concepts if self.intensity > 0.0 else np.zeros_like(concepts),
             mixes=mixes,
@@ -86,12 +86,7 @@ class Covariate:
             looks=looks,
             look_of=np.where(is_changed, by_client(concepts), 0),
         )
-        return dealt(pool, request, view, seed=seed)
-
-
-def _chances(looks: tuple[Look, ...], intensity: float) -> Vector:
-    """Return the share of samples that show each look: all, but for looks that have no size."""
-    return np.array([intensity if isinstance(look, Rotation) else 1.0 for look in looks])
+        return deal_view(pool, request, view, seed=seed)
 
 
 def concept_looks(pool: Pool, shift: Covariate, *, seed: int) -> tuple[Look, ...]:
@@ -119,14 +114,10 @@ def concept_looks(pool: Pool, shift: Covariate, *, seed: int) -> tuple[Look, ...
 
 
 def image_look(pool: Pool, kind: str, *, level: int, n_levels: int, intensity: float) -> Look:
-    """Return one look of a kind.
+    """Return one look of the kind ``"rotation"``, ``"brightness"`` or ``"blur"``.
 
     Parameters
     ----------
-    pool
-        The images.
-    kind
-        ``"rotation"``, ``"brightness"`` or ``"blur"``.
     level, n_levels
         Which of its kind, from 1: so many quarter turns; lighter and darker in turn, ever more; ever more blurred.
     intensity

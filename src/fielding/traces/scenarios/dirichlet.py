@@ -7,16 +7,19 @@ import numpy as np
 from fielding._typing import Membership, Vector
 from fielding.config.options import check_whole
 from fielding.traces.pool import Pool
-from fielding.traces.scenarios.dealing import Positions, View, by_client, dealt
-from fielding.traces.scenarios.draws import (
+from fielding.traces.scenarios.dealing import (
+    Positions,
+    View,
+    by_client,
     client_keys,
     concept_mixes,
+    deal_view,
     drifters,
     first_states,
     other_states,
     slot_units,
     units,
-    wanderings,
+    wander,
 )
 from fielding.traces.scenarios.scenario import MOST_CONCEPTS, DealRequest, check_alpha, check_choice, check_share
 from fielding.traces.schedule import Schedule
@@ -31,7 +34,7 @@ class Dirichlet:
     Parameters
     ----------
     kind
-        ``"sudden"``: whoever drifts sees its new concept from that event on. ``"gradual"``: an event every ``duration``
+        ``"sudden"``: a client that drifts sees its new concept at once. ``"gradual"``: an event every ``duration``
         intervals, and the change takes until the next. ``"recurring"``: an event every ``period`` intervals; at the
         first, third, fifth some clients change to a second concept, always the same for a client, and at the next
         they are back.
@@ -76,19 +79,35 @@ class Dirichlet:
     def deal(self, pool: Pool, request: DealRequest, *, seed: int) -> Schedule:
         """Return who sees which sample when; the concept tells both the first mix and the present one."""
         if self.kind == "recurring":
-            states = _to_and_fro(request, self, seed=seed)
+            first = first_states(request, self.concepts, seed=seed)
+            second = other_states(first, self.concepts, units(seed, "second state", client_keys(request)))
+            states = np.tile(first.astype(np.int32), (request.n_intervals, 1))
+            for event in range(request.n_first, request.n_intervals, 2 * self.period):
+                is_out = drifters(request, seed, share=self.share, event=event)
+                states[event : event + self.period] = np.where(is_out, second, first)
         else:
             every = self.duration if self.kind == "gradual" else 1
-            states = wanderings(request, self.concepts, share=self.share, seed=seed, every=every)
+            states = wander(request, self.concepts, share=self.share, seed=seed, every=every)
         progress = gradual_progress(request, self.duration if self.kind == "gradual" else 1)
-        before = _states_before(states, progress)
+        # The concept that each client comes from, which is its own unless a change is under way.
+        before = states.copy()
+        for interval in range(1, states.shape[0]):
+            is_same_change = progress[interval] > progress[interval - 1]
+            before[interval] = before[interval - 1] if is_same_change else states[interval - 1]
+        mix_of: Positions = by_client(states)
+        if self.kind == "gradual":
+            is_new = slot_units(request, seed, "progress") < progress[:, np.newaxis]
+            mix_of = np.where(is_new, mix_of, by_client(before))
+        if self.intensity < 1.0:
+            is_far = slot_units(request, seed, "intensity") < self.intensity
+            mix_of = np.where(is_far, mix_of, states[0][:, np.newaxis, np.newaxis])
         nearest = np.where(progress[:, np.newaxis] >= 0.5, states, before)
         view = View(
             concepts=mixed_concepts(nearest, self.concepts, intensity=self.intensity),
             mixes=concept_mixes(pool, self.concepts, alpha=self.alpha, seed=seed),
-            mix_of=_mix_of_samples(request, self, states=states, before=before, seed=seed),
+            mix_of=mix_of,
         )
-        return dealt(pool, request, view, seed=seed)
+        return deal_view(pool, request, view, seed=seed)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -125,17 +144,6 @@ class Recurring:
         )
 
 
-def _to_and_fro(request: DealRequest, shift: Dirichlet, *, seed: int) -> Membership:
-    """Return the concepts of clients that leave their first one at every other event and return at the next."""
-    first = first_states(request, shift.concepts, seed=seed)
-    second = other_states(first, shift.concepts, units(seed, "second state", client_keys(request)))
-    states = np.tile(first.astype(np.int32), (request.n_intervals, 1))
-    for event in range(request.n_first, request.n_intervals, 2 * shift.period):
-        is_out = drifters(request, seed, share=shift.share, event=event)
-        states[event : event + shift.period] = np.where(is_out, second, first)
-    return states
-
-
 def gradual_progress(request: DealRequest, duration: int) -> Vector:
     """Return how far the change of the last event has come in each interval, above 0 to 1, shape ``(n_intervals,)``.
 
@@ -148,30 +156,6 @@ def gradual_progress(request: DealRequest, duration: int) -> Vector:
     return np.where(since < 0, 1.0, (since % duration + 1) / duration)
 
 
-def _states_before(states: Membership, progress: Vector) -> Membership:
-    """Return the concept that each client comes from, which is its own unless a change is under way."""
-    before = states.copy()
-    for interval in range(1, states.shape[0]):
-        is_same_change = progress[interval] > progress[interval - 1]
-        before[interval] = before[interval - 1] if is_same_change else states[interval - 1]
-    return before
-
-
-def _mix_of_samples(
-    request: DealRequest, shift: Dirichlet, *, states: Membership, before: Membership, seed: int
-) -> Positions:
-    """Return the label mix that each sample comes from."""
-    mix_of: Positions = by_client(states)
-    if shift.kind == "gradual":
-        progress = gradual_progress(request, shift.duration)[:, np.newaxis]
-        is_new = slot_units(request, seed, "progress") < progress
-        mix_of = np.where(is_new, mix_of, by_client(before))
-    if shift.intensity < 1.0:
-        is_far = slot_units(request, seed, "intensity") < shift.intensity
-        mix_of = np.where(is_far, mix_of, states[0][:, np.newaxis, np.newaxis])
-    return mix_of
-
-
 def mixed_concepts(states: Membership, n_states: int, *, intensity: float) -> Membership:
     """Return one number per distinct mix of a client's first state and its present one.
 
@@ -179,8 +163,6 @@ def mixed_concepts(states: Membership, n_states: int, *, intensity: float) -> Me
     ----------
     states
         The state of each client in each interval, shape ``(n_intervals, n_clients)``.
-    n_states
-        How many states there are.
     intensity
         The share of the present state in the mix: with 1 it alone counts, with 0 the first alone.
 

@@ -4,13 +4,19 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from fielding._typing import Counts, Mask
 from fielding.config.options import check_whole
 from fielding.traces.pool import Pool
-from fielding.traces.scenarios.dealing import drawn_labels, drawn_samples, numbered
-from fielding.traces.scenarios.draws import client_keys, client_mixes, present_labels, units
+from fielding.traces.scenarios.dealing import (
+    client_keys,
+    client_mixes,
+    draw_labels,
+    draw_samples,
+    number_contents,
+    present_labels,
+    units,
+)
 from fielding.traces.scenarios.scenario import MOST_CONCEPTS, DealRequest, check_alpha
-from fielding.traces.schedule import Schedule, sorted_schedule
+from fielding.traces.schedule import Schedule, sort_schedule
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,11 +50,19 @@ class LabelBuckets:
 
     def deal(self, pool: Pool, request: DealRequest, *, seed: int) -> Schedule:
         """Return who sees which sample when; the concept is the set of labels in the bucket."""
-        labels, samples = self._owned(pool, request, seed=seed)
+        n_owned = request.samples_per_interval * min(self.buckets, present_labels(pool).size)
+        keys, slots = client_keys(request)[:, np.newaxis], np.arange(n_owned, dtype=np.uint64)
+        mixes = client_mixes(pool, request, alpha=self.alpha, seed=seed)
+        # What each client owns, shape (n_clients, n_owned).
+        labels = draw_labels(mixes, np.arange(mixes.shape[0])[:, np.newaxis], units(seed, "label", keys, slots))
+        samples = draw_samples(pool, labels, units(seed, "sample", keys, slots))
         has_label = np.zeros((request.n_clients, len(pool.classes)), dtype=np.bool_)
         np.put_along_axis(has_label, labels, values=True, axis=1)
         n_buckets = np.minimum(self.buckets, has_label.sum(axis=1))
-        bucket_of = random_ranks(has_label, request, seed=seed) % n_buckets[:, np.newaxis]
+        # The place of each label in a random order of the client's own; labels it lacks come last.
+        chance = units(seed, "bucket", keys, np.arange(len(pool.classes), dtype=np.uint64))
+        order = np.where(has_label, chance, 2.0).argsort(axis=1, kind="stable")
+        bucket_of = order.argsort(axis=1, kind="stable") % n_buckets[:, np.newaxis]
         bucket_of_sample = np.take_along_axis(bucket_of, labels, axis=1)
         shown = np.arange(request.n_intervals)[:, np.newaxis] % n_buckets
         at = [np.nonzero(bucket_of_sample == now[:, np.newaxis]) for now in shown]
@@ -56,25 +70,9 @@ class LabelBuckets:
         slot = np.concatenate([slots for _, slots in at])
         interval = np.repeat(np.arange(request.n_intervals), [rows.size for rows, _ in at])
         sets = [np.packbits(has_label & (bucket_of == now[:, np.newaxis]), axis=1) for now in shown]
-        return sorted_schedule(
+        return sort_schedule(
             tuple(range(request.n_clients)),
             request.n_intervals,
             columns=(client, interval, samples[client, slot], labels[client, slot], np.zeros(client.size)),
-            concepts=numbered(np.array(sets))[0],
+            concepts=number_contents(np.array(sets))[0],
         )
-
-    def _owned(self, pool: Pool, request: DealRequest, *, seed: int) -> tuple[Counts, Counts]:
-        """Return the labels and samples that each client owns, shape ``(n_clients, n_owned)``."""
-        n_owned = request.samples_per_interval * min(self.buckets, present_labels(pool).size)
-        keys, slots = client_keys(request)[:, np.newaxis], np.arange(n_owned, dtype=np.uint64)
-        mixes = client_mixes(pool, request, alpha=self.alpha, seed=seed)
-        mix_of = np.arange(mixes.shape[0])[:, np.newaxis]
-        labels = drawn_labels(mixes, mix_of, units(seed, "label", keys, slots))
-        return labels, drawn_samples(pool, labels, units(seed, "sample", keys, slots))
-
-
-def random_ranks(has_label: Mask, request: DealRequest, *, seed: int) -> Counts:
-    """Return the place of each label in a random order of the client's own; labels it lacks come last."""
-    keys, labels = client_keys(request)[:, np.newaxis], np.arange(has_label.shape[1], dtype=np.uint64)
-    drawn = np.where(has_label, units(seed, "bucket", keys, labels), 2.0)
-    return drawn.argsort(axis=1, kind="stable").argsort(axis=1, kind="stable")

@@ -211,8 +211,6 @@ def affine_look(pool: Pool, *, intensity: float, rng: np.random.Generator) -> Af
     intensity
         How different, from 0 (not at all) to 1: pairs of features turn by up to 90 degrees either way, three times,
         and every feature shifts by half a spread (standard deviation of the shifts).
-    rng
-        Where the randomness comes from.
 
     Examples
     --------

@@ -8,8 +8,7 @@ from fielding.config.options import check_whole
 from fielding.traces.pool import Pool
 from fielding.traces.scenarios.concept_swap import ConceptSwap, shared_meanings
 from fielding.traces.scenarios.covariate import MOST_ROTATIONS
-from fielding.traces.scenarios.dealing import View, by_client, dealt
-from fielding.traces.scenarios.draws import branch_seed, redrawn_mixes, wanderings
+from fielding.traces.scenarios.dealing import View, branch_seed, by_client, deal_view, redraw_mixes, wander
 from fielding.traces.scenarios.places import place_looks
 from fielding.traces.scenarios.scenario import MOST_CONCEPTS, DealRequest, check_alpha, check_share
 from fielding.traces.schedule import Schedule
@@ -20,7 +19,7 @@ class Mixed:
     """Every client has a label mix of its own, one of some looks and one of some sets of meanings; each may change.
 
     The concept is the pair of look and meaning. The label mix is no part of it: a client knows its own and can correct
-    for it when it is served, so nobody has to be grouped by it.
+    for it when it is served, so clients need not be grouped by it.
 
     Parameters
     ----------
@@ -64,10 +63,10 @@ class Mixed:
             check_whole("looks", self.looks, low=1, high=MOST_ROTATIONS)
         swap = ConceptSwap(concepts=self.concepts, swaps=self.swaps)
         look, meaning = (
-            wanderings(request, n_states, share=self.share, seed=branch_seed(seed, purpose))
+            wander(request, n_states, share=self.share, seed=branch_seed(seed, purpose))
             for n_states, purpose in ((self.looks, "looks"), (self.concepts, "meanings"))
         )
-        mixes, mix_of = redrawn_mixes(pool, request, alpha=self.alpha, share=self.share, seed=seed)
+        mixes, mix_of = redraw_mixes(pool, request, alpha=self.alpha, share=self.share, seed=seed)
         view = View(
             concepts=look * np.int32(self.concepts) + meaning,
             mixes=mixes,
@@ -76,4 +75,4 @@ class Mixed:
             look_of=by_client(look),
             meanings=np.tile(shared_meanings(pool, swap, seed=seed), (self.looks, 1)),
         )
-        return dealt(pool, request, view, seed=seed)
+        return deal_view(pool, request, view, seed=seed)

@@ -1,4 +1,4 @@
-"""New label: some labels are unseen by everyone, and then appear for a share of the clients."""
+"""New label: some labels are held back at first, and then appear for a share of the clients."""
 
 from dataclasses import dataclass
 
@@ -8,14 +8,16 @@ from fielding.config.options import check_whole
 from fielding.errors import InputError, OptionError
 from fielding.rng import stream
 from fielding.traces.pool import Pool
-from fielding.traces.scenarios.dealing import View, by_client, dealt
-from fielding.traces.scenarios.draws import (
+from fielding.traces.scenarios.dealing import (
+    View,
+    by_client,
     client_keys,
     concept_mixes,
+    deal_view,
     present_labels,
     slot_units,
     units,
-    wanderings,
+    wander,
 )
 from fielding.traces.scenarios.scenario import MOST_CONCEPTS, DealRequest, check_alpha, check_share
 from fielding.traces.schedule import Schedule
@@ -78,7 +80,7 @@ class NewLabel:
         new_mix = np.zeros((1, len(pool.classes)))
         new_mix[0, hidden] = 1.0 / hidden.size
         mixes = concept_mixes(pool, self.concepts, alpha=self.alpha, seed=seed, labels=known)
-        base = wanderings(request, self.concepts, share=0.0, seed=seed)
+        base = wander(request, self.concepts, share=0.0, seed=seed)
         sees_new = (np.arange(request.n_intervals) >= self.appears_at(request))[:, np.newaxis] & (
             units(seed, "drifts", client_keys(request)) < (self.share if self.intensity else 0.0)
         )
@@ -88,7 +90,7 @@ class NewLabel:
             mixes=np.concatenate([mixes, new_mix]),
             mix_of=np.where(is_new, self.concepts, by_client(base)),
         )
-        return dealt(pool, request, view, seed=seed)
+        return deal_view(pool, request, view, seed=seed)
 
     def appears_at(self, request: DealRequest) -> int:
         """Return the interval in which the new labels appear."""

@@ -5,8 +5,7 @@ from dataclasses import dataclass
 from fielding.config.options import check_flag, check_whole
 from fielding.rng import stream
 from fielding.traces.pool import Pool
-from fielding.traces.scenarios.dealing import View, by_client, dealt
-from fielding.traces.scenarios.draws import concept_mixes, wanderings
+from fielding.traces.scenarios.dealing import View, by_client, concept_mixes, deal_view, wander
 from fielding.traces.scenarios.looks import Rotation, affine_look, check_turns
 from fielding.traces.scenarios.scenario import MOST_CONCEPTS, DealRequest, check_alpha, check_share
 from fielding.traces.schedule import AS_IS, Look, Schedule
@@ -50,7 +49,7 @@ class Places:
     def deal(self, pool: Pool, request: DealRequest, *, seed: int) -> Schedule:
         """Return who sees which sample when; the concept is the place."""
         looks = place_looks(pool, self.places, seed=seed) if self.looks else (AS_IS,)
-        concepts = wanderings(request, self.places, share=self.share, seed=seed)
+        concepts = wander(request, self.places, share=self.share, seed=seed)
         view = View(
             concepts=concepts,
             mixes=concept_mixes(pool, self.places, alpha=self.alpha, seed=seed),
@@ -58,7 +57,7 @@ class Places:
             looks=looks,
             look_of=by_client(concepts) % len(looks),
         )
-        return dealt(pool, request, view, seed=seed)
+        return deal_view(pool, request, view, seed=seed)
 
 
 def place_looks(pool: Pool, n_places: int, *, seed: int) -> tuple[Look, ...]:

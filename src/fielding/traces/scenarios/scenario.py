@@ -96,8 +96,6 @@ class Scenario(Protocol):
         ----------
         pool
             The samples; a sample may go to several clients, and to the same one again.
-        request
-            How much to deal.
         seed
             The seed of the run, not negative.
         """

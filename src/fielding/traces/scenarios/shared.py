@@ -1,16 +1,15 @@
 """Shared samples: the same few training samples for every client, which makes clients less unlike (METHODS.md B11)."""
 
 import numpy as np
-import numpy.typing as npt
 
 from fielding._typing import Counts
 from fielding.errors import OptionError, echo
 from fielding.rng import stream
 from fielding.traces.pool import Pool
-from fielding.traces.schedule import Schedule, sorted_schedule
+from fielding.traces.schedule import Schedule, sort_schedule
 
 
-def with_shared(schedule: Schedule, pool: Pool, n_shared: int, *, n_visible: int, seed: int) -> Schedule:
+def add_shared(schedule: Schedule, pool: Pool, n_shared: int, *, n_visible: int, seed: int) -> Schedule:
     """Return a schedule in which every client also sees the same few samples, at every time.
 
     They are training samples, and their labels count in the histograms. They take turns: each comes again every
@@ -22,8 +21,6 @@ def with_shared(schedule: Schedule, pool: Pool, n_shared: int, *, n_visible: int
     ----------
     schedule
         Who sees what when. Its concepts are kept, and so is what clients are tested on.
-    pool
-        The samples that it deals.
     n_shared
         How many samples are shared; 0 returns the schedule itself.
     n_visible
@@ -39,10 +36,10 @@ def with_shared(schedule: Schedule, pool: Pool, n_shared: int, *, n_visible: int
 
     Examples
     --------
-    >>> from fielding.traces.schedule import sorted_schedule
+    >>> from fielding.traces.schedule import sort_schedule
     >>> pool = Pool(x=np.eye(4), y=np.array([0, 1, 0, 1], dtype=np.int32), classes=("cat", "dog"))
-    >>> own = sorted_schedule(("ann", "bob"), 2, columns=([0, 1], [0, 0], [0, 2], [0, 0], [0, 0]))
-    >>> both = with_shared(own, pool, 1, n_visible=1, seed=1)
+    >>> own = sort_schedule(("ann", "bob"), 2, columns=([0, 1], [0, 0], [0, 2], [0, 0], [0, 0]))
+    >>> both = add_shared(own, pool, 1, n_visible=1, seed=1)
     >>> both.client.tolist(), both.interval.tolist(), both.y.tolist()
     ([0, 0, 0, 1, 1, 1], [0, 0, 1, 0, 0, 1], [0, 1, 1, 0, 1, 1])
     """
@@ -55,18 +52,27 @@ def with_shared(schedule: Schedule, pool: Pool, n_shared: int, *, n_visible: int
     # By label, so that those that come together have as many labels as can be: else what is new would look like drift.
     samples = samples[np.argsort(pool.y[samples], kind="stable")]
     n_visible = min(n_visible, schedule.n_intervals)
-    interval, turn = _turns(schedule.n_intervals, n_shared, n_visible)
+    # In which interval which of the shared samples come, one entry per arrival.
+    of_interval, of_sample = np.arange(schedule.n_intervals) % n_visible, np.arange(n_shared) % n_visible
+    interval, turn = np.nonzero(of_interval[:, np.newaxis] == of_sample)
     client = np.repeat(np.arange(schedule.n_clients), interval.size)
     interval, turn = (np.tile(column, schedule.n_clients) for column in (interval, turn))
     sample = samples[turn]
+    # They look like the nth of the client's own samples in the interval, so that a mix of looks stays one.
+    own = schedule.client.astype(np.int64) * schedule.n_intervals + schedule.interval
+    place = client * schedule.n_intervals + interval
+    first, end = np.searchsorted(own, place, side="left"), np.searchsorted(own, place, side="right")
+    looks = np.zeros(place.size, dtype=np.int16)
+    nth = (first + turn // n_visible % np.maximum(1, end - first))[end > first]
+    looks[end > first] = schedule.look[nth]
     columns = (
         np.concatenate([schedule.client, client]),
         np.concatenate([schedule.interval, interval]),
         np.concatenate([schedule.sample, sample]),
         np.concatenate([schedule.y, pool.y[sample]]),
-        np.concatenate([schedule.look, _own_looks(schedule, client, interval, nth=turn // n_visible)]),
+        np.concatenate([schedule.look, looks]),
     )
-    return sorted_schedule(
+    return sort_schedule(
         schedule.client_ids,
         schedule.n_intervals,
         columns=columns,
@@ -80,11 +86,6 @@ def shared_samples(schedule: Schedule, pool: Pool, n_shared: int, *, seed: int) 
 
     With half as many samples as labels this is one of each of the less represented half, with as many one of each, with
     twice as many two: the paper's three sets. A label that has run out of samples is passed over.
-
-    Parameters
-    ----------
-    schedule, pool, n_shared, seed
-        As in :func:`with_shared`.
 
     Returns
     -------
@@ -101,21 +102,3 @@ def shared_samples(schedule: Schedule, pool: Pool, n_shared: int, *, seed: int) 
     labels = pool.y[by_label]
     turn = np.arange(by_label.size) - np.searchsorted(labels, labels)
     return by_label[np.lexsort((rank[labels], turn))][:n_shared]
-
-
-def _turns(n_intervals: int, n_shared: int, n_visible: int) -> tuple[Counts, Counts]:
-    """Return in which interval which of the shared samples come, one entry per arrival."""
-    of_interval, of_sample = np.arange(n_intervals) % n_visible, np.arange(n_shared) % n_visible
-    interval, turn = np.nonzero(of_interval[:, np.newaxis] == of_sample)
-    return interval, turn
-
-
-def _own_looks(schedule: Schedule, client: Counts, interval: Counts, *, nth: Counts) -> npt.NDArray[np.int16]:
-    """Return the looks of the nth of the clients' own samples in these intervals, so that a mix of looks stays one."""
-    own = schedule.client.astype(np.int64) * schedule.n_intervals + schedule.interval
-    place = client * schedule.n_intervals + interval
-    first, end = np.searchsorted(own, place, side="left"), np.searchsorted(own, place, side="right")
-    has_own = end > first
-    looks = np.zeros(place.size, dtype=np.int16)
-    looks[has_own] = schedule.look[(first + nth % np.maximum(1, end - first))[has_own]]
-    return looks

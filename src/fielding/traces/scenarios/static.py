@@ -4,8 +4,7 @@ from dataclasses import dataclass
 
 from fielding.config.options import check_whole
 from fielding.traces.pool import Pool
-from fielding.traces.scenarios.dealing import View, by_client, dealt
-from fielding.traces.scenarios.draws import concept_mixes, wanderings
+from fielding.traces.scenarios.dealing import View, by_client, concept_mixes, deal_view, wander
 from fielding.traces.scenarios.scenario import MOST_CONCEPTS, DealRequest, check_alpha
 from fielding.traces.schedule import Schedule
 
@@ -38,6 +37,6 @@ class Static:
 
     def deal(self, pool: Pool, request: DealRequest, *, seed: int) -> Schedule:
         """Return who sees which sample when."""
-        concepts = wanderings(request, self.concepts, share=0.0, seed=seed)
+        concepts = wander(request, self.concepts, share=0.0, seed=seed)
         mixes = concept_mixes(pool, self.concepts, alpha=self.alpha, seed=seed)
-        return dealt(pool, request, View(concepts=concepts, mixes=mixes, mix_of=by_client(concepts)), seed=seed)
+        return deal_view(pool, request, View(concepts=concepts, mixes=mixes, mix_of=by_client(concepts)), seed=seed)
