@@ -78,7 +78,7 @@ def test_the_server_of_fielding_takes_the_run_config(tmp_path: Path) -> None:
 
     deployment, out = deployment_from({key: value for key, value in config.items() if key not in OWN_KEYS})
 
-    settled = deployment.settled()
+    settled = deployment.checked_config()
     assert out == tmp_path / "run"
     assert (settled.evaluation.every, settled.trace.gap, settled.trace.window) == (2, 2, 2)
     assert [round_index for round_index in range(4) if WORK.is_tested(round_index)] == [0, 1, 3]

@@ -100,7 +100,7 @@ def test_without_a_terminal_there_are_lines(
 ) -> None:
     monkeypatch.setattr(shown, "at_intervals", lambda say: say)
     with comparison_progress(tally, quiet=quiet) as display:
-        display.step(Step(name="a-1", phase="training", n_rounds=2))
+        tally.step(Step(name="a-1", phase="training", n_rounds=2))
         display.tick()
         display.finish(Finished(name="a-1", summary={}))
         display.finish(Finished(name="b-1", summary=None, error="broken"))
@@ -118,9 +118,9 @@ def test_on_a_terminal_there_is_a_bar_for_every_run_that_goes_on(clock: Clock) -
     file = io.StringIO()
     console = Console(file=file, force_terminal=True, width=100, color_system=None)
     with Progress(TextColumn("{task.description}", markup=False), BarColumn(), console=console) as progress:
-        display = shown._in_bars(tally, progress)
-        display.step(Step(name="a-1", phase="training", n_rounds=2))
-        display.step(Step(name="b-1", phase="training", n_rounds=5))
+        display = shown._show_in_bars(tally, progress)
+        tally.step(Step(name="a-1", phase="training", n_rounds=2))
+        tally.step(Step(name="b-1", phase="training", n_rounds=5))
         display.tick()
         bars = {task.description: (task.completed, task.total) for task in progress.tasks}
         display.finish(Finished(name="a-1", summary=None, error="no [data]"))

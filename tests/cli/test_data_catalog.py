@@ -12,7 +12,7 @@ from tests.traces.catalog.publishing import fashion_files, md5, serving
 
 app = typer.Typer()
 app.command("list")(list_data)
-app.command()(fetch_command)
+app.command("fetch")(fetch_command)
 runner = CliRunner(env={"COLUMNS": "120", "NO_COLOR": "1", "no_proxy": "127.0.0.1"})
 
 

@@ -3,7 +3,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fielding.coordinator.assignment import mean_of, nearest_clusters, recompute_centers
+from fielding.coordinator.assignment import nearest_clusters, recompute_centers
 from fielding.coordinator.points import Points
 from fielding.coordinator.registry import Registry
 from fielding.distance import METRICS, metric_named
@@ -54,7 +54,7 @@ def test_the_answer_for_a_client_does_not_depend_on_the_others(seed: int, name: 
 def test_the_mean_is_the_same_for_any_chunk() -> None:
     rows = np.random.default_rng(0).random((40_000, 3)).astype(np.float32)
 
-    assert mean_of(Points(rows)) == pytest.approx(rows.astype(np.float64).mean(axis=0), abs=1e-12)
+    assert Points(rows).mean() == pytest.approx(rows.astype(np.float64).mean(axis=0), abs=1e-12)
 
 
 def test_only_named_clusters_are_recomputed_and_empty_ones_keep_their_center() -> None:

@@ -97,7 +97,7 @@ def test_a_shift_by_sampling_alone_goes_beyond_the_floor_about_once_in_a_hundred
         rng.multinomial(n_samples * size, p, size=n_draws) / (n_samples * n_members)
         for size in (n_members - n_told, n_told, n_told)
     )
-    noise = Noise(factor=2.0 * n_told / (n_samples * n_members**2), told_share=n_told / n_members)
+    noise = Noise(factor=2.0 * n_told / (n_samples * n_members**2), reported_share=n_told / n_members)
     beyond = 0
     for old, new in zip(still + before, still + after, strict=True):
         middle = (old + new)[old + new > 0.0]

@@ -292,7 +292,7 @@ def test_a_snapshot_goes_on_exactly_like_the_original(stop: int, participation: 
     rounds = [[-1, *THREE[1:]]] * 8 + [THREE]
     options = {"participation": participation, "start_after": 3, "eps1": 0.6, "eps2": 0.1, "max_age": 3}
     one, other = (planted_clients(rounds, reports_from="nobody") for _ in range(2))
-    first, second = (CFL(setting_of(door), **options) for door in (one, other))  # type: ignore[arg-type]
+    first, second = (CFL(setting_of(those), **options) for those in (one, other))  # type: ignore[arg-type]
     advanced(one, first, range(stop))
     advanced(other, second, range(stop))
     values, arrays = second.snapshot()

@@ -56,8 +56,8 @@ def test_groups_start_from_the_mean_of_what_their_members_pre_trained() -> None:
     clients, same = planted_clients([TWELVE]), planted_clients([TWELVE])
     method = FlexCFL(setting_of(clients), k=3)
     probe = FlexCFL(setting_of(same), k=12)
-    for door, one in ((clients, method), (same, probe)):
-        one.adapt(door.begin(0), door)
+    for those, one in ((clients, method), (same, probe)):
+        one.adapt(those.begin(0), those)
 
     alone = probe.models[probe.membership()]  # twelve groups of one: what each client pre-trained
 
@@ -338,7 +338,7 @@ def test_what_the_server_remembers_has_a_row_for_each_group() -> None:
 def test_a_snapshot_goes_on_exactly_like_the_original(stop: int, options: dict[str, Json]) -> None:
     rounds = [TWELVE, TWELVE, MOVED, TWELVE, MOVED]
     one, other = planted_clients(rounds), planted_clients(rounds)
-    first, second = (FlexCFL(setting_of(door, participants=2), k=3, **options) for door in (one, other))  # type: ignore[arg-type]
+    first, second = (FlexCFL(setting_of(those, participants=2), k=3, **options) for those in (one, other))  # type: ignore[arg-type]
     advanced(one, first, range(stop))
     advanced(other, second, range(stop))
     values, arrays = second.snapshot()

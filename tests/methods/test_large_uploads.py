@@ -20,7 +20,7 @@ OPTIONS: dict[str, dict[str, Json]] = {"fedac": {"pca_every": 4, "tune_every": 4
 
 
 class Attacked:
-    """The door to clients of which two thirds send the largest numbers there are, in some rounds."""
+    """Clients of which two thirds send the largest numbers there are, in some rounds."""
 
     def __init__(self, clients: SimulatedClients, rounds: range) -> None:
         self._clients, self._rounds = clients, rounds

@@ -45,7 +45,7 @@ def sent(
     trained: Models = TRAINED,
 ) -> Updates:
     """Return what comes of the first and the last of three jobs, which move every number by 1."""
-    attack = None if attackers is None else Spoiling(attackers=attackers, kind=kind).applied
+    attack = None if attackers is None else Spoiling(attackers=attackers, kind=kind).apply
     clients = runtime_of(windows(), scripted(trained, [3.0, 4.0]), RULE, attack=attack, round_index=round_index)
     return clients.train(plan, counts([0, 2]))
 

@@ -146,7 +146,8 @@ def progress_bar(what: str, total: int | None, *, quiet: bool) -> Iterator[Bar]:
     """Show how far a long work has come; as lines if standard error is no terminal, nothing if quiet."""
     console = Console(stderr=True)
     if quiet or not console.is_terminal:
-        yield Bar(advance=lambda _amount: None, describe=_ignored if quiet else at_intervals(tell), is_live=False)
+        describe = (lambda _words: None) if quiet else at_intervals(tell)
+        yield Bar(advance=lambda _amount: None, describe=describe, is_live=False)
         return
     columns = (SpinnerColumn(), _Words(), BarColumn(bar_width=BAR_WIDTH), _Count(), _Left())
     with Progress(*columns, console=console, transient=True) as progress:
@@ -197,10 +198,6 @@ def left_words(seconds: float) -> str:
     ('20 s left', '1m15s left')
     """
     return f"{seconds:.0f} s left" if seconds < 59.5 else f"{as_time(seconds)} left"
-
-
-def _ignored(_words: str) -> None:
-    """Say nothing."""
 
 
 def at_intervals(

@@ -102,7 +102,7 @@ def _run_federation(
         federation = LocalFederation(out / "federation", n_nodes)
         try:
             federation.start()
-            state = run_app(federation, app.path, config, bar)
+            state = submit_app(federation, app.path, config, bar)
             if keep:
                 home = shlex.quote(federation.supervisor.environment["FLWR_HOME"])
                 use = f"FLWR_HOME={home} flwr list here"
@@ -134,7 +134,7 @@ def _answer_signals(words: str) -> Iterator[None]:
             signal.signal(number, handler)
 
 
-def run_app(
+def submit_app(
     federation: "LocalFederation", app: Path, config: Mapping[str, str | int | float | bool], bar: Bar
 ) -> "RunState":
     """Submit an app, show how it comes along, and return its last state, with the traffic of all submissions.

@@ -21,7 +21,7 @@ from fielding.distance import METRICS, Kind
 
 @dataclass
 class StopRequest:
-    """Whether somebody asked to stop, with which signal, and whether there is a step to wait for.
+    """Whether a stop was asked for, with which signal, and whether there is a step to wait for.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""The door with somebody beside it: who is asked for what, whose samples are read, and what that has to cost."""
+"""Clients that audit a method: which samples it reads, which clients it asks, and what that has to cost."""
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -74,23 +74,27 @@ class AuditedClients:
         self._is_measuring = False
         self._was_sent[:] = 0
         with self._reading(np.ones_like(self._may_be_read)):
-            return self._told(self._clients.begin(round_index))
+            return self._expect_reports(self._clients.begin(round_index))
 
     def collect(self, clients: Counts) -> ReportBatch:
         """Collect the reports of participants; what comes after is measured by us."""
         self._is_measuring = True
         self.after_learning()
-        return self._told(self._clients.collect(clients))
+        return self._expect_reports(self._clients.collect(clients))
 
     def train(self, plan: TrainingPlan) -> Updates:
-        """Let clients train; only who is asked may be read, and everybody who is pays."""
+        """Let clients train; only samples of those that are asked may be read, and each of them is charged."""
         self._check_plan(plan)
         self.before_training()
         began_s = self._clients.now_s
         with self._reading(self._those(plan.clients)):
             updates = self._clients.train(plan)
-        self._expect(plan, updates, began_s)
-        _check_accounted(plan, updates)
+        self._expect_updates(plan, updates, began_s)
+        n_missing = sum(map(len, updates.missing.values()))
+        if plan.clients.size != updates.clients.size + n_missing:  # the clients give the reasons, not the method
+            raise ConformanceError(
+                f"of {plan.clients.size} jobs, {updates.clients.size} came back and {n_missing} did not"
+            )
         return _without_answers(plan, updates) if self._is_silent else updates
 
     def losses(
@@ -106,7 +110,7 @@ class AuditedClients:
         """Ask clients how well models serve them."""
         with self._reading(self._those(clients)):
             found = self._clients.losses(clients, models, blocks=blocks, held=held, corrected=corrected, aside=aside)
-        return self._answered(clients, models, found, held)
+        return self._expect_answers(clients, models, found, held)
 
     def accuracies(
         self, clients: Counts, models: Models, *, blocks: Sequence[Counts] | None = None, held: Mask | None = None
@@ -114,7 +118,7 @@ class AuditedClients:
         """Ask clients how often models are right."""
         with self._reading(self._those(clients)):
             found = self._clients.accuracies(clients, models, blocks=blocks, held=held)
-        return self._answered(clients, models, found, held)
+        return self._expect_answers(clients, models, found, held)
 
     def block_sizes(self, clients: Counts, blocks: Sequence[Counts]) -> Counts:
         """Ask clients how many samples they have; who has some sends a number."""
@@ -169,29 +173,26 @@ class AuditedClients:
 
     # ---- what it has to cost -----------------------------------------------------------------------------------
 
-    def _told(self, reports: ReportBatch) -> ReportBatch:
+    def _expect_reports(self, reports: ReportBatch) -> ReportBatch:
         senders = [self._clients.client_ids.index(one) for one in reports.client_ids]
         self.up["report"][senders] += N_BYTES * reports.representations.shape[1]
         return reports
 
-    def _answered(self, clients: Counts, models: Models, found: Matrix, held: Mask | None) -> Matrix:
+    def _expect_answers(self, clients: Counts, models: Models, found: Matrix, held: Mask | None) -> Matrix:
         """Expect every client that answered to pay for all models down, if it lacks them, and a number for each up."""
         is_reached = ~np.isnan(found).all(axis=1)
         lacking = is_reached if held is None else is_reached & ~held
-        self._check_held(clients[is_reached & ~lacking], N_BYTES * models.size)
+        said_to_hold = clients[is_reached & ~lacking]
+        without = np.unique(said_to_hold[self._was_sent[said_to_hold] < N_BYTES * models.size])
+        if without.size:
+            raise ConformanceError(f"clients {without.tolist()} are said to hold models that they were not sent")
         self.down["probe"][np.unique(clients[lacking])] += N_BYTES * models.size
         self._was_sent[clients[lacking]] = N_BYTES * models.size
         np.add.at(self.up["probe"], clients[is_reached], N_BYTES * models.shape[0])
         is_lost = np.isin(clients, self._mute) | self._is_silent
         return np.where(is_lost[:, np.newaxis], np.nan, found)
 
-    def _check_held(self, clients: Counts, n_bytes: int) -> None:
-        """Raise if clients that are said to hold models were not sent as many in this round."""
-        without = np.unique(clients[self._was_sent[clients] < n_bytes])
-        if without.size:
-            raise ConformanceError(f"clients {without.tolist()} are said to hold models that they were not sent")
-
-    def _expect(self, plan: TrainingPlan, updates: Updates, began_s: float) -> None:
+    def _expect_updates(self, plan: TrainingPlan, updates: Updates, began_s: float) -> None:
         """Expect every job to pay for what it receives, and for what it sends unless it went offline."""
         kind = "probe" if plan.is_probe else "model"
         n_models, n_numbers = plan.models.shape
@@ -231,13 +232,6 @@ class AuditedClients:
         idle = plan.clients[~self._clients.has_data()[plan.clients]]
         if plan.blocks is None and idle.size:
             raise ConformanceError(f"it asks clients {idle.tolist()} without samples; ask those of clients.askable()")
-
-
-def _check_accounted(plan: TrainingPlan, updates: Updates) -> None:
-    """Raise unless every job was answered or is missing for a reason: of the door, not of the method."""
-    n_missing = sum(map(len, updates.missing.values()))
-    if plan.clients.size != updates.clients.size + n_missing:
-        raise ConformanceError(f"of {plan.clients.size} jobs, {updates.clients.size} came back and {n_missing} did not")
 
 
 def _without_answers(plan: TrainingPlan, updates: Updates) -> Updates:

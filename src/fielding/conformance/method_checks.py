@@ -12,7 +12,7 @@ from typing import TypeAlias, cast
 
 import numpy as np
 
-from fielding._typing import Codes, Counts, Features, Json, Mask
+from fielding._typing import Counts, Features, Json
 from fielding.config.reader import config_from
 from fielding.conformance.audited_clients import AuditedClients, ConformanceError
 from fielding.engine.round import Done, Driver, Federation, run_round
@@ -105,13 +105,14 @@ def try_method(stage: Stage) -> None:
 
 
 def hard_trace() -> Trace:
-    """Return six days of samples; see the top of this file for who is who."""
+    """Return six days of samples, of clients that move, come late, leave or have none."""
     rng = stream(0, "conformance")
     client = np.repeat(np.arange(N_CLIENTS, dtype=np.int32), N_DAYS * PER_DAY)
     day = np.tile(np.repeat(np.arange(N_DAYS), PER_DAY), N_CLIENTS)
     kind = (client % 2) ^ ((client == WANDERER) & (day >= N_DAYS // 2))
     y = np.where(rng.random(client.size) < 0.8, kind, 1 - kind) + 2 * (rng.random(client.size) < 0.3)
-    kept = _is_there(client, day)
+    is_away = ((client == LATE) & (day < N_DAYS // 2)) | ((client == LEAVER) & (day > 1)) | (client == EMPTY)
+    kept = ~is_away
     return Trace(
         client_ids=tuple(range(N_CLIENTS)),
         client=client[kept],
@@ -120,11 +121,6 @@ def hard_trace() -> Trace:
         classes=tuple("abcd"),
         x=_features(y, rng)[kept],
     )
-
-
-def _is_there(client: Codes, day: Counts) -> Mask:
-    is_away = ((client == LATE) & (day < N_DAYS // 2)) | ((client == LEAVER) & (day > 1)) | (client == EMPTY)
-    return np.asarray(~is_away)
 
 
 def two_kinds_pool() -> Pool:
@@ -207,14 +203,13 @@ def check_resumable(stage: Stage, folder: Path) -> None:
     run(stage.table, folder / "whole", own=stage.own, page=False)
     start = Start(resume=True)
     for last in range(N_ROUNDS - 1):
-        watch = _stopping_after(last)
+
+        def watch(row: Mapping[str, Json], last: int = last) -> bool:
+            return row["round"] != last
+
         run(stage.table, folder / "resumed", own=stage.own, start=start, watch=watch, page=False)
     run(stage.table, folder / "resumed", own=stage.own, start=start, page=False)
     _compare(folder / "whole", folder / "resumed", "a run that was stopped and resumed after every round")
-
-
-def _stopping_after(last: int) -> Callable[[Mapping[str, Json]], bool]:
-    return lambda row: row["round"] != last
 
 
 def check_workers(stage: Stage, folder: Path) -> None:
@@ -237,20 +232,19 @@ def _compare(expected: Path, got: Path, what: str) -> None:
             raise ConformanceError(f"{what} has {len(after)} lines in {name} instead of {len(before)}")
     last, other_last = (read_contents(max((one / "checkpoints").iterdir())) for one in (expected, got))
     names = sorted({*last.arrays, *other_last.arrays})
-    arrays = [tuple(_bytes(one.arrays.get(name)) for name in names) for one in (last, other_last)]
+    arrays = [
+        [array.tobytes() if (array := one.arrays.get(name)) is not None else b"" for name in names]
+        for one in (last, other_last)
+    ]
     if arrays[0] != arrays[1] or last.values != other_last.values:
         raise ConformanceError(f"{what} ends in another state; everything that decides the future is in snapshot()")
 
 
-def _bytes(array: object) -> bytes:
-    return array.tobytes() if isinstance(array, np.ndarray) else b""
-
-
-# ---- round by round, with the door watched ---------------------------------------------------------------------
+# ---- round by round, with audited clients ----------------------------------------------------------------------
 
 
 def check_charged(stage: Stage, folder: Path) -> None:  # noqa: ARG001
-    """Check that it reads nobody's samples unasked and pays for everything, and that its state is in order."""
+    """Check that it reads no samples unasked and pays for everything, and that its state is in order."""
     _rounds(stage.simulation()).check_ledger()
 
 
@@ -262,14 +256,14 @@ def check_broken_answers(stage: Stage, folder: Path) -> None:  # noqa: ARG001
 
 
 def check_no_answers(stage: Stage, folder: Path) -> None:  # noqa: ARG001
-    """Check that rounds in which nobody answers change no model."""
+    """Check that rounds in which no client answers change no model."""
     _rounds(stage.simulation(), is_silent=True)
 
 
 def _rounds(
     simulation: Simulation, *, broken: Collection[int] = frozenset(), is_silent: bool = False
 ) -> AuditedClients:
-    """Run all rounds of a simulation at a watched door; without answers, models must stay as they are.
+    """Run all rounds of a simulation with audited clients; without answers, models must stay as they are.
 
     Parameters
     ----------
@@ -336,10 +330,6 @@ def _check_state(method: Method, simulation: Simulation) -> None:
         raise ConformanceError(f"membership holds {membership.max()}, but there are {models.shape[0]} models")
     if len(ids) != models.shape[0] or len(set(ids)) != len(ids):
         raise ConformanceError(f"cluster_ids are {ids}; give each of {models.shape[0]} models its own")
-    _check_snapshot(method)
-
-
-def _check_snapshot(method: Method) -> None:
     values, arrays = method.snapshot()
     try:
         json.dumps(values, allow_nan=False)

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from fielding._typing import Counts, Floats, Mask, Matrix, Membership
+from fielding._typing import Counts, Mask, Matrix, Membership
 from fielding.coordinator.points import Points
 from fielding.coordinator.registry import UNASSIGNED, Registry
 from fielding.distance import TIE, Metric
@@ -47,14 +47,6 @@ def nearest_clusters(points: Points, centers: Matrix, *, metric: Metric, current
     return nearest
 
 
-def mean_of(points: Points) -> Floats:
-    """Return the mean of the points in float64, added up in the order of rows."""
-    total = np.zeros(points.n_features, dtype=np.float64)
-    for _, rows in points.chunks():
-        total += rows.sum(axis=0)
-    return total / len(points)
-
-
 def recompute_centers(registry: Registry, centers: Matrix, clusters: Iterable[int]) -> Matrix:
     """Return the centers with those of some clusters computed anew from their active members.
 
@@ -64,7 +56,7 @@ def recompute_centers(registry: Registry, centers: Matrix, clusters: Iterable[in
     for cluster in clusters:
         members = registry.members(cluster)
         if members.size:
-            fresh[cluster] = mean_of(Points(registry.representations, members))
+            fresh[cluster] = Points(registry.representations, members).mean()
     return fresh
 
 

@@ -270,8 +270,8 @@ class Coordinator:
             mixing=np.eye(len(self.clusters.ids) if self.clusters else 1),
         )
         if self.clusters is not None:
-            told = ReportedRows(rows, speaks, was_active=was_active, n_before=n_before)
-            decision = self._adjust(decision, self.clusters, told)
+            reported = ReportedRows(rows, speaks, was_active=was_active, n_before=n_before)
+            decision = self._adjust(decision, self.clusters, reported)
         elif speaks.any():
             decision = self._start(decision, np.sort(rows[speaks]))
         self.n_events += 1
@@ -292,14 +292,14 @@ class Coordinator:
             mixing=np.ones((len(ids), 1)),
         )
 
-    def _adjust(self, decision: Decision, before: Clusters, told: ReportedRows) -> Decision:
+    def _adjust(self, decision: Decision, before: Clusters, reported: ReportedRows) -> Decision:
         """Move the clients that spoke with the centers frozen, then see whether that is enough."""
-        membership, speaking = self.registry.membership, told.speaking
+        membership, speaking = self.registry.membership, reported.speaking
         old = membership[speaking]
         drifted = Points(self.registry.representations, speaking)
         new = nearest_clusters(drifted, before.centers, metric=self.metric, current=old)
         membership[speaking] = new
-        touched = occurring(old) | occurring(new) | occurring(membership[told.silent])
+        touched = occurring(old) | occurring(new) | occurring(membership[reported.silent])
         centers = recompute_centers(self.registry, before.centers, sorted(touched))
         self.clusters = replace(before, centers=centers, live=live_clusters(self.registry, len(before.ids)))
         decision = replace(
@@ -309,7 +309,7 @@ class Coordinator:
         )
         if not speaking.size:  # going silent alone never triggers
             return decision
-        verdict, theta = self._verdict(before, self.clusters, told.of_those(old == new))
+        verdict, theta = self._verdict(before, self.clusters, reported.of_those(old == new))
         is_vetoed = verdict.fires and not self.may_regroup
         # What follows is then not the work of the arms that would have fired.
         self.memory = replace(verdict.memory, credited=(), fired=False) if is_vetoed else verdict.memory

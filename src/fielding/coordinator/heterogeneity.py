@@ -6,7 +6,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from fielding._typing import Counts, Matrix, Membership, Vector
+from fielding._typing import Counts, Matrix, Membership
 from fielding.blas_threads import ONE_BLAS_THREAD
 from fielding.coordinator.clustering.distance_sums import distance_sums
 from fielding.coordinator.points import Points
@@ -67,34 +67,25 @@ def spread_within(
     is_exact = True
     for start, stop in pairwise(ends):
         cluster, members = int(membership[order[start]]), np.sort(order[start:stop])
-        if cluster >= 0 and members.size > 1:
-            is_exact &= members.size <= MOST_MEMBERS
-            diameters[cluster] = _diameter(points, _chosen(points, members, metric, rng), metric)
+        if cluster < 0 or members.size < 2:
+            continue
+        if members.size > MOST_MEMBERS:
+            is_exact = False
+            members = _stand_ins(points, members, metric, rng)
+        rows, blocks = points.take(members), range(0, members.size, BLOCK)
+        diameters[cluster] = max(float(metric.between(rows[at : at + BLOCK], rows[at:]).max()) for at in blocks)
     return ClusterDiameters(largest=max(diameters.values(), default=None), per_cluster=diameters, is_exact=is_exact)
 
 
-def _chosen(points: Points, members: Counts, metric: Metric, rng: np.random.Generator) -> Counts:
-    """Return all members, or those that stand for them."""
-    if members.size <= MOST_MEMBERS:
-        return members
-    radii = _radii(points, members, metric)
-    far = members[np.argsort(-radii, kind="stable")[: MOST_MEMBERS // 2]]
-    others = np.setdiff1d(members, far, assume_unique=True)
-    return np.sort(np.concatenate([far, rng.choice(others, MOST_MEMBERS // 2, replace=False)]))
-
-
-def _radii(points: Points, members: Counts, metric: Metric) -> Vector:
-    """Return the distance of each member to the mean of all."""
+def _stand_ins(points: Points, members: Counts, metric: Metric, rng: np.random.Generator) -> Counts:
+    """Return the clients that stand for a large cluster: half the farthest from its center, half drawn at random."""
     parts = [members[start : start + BLOCK] for start in range(0, members.size, BLOCK)]
     total = np.sum([points.take(part).sum(axis=0) for part in parts], axis=0)
     center = np.asarray(total / members.size)[np.newaxis]
-    return np.concatenate([metric.between(points.take(part), center)[:, 0] for part in parts])
-
-
-def _diameter(points: Points, members: Counts, metric: Metric) -> float:
-    rows = points.take(members)
-    blocks = range(0, members.size, BLOCK)
-    return max(float(metric.between(rows[start : start + BLOCK], rows[start:]).max()) for start in blocks)
+    radii = np.concatenate([metric.between(points.take(part), center)[:, 0] for part in parts])
+    far = members[np.argsort(-radii, kind="stable")[: MOST_MEMBERS // 2]]
+    others = np.setdiff1d(members, far, assume_unique=True)
+    return np.sort(np.concatenate([far, rng.choice(others, MOST_MEMBERS // 2, replace=False)]))
 
 
 MOST_EXACT = 6_000
@@ -184,16 +175,15 @@ def _mean_of_pairs(points: Points, positions: Counts, metric: Metric, rng: np.ra
     total = _TOTALS.get(metric.name) if metric is METRICS.get(metric.name) else None
     rows = points.take(positions)
     with ONE_BLAS_THREAD:
-        both_ways = total(rows) if total else float(_sums(rows, metric).sum())
+        if total:
+            both_ways = total(rows)
+        else:
+            both_ways = float(distance_sums(rows, [np.zeros(len(rows), dtype=np.int32)], metric=metric)[0].sum())
     return max(both_ways, 0.0) / (positions.size * (positions.size - 1))
 
 
 def _most_exact(metric: Metric) -> int:
     return MOST_EXACT_OF.get(metric.name, MOST_EXACT)
-
-
-def _sums(rows: Matrix, metric: Metric) -> Matrix:
-    return distance_sums(rows, [np.zeros(len(rows), dtype=np.int32)], metric=metric)[0]
 
 
 def _l1_total(rows: Matrix) -> float:

@@ -11,7 +11,7 @@ from fielding.distance import Kind, Metric
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Resampled:
-    """Which active clients told anew what they had told before, in the same cluster: all that is noise in a shift.
+    """Which active clients reported anew in the same cluster: all that is noise in a shift.
 
     Parameters
     ----------

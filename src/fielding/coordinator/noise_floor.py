@@ -1,13 +1,13 @@
 """How far centers move though nothing changed: the shift that sampling alone explains (QUALITY.md D, server side).
 
-A center is the plain mean of its ``m`` members. Members that told anew what they had told before add fresh noise each;
+A center is the plain mean of its ``m`` members. Members that reported anew from the same data add fresh noise each;
 all others add none. So under the null the shift is close to a normal vector of mean zero, whose covariance is
 
 - histograms: ``v (diag(p) - p p')`` with ``p`` the center and ``v = sum (1/n_before + 1/n_after) / m**2`` over the
-  members that told anew. Members that differ among themselves have less noise than that (a variance of shares is
+  members that reported anew. Members that differ among themselves have less noise than that (a variance of shares is
   concave), so the floor then errs on the high side; windows that overlap have less noise, too.
-- vectors, for which no formula knows the noise: ``2 r S / m**2`` for ``r`` members that told anew, with ``S`` their
-  scatter around their own mean (of all members if fewer than two told anew), as if each had drawn its vector afresh.
+- vectors, for which no formula knows the noise: ``2 r S / m**2`` for ``r`` members that reported anew, with ``S`` their
+  scatter around their own mean (of all members if fewer than two did), as if each had drawn its vector afresh.
   Lasting differences between members are counted as noise, so this floor is on the high side.
 
 Every metric is then L1 of such a vector or, to second order, a quadratic form of it; the floor is the 99 % point of the
@@ -95,21 +95,21 @@ class Noise:
     ----------
     factor
         Of ``p (1 - p)``, which makes it the variance of a share: ``v`` above.
-    told_share
-        Share of the members that told anew.
+    reported_share
+        Share of the members that reported anew.
     """
 
     factor: float
-    told_share: float
+    reported_share: float
 
     @classmethod
     def of(cls, resampled: Resampled, members: Counts) -> "Noise":
-        """Return the noise of a cluster; members that tell no number of samples add none."""
+        """Return the noise of a cluster; members that report no number of samples add none."""
         known = resampled.stayed[members] & (resampled.n_before[members] > 0) & (resampled.n_after[members] > 0)
-        told = members[known]
-        inverse = 1.0 / resampled.n_before[told] + 1.0 / resampled.n_after[told]
+        reported = members[known]
+        inverse = 1.0 / resampled.n_before[reported] + 1.0 / resampled.n_after[reported]
         n_members = max(1, members.size)
-        return cls(factor=float(inverse.sum()) / n_members**2, told_share=told.size / n_members)
+        return cls(factor=float(inverse.sum()) / n_members**2, reported_share=reported.size / n_members)
 
 
 def _histogram_floor(center: Vector, noise: Noise, metric: str) -> float:
@@ -146,10 +146,10 @@ def _relative_moments(shares: Vector, noise: Noise, *, most: float) -> Moments:
 
     For frequent labels that is ``sum(d**2 / p)``, a chi-squared number times the noise. A label of which a center sees
     a sample or none goes from nothing to something: its part is up to ``most`` times as large, and up to twice that if
-    it comes from the few that told anew. ``RARE`` samples behind a center make it frequent; checked by simulation.
+    it comes from the few that reported anew. ``RARE`` samples behind a center make it frequent; checked by simulation.
     """
-    samples = shares * (2.0 * noise.told_share / noise.factor)
-    parts = np.minimum(2.0 * most / (1.0 + noise.told_share), 1.0 + RARE / samples)
+    samples = shares * (2.0 * noise.reported_share / noise.factor)
+    parts = np.minimum(2.0 * most / (1.0 + noise.reported_share), 1.0 + RARE / samples)
     return Moments(mean=float(parts.sum()) - 1.0, variance=2.0 * max(float((parts**2).sum()) - 1.0, 0.0))
 
 
@@ -197,15 +197,15 @@ def _l1_moments(variances: Vector, covariance: Matrix, which: Counts) -> Moments
 
 
 def _vector_floor(movement: Movement, center: Vector, members: Counts, stayed: Mask) -> float:
-    told = members[stayed[members]]
-    chosen = told if told.size > 1 else members
-    if not told.size or chosen.size < 2:
+    reported = members[stayed[members]]
+    chosen = reported if reported.size > 1 else members
+    if not reported.size or chosen.size < 2:
         return 0.0
     chosen = chosen[:: 1 + (chosen.size - 1) // MOST_MEMBERS]
     rows = movement.points.take(chosen)
     rows -= rows.mean(axis=0)
     # Scaled so that rows' @ rows is the covariance of the shift.
-    rows *= math.sqrt(2.0 * told.size / (rows.shape[0] - 1)) / members.size
+    rows *= math.sqrt(2.0 * reported.size / (rows.shape[0] - 1)) / members.size
     return VECTOR_FLOORS[movement.metric.name](rows, center) if movement.metric.name in VECTOR_FLOORS else 0.0
 
 

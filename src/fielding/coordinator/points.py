@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from fielding._typing import Counts, Floats, Matrix
+from fielding._typing import Counts, Floats, Matrix, Vector
 
 CHUNK = 4_096
 """Rows that are read at a time: a chunk of 100 features in float64 fits into the cache of a core's share."""
@@ -42,6 +42,13 @@ class Points:
     def all(self) -> Matrix:
         """Return every point as a new float64 matrix; meant for sets that fit twice into memory."""
         return (self.matrix if self.rows is None else self.matrix[self.rows]).astype(np.float64)
+
+    def mean(self) -> Vector:
+        """Return the mean of the points in float64, added up in the order of rows; there must be one."""
+        total = np.zeros(self.n_features, dtype=np.float64)
+        for _, rows in self.chunks():
+            total += rows.sum(axis=0)
+        return np.asarray(total / len(self))
 
     def chunks(self, size: int = CHUNK) -> Iterator[tuple[slice, Matrix]]:
         """Yield the points in order, a slice of positions and its float64 rows at a time."""

@@ -77,7 +77,11 @@ def policy_record(policy: Policy) -> dict[str, Json]:
         raise OptionError("only triggers and partitioners with a registered name can be written to a checkpoint")
     record: dict[str, Json] = asdict(policy)
     options = asdict(policy.trigger)  # type: ignore[call-overload]
-    record["trigger"] = {"name": policy.trigger.name, "options": {name: _named(options[name]) for name in options}}
+    record["trigger"] = {
+        "name": policy.trigger.name,
+        # JSON has no number for infinity.
+        "options": {name: "inf" if value == float("inf") else value for name, value in options.items()},
+    }
     return record
 
 
@@ -95,18 +99,10 @@ def policy_from(record: Mapping[str, Json]) -> Policy:
     if not isinstance(trigger, dict) or not isinstance(clusterer, dict):
         raise OptionError("a policy needs a trigger and a clusterer")
     stored = trigger.get("options")
-    options = {name: _number(value) for name, value in stored.items()} if isinstance(stored, dict) else {}
+    stored = stored if isinstance(stored, dict) else {}
+    options = {name: float("inf") if value == "inf" else value for name, value in stored.items()}
     return Policy(
         trigger=trigger_named(str(trigger["name"]), options),
         clusterer=Clusterer(**clusterer),  # type: ignore[arg-type]
         **fields,  # type: ignore[arg-type]
     )
-
-
-def _named(value: Json) -> Json:
-    """Return infinity by its name, for which JSON has no number."""
-    return "inf" if value == float("inf") else value
-
-
-def _number(value: Json) -> Json:
-    return float("inf") if value == "inf" else value

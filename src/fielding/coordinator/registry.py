@@ -189,7 +189,7 @@ class SampleColumns:
             column.grow(n_rows)
 
     def record(self, rows: Counts, n_samples: Counts | int) -> None:
-        """Write down how many samples stand behind what clients just told."""
+        """Write down how many samples stand behind what clients just reported."""
         self._n_samples.values[rows] = np.minimum(n_samples, MOST_SAMPLES)
         self._heard.values[rows] = True
 
@@ -202,24 +202,24 @@ class SampleColumns:
         self._n_global.values[here] = self._n_samples.values[here]
 
     def since_global(self, active: Counts, membership: Membership) -> Resampled:
-        """Return who of the active told anew since the last global clustering, in the cluster it was given there."""
+        """Return which active clients reported anew since the last global clustering, in the cluster it gave them."""
         stayed: Mask = self._heard.values[active] & (self._origin.values[active] == membership[active])
         return Resampled(stayed=stayed, n_before=self._n_global.values[active], n_after=self._n_samples.values[active])
 
-    def since_previous(self, active: Counts, told: Counts, n_before: Codes) -> Resampled:
+    def since_previous(self, active: Counts, again: Counts, n_before: Codes) -> Resampled:
         """Return what is noise in an event.
 
         Parameters
         ----------
         active
             All active clients, rising.
-        told
-            Those that told anew and stayed where they were, rising.
+        again
+            Those that reported anew and stayed where they were, rising.
         n_before
-            How many samples stood behind what they had told before.
+            How many samples stood behind what they had reported before.
         """
         before, stayed = np.zeros(active.size, dtype=np.int32), np.zeros(active.size, dtype=np.bool_)
-        at = np.searchsorted(active, told)
+        at = np.searchsorted(active, again)
         before[at], stayed[at] = n_before, True
         return Resampled(stayed=stayed, n_before=before, n_after=self._n_samples.values[active])
 
@@ -375,9 +375,9 @@ class Registry:
         speaks = ~silent_rows(representations)
         width = representations.shape[1]
         for part in row_chunks(rows.size):
-            heard = rows[part][speaks[part]]
-            self.representations[heard, :width] = representations[part][speaks[part]]
-            self.representations[heard, width:] = 0.0
+            spoke = rows[part][speaks[part]]
+            self.representations[spoke, :width] = representations[part][speaks[part]]
+            self.representations[spoke, width:] = 0.0
         self.active[rows] = speaks
         self.last_step[rows] = step
         self._samples.record(rows[speaks], 0 if n_samples is None else n_samples[speaks])

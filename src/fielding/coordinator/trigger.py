@@ -35,7 +35,7 @@ class Trigger(Protocol):
     """Decides whether moved clusters justify grouping all clients anew.
 
     One with a verb ``rewarded(memory, gain) -> memory`` learns from what events brought; one with an attribute
-    ``noise_floor`` that is true is told which shift is noise.
+    ``noise_floor`` that is true is given which shift is noise.
     """
 
     name: ClassVar[str]
@@ -104,14 +104,14 @@ class Shifts:
         return cls(moved=moved, floors=floors, theta=movement.theta)
 
     def verdict(self, tau: float, memory: TriggerMemory) -> Verdict:
-        """Return whether some center went beyond its threshold; told is the one that moved most, of those that did."""
+        """Return whether some center went beyond its threshold, with the shift of the one that moved most of those."""
         if np.isinf(tau) or not self.moved.size:
             largest = float(self.moved.max(initial=0.0))
             return Verdict(fires=False, shift=largest, threshold=np.inf, memory=memory)
         thresholds = np.maximum(tau * self.theta, self.floors)
         beyond = self.moved > thresholds + TIE
-        told = int(np.argmax(np.where(beyond, self.moved, -1.0) if beyond.any() else self.moved))
-        shift, threshold = float(self.moved[told]), float(thresholds[told])
+        most = int(np.argmax(np.where(beyond, self.moved, -1.0) if beyond.any() else self.moved))
+        shift, threshold = float(self.moved[most]), float(thresholds[most])
         return Verdict(fires=bool(beyond.any()), shift=shift, threshold=threshold, memory=memory)
 
 

@@ -326,7 +326,7 @@ class FedDriftEager(FedDrift):
 
 
 def feddrift_reports_from(options: Mapping[str, Json], n_clients: int) -> ReportsFrom:
-    """Return whose reports FedDrift hears: flags of drifted clients where only these are tested."""
+    """Return whose reports reach FedDrift: flags of drifted clients where only these are tested."""
     return "flags" if is_sampled(options.get("participation", "auto"), n_clients) else "nobody"
 
 

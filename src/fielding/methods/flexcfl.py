@@ -120,8 +120,8 @@ class FlexCFL:
         if not self._cold_start:
             return
         # A client without data cannot be asked, and keeps its group.
-        told = positions_of(reports.client_ids, self._index)
-        self._shifted[told] = self._membership[told] >= 0
+        reporters = positions_of(reports.client_ids, self._index)
+        self._shifted[reporters] = self._membership[reporters] >= 0
         if not self._directions.size:
             self._start(clients)
         if self._directions.size:

@@ -130,7 +130,8 @@ class Guard:
 
         Returns
         -------
-        What is known; and which cluster takes in the members of each, as positions, None to leave all as it is.
+        What is known; and which cluster takes in the members of each, as positions: all into the largest, one pair, or
+        None to leave all as it is.
         """
         if not self._has_arrived or np.unique(membership[membership >= 0]).size < 2:
             return None, None
@@ -142,9 +143,27 @@ class Guard:
         self._wait -= 1
         if self._wait >= 0:
             return None, None
-        self._ask(judges, models, membership, clients)
-        opinion = self._opinion()
-        return opinion, self._verdict(opinion, membership)
+        candidates = np.concatenate([models, mean_by_members(models, membership)[np.newaxis]])
+        losses, answered = _bound(clients.losses(judges, candidates, corrected=True, aside=True))
+        if not answered.any():  # no client keeps samples aside
+            losses, answered = _newest_losses(judges, candidates, clients)
+        if answered.any():  # wait longer for the next time; without an answer nothing happened
+            self._add(losses[answered], membership[judges[answered]].astype(np.int64))
+            self._wait, self._pause = self._pause, min(LONGEST_WAIT, 2 * self._pause)
+        count, total, squares = (float(self._evidence[name][0, 0]) for name in _EVIDENCE[:3])
+        if not count:
+            return None, None
+        mean = total / count
+        spread = max(0.0, squares - count * mean**2)
+        error = np.sqrt(spread / (count - 1) / count) if count > 1 else np.inf
+        opinion = Opinion(gain=mean, error=float(error), n_judged=int(count))
+        if opinion.n_judged < LEAST_JUDGED:
+            return opinion, None
+        if opinion.gain + SURE * opinion.error >= LEAST_GAIN:
+            return opinion, self._pair()
+        n_clusters = self._evidence["cross"].shape[0]
+        largest = np.bincount(membership[membership >= 0], minlength=n_clusters).argmax()
+        return opinion, np.full(n_clusters, largest)
 
     def arrays(self) -> Arrays:
         """Return what is known, for a checkpoint."""
@@ -158,16 +177,6 @@ class Guard:
         *waits, has_one = (int(number) for number in np.asarray(arrays["guard/waits"]).tolist())
         self._wait, self._pause, self._rest, self._next_rest, self._interval = waits
         self._has_arrived, self._has_one = False, bool(has_one)
-
-    def _ask(self, judges: Counts, models: Models, membership: Membership, clients: Clients) -> None:
-        """Ask judges how the clusters do, and wait longer for the next time; without an answer nothing happened."""
-        candidates = np.concatenate([models, mean_by_members(models, membership)[np.newaxis]])
-        losses, answered = _bound(clients.losses(judges, candidates, corrected=True, aside=True))
-        if not answered.any():  # no client keeps samples aside
-            losses, answered = _newest_losses(judges, candidates, clients)
-        if answered.any():
-            self._add(losses[answered], membership[judges[answered]].astype(np.int64))
-            self._wait, self._pause = self._pause, min(LONGEST_WAIT, 2 * self._pause)
 
     def _add(self, losses: Matrix, own: Counts) -> None:
         """Add what judges said; the last column is the one model for all."""
@@ -183,24 +192,6 @@ class Guard:
             penalty[with_each >= LARGEST_LOSS] = np.inf  # what is broken for one breaks what it is merged with
             self._evidence["cross"][cluster] += penalty.sum(axis=0)
             self._evidence["n_cross"][cluster] += members.sum()
-
-    def _opinion(self) -> Opinion | None:
-        count, total, squares = (float(self._evidence[name][0, 0]) for name in _EVIDENCE[:3])
-        if not count:
-            return None
-        mean = total / count
-        spread = max(0.0, squares - count * mean**2)
-        error = np.sqrt(spread / (count - 1) / count) if count > 1 else np.inf
-        return Opinion(gain=mean, error=float(error), n_judged=int(count))
-
-    def _verdict(self, opinion: Opinion | None, membership: Membership) -> Counts | None:
-        """Return which cluster takes in the members of each: all into the largest, one pair, or None."""
-        if opinion is None or opinion.n_judged < LEAST_JUDGED:
-            return None
-        if opinion.gain + SURE * opinion.error >= LEAST_GAIN:
-            return self._pair()
-        n_clusters = self._evidence["cross"].shape[0]
-        return np.full(n_clusters, np.bincount(membership[membership >= 0], minlength=n_clusters).argmax())
 
     def _pair(self) -> Counts | None:
         """Return the merger of the two clusters whose clients are served as well by each other's model, if any are.

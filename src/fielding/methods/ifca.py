@@ -226,7 +226,7 @@ def choose_lowest(losses: Matrix) -> tuple[Counts, Mask]:
 
 
 def ifca_reports_from(options: Mapping[str, Json], n_clients: int) -> ReportsFrom:  # noqa: ARG001
-    """Return whose reports IFCA hears: flags of drifted clients if these are to choose again."""
+    """Return whose reports reach IFCA: flags of drifted clients if these are to choose again."""
     return "flags" if options.get("reassess") == "drifted" else "nobody"
 
 

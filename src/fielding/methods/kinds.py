@@ -57,7 +57,7 @@ def resolve_reports_from(kind: MethodKind, options: Mapping[str, Json], n_client
 
 
 def own_kind(build: Callable[..., object]) -> MethodKind:
-    """Return what is known of a method of the user's own: it hears drifted clients if it has the verb ``adapt``."""
+    """Return the kind of a method of the user's own: drifted clients report to it if it has the verb ``adapt``."""
     lines = (getdoc(build) or "a method of one's own").splitlines()
     return MethodKind(
         summary=lines[0],

@@ -40,24 +40,18 @@ class Oracle:
 
     def plan(self, clients: Clients) -> TrainingPlan:
         """Look up the concepts of this round, and choose participants in every one."""
-        self._follow(self._truth(clients.round_index))
-        return plan_by_cluster(self._cluster_models, self._membership, clients, self._parts)
-
-    def _follow(self, truth: Codes) -> None:
+        truth = self._truth(clients.round_index)
         new = np.setdiff1d(truth[truth >= 0], np.array(self._concepts, dtype=np.int64)).tolist()
         if new:
             check_memory(len(self._concepts) + len(new), self.models.shape[1])
-            donors = [self._origin(truth == concept) for concept in new]
-            kept = list(range(len(self._concepts)))
-            self._cluster_models.mix(np.eye(self.models.shape[0])[kept + donors])
+            rows = [self._membership[truth == concept] for concept in new]
+            # The row that most of a concept's clients are in; the first if they are in none.
+            donors = [int(np.bincount(row[row >= 0], minlength=1).argmax()) for row in rows]
+            self._cluster_models.mix(np.eye(self.models.shape[0])[[*range(len(self._concepts)), *donors]])
             self._concepts += tuple(new)
-        row = {concept: at for at, concept in enumerate(self._concepts)}
-        self._membership = np.array([row.get(concept, -1) for concept in truth.tolist()], dtype=np.int32)
-
-    def _origin(self, members: np.ndarray[tuple[int, ...], np.dtype[np.bool_]]) -> int:
-        """Return the row that most of some clients are in; the first if they are in none."""
-        rows = self._membership[members]
-        return int(np.bincount(rows[rows >= 0], minlength=1).argmax())
+        row_of = {concept: at for at, concept in enumerate(self._concepts)}
+        self._membership = np.array([row_of.get(concept, -1) for concept in truth.tolist()], dtype=np.int32)
+        return plan_by_cluster(self._cluster_models, self._membership, clients, self._parts)
 
     def learn(self, updates: Updates) -> None:
         """Combine what came back, concept by concept."""

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from fielding._typing import Counts, Matrix, Membership, Models, Vector
+from fielding._typing import Counts, Matrix, Membership, Models
 from fielding.config.options import whole
 from fielding.coordinator.assignment import Clusters
 from fielding.distance import Metric
@@ -111,7 +111,11 @@ class RetiredModels:
             if len(self):
                 distances = past.metric.between(self._padded(center.size), center[np.newaxis])[:, 0]
                 self._order(np.flatnonzero(distances > past.within))
-            self._append(center, past.models[row], cluster_id=past.before.ids[row], round_index=round_index)
+            centers, models = center[np.newaxis], past.models[row][np.newaxis]
+            self._centers = np.concatenate([self._padded(center.size), centers]) if len(self) else centers
+            self._models = np.concatenate([self._models, models]) if len(self) else models
+            self._ids = np.append(self._ids, past.before.ids[row])
+            self._last_round = np.append(self._last_round, round_index)
             self._order(np.arange(len(self))[-self._slots :])
 
     def match(self, past: Reclustering) -> Counts:
@@ -152,14 +156,6 @@ class RetiredModels:
     def _padded(self, n_features: int) -> Matrix:
         """Return the centers with zeros for labels that came later."""
         return np.pad(self._centers, ((0, 0), (0, n_features - self._centers.shape[1])))
-
-    def _append(self, center: Vector, model: Models, *, cluster_id: int, round_index: int) -> None:
-        known = self._padded(center.size) if len(self) else np.zeros((0, center.size))
-        models = self._models if len(self) else np.zeros((0, model.size), dtype=np.float32)
-        self._centers = np.concatenate([known, center[np.newaxis]])
-        self._models = np.concatenate([models, model[np.newaxis]])
-        self._ids = np.append(self._ids, cluster_id)
-        self._last_round = np.append(self._last_round, round_index)
 
     def _order(self, slots: Counts) -> None:
         self._centers, self._models = self._centers[slots], self._models[slots]

@@ -3,15 +3,13 @@
 import logging
 import shutil
 import warnings
-from collections.abc import Sequence
 from pathlib import Path
 from types import ModuleType
-from typing import Any
 
 from fielding._extras import require
 from fielding.errors import InputError, OptionError, OutputError, echo
 from fielding.reporting.charts.figures import Figure, change_layout
-from fielding.reporting.page import Page, Section, distinct
+from fielding.reporting.page import Page, distinct
 
 FORMATS = ("png", "pdf")
 BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome")
@@ -38,7 +36,13 @@ def export_figures(page: Page, folder: Path, form: str) -> list[Path]:
         If a figure cannot be written.
     """
     kaleido = load_exporter(form)
-    figures = {section.key: _newest(section) for section in distinct(page.sections) if section.figure is not None}
+    figures: dict[str, Figure] = {}
+    for section in distinct(page.sections):
+        if section.figure is not None:  # as the page shows it at first: a slider stands at its last moment
+            changes = section.frames[-1].traces if section.frames else ()
+            traces = section.figure["data"]
+            changed = [{**trace, **change} for trace, change in zip(traces, changes, strict=False)]
+            figures[section.key] = {**section.figure, "data": [*changed, *traces[len(changed) :]]}
     if not figures:
         raise InputError("there is no figure to export")
     try:
@@ -46,11 +50,22 @@ def export_figures(page: Page, folder: Path, form: str) -> list[Path]:
     except OSError as error:
         raise OutputError(f"cannot write into {folder}: {error.strerror or error}") from error
     paths = [folder / f"{key}.{form}" for key in figures]
-    jobs = [
-        {"fig": for_paper(figure), "path": path, "opts": _options(figure, form)}
-        for figure, path in zip(figures.values(), paths, strict=True)
-    ]
-    _draw(kaleido, jobs)
+    jobs = []
+    for figure, path in zip(figures.values(), paths, strict=True):
+        size = {"width": _WIDTH, "height": figure["layout"].get("height", 340), "scale": _SCALE}
+        jobs.append({"fig": for_paper(figure), "path": path, "opts": {"format": form, **size}})
+    for name in ("kaleido", "choreographer"):
+        logging.getLogger(name).setLevel(logging.ERROR)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        try:
+            # All in one browser: starting it takes longer than drawing. Without a word about MathJax its page would
+            # ask a network for it.
+            problems = kaleido.write_fig_from_object_sync(jobs, kopts={"mathjax": False})
+        except Exception as error:
+            raise OutputError(f"the browser cannot draw figures: {error}") from error
+    if problems:
+        raise OutputError(f"the browser cannot draw a figure: {problems[0]}")
     missing = [path for path in paths if not path.exists()]
     if missing:
         raise OutputError(f"cannot draw {missing[0]}: the browser gave no image")
@@ -67,35 +82,8 @@ def load_exporter(form: str) -> ModuleType:
     return kaleido
 
 
-def _newest(section: Section) -> Figure:
-    """Return the figure of a section as the page shows it at first: a slider stands at its last moment."""
-    figure = section.figure or {"data": [], "layout": {}}
-    changes = section.frames[-1].traces if section.frames else ()
-    changed = [{**trace, **change} for trace, change in zip(figure["data"], changes, strict=False)]
-    return {**figure, "data": [*changed, *figure["data"][len(changed) :]]}
-
-
 def for_paper(figure: Figure) -> Figure:
     """Return a figure in black on white."""
     return change_layout(
         figure, paper_bgcolor="#ffffff", plot_bgcolor="#ffffff", font={"color": "#000000", "family": "sans-serif"}
     )
-
-
-def _options(figure: Figure, form: str) -> dict[str, Any]:
-    return {"format": form, "width": _WIDTH, "height": figure["layout"].get("height", 340), "scale": _SCALE}
-
-
-def _draw(kaleido: Any, jobs: Sequence[dict[str, Any]]) -> None:
-    """Draw all figures in one browser: starting it takes longer than drawing."""
-    for name in ("kaleido", "choreographer"):
-        logging.getLogger(name).setLevel(logging.ERROR)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        try:
-            # Without a word about MathJax its page would ask a network for it.
-            problems = kaleido.write_fig_from_object_sync(jobs, kopts={"mathjax": False})
-        except Exception as error:
-            raise OutputError(f"the browser cannot draw figures: {error}") from error
-    if problems:
-        raise OutputError(f"the browser cannot draw a figure: {problems[0]}")

@@ -137,7 +137,9 @@ def page_html(page: Page) -> str:
     # Of JSON in HTML only "<" can be taken for something else.
     record = json.dumps(page_record(page), allow_nan=False, separators=(",", ":")).replace("<", "\\u003c")
     scripts = [library_script(), asset("page.js")]
-    policy = f"default-src 'none'; script-src {' '.join(map(_hash, scripts))}; {_POLICY}"
+    digests = [base64.b64encode(hashlib.sha256(script.encode()).digest()).decode() for script in scripts]
+    allowed = " ".join(f"'sha256-{digest}'" for digest in digests)
+    policy = f"default-src 'none'; script-src {allowed}; {_POLICY}"
     return (
         f'{_HEAD}<meta http-equiv="Content-Security-Policy" content="{policy}">'
         f"<title>{escape(page.title)}</title><style>{asset('page.css')}</style></head>\n"
@@ -227,8 +229,9 @@ def distinct(sections: Sequence[Section]) -> list[Section]:
 
 
 def _key(section: Section) -> str:
-    # Keys become names of files, which may not be too long.
-    return section.key or _slug(f"{section.title} {section.group or ''}")[:80] or "section"
+    # Keys become ids and names of files, which may not be too long.
+    words = f"{section.title} {section.group or ''}".lower()
+    return section.key or re.sub("[^a-z0-9]+", "-", words).strip("-")[:80] or "section"
 
 
 def _card_record(card: Card) -> dict[str, Json]:
@@ -240,19 +243,3 @@ def _card_record(card: Card) -> dict[str, Json]:
         "group": card.group,
         "color": card.color if re.fullmatch("#[0-9A-Fa-f]{6}", card.color) else "",
     }
-
-
-def _slug(words: str) -> str:
-    r"""Return words as an id.
-
-    Examples
-    --------
-    >>> _slug("Accuracy over rounds, <b>fielding</b>")
-    'accuracy-over-rounds-b-fielding-b'
-    """
-    return re.sub("[^a-z0-9]+", "-", words.lower()).strip("-")
-
-
-def _hash(script: str) -> str:
-    """Return what a content security policy calls a script by."""
-    return f"'sha256-{base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()}'"

@@ -93,7 +93,7 @@ def test_a_checkpoint_decides_how_long_reports_are() -> None:
     again = Inbox()
     again.restore(inbox.arrays())
     assert again.n_features == 2
-    assert again.opened(IDS).client_ids == ["bob", "eve"]
+    assert again.take_all(IDS).client_ids == ["bob", "eve"]
 
 
 def test_sums_are_no_report() -> None:
@@ -122,7 +122,7 @@ def test_a_checkpoint_keeps_reports_that_have_not_acted() -> None:
     again.grow(4)
     assert again.confirmed.tolist() == [2, 4, 0, 0]
     assert again.n_samples.tolist() == [7, 0, UNKNOWN, UNKNOWN]
-    wanted, found = inbox.take_all(IDS), again.opened(IDS)
+    wanted, found = inbox.take_all(IDS), again.take_all(IDS)
     assert found.client_ids == wanted.client_ids == ["ann", "bob"]
     assert np.asarray(found.representations).tolist() == [[0.5, 0.5], [0.0, 0.0]]
     assert found.kinds is not None

@@ -6,7 +6,7 @@ from typing import Protocol, runtime_checkable
 
 import numpy as np
 
-from fielding._typing import Counts, Matrix, Membership
+from fielding._typing import Matrix, Membership
 from fielding.blas_threads import ONE_BLAS_THREAD
 from fielding.config.options import options_of
 from fielding.config.parts import Family
@@ -22,57 +22,6 @@ SHARES_TOLERANCE = 1e-3
 """Rows that sum to one within this, and hold nothing negative, are shares."""
 LEAST_PRECISION = 1e-3
 """Of shares that differ as much as shares can."""
-
-
-def without_structure(points: Matrix, rng: np.random.Generator) -> Matrix:
-    """Return points with the same values in every feature, dealt anew to the clients, each feature on its own.
-
-    Shares of a row depend on each other by their sum alone if they are independent amounts divided by their sum. So
-    rows of shares are made amounts (times a gamma number, as if they came from one Dirichlet distribution), dealt, and
-    made shares again; one that got nothing stays zero.
-
-    Examples
-    --------
-    >>> dealt = without_structure(np.array([[0.0, 5.0], [1.0, 6.0], [2.0, 7.0]]), np.random.default_rng(1))
-    >>> np.sort(dealt, axis=0).tolist()
-    [[0.0, 5.0], [1.0, 6.0], [2.0, 7.0]]
-    """
-    if (points < 0.0).any() or (np.abs(points.sum(axis=1) - 1.0) > SHARES_TOLERANCE).any():
-        return rng.permuted(points, axis=0)
-    amounts = points * rng.gamma(_precision(points), size=(len(points), 1))
-    dealt = rng.permuted(amounts, axis=0)
-    sums = dealt.sum(axis=1, keepdims=True)
-    return np.asarray(dealt / np.where(sums > 0.0, sums, 1.0))
-
-
-def _precision(shares: Matrix) -> float:
-    """Return the sum of the parameters of a Dirichlet distribution with the same means and the same total variance."""
-    mean = shares.mean(axis=0)
-    variance = float(shares.var(axis=0).sum())
-    return max(LEAST_PRECISION, float((mean * (1.0 - mean)).sum()) / variance - 1.0) if variance > 0.0 else 1.0
-
-
-def beats_null(
-    silhouettes: Iterable[float],
-    points: Matrix,
-    measure: Callable[[Matrix], Iterable[float]],
-    *,
-    rng: np.random.Generator,
-    n_draws: int,
-) -> bool:
-    """Return whether the best silhouette of some points beats the best of each of some draws without structure.
-
-    The best over all K on both sides: the one that was chosen is the largest of several, and so are those of chance.
-
-    Parameters
-    ----------
-    points
-        One representation per row; with a single feature there is no structure to remove, and the answer is no.
-    n_draws
-        How many draws; 19 let structure pass that is not there once in twenty times.
-    """
-    best = max(silhouettes)
-    return all(best > max(measure(without_structure(points, rng))) + TIE for _ in range(n_draws))
 
 
 @runtime_checkable
@@ -229,7 +178,8 @@ class Clusterer:
         >>> found.n_clusters, round(found.silhouettes[2], 3)
         (2, 0.831)
         """
-        ks = self._candidates(points)
+        n_distinct = count_distinct(points, limit=max(self.k_max + 1, 3)) if self.k_max > 1 and len(points) > 2 else 0
+        ks = list(range(self.k_min, min(self.k_max, n_distinct - 1, len(points) - 1) + 1)) if n_distinct > 2 else []
         if not ks:
             return _one_cluster(points, {})
         with ONE_BLAS_THREAD:
@@ -239,9 +189,16 @@ class Clusterer:
         self, points: Points, ks: list[int], *, metric: Metric, rng: np.random.Generator, current: Matrix | None
     ) -> Clustering:
         """Return the best of the partitions with so many clusters."""
-        partitioner = self._partitioner()
-        rows = _sample_rows(len(points), MOST_EXACT_OF.get(metric.name, MOST_EXACT), rng)
-        sample = points.all() if rows is None else points.take(rows)
+        if isinstance(self.partitioner, str):
+            made = PARTITIONERS[self.partitioner]
+            partitioner = made(n_init=self.n_init) if "n_init" in options_of(made) else made()
+        else:
+            partitioner = self.partitioner
+        most, is_sampled = MOST_EXACT_OF.get(metric.name, MOST_EXACT), False
+        if len(points) > most:
+            is_sampled, sample = True, points.take(np.sort(rng.choice(len(points), most, replace=False)))
+        else:
+            sample = points.all()
         start = current if self.warm_start else None
 
         def tried(rows: Matrix, first: Matrix | None) -> tuple[list[Membership], list[float]]:
@@ -262,41 +219,17 @@ class Clusterer:
         if chosen == 1:
             return _one_cluster(points, silhouettes)
         labels = partitions[ks.index(chosen)]
-        if rows is not None:
+        if is_sampled:
             centers = cluster_means(sample, labels)
-            labels = without_gaps(_extended(partitioner, points, centers, metric))
+            if isinstance(partitioner, Extender):
+                labels = without_gaps(partitioner.extended(points, centers, metric=metric))
+            else:
+                labels = without_gaps(settle_labels(points, centers, metric=metric, n_passes=1))
         return Clustering(labels=labels, silhouettes=silhouettes)
-
-    def _candidates(self, points: Points) -> list[int]:
-        """Return every K to try; none when one cluster is the only choice."""
-        if self.k_max < 2 or len(points) < 3:
-            return []
-        n_distinct = count_distinct(points, limit=max(self.k_max + 1, 3))
-        if n_distinct < 3:
-            return []
-        return list(range(self.k_min, min(self.k_max, n_distinct - 1, len(points) - 1) + 1))
-
-    def _partitioner(self) -> Partitioner:
-        if isinstance(self.partitioner, str):
-            made = PARTITIONERS[self.partitioner]
-            return made(n_init=self.n_init) if "n_init" in options_of(made) else made()
-        return self.partitioner
 
 
 def _one_cluster(points: Points, silhouettes: dict[int, float]) -> Clustering:
     return Clustering(labels=np.zeros(len(points), dtype=np.int32), silhouettes=silhouettes)
-
-
-def _sample_rows(n_points: int, most: int, rng: np.random.Generator) -> Counts | None:
-    if n_points <= most:
-        return None
-    return np.sort(rng.choice(n_points, most, replace=False))
-
-
-def _extended(partitioner: Partitioner, points: Points, centers: Matrix, metric: Metric) -> Membership:
-    if isinstance(partitioner, Extender):
-        return partitioner.extended(points, centers, metric=metric)
-    return settle_labels(points, centers, metric=metric, n_passes=1)
 
 
 def _check_whole(name: str, value: object, *, at_least: int) -> None:
@@ -307,3 +240,55 @@ def _check_whole(name: str, value: object, *, at_least: int) -> None:
 def _check_range(name: str, value: object, low: float, high: float) -> None:
     if isinstance(value, bool) or not isinstance(value, (int, float)) or not low <= value <= high:
         raise OptionError(f"{name} is {echo(value)}; use a number from {low:g} to {high:g}")
+
+
+# ---- whether there is structure at all -----------------------------------------------------------------------------
+
+
+def without_structure(points: Matrix, rng: np.random.Generator) -> Matrix:
+    """Return points with the same values in every feature, dealt anew to the clients, each feature on its own.
+
+    Shares of a row depend on each other by their sum alone if they are independent amounts divided by their sum. So
+    rows of shares are made amounts (times a gamma number, as if they came from one Dirichlet distribution), dealt, and
+    made shares again; one that got nothing stays zero.
+
+    Examples
+    --------
+    >>> dealt = without_structure(np.array([[0.0, 5.0], [1.0, 6.0], [2.0, 7.0]]), np.random.default_rng(1))
+    >>> np.sort(dealt, axis=0).tolist()
+    [[0.0, 5.0], [1.0, 6.0], [2.0, 7.0]]
+    """
+    if (points < 0.0).any() or (np.abs(points.sum(axis=1) - 1.0) > SHARES_TOLERANCE).any():
+        return rng.permuted(points, axis=0)
+    # The sum of the parameters of a Dirichlet distribution with the same means and the same total variance.
+    mean, variance = points.mean(axis=0), float(points.var(axis=0).sum())
+    precision = 1.0
+    if variance > 0.0:
+        precision = max(LEAST_PRECISION, float((mean * (1.0 - mean)).sum()) / variance - 1.0)
+    amounts = points * rng.gamma(precision, size=(len(points), 1))
+    dealt = rng.permuted(amounts, axis=0)
+    sums = dealt.sum(axis=1, keepdims=True)
+    return np.asarray(dealt / np.where(sums > 0.0, sums, 1.0))
+
+
+def beats_null(
+    silhouettes: Iterable[float],
+    points: Matrix,
+    measure: Callable[[Matrix], Iterable[float]],
+    *,
+    rng: np.random.Generator,
+    n_draws: int,
+) -> bool:
+    """Return whether the best silhouette of some points beats the best of each of some draws without structure.
+
+    The best over all K on both sides: the one that was chosen is the largest of several, and so are those of chance.
+
+    Parameters
+    ----------
+    points
+        One representation per row; with a single feature there is no structure to remove, and the answer is no.
+    n_draws
+        How many draws; 19 let structure pass that is not there once in twenty times.
+    """
+    best = max(silhouettes)
+    return all(best > max(measure(without_structure(points, rng))) + TIE for _ in range(n_draws))

@@ -49,7 +49,7 @@ def _farthest_first(points: Points, most: int, metric: Metric) -> Iterator[Membe
     """Yield the labels with one center, two, ...; fewer than asked once every point is a center."""
     space = space_of(metric)
     labels = np.zeros(len(points), dtype=np.int32)
-    radius = _distances(points, _mean(points), space)
+    radius = _distances(points, points.mean()[None], space)
     # The point nearest to the mean; a tie goes to the lowest row, here and below.
     nearest = int(np.argmax(radius <= radius.min() + TIE))
     radius = _distances(points, points.take(np.array([nearest])), space)
@@ -63,13 +63,6 @@ def _farthest_first(points: Points, most: int, metric: Metric) -> Iterator[Membe
         labels = np.where(is_closer, np.int32(index), labels)
         radius = np.where(is_closer, distances, radius)
         yield labels
-
-
-def _mean(points: Points) -> Matrix:
-    total = np.zeros(points.n_features)
-    for _, rows in points.chunks():
-        total += rows.sum(axis=0)
-    return np.asarray(total / len(points))[None]
 
 
 def _distances(points: Points, center: Matrix, space: Space) -> Vector:

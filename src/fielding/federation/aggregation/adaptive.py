@@ -7,7 +7,7 @@ from typing import ClassVar, Literal
 
 import numpy as np
 
-from fielding._typing import Models, Vector
+from fielding._typing import Models
 from fielding.federation.aggregation.aggregator import Uploads, check_above_zero, check_below
 from fielding.federation.models import mean_model
 
@@ -61,18 +61,17 @@ class Adaptive:
         start = model[part].astype(np.float64)
         change = new[part].astype(np.float64) - start
         first = self.beta1 * memory["m"][part] + (1.0 - self.beta1) * change
-        second = self._second(memory["v"][part].astype(np.float64), change**2)
+        before, square = memory["v"][part].astype(np.float64), change**2
+        if self.rule == "adagrad":
+            second = before + square
+        elif self.rule == "adam":
+            second = self.beta2 * before + (1.0 - self.beta2) * square
+        else:
+            second = before - (1.0 - self.beta2) * square * np.sign(before - square)
         new[part] = start + self.eta * first / (np.sqrt(second) + self.tau)
         remembered = {name: array.copy() for name, array in memory.items()}
         remembered["m"][part], remembered["v"][part] = first, second
         return new, remembered
-
-    def _second(self, before: Vector, square: Vector) -> Vector:
-        if self.rule == "adagrad":
-            return np.asarray(before + square)
-        if self.rule == "adam":
-            return np.asarray(self.beta2 * before + (1.0 - self.beta2) * square)
-        return np.asarray(before - (1.0 - self.beta2) * square * np.sign(before - square))
 
 
 FEDADAGRAD = partial(Adaptive, rule="adagrad", eta=0.1, beta1=0.0)

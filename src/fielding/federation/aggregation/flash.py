@@ -74,20 +74,16 @@ class Flash:
         square, before = change**2, memory["v"][part].astype(np.float64)
         first = self.beta1 * memory["m"][part] + (1.0 - self.beta1) * change
         second = self.beta2 * before + (1.0 - self.beta2) * square
-        drift = _drift(memory["d"][part].astype(np.float64), before, square - second)
+        surprise = square - second
+        scale = np.abs(surprise) + before
+        stays = np.divide(before, scale, out=np.ones_like(scale), where=scale > 0.0)  # all of it where nothing moved
+        drift = stays * memory["d"][part].astype(np.float64) + (1.0 - stays) * surprise
         plain = np.sqrt(second) + self.tau
         new[part] = _storable(start + self.eta * first / np.maximum(plain - drift, plain / self.speedup))
         remembered = {name: array.copy() for name, array in memory.items()}
         for name, values in (("m", first), ("v", second), ("d", drift)):
             remembered[name][part] = _storable(values)
         return new, remembered
-
-
-def _drift(drift: Vector, second: Vector, surprise: Vector) -> Vector:
-    """Return the drift term after a change whose square was off by ``surprise``; it stays where nothing ever moved."""
-    scale = np.abs(surprise) + second
-    stays = np.divide(second, scale, out=np.ones_like(scale), where=scale > 0.0)
-    return np.asarray(stays * drift + (1.0 - stays) * surprise)
 
 
 def _storable(values: Vector) -> Vector:

@@ -6,7 +6,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from fielding._typing import Counts, Models, Vector
+from fielding._typing import Models, Vector
 from fielding.federation.aggregation.aggregator import Uploads, check_above_zero, check_below
 from fielding.federation.models import column_chunks, mean_model
 
@@ -125,14 +125,11 @@ class MultiKrum:
         self, model: Models, uploads: Uploads, memory: Mapping[str, Models]
     ) -> tuple[Models, dict[str, Models]]:
         """Return the mean of the uploads that are kept."""
-        kept = self._kept(uploads.models[:, : uploads.n_parameters])
-        return mean_model(uploads.models[kept]), {}
-
-    def _kept(self, models: Models) -> Counts:
+        models = uploads.models[:, : uploads.n_parameters]
         n_models = models.shape[0]
         n_liars = int(self.liars * n_models)
         if n_models < 3:
-            return np.arange(n_models)
+            return mean_model(uploads.models), {}
         squares = np.zeros((n_models, n_models))
         for part in column_chunks(models.shape[1]):
             rows = models[:, part].astype(np.float64)
@@ -141,4 +138,5 @@ class MultiKrum:
             squares += np.maximum(lengths[:, np.newaxis] + lengths - 2.0 * inner, 0.0)
         n_neighbors = max(1, n_models - n_liars - 2)
         scores = np.sort(squares, axis=1)[:, 1 : n_neighbors + 1].sum(axis=1)
-        return np.sort(np.argsort(scores, kind="stable")[: n_models - n_liars])
+        kept = np.sort(np.argsort(scores, kind="stable")[: n_models - n_liars])
+        return mean_model(uploads.models[kept]), {}

@@ -87,24 +87,19 @@ class AdaptiveRate:
         variance_before, ratio_before = float(memory["variance"][0]), float(memory["ratio"][0])
         deviation = (weights - mean)[: step.n_parameters]
         variance = (1.0 - new[1]) * variance_before + new[1] * float(np.mean(deviation**2))
-        now = 1.0 if is_first else _ratio(variance, variance_before)
+        if is_first or (variance >= LARGEST_RATIO * variance_before and variance == 0.0):
+            now = 1.0  # there was and is none
+        else:
+            now = LARGEST_RATIO if variance >= LARGEST_RATIO * variance_before else variance / variance_before
+        time = float(memory["time"][0])
+        if self.reset and step.has_new_data:
+            time = 1.0
+        else:
+            time += float(step.has_new_data if self.time_steps == "events" else not is_first)
         return {
             "mean": np.asarray((1.0 - new[0]) * mean + new[0] * weights, dtype=np.float32),
             "variance": np.array([variance]),
             "ratio": np.array([(1.0 - new[2]) * ratio_before + new[2] * now]),
             "seen": seen,
-            "time": np.array([self._time(step, float(memory["time"][0]), is_first=bool(is_first))]),
+            "time": np.array([time]),
         }
-
-    def _time(self, step: PaceStep, before: float, *, is_first: bool) -> float:
-        if self.reset and step.has_new_data:
-            return 1.0
-        ticks = step.has_new_data if self.time_steps == "events" else not is_first
-        return before + float(ticks)
-
-
-def _ratio(now: float, before: float) -> float:
-    """Return how the variance has changed: 1 if there was and is none."""
-    if now >= LARGEST_RATIO * before:
-        return LARGEST_RATIO if now > 0.0 else 1.0
-    return now / before

@@ -5,7 +5,7 @@ from math import isfinite
 
 import numpy as np
 
-from fielding._typing import Floats, Mask, Vector
+from fielding._typing import Floats, Mask
 from fielding.config.options import check_flag
 from fielding.errors import OptionError, echo
 from fielding.federation.aggregation.aggregator import check_above_zero
@@ -78,56 +78,37 @@ class Restarts:
 
     def observe(self, step: PaceStep, memory: Memory) -> dict[str, Floats]:
         """Return the instances that live in the next round, or the first state if one of them raised the alarm."""
-        after = _with_loss(memory, step.loss) if isfinite(step.loss) else {**memory}
-        if _has_risen(after, self.errors).any():
+        after: dict[str, Floats] = {**memory}
+        lives = memory["left"] > 0.0
+        if isfinite(step.loss):  # means and sums of squared deviations with one more loss for all that live (Welford)
+            count = memory["count"] + lives
+            gap = np.where(lives, float(np.clip(step.loss, -LARGEST_LOSS, LARGEST_LOSS)) - memory["mean"], 0.0)
+            after["count"], after["mean"] = count, memory["mean"] + gap / np.maximum(count, 1.0)
+            after["spread"] = memory["spread"] + gap * (gap - gap / np.maximum(count, 1.0))
+        if self._has_risen(after).any():
             return {**self.memory(step.after.size), "restarted": np.ones(1)}
-        after = _with_lows(after)
-        after["left"] = np.maximum(memory["left"] - 1.0, 0.0)
-        after["restarted"] = np.zeros(1)
-        return self._with_births(after, step.round_index)
-
-    def _with_births(self, memory: Memory, round_index: int) -> dict[str, Floats]:
-        """Return the state with time moved on and the instances that begin now."""
+        is_lowest = (after["low_count"] == 0.0) | (after["mean"] < after["low_mean"])
+        is_lowest &= lives & (after["count"] >= FEWEST_ROUNDS)
+        for name in _LOWS:
+            after[f"low_{name}"] = np.where(is_lowest, after[name], after[f"low_{name}"])
+        # Time moves on, and instances begin: those whose horizon divides it, by lot.
         order, position = int(memory["block"][0]), int(memory["block"][1]) + 1
         if position == 2**order:
-            order, position = min(order + 1, memory["left"].size - 1), 0
-        orders = np.arange(memory["left"].size)
-        is_born = (orders <= order) & (position % 2**orders == 0)
-        is_born &= _uniform(self.seed, round_index, orders.size) < 2.0 ** (-0.5 * (order - orders))
-        sums = {name: np.where(is_born, 0.0, memory[name]) for name in _SUMS}
-        left = np.where(is_born, 2.0**orders, memory["left"])
-        return {**memory, **sums, "left": left, "block": np.array([order, position], dtype=np.float64)}
+            order, position = min(order + 1, lives.size - 1), 0
+        orders = np.arange(lives.size)
+        bits = hashed(self.seed, "master-fl", step.round_index, orders.astype(np.uint64))
+        lots = (bits >> np.uint64(11)).astype(np.float64) / 2.0**53
+        is_born = (orders <= order) & (position % 2**orders == 0) & (lots < 2.0 ** (-0.5 * (order - orders)))
+        for name in _SUMS:
+            after[name] = np.where(is_born, 0.0, after[name])
+        after["left"] = np.where(is_born, 2.0**orders, np.maximum(memory["left"] - 1.0, 0.0))
+        return {**after, "restarted": np.zeros(1), "block": np.array([order, position], dtype=np.float64)}
 
-
-def _uniform(seed: int, round_index: int, n_orders: int) -> Vector:
-    """Return a number from 0 to below 1 for every order."""
-    bits = hashed(seed, "master-fl", round_index, np.arange(n_orders, dtype=np.uint64))
-    return (bits >> np.uint64(11)).astype(np.float64) / 2.0**53
-
-
-def _with_loss(memory: Memory, loss: float) -> dict[str, Floats]:
-    """Return means and sums of squared deviations with one more loss for all that live (Welford)."""
-    lives = memory["left"] > 0.0
-    count = memory["count"] + lives
-    gap = np.where(lives, float(np.clip(loss, -LARGEST_LOSS, LARGEST_LOSS)) - memory["mean"], 0.0)
-    mean = memory["mean"] + gap / np.maximum(count, 1.0)
-    spread = memory["spread"] + gap * (gap - gap / np.maximum(count, 1.0))
-    return {**memory, "count": count, "mean": mean, "spread": spread}
-
-
-def _has_risen(memory: Memory, errors: float) -> Mask:
-    """Return whose mean lies above its minimum by more than chance and rounding."""
-    low_count, low_mean = memory["low_count"], memory["low_mean"]
-    has_low = (memory["left"] > 0.0) & (low_count > 0.0)
-    variance = memory["low_spread"] / np.maximum(low_count - 1.0, 1.0)
-    error = np.sqrt(variance * (1.0 / np.maximum(low_count, 1.0) + 1.0 / np.maximum(memory["count"], 1.0)))
-    rounding = _ROUNDING * np.maximum(np.abs(low_mean), np.abs(memory["mean"]))
-    return np.asarray(has_low & (memory["mean"] - low_mean > errors * error + rounding))
-
-
-def _with_lows(memory: Memory) -> dict[str, Floats]:
-    """Return the state in which means that are lower than ever are the new minima."""
-    is_lowest = (memory["low_count"] == 0.0) | (memory["mean"] < memory["low_mean"])
-    is_lowest &= (memory["left"] > 0.0) & (memory["count"] >= FEWEST_ROUNDS)
-    lows = {f"low_{name}": np.where(is_lowest, memory[name], memory[f"low_{name}"]) for name in _LOWS}
-    return {**memory, **lows}
+    def _has_risen(self, memory: Memory) -> Mask:
+        """Return whose mean lies above its minimum by more than chance and rounding."""
+        low_count, low_mean = memory["low_count"], memory["low_mean"]
+        has_low = (memory["left"] > 0.0) & (low_count > 0.0)
+        variance = memory["low_spread"] / np.maximum(low_count - 1.0, 1.0)
+        error = np.sqrt(variance * (1.0 / np.maximum(low_count, 1.0) + 1.0 / np.maximum(memory["count"], 1.0)))
+        rounding = _ROUNDING * np.maximum(np.abs(low_mean), np.abs(memory["mean"]))
+        return np.asarray(has_low & (memory["mean"] - low_mean > self.errors * error + rounding))

@@ -252,7 +252,7 @@ def best(figures: Mapping[str, BySeed], *, lower_is_better: bool = False) -> dic
     -------
     ``marked``
         Of the methods that none clearly beats, the one that is better than most others on shared seeds, and those that
-        were held against it; nobody if no method is clearly beaten.
+        were held against it; empty if no method is clearly beaten.
     ``winner``
         The one method that clearly beats all others; None without one.
     ``worse``
@@ -265,38 +265,30 @@ def best(figures: Mapping[str, BySeed], *, lower_is_better: bool = False) -> dic
     (['a', 'b'], None, ['c'])
     """
     sign = -1.0 if lower_is_better else 1.0
-    gaps = {(one, other): _gaps(figures[one], figures[other], sign) for one, other in combinations(figures, 2)}
-    beats, tested = _outcomes(gaps)
+    gaps: dict[Pair, list[float]] = {
+        (one, other): [
+            sign * (ours - theirs)
+            for ours, theirs in zip(figures[one], figures[other], strict=True)
+            if ours is not None and theirs is not None
+        ]
+        for one, other in combinations(figures, 2)
+    }
+    p_values = [paired_p(gap) if len(gap) >= FEWEST_SEEDS else None for gap in gaps.values()]
+    tested = {pair: p for pair, p in zip(gaps, holm(p_values), strict=True) if p is not None}
+    clear = [pair for pair, p in tested.items() if p < 1 - COVERAGE]
+    beats = {pair if sum(gaps[pair]) > 0 else (pair[1], pair[0]) for pair in clear}
     beaten = {other for _, other in beats}
     worse = list[Json](name for name in figures if name in beaten)
     unbeaten = [name for name in figures if name not in beaten and any(name in pair for pair in tested)]
     if not beats or not unbeaten:
         return {"marked": [], "winner": None, "worse": worse}
-    n_better = _n_better(gaps)
-    first = max(unbeaten, key=lambda name: n_better[name])
-    level = [name for name in unbeaten if name == first or {(name, first), (first, name)} & tested]
-    is_winner = all((first, name) in beats for name in figures if name != first)
-    return {"marked": list[Json](level), "winner": first if is_winner else None, "worse": worse}
-
-
-def _gaps(ours: BySeed, theirs: BySeed, sign: float) -> list[float]:
-    pairs = zip(ours, theirs, strict=True)
-    return [sign * (one - other) for one, other in pairs if one is not None and other is not None]
-
-
-def _outcomes(gaps: Mapping[Pair, Sequence[float]]) -> tuple[set[Pair], set[Pair]]:
-    """Return which methods clearly beat which, and which pairs could be tested at all."""
-    p_values = [paired_p(gap) if len(gap) >= FEWEST_SEEDS else None for gap in gaps.values()]
-    adjusted = {pair: p for pair, p in zip(gaps, holm(p_values), strict=True) if p is not None}
-    clear = [pair for pair, p in adjusted.items() if p < 1 - COVERAGE]
-    return {pair if sum(gaps[pair]) > 0 else (pair[1], pair[0]) for pair in clear}, set(adjusted)
-
-
-def _n_better(gaps: Mapping[Pair, Sequence[float]]) -> dict[str, int]:
-    """Return how many others each method is better than on the seeds they share, less those it is worse than."""
-    found = {name: 0 for pair in gaps for name in pair}
+    # How many others each method is better than on the seeds they share, less those it is worse than.
+    n_better = dict.fromkeys(figures, 0)
     for (one, other), gap in gaps.items():
         outcome = (sum(gap) > 0) - (sum(gap) < 0)
-        found[one] += outcome
-        found[other] -= outcome
-    return found
+        n_better[one] += outcome
+        n_better[other] -= outcome
+    first = max(unbeaten, key=lambda name: n_better[name])
+    level = [name for name in unbeaten if name == first or {(name, first), (first, name)} & tested.keys()]
+    is_winner = all((first, name) in beats for name in figures if name != first)
+    return {"marked": list[Json](level), "winner": first if is_winner else None, "worse": worse}

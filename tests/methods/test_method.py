@@ -1,42 +1,7 @@
 import numpy as np
 
-from fielding.federation.clients import Updates
 from fielding.methods.method import draw_clients, plan_probe
-from fielding.methods.update_geometry import update_deltas
 from tests.methods.planted import planted_clients
-
-
-def answer(models: np.ndarray[tuple[int, ...], np.dtype[np.float32]], start: list[int]) -> Updates:
-    n_answers = models.shape[0]
-    return Updates(
-        clients=np.arange(n_answers),
-        groups=np.zeros(n_answers, dtype=np.int64),
-        start=np.array(start),
-        models=models,
-        n_samples=np.ones(n_answers, dtype=np.int64),
-        loss=np.ones(n_answers),
-        square_loss=np.ones(n_answers),
-        n_parameters=2,
-        learning_rate=0.1,
-    )
-
-
-def test_changes_are_those_of_parameters_from_the_model_of_each_answer() -> None:
-    models = np.array([[1.0, 2.0, 9.0], [5.0, 5.0, 9.0]], dtype=np.float32)
-
-    moved = update_deltas(answer(models, [1, 0]), models)
-
-    assert moved.tolist() == [[-4.0, -3.0], [4.0, 3.0]]
-
-
-def test_changes_of_extreme_answers_stay_finite() -> None:
-    most = np.finfo(np.float32).max
-
-    moved = update_deltas(
-        answer(np.full((1, 3), most, dtype=np.float32), [0]), np.full((1, 3), -most, dtype=np.float32)
-    )
-
-    assert moved.tolist() == [[most, most]]
 
 
 def test_a_probe_waits_for_everybody_and_is_charged_as_one() -> None:
