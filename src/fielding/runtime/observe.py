@@ -433,7 +433,7 @@ class SampleObserver:
     reference
         The sums that reports are relative to; None as long as they are not known.
     tallies
-        The sums of the windows that were described last, shape ``(n_described, n_sums)``.
+        The sums of all windows that were described when a report was due last, shape ``(n_described, n_sums)``.
     looked_with
         The key of the model that samples were seen with; empty for none, or one without a key.
     """
@@ -496,8 +496,11 @@ class SampleObserver:
         clients = np.flatnonzero(touched)
         if not clients.size:
             return NOTHING
-        now = self._windows_of(clients, round_index)
-        return self._monitor.reports(now, round_index=round_index, first=first, stop=stop)
+        now, tallies = self._windows_of(clients, round_index)
+        due = self._monitor.reports(now, round_index=round_index, first=first, stop=stop)
+        if len(due):
+            self.tallies = tallies
+        return due
 
     def hold(self, clients: Counts) -> None:
         """Let clients report again in the next round."""
@@ -518,25 +521,26 @@ class SampleObserver:
         changed = (n_new > 0) | (np.bincount(self._windows.owners(gone), minlength=n_clients) > 0)
         return np.asarray(changed | self._monitor.last.is_active) if self._detector.is_timed else np.asarray(changed)
 
-    def _windows_of(self, clients: Counts, round_index: int) -> CurrentWindows:
-        """Return the windows of some clients; the first ones of all become what all are compared with."""
+    def _windows_of(self, clients: Counts, round_index: int) -> tuple[CurrentWindows, Matrix]:
+        """Return the windows of some clients, and their sums; the first sums of all become the reference."""
         rows, sizes = self._windows.training(round_index).of(clients)
         seen = self._sight.of(rows, sizes)
-        if rows.size or self._sight.has_columns:
-            self.tallies = self._representation.tally(seen)
-            vectors = self.vectors(self.tallies)
-        else:  # of an empty window it is not known how many numbers it would take: no sample was ever seen
-            vectors = np.zeros((clients.size, 1), dtype=np.float32)
+        tallies: Matrix = np.empty((0, 0))
+        vectors = np.zeros((clients.size, 1), dtype=np.float32)
+        if rows.size or self._sight.has_columns:  # else it is not known how many numbers an empty window would take
+            tallies = self._representation.tally(seen)
+            vectors = self.vectors(tallies)
         if self.reference is not None:
             self._equip(self.reference.size)
         errors = self._errors[self._windows.slots(rows)] if self._detector.needs_errors else np.full(rows.size, np.nan)
-        return CurrentWindows(
+        windows = CurrentWindows(
             clients=clients,
             intervals=self._windows.moments(rows),
             seen=seen,
             errors=errors.astype(np.float64),
             vectors=vectors,
         )
+        return windows, tallies
 
     def vectors(self, tallies: Matrix) -> npt.NDArray[np.float32]:
         """Return what windows with such sums report."""

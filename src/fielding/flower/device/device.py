@@ -13,6 +13,7 @@ from fielding.flower.device.own_code import OwnCode, OwnCompute
 from fielding.flower.device.rule import DeviceRule
 from fielding.flower.device.samples import FARTHEST, NOTHING, DeviceNode, Job, Kept, checked_samples
 from fielding.flower.device.state import (
+    MEMORY,
     STATE,
     DeviceState,
     HeldModel,
@@ -131,8 +132,12 @@ class Device:
         before = -FARTHEST if state is None else state.first + rule.max_rounds - 1  # time must not run backwards
         clock = max(rule.last_strike(now), *coming.rounds[-1:].tolist(), before)
         everything, first = known.followed_by(coming), clock - rule.max_rounds + 1
+        memory = read_memory(here.folder)
+        if state is None and memory.rehearsal:  # its places are those of samples that were lost
+            memory = replace(memory, rehearsal={})
+            write_memory(here.folder, memory)
         # Samples that rehearsal remembers stay; their rows are places among all that ever came.
-        remembered = read_memory(here.folder).rehearsal.get("rehearsal.memory_row", ME[:0])
+        remembered = memory.rehearsal.get("rehearsal.memory_row", ME[:0])
         is_kept = (everything.rounds >= first - rule.memory_rounds) | np.isin(everything.places, remembered)
         store = DeviceStore(everything.some(is_kept), rule, first=first)
         observer = self._observer(here, order, shared, store)
@@ -248,7 +253,7 @@ class Device:
             try:
                 local.rehearsal.restore(memory.rehearsal)
             except CheckpointError as error:
-                set_aside(here.folder, "memory.fielding", error)
+                set_aside(here.folder, MEMORY, error)
         updates = runtime.train(plan, ME)
         if updates.missing["failed"]:  # the server learns that it failed, and gets the report all the same
             return one_update(np.full(order.layout.size, np.nan, np.float32), n_samples=1, losses=np.ones(2), start=-1)

@@ -670,9 +670,27 @@ def _values(records: "RecordDict", name: str) -> dict[str, object]:
 
 def _parse(text: str, kind: type[Read]) -> Read:
     try:
-        return msgspec.json.decode(text, type=kind)
+        found, raw = msgspec.json.decode(text, type=kind), msgspec.json.decode(text)
     except (msgspec.MsgspecError, RecursionError, ValueError) as error:
         raise InputError(f"an order is not as it should be: {one_line(error)}") from None
+    for one in (raw, raw.get("shared") or {}):
+        _check_words(one.get("work"), WorkRule)
+    return found
+
+
+def _check_words(given: object, rule: type) -> None:
+    """Raise if a rule has a word that this release does not know: it would not be followed."""
+    if not isinstance(given, dict):
+        return
+    known = {one.name: one.type for one in fields(rule)}
+    if unknown := sorted(given.keys() - known.keys()):
+        raise InputError(
+            f"an order is not as it should be: its rule of work has an unknown {echo(unknown[0])}; this release knows "
+            f"{', '.join(known)}"
+        )
+    for name, kind in known.items():
+        if isinstance(kind, type) and is_dataclass(kind):
+            _check_words(given.get(name), kind)
 
 
 def _convert(values: object, kind: type[Read], name: str) -> Read:
