@@ -13,7 +13,7 @@ Row = Mapping[str, Json]
 
 
 def replay_page(rows: Sequence[Row], summary: Row, manifest: Row) -> str:
-    """Return the page of a replay as HTML, from the contents of ``decisions.jsonl`` and two JSON files of its folder."""
+    """Return the page of a replay as HTML, from what its folder holds: decisions, summary and manifest."""
     page = Page(
         title="What the coordinator did",
         lead=f"Replay of {manifest.get('source', 'reports')}: drifted clients move to the nearest cluster; only when a "
