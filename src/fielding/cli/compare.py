@@ -175,17 +175,7 @@ def run_with_progress(
 
 @dataclass(slots=True, kw_only=True, eq=False)
 class _Run:
-    """How far one run is.
-
-    Parameters
-    ----------
-    label, n_rounds
-        What it is called, and how many rounds it will have.
-    done, before
-        Rounds that are done, and how many of them before it was begun now.
-    since_s
-        When its first round began.
-    """
+    """How far one run is: rounds ``done``, how many of them ``before`` this start, and when its first one began."""
 
     label: str
     n_rounds: int
@@ -202,17 +192,7 @@ class _Run:
 
 
 class ProgressTally:
-    """Keeps how far all runs are, and puts it in words.
-
-    Parameters
-    ----------
-    n_rounds
-        Rounds of every run, by its name.
-    labels
-        What people call it, by its name.
-    clock
-        Tells the time in seconds.
-    """
+    """Keeps how far all runs are, and puts it in words; runs have a number of rounds and a label by their names."""
 
     def __init__(
         self, n_rounds: Mapping[str, int], labels: Mapping[str, str], clock: Callable[[], float] = time.monotonic

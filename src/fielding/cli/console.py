@@ -124,12 +124,7 @@ def _console() -> Console:
 class Bar:
     """A running progress bar: ``bar(n)`` advances it by n, ``describe`` changes its words.
 
-    Parameters
-    ----------
-    advance, describe
-        What moves the bar, and what changes its words.
-    is_live
-        Whether there is a bar to be seen; else the words are printed as a line now and then, or not at all.
+    Unless it ``is_live`` there is no bar to be seen: the words are printed as a line now and then, or not at all.
     """
 
     advance: Advance

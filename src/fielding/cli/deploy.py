@@ -139,21 +139,8 @@ def submit_app(
 ) -> "RunState":
     """Submit an app, show how it comes along, and return its last state, with the traffic of all submissions.
 
-    Parameters
-    ----------
-    federation
-        Where it runs.
-    app
-        Its folder.
-    config
-        Settings of the app to change, with ``out``.
-    bar
-        Shows the rounds.
-
-    Raises
-    ------
-    ProcessError
-        If the app fails, is stopped from elsewhere, or its process dies again and again.
+    ``config`` holds settings of the app to change, with ``out``. ProcessError if the app fails, is stopped from
+    elsewhere, or its process dies again and again.
     """
     from fielding.flower.deploy.flower_program import RunState
     from fielding.flower.deploy.processes import ProcessError

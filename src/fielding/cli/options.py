@@ -21,14 +21,9 @@ from fielding.distance import METRICS, Kind
 
 @dataclass
 class StopRequest:
-    """Whether a stop was asked for, with which signal, and whether there is a step to wait for.
+    """Whether a stop was asked for, with which signal last, and whether the work goes in steps by now.
 
-    Parameters
-    ----------
-    received
-        The last signal.
-    is_stepping
-        Whether the work goes in steps by now; while it is still prepared, the first signal stops it at once.
+    While it is still prepared, the first signal stops it at once.
     """
 
     received: int | None = None

@@ -40,12 +40,7 @@ _SENTENCES = {
 
 
 def explained(figures: Collection[str]) -> str:
-    """Return what the names of figures mean, of those that do not say it themselves; nothing if all do.
-
-    Parameters
-    ----------
-    figures
-        Their names in ``summary.json``.
+    """Return what names of figures in ``summary.json`` mean, of those that do not say it themselves; nothing if all do.
 
     Examples
     --------

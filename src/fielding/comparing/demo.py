@@ -35,21 +35,9 @@ CAVEAT = (
 
 
 def plan_demo(out: Path, n_seeds: int, settings: Mapping[str, Json] = SETTINGS) -> PlannedComparison:
-    """Return the demo as a comparison that can be run; nothing is written.
+    """Return the demo as a comparison that can be run on seeds 1 to so many; nothing is written.
 
-    Parameters
-    ----------
-    out
-        A folder that is free, or holds this demo, whole or in part.
-    n_seeds
-        Seeds 1 to so many.
-    settings
-        What all runs share, as a config table.
-
-    Raises
-    ------
-    InputError
-        If there is something else in the folder.
+    The folder is free, or holds this demo, whole or in part; InputError if there is something else in it.
     """
     variants = {method: {"method.name": method} for method in METHODS}
     return plan_comparison(dict(settings), variants, seeds=n_seeds, out=out, reference="global")

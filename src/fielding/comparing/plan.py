@@ -38,14 +38,7 @@ ANY = ("seed", "workers", "checkpoint")
 def extend_plan(stored: Plan, new: Plan, folder: Path, taken: Collection[str] = ()) -> tuple[Plan, dict[str, str]]:
     """Return a plan with what is new in another one after what it has.
 
-    Parameters
-    ----------
-    stored, new
-        The two.
-    folder
-        Where the first is stored, for messages.
-    taken
-        How names of run folders begin that are in use beside those of the plan.
+    ``taken`` is how names of run folders begin that are in use beside those of the plan.
 
     Returns
     -------
@@ -86,7 +79,7 @@ def resolve_variant(table: Table, variant: Variant) -> dict[str, Json] | None:
     --------
     >>> one, other = ({"coordinator.tau": tau} for tau in ("1/2", 0.5))
     >>> one, other = (Variant(name="x", folder="x", settings=settings) for settings in (one, other))
-    >>> resolved({}, one) == resolved({"preset": None, "coordinator": {"metric": "l1"}}, other)
+    >>> resolve_variant({}, one) == resolve_variant({"preset": None, "coordinator": {"metric": "l1"}}, other)
     True
     """
     try:
@@ -234,14 +227,8 @@ def _without(plan: Plan, names: Collection[str]) -> Plan:
 def base_table(config: Config | Mapping[str, Any] | str | Path, changes: Sequence[str] = ()) -> dict[str, Json]:
     """Return a base config as a table that JSON can hold, with only the keys that were given.
 
-    Keys that were not given stay open, since a preset or ``auto`` may be one of the things that are compared.
-
-    Parameters
-    ----------
-    config
-        A config, a table, or a TOML file.
-    changes
-        For a file: values that count instead, as ``key=value``.
+    Keys that were not given stay open, since a preset or ``auto`` may be one of the things that are compared. For a
+    file, ``changes`` are values that count instead, as ``key=value``.
     """
     if isinstance(config, Config):
         return config_table(config)

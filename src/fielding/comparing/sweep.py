@@ -45,19 +45,7 @@ it passes to the last, in a line. It can be pickled."""
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Finished:
-    """A run that came to its end.
-
-    Parameters
-    ----------
-    name
-        Of the run, and of its folder.
-    summary
-        Its figures; None if it failed.
-    error
-        Why it failed, in a line.
-    traceback
-        Where in the code, if that is known.
-    """
+    """A run that came to its end: its figures, or why it failed, in a line, and where in the code if that is known."""
 
     name: str
     summary: Mapping[str, Json] | None
@@ -67,18 +55,9 @@ class Finished:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Step:
-    """How far a run has come.
+    """How far a run has come: rounds that are done, also those of an earlier beginning, and what it does.
 
-    Parameters
-    ----------
-    name
-        Of the run.
-    n_rounds
-        Rounds that are done, also those of an earlier beginning.
-    accuracy
-        The newest; None before the first evaluation since it was begun or resumed.
-    phase
-        What it does: ``"reading digits"``, ``"training"``.
+    ``accuracy`` is the newest; None before the first evaluation since it was begun or resumed.
     """
 
     name: str
@@ -89,14 +68,9 @@ class Step:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Note:
-    """What users should know of a run, beside its results.
+    """What users should know of a run beside its results, in a line.
 
-    Parameters
-    ----------
-    name
-        Of the run.
-    text
-        A line: that a tracker could not be told of it, or that features lie on scales that models do not learn from.
+    That a tracker could not be told of it, or that features lie on scales that models do not learn from.
     """
 
     name: str
@@ -180,23 +154,12 @@ def sweep_in_processes(
 ) -> dict[str, Finished]:
     """Do some runs as :func:`sweep` does, always in processes of their own, so that even a killed one fails alone.
 
-    A script that calls this must do so below ``if __name__ == "__main__":``, as the new processes load it.
-
-    Parameters
-    ----------
-    configs, out, n_jobs
-        As for :func:`sweep`. Runs share the cores evenly, unless a config says how many ``workers`` it wants.
-    following
-        Told how the runs come along, and asked whether to go on.
+    A script that calls this must do so below ``if __name__ == "__main__":``, as the new processes load it. Runs share
+    the cores evenly, unless a config says how many ``workers`` it wants.
 
     Returns
     -------
     What became of each run, in the order given; those that were stopped on the way, or not begun, are left out.
-
-    Raises
-    ------
-    InputError
-        If ``n_jobs`` is less than 1.
     """
     following = following or Following()
     found = _find_whole(configs, out, n_jobs, following.on_done)
@@ -266,18 +229,9 @@ class RunJob:
 
 
 def run_in_processes(jobs: Iterable[RunJob], *, n_jobs: int, following: Following) -> dict[str, Finished]:
-    """Do some runs, or what is left of them, each in a process of its own.
+    """Do some runs, or what is left of them, each in a process of its own, ``n_jobs`` at a time, in the order given.
 
     A script that calls this must do so below ``if __name__ == "__main__":``, as the new processes load it.
-
-    Parameters
-    ----------
-    jobs
-        The runs, in the order in which they are begun.
-    n_jobs
-        How many at a time.
-    following
-        Told of them, and asked whether to go on.
 
     Returns
     -------

@@ -31,15 +31,7 @@ ELSEWHERE = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Axis:
-    """A key of the config that is varied.
-
-    Parameters
-    ----------
-    key
-        Dotted.
-    values
-        What it is set to, by the text that was typed.
-    """
+    """A key of the config that is varied, dotted, and what it is set to, by the text that was typed."""
 
     key: str
     values: Mapping[str, Json]
@@ -220,19 +212,9 @@ def named_variants(settings: Mapping[str, Settings]) -> tuple[Variant, ...]:
 
 
 def variants_from(table: Table, given: Variants | str) -> tuple[Variant, ...]:
-    """Return variants from any of the things that stand for them.
+    """Return variants from names of methods, settings by name, or variants themselves.
 
-    Parameters
-    ----------
-    table
-        The base config, as a table.
-    given
-        Names of methods, settings by name, or variants themselves.
-
-    Raises
-    ------
-    InputError
-        If it is none of them, there is none, or two have the same name.
+    InputError if it is none of them, there is none, or two have the same name.
 
     Examples
     --------

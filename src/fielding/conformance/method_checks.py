@@ -40,15 +40,7 @@ Table = dict[str, Json]
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Stage:
-    """What a method is tried on.
-
-    Parameters
-    ----------
-    table
-        The config.
-    own
-        The samples.
-    """
+    """What a method is tried on: the config as a table, and the samples."""
 
     table: Table
     own: Own
@@ -265,14 +257,7 @@ def _rounds(
 ) -> AuditedClients:
     """Run all rounds of a simulation with audited clients; without answers, models must stay as they are.
 
-    Parameters
-    ----------
-    simulation
-        What to run.
-    broken
-        Clients whose answers are no models.
-    is_silent
-        Whether no answer ever arrives.
+    Answers of ``broken`` clients are no models; if ``is_silent``, no answer ever arrives.
     """
     config = simulation.config
     method = simulation.method(initial_model(simulation, None))

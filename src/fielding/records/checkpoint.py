@@ -12,14 +12,7 @@ from fielding.records.container import Contents, read_contents, write_contents
 def save_coordinator(coordinator: Coordinator, path: str | Path, progress: dict[str, Json] | None = None) -> None:
     """Write a checkpoint; after a crash at any moment, either the old file or the new one is there, whole.
 
-    Parameters
-    ----------
-    coordinator
-        Is not changed.
-    path
-        The file to write or to replace.
-    progress
-        Whatever the driver wants to find again beside the coordinator: JSON values only.
+    ``progress`` is whatever the driver wants to find again beside the coordinator: JSON values only.
     """
     state = snapshot(coordinator)
     write_contents(Contents(values=state.values, arrays=state.arrays, progress=progress or {}), Path(path))

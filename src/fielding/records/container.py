@@ -30,18 +30,10 @@ _DTYPES = frozenset({"<f4", "<f8", "<i4", "<i8", "|b1", "|u1"})
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Contents:
-    """What a checkpoint holds.
+    """What a checkpoint holds: values as JSON would hold them, and named arrays.
 
-    Parameters
-    ----------
-    values
-        What the state is besides arrays, as JSON would hold it.
-    arrays
-        Named arrays.
-    progress
-        Whatever the driver wants to find again beside the state: JSON values only.
-    kind
-        What it is a checkpoint of.
+    ``progress`` is whatever the driver wants to find again beside the state, JSON values only; ``kind`` is what it is a
+    checkpoint of.
     """
 
     values: Mapping[str, Json]

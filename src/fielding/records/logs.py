@@ -53,15 +53,7 @@ def write_membership_table(file: IO[bytes], log: Sequence[Mapping[str, Json]], c
 
 
 class Logs:
-    """Some logs in a folder, kept open while they are written.
-
-    Parameters
-    ----------
-    folder
-        Where they are.
-    names
-        Their file names.
-    """
+    """Some logs in a folder, kept open while they are written."""
 
     def __init__(self, folder: Path, names: Sequence[str]) -> None:
         self._folder, self.names = folder, tuple(names)

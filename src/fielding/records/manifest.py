@@ -42,18 +42,9 @@ def write_json(path: Path, record: Mapping[str, Json]) -> None:
 
 
 def check_manifest(path: Path, manifest: Mapping[str, Json], *, what: str, ignored: Sequence[str] = ()) -> None:
-    """Raise if what is in a folder is not what is to go on.
+    """Raise if the manifest file of a folder is not that of what is to go on: a ``what``, for the message.
 
-    Parameters
-    ----------
-    path
-        The manifest file.
-    manifest
-        What it should say.
-    what
-        What it should be the manifest of, for the message.
-    ignored
-        Keys that may differ, or be missing: manifests of older versions lack the newer ones.
+    ``ignored`` keys may differ, or be missing: manifests of older versions lack the newer ones.
     """
     try:
         stored = json.loads(path.read_text(encoding="utf-8"))

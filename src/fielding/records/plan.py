@@ -15,16 +15,10 @@ PLAN, FAILURE = "compare.json", "failure.json"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Variant:
-    """One of the things that are compared.
+    """One of the things that are compared, by a name for people: ``"fielding"``, ``"fielding tau=1/6"``.
 
-    Parameters
-    ----------
-    name
-        For people: ``"fielding"``, ``"fielding tau=1/6"``.
-    folder
-        How the names of its run folders begin; fit for any file system, and its alone.
-    settings
-        By dotted key of the config, what it has instead of the base config's value; None leaves the key out.
+    ``folder`` is how the names of its run folders begin; fit for any file system, and its alone. ``settings`` hold, by
+    dotted key of the config, what it has instead of the base config's value; None leaves the key out.
     """
 
     name: str

@@ -187,14 +187,7 @@ def check_free(path: Path, config_text: str) -> None:
 def check_same_config(path: Path, table: Mapping[str, Json], *, resume: bool) -> None:
     """Raise if a folder holds a run of another config; cheap, so it comes before data are read.
 
-    Parameters
-    ----------
-    path
-        The folder; it may hold nothing.
-    table
-        All keys that results depend on.
-    resume
-        Whether the run is to go on, for the message.
+    ``table`` has all keys that results depend on; ``resume`` says whether the run is to go on, for the message.
     """
     stored = read_manifest(path).get("config")
     differing = first_difference(stored, dict(table), "config") if isinstance(stored, dict) else ""

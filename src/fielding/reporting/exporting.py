@@ -19,15 +19,6 @@ _WIDTH, _SCALE = 820, 2
 def export_figures(page: Page, folder: Path, form: str) -> list[Path]:
     """Write every figure of a page into a folder, as ``KEY.png`` or ``KEY.pdf``; return the files.
 
-    Parameters
-    ----------
-    page
-        Whose figures.
-    folder
-        It is made if need be.
-    form
-        ``"png"`` or ``"pdf"``.
-
     Raises
     ------
     OptionError

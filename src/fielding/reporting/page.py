@@ -24,16 +24,8 @@ from fielding.reporting.charts.figures import Figure, library_script
 class Card:
     """A number that matters, with its name and a word of explanation.
 
-    Parameters
-    ----------
-    name, value, note
-        What it is, the number, and a word about it.
-    is_warning
-        Whether it is to be looked at first.
-    group
-        The group of runs that it is of, if the page switches it with that.
-    color
-        Of a stripe at its side, as ``#rrggbb``; none if empty.
+    A warning is to be looked at first; with ``group`` the page switches the card with that group of runs; ``color``
+    is that of a stripe at its side, as ``#rrggbb``, none if empty.
     """
 
     name: str
@@ -46,15 +38,7 @@ class Card:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Frame:
-    """A moment that a slider below a figure can show.
-
-    Parameters
-    ----------
-    label
-        When it is, as in "round 40".
-    traces
-        What replaces parts of each trace of the figure, in their order.
-    """
+    """A moment that a slider below a figure can show: ``traces`` replace parts of each of its traces, in order."""
 
     label: str
     traces: Sequence[Mapping[str, Any]]

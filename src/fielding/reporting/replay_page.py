@@ -13,17 +13,7 @@ Row = Mapping[str, Json]
 
 
 def replay_page(rows: Sequence[Row], summary: Row, manifest: Row) -> str:
-    """Return the HTML page of a replay.
-
-    Parameters
-    ----------
-    rows
-        The lines of ``decisions.jsonl``.
-    summary
-        The content of ``summary.json``.
-    manifest
-        The content of ``manifest.json``.
-    """
+    """Return the page of a replay as HTML, from what its folder holds: decisions, summary and manifest."""
     page = Page(
         title="What the coordinator did",
         lead=f"Replay of {manifest.get('source', 'reports')}: drifted clients move to the nearest cluster; only when a "

@@ -69,25 +69,10 @@ _AFTER: tuple[tuple[str, Callable[[RunGroups], Drawn]], ...] = (
 
 
 def read_report(folders: Sequence[Path], *, reference: str | None = None) -> tuple[RunGroups, dict[str, Json]]:
-    """Read some folders and compare what is in them.
+    """Read some folders of runs or comparisons; return the runs and their comparison, as in ``summary.json``.
 
-    Parameters
-    ----------
-    folders
-        Of runs or comparisons.
-    reference
-        The group that others are held against, instead of the one that the folders name.
-
-    Returns
-    -------
-    The runs, and the content of a comparison's ``summary.json``.
-
-    Raises
-    ------
-    InputError
-        If there is no run in any of them.
-    OptionError
-        If there is no group of that name.
+    ``reference`` is the group that others are held against, instead of the one that the folders name. InputError if
+    there is no run in any of them, OptionError if there is no group of that name.
     """
     found = gather_runs(folders)
     if reference is not None:
@@ -123,15 +108,7 @@ def write_report(runs: RunGroups, summary: Row, target: Path) -> Page:
 
 
 def make_page(runs: RunGroups, summary: Row | None = None) -> Page:
-    """Return the page about some runs, finished or not.
-
-    Parameters
-    ----------
-    runs
-        The runs.
-    summary
-        Their comparison, if it is known already.
-    """
+    """Return the page about some runs, finished or not; ``summary`` is their comparison, if it is known already."""
     compared = compare_groups(runs) if summary is None else summary
     so_far = "" if are_all_finished(runs) else " so far"
     if len(runs.variants) > 1:

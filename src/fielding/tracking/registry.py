@@ -67,11 +67,6 @@ def places(trackers: Sequence[Tracker], folder: Path) -> list[str]:
 class TrackedBy:
     """Tracks any run by what users typed; unlike trackers themselves it can be sent to another process.
 
-    Parameters
-    ----------
-    options
-        As for :func:`trackers_from`.
-
     Examples
     --------
     >>> TrackedBy(("tensorboard=tb",))

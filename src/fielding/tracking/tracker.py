@@ -52,17 +52,7 @@ ALWAYS_THERE = "time_s"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TrackedRun:
-    """A run as trackers see it.
-
-    Parameters
-    ----------
-    folder
-        Where it writes.
-    config
-        All its keys, as tables in tables.
-    config_text
-        The same as TOML.
-    """
+    """A run as trackers see it: its folder, all keys of its config as tables in tables, and the same as TOML."""
 
     folder: Path
     config: Mapping[str, Json]

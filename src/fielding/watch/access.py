@@ -37,13 +37,8 @@ Refusal = Callable[["Request"], "Response | None"]
 def restrict_access(app: "ASGIApp", *, token: str | None) -> "ASGIApp":
     """Return an application that answers only requests that may be answered, and that only read.
 
-    Parameters
-    ----------
-    app
-        What answers them.
-    token
-        What a browser must know; None if only this machine can ask, and then only by its own name: the page of
-        another site that a browser here has open could else have its own name lead here and read everything.
+    Without a ``token`` that a browser must know, only this machine can ask, and only by its own name: the page of
+    another site that a browser here has open could else have its own name lead here and read everything.
     """
     from starlette.requests import Request
     from starlette.responses import PlainTextResponse

@@ -25,14 +25,9 @@ STYLES = ("page.css",)
 
 
 def application(page: LivePage, *, token: str | None = None) -> "ASGIApp":
-    """Return the application.
+    """Return the application that shows a page.
 
-    Parameters
-    ----------
-    page
-        What it shows.
-    token
-        What a browser must know to see it; None if only this machine can ask, and then only by its own name.
+    A browser must know the token to see it; without one only this machine can ask, and only by its own name.
     """
     require("watch")
     from starlette.applications import Starlette

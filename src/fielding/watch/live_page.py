@@ -37,17 +37,7 @@ A folder of comparisons has one more.
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Content:
-    """What is sent to browsers, compressed once for all of them.
-
-    Parameters
-    ----------
-    gzipped
-        The bytes, by gzip.
-    kind
-        Their media type.
-    tag
-        What tells them from what was there before.
-    """
+    """What is sent to browsers, compressed once for all of them; ``tag`` tells it from what was there before."""
 
     gzipped: bytes
     kind: str
@@ -66,15 +56,7 @@ def make_content(body: bytes, kind: str) -> Content:
 
 
 class LivePage:
-    """Some folders that runs may still write into; safe to use from several threads.
-
-    Parameters
-    ----------
-    folders
-        Of runs or of comparisons; they may not be there yet.
-    clock
-        Tells the seconds.
-    """
+    """Some folders that runs may still write into, or that are not there yet; safe to use from several threads."""
 
     def __init__(self, folders: Sequence[Path], clock: Callable[[], float] = time.monotonic) -> None:
         self._folders, self._clock = tuple(folders), clock

@@ -3,7 +3,32 @@ from pathlib import Path
 
 import numpy as np
 
-from fielding.reporting.charts.curves import common_target, curves_figure, draw_accuracy, fit_axis, reclusterings
+from fielding.reporting.charts.curves import (
+    MANY_GROUPS,
+    MOST_POINTS,
+    MOST_TICKS,
+    Curves,
+    add_level,
+    common_target,
+    counted_runs,
+    curves_figure,
+    draw_accuracy,
+    draw_agreement,
+    draw_cluster_counts,
+    draw_differences,
+    draw_heterogeneity,
+    draw_losses,
+    drop_many_bands,
+    fit_axis,
+    group_lines,
+    join_curves,
+    mean_and_half_width,
+    mean_line,
+    over_rounds,
+    over_time,
+    reclusterings,
+    seeds_words,
+)
 from fielding.reporting.charts.figures import ARRIVAL_COLOR, EVENT_COLOR, Line
 from fielding.reporting.numbers.groups import Group, RunGroups
 from tests.reporting.charts.group_runs import accuracies, drawn, groups_of, numbers, one_run, traces
@@ -128,3 +153,311 @@ def test_groups_with_different_targets_or_one_that_nobody_ran_have_no_line_for_i
     for one in (replace(gathered, settings=settings), replace(gathered, reference="gone")):
         assert common_target(one) is None
         assert "Dotted" not in draw_accuracy(one)[0].text
+
+
+# ---------------------------------------------------------------- mean curves
+
+
+# The 97.5 % quantile of Student's t with two degrees of freedom, from tables.
+T_OF_THREE = 4.30265
+
+
+def test_means_and_intervals_are_those_of_the_runs_that_got_so_far() -> None:
+    values = np.array([[0.1, 0.2], [0.2, np.nan], [0.6, 0.4]])
+
+    mean, half_width = mean_and_half_width(values)
+
+    np.testing.assert_allclose(mean, [0.3, 0.3])
+    spread = np.sqrt((0.2**2 + 0.1**2 + 0.3**2) / 2)
+    np.testing.assert_allclose(half_width[0], T_OF_THREE * spread / np.sqrt(3), rtol=1e-5)
+    np.testing.assert_allclose(half_width[1], 12.7062 * np.sqrt(2 * 0.1**2) / np.sqrt(2), rtol=1e-5)
+
+
+def test_the_band_is_the_interval_and_ends_in_the_line_where_one_run_is_left() -> None:
+    line = mean_line(Curves(x=np.array([0.0, 5.0]), values=np.array([[0.0, 1.0], [2.0, np.nan]])), "ours", style=2)
+
+    assert line.band is not None
+    np.testing.assert_allclose(line.band[0], [1 - 12.7062, 1.0], rtol=1e-5)
+    np.testing.assert_allclose(line.band[1], [1 + 12.7062, 1.0], rtol=1e-5)
+
+
+def test_a_single_run_has_no_band() -> None:
+    assert mean_line(Curves(x=np.arange(2.0), values=np.ones((1, 2))), "ours", style=0).band is None
+
+
+def test_a_long_curve_is_thinned_together_with_its_band() -> None:
+    values = np.stack([np.arange(5000.0), np.arange(5000.0) + 2.0])
+
+    line = mean_line(Curves(x=np.arange(5000.0), values=values), "ours", style=0)
+
+    assert line.band is not None
+    assert len(line.y) == line.band[0].size <= MOST_POINTS
+    np.testing.assert_allclose(np.asarray(line.y) - line.band[0], 12.7062, rtol=1e-5)
+
+
+def test_only_finished_runs_count_as_soon_as_there_is_one(tmp_path: Path) -> None:
+    done = one_run(tmp_path / "a", accuracies([0.5]))
+    going = one_run(tmp_path / "b", accuracies([0.9]), seed=2, is_finished=False)
+
+    assert counted_runs(Group(name="ours", runs=(done, going))) == (done,)
+    assert counted_runs(Group(name="ours", runs=(going,))) == (going,)
+
+
+def test_rounds_without_a_finite_value_are_left_out(tmp_path: Path) -> None:
+    run = one_run(tmp_path / "a", [*accuracies([0.5, None]), {"round": 2, "time_s": 9.0, "accuracy": float("inf")}])
+
+    found = over_rounds([run], "accuracy")
+
+    assert found is not None
+    assert found.x.tolist() == [0.0]
+
+
+def test_over_time_a_value_holds_until_the_next_up_to_the_end_of_the_shortest_run(tmp_path: Path) -> None:
+    slow = one_run(tmp_path / "slow", accuracies([0.1, 0.2, 0.3], seconds=100.0))
+    fast = one_run(tmp_path / "fast", accuracies([0.5, 0.6, 0.7], seconds=60.0), seed=2)
+
+    found = over_time([slow, fast], "accuracy", n_points=9)
+
+    assert found is not None
+    assert found.x.tolist() == [100, 110, 120, 130, 140, 150, 160, 170, 180]
+    assert found.values[0].tolist() == [0.1] * 9
+    assert found.values[1].tolist() == [0.5, 0.5, *[0.6] * 6, 0.7]
+
+
+def test_runs_that_do_not_overlap_in_time_are_compared_at_one_moment(tmp_path: Path) -> None:
+    early = one_run(tmp_path / "early", accuracies([0.1, 0.2], seconds=1.0))
+    late = one_run(tmp_path / "late", accuracies([0.5, 0.6], seconds=100.0), seed=2)
+
+    found = over_time([early, late], "accuracy")
+
+    assert found is not None
+    assert found.x.tolist() == [100.0]
+    assert found.values.tolist() == [[0.2], [0.5]]
+
+
+def test_without_any_value_there_is_no_curve() -> None:
+    assert join_curves([]) is None
+    assert over_rounds([], "accuracy") is None
+    assert over_time([], "accuracy") is None
+
+
+def test_many_groups_have_neither_bands_nor_a_legend(tmp_path: Path) -> None:
+    names = [f"method {at}" for at in range(MANY_GROUPS + 1)]
+    gathered = groups_of(tmp_path, {name: [accuracies([0.5]), accuracies([0.7])] for name in names})
+
+    lines = group_lines(gathered, lambda runs: over_rounds(runs, "accuracy"), (0.0, 1.0))
+
+    assert [line.name for line in lines] == names
+    assert all(line.band is None for line in lines)
+    assert curves_figure(lines, x_title="round", y_title="accuracy")["layout"]["showlegend"] is False
+    assert "left out" in seeds_words(gathered)
+    assert all(line.band is not None for line in drop_many_bands([_banded()]))
+
+
+def test_four_bands_are_fainter_than_three() -> None:
+    few = curves_figure([_banded()] * 3, x_title="x", y_title="y")["data"]
+    many = curves_figure([_banded()] * 4, x_title="x", y_title="y")["data"]
+
+    assert few[0]["fillcolor"] == "rgba(0,114,178,0.18)"
+    assert many[0]["fillcolor"] == "rgba(0,114,178,0.08)"
+
+
+def test_a_level_is_a_line_across_with_words_that_stay_text() -> None:
+    layout = add_level(curves_figure([_banded()], x_title="x", y_title="y"), 0.5, "<b>")["layout"]
+
+    assert (layout["shapes"][0]["y0"], layout["shapes"][0]["y1"]) == (0.5, 0.5)
+    assert layout["annotations"][0]["text"] == "&lt;b&gt;"
+
+
+def _banded() -> Line:
+    return Line(name="ours", x=[0.0], y=[1.0], band=(np.array([0.5]), np.array([1.5])))
+
+
+# ---------------------------------------------------------------- differences
+
+
+def test_differences_are_paired_by_seed_and_round(tmp_path: Path) -> None:
+    ours = [accuracies([0.5, None, 0.9]), accuracies([0.7, 0.8, 0.9])]
+    theirs = [accuracies([0.4, 0.5, 0.5]), accuracies([0.4, 0.5])]
+
+    (section,) = draw_differences(groups_of(tmp_path, {"ours": ours, "global": theirs}, reference="global"))
+
+    band, line = traces(section, "ours")
+    assert numbers(line["x"]) == [0.0, 1.0, 2.0]
+    np.testing.assert_allclose(numbers(line["y"]), [0.2, 0.3, 0.4])  # of both seeds, of the second, of the first
+    np.testing.assert_allclose(numbers(band["y"])[:3], [0.2 + 12.7062 * 0.1, 0.3, 0.4], rtol=1e-5)
+    assert [shape["y0"] for shape in drawn(section)["layout"]["shapes"] if shape.get("xref")] == [0.0]
+    assert section.title == "Accuracy against global"
+
+
+def test_the_two_differences_of_the_paper_are_drawn_where_there_are_such_groups(tmp_path: Path) -> None:
+    runs = {
+        "global": [accuracies([0.1])], "fielding": [accuracies([0.75])], "always": [accuracies([0.5])],
+        "selected": [accuracies([0.25])],
+    }  # fmt: skip
+
+    _, ours, heard = draw_differences(groups_of(tmp_path, runs))
+
+    assert ours.title == "Accuracy of fielding minus always"
+    assert numbers(traces(ours, "fielding - always")[0]["y"]) == [0.25]
+    assert heard.title == "Accuracy of always minus selected"
+    assert numbers(traces(heard, "always - selected")[0]["y"]) == [0.25]
+    assert "one seed" in ours.text
+
+
+def test_the_same_difference_is_not_drawn_twice(tmp_path: Path) -> None:
+    runs = {"always": [accuracies([0.5])], "fielding": [accuracies([0.75])]}
+
+    assert len(draw_differences(groups_of(tmp_path, runs, reference="always"))) == 1
+
+
+def test_groups_without_a_common_seed_or_round_cannot_be_compared(tmp_path: Path) -> None:
+    (section,) = draw_differences(groups_of(tmp_path, {"a": [accuracies([0.5, None])], "b": [accuracies([None, 0.5])]}))
+
+    assert "No other group" in section.missing
+
+
+def test_one_group_differs_from_nobody(tmp_path: Path) -> None:
+    assert draw_differences(groups_of(tmp_path, {"a": [accuracies([0.5])]})) == []
+
+
+def test_a_reference_without_a_run_is_told(tmp_path: Path) -> None:
+    runs = groups_of(tmp_path, {"a": [accuracies([0.5])], "b": [accuracies([0.5])]})
+
+    (section,) = draw_differences(replace(runs, reference="gone"))
+
+    assert section.missing == "There is no run of gone, which others are held against."
+
+
+def test_each_group_is_drawn_against_the_one_with_its_settings(tmp_path: Path) -> None:
+    levels = {"ours easy": 0.75, "ours hard": 0.5, "global easy": 0.5, "global hard": 0.125}
+    runs = groups_of(tmp_path, {name: [accuracies([level])] for name, level in levels.items()}, "global easy")
+    settings = {name: dict(zip(("method.name", "trace.scenario"), name.split(), strict=True)) for name in levels}
+
+    (section,) = draw_differences(replace(runs, settings=settings))
+
+    assert section.title == "Accuracy against the reference"
+    assert "whichever of global easy, global hard has the same settings" in section.text
+    assert numbers(traces(section, "ours easy")[0]["y"]) == [0.25]
+    assert numbers(traces(section, "ours hard")[0]["y"]) == [0.375]
+    assert traces(section, "global hard") == []
+
+
+# ---------------------------------------------------------------- losses
+
+
+def test_a_single_group_has_both_losses_in_one_figure(tmp_path: Path) -> None:
+    (section,) = draw_losses(groups_of(tmp_path, {"ours": [accuracies([0.5, None], test_loss=2.0)]}))
+
+    assert numbers(traces(section, "training")[0]["y"]) == [0.5, 0.5]
+    assert numbers(traces(section, "test")[0]["y"]) == [2.0]
+
+
+def test_several_groups_have_a_figure_for_each_loss(tmp_path: Path) -> None:
+    trained, tested = draw_losses(
+        groups_of(tmp_path, {"a": [accuracies([0.5], test_loss=2.0)], "b": [accuracies([0.5])]})
+    )
+
+    assert numbers(traces(trained, "b")[0]["y"]) == [0.5]
+    assert numbers(traces(tested, "a")[0]["y"]) == [2.0]
+    assert not traces(tested, "b")
+
+
+def test_before_the_first_round_losses_are_missing(tmp_path: Path) -> None:
+    assert draw_losses(groups_of(tmp_path / "a", {"a": [[]]}))[0].missing
+    assert all(section.missing for section in draw_losses(groups_of(tmp_path / "b", {"a": [[]], "b": [[]]})))
+
+
+# ---------------------------------------------------------------- heterogeneity
+
+
+def test_clusters_are_held_against_no_clustering_as_it_was_measured(tmp_path: Path) -> None:
+    rows = accuracies([0.5, 0.5], measured_heterogeneity=0.25, unclustered_heterogeneity=1.5)
+
+    section = draw_heterogeneity(groups_of(tmp_path, {"a": [accuracies([0.5])], "b": [rows, rows]}))
+
+    assert numbers(traces(section, "b")[-1]["y"]) == [0.25, 0.25]
+    assert numbers(traces(section, "no clustering")[-1]["y"]) == [1.5, 1.5]
+    assert not traces(section, "a")
+
+
+def test_older_runs_are_held_against_global(tmp_path: Path) -> None:
+    runs = {name: [accuracies([0.5], measured_heterogeneity=high)] for name, high in (("ours", 0.5), ("global", 1.0))}
+
+    section = draw_heterogeneity(groups_of(tmp_path, runs))
+
+    assert not traces(section, "no clustering")
+    assert "global has all clients in one cluster" in section.text
+
+
+def test_what_nobody_measured_is_said_to_be_missing(tmp_path: Path) -> None:
+    alone = groups_of(tmp_path / "a", {"ours": [accuracies([0.5], measured_heterogeneity=0.5)]})
+
+    assert "was not measured" in draw_heterogeneity(alone).text
+    assert draw_heterogeneity(groups_of(tmp_path / "b", {"ours": [accuracies([0.5])]})).missing
+
+
+# ---------------------------------------------------------------- clusters
+
+
+def test_the_number_of_clusters_is_a_mean_and_re_clusterings_are_marked_on_it(tmp_path: Path) -> None:
+    first, second = accuracies([0.5, 0.5]), accuracies([0.5, 0.5])
+    first[1] |= {"n_clusters": 5, "reclustered": True, "n_moved": 4}
+
+    section = draw_cluster_counts(groups_of(tmp_path, {"ours": [first, second]}))
+
+    _, line, marks = traces(section, "ours")
+    assert numbers(line["y"]) == [2.0, 3.5]
+    assert (numbers(marks["x"]), numbers(marks["y"])) == ([1.0], [3.5])
+    assert marks["text"] == ["grouped anew in 1 of 2 runs"]
+    assert list(section.table[1]) == ["ours", "0.5", "2", "2.75", "3.5"]
+
+
+def test_groups_without_clusters_are_left_out(tmp_path: Path) -> None:
+    flat = accuracies([0.5, 0.5])
+    for row in flat:
+        row["n_clusters"] = 1
+
+    section = draw_cluster_counts(groups_of(tmp_path / "a", {"ours": [accuracies([0.5])], "global": [flat]}))
+
+    assert not traces(section, "global")
+    assert list(section.row_groups) == ["ours"]
+    assert draw_cluster_counts(groups_of(tmp_path / "b", {"global": [flat]})).missing
+
+
+def test_very_many_re_clusterings_are_told_not_marked(tmp_path: Path) -> None:
+    rows = accuracies([0.5] * (MOST_TICKS + 1))
+    for row in rows:
+        row["reclustered"] = True
+
+    section = draw_cluster_counts(groups_of(tmp_path, {"ours": [rows]}))
+
+    assert len(drawn(section)["data"]) == 1
+    assert "too many to be marked" in section.text
+
+
+# ---------------------------------------------------------------- agreement
+
+
+def test_agreement_is_a_mean_over_seeds(tmp_path: Path) -> None:
+    seeds = [accuracies([0.5, 0.5], ari=0.25), accuracies([0.5, 0.5], ari=0.75)]
+
+    section = draw_agreement(groups_of(tmp_path, {"ours": seeds}))
+
+    assert numbers(traces(section, "ours")[-1]["y"]) == [0.5, 0.5]
+
+
+def test_re_clusterings_of_a_single_run_are_marked(tmp_path: Path) -> None:
+    rows = accuracies([0.5, 0.5], ari=0.25)
+    rows[1]["reclustered"] = True
+
+    section = draw_agreement(groups_of(tmp_path, {"ours": [rows]}))
+
+    assert [mark["x0"] for mark in drawn(section)["layout"]["shapes"] if mark["line"]["color"] == EVENT_COLOR] == [1.0]
+
+
+def test_where_the_truth_is_not_known_nothing_is_drawn(tmp_path: Path) -> None:
+    flat = [{**row, "n_clusters": 1} for row in accuracies([0.5], ari=0.0)]
+
+    assert draw_agreement(groups_of(tmp_path / "a", {"ours": [accuracies([0.5])]})).missing
+    assert draw_agreement(groups_of(tmp_path / "b", {"global": [flat]})).missing

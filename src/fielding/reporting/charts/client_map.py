@@ -37,16 +37,8 @@ _LONGEST_NAME = 18
 class Plane:
     """The plane through reports that shows most of how they differ.
 
-    Parameters
-    ----------
-    middle
-        The mean report, shape ``(n_features,)``.
-    axes
-        Two directions, shape ``(2, n_features)``; the largest part of each is positive.
-    shares
-        The share of the variance that each of them shows.
-    is_rooted
-        Whether reports are histograms, whose roots are drawn.
+    ``middle`` is the mean report, shape ``(n_features,)``; ``axes`` are two directions, shape ``(2, n_features)``, the
+    largest part of each positive, which show these ``shares`` of the variance. Of histograms the roots are drawn.
     """
 
     middle: Vector

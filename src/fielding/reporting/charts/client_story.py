@@ -45,17 +45,8 @@ def client_ids(run: RunRecord) -> list[ClientId]:
 def draw_client_story(run: RunRecord, client: ClientId) -> list[Section]:
     """Return what one client reported, the clusters it was in, and how accurate its model was.
 
-    Parameters
-    ----------
-    run
-        The run.
-    client
-        Its id; the text of a whole number will do where ids are whole numbers.
-
-    Raises
-    ------
-    InputError
-        If there is no such client; the message names the nearest id.
+    The text of a whole number will do as an id where ids are whole numbers; InputError if there is no such client, with
+    the nearest id.
     """
     by_text = {str(one): one for one in client_ids(run)}
     text = str(client)

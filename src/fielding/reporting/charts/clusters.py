@@ -116,20 +116,11 @@ _LONGEST_NAME = 30
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class ClusterNow:
-    """One cluster, after the last round.
+    """One cluster, by its stable id, after the last round.
 
-    Parameters
-    ----------
-    cluster
-        Its stable id.
-    n_clients
-        Its members.
-    labels
-        The labels that its members have most of, with their mean shares; falling, none where reports tell no labels.
-    accuracy, worst
-        The mean over its members in the last evaluation, and over the worst tenth of them; NaN if none was tested.
-    since
-        The round in which it first had a member.
+    ``labels`` are those that its members have most of, with their mean shares, falling; none where reports tell no
+    labels. ``accuracy`` is the mean over its members in the last evaluation, ``worst`` over the worst tenth of them;
+    NaN if none was tested. ``since`` is the round in which it first had a member.
     """
 
     cluster: int

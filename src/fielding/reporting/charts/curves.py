@@ -69,14 +69,9 @@ _LEAST_MARGIN = 0.01
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Curves:
-    """A quantity of several runs at common places.
+    """A quantity of several runs at common places: rounds or seconds, rising.
 
-    Parameters
-    ----------
-    x
-        Rounds or seconds, rising, shape ``(n_points,)``.
-    values
-        Of each run, NaN where it has none, shape ``(n_runs, n_points)``; each point has one at least.
+    ``values`` has shape ``(n_runs, n_points)``, NaN where a run has none; each point has one at least.
     """
 
     x: Vector

@@ -30,20 +30,10 @@ _SYMBOLS = ("circle", "square", "diamond", "triangle-up", "cross", "x")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupBar:
-    """A bar, or a part of one.
+    """A bar, or a part of one, of a group that the page switches it by.
 
-    Parameters
-    ----------
-    group
-        Its group; the page switches it by that.
-    length
-        How long it is.
-    margin
-        Half of the interval around its end, if it has one; nothing is drawn below zero.
-    part
-        Which part of the row it is, if rows have parts.
-    style
-        Its colour by number.
+    ``margin`` is half of the interval around its end, if it has one; nothing is drawn below zero. ``part`` says which
+    part of the row it is, if rows have parts.
     """
 
     group: str
@@ -56,14 +46,7 @@ class GroupBar:
 def group_bars(bars: Sequence[GroupBar], words: Mapping[str, str], *, x_title: str) -> Figure:
     """Return a row for each group, the first one on top; parts of a row stand one after the other.
 
-    Parameters
-    ----------
-    bars
-        The bars, those of a group one after the other.
-    words
-        What stands behind the name of each group.
-    x_title
-        What is measured, with its unit.
+    Bars of a group stand one after the other; ``words`` stand behind the name of each group.
     """
     rows = list(dict.fromkeys(bar.group for bar in bars))
     parts = {bar.part: bar.style for bar in bars if bar.part}

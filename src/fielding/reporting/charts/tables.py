@@ -20,15 +20,7 @@ _URGENT = (FAILED, RUNNING, STOPPED, WAITING, FINISHED)
 
 
 def tabulate_results(gathered: RunGroups, summary: Mapping[str, Json] | None = None) -> Section:
-    """Return the table of a comparison, a row for each group.
-
-    Parameters
-    ----------
-    gathered
-        The runs.
-    summary
-        Their :func:`comparison <fielding.reporting.numbers.comparison.compare_groups>`, if it was made already.
-    """
+    """Return the table of a comparison, a row for each group; ``summary`` is the comparison, if it was made already."""
     title = "Results in numbers"
     if not any(group.finished for group in gathered.groups):
         return Section(title=title, missing="No run is finished yet. The table is filled as runs end.")

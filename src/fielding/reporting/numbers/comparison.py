@@ -239,12 +239,7 @@ def _notes(gathered: RunGroups, runs: Runs) -> list[str]:
 
 
 def diverged_words(counts: Mapping[str, tuple[int, int]]) -> str:
-    """Return how many trainings of which groups gave no finite model; nothing if all did.
-
-    Parameters
-    ----------
-    counts
-        By group, how many gave none, and how many there were.
+    """Return how many trainings of which groups gave no finite model, of how many; nothing if all did.
 
     Examples
     --------

@@ -177,15 +177,7 @@ def match_terms(
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Group:
-    """Runs that differ in their seeds alone, one for each.
-
-    Parameters
-    ----------
-    name
-        What they are runs of: a method, with what tells it from the same method in other groups.
-    runs
-        The runs, by rising seed.
-    """
+    """Runs that differ in their seeds alone, one for each, by rising seed."""
 
     name: str
     runs: tuple[RunRecord, ...]
@@ -285,20 +277,10 @@ class RunGroups:
 
 
 def gather_runs(folders: Sequence[Path], reader: LogReader | None = None) -> RunGroups:
-    """Read all runs of some folders.
+    """Read all runs of some folders; InputError if there is nothing to report in any of them.
 
-    Parameters
-    ----------
-    folders
-        Each is the folder of a run, of a comparison, or one with such folders in it. A run that is in several counts
-        once.
-    reader
-        One that may have read some of it before.
-
-    Raises
-    ------
-    InputError
-        If there is nothing to report in any of them.
+    Each is the folder of a run, of a comparison, or one with such folders in it; a run that is in several counts once.
+    ``reader`` is one that may have read some of it before.
     """
     found = find_runs(folders, reader or LogReader())
     runs = name_groups(found.entries)
@@ -361,17 +343,11 @@ def _group_seeds(named: Sequence[tuple[str, RunRecord]]) -> tuple[tuple[Group, .
 
 
 def fail_other_data(named: Sequence[tuple[str, RunRecord]], references: Container[str]) -> list[tuple[str, RunRecord]]:
-    """Return runs with their names; those that ended on other data than the reference on the same seed have failed.
+    """Return runs with the names of their groups; those that ended on other data than the reference have failed.
 
-    Data must be equal where the seed, the section ``[trace]`` of the config and the number of rounds are. Where no
-    reference has ended, the first run that has counts instead. A run that does not tell its data is left as it is.
-
-    Parameters
-    ----------
-    named
-        Each run with the name of its group.
-    references
-        Names of the groups that others are held against.
+    Data must be equal where the seed, the section ``[trace]`` of the config and the number of rounds are. Where none of
+    the ``references``, the names of groups that others are held against, has ended, the first run that has counts
+    instead. A run that does not tell its data is left as it is.
     """
 
     def deal(run: RunRecord) -> str:
@@ -446,18 +422,9 @@ class ExpectedRun:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FoundRuns:
-    """What some folders hold.
+    """What some folders hold: runs, each once, runs of comparisons that are not there, and what cannot be read.
 
-    Parameters
-    ----------
-    entries
-        Runs, each once.
-    expected
-        Runs of comparisons that are not there.
-    problems
-        What cannot be read.
-    references
-        Of each comparison, its folder and the variant that it names as reference.
+    ``references`` are, of each comparison, its folder and the variant that it names as reference.
     """
 
     entries: list[FoundRun] = field(default_factory=list)

@@ -19,17 +19,7 @@ ROUNDING = 1e-9
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Estimate:
-    """A mean over seeds.
-
-    Parameters
-    ----------
-    mean
-        The mean.
-    half_width
-        Half of its 95 % t-interval; None for a single seed, which tells nothing about others.
-    per_seed
-        What it is the mean of.
-    """
+    """A mean over seeds, with half of its 95 % t-interval; None for a single seed, which tells nothing about others."""
 
     mean: float
     half_width: float | None

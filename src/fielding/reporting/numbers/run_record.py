@@ -139,18 +139,8 @@ def parse_changes(line: Row) -> Changes:
 class ClientTests:
     """All clients that were tested after a round.
 
-    Parameters
-    ----------
-    round_index
-        The round.
-    client_ids
-        The ``n_clients`` clients that were tested.
-    cluster
-        The cluster of each, -1 for none.
-    n_test, correct
-        How many test samples each had, and how many of them its model got right.
-    otherwise
-        How many were right if a client corrected (``"corrected"``) or tuned (``"tuned"``) its model.
+    ``cluster`` is -1 for none; ``correct`` of the ``n_test`` test samples of each its model got right, and
+    ``otherwise`` how many if it corrected (``"corrected"``) or tuned (``"tuned"``) its model.
     """
 
     round_index: int
@@ -222,17 +212,7 @@ class _Log:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Lines:
-    """The lines of a log.
-
-    Parameters
-    ----------
-    rows
-        What is kept of each line that could be read.
-    problem
-        What is wrong with the log, in words; nothing if it is whole.
-    n_lines
-        How many whole lines there are, also those that could not be read.
-    """
+    """What is kept of each line of a log, what is wrong with it in words, and how many whole lines there are."""
 
     rows: list[Any]
     problem: str = ""
@@ -472,19 +452,9 @@ class RunRecord:
 
 
 def read_run(folder: Path, reader: LogReader | None = None) -> RunRecord:
-    """Read the folder of a run, as much as there is of it.
+    """Read the folder of a run, as much as there is of it; InputError if it is not the folder of a run.
 
-    Parameters
-    ----------
-    folder
-        Of the run.
-    reader
-        One that may have read some of it before.
-
-    Raises
-    ------
-    InputError
-        If it is not the folder of a run.
+    ``reader`` is one that may have read some of it before.
     """
     reader = reader or LogReader()
     problem, failure = "", read_failure(folder)

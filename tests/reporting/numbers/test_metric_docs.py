@@ -8,7 +8,7 @@ from fielding.reporting.numbers.groups import gather_runs
 from fielding.reporting.numbers.run_metrics import TIMINGS
 from tests.reporting.run_folders import compared
 
-PAGE = Path(__file__).resolve().parents[2] / "docs" / "metrics.md"
+PAGE = Path(__file__).resolve().parents[3] / "docs" / "metrics.md"
 ROW = re.compile(r"^\| (`.*?`) \|", re.MULTILINE)
 
 

@@ -3,10 +3,60 @@ from dataclasses import replace
 from pathlib import Path
 
 from fielding._typing import Json
-from fielding.reporting.charts.tables import tabulate_settings
-from fielding.reporting.numbers.groups import Group, RunGroups
+from fielding.reporting.charts.tables import tabulate_results, tabulate_settings, tabulate_states
+from fielding.reporting.numbers.comparison import compare_groups
+from fielding.reporting.numbers.groups import AwaitedRun, Group, RunGroups
 from fielding.reporting.numbers.run_record import RunRecord
 from tests.reporting.charts.group_runs import accuracies, groups_of, one_run
+
+
+def test_each_group_has_a_row_that_is_switched_with_it(tmp_path: Path) -> None:
+    gathered = groups_of(tmp_path, {"ours": [accuracies([0.75])] * 2, "global": [accuracies([0.5])] * 2})
+
+    section = tabulate_results(gathered)
+
+    assert [row[0] for row in section.table] == ["method", "ours", "global"]
+    assert section.table[1][1].startswith("0.750 ±\xa00.000")
+    assert list(section.row_groups) == ["ours", "global"]
+    assert tabulate_results(gathered, compare_groups(gathered)).table == section.table
+
+
+def test_before_a_run_is_finished_there_are_no_results(tmp_path: Path) -> None:
+    run = one_run(tmp_path / "a", accuracies([0.5]), is_finished=False)
+
+    assert tabulate_results(RunGroups(title="", groups=(Group(name="a", runs=(run,)),), reference=None)).missing
+
+
+# ---------------------------------------------------------------- states
+
+
+def test_every_run_has_a_row_and_what_failed_comes_first(tmp_path: Path) -> None:
+    done = one_run(tmp_path / "a", accuracies([0.5, 0.625]))
+    stopped = one_run(tmp_path / "b", accuracies([None]), is_finished=False)
+    (tmp_path / "b" / "clients.jsonl").unlink()
+    gathered = RunGroups(
+        title="",
+        groups=(Group(name="ours", runs=(done,)), Group(name="theirs", runs=(stopped,))),
+        reference="ours",
+        awaited=(AwaitedRun(group="ours", seed=2, state="failed", problem="out of memory"),),
+    )
+
+    section = tabulate_states(gathered)
+
+    assert [list(row) for row in section.table[1:]] == [
+        ["ours", "2", "failed", "-", "-", "out of memory"],
+        ["theirs", "1", "stopped", "1\xa0of\xa09", "-", "-"],
+        ["ours", "1", "finished", "2\xa0of\xa09", "0.625", "-"],
+    ]
+    assert list(section.row_groups) == ["ours", "theirs", "ours"]
+    assert section.text == "3 runs: 1 failed, 1 stopped, 1 finished."
+
+
+def test_without_runs_the_table_is_missing() -> None:
+    assert tabulate_states(RunGroups(title="", groups=(), reference=None)).missing
+
+
+# ---------------------------------------------------------------- settings
 
 
 def test_what_groups_share_stands_apart_from_what_they_differ_in(tmp_path: Path) -> None:

@@ -1,12 +1,29 @@
+"""What is on other data, or over another number of rounds, is not compared."""
+
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from fielding._typing import Json
 from fielding.errors import InputError
 from fielding.records.plan import Plan, Variant, write_failure, write_plan
-from fielding.reporting.numbers.groups import gather_runs
+from fielding.reporting.comparison_tables import comparison_table, table_words
+from fielding.reporting.numbers.comparison import compare_groups
+from fielding.reporting.numbers.groups import (
+    METHOD,
+    Settings,
+    choose_reference,
+    choose_references,
+    choose_targets,
+    fail_other_data,
+    gather_runs,
+    version_words,
+)
+from fielding.reporting.numbers.run_record import FAILED, FINISHED, RunRecord, read_run
+from fielding.reporting.report_page import make_page
+from tests.reporting.run_folders import compared, round_rows, run_folder
 from tests.reporting.run_logs import CONFIG, round_line, write_run
 
 
@@ -255,3 +272,237 @@ def test_a_run_of_another_config_than_its_comparison_asked_for_stays_in_its_grou
     write_failure(folder / "fielding-1", "the folder holds a run of another config")
 
     assert [(one.name, len(one.runs)) for one in gather_runs([folder]).groups] == [("fielding", 2), ("global", 2)]
+
+
+# ---------------------------------------------------------------- references
+
+
+def variants_of(methods: list[str], **varied: list[Json]) -> dict[str, Settings]:
+    """Return methods crossed with the values of one key."""
+    ((key, values),) = varied.items()
+    return {f"{method} {value}": {METHOD: method, key: value} for method in methods for value in values}
+
+
+def test_a_plain_comparison_is_held_against_one_reference() -> None:
+    plain: dict[str, Settings] = {name: {METHOD: name} for name in ("fielding", "ifca", "global")}
+
+    assert set(choose_references(plain, "global").values()) == {"global"}
+    assert set(choose_references(plain, "ifca").values()) == {"ifca"}
+    assert set(choose_targets(plain, "ifca").values()) == {"global"}
+
+
+def test_each_variant_is_held_against_the_reference_method_with_its_own_settings() -> None:
+    variants = variants_of(["fielding", "global"], scenario=["places", "static"])
+
+    assert choose_references(variants, "global places") == {
+        "fielding places": "global places",
+        "fielding static": "global static",
+        "global places": "global places",
+        "global static": "global static",
+    }
+    assert choose_targets(variants, "fielding places")["fielding static"] == "global static"
+
+
+def test_settings_that_the_reference_method_does_not_have_do_not_matter() -> None:
+    variants: dict[str, Settings] = {
+        "a": {METHOD: "fielding", "trace.gap": 2, "coordinator.tau": "1/6"},
+        "b": {METHOD: "fielding", "trace.gap": 5, "coordinator.tau": "1/6"},
+        "c": {METHOD: "global", "trace.gap": 2, "method.k": None},
+        "d": {METHOD: "global", "trace.gap": 5},
+        "e": {METHOD: "global"},
+    }
+
+    found = choose_references(variants, "c")
+
+    assert (found["a"], found["b"]) == ("c", "d")  # not e, which agrees in less
+    assert found["e"] == "c"
+
+
+def test_values_of_one_method_are_held_against_the_reference() -> None:
+    variants = variants_of(["fielding"], tau=[0.1, 0.2, 0.3])
+
+    assert set(choose_references(variants, "fielding 0.2").values()) == {"fielding 0.2"}
+    assert set(choose_targets(variants, "fielding 0.2").values()) == {"fielding 0.2"}
+    assert set(choose_targets(variants_of(["global"], gap=[1, 2]), "global 1").values()) == {"global 1"}
+
+
+def test_where_nobody_has_the_same_settings_the_reference_counts() -> None:
+    variants: dict[str, Settings] = {
+        **variants_of(["fielding"], tau=[0.1, 0.2]),
+        "global": {METHOD: "global"},
+    }
+
+    assert set(choose_references(variants, "global").values()) == {"global"}
+    assert set(choose_references(variants, "fielding 0.1").values()) == {"fielding 0.1"}
+    assert set(choose_targets(variants, "fielding 0.1").values()) == {"global"}
+
+
+def test_groups_of_which_nothing_is_known_are_told_by_their_names() -> None:
+    names: dict[str, Settings] = {"ifca": {}, "global": {}}
+
+    assert choose_references(names, "ifca") == {"ifca": "ifca", "global": "ifca"}
+    assert choose_references(names, None) == choose_targets(names, None) == {"ifca": None, "global": None}
+
+
+def test_a_variant_of_global_is_the_reference_if_nobody_names_another() -> None:
+    variants = variants_of(["fielding", "global"], gap=[2, 5])
+
+    assert choose_reference(variants, []) == "global 2"
+    assert choose_reference(variants, ["gone", "fielding 5"]) == "fielding 5"
+    assert choose_reference({"fielding": {}}, ["fielding"]) is None
+
+
+# ---------------------------------------------------------------- like with like
+
+
+HIGH, LOW = [0.5, 0.6, 0.7, 0.8], [0.1, 0.2, 0.3, 0.4]
+
+
+def with_trace(folder: Path, **trace: Json) -> None:
+    manifest = json.loads((folder / "manifest.json").read_text())
+    manifest["config"]["trace"] |= trace
+    (folder / "manifest.json").write_text(json.dumps(manifest))
+
+
+@pytest.fixture(params=["data", "rounds"])
+def folder(tmp_path: Path, request: pytest.FixtureRequest) -> Path:
+    """Return runs of Fielding that those of the global model are not like."""
+    if request.param == "rounds":
+        return compared(
+            tmp_path, {"fielding": dict.fromkeys((1, 2, 3), HIGH), "global": dict.fromkeys((1, 2), LOW[1:])}
+        )
+    compared(tmp_path, {"fielding": dict.fromkeys((1, 2, 3), HIGH), "global": dict.fromkeys((1, 2), LOW)})
+    for seed in (1, 2):
+        with_trace(tmp_path / f"global-{seed}", name="zephyr")
+    return tmp_path
+
+
+def test_there_is_no_difference_no_target_and_no_best(folder: Path) -> None:
+    found: Any = compare_groups(gather_runs([folder]))
+
+    assert found["paired"] == {}
+    ours = found["methods"]["fielding"]
+    assert ours["reference"] is ours["target_of"] is None
+    assert ours["speedup"]["mean"] is ours["time_to_target_s"]["mean"] is None
+    assert found["best"]["final_accuracy"]["marked"] == []
+    assert ours["final_accuracy"]["mean"] == pytest.approx(0.75)
+
+
+def test_the_table_has_dashes_and_the_words_below_say_why(folder: Path) -> None:
+    summary = compare_groups(gather_runs([folder]))
+
+    head, ours, _ = comparison_table(summary)
+
+    row = dict(zip(head, ours, strict=True))
+    assert {row[name] for name in ("minus global", "p", "minutes to target", "speed-up")} == {"-"}
+    assert "No difference, test, target or speed-up for fielding: no run of global" in table_words(summary)
+    assert table_words(summary).startswith("Means over 2 to 3 seeds")
+    assert "Differences to" not in table_words(summary)
+
+
+def test_the_page_tells_all_lengths_and_data_sets(tmp_path: Path) -> None:
+    run_folder(tmp_path / "a", round_rows(HIGH), method="fielding", seed=1)
+    run_folder(tmp_path / "b", round_rows(LOW[1:]), method="global", seed=3)
+    for name, data in (("a", "digits"), ("b", "zephyr")):
+        with_trace(tmp_path / name, name=data)
+
+    lead = make_page(gather_runs([tmp_path])).lead
+
+    assert "on digits and zephyr; 3 to 4 rounds, one seed each (1, 3)." in lead
+    assert "Final figures" not in lead
+
+
+def test_each_is_held_against_what_is_like_it(tmp_path: Path) -> None:
+    run_folder(tmp_path / "short", round_rows(LOW[1:]), method="global")
+    run_folder(tmp_path / "long", round_rows(LOW), method="global")
+    run_folder(tmp_path / "ours", round_rows(HIGH), method="fielding")
+
+    found: Any = compare_groups(gather_runs([tmp_path]))
+
+    assert found["methods"]["fielding"]["reference"] == "global rounds=4"
+    assert found["paired"]["fielding"]["final_accuracy"]["mean"] == pytest.approx(0.4)
+
+
+def test_an_oracle_on_other_data_is_no_measure_of_regret(tmp_path: Path) -> None:
+    run_folder(tmp_path / "ours", round_rows(LOW), method="fielding")
+    oracle = run_folder(tmp_path / "oracle", round_rows(HIGH), method="oracle")
+    alike: Any = compare_groups(gather_runs([tmp_path]))
+    with_trace(oracle, name="zephyr")
+    unlike: Any = compare_groups(gather_runs([tmp_path]))
+
+    assert alike["methods"]["fielding"]["dynamic_regret"]["mean"] == pytest.approx(0.4)
+    assert unlike["methods"]["fielding"]["dynamic_regret"]["mean"] is None
+
+
+def test_diverged_trainings_are_told_with_their_group(tmp_path: Path) -> None:
+    rows = round_rows(LOW, n_failed=[2, 2, 2, 2], n_participants=[0, 0, 0, 0])
+    run_folder(tmp_path / "wild", rows, method="wild")
+    run_folder(tmp_path / "calm", round_rows(HIGH), method="calm")
+    runs = gather_runs([tmp_path])
+
+    summary = compare_groups(runs)
+    first = make_page(runs, summary).cards[0]
+
+    sentence = "Training diverged, no finite model came of it: wild (8 of 8); lower training.learning_rate."
+    assert summary["notes"] == [sentence]
+    assert sentence in table_words(summary)
+    assert (first.is_warning, first.value) == (True, "8 of 16")
+    assert "wild (8 of 8)" in first.note
+    assert "calm" not in first.note
+
+
+# ---------------------------------------------------------------- same data
+
+
+def a_run(folder: Path, digest: str | None, *, seed: int = 1, gap: int = 4, finished: bool = True) -> RunRecord:
+    run_folder(folder, round_rows([0.5]), seed=seed, finished=finished)
+    manifest: dict[str, Json] = json.loads((folder / "manifest.json").read_text())
+    manifest["config"]["trace"]["gap"] = gap  # type: ignore[call-overload, index]
+    manifest |= {} if digest is None else {"data_blake2b": digest}
+    (folder / "manifest.json").write_text(json.dumps(manifest))
+    return read_run(folder)
+
+
+def test_a_run_on_other_data_than_the_reference_has_failed(tmp_path: Path) -> None:
+    named = [("fielding", a_run(tmp_path / "a", "0123456789")), ("global", a_run(tmp_path / "b", "abcdefghij"))]
+
+    (_, ours), (_, theirs) = fail_other_data(named, {"global"})
+
+    assert (ours.state, theirs.state) == (FAILED, FINISHED)
+    assert ours.problems[0].startswith("made on other data than global on seed 1 (digests 01234567 and abcdefgh)")
+    assert theirs.problems == ()
+
+
+def test_without_a_reference_that_ended_the_first_run_counts(tmp_path: Path) -> None:
+    named = [
+        ("fielding", a_run(tmp_path / "a", "one")),
+        ("static", a_run(tmp_path / "b", "other")),
+        ("global", a_run(tmp_path / "c", "other", finished=False)),
+    ]
+
+    assert [run.state for _, run in fail_other_data(named, {"global"})] == [FINISHED, FAILED, "stopped"]
+
+
+def test_other_seeds_and_other_traces_have_other_data(tmp_path: Path) -> None:
+    named = [
+        ("global", a_run(tmp_path / "a", "one")),
+        ("fielding", a_run(tmp_path / "b", "two", seed=2)),
+        ("fielding", a_run(tmp_path / "c", "three", gap=9)),
+    ]
+
+    assert [run.state for _, run in fail_other_data(named, {"global"})] == [FINISHED] * 3
+
+
+def test_a_run_that_does_not_tell_its_data_counts(tmp_path: Path) -> None:
+    named = [("global", a_run(tmp_path / "a", "one")), ("fielding", a_run(tmp_path / "b", None))]
+
+    assert [run.state for _, run in fail_other_data(named, {"global"})] == [FINISHED] * 2
+
+
+def test_several_versions_are_told(tmp_path: Path) -> None:
+    runs = [a_run(tmp_path / name, None) for name in ("a", "b")]
+    assert version_words(runs) == ""
+
+    (tmp_path / "b" / "manifest.json").write_text(json.dumps({"fielding": "1.5", "config": {}}))
+
+    assert "(0, 1.5)" in version_words([runs[0], read_run(tmp_path / "b")])
