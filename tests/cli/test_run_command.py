@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from fielding.client.ranges import Ranges
 from fielding.config.reader import read_config
 from fielding.records.lock import lock_folder
 from fielding.records.run_checkpoint import load_run
@@ -151,11 +152,11 @@ def test_a_second_signal_stops_within_the_round_and_says_how_to_go_on(
     assert fielding(*RUN[:-1], "whole") == 0
     train, calls = Workers.train, []
 
-    def interrupted(workers: Workers, work: LocalWork) -> Trained:
+    def interrupted(workers: Workers, work: LocalWork, samples: Ranges | None = None) -> Trained:
         calls.append(work)
         for _ in range(2 if len(calls) == 4 else 0):
             os.kill(os.getpid(), signal.SIGINT)
-        return train(workers, work)
+        return train(workers, work, samples)
 
     with monkeypatch.context() as patched:
         patched.setattr(Workers, "train", interrupted)
