@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from fielding.client.ranges import Ranges
 from fielding.config.reader import read_config
 from fielding.records.lock import lock_folder
 from fielding.records.run_checkpoint import load_run
@@ -138,7 +139,7 @@ def test_a_signal_while_data_are_read_stops_at_once_and_leaves_nothing(
         os.kill(os.getpid(), number)
         pytest.fail("it went on")
 
-    monkeypatch.setattr("fielding.simulation.experiment.assembled", interrupted)
+    monkeypatch.setattr("fielding.simulation.experiment.assemble", interrupted)
 
     assert fielding("run", "small.toml", "--out", "runs/deep") == code
     assert (fielding.out, fielding.err) == ("", "stopped before the first round; nothing was written\n")
@@ -151,11 +152,11 @@ def test_a_second_signal_stops_within_the_round_and_says_how_to_go_on(
     assert fielding(*RUN[:-1], "whole") == 0
     train, calls = Workers.train, []
 
-    def interrupted(workers: Workers, work: LocalWork) -> Trained:
+    def interrupted(workers: Workers, work: LocalWork, *at_hand: Ranges) -> Trained:
         calls.append(work)
         for _ in range(2 if len(calls) == 4 else 0):
             os.kill(os.getpid(), signal.SIGINT)
-        return train(workers, work)
+        return train(workers, work, *at_hand)
 
     with monkeypatch.context() as patched:
         patched.setattr(Workers, "train", interrupted)
