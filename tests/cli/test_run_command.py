@@ -139,7 +139,7 @@ def test_a_signal_while_data_are_read_stops_at_once_and_leaves_nothing(
         os.kill(os.getpid(), number)
         pytest.fail("it went on")
 
-    monkeypatch.setattr("fielding.simulation.experiment.assembled", interrupted)
+    monkeypatch.setattr("fielding.simulation.experiment.assemble", interrupted)
 
     assert fielding("run", "small.toml", "--out", "runs/deep") == code
     assert (fielding.out, fielding.err) == ("", "stopped before the first round; nothing was written\n")
@@ -152,11 +152,11 @@ def test_a_second_signal_stops_within_the_round_and_says_how_to_go_on(
     assert fielding(*RUN[:-1], "whole") == 0
     train, calls = Workers.train, []
 
-    def interrupted(workers: Workers, work: LocalWork, samples: Ranges | None = None) -> Trained:
+    def interrupted(workers: Workers, work: LocalWork, *at_hand: Ranges) -> Trained:
         calls.append(work)
         for _ in range(2 if len(calls) == 4 else 0):
             os.kill(os.getpid(), signal.SIGINT)
-        return train(workers, work, samples)
+        return train(workers, work, *at_hand)
 
     with monkeypatch.context() as patched:
         patched.setattr(Workers, "train", interrupted)
