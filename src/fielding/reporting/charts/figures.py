@@ -132,7 +132,7 @@ def stack_figure(layers: Sequence[Line], *, x_title: str, y_title: str, events: 
     """Return layers upon each other; each keeps its height until its next point."""
     traces = [
         {
-            **_named(layer), "type": "scatter", "x": pack(layer.x), "y": pack(layer.y), "stackgroup": "all",
+            **_trace_names(layer), "type": "scatter", "x": pack(layer.x), "y": pack(layer.y), "stackgroup": "all",
             "mode": "lines", "line": {"color": layer.color, "width": 0.5, "shape": "hv"}, "fillcolor": layer.color,
         }
         for layer in layers
@@ -144,7 +144,7 @@ def bars_figure(bars: Sequence[Line], *, x_title: str, y_title: str, mode: str =
     """Return bars from zero; ``mode`` says how those of one place stand: ``overlay``, ``stack`` or ``group``."""
     traces = [
         {
-            **_named(row), "type": "bar", "x": pack(row.x), "y": pack(row.y),
+            **_trace_names(row), "type": "bar", "x": pack(row.x), "y": pack(row.y),
             "marker": {"color": row.color, "line": {"width": 0}},
         }
         for row in bars
@@ -256,9 +256,9 @@ def library_script() -> str:
     return str(get_plotlyjs())
 
 
-def _named(line: Line) -> dict[str, Any]:
-    named: dict[str, Any] = {"name": as_text(line.name), "legendgroup": as_text(line.name)}
-    return named if line.group is None else {**named, "meta": {"group": line.group}}
+def _trace_names(line: Line) -> dict[str, Any]:
+    names: dict[str, Any] = {"name": as_text(line.name), "legendgroup": as_text(line.name)}
+    return names if line.group is None else {**names, "meta": {"group": line.group}}
 
 
 def _curve(line: Line) -> dict[str, Any]:
@@ -266,7 +266,7 @@ def _curve(line: Line) -> dict[str, Any]:
     # A line through a single point is invisible.
     mode = "markers" if line.symbol or len(line.x) == 1 else "lines"
     return {
-        **_named(line), "type": "scatter", "x": pack(line.x), "y": pack(line.y), "mode": mode,
+        **_trace_names(line), "type": "scatter", "x": pack(line.x), "y": pack(line.y), "mode": mode,
         "line": {
             "color": line.color, "width": 3 if line.is_main else 1.5, "dash": dash,
             "shape": "hv" if line.is_step else "linear",
@@ -280,7 +280,7 @@ def _band(line: Line, low: Vector, high: Vector) -> dict[str, Any]:
     """Return the band around a line as one closed shape, which the line's place in the legend switches too."""
     forth = np.asarray(line.x, dtype=np.float64)
     return {
-        **_named(line), "type": "scatter",
+        **_trace_names(line), "type": "scatter",
         "x": pack(np.concatenate([forth, forth[::-1]])), "y": pack(np.concatenate([high, low[::-1]])),
         "fill": "toself", "fillcolor": shade(line.color, _BAND_OPACITY), "line": {"width": 0}, "mode": "lines",
         "showlegend": False, "hoverinfo": "skip",
