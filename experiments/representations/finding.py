@@ -21,8 +21,7 @@ from fielding.config.reader import config_from
 from fielding.coordinator.clustering import Clusterer
 from fielding.federation.evaluation import adjusted_rand_index
 from fielding.reporting.numbers.paired import estimate
-from fielding.simulation.assembly import Own, Simulation, assemble
-from fielding.simulation.observing import HELD_OUT, MOMENTUM, Lessons, pool_model
+from fielding.simulation.assembly import HELD_OUT, MOMENTUM, Lessons, Own, Simulation, assemble, pool_model
 from fielding.traces.catalog import Opening, Source, open_source
 from fielding.traces.sources import deal_samples, hold_out
 from fielding.training.trainer import Sgd

@@ -10,9 +10,8 @@ from fielding.client.representation.representation import Seen
 from fielding.config.keys import Config
 from fielding.config.reader import config_from
 from fielding.reporting.numbers.paired import estimate
-from fielding.simulation.assembly import Own, Simulation, assemble
+from fielding.simulation.assembly import Own, Simulation, Watched, _shared_model, assemble
 from fielding.simulation.experiment import run
-from fielding.simulation.observing import Watched, _shared_model
 from fielding.traces.sources import deal_samples, hold_out
 
 SMALL: Table = {

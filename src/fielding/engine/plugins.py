@@ -1,20 +1,67 @@
 """The plug-ins that a config names, made with their options; a mistake is told with its section."""
 
-from fielding._typing import Json
-from fielding.config.keys import Config
+from pathlib import Path
+
+from fielding._typing import Json, Models
+from fielding.config.keys import Config, CoordinatorSection
 from fielding.config.rules import parse_factor
 from fielding.coordinator.clustering import Clusterer
 from fielding.coordinator.policy import Policy, trigger_named
 from fielding.distance import Kind
-from fielding.errors import OptionError
+from fielding.errors import CheckpointError, InputError, OptionError
 from fielding.federation.aggregation import Aggregator, aggregator_named
 from fielding.federation.pace import Pace, pace_named
 from fielding.federation.selection import Selection, selector_named
 from fielding.methods import Method, MethodKind, MethodSetting, Parts, kind_named, method_named
 from fielding.methods.kinds import ReportsFrom, check_method_options, resolve_reports_from
+from fielding.records.model_file import read_model
 from fielding.runtime.serve import Serving
 from fielding.runtime.train import LocalRule
-from fielding.training.trainer import LearningRate
+from fielding.training.label_mix import LabelMixTrainer
+from fielding.training.layout import Layout
+from fielding.training.trainer import LearningRate, Trainer
+
+
+def with_mix(config: Config, trainer: Trainer, n_classes: int) -> Trainer:
+    """Return the trainer of models that carry their label mix, if clients correct for it; else the trainer itself.
+
+    Parameters
+    ----------
+    config
+        Says whether, and how fast the mix follows training.
+    trainer
+        Of models without a mix.
+    n_classes
+        Classes.
+    """
+    if config.serving.correction == "none":
+        return trainer
+    return LabelMixTrainer(trainer, n_classes, rate=config.serving.mix_rate, is_balanced=config.training.balanced)
+
+
+POOL, GLOBAL = "pool", "global"
+"""Trained on samples that the server holds out; the mean of all models after some rounds. Else it is a file."""
+
+
+def file_model(section: CoordinatorSection, layout: Layout) -> Models:
+    """Return the shared model of the file that a config names, or raise :class:`OptionError`.
+
+    Parameters
+    ----------
+    section
+        Of a config.
+    layout
+        What its numbers have to mean.
+
+    Returns
+    -------
+    float32, shape ``(n_numbers,)``.
+    """
+    try:
+        return read_model(Path(section.shared_model).expanduser(), layout)
+    except (InputError, CheckpointError) as error:
+        raise OptionError(f"coordinator.shared_model: {error}") from None
+
 
 LEARNED = "learned"
 """In place of a number for tau: it is found out."""

@@ -8,8 +8,7 @@ from fielding._extras import require
 from fielding.config.keys import KEYS, Config, TraceSection
 from fielding.config.parts import imported_function
 from fielding.engine.describing import AUTO, describing_of, is_own_function
-from fielding.engine.plugins import kind_of, parts_of, policy_of, serving_of
-from fielding.engine.shared_models import GLOBAL, POOL
+from fielding.engine.plugins import GLOBAL, POOL, kind_of, parts_of, policy_of, serving_of
 from fielding.errors import FileFormatError, OptionError, echo
 from fielding.simulation.assembly import lie_of, trainer_of
 from fielding.simulation.attacks import check_spoil

@@ -17,9 +17,9 @@ from fielding._typing import ClientId, Json, Models
 from fielding._version import __version__
 from fielding.config.keys import Config
 from fielding.config.reader import config_from, config_table, config_text, read_config
+from fielding.engine.plugins import GLOBAL
 from fielding.engine.round import Driver, Federation
 from fielding.engine.runner import Rules, Runner, Watch
-from fielding.engine.shared_models import GLOBAL
 from fielding.errors import InputError, echo, unknown_name
 from fielding.methods.method import Method
 from fielding.records.manifest import file_digest, first_difference

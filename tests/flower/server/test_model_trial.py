@@ -4,7 +4,7 @@ import pytest
 
 from fielding._typing import Json
 from fielding.config.reader import config_from
-from fielding.engine.carried_mix import with_mix
+from fielding.engine.plugins import with_mix
 from fielding.errors import OptionError
 from fielding.flower.server.deployment import try_model
 from fielding.training.factory import ModelRequest, trainer_for

@@ -20,12 +20,21 @@ from fielding.client.describing import Describing
 from fielding.config.keys import Config
 from fielding.config.reader import config_from, config_table, config_text
 from fielding.distance import Kind
-from fielding.engine.carried_mix import with_mix
 from fielding.engine.describing import AUTO, describing_of, is_own_function
-from fielding.engine.plugins import kind_of, local_rule, method_of, parts_of, policy_of, run_reports_from, serving_of
+from fielding.engine.plugins import (
+    GLOBAL,
+    POOL,
+    kind_of,
+    local_rule,
+    method_of,
+    parts_of,
+    policy_of,
+    run_reports_from,
+    serving_of,
+    with_mix,
+)
 from fielding.engine.round import Federation
 from fielding.engine.runner import Rules, Runner, Watch, under
-from fielding.engine.shared_models import GLOBAL, POOL
 from fielding.errors import CheckpointError, InputError, OptionError, echo
 from fielding.federation.aggregation import Aggregator
 from fielding.flower.device.own_code import named_arrays, parameter_names

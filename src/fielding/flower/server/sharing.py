@@ -13,7 +13,7 @@ from fielding.client.describing import Describing
 from fielding.client.report import checked_rows
 from fielding.client.representation.representation import Representation
 from fielding.config.keys import Config
-from fielding.engine.shared_models import GLOBAL, file_model
+from fielding.engine.plugins import GLOBAL, file_model
 from fielding.errors import CheckpointError, ReportError
 from fielding.flower.wire.orders import Report, SharedView, WorkRule, digest_of
 from fielding.training.layout import Layout

@@ -14,7 +14,7 @@ from fielding.engine.describing import describing_of, is_own_function
 from fielding.errors import OptionError
 from fielding.records.model_file import write_model
 from fielding.runtime.observe import LabelObserver, Observer, SampleObserver, VectorObserver
-from fielding.simulation.observing import HELD_OUT, Lessons, Watched, observer_of, pool_model, without_held_out
+from fielding.simulation.assembly import HELD_OUT, Lessons, Watched, observer_of, pool_model, without_held_out
 from fielding.traces.sliding import SlidingWindows
 from fielding.traces.sources import Dealt, HeldOut, deal_samples
 from fielding.training.factory import ModelRequest, trainer_for
@@ -233,7 +233,7 @@ def test_without_momentum_it_does_not_matter_in_how_many_goes_batches_are_drawn(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     whole = pool_model(trainer(), POOL, HELD, lessons(n_steps=7, momentum=0.0))
-    monkeypatch.setattr("fielding.simulation.observing.STEPS_AT_ONCE", 3)
+    monkeypatch.setattr("fielding.simulation.assembly.STEPS_AT_ONCE", 3)
 
     assert pool_model(trainer(), POOL, HELD, lessons(n_steps=7, momentum=0.0)).tobytes() == whole.tobytes()
 
