@@ -133,21 +133,8 @@ def _cosine(rows: Floats, centers: Floats) -> Matrix:
 METRICS: dict[str, Metric] = {
     metric.name: metric
     for metric in (
-        Metric(
-            name="l1",
-            summary="sum of absolute differences (the paper's)",
-            between=_l1,
-            widest=2.0,
-            is_norm=True,
-        ),
-        Metric(
-            name="l2",
-            summary="Euclidean",
-            between=_l2,
-            widest=float(np.sqrt(2.0)),
-            power=2,
-            is_norm=True,
-        ),
+        Metric(name="l1", summary="sum of absolute differences (the paper's)", between=_l1, widest=2.0, is_norm=True),
+        Metric(name="l2", summary="Euclidean", between=_l2, widest=float(np.sqrt(2.0)), power=2, is_norm=True),
         Metric(
             name="hellinger",
             summary="Euclidean between square roots of shares; hard to pull by one-sided reports",

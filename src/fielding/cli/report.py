@@ -16,8 +16,7 @@ def report(
         list[Path], typer.Argument(metavar="DIR...", help="Folders of runs, of comparisons, or of folders of runs.")
     ],
     out: Annotated[
-        Path | None,
-        typer.Option("--out", "-o", help="The page; report.html in DIR, or here if there are several."),
+        Path | None, typer.Option("--out", "-o", help="The page; report.html in DIR, or here if there are several.")
     ] = None,
     export: Annotated[
         str | None, typer.Option(metavar="png|pdf", help="Also write every figure, into the folder figures beside it.")

@@ -11,16 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from fielding._typing import Json
-from fielding.cli.console import (
-    LINE_EVERY_S,
-    at_intervals,
-    note_down,
-    progress_bar,
-    say,
-    say_json,
-    say_table,
-    tell,
-)
+from fielding.cli.console import LINE_EVERY_S, at_intervals, note_down, progress_bar, say, say_json, say_table, tell
 from fielding.cli.options import JsonOutput, Quiet, StopRequest, stop_on_signal
 from fielding.errors import InputError, OptionError
 from fielding.reporting.formatting import as_time, failure_words, run_table
@@ -156,11 +147,7 @@ def as_options(message: str) -> str:
 
 
 def resume_command(
-    config: Path,
-    folder: Path,
-    changes: Sequence[str] = (),
-    init_from: Path | None = None,
-    trackers: Sequence[str] = (),
+    config: Path, folder: Path, changes: Sequence[str] = (), init_from: Path | None = None, trackers: Sequence[str] = ()
 ) -> str:
     """Return what to type to go on with a run; whatever it depends on has to be said again.
 

@@ -18,14 +18,7 @@ from fielding.federation.clients import Clients, TrainingPlan, Updates
 from fielding.federation.cluster_models import Arrays
 from fielding.federation.models import mean_model
 from fielding.methods.kinds import MethodKind
-from fielding.methods.method import (
-    MethodSetting,
-    Participation,
-    draw_clients,
-    is_sampled,
-    plan_by_cluster,
-    plan_probe,
-)
+from fielding.methods.method import MethodSetting, Participation, draw_clients, is_sampled, plan_by_cluster, plan_probe
 from fielding.methods.update_geometry import cosines, cosines_from, norms, products, scale_to_unit, update_deltas
 
 SELF_TUNED = "self-tuned"

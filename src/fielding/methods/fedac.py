@@ -220,11 +220,7 @@ class FedAC:
 
     def snapshot(self) -> tuple[dict[str, Json], Arrays]:
         """Return models, embedding, directions, and what is known of clients."""
-        values: dict[str, Json] = {
-            "next_id": self._next_id,
-            "refreshed": self._refreshed,
-            "tuned": self._tuned,
-        }
+        values: dict[str, Json] = {"next_id": self._next_id, "refreshed": self._refreshed, "tuned": self._tuned}
         return values, {
             **self._cluster_models.arrays(),
             "embedding": self._embedding,

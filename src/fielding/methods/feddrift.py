@@ -316,12 +316,7 @@ class FedDriftEager(FedDrift):
         train_all: bool = False,
     ) -> None:
         super().__init__(
-            setting,
-            delta=delta,
-            max_models=max_models,
-            memory=memory,
-            participation=participation,
-            train_all=train_all,
+            setting, delta=delta, max_models=max_models, memory=memory, participation=participation, train_all=train_all
         )
 
 

@@ -21,14 +21,7 @@ from fielding.federation.clients import Clients, TrainingPlan, Updates
 from fielding.federation.cluster_models import Arrays
 from fielding.federation.models import mean_model, mix_models
 from fielding.methods.kinds import MethodKind, ReportsFrom
-from fielding.methods.method import (
-    MethodSetting,
-    client_index,
-    draw_clients,
-    plan_by_cluster,
-    plan_probe,
-    positions_of,
-)
+from fielding.methods.method import MethodSetting, client_index, draw_clients, plan_by_cluster, plan_probe, positions_of
 from fielding.methods.update_geometry import cosines, norms, products, update_deltas
 from fielding.rng import stream
 

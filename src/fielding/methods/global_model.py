@@ -77,13 +77,7 @@ def flash(
     return GlobalModel(replace(setting, parts=replace(setting.parts, aggregator=aggregator)))
 
 
-GLOBAL = MethodKind(
-    summary="one model for everybody: federated averaging",
-    sends="nothing",
-    build=GlobalModel,
-)
+GLOBAL = MethodKind(summary="one model for everybody: federated averaging", sends="nothing", build=GlobalModel)
 FLASH = MethodKind(
-    summary="one model for everybody, whose server takes longer steps after drift (Flash)",
-    sends="nothing",
-    build=flash,
+    summary="one model for everybody, whose server takes longer steps after drift (Flash)", sends="nothing", build=flash
 )

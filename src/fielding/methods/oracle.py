@@ -94,7 +94,5 @@ def find_truth(setting: MethodSetting) -> Callable[[int], Codes]:
 
 
 KIND = MethodKind(
-    summary="one model per true concept, for scenarios that know it: the ceiling",
-    sends="nothing",
-    build=Oracle,
+    summary="one model per true concept, for scenarios that know it: the ceiling", sends="nothing", build=Oracle
 )

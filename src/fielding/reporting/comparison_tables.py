@@ -17,11 +17,7 @@ Row: TypeAlias = Mapping[str, Json]
 NOTHING, MARK = "-", "*"
 FEW_SEEDS = 5
 """With fewer seeds, only large differences are clear."""
-_ACCURACIES = {
-    "worst_decile": "worst tenth",
-    "final_accuracy_corrected": "corrected",
-    "final_accuracy_tuned": "tuned",
-}
+_ACCURACIES = {"worst_decile": "worst tenth", "final_accuracy_corrected": "corrected", "final_accuracy_tuned": "tuned"}
 # In braces: at the start of a row, LaTeX would take brackets and asterisks for options of the rule before it.
 _LATEX = {
     "\\": r"\textbackslash{}", "&": r"\&", "%": r"\%", "$": r"\$", "#": r"\#", "_": r"\_", "{": r"\{", "}": r"\}",

@@ -69,10 +69,7 @@ def _sections(rows: Sequence[Row], manifest: Row) -> list[Section]:
             text="Mean distance of a client to the others in its cluster, lower is better; dashed lines mark the steps "
             "at which all clients were grouped anew.",
             figure=lines_figure(
-                distances,
-                x_title="step",
-                y_title="mean distance to the other members",
-                events=_reclustered_steps(rows),
+                distances, x_title="step", y_title="mean distance to the other members", events=_reclustered_steps(rows)
             ),
         ),
         Section(

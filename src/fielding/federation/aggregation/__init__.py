@@ -13,13 +13,7 @@ from fielding.federation.aggregation.aggregator import Aggregator, Mean, Uploads
 AGGREGATORS: Family[Callable[..., Aggregator]] = Family("aggregation")
 """Every aggregator by the name that configs use."""
 
-__all__ = [
-    "AGGREGATORS",
-    "Aggregator",
-    "Mean",
-    "Uploads",
-    "aggregator_named",
-]
+__all__ = ["AGGREGATORS", "Aggregator", "Mean", "Uploads", "aggregator_named"]
 
 
 def aggregator_named(name: str, options: Mapping[str, Json] | None = None) -> Aggregator:

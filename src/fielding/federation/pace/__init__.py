@@ -13,16 +13,7 @@ from fielding.federation.pace.pace import LEAST_FACTOR, Memory, Pace, PaceStep, 
 PACES: Family[Callable[..., Pace]] = Family("pace")
 """Every pace by the name that configs use."""
 
-__all__ = [
-    "LEAST_FACTOR",
-    "PACES",
-    "Memory",
-    "Pace",
-    "PaceStep",
-    "Steady",
-    "mix_memory",
-    "pace_named",
-]
+__all__ = ["LEAST_FACTOR", "PACES", "Memory", "Pace", "PaceStep", "Steady", "mix_memory", "pace_named"]
 
 
 def pace_named(name: str, options: Mapping[str, Json] | None = None, *, seed: int = 0) -> Pace:

@@ -194,10 +194,7 @@ def responses(
             recovery = float((when - at)[lowest + back[0]])
         found.append(
             Response(
-                before=before,
-                dip=before - float(after.min()),
-                recovery_rounds=recovery,
-                loss_area=float(lost.sum()),
+                before=before, dip=before - float(after.min()), recovery_rounds=recovery, loss_area=float(lost.sum())
             )
         )
     return found
