@@ -35,17 +35,9 @@ def install_words(*extras: str) -> str:
 def require(extra: str, package: str | None = None) -> ModuleType:
     """Return the package that an extra brings.
 
-    Parameters
-    ----------
-    extra
-        Its name in ``EXTRAS``.
-    package
-        Another package that comes with it, in place of the one in ``EXTRAS``.
-
-    Raises
-    ------
-    OptionError
-        If it is not installed, or in a version that we do not know; the message says how to install it.
+    ``extra``: its name in ``EXTRAS``. ``package``: another package that comes with it, in place of the one in
+    ``EXTRAS``. OptionError if it is not installed, or in a version that we do not know; the message says how to install
+    it.
 
     Examples
     --------

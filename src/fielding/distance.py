@@ -35,39 +35,17 @@ def checked_kind(kind: object) -> Kind:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Metric:
-    """A distance between representations.
-
-    Parameters
-    ----------
-    name
-        What configs and commands call it.
-    summary
-        One line for people.
-    between
-        ``(n, d)`` rows and ``(k, d)`` centers to ``(n, k)`` distances.
-    widest
-        The largest possible distance between two histograms.
-    widest_vector
-        The largest possible distance between two vectors of any numbers.
-    power
-        The power of the distance that k-means adds up: 2 where the mean minimises squares, else 1.
-    is_norm
-        Whether the distance is a norm of the difference, hence convex.
-    has_triangle
-        Whether a detour is never shorter.
-    needs_histogram
-        Whether negative numbers have no meaning for it.
-    """
+    """A distance between representations."""
 
     name: str
     summary: str
-    between: Callable[[Floats, Floats], Matrix]
-    widest: float
-    widest_vector: float = np.inf
-    power: int = 1
-    is_norm: bool = False
-    has_triangle: bool = True
-    needs_histogram: bool = False
+    between: Callable[[Floats, Floats], Matrix]  # (n, d) rows and (k, d) centers to (n, k) distances
+    widest: float  # the largest possible distance between two histograms
+    widest_vector: float = np.inf  # the largest possible distance between two vectors of any numbers
+    power: int = 1  # the power of the distance that k-means adds up: 2 where the mean minimises squares, else 1
+    is_norm: bool = False  # whether the distance is a norm of the difference, hence convex
+    has_triangle: bool = True  # whether a detour is never shorter
+    needs_histogram: bool = False  # whether negative numbers have no meaning for it
 
     def diameter(self, kind: Kind) -> float:
         """Return the largest distance that two representations of this kind can have."""

@@ -55,16 +55,9 @@ def client_key(client_id: ClientId) -> int:
 def hashed(seed: int, purpose: str, *indices: int | Hashes) -> Hashes:
     """Return an evenly spread 64-bit number for every combination of indices: random draws for many clients at once.
 
-    Parameters
-    ----------
-    seed, purpose
-        As in :func:`stream`.
-    indices
-        Whole numbers or arrays of them that broadcast together: a round, client keys, positions.
-
-    Returns
-    -------
     One number per element of the broadcast shape; each depends on its own indices alone, not on its neighbours.
+    ``seed``, ``purpose``: as in :func:`stream`. ``indices``: whole numbers or arrays of them that broadcast together: a
+    round, client keys, positions.
 
     Examples
     --------

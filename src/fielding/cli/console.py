@@ -59,10 +59,7 @@ def say_table(title: str, rows: Sequence[Sequence[str]]) -> None:
 def say_wide_table(rows: Sequence[Sequence[str]]) -> None:
     """Print a table that may be wider than the terminal: then with a column for each of its rows, in parts if need be.
 
-    Parameters
-    ----------
-    rows
-        The column heads first; the first cell of each row is its name.
+    ``rows``: the column heads first; the first cell of each row is its name.
     """
     if _width(rows) <= _console().width:
         say_table("", rows)

@@ -25,27 +25,14 @@ RESULTS = (SUMMARY, PAGE, "table.md", "table.csv", "table.tex", "runs.csv")
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class ComparisonResult:
-    """What a comparison gave.
-
-    Parameters
-    ----------
-    folder
-        Where everything is.
-    plan
-        What belongs to the comparison.
-    finished
-        What became of the runs, by the name of their folder; those that were stopped or not begun are missing.
-    summary
-        The content of ``summary.json``; None if the comparison was stopped.
-    notes
-        What users should know beside it, in lines.
-    """
+    """What a comparison gave."""
 
     folder: Path
     plan: Plan
+    # What became of the runs, by the name of their folder; those that were stopped or not begun are missing.
     finished: Mapping[str, Finished]
-    summary: Mapping[str, Json] | None
-    notes: tuple[str, ...] = ()
+    summary: Mapping[str, Json] | None  # the content of summary.json; None if the comparison was stopped
+    notes: tuple[str, ...] = ()  # what users should know beside it, in lines
 
     @property
     def failures(self) -> dict[str, str]:
@@ -84,7 +71,7 @@ def compare(
     Parameters
     ----------
     config, variants, seeds, out, reference, drop
-        As for :func:`~fielding.comparing.plan.planned`.
+        As for :func:`~fielding.comparing.plan.plan_comparison`.
     n_jobs
         How many runs at a time; as many as there are cores by default. They share the cores.
     following
@@ -168,9 +155,7 @@ def _note_failures(folder: Path, following: Following, notes: list[str]) -> Foll
 def write_results(folder: Path, *, page: bool = True) -> Mapping[str, Json]:
     """Write what the runs of a comparison add up to, from their folders alone: tables, ``summary.json``, and the page.
 
-    Returns
-    -------
-    The content of ``summary.json``.
+    Returns the content of ``summary.json``.
     """
     runs, summary = read_report([folder])
     write_tables(folder, summary)

@@ -41,26 +41,14 @@ LARGEST_SEED = 2**63 - 1
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlannedComparison:
-    """A comparison that can be run.
-
-    Parameters
-    ----------
-    folder
-        Where to.
-    plan
-        Everything that belongs to it, also what the folder held before.
-    stored
-        The plan that the folder held; None if it was free.
-    configs
-        Of every run, by the name of its folder; all variants of a seed before the next seed.
-    notes
-        What users should know of: variants that were taken out, or are there already under another name.
-    """
+    """A comparison that can be run."""
 
     folder: Path
-    plan: Plan
-    stored: Plan | None
+    plan: Plan  # everything that belongs to it, also what the folder held before
+    stored: Plan | None  # the plan that the folder held; None if it was free
+    # Of every run, by the name of its folder; all variants of a seed before the next seed.
     configs: Mapping[str, Config]
+    # What users should know of: variants that were taken out, or are there already under another name.
     notes: tuple[str, ...] = ()
 
 
@@ -81,7 +69,7 @@ def plan_comparison(
         The base config: a config, a table of the same shape, or a TOML file.
     variants
         What is compared: names of methods, settings by name, or variants from
-        :func:`~fielding.comparing.variants.crossed`; the method of the base config alone by default.
+        :func:`~fielding.comparing.variants.cross_variants`; the method of the base config alone by default.
     seeds
         How many, from 1 on; or which. 5 by default; with ``drop``, those that the folder has.
     out
@@ -164,10 +152,7 @@ def base_table(config: Config | Mapping[str, Any] | str | Path, changes: Sequenc
 def parse_seeds(seeds: int | Iterable[int]) -> tuple[int, ...]:
     """Return the seeds: so many from 1 on, or those given; NumPy's whole numbers will do.
 
-    Raises
-    ------
-    OptionError
-        If they are no whole numbers, none, too many, or one is given twice.
+    OptionError if they are no whole numbers, none, too many, or one is given twice.
 
     Examples
     --------
@@ -244,14 +229,8 @@ def extend_plan(stored: Plan, new: Plan, folder: Path, taken: Collection[str] = 
 
     ``taken`` is how names of run folders begin that are in use beside those of the plan.
 
-    Returns
-    -------
-    The plan, and by the name of each new variant that is there already under another name, that name.
-
-    Raises
-    ------
-    InputError
-        If they have other base configs, or other variants by the same name.
+    The plan, and by the name of each new variant that is there already under another name, that name. InputError if
+    they have other base configs, or other variants by the same name.
     """
     if differing := first_difference(_base_keys(stored.config, folder), _base_keys(new.config, folder), "config"):
         words = differing.removeprefix("config.")

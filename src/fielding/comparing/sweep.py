@@ -79,27 +79,15 @@ class Note:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Following:
-    """Callbacks that follow some runs and say whether to go on.
+    """Callbacks that follow some runs and say whether to go on."""
 
-    Parameters
-    ----------
-    on_step
-        Told now and then how far a run has come, first when it begins.
-    on_done
-        Told of every run that is done, as soon as it is.
-    on_note
-        Told what users should know of a run.
-    is_stopped
-        Asked several times a second. After a first True, runs end with the round in hand and no others are begun.
-    beside
-        What goes on beside each run in its process, such as trackers.
-    """
-
+    # Told now and then how far a run has come, first when it begins.
     on_step: Callable[[Step], None] = lambda _step: None
-    on_done: Callable[[Finished], None] = lambda _one: None
-    on_note: Callable[[Note], None] = lambda _note: None
+    on_done: Callable[[Finished], None] = lambda _one: None  # told of every run that is done, as soon as it is
+    on_note: Callable[[Note], None] = lambda _note: None  # told what users should know of a run
+    # Asked several times a second. After a first True, runs end with the round in hand and no others are begun.
     is_stopped: Callable[[], bool] = lambda: False
-    beside: Beside | None = None
+    beside: Beside | None = None  # what goes on beside each run in its process, such as trackers
 
 
 def sweep(
@@ -157,9 +145,7 @@ def sweep_in_processes(
     A script that calls this must do so below ``if __name__ == "__main__":``, as the new processes load it. Runs share
     the cores evenly, unless a config says how many ``workers`` it wants.
 
-    Returns
-    -------
-    What became of each run, in the order given; those that were stopped on the way, or not begun, are left out.
+    Returns what became of each run, in the order given; those that were stopped on the way, or not begun, are left out.
     """
     following = following or Following()
     found = _find_whole(configs, out, n_jobs, following.on_done)
@@ -233,10 +219,8 @@ def run_in_processes(jobs: Iterable[RunJob], *, n_jobs: int, following: Followin
 
     A script that calls this must do so below ``if __name__ == "__main__":``, as the new processes load it.
 
-    Returns
-    -------
-    What became of each run that ended; those that were stopped are left out. If this process is interrupted, the others
-    are killed; what their runs committed is kept.
+    Returns what became of each run that ended; those that were stopped are left out. If this process is interrupted,
+    the others are killed; what their runs committed is kept.
     """
     crew = _Crew(following)
     waiting = deque(jobs)

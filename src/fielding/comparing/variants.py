@@ -55,10 +55,7 @@ def parse_axis(text: str) -> Axis:
 
     Commas within quotes or brackets belong to a value.
 
-    Raises
-    ------
-    OptionError
-        If there is no key, an empty value or one twice, or the key cannot be varied or is a section.
+    OptionError if there is no key, an empty value or one twice, or the key cannot be varied or is a section.
 
     Examples
     --------
@@ -112,19 +109,9 @@ def cross_variants(table: Table, methods: Sequence[str] = (), axes: Sequence[Axi
     A key that a method does not use makes no variants of it: ``global`` runs once, whatever the values of
     ``coordinator.tau``. Options in ``[method]``, in the base config or varied, count for the methods that have them.
 
-    Parameters
-    ----------
-    table
-        The base config, as a table; its own method is compared if none are named.
-    methods
-        Names of methods, or ``my_module:MyMethod``.
-    axes
-        What is varied.
-
-    Raises
-    ------
-    OptionError
-        If a name, a key or a value is unknown or given twice, or no method uses a key.
+    ``table``: the base config, as a table; its own method is compared if none are named. ``methods``: names of methods,
+    or ``my_module:MyMethod``. OptionError if a name, a key or a value is unknown or given twice, or no method uses a
+    key.
 
     Examples
     --------
@@ -188,16 +175,8 @@ def uses_key(
 ) -> bool:
     """Return whether a key may change anything for a method; in doubt it may.
 
-    Parameters
-    ----------
-    method
-        Its name; nothing is known of what methods of one's own do with ``[coordinator]``.
-    key
-        Dotted.
-    values
-        What it is set to.
-    selections
-        What ``selection.name`` is, or may be.
+    ``method``: its name; nothing is known of what methods of one's own do with ``[coordinator]``. ``key``: dotted.
+    ``values``: what it is set to. ``selections``: what ``selection.name`` is, or may be.
 
     Examples
     --------
@@ -220,11 +199,8 @@ def uses_key(
 def named_variants(settings: Mapping[str, Settings]) -> tuple[Variant, ...]:
     """Return variants by their names, each with a folder of its own.
 
-    Raises
-    ------
-    InputError
-        If there is none, a name is empty or not printable, two have the same settings, or settings are no values by
-        dotted key.
+    InputError if there is none, a name is empty or not printable, two have the same settings, or settings are no values
+    by dotted key.
 
     Examples
     --------
@@ -337,10 +313,8 @@ def with_settings(table: Table, settings: Settings) -> dict[str, Json]:
 def variant_config(table: Table, variant: Variant, seed: int) -> Config:
     """Return the config of a variant on a seed.
 
-    Raises
-    ------
-    OptionError
-        If it cannot be run, as far as that is known before data are read; the message begins with the variant's name.
+    OptionError if it cannot be run, as far as that is known before data are read; the message begins with the variant's
+    name.
     """
     if "seed" in variant.settings:
         raise OptionError(f"{variant.name}: its settings name a seed; leave it out, seeds are given for all variants")

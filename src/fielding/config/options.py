@@ -12,12 +12,7 @@ from fielding.errors import OptionError, echo, unknown_name
 def options_of(build: Callable[..., object], *, hidden: Collection[str] = ()) -> dict[str, Json]:
     """Return what a constructor takes, with the defaults.
 
-    Parameters
-    ----------
-    build
-        A class, or a function that makes one of its kind.
-    hidden
-        Parameters that no config sets.
+    ``build``: a class, or a function that makes one of its kind. ``hidden``: parameters that no config sets.
 
     Examples
     --------
@@ -30,19 +25,7 @@ def options_of(build: Callable[..., object], *, hidden: Collection[str] = ()) ->
 def check_options(what: str, given: Collection[str], known: Mapping[str, Json]) -> None:
     """Raise if an option is given that does not exist; the message names the nearest one that does.
 
-    Parameters
-    ----------
-    what
-        Whose options these are, for the message.
-    given
-        Names of options.
-    known
-        As :func:`options_of` gives them.
-
-    Raises
-    ------
-    OptionError
-        If a name is not among the known ones.
+    ``what``: whose options these are, for the message. ``known``: as :func:`options_of` gives them.
 
     Examples
     --------

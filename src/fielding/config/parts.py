@@ -160,10 +160,7 @@ CORRECTIONS = ("none", "prior", "predicted")
 class Family(MutableMapping[str, Part]):
     """The parts of one family by name; each is imported when it is looked up.
 
-    Parameters
-    ----------
-    name
-        A key of ``PLACES``.
+    ``name``: a key of ``PLACES``.
 
     Examples
     --------
@@ -223,19 +220,9 @@ class Family(MutableMapping[str, Part]):
     def make(self, name: str, options: Mapping[str, Json] | None = None, **given: Any) -> Any:
         """Return a part, made with its options.
 
-        Parameters
-        ----------
-        name
-            Which.
-        options
-            What differs from :meth:`options`.
-        given
-            What no config says (the seed of the run); for parts that take it.
-
-        Raises
-        ------
-        OptionError
-            If a name is unknown, or a value is not allowed; the message names the nearest known one.
+        ``options``: what differs from :meth:`options`. ``given``: what no config says (the seed of the run); for parts
+        that take it. OptionError if a name is unknown, or a value is not allowed; the message names the nearest known
+        one.
 
         Examples
         --------
@@ -265,19 +252,8 @@ class Family(MutableMapping[str, Part]):
 def imported_function(path: str, *, key: str, known: Iterable[str] = ()) -> Callable[..., object]:
     """Return the function that a text names.
 
-    Parameters
-    ----------
-    path
-        ``"module:function"``.
-    key
-        The key of the config, for the message.
-    known
-        Other values that the key may have, for the message.
-
-    Raises
-    ------
-    OptionError
-        If the module cannot be imported or has no such function.
+    ``path``: ``"module:function"``. ``key``: the key of the config, for the message. ``known``: other values that the
+    key may have, for the message. OptionError if the module cannot be imported or has no such function.
 
     Examples
     --------

@@ -22,17 +22,8 @@ OPTIONS = "options"
 def read_config(path: Path, changes: Sequence[str] = ()) -> Config:
     """Read a config file.
 
-    Parameters
-    ----------
-    path
-        The file.
-    changes
-        Values that count instead of those in the file, each as ``key=value`` with a dotted key.
-
-    Raises
-    ------
-    InputError
-        The message names the file, the key, the value, what is allowed, and the nearest key.
+    ``changes``: values that count instead of those in the file, each as ``key=value`` with a dotted key. InputError:
+    the message names the file, the key, the value, what is allowed, and the nearest key.
     """
     try:
         with path.open("rb") as file:

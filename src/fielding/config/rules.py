@@ -23,32 +23,18 @@ LARGEST_EXACT = 2**53
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rule:
-    """What a key may be, and what it has an effect on.
+    """What a key may be, and what it has an effect on."""
 
-    Parameters
-    ----------
-    help
-        One line for people.
-    low, above, high
-        Least value, value that must be exceeded, largest value.
-    choices
-        The known names.
-    is_open
-        Whether ``module:name`` of the user's own will do, too.
-    used_with
-        What the key has an effect with; ``fielding.simulation.config_check`` knows when there is none of that.
-    used_by
-        Of the known methods, those that use it; None for all.
-    """
-
-    help: str
+    help: str  # one line for people
+    # Least value, value that must be exceeded, largest value.
     low: float | None = None
     above: float | None = None
     high: float | None = None
-    choices: Collection[str] | None = None
-    is_open: bool = False
+    choices: Collection[str] | None = None  # the known names
+    is_open: bool = False  # whether module:name of the user's own will do, too
+    # What the key has an effect with; fielding.simulation.config_check knows when there is none of that.
     used_with: tuple[str, ...] = ()
-    used_by: Collection[str] | None = None
+    used_by: Collection[str] | None = None  # of the known methods, those that use it; None for all
 
 
 def key(default: Json, text: str, **rule: Any) -> Any:
@@ -58,21 +44,9 @@ def key(default: Json, text: str, **rule: Any) -> Any:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Key:
-    """A key of the config as it was declared.
+    """A key of the config as it was declared."""
 
-    Parameters
-    ----------
-    path
-        Its name after that of its section: ``coordinator.tau``.
-    default
-        Its value where a config does not have it.
-    type
-        Its annotation.
-    rule
-        What it may be.
-    """
-
-    path: str
+    path: str  # its name after that of its section: coordinator.tau
     default: Json
     type: Any
     rule: Rule

@@ -68,21 +68,9 @@ def check_method(
 ) -> None:
     """Try a method in every way that ``CHECKS`` lists; takes some seconds.
 
-    Parameters
-    ----------
-    name
-        As in a config: one of ``METHODS``, or ``my_module:MyMethod``.
-    options
-        Of the method.
-    on_check
-        Told what was checked, after each check that it passed.
-
-    Raises
-    ------
-    ConformanceError
-        At the first thing that is wrong.
-    InputError
-        If there is no such method or option.
+    ``name``: as in a config: one of ``METHODS``, or ``my_module:MyMethod``. ``on_check``: told what was checked, after
+    each check that it passed. ConformanceError at the first thing that is wrong. InputError if there is no such method
+    or option.
     """
     for check, call in CHECKS.items():
         with TemporaryDirectory(prefix="fielding-") as scratch:
@@ -272,10 +260,7 @@ CHECKS: dict[str, Check] = {
 def stage_for(name: str, options: Mapping[str, Json], folder: Path) -> Stage:
     """Return the stage of a method: a natural trace, or a scenario for methods that have to know the true concepts.
 
-    Raises
-    ------
-    InputError
-        If the method cannot be made on either.
+    InputError if the method cannot be made on either.
     """
     availability = folder / "availability.csv"
     write_availability(availability)

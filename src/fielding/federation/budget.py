@@ -13,6 +13,9 @@ from fielding.rng import Hashes
 def participant_budget(total: int, members: Counts, *, strict: bool = False, draws: Hashes | None = None) -> Counts:
     """Return how many participants each cluster gets.
 
+    An equal share each, the remainder to the largest clusters (ties: lower index), at most ``members``; the sum never
+    exceeds ``total``.
+
     Parameters
     ----------
     members
@@ -22,11 +25,6 @@ def participant_budget(total: int, members: Counts, *, strict: bool = False, dra
     draws
         A random number for each cluster, shape ``(n_clusters,)``: if there are fewer participants than clusters with
         members, those with the smallest get one each. None: the largest, which are the same round after round.
-
-    Returns
-    -------
-    An equal share each, the remainder to the largest clusters (ties: lower index), at most ``members``; the sum never
-    exceeds ``total``.
 
     Examples
     --------
@@ -62,14 +60,8 @@ def participant_budget(total: int, members: Counts, *, strict: bool = False, dra
 def invited_count(wanted: int, overcommit: float, n_available: int) -> int:
     """Return how many clients to invite so that enough answer in time: the over-committed number, rounded down.
 
-    Parameters
-    ----------
-    wanted
-        How many answers are enough, not negative.
-    overcommit
-        How many times as many are invited, from 1 to 1000.
-    n_available
-        How many could be invited; never more than these are.
+    ``wanted``: how many answers are enough, not negative. ``overcommit``: how many times as many are invited, from 1 to
+    1000. ``n_available``: how many could be invited; never more than these are.
 
     Examples
     --------

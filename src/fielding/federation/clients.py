@@ -16,60 +16,32 @@ Reason: TypeAlias = Literal["straggler", "offline", "refused", "failed"]
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class TrainingPlan:
-    """Which clients are asked to train which model; groups do not wait for each other's members.
+    """Which clients are asked to train which model; groups do not wait for each other's members."""
 
-    Parameters
-    ----------
-    models
-        What training starts from, float32, shape ``(n_models, n_numbers)``.
-    clients
-        The client of each job, shape ``(n_jobs,)``; a client may have several jobs.
-    groups
-        The group of each job, from 0, same shape.
-    start
-        The model of each job, same shape.
-    wanted
-        How many answers of each group are enough, shape ``(n_groups,)``; later clients are stragglers.
-    is_probe
-        Whether the answers are only looked at: then they are charged as probes.
-    n_steps
-        Local steps, one number or one per job; None for those of the run.
-    with_start_loss
-        Whether participants also say how well the model served all their samples before they trained.
-    chooses
-        Whether each client gets all models and trains the one with the lowest loss on its window, whatever ``start``
-        says; several that serve it equally well: the first.
-    rate_factors
-        Factor on the learning rate of each job, with ``chooses`` of each model; None for 1.
-    downloads, uploads
-        How many models' worth of bytes each job receives and sends; None for 1, with ``chooses`` all models.
-    blocks
-        Per job, the intervals whose samples it trains on, also those that have left the window; None for the window.
-    upload_shares
-        Share of the numbers of its update that each job sends, drawn at random; the others count as unchanged. None for
-        all.
-    pull
-        A second pull, beside FedProx.
-    selected_for
-        The cluster that each job's client was selected for; None for that of ``start``.
-    """
-
-    models: Models
-    clients: Counts
-    groups: Counts
-    start: Counts
-    wanted: Counts
-    is_probe: bool = False
-    n_steps: int | Counts | None = None
+    models: Models  # what training starts from, float32, shape (n_models, n_numbers)
+    clients: Counts  # the client of each job, shape (n_jobs,); a client may have several jobs
+    groups: Counts  # the group of each job, from 0, same shape
+    start: Counts  # the model of each job, same shape
+    wanted: Counts  # how many answers of each group are enough, shape (n_groups,); later clients are stragglers
+    is_probe: bool = False  # whether the answers are only looked at: then they are charged as probes
+    n_steps: int | Counts | None = None  # local steps, one number or one per job; None for those of the run
+    # Whether participants also say how well the model served all their samples before they trained.
     with_start_loss: bool = False
+    # Whether each client gets all models and trains the one with the lowest loss on its window, whatever start says;
+    # several that serve it equally well: the first.
     chooses: bool = False
+    # Factor on the learning rate of each job, with chooses of each model; None for 1.
     rate_factors: Vector | None = None
+    # How many models' worth of bytes each job receives and sends; None for 1, with chooses all models.
     downloads: Vector | None = None
     uploads: Vector | None = None
+    # Per job, the intervals whose samples it trains on, also those that have left the window; None for the window.
     blocks: Sequence[Counts] | None = None
+    # Share of the numbers of its update that each job sends, drawn at random; the others count as unchanged. None for
+    # all.
     upload_shares: Vector | None = None
-    pull: "Pull | None" = None
-    selected_for: Counts | None = None
+    pull: "Pull | None" = None  # a second pull, beside FedProx
+    selected_for: Counts | None = None  # the cluster that each job's client was selected for; None for that of start
 
     def job(self, at: int) -> "TrainingPlan":
         """Return the plan of one job alone, as the device is asked that does it: it is client 0 of a fleet of one."""
@@ -98,21 +70,12 @@ class TrainingPlan:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Pull:
-    """A pull toward other models than the one that training starts from: adds ``strength * (w - anchor)`` to gradients.
+    """A pull toward other models than the one training starts from: adds ``strength * (w - anchor)`` to gradients."""
 
-    Parameters
-    ----------
-    anchors
-        The models to pull toward, float32, shape ``(n_anchors, n_numbers)``; never written to.
-    row
-        Which of them each job is pulled toward, shape ``(n_jobs,)``.
-    strength
-        How much each number is pulled, at least 0, shape ``(n_numbers,)``; 0 on buffers, which take no step. FedAC
-        pulls the embedding alone: 0 on the last layer.
-    """
-
-    anchors: Models
-    row: Counts
+    anchors: Models  # the models to pull toward, float32, shape (n_anchors, n_numbers); never written to
+    row: Counts  # which of them each job is pulled toward, shape (n_jobs,)
+    # How much each number is pulled, at least 0, shape (n_numbers,); 0 on buffers, which take no step. FedAC pulls the
+    # embedding alone: 0 on the last layer.
     strength: Vector
 
     def of(self, jobs: Counts | slice) -> "Pull":
@@ -126,55 +89,31 @@ def _none() -> Counts:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Updates:
-    """What came back, by group, then by client.
+    """What came back, by group, then by client."""
 
-    Parameters
-    ----------
-    clients, groups
-        Whose answer, of which group, shape ``(n_answers,)``.
-    start
-        The model that each answer was trained from, a row of the plan's models, same shape.
-    models
-        float32, shape ``(n_answers, n_numbers)``; all finite.
-    n_samples
-        How many samples each client could train on.
-    loss, square_loss
-        Mean loss over the samples trained on, and mean of its square.
-    missing
-        Per reason, the clients that were asked and did not answer.
-    duration_s
-        Simulated seconds until the last group had enough.
-    n_parameters
-        How many numbers of a model are parameters; the others are buffers.
-    learning_rate
-        Of the local steps.
-    start_loss
-        Mean loss of the model that training started from over all of each client's samples, if the plan asked.
-    round_index, interval
-        The round, and the newest interval of data in it.
-    jobs, late
-        The jobs of the plan that were answered, same order as ``clients``, and those that came too late.
-    seconds, compute_seconds
-        Simulated seconds until each job of the plan was done, and those of them that computing took, shape
-        ``(n_jobs,)``.
-    """
-
+    # Whose answer, of which group, shape (n_answers,).
     clients: Counts
     groups: Counts
-    start: Counts
-    models: Models
-    n_samples: Counts
+    start: Counts  # the model that each answer was trained from, a row of the plan's models, same shape
+    models: Models  # float32, shape (n_answers, n_numbers); all finite
+    n_samples: Counts  # how many samples each client could train on
+    # Mean loss over the samples trained on, and mean of its square.
     loss: Vector
     square_loss: Vector
+    # Per reason, the clients that were asked and did not answer.
     missing: dict[Reason, list[int]] = field(default_factory=dict)
-    duration_s: float = 0.0
-    n_parameters: int
-    learning_rate: float
+    duration_s: float = 0.0  # simulated seconds until the last group had enough
+    n_parameters: int  # how many numbers of a model are parameters; the others are buffers
+    learning_rate: float  # of the local steps
+    # Mean loss of the model that training started from over all of each client's samples, if the plan asked.
     start_loss: Vector | None = None
+    # The round, and the newest interval of data in it.
     round_index: int = 0
     interval: int = 0
+    # The jobs of the plan that were answered, same order as clients, and those that came too late.
     jobs: Counts = field(default_factory=_none)
     late: Counts = field(default_factory=_none)
+    # Simulated seconds until each job of the plan was done, and those of them that computing took, shape (n_jobs,).
     seconds: Vector = field(default_factory=lambda: np.empty(0))
     compute_seconds: Vector = field(default_factory=lambda: np.empty(0))
 
@@ -236,8 +175,6 @@ class Clients(Protocol):
 
         Parameters
         ----------
-        clients, models
-            Which clients are asked about which models.
         blocks
             Per client, the intervals whose samples count; None for the window.
         held
@@ -266,11 +203,6 @@ class Clients(Protocol):
     def scores(self, models: Models, row: Counts) -> ClientScores:
         """Measure each client's model on its own test samples; a measurement of ours, which costs clients nothing.
 
-        Parameters
-        ----------
-        models
-            shape ``(n_models, n_numbers)``.
-        row
-            Which of them serves each client, shape ``(n_clients,)``.
+        ``models``: shape ``(n_models, n_numbers)``. ``row``: which of them serves each client, shape ``(n_clients,)``.
         """
         ...

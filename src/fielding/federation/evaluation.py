@@ -12,11 +12,8 @@ from fielding._typing import Counts, Json, Matrix, Vector
 def adjusted_rand_index(first: npt.ArrayLike, second: npt.ArrayLike) -> float:
     """Return the adjusted Rand index of two groupings: 1 if they agree, about 0 if they are unrelated.
 
-    Parameters
-    ----------
-    first, second
-        A group per client, whole numbers, shape ``(n_clients,)``. Two groupings that both say nothing (all in one, or
-        all apart) agree.
+    ``first``, ``second``: a group per client, whole numbers, shape ``(n_clients,)``. Two groupings that both say
+    nothing (all in one, or all apart) agree.
 
     Examples
     --------
@@ -42,27 +39,14 @@ def _pairs(counts: Matrix) -> float:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class ClientScores:
-    """How well each client's model does on its own test samples.
+    """How well each client's model does on its own test samples."""
 
-    Parameters
-    ----------
-    clients
-        Indices of the clients that were tested, rising, shape ``(n_tested,)``.
-    n_test
-        Test samples of each, at least 1.
-    correct
-        How many of them were classified rightly.
-    loss
-        Mean loss over them.
-    also
-        How the same clients fare on the same samples if more is done to the model that serves them, by name:
-        ``"corrected"`` to their own label mix, ``"tuned"`` on their own samples. Empty unless that was asked for.
-    """
-
-    clients: Counts
-    n_test: Counts
-    correct: Counts
-    loss: Vector
+    clients: Counts  # indices of the clients that were tested, rising, shape (n_tested,)
+    n_test: Counts  # test samples of each, at least 1
+    correct: Counts  # how many of them were classified rightly
+    loss: Vector  # mean loss over them
+    # How the same clients fare on the same samples if more is done to the model that serves them, by name: "corrected"
+    # to their own label mix, "tuned" on their own samples. Empty unless that was asked for.
     also: Mapping[str, "ClientScores"] = field(default_factory=dict)
 
     @property

@@ -42,31 +42,19 @@ _TYPES = {"down_bytes": "<i8", "up_bytes": "<i8", "seconds": "<f8"}
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Costs:
-    """What tasks ask of clients; each part is one number for all tasks or an array with one per task.
+    """What tasks ask of clients; each part is one number for all tasks or an array with one per task."""
 
-    Parameters
-    ----------
-    down_bytes, up_bytes
-        Bytes from the server to the client, and back.
-    forward_samples
-        Samples put through a model without learning from them.
-    train_samples
-        Samples learned from, repetitions counted: local steps times batch size.
-    """
-
+    # Bytes from the server to the client, and back.
     down_bytes: int | Counts = 0
     up_bytes: int | Counts = 0
-    forward_samples: int | Counts = 0
-    train_samples: int | Counts = 0
+    forward_samples: int | Counts = 0  # samples put through a model without learning from them
+    train_samples: int | Counts = 0  # samples learned from, repetitions counted: local steps times batch size
 
 
 class Ledger:
     """Adds up bytes and seconds by client and category.
 
-    Parameters
-    ----------
-    n_clients
-        How many clients there are; they are known by their row.
+    ``n_clients``: how many clients there are; they are known by their row.
 
     Examples
     --------
@@ -93,10 +81,7 @@ class Ledger:
     def grow(self, n_clients: int) -> None:
         """Make room for clients that joined, who were charged nothing so far; the others keep their rows.
 
-        Raises
-        ------
-        OptionError
-            If there would be fewer clients than before: what one was charged is never forgotten.
+        OptionError if there would be fewer clients than before: what one was charged is never forgotten.
 
         Examples
         --------
@@ -122,21 +107,10 @@ class Ledger:
     ) -> None:
         """Charge tasks to the clients that did them.
 
-        Parameters
-        ----------
-        clients
-            Rows, shape ``(n_tasks,)``; a client may do several tasks.
-        down_bytes, up_bytes
-            Whole numbers, not negative: one for all tasks or one per task.
-        seconds
-            Not negative: one for all tasks or one per task.
-
-        Raises
-        ------
-        OptionError
-            If the category is unknown; nothing is charged.
-        InputError
-            If a row, byte or second cannot be; nothing is charged.
+        ``clients``: rows, shape ``(n_tasks,)``; a client may do several tasks. ``down_bytes``, ``up_bytes``: whole
+        numbers, not negative: one for all tasks or one per task. ``seconds``: not negative: one for all tasks or one
+        per task. OptionError if the category is unknown; nothing is charged. InputError if a row, byte or second cannot
+        be; nothing is charged.
         """
         row = _row(category)
         tasks = checked_column("clients of a charge", clients, self.n_clients)
@@ -184,10 +158,7 @@ class Ledger:
     def restored(cls, arrays: Mapping[str, npt.NDArray[np.generic]]) -> "Ledger":
         """Return a ledger like the one whose :meth:`arrays` these are.
 
-        Raises
-        ------
-        CheckpointError
-            If an array is missing, unknown, of another type or of another length than the others.
+        CheckpointError if an array is missing, unknown, of another type or of another length than the others.
         """
         columns = _checked(arrays)
         ledger = cls(columns[f"{CATEGORIES[0]}.seconds"].size)

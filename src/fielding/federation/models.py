@@ -20,16 +20,9 @@ def column_chunks(n_numbers: int) -> Iterator[slice]:
 def mix_models(models: Models, mixing: Matrix) -> Models:
     """Return new models as shares of old ones.
 
-    Parameters
-    ----------
-    models
-        float32, shape ``(n_before, n_numbers)``.
-    mixing
-        Share of each old model in each new one, shape ``(n_after, n_before)``, rows sum to 1.
-
-    Returns
-    -------
     float32, shape ``(n_after, n_numbers)``, summed in float64; under the identity the models themselves, bit for bit.
+    ``models``: float32, shape ``(n_before, n_numbers)``. ``mixing``: share of each old model in each new one, shape
+    ``(n_after, n_before)``, rows sum to 1.
 
     Examples
     --------
@@ -63,10 +56,7 @@ def mean_model(models: Models, weights: Vector | None = None) -> Models:
 def mean_by_members(models: Models, membership: Membership) -> Models:
     """Return the mean of cluster models by their numbers of clients: what serves a client without a cluster.
 
-    Parameters
-    ----------
-    membership
-        The row of each client, -1 for none; if no client has one, all models weigh the same.
+    ``membership``: the row of each client, -1 for none; if no client has one, all models weigh the same.
 
     Examples
     --------

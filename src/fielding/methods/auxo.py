@@ -257,14 +257,9 @@ def begin_halves(
 ) -> bool:
     """Cut the participants of a cohort in two for the first time; return whether there were enough to do so.
 
-    Parameters
-    ----------
-    scores
-        Participants then lean to their half.
-    clients, cohort
-        The participants; once there are several cohorts, only those that are known in this one count.
-    inner
-        Inner products of their updates, less the mean update, shape ``(n_clients, n_clients)``.
+    ``scores``: participants then lean to their half. ``clients``, ``cohort``: the participants; once there are several
+    cohorts, only those that are known in this one count. ``inner``: inner products of their updates, less the mean
+    update, shape ``(n_clients, n_clients)``.
     """
     used = scores.known(clients, cohort) if scores.n_cohorts > 1 else np.arange(clients.size)
     if used.size < 2:
@@ -325,10 +320,7 @@ class CohortScores:
 
     The authors keep two half scores, ``sub = score / 2 +- leaning``; only their difference ever matters.
 
-    Parameters
-    ----------
-    n_clients
-        How many clients there are; the one cohort at the start holds all of them.
+    ``n_clients``: how many clients there are; the one cohort at the start holds all of them.
     """
 
     def __init__(self, n_clients: int) -> None:

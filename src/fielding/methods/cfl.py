@@ -163,15 +163,9 @@ class CFL:
 def bipartition(updates: Models) -> tuple[Mask, float]:
     """Cut updates in two: the last two clusters of complete linkage on the cosines.
 
-    Parameters
-    ----------
-    updates
-        float32, shape ``(n_updates, n_numbers)``, at least two; time grows with the square of their number.
-
-    Returns
-    -------
-    Which updates are in the second half (the first update is in the first), and how far the halves are apart:
-    ``sqrt((1 - a) / 2)`` of the largest cosine ``a`` between them, from 0 (alike) to 1 (opposite).
+    Returns which updates are in the second half (the first update is in the first), and how far the halves are apart:
+    ``sqrt((1 - a) / 2)`` of the largest cosine ``a`` between them, from 0 (alike) to 1 (opposite). ``updates``:
+    float32, shape ``(n_updates, n_numbers)``, at least two; time grows with the square of their number.
 
     Examples
     --------
@@ -194,17 +188,9 @@ def bipartition(updates: Models) -> tuple[Mask, float]:
 class LastUpdates:
     """Keeps one update per client, and none that is older than so many rounds.
 
-    Parameters
-    ----------
-    max_age
-        Rounds after which an update is dropped; 0 keeps those of the newest round alone.
-
-    Attributes
-    ----------
-    clients, rounds
-        Whose update, rising, and of which round, shape ``(n_updates,)``.
-    changes
-        float32, shape ``(n_updates, n_parameters)``.
+    ``max_age``: rounds after which an update is dropped; 0 keeps those of the newest round alone. ``clients``,
+    ``rounds``: whose update, rising, and of which round, shape ``(n_updates,)``. ``changes``: float32, shape
+    ``(n_updates, n_parameters)``.
 
     Examples
     --------
@@ -251,10 +237,7 @@ class SplitTree:
     The root is node 0; split number ``s`` makes the nodes ``2 s + 1`` and ``2 s + 2`` of a leaf. A client that stays in
     a node that was split has no cluster until it walked down.
 
-    Parameters
-    ----------
-    n_clients
-        How many clients there are, all of them in the root.
+    ``n_clients``: how many clients there are, all of them in the root.
 
     Examples
     --------
@@ -289,12 +272,8 @@ class SplitTree:
     def split(self, row: int, parts: tuple[Counts, Counts], *, model: Models, directions: Models) -> None:
         """Split a leaf in two; the first keeps its row, the second gets a new one at the end.
 
-        Parameters
-        ----------
-        parts
-            The clients of each half; others of the leaf have to walk down.
-        model, directions
-            What was trained there, and the direction in which each half changed it, shape ``(2, n_parameters)``.
+        ``parts``: the clients of each half; others of the leaf have to walk down. ``model``, ``directions``: what was
+        trained there, and the direction in which each half changed it, shape ``(2, n_parameters)``.
         """
         children = (2 * len(self._split_of) + 1, 2 * len(self._split_of) + 2)
         for child, members in zip(children, parts, strict=True):

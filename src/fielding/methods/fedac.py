@@ -255,21 +255,11 @@ def _append_mean(models: Models) -> Models:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Change:
-    """Another grouping.
+    """Another grouping."""
 
-    Parameters
-    ----------
-    labels
-        The cluster of each client that was looked at, shape ``(n_points,)``.
-    parents
-        Share of each old cluster in each new one, rows sum to 1.
-    rows
-        The old cluster that each new one goes on as, -1 for one that is new, shape ``(n_after,)``.
-    """
-
-    labels: Membership
-    parents: Matrix
-    rows: Membership
+    labels: Membership  # the cluster of each client that was looked at, shape (n_points,)
+    parents: Matrix  # share of each old cluster in each new one, rows sum to 1
+    rows: Membership  # the old cluster that each new one goes on as, -1 for one that is new, shape (n_after,)
 
 
 def variance_ratio(points: Matrix, labels: Membership) -> float:
@@ -306,14 +296,8 @@ def cluster_centers(points: Matrix, labels: Membership, *, k: int) -> Matrix:
 def better_grouping(points: Matrix, labels: Membership, *, most: int, rng: np.random.Generator) -> Change | None:
     """Return the grouping with one cluster more or less that raises the ratio most; None if neither raises it.
 
-    Parameters
-    ----------
-    points
-        One row per client.
-    labels
-        Its cluster, from 0 without gaps.
-    most
-        How many clusters there may be; never fewer than two.
+    ``points``: one row per client. ``labels``: its cluster, from 0 without gaps. ``most``: how many clusters there may
+    be; never fewer than two.
     """
     k = int(labels.max()) + 1
     tried: list[Change | None] = []
@@ -365,16 +349,9 @@ def _merge_closest(points: Matrix, labels: Membership) -> Change:
 def principal_directions(rows: Models, rank: int) -> Models:
     """Return the directions of unit length along which rows spread most, from their inner products.
 
-    Parameters
-    ----------
-    rows
-        Deviations from a common origin, float32, shape ``(n_rows, n_numbers)``.
-    rank
-        How many directions; where rows span fewer, the last are 0.
-
-    Returns
-    -------
-    float32, shape ``(rank, n_numbers)``, the first spreads most; O(n_rows^2 n_numbers).
+    float32, shape ``(rank, n_numbers)``, the first spreads most; O(n_rows^2 n_numbers). ``rows``: deviations from a
+    common origin, float32, shape ``(n_rows, n_numbers)``. ``rank``: how many directions; where rows span fewer, the
+    last are 0.
 
     Examples
     --------

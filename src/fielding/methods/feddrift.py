@@ -179,12 +179,8 @@ class FedDrift:
     def _open(self, drifted: Mapping[int, Counts], best: list[int]) -> None:
         """Open a model for each client that drifted, or one for all; without room they take the best there is.
 
-        Parameters
-        ----------
-        drifted
-            Client to blocks.
-        best
-            The id of the best model of each, in the same order, which a new one begins as.
+        ``drifted``: client to blocks. ``best``: the id of the best model of each, in the same order, which a new one
+        begins as.
         """
         state = self.state
         if not drifted:
@@ -328,14 +324,8 @@ def feddrift_reports_from(options: Mapping[str, Json], n_clients: int) -> Report
 def best_rows(accuracies: Matrix, own: Counts, allowed: Mask) -> Counts:
     """Return the model that serves each client best; of equally good ones its own, else the oldest.
 
-    Parameters
-    ----------
-    accuracies
-        Shape ``(n_clients, n_models)``, no NaN.
-    own
-        The row of each client's model so far, shape ``(n_clients,)``.
-    allowed
-        Which it may take, at least one each, same shape as ``accuracies``.
+    ``accuracies``: shape ``(n_clients, n_models)``, no NaN. ``own``: the row of each client's model so far, shape
+    ``(n_clients,)``. ``allowed``: which it may take, at least one each, same shape as ``accuracies``.
 
     Examples
     --------
@@ -391,18 +381,10 @@ def merge_models(state: "DriftState", clients: Clients, *, threshold: float, is_
 def pooled_accuracies(accuracies: Matrix, cluster: Counts, n_samples: Counts) -> Matrix:
     """Return the accuracy of each model on the pooled data of each cluster.
 
-    Parameters
-    ----------
-    accuracies
-        Of each model on each answer's blocks, shape ``(n_answers, n_models)``; NaN where there was no answer.
-    cluster
-        Whose blocks each answer is about, a model's row, shape ``(n_answers,)``.
-    n_samples
-        How many samples it is about, its weight, same shape; one about none is no answer.
-
-    Returns
-    -------
     Shape ``(n_models, n_models)``, the model by the cluster; NaN in the column of a cluster without answers.
+    ``accuracies``: of each model on each answer's blocks, shape ``(n_answers, n_models)``; NaN where there was no
+    answer. ``cluster``: whose blocks each answer is about, a model's row, shape ``(n_answers,)``. ``n_samples``: how
+    many samples it is about, its weight, same shape; one about none is no answer.
 
     Examples
     --------
@@ -475,14 +457,8 @@ def merging_shares(groups: Counts, weights: Vector) -> Matrix:
 class DriftState:
     """Models with ids that rise and are never used again, the blocks that each owns, and the clients that each serves.
 
-    Parameters
-    ----------
-    models
-        One row; it becomes one for each id up to the largest of the members.
-    blocks
-        Which model owns which data.
-    member
-        The id of the model of each client, shape ``(n_clients,)``.
+    ``models``: one row; it becomes one for each id up to the largest of the members. ``member``: the id of the model of
+    each client, shape ``(n_clients,)``.
 
     Attributes
     ----------
@@ -523,12 +499,8 @@ class DriftState:
     def unused(self, *, leaving: Counts, needed: Counts) -> Counts:
         """Return the rows that serve no client and are none's alone, longest unused first (ties: older).
 
-        Parameters
-        ----------
-        leaving
-            Clients that do not count, as they are about to leave.
-        needed
-            Rows that must stay all the same.
+        ``leaving``: clients that do not count, as they are about to leave. ``needed``: rows that must stay all the
+        same.
         """
         in_use = np.concatenate([np.delete(self.rows(), leaving), needed])
         rows = np.setdiff1d(np.flatnonzero(self.released <= self.blocks.newest), in_use)
@@ -552,10 +524,8 @@ class DriftState:
     def unite(self, leader: Counts) -> int:
         """Let models go on as one, averaged by their numbers of blocks, and return how many are averages.
 
-        Parameters
-        ----------
-        leader
-            The oldest row of the group that each row belongs to, shape ``(n_models,)``; the group goes on as that.
+        ``leader``: the oldest row of the group that each row belongs to, shape ``(n_models,)``; the group goes on as
+        that.
         """
         ids, weights = self.ids, self.blocks.n_owned(self.ids).astype(np.float64)
         leaders, groups, sizes = np.unique(leader, return_inverse=True, return_counts=True)
@@ -604,10 +574,7 @@ class DriftState:
 class Blocks:
     """A table of owners, interval by client; a block has one owner or none.
 
-    Parameters
-    ----------
-    n_visible
-        How many of the newest intervals count; None for all.
+    ``n_visible``: how many of the newest intervals count; None for all.
 
     Examples
     --------
@@ -637,14 +604,8 @@ class Blocks:
     def grow(self, interval: int, is_filled: Mask, is_known: Mask) -> bool:
         """Add intervals up to one, and return whether there are new ones.
 
-        Parameters
-        ----------
-        interval
-            The newest that has come; of those between nothing is known.
-        is_filled
-            Which clients are known to have samples of it.
-        is_known
-            Which clients have none of it unless known to.
+        ``interval``: the newest that has come; of those between nothing is known. ``is_filled``: which clients are
+        known to have samples of it. ``is_known``: which clients have none of it unless known to.
         """
         n_new = interval - self.newest
         if n_new <= 0:

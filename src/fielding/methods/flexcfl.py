@@ -215,16 +215,9 @@ def flexcfl_reports_from(options: Mapping[str, Json], n_clients: int) -> Reports
 def decomposed_cosines(updates: Models, n_directions: int) -> Matrix:
     """Return the cosine of each update with the main directions of all of them (FlexCFL's measure "EDC").
 
-    Parameters
-    ----------
-    updates
-        float32, shape ``(n_updates, n_numbers)``.
-    n_directions
-        How many singular vectors, largest first; zeros for those that rank does not allow.
-
-    Returns
-    -------
-    Shape ``(n_updates, n_directions)``; the sign of a column means nothing.
+    Shape ``(n_updates, n_directions)``; the sign of a column means nothing. ``updates``: float32, shape
+    ``(n_updates, n_numbers)``. ``n_directions``: how many singular vectors, largest first; zeros for those that rank
+    does not allow.
 
     Examples
     --------
@@ -258,12 +251,8 @@ def pull_together(models: Models, eta_g: float, n_parameters: int) -> Models:
 
     ``w_g = (w_g + eta sum_h w_h / |w_h|) / (1 + eta sum_h 1 / |w_h|)`` over the other groups ``h``.
 
-    Parameters
-    ----------
-    models
-        float32, shape ``(n_groups, n_numbers)``.
-    n_parameters
-        How many numbers of a model count for its length.
+    ``models``: float32, shape ``(n_groups, n_numbers)``. ``n_parameters``: how many numbers of a model count for its
+    length.
 
     Examples
     --------

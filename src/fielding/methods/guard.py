@@ -45,22 +45,13 @@ _EVIDENCE = ("n", "total", "squares", "n_cross", "cross")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Opinion:
-    """What the judges said.
+    """What the judges said."""
 
-    Parameters
-    ----------
-    gain
-        Mean held-out loss that clusters spare their clients, against one model for all; that of one client counts at
-        most :data:`LARGEST_GAIN`, either way.
-    error
-        Its standard error; infinite for a single judge.
-    n_judged
-        Verdicts that it is made of; older ones may count less.
-    """
-
+    # Mean held-out loss that clusters spare their clients, against one model for all; that of one client counts at most
+    # LARGEST_GAIN, either way.
     gain: float
-    error: float
-    n_judged: int
+    error: float  # its standard error; infinite for a single judge
+    n_judged: int  # verdicts that it is made of; older ones may count less
 
     def record(self) -> dict[str, Json]:
         """Return it for the event log."""
@@ -94,10 +85,7 @@ class Guard:
     def forget(self, n_clusters: int, *, kept: float = 0.0) -> None:
         """Begin anew: the clusters are others.
 
-        Parameters
-        ----------
-        kept
-            What earlier verdicts still count for the question whether clusters pay at all.
+        ``kept``: what earlier verdicts still count for the question whether clusters pay at all.
         """
         self._wait, self._pause, self._has_one = 0, 1, False
         overall = [kept * self._evidence.get(name, np.zeros((1, 1))) for name in _EVIDENCE[:3]]
@@ -123,15 +111,9 @@ class Guard:
     def look(self, models: Models, membership: Membership, clients: Clients) -> tuple[Opinion | None, Counts | None]:
         """Ask clients how the clusters do, if it is time to, and say which to merge.
 
-        Parameters
-        ----------
-        membership
-            The cluster of each active client, -1 for all others; the candidate for all is the mean by these.
-
-        Returns
-        -------
-        What is known; and which cluster takes in the members of each, as positions: all into the largest, one pair, or
-        None to leave all as it is.
+        Returns what is known; and which cluster takes in the members of each, as positions: all into the largest, one
+        pair, or None to leave all as it is. ``membership``: the cluster of each active client, -1 for all others; the
+        candidate for all is the mean by these.
         """
         if not self._has_arrived or np.unique(membership[membership >= 0]).size < 2:
             return None, None
@@ -216,16 +198,9 @@ def place_by_loss(
 ) -> Sequence[ClientId]:
     """Ask clients whose errors nothing explains how all clusters would serve them, and give each the best.
 
-    Parameters
-    ----------
-    coordinator
-        Its membership changes.
-    reports
-        Those of this round; only clients that saw errors without a reason are asked.
-
-    Returns
-    -------
-    The clients that changed their cluster, in the order of ``clients``; one that is served no worse by its own stays.
+    Returns the clients that changed their cluster, in the order of ``clients``; one that is served no worse by its own
+    stays. ``coordinator``: its membership changes. ``reports``: those of this round; only clients that saw errors
+    without a reason are asked.
     """
     if reports.kinds is None or models.shape[0] < 2:
         return []

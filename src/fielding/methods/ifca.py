@@ -164,10 +164,8 @@ class Ifca:
     def _restart(self, who: Counts, clients: Clients) -> tuple[Counts, Mask]:
         """Draw first models until each attracts enough of the participants, who are charged for every try.
 
-        Returns
-        -------
-        The choice of each among the models that are kept, and which of them made one and have these models, shape
-        ``(n_asked,)``; models of an earlier try are gone.
+        Returns the choice of each among the models that are kept, and which of them made one and have these models,
+        shape ``(n_asked,)``; models of an earlier try are gone.
         """
         self._is_started, best = True, -1.0
         none = np.zeros(who.size, dtype=np.int64), np.zeros(who.size, dtype=np.bool_)

@@ -26,36 +26,16 @@ MOST_FOR_ALL = 200
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Parts:
-    """The plug-ins that work with any method.
+    """The plug-ins that work with any method."""
 
-    Parameters
-    ----------
-    participants
-        Per round, over all clusters.
-    selection
-        Which clients train, and what selection remembers.
-    aggregator
-        How their models become one.
-    pace
-        How fast they train.
-    weighted
-        Whether a participant counts by its number of samples.
-    strict_budget
-        Whether slots that a small cluster cannot fill stay empty.
-    n_steps
-        Local steps of a participant, unless the selection says otherwise.
-    n_shared
-        How many numbers at the beginning of a model all clusters share; see :class:`ClusterModels`.
-    """
-
-    participants: int
+    participants: int  # per round, over all clusters
     selection: Selection = field(default_factory=lambda: Selection(Uniform(), 0))
     aggregator: Aggregator = field(default_factory=Mean)
     pace: Pace = field(default_factory=Steady)
-    weighted: bool = False
-    strict_budget: bool = False
-    n_steps: int = 1
-    n_shared: int = 0
+    weighted: bool = False  # whether a participant counts by its number of samples
+    strict_budget: bool = False  # whether slots that a small cluster cannot fill stay empty
+    n_steps: int = 1  # local steps of a participant, unless the selection says otherwise
+    n_shared: int = 0  # how many numbers at the beginning of a model all clusters share; see ClusterModels
 
     def cluster_models(self, initial: Models) -> ClusterModels:
         """Return the models of a method that has no clusters yet."""
@@ -66,41 +46,21 @@ class Parts:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class MethodSetting:
-    """What a method is made of.
+    """What a method is made of."""
 
-    Parameters
-    ----------
-    initial
-        The model that training starts from, float32, shape ``(n_numbers,)``.
-    client_ids
-        The clients at the start.
-    policy
-        The rules of a coordinator, for methods that have one.
-    seed
-        Of all random choices.
-    n_parameters, n_head
-        How many numbers of a model are parameters, and how many of these, at their end, are the last layer.
-    draw_model
-        Returns another first model for a number.
-    truth
-        Returns the true concept of each client in a round; None if that is unknown. For ceilings, not for methods.
-    n_visible
-        How many intervals of data a window shows.
-    is_guarded
-        Whether clusters are kept only where they pay, unless the method's options say otherwise.
-    """
-
-    initial: Models
+    initial: Models  # the model that training starts from, float32, shape (n_numbers,)
     client_ids: Sequence[ClientId]
     policy: Policy
     parts: Parts
-    seed: int = 0
+    seed: int = 0  # of all random choices
+    # How many numbers of a model are parameters, and how many of these, at their end, are the last layer.
     n_parameters: int = 0
     n_head: int = 0
-    draw_model: Callable[[int], Models] | None = None
+    draw_model: Callable[[int], Models] | None = None  # returns another first model for a number
+    # Returns the true concept of each client in a round; None if that is unknown. For ceilings, not for methods.
     truth: Callable[[int], Codes | None] | None = None
-    n_visible: int = 1
-    is_guarded: bool = False
+    n_visible: int = 1  # how many intervals of data a window shows
+    is_guarded: bool = False  # whether clusters are kept only where they pay, unless the method's options say otherwise
 
 
 class Method(Protocol):
@@ -164,11 +124,8 @@ class Grows(Protocol):
     def grow(self, client_ids: Sequence[ClientId]) -> None:
         """Make room for clients that joined, before anything else happens in the round.
 
-        Parameters
-        ----------
-        client_ids
-            All clients from now on: those known so far at the same positions, new ones behind them. A new one has no
-            cluster until the method gives it one.
+        ``client_ids``: all clients from now on: those known so far at the same positions, new ones behind them. A new
+        one has no cluster until the method gives it one.
         """
         ...
 
@@ -219,20 +176,13 @@ def measure_heterogeneity(method: Method) -> float | None:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Participants:
-    """The clients that are asked to train, by cluster.
+    """The clients that are asked to train, by cluster."""
 
-    Parameters
-    ----------
-    clients, clusters, groups
-        Which, of which cluster, and the position of that cluster among those that train, shape ``(n_asked,)``.
-    wanted
-        How many answers of each of these clusters are enough, shape ``(n_groups,)``.
-    """
-
+    # Which, of which cluster, and the position of that cluster among those that train, shape (n_asked,).
     clients: Counts
     clusters: Counts
     groups: Counts
-    wanted: Counts
+    wanted: Counts  # how many answers of each of these clusters are enough, shape (n_groups,)
 
 
 def select_participants(membership: Membership, n_clusters: int, clients: Clients, parts: Parts) -> Participants:
@@ -303,16 +253,9 @@ def plan_probe(
 ) -> TrainingPlan:
     """Return the plan in which clients train models, and their answers are only looked at; all are waited for.
 
-    Parameters
-    ----------
-    who
-        Whom to ask, each client once, shape ``(n_asked,)``.
-    models, start
-        What they start from, and the row of each, same shape as ``who``.
-    n_steps
-        Local steps; None for those of the run.
-    downloads
-        How many models' worth of bytes each receives; None for 1.
+    ``who``: whom to ask, each client once, shape ``(n_asked,)``. ``models``, ``start``: what they start from, and the
+    row of each, same shape as ``who``. ``n_steps``: local steps; None for those of the run. ``downloads``: how many
+    models' worth of bytes each receives; None for 1.
     """
     return TrainingPlan(
         models=models,
@@ -329,10 +272,7 @@ def plan_probe(
 def draw_clients(clients: Clients, among: Mask, n_wanted: int | None, *, purpose: str) -> Counts:
     """Return so many random clients of some, or all if they are fewer or None are wanted, rising.
 
-    Parameters
-    ----------
-    among
-        Which can be drawn, shape ``(n_clients,)``.
+    ``among``: which can be drawn, shape ``(n_clients,)``.
     """
     candidates = np.flatnonzero(among)
     if n_wanted is None or candidates.size <= n_wanted:

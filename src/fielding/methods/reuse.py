@@ -21,30 +21,15 @@ NONE = -1
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Reclustering:
-    """What a global clustering made of the clusters there were.
+    """What a global clustering made of the clusters there were."""
 
-    Parameters
-    ----------
-    before
-        The clusters at the end of the event before: what their models were trained on.
-    models
-        Their models, one row each, before they are mixed.
-    centers
-        The centers of the new clusters, shape ``(n_new, n_features)``.
-    mixing
-        Share of each old model in each new one, shape ``(n_new, n_old)``.
-    within
-        Centers closer than this belong to the same distribution, see :func:`reach`.
-    n_shared
-        How many numbers of all models, the first ones, clusters share: an old model lends its other numbers alone.
-    """
-
-    before: Clusters
-    models: Models
-    centers: Matrix
-    mixing: Matrix
+    before: Clusters  # the clusters at the end of the event before: what their models were trained on
+    models: Models  # their models, one row each, before they are mixed
+    centers: Matrix  # the centers of the new clusters, shape (n_new, n_features)
+    mixing: Matrix  # share of each old model in each new one, shape (n_new, n_old)
     metric: Metric
-    within: float
+    within: float  # centers closer than this belong to the same distribution, see reach
+    # How many numbers of all models, the first ones, clusters share: an old model lends its other numbers alone.
     n_shared: int = 0
 
     def disappeared(self) -> Counts:
@@ -68,10 +53,7 @@ def reach(before: Clusters, theta: float, *, metric: Metric) -> float:
 class RetiredModels:
     """A few models with the centers that they fitted; the least recently used gives way.
 
-    Parameters
-    ----------
-    slots
-        How many models are kept at most; 0 keeps none.
+    ``slots``: how many models are kept at most; 0 keeps none.
     """
 
     def __init__(self, slots: int = 5) -> None:
@@ -101,10 +83,7 @@ class RetiredModels:
     def retire(self, past: Reclustering, rows: Counts, round_index: int) -> None:
         """Keep the models of old clusters; a kept one of the same distribution is replaced.
 
-        Parameters
-        ----------
-        past
-            The clustering that ended them.
+        ``past``: the clustering that ended them.
         """
         for row in rows.tolist() if self._slots else []:
             center = past.before.centers[row]
@@ -170,14 +149,9 @@ def reuse_models(
     Up to :data:`N_JUDGES` members of a new cluster are sent both candidates and tell their losses, which is charged.
     What the server remembers of a cluster stays mixed: its members are the same, and it belongs to how they train.
 
-    Parameters
-    ----------
-    mixed
-        The new models as the mixture makes them, shape ``(n_new, n_numbers)``; not written to.
-    past
-        What was there, and what became of it.
-    retired
-        The memory; models of clusters that disappeared are added to it afterwards.
+    ``mixed``: the new models as the mixture makes them, shape ``(n_new, n_numbers)``; not written to. ``past``: what
+    was there, and what became of it. ``retired``: the memory; models of clusters that disappeared are added to it
+    afterwards.
     """
     models = mixed
     slots = retired.match(past)

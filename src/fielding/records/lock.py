@@ -16,12 +16,8 @@ _TRIES, _PAUSE_S = 5, 0.05
 def lock_folder(path: Path) -> IO[bytes]:
     """Take the lock of a folder, which is made if need be, and return the open file that holds it.
 
-    Raises
-    ------
-    InputError
-        If another process is writing into the folder.
-    OutputError
-        If the folder cannot be written, or its file system has no locks.
+    InputError if another process is writing into the folder. OutputError if the folder cannot be written, or its file
+    system has no locks.
     """
     take = _locker(shared=False)
     for at in range(_TRIES):  # another process may just be asking whether it is locked

@@ -36,10 +36,7 @@ def read_model(path: Path, layout: Layout) -> Models:
     Of a run with several clusters it is the mean of their models, by the number of their clients. If the layout has a
     label mix and the model there has none, it is even; if it is the other way round, it is left out.
 
-    Raises
-    ------
-    InputError
-        If the model there is of another shape.
+    InputError if the model there is of another shape.
     """
     if path.suffix == SUFFIX:
         return _read_tensors(path, layout)

@@ -28,26 +28,13 @@ class Variant:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
-    """A comparison as it was asked for.
+    """A comparison as it was asked for."""
 
-    Parameters
-    ----------
-    config
-        The base config, as a table.
-    variants
-        What is compared, in the order of tables.
-    seeds
-        Every variant runs on each of them.
-    reference
-        The name of the variant that the others are compared with.
-    is_asked
-        Whether this reference was asked for; else it is the usual one, and gives way to a better one that comes.
-    """
-
-    config: Mapping[str, Json]
-    variants: tuple[Variant, ...]
-    seeds: tuple[int, ...]
-    reference: str
+    config: Mapping[str, Json]  # the base config, as a table
+    variants: tuple[Variant, ...]  # what is compared, in the order of tables
+    seeds: tuple[int, ...]  # every variant runs on each of them
+    reference: str  # the name of the variant that the others are compared with
+    # Whether this reference was asked for; else it is the usual one, and gives way to a better one that comes.
     is_asked: bool = False
 
     def folder_of(self, variant: Variant, seed: int) -> str:
@@ -62,13 +49,7 @@ class Plan:
         return f"{variant.folder}-{seed}"
 
     def variant_named(self, name: str) -> Variant:
-        """Return a variant by its name.
-
-        Raises
-        ------
-        OptionError
-            If there is none; the message names the nearest.
-        """
+        """Return a variant by its name; OptionError if there is none; the message names the nearest."""
         found = {one.name: one for one in self.variants}
         if name not in found:
             raise unknown_name("variant", name, found)
@@ -78,10 +59,7 @@ class Plan:
 def read_plan(folder: Path) -> Plan | None:
     """Return the plan of a comparison; None if the folder holds none.
 
-    Raises
-    ------
-    InputError
-        If there is one, but it cannot be read.
+    InputError if there is one, but it cannot be read.
     """
     path = folder / PLAN
     try:
@@ -156,13 +134,7 @@ def read_failure(folder: Path) -> str | None:
 
 
 def write_failure(folder: Path, error: str, traceback: str | None = None) -> None:
-    """Write down why the run of a folder failed, and where in the code; the folder is made if need be.
-
-    Raises
-    ------
-    OutputError
-        If it cannot be written.
-    """
+    """Write down why the run of a folder failed, and where in the code; the folder is made if need be."""
     with contextlib.suppress(OSError):  # writing will tell
         folder.mkdir(parents=True, exist_ok=True)
     record: dict[str, Json] = {"error": error}
@@ -170,13 +142,7 @@ def write_failure(folder: Path, error: str, traceback: str | None = None) -> Non
 
 
 def clear_failure(folder: Path) -> None:
-    """Forget that the run of a folder failed, since it is tried again.
-
-    Raises
-    ------
-    OutputError
-        If the file cannot be removed.
-    """
+    """Forget that the run of a folder failed, since it is tried again."""
     path = folder / FAILURE
     try:
         path.unlink(missing_ok=True)

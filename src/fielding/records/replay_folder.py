@@ -57,12 +57,8 @@ class ReplayFolder:
     The manifest is written first and says whose folder it is. The checkpoint is what counts: it knows how long the logs
     were, so that whatever a crash left beyond it is cut off on resume. One process at a time.
 
-    Parameters
-    ----------
-    path
-        The folder; it is made if need be.
-    manifest
-        What the results depend on; a resume with another one is refused. The key ``source`` is for people only.
+    ``manifest``: what the results depend on; a resume with another one is refused. The key ``source`` is for people
+    only.
     """
 
     def __init__(self, path: Path, manifest: Mapping[str, Json]) -> None:

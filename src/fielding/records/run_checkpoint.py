@@ -20,43 +20,20 @@ DRIVER, LEDGER, METHOD, SELECTION = "driver/", "ledger/", "method/", "selection/
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class RunCheckpoint:
-    """A run after some round.
+    """A run after some round."""
 
-    Parameters
-    ----------
-    round_index
-        The last round that is done.
-    time_s
-        Simulated time at its end.
-    method
-        Name of the method.
-    layout
-        What the numbers of a model mean.
-    models
-        One row per cluster.
-    cluster_ids
-        The stable id of each row.
-    client_ids
-        The clients.
-    membership
-        The row of each client, -1 for none.
-    values, arrays
-        State of method and ledger.
-    progress
-        Sizes of the logs, and what else the folder wants to find again.
-    """
-
-    round_index: int
-    time_s: float
+    round_index: int  # the last round that is done
+    time_s: float  # simulated time at its end
     method: str
     layout: Layout
-    models: Models
-    cluster_ids: tuple[int, ...]
+    models: Models  # one row per cluster
+    cluster_ids: tuple[int, ...]  # the stable id of each row
     client_ids: tuple[ClientId, ...]
-    membership: Membership
+    membership: Membership  # the row of each client, -1 for none
+    # State of method and ledger.
     values: Mapping[str, Json]
     arrays: Mapping[str, npt.NDArray[np.generic]]
-    progress: Mapping[str, Json]
+    progress: Mapping[str, Json]  # sizes of the logs, and what else the folder wants to find again
 
     def model_of_cluster(self, cluster_id: int) -> Models:
         """Return the model of a cluster by its stable id, shape ``(n_numbers,)``."""

@@ -44,16 +44,7 @@ class RunFolder:
     The manifest is written last of the first files and says whose folder it is. What is covered by a checkpoint is
     committed: it knows how long the logs were, so that whatever a crash left beyond it is cut off on resume.
 
-    Parameters
-    ----------
-    path
-        The folder; it is made if need be.
-    manifest
-        What the results depend on; a resume with another one is refused.
-    kind
-        Of the reports.
-    lock
-        The lock of the folder, if the caller has it already.
+    ``manifest``: what the results depend on; a resume with another one is refused.
     """
 
     def __init__(

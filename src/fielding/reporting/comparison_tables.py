@@ -43,10 +43,7 @@ _FORMULA = ("=", "+", "-", "@")
 def comparison_table(summary: Row) -> list[list[str]]:
     """Return the table for the terminal: heads first, then a row for each method; ``*`` marks the best.
 
-    Parameters
-    ----------
-    summary
-        The content of the comparison's ``summary.json``.
+    ``summary``: the content of the comparison's ``summary.json``.
     """
     return _rows(columns(summary, is_brief=True), lambda cell: f"{cell.text}{MARK if cell.is_marked else ''}", str)
 

@@ -19,12 +19,8 @@ _WIDTH, _SCALE = 820, 2
 def export_figures(page: Page, folder: Path, form: str) -> list[Path]:
     """Write every figure of a page into a folder, as ``KEY.png`` or ``KEY.pdf``; return the files.
 
-    Raises
-    ------
-    OptionError
-        If the format is not known, or if the package or the browser that draws is missing; the message names it.
-    OutputError
-        If a figure cannot be written.
+    OptionError if the format is not known, or if the package or the browser that draws is missing; the message names
+    it. OutputError if a figure cannot be written.
     """
     kaleido = load_exporter(form)
     figures: dict[str, Figure] = {}

@@ -124,10 +124,7 @@ def time_unit(seconds: float) -> str:
 def run_table(summary: Row) -> list[list[str]]:
     """Return a row for each figure of a run that tells something: its name, its value.
 
-    Parameters
-    ----------
-    summary
-        The content of ``summary.json``.
+    ``summary``: the content of ``summary.json``.
     """
     figures = {**summary, "n_drift_reports": n_drift_reports(summary)}
     if figures["n_clusters_last"] == 1:

@@ -61,69 +61,34 @@ class Frame:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Section:
-    """A heading, a paragraph, and a figure, cards or a table.
-
-    Parameters
-    ----------
-    title, text
-        What it shows, and how to read it.
-    more
-        What else there is to say about reading it, for those who ask; folded in.
-    figure
-        As :mod:`fielding.reporting.charts.figures` makes them.
-    frames
-        Moments of the figure, for a slider; the last one is shown first.
-    table
-        Rows of text; the first row holds the column heads.
-    row_groups
-        The group of each row of the table after the first, if the page switches rows with it.
-    cards
-        Cards in it.
-    missing
-        Why there is nothing to be seen, if there is nothing.
-    group
-        The group that it shows the inside of; only the sections of one group are shown at a time.
-    key
-        What tells it from other sections of the page; made of title and group if empty.
-    """
+    """A heading, a paragraph, and a figure, cards or a table."""
 
     title: str
     text: str = ""
-    more: str = ""
-    figure: Figure | None = None
-    frames: Sequence[Frame] = ()
-    table: Sequence[Sequence[str]] = ()
+    more: str = ""  # what else there is to say about reading it, for those who ask; folded in
+    figure: Figure | None = None  # as charts.figures makes them
+    frames: Sequence[Frame] = ()  # moments of the figure, for a slider; the last one is shown first
+    table: Sequence[Sequence[str]] = ()  # rows of text; the first row holds the column heads
+    # The group of each row of the table after the first, if the page switches rows with it.
     row_groups: Sequence[str | None] = ()
     cards: Sequence[Card] = ()
-    missing: str = ""
+    missing: str = ""  # why there is nothing to be seen, if there is nothing
+    # The group that it shows the inside of; only the sections of one group are shown at a time.
     group: str | None = None
-    key: str = ""
+    key: str = ""  # what tells it from other sections of the page; made of title and group if empty
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Page:
-    """All that a page shows.
-
-    Parameters
-    ----------
-    title, lead
-        Heading and first paragraph.
-    cards, sections
-        Its content.
-    groups
-        Groups of runs by name, each with its colour: each gets a switch that acts on all figures.
-    notes
-        What is missing or damaged.
-    footer
-        The last line.
-    """
+    """All that a page shows."""
 
     title: str
     lead: str
     cards: Sequence[Card] = ()
     sections: Sequence[Section] = ()
+    # Groups of runs by name, each with its colour: each gets a switch that acts on all figures.
     groups: Mapping[str, str] | None = None
-    notes: Sequence[str] = ()
+    notes: Sequence[str] = ()  # what is missing or damaged
     footer: str = ""
 
 

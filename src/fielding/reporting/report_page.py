@@ -89,13 +89,7 @@ def report_page(folders: Sequence[Path]) -> str:
 
 
 def write_report(runs: RunGroups, summary: Row, target: Path) -> Page:
-    """Write a page, whole or not at all, and return what is on it.
-
-    Raises
-    ------
-    OutputError
-        If it cannot be written.
-    """
+    """Write a page, whole or not at all, and return what is on it; OutputError if it cannot be written."""
     page = make_page(runs, summary)
     html = page_html(page).encode(errors="replace")
     try:

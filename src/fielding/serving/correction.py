@@ -35,10 +35,8 @@ def label_offsets(own_mix: Matrix, model_mix: Matrix) -> Scores:
     By the rule of Bayes this is exact if the scores are log posteriors (up to a constant) under the model's mix, and
     if inputs of the same label look alike in both.
 
-    Parameters
-    ----------
-    own_mix, model_mix
-        Label mixes, shape ``(..., n_classes)``: of the clients that are served, and of what the model was trained on.
+    ``own_mix``, ``model_mix``: label mixes, shape ``(..., n_classes)``: of the clients that are served, and of what the
+    model was trained on.
 
     Examples
     --------
@@ -58,12 +56,8 @@ def balancing_offsets(mixes: Matrix, sizes: Counts) -> Scores:
     The logarithm of the participant's own mix, to which an equal share of each class is added that counts for one
     sample in all (Zhang et al., ICML 2022, call it calibrated logits: FedLC).
 
-    Parameters
-    ----------
-    mixes
-        Share of each label among each participant's samples, shape ``(n_participants, n_classes)``.
-    sizes
-        How many samples each has, at least 1, shape ``(n_participants,)``.
+    ``mixes``: share of each label among each participant's samples, shape ``(n_participants, n_classes)``. ``sizes``:
+    how many samples each has, at least 1, shape ``(n_participants,)``.
 
     Examples
     --------
@@ -91,12 +85,7 @@ def floor_mixes(mix: Matrix, least: float = LEAST_SHARE) -> Matrix:
 def trust_mixes(carried: Matrix, correction: str) -> Matrix:
     """Return what models count as trained on, given the mixes that they carry, shape ``(..., n_classes)``.
 
-    Parameters
-    ----------
-    carried
-        Shares that sum to 1.
-    correction
-        One of ``CORRECTIONS``.
+    ``carried``: shares that sum to 1. ``correction``: one of ``CORRECTIONS``.
     """
     return floor_mixes(carried, PREDICTED_LEAST_SHARE if correction == "predicted" else LEAST_SHARE)
 
@@ -113,20 +102,10 @@ def smooth_mixes(counts: Matrix, model_mixes: Matrix, smoothing: float | str) ->
 
     ``(counts + a * model_mix) / (n + a)``: the model's mix counts like ``a`` samples.
 
-    Parameters
-    ----------
-    counts
-        Labels in each client's window, shape ``(n_clients, n_classes)``.
-    model_mixes
-        What the model of each was trained on, same shape.
-    smoothing
-        The number ``a``, or ``"calibrated"``: each client takes the one of ``SMOOTHINGS`` under which each of its
-        labels is best predicted by the others (several: the largest).
-
-    Returns
-    -------
     Same shape, rows sum to 1. A client without samples has the model's mix; with ``"calibrated"`` one with a single
-    sample, too.
+    sample, too. ``counts``: labels in each client's window, shape ``(n_clients, n_classes)``. ``model_mixes``: what the
+    model of each was trained on, same shape. ``smoothing``: the number ``a``, or ``"calibrated"``: each client takes
+    the one of ``SMOOTHINGS`` under which each of its labels is best predicted by the others (several: the largest).
 
     Examples
     --------
@@ -169,20 +148,10 @@ def estimate_mixes(probabilities: Matrix, sizes: Counts, model_mixes: Matrix, *,
     to the mix found so far, their mean is the next mix; ``N_ITERATIONS`` times, from the model's mix, which counts like
     some samples all along.
 
-    Parameters
-    ----------
-    probabilities
-        Of each class, under the model, shape ``(n_samples, n_classes)``; client after client.
-    sizes
-        How many of the samples each client has, shape ``(n_clients,)``.
-    model_mixes
-        What the model of each was trained on, shape ``(n_clients, n_classes)``.
-    smoothing
-        For how many samples the model's mix counts, at least 0.
-
-    Returns
-    -------
-    Shape ``(n_clients, n_classes)``, rows sum to 1; the model's mix for a client without samples.
+    Shape ``(n_clients, n_classes)``, rows sum to 1; the model's mix for a client without samples. ``probabilities``: of
+    each class, under the model, shape ``(n_samples, n_classes)``; client after client. ``sizes``: how many of the
+    samples each client has, shape ``(n_clients,)``. ``model_mixes``: what the model of each was trained on, shape
+    ``(n_clients, n_classes)``. ``smoothing``: for how many samples the model's mix counts, at least 0.
 
     Examples
     --------
@@ -217,14 +186,9 @@ def estimate_mixes(probabilities: Matrix, sizes: Counts, model_mixes: Matrix, *,
 def predict_mixes(scores: Scores, sizes: Counts, model_mixes: Matrix, *, smoothing: float | str) -> Matrix:
     """Return the label mixes that models make out in the samples of clients, whose labels are not looked at.
 
-    Parameters
-    ----------
-    scores
-        Of classes, before softmax, shape ``(n_samples, n_classes)``; client after client.
-    sizes, model_mixes
-        As in :func:`estimate_mixes`.
-    smoothing
-        As there; ``"calibrated"``, which needs labels, stands for ``PREDICTED_SMOOTHING``.
+    ``scores``: of classes, before softmax, shape ``(n_samples, n_classes)``; client after client. ``sizes``,
+    ``model_mixes``: as in :func:`estimate_mixes`. ``smoothing``: as there; ``"calibrated"``, which needs labels, stands
+    for ``PREDICTED_SMOOTHING``.
     """
     with np.errstate(invalid="ignore", over="ignore"):  # of a model that diverged
         odds = np.exp(scores.astype(np.float64) - scores.max(axis=1, keepdims=True))

@@ -223,10 +223,7 @@ def params_of(config: Mapping[str, Json], prefix: str = "") -> dict[str, str]:
 def quiet_mlflow() -> Iterator[None]:
     """Call MLflow without telemetry, long waits, lines about its database, and warnings that only it could mend.
 
-    Raises
-    ------
-    OptionError
-        If it is not installed.
+    OptionError if it is not installed.
     """
     os.environ.setdefault("MLFLOW_DISABLE_TELEMETRY", "true")  # it is looked at while MLflow is imported
     added = {name: value for name, value in SETTINGS.items() if name not in os.environ}

@@ -37,21 +37,8 @@ def tracked(
     resumed goes on in the same places, and rounds that are there already are not sent again; so a run that was not
     tracked can be resumed, even if it is complete, to be tracked from its first round.
 
-    Parameters
-    ----------
-    folder
-        That of the run.
-    trackers
-        Where it is shown.
-    watch
-        What else is told of rounds, and may stop the run.
-    note
-        Told in a line what fails; a warning by default.
-
-    Yields
-    ------
-    Watching
-        What to give to the run as ``watch``.
+    ``watch``: what else is told of rounds, and may stop the run. ``note``: told in a line what fails; a warning by
+    default.
 
     Examples
     --------

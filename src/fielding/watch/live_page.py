@@ -81,13 +81,7 @@ class LivePage:
             return self._content
 
     def clients(self, run: str) -> list[str]:
-        """Return the ids of the clients of a run as texts.
-
-        Raises
-        ------
-        InputError
-            If there is no such run.
-        """
+        """Return the ids of the clients of a run as texts; InputError if there is no such run."""
         self.read()
         with self._lock:
             return [str(one) for one in client_ids(self._run(run))]
@@ -95,10 +89,7 @@ class LivePage:
     def story(self, run: str, client: str) -> list[dict[str, Json]]:
         """Return the sections about one client of a run, which is named by the text of its id.
 
-        Raises
-        ------
-        InputError
-            If there is no such run or client.
+        InputError if there is no such run or client.
         """
         self.read()
         with self._lock:

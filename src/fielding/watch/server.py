@@ -25,23 +25,10 @@ def serve_page(
 ) -> int:
     """Serve the live page until a signal comes, and return which.
 
-    Parameters
-    ----------
-    folders
-        Of runs or comparisons; they may not be there yet.
-    host, port
-        Where to listen; port 0 takes any that is free.
-    token
-        What a browser must know; needed if others than this machine can reach the host.
-    on_ready
-        Told the address of the page as soon as it can be opened.
-
-    Raises
-    ------
-    OptionError
-        If other machines could see the page without a token, or the package that serves is missing.
-    OutputError
-        If the port cannot be listened on.
+    ``folders``: of runs or comparisons; they may not be there yet. ``host``, ``port``: where to listen; port 0 takes
+    any that is free. ``token``: what a browser must know; needed if others than this machine can reach the host.
+    ``on_ready``: told the address of the page as soon as it can be opened. OptionError if other machines could see the
+    page without a token, or the package that serves is missing. OutputError if the port cannot be listened on.
     """
     check_exposure(host, token)
     require("watch")

@@ -35,26 +35,13 @@ def _is_number(value: object) -> bool:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Uploads:
-    """What the participants of one cluster sent.
+    """What the participants of one cluster sent."""
 
-    Parameters
-    ----------
-    models
-        By client, at least one, shape ``(n_participants, n_numbers)``; all finite.
-    weights
-        What each counts, shape ``(n_participants,)``; None if all count the same.
-    n_parameters
-        How many of the numbers are parameters; the others are buffers, which only ever take means.
-    learning_rate
-        Of the local steps.
-    start_loss
-        Loss of the model that they started from on all of each client's samples, where it was asked for.
-    """
-
-    models: Models
-    weights: Vector | None
-    n_parameters: int
-    learning_rate: float
+    models: Models  # by client, at least one, shape (n_participants, n_numbers); all finite
+    weights: Vector | None  # what each counts, shape (n_participants,); None if all count the same
+    n_parameters: int  # how many of the numbers are parameters; the others are buffers, which only ever take means
+    learning_rate: float  # of the local steps
+    # Loss of the model that they started from on all of each client's samples, where it was asked for.
     start_loss: Vector | None = None
 
 
@@ -76,12 +63,8 @@ class Aggregator(Protocol):
     ) -> tuple[Models, dict[str, Models]]:
         """Return the next model of a cluster, and what to remember.
 
-        Parameters
-        ----------
-        model
-            What the participants started from, shape ``(n_numbers,)``.
-        memory
-            What was remembered, by name, each of shape ``(n_numbers,)``.
+        ``model``: what the participants started from, shape ``(n_numbers,)``. ``memory``: what was remembered, by name,
+        each of shape ``(n_numbers,)``.
         """
         ...
 

@@ -18,27 +18,15 @@ LEAST_FACTOR = 1e-6
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class PaceStep:
-    """What one round did to one cluster.
+    """What one round did to one cluster."""
 
-    Parameters
-    ----------
-    before, after
-        Model before and after the round, finite, shape ``(n_numbers,)``.
-    loss
-        Mean training loss of the participants; a loss that is not finite is no measurement.
-    has_new_data
-        Whether data have arrived since the cluster trained last; those of the start are not new.
-    round_index
-        Of the federation, not negative.
-    n_parameters
-        How many numbers, at the beginning, are parameters; the others are buffers. None for all.
-    """
-
+    # Model before and after the round, finite, shape (n_numbers,).
     before: Models
     after: Models
-    loss: float
-    has_new_data: bool
-    round_index: int
+    loss: float  # mean training loss of the participants; a loss that is not finite is no measurement
+    has_new_data: bool  # whether data have arrived since the cluster trained last; those of the start are not new
+    round_index: int  # of the federation, not negative
+    # How many numbers, at the beginning, are parameters; the others are buffers. None for all.
     n_parameters: int | None = None
 
 
@@ -68,12 +56,8 @@ def mix_memory(memory: Memory, mixing: Matrix) -> dict[str, Floats]:
     What there is per number of a model (float32) mixes like the models; all else (float64: counts, moments) is taken
     over from the old cluster with the largest share, the first of equals.
 
-    Parameters
-    ----------
-    memory
-        By name, one row per old cluster.
-    mixing
-        As in :func:`~fielding.federation.models.mix_models`, shape ``(n_after, n_before)``.
+    ``memory``: by name, one row per old cluster. ``mixing``: as in :func:`~fielding.federation.models.mix_models`,
+    shape ``(n_after, n_before)``.
 
     Examples
     --------

@@ -205,10 +205,8 @@ class Oort:
 def learn_clients(feedback: Feedback, memory: SelectionMemory) -> Vector:
     """Write down what clients were worth and how long they took in a round of training.
 
-    Returns
-    -------
-    The mean utility of the exploited (clients that answered and had been tried in an earlier round), one for each of
-    ``feedback.trained_clusters``; 0 where there were none.
+    Returns the mean utility of the exploited (clients that answered and had been tried in an earlier round), one for
+    each of ``feedback.trained_clusters``; 0 where there were none.
     """
     known, rows = memory.clients, feedback.trained_clusters
     worth = utilities(feedback.n_samples, feedback.square_loss, feedback.n_train_samples)
@@ -274,10 +272,7 @@ def utilities(n_samples: Counts, square_loss: Vector, n_train_samples: int) -> V
 def preferred_seconds(seconds: Vector, percentile: float) -> float:
     """Return the duration that a share of the clients keeps to; infinite at 100 or if no duration is known.
 
-    Parameters
-    ----------
-    seconds
-        The duration of each client's last participation, NaN where unknown.
+    ``seconds``: the duration of each client's last participation, NaN where unknown.
     """
     known = np.sort(seconds[np.isfinite(seconds)])
     if percentile >= 100.0 or not known.size:
@@ -302,12 +297,8 @@ def speed_factors(seconds: Vector, preferred: float, penalty: float) -> Vector:
 def statistical_scores(utility: Vector, clip: float) -> Vector:
     """Return utilities between the least and the greatest as numbers from about 0 to 1, the greatest clipped.
 
-    Parameters
-    ----------
-    utility
-        Of the clients that were tried, at least one.
-    clip
-        The quantile above which a utility counts no more.
+    ``utility``: of the clients that were tried, at least one. ``clip``: the quantile above which a utility counts no
+    more.
     """
     # The least is lowered a little, so that no client is left without a chance.
     least, greatest = utility.min() * _BELOW_LEAST, utility.max()
@@ -318,12 +309,7 @@ def statistical_scores(utility: Vector, clip: float) -> Vector:
 def staleness_bonus(last_round: Vector, round_now: int, uncertainty: float) -> Vector:
     """Return ``sqrt(uncertainty * ln(now) / last)``: the longer ago a client took part, the more.
 
-    Parameters
-    ----------
-    last_round
-        When each took part last, counted from 1; 0 for never, which counts as the first round.
-    uncertainty
-        How much this weighs beside utility.
+    ``last_round``: when each took part last, counted from 1; 0 for never, which counts as the first round.
     """
     return np.asarray(np.sqrt(uncertainty * np.log(round_now) / np.maximum(last_round, 1.0)))
 
@@ -331,14 +317,8 @@ def staleness_bonus(last_round: Vector, round_now: int, uncertainty: float) -> V
 def exploitation_chances(scores: Vector, n_slots: int, *, cutoff: float, pool: float) -> Vector:
     """Return each client's chance to be the first that is drawn: by score, among the best; sums to 1.
 
-    Parameters
-    ----------
-    scores
-        Not negative, shape ``(n_tried,)``, at least one.
-    cutoff
-        The best are those whose score reaches this share of the score at rank ``n_slots``.
-    pool
-        They are at least this many for each slot (ties in).
+    ``scores``: not negative, shape ``(n_tried,)``, at least one. ``cutoff``: the best are those whose score reaches
+    this share of the score at rank ``n_slots``. ``pool``: they are at least this many for each slot (ties in).
     """
     ranked = np.sort(scores)[::-1]
     cut = ranked[min(n_slots, ranked.size - 1)] * cutoff
@@ -352,14 +332,8 @@ def exploitation_chances(scores: Vector, n_slots: int, *, cutoff: float, pool: f
 def exploration_chances(rewards: Vector, draws: Hashes, n_pool: int) -> Vector:
     """Return each untried client's chance to be the first that is drawn: by reward, among the best; sums to 1.
 
-    Parameters
-    ----------
-    rewards
-        What is expected of each before it was tried, not negative, shape ``(n_untried,)``, at least one.
-    draws
-        A random number for each, which breaks ties, same shape.
-    n_pool
-        How many of the best have a chance.
+    ``rewards``: what is expected of each before it was tried, not negative, shape ``(n_untried,)``, at least one.
+    ``draws``: a random number for each, which breaks ties, same shape.
     """
     weights = np.zeros(rewards.size)
     best = np.lexsort((draws, -rewards))[: max(1, n_pool)]
@@ -375,16 +349,9 @@ def pace_percentiles(
     Where the utility of exploited clients stays about the same, there is nothing more to get from fast clients: the
     percentile grows. Where it changes sharply, it shrinks. A first stretch without utility says nothing.
 
-    Parameters
-    ----------
-    percentile
-        As it was, shape ``(n_clusters,)``.
-    before, now
-        Summed utility of the two stretches, same shape.
-    delta
-        The step, and the least percentile; 100 is the most.
-    bounds
-        A change up to the first multiple of ``before`` is flat, one from the second on is sharp.
+    ``percentile``: as it was, shape ``(n_clusters,)``. ``before``, ``now``: summed utility of the two stretches, same
+    shape. ``delta``: the step, and the least percentile; 100 is the most. ``bounds``: a change up to the first multiple
+    of ``before`` is flat, one from the second on is sharp.
 
     Examples
     --------

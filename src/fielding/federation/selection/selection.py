@@ -30,16 +30,9 @@ class Selection:
     Clients are remembered over all clusters; what belongs to a cluster (exploration, pace) has a row of its own, and
     a new cluster takes the row of its largest parent. A selector that needs nothing of this costs nothing.
 
-    Parameters
-    ----------
-    selector
-        Chooses the clients that train.
-    n_clients
-        How many clients there are; they are known by their index. More may come: :meth:`grow`.
-    metric
-        How far representations lie apart, by name.
-    kind
-        What representations are: a row of zeros says that a client has gone silent only if they are histograms.
+    ``n_clients``: how many clients there are; they are known by their index. More may come: :meth:`grow`. ``metric``:
+    how far representations lie apart, by name. ``kind``: what representations are: a row of zeros says that a client
+    has gone silent only if they are histograms.
 
     Examples
     --------
@@ -77,10 +70,7 @@ class Selection:
     def grow(self, n_clients: int) -> None:
         """Make room for clients that joined: never tried, without a report; the others stay what they were.
 
-        Raises
-        ------
-        OptionError
-            If there would be fewer clients than before.
+        OptionError if there would be fewer clients than before.
         """
         n_new = added_clients(self._n_clients, n_clients)
         self._n_clients += n_new
@@ -93,12 +83,8 @@ class Selection:
     def note_reports(self, clients: Counts, representations: Floats, *, n_samples: Counts | None = None) -> None:
         """Take in reports, as far as the selector needs them.
 
-        Parameters
-        ----------
-        clients, representations
-            The clients that reported, each once, shape ``(n_reports,)``, and one row for each.
-        n_samples
-            How many samples each has, where that is known.
+        ``clients``, ``representations``: the clients that reported, each once, shape ``(n_reports,)``, and one row for
+        each. ``n_samples``: how many samples each has, where that is known.
         """
         if self._learner is not None:
             self._learner.note_reports(clients, n_samples, self._memory)
@@ -116,18 +102,9 @@ class Selection:
     ) -> Counts:
         """Return the clients that train for a cluster; nothing is remembered of it until there is feedback.
 
-        Parameters
-        ----------
-        candidates, n_wanted
-            The clients that could be asked, and how many are, at most.
-        cluster, round_index
-            The row of the cluster, and the round now, from 0.
-        members
-            All active members of the cluster, whether or not they can be asked; the candidates by default.
-
-        Returns
-        -------
-        Different clients out of the candidates, rising.
+        Different clients out of the candidates, rising. ``cluster``, ``round_index``: the row of the cluster, and the
+        round now, from 0. ``members``: all active members of the cluster, whether or not they can be asked; the
+        candidates by default.
         """
         if self._learner is not None:
             everyone = candidates.clients
@@ -156,12 +133,8 @@ class Selection:
     def steps(self, clients: Counts, *, n_steps: int, n_kept: int | None = None) -> Counts | None:
         """Return the local steps of each participant of a round; None if all do the same.
 
-        Parameters
-        ----------
-        clients
-            All participants of the round, over all clusters, as they were chosen.
-        n_kept
-            How many answers are waited for; all by default.
+        ``clients``: all participants of the round, over all clusters, as they were chosen. ``n_kept``: how many answers
+        are waited for; all by default.
         """
         return None if self._tuner is None else self._tuner.steps(clients, n_steps, n_kept, self._memory)
 

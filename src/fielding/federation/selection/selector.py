@@ -17,17 +17,8 @@ Arrays = dict[str, npt.NDArray[np.generic]]
 class SelectionMemory:
     """What a selector remembers of clients, over all clusters, and of each cluster.
 
-    Parameters
-    ----------
-    clients, clusters
-        The names, each with the value that it begins with.
-
-    Attributes
-    ----------
-    clients
-        By name, float64, shape ``(n_clients,)``.
-    clusters
-        By name, float64, shape ``(n_clusters,)``; one cluster at first.
+    ``clients``: by name, float64, shape ``(n_clients,)``. ``clusters``: by name, float64, shape ``(n_clusters,)``; one
+    cluster at first.
 
     Examples
     --------
@@ -105,41 +96,25 @@ def _none() -> Counts:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Feedback:
-    """How the training of one round went: answers first, then the stragglers.
-
-    Parameters
-    ----------
-    round_index
-        The round, from 0.
-    n_train_samples
-        Local steps times batch size: a client counts for no more samples than it can train on.
-    clients, clusters
-        Whose answer, and the cluster it trained for, shape ``(n_answers,)``; a client may answer several times.
-    n_samples
-        How many samples each could train on.
-    loss, square_loss
-        Mean loss over the samples trained on, and mean of its square.
-    seconds, compute_seconds
-        How long each took in all, and how much of that was computing.
-    stragglers, straggler_clusters, straggler_seconds
-        Clients that were invited and too slow, for which cluster, and how long each took, shape ``(n_stragglers,)``.
-    failed
-        Clients whose answer was no model; of no use, but tried.
-    """
+    """How the training of one round went: answers first, then the stragglers."""
 
     round_index: int
-    n_train_samples: int
+    n_train_samples: int  # local steps times batch size: a client counts for no more samples than it can train on
+    # Whose answer, and the cluster it trained for, shape (n_answers,); a client may answer several times.
     clients: Counts
     clusters: Counts
-    n_samples: Counts
+    n_samples: Counts  # how many samples each could train on
+    # Mean loss over the samples trained on, and mean of its square.
     loss: Vector
     square_loss: Vector
+    # How long each took in all, and how much of that was computing.
     seconds: Vector
     compute_seconds: Vector
+    # Clients that were invited and too slow, for which cluster, and how long each took, shape (n_stragglers,).
     stragglers: Counts = field(default_factory=_none)
     straggler_clusters: Counts = field(default_factory=_none)
     straggler_seconds: Vector = field(default_factory=lambda: np.empty(0))
-    failed: Counts = field(default_factory=_none)
+    failed: Counts = field(default_factory=_none)  # clients whose answer was no model; of no use, but tried
 
     def __post_init__(self) -> None:
         of_answers = ("clusters", "n_samples", "loss", "square_loss", "seconds", "compute_seconds")
@@ -157,46 +132,25 @@ class Feedback:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Known:
-    """What a selector learnt in earlier rounds, as far as it matters to one cluster.
+    """What a selector learnt in earlier rounds, as far as it matters to one cluster."""
 
-    Parameters
-    ----------
-    round_index
-        The round now, from 0.
-    clients
-        What is remembered of all clients, by name, each of shape ``(n_clients,)``; not to be written to.
-    cluster
-        What is remembered of the cluster, by name.
-    members
-        The clients of the cluster, whether or not they can be asked now, rising; all candidates are among them.
-    """
-
-    round_index: int
+    round_index: int  # the round now, from 0
+    # What is remembered of all clients, by name, each of shape (n_clients,); not to be written to.
     clients: Mapping[str, Vector]
-    cluster: Mapping[str, float]
+    cluster: Mapping[str, float]  # what is remembered of the cluster, by name
+    # The clients of the cluster, whether or not they can be asked now, rising; all candidates are among them.
     members: Counts
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Candidates:
-    """The members of one cluster that could be asked to train now.
+    """The members of one cluster that could be asked to train now."""
 
-    Parameters
-    ----------
-    clients
-        Their indices, rising, shape ``(n_candidates,)``.
-    draws
-        A random number for each that depends on seed, round and the client's id alone, same shape.
-    distances
-        How far each lies from the center of the cluster, infinite where unknown, for selectors that ask for it.
-    known
-        What was learnt of them, for selectors that learn.
-    """
-
-    clients: Counts
-    draws: Hashes
+    clients: Counts  # their indices, rising, shape (n_candidates,)
+    draws: Hashes  # a random number for each that depends on seed, round and the client's id alone, same shape
+    # How far each lies from the center of the cluster, infinite where unknown, for selectors that ask for it.
     distances: Vector | None = None
-    known: Known | None = None
+    known: Known | None = None  # what was learnt of them, for selectors that learn
 
 
 class Selector(Protocol):
@@ -317,14 +271,8 @@ def weighted_sample(weights: Vector, draws: Hashes, n_wanted: int) -> Counts:
     With keys ``-log(u) / weight`` the smallest ones are such a sample (Efraimidis and Spirakis, 2006), and no draw
     has to wait for the one before it. Positions without weight are taken last, by their hashes.
 
-    Parameters
-    ----------
-    weights
-        Not negative, shape ``(n_candidates,)``; their sum does not matter.
-    draws
-        One hash for each, same shape.
-    n_wanted
-        How many, at most.
+    ``weights``: not negative, shape ``(n_candidates,)``; their sum does not matter. ``draws``: one hash for each, same
+    shape. ``n_wanted``: how many, at most.
 
     Examples
     --------

@@ -33,37 +33,18 @@ Gaps: TypeAlias = Sequence[float | None] | Vector
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Line:
-    """One curve, or one layer of a stack, or one row of bars.
-
-    Parameters
-    ----------
-    name
-        For the legend.
-    x, y
-        Its points; the ``x`` of bars may be words.
-    style
-        Colour and dash by number.
-    is_main
-        Whether it is the one to look at.
-    is_step
-        Whether it keeps its height until the next point.
-    symbol
-        Draw the points with this symbol instead of a line.
-    band
-        Lower and upper end of a band around it.
-    group
-        The group of runs that it is of; the page switches it on and off by that.
-    """
+    """One curve, or one layer of a stack, or one row of bars."""
 
     name: str
+    # Its points; the x of bars may be words.
     x: Values | Sequence[str]
     y: Gaps
-    style: int = 0
-    is_main: bool = False
-    is_step: bool = False
-    symbol: str = ""
-    band: tuple[Vector, Vector] | None = None
-    group: str | None = None
+    style: int = 0  # colour and dash by number
+    is_main: bool = False  # whether it is the one to look at
+    is_step: bool = False  # whether it keeps its height until the next point
+    symbol: str = ""  # draw the points with this symbol instead of a line
+    band: tuple[Vector, Vector] | None = None  # lower and upper end of a band around it
+    group: str | None = None  # the group of runs that it is of; the page switches it on and off by that
 
     @property
     def color(self) -> str:

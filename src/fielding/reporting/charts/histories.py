@@ -32,14 +32,8 @@ def ids_in_order(changes: Iterable[Changes]) -> list[ClientId]:
 def places_at(changes: Sequence[Changes], moments: Sequence[int], client_ids: Sequence[ClientId]) -> Codes:
     """Return the cluster of each client at the end of each round, -1 for none; shape ``(n_moments, n_clients)``.
 
-    Parameters
-    ----------
-    changes
-        By rising round.
-    moments
-        Rounds, rising.
-    client_ids
-        The clients that are wanted; others are passed over.
+    ``changes``: by rising round. ``moments``: rounds, rising. ``client_ids``: the clients that are wanted; others are
+    passed over.
 
     Examples
     --------

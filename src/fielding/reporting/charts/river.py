@@ -25,24 +25,13 @@ _GAP = 0.015
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Flows:
-    """Clients in clusters, and those that go from one to another.
+    """Clients in clusters, and those that go from one to another."""
 
-    Parameters
-    ----------
-    moments
-        Rounds from which on a state holds, rising.
-    keys
-        The clusters, from the lowest band to the highest: an id, or one of ``OTHERS`` and ``NOBODY``.
-    sizes
-        Clients of each cluster from each moment on, shape ``(n_moments, n_keys)``.
-    flows
-        Clients that were in a row's cluster from one moment on and in a column's from the next on, shape
-        ``(n_moments - 1, n_keys, n_keys)``.
-    """
-
-    moments: Sequence[int]
-    keys: Sequence[int]
-    sizes: Counts
+    moments: Sequence[int]  # rounds from which on a state holds, rising
+    keys: Sequence[int]  # the clusters, from the lowest band to the highest: an id, or one of OTHERS and NOBODY
+    sizes: Counts  # clients of each cluster from each moment on, shape (n_moments, n_keys)
+    # Clients that were in a row's cluster from one moment on and in a column's from the next on, shape (n_moments - 1,
+    # n_keys, n_keys).
     flows: Counts
 
 
@@ -92,12 +81,7 @@ def count_flows(changes: Sequence[Changes], colors: ClusterColors) -> Flows:
 def river_moments(changed: Sequence[tuple[int, int]], most: int = MOST_MOMENTS) -> list[int]:
     """Return the rounds to show: the first, the last, and between them those with the most changes.
 
-    Parameters
-    ----------
-    changed
-        Rounds, rising, with how many clients changed in each.
-    most
-        How many rounds to return at most.
+    ``changed``: rounds, rising, with how many clients changed in each.
 
     Examples
     --------

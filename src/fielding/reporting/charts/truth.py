@@ -77,12 +77,7 @@ def true_colors(run: RunRecord) -> dict[int, str]:
 def concept_colors(clusters: Codes, concepts: Codes, colors: ClusterColors) -> dict[int, str]:
     """Return a colour for each concept: that of the cluster it shares most with, or one that no cluster has.
 
-    Parameters
-    ----------
-    clusters, concepts
-        Of the same clients at the same moments, in arrays of one shape; negative for none.
-    colors
-        Of the clusters.
+    ``clusters``, ``concepts``: of the same clients at the same moments, in arrays of one shape; negative for none.
 
     Examples
     --------

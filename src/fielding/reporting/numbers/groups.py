@@ -62,12 +62,8 @@ def choose_references(variants: Mapping[str, Settings], reference: str | None) -
     drift scenarios, each against the reference method on the same scenario. Settings that the reference method does not
     have do not matter. Without such a variant, it is the reference itself.
 
-    Parameters
-    ----------
-    variants
-        What each is set to; nothing if that is not known.
-    reference
-        The name of the reference; None if there is nothing to be held against.
+    ``variants``: what each is set to; nothing if that is not known. ``reference``: the name of the reference; None if
+    there is nothing to be held against.
 
     Examples
     --------
@@ -140,14 +136,7 @@ def match_terms(
 ) -> dict[str, str | None]:
     """Return by name whom each group is held against, if that is alike; else one of the same method that is, or None.
 
-    Parameters
-    ----------
-    chosen
-        Whom each is to be held against; its own name if others are held against it.
-    variants
-        What each is set to.
-    terms
-        On what terms each was made.
+    ``chosen``: whom each is to be held against; its own name if others are held against it.
 
     Examples
     --------
@@ -205,29 +194,15 @@ class AwaitedRun:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class RunGroups:
-    """What is to be reported.
+    """What is to be reported."""
 
-    Parameters
-    ----------
-    title
-        Where it is from, in a word.
-    groups
-        The groups that have a run, in the order of the plan or of the folders.
-    reference
-        The name of the group that others are held against, be there a run of it or not; None for a single group.
-    awaited
-        Runs of a plan that are not there.
-    problems
-        What cannot be read, and what else to know before reading on.
-    settings
-        By group, what tells it from others; nothing where that is not known.
-    """
-
-    title: str
-    groups: tuple[Group, ...]
+    title: str  # where it is from, in a word
+    groups: tuple[Group, ...]  # the groups that have a run, in the order of the plan or of the folders
+    # The name of the group that others are held against, be there a run of it or not; None for a single group.
     reference: str | None
-    awaited: tuple[AwaitedRun, ...] = ()
-    problems: tuple[str, ...] = ()
+    awaited: tuple[AwaitedRun, ...] = ()  # runs of a plan that are not there
+    problems: tuple[str, ...] = ()  # what cannot be read, and what else to know before reading on
+    # By group, what tells it from others; nothing where that is not known.
     settings: Mapping[str, Settings] = field(default_factory=dict)
 
     @property
@@ -384,27 +359,13 @@ def version_words(runs: Iterable[RunRecord]) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class FoundRun:
-    """A run that is to be put into a group.
-
-    Parameters
-    ----------
-    run
-        The run.
-    base
-        What it is a run of: the variant that its comparison names, else its method.
-    settings
-        What tells that from others, by dotted key of the config.
-    home
-        The folder that may tell it from runs of the same name elsewhere: the comparison's, else its own.
-    origin
-        Base config and settings of its variant, in one text; nothing for a run that no comparison names.
-    """
+    """A run that is to be put into a group."""
 
     run: RunRecord
-    base: str
-    settings: Settings
-    home: Path
-    origin: str = ""
+    base: str  # what it is a run of: the variant that its comparison names, else its method
+    settings: Settings  # what tells that from others, by dotted key of the config
+    home: Path  # the folder that may tell it from runs of the same name elsewhere: the comparison's, else its own
+    origin: str = ""  # base config and settings of its variant, in one text; nothing for a run that no comparison names
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

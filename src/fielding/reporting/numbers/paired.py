@@ -43,12 +43,7 @@ class Estimate:
 
 
 def estimate(values: Sequence[float]) -> Estimate:
-    """Return the mean of values of independent seeds with its 95 % t-interval.
-
-    Raises
-    ------
-    InputError
-        If there is no value.
+    """Return the mean of values of independent seeds with its 95 % t-interval; InputError if there is no value.
 
     Examples
     --------
@@ -68,10 +63,7 @@ def estimate(values: Sequence[float]) -> Estimate:
 def paired_difference(ours: Sequence[float], theirs: Sequence[float]) -> Estimate:
     """Return ours minus theirs, seed by seed: what all methods gain or lose by a seed cancels out.
 
-    Raises
-    ------
-    InputError
-        If there are not equally many.
+    InputError if there are not equally many.
 
     Examples
     --------
@@ -184,15 +176,9 @@ def speedup(theirs: Sequence[float | None], ours: Sequence[float | None]) -> dic
     It is the geometric mean of the ratios, and its interval the t-interval of their logarithms: with few seeds that
     holds the truth about as often as it says, which a bootstrap does not.
 
-    Parameters
-    ----------
-    theirs, ours
-        Times by seed, None where the target was never reached.
-
-    Returns
-    -------
     ``mean``, the ratio; ``ci95``, None for fewer than three seeds; ``per_seed``, the ratio on each; ``n_seeds``, on how
-    many both got there. Without such a seed ``mean`` is None too.
+    many both got there. Without such a seed ``mean`` is None too. ``theirs``, ``ours``: times by seed, None where the
+    target was never reached.
 
     Examples
     --------
@@ -231,12 +217,7 @@ def best(figures: Mapping[str, BySeed], *, lower_is_better: bool = False) -> dic
     more; p-values are adjusted for the number of pairs (Holm). One *clearly beats* another if its mean over these seeds
     is better and the adjusted p-value below 5 %.
 
-    Parameters
-    ----------
-    figures
-        By method, the figure on each seed.
-    lower_is_better
-        Whether small figures are good.
+    ``figures``: by method, the figure on each seed. ``lower_is_better``: whether small figures are good.
 
     Returns
     -------

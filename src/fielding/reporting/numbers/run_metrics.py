@@ -64,10 +64,7 @@ def run_metrics(record: RunRecord) -> dict[str, Json]:
 def fairness_figures(accuracy: Vector) -> dict[str, float]:
     """Return how the accuracies of clients are spread.
 
-    Parameters
-    ----------
-    accuracy
-        Of each client, shape ``(n_clients,)``; NaN for those that have no test samples, who are left out.
+    ``accuracy``: of each client, shape ``(n_clients,)``; NaN for those that have no test samples, who are left out.
 
     Returns
     -------
@@ -127,25 +124,15 @@ def final_fairness(tests: Sequence[ClientTests], final_rounds: Sequence[int]) ->
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Response:
-    """What followed on one drift.
+    """What followed on one drift."""
 
-    Parameters
-    ----------
-    before
-        Mean accuracy of the evaluations in the ten rounds before it; of the last one if those have none.
-    dip
-        ``before`` minus the lowest accuracy after it; negative if accuracy was always higher.
-    recovery_rounds
-        Rounds from the drift to the first evaluation after the lowest that is back at 95 % of ``before``; 0 if the
-        lowest is not below that, None if accuracy did not come back.
-    loss_area
-        What was lost: ``before`` minus accuracy where that is positive, times the rounds for which an evaluation
-        stands (those to the next one), added up.
-    """
-
-    before: float
-    dip: float
+    before: float  # mean accuracy of the evaluations in the ten rounds before it; of the last one if those have none
+    dip: float  # before minus the lowest accuracy after it; negative if accuracy was always higher
+    # Rounds from the drift to the first evaluation after the lowest that is back at 95 % of before; 0 if the lowest is
+    # not below that, None if accuracy did not come back.
     recovery_rounds: float | None
+    # What was lost: before minus accuracy where that is positive, times the rounds for which an evaluation stands
+    # (those to the next one), added up.
     loss_area: float
 
 
@@ -153,6 +140,8 @@ def responses(
     rounds: Vector, accuracy: Vector, drifts: Sequence[float], *, n_rounds: int, longest: float = np.inf
 ) -> list[Response]:
     """Return the response to each drift, up to the next one.
+
+    One for each drift that has an evaluation before it and one in its time.
 
     Parameters
     ----------
@@ -164,10 +153,6 @@ def responses(
         How many rounds the run has; the last evaluation stands for those up to the end.
     longest
         So many rounds after a drift are looked at, at most.
-
-    Returns
-    -------
-    One for each drift that has an evaluation before it and one in its time.
 
     Examples
     --------
@@ -203,8 +188,6 @@ def responses(
 def mean_response(found: Sequence[Response], prefix: str) -> dict[str, float | int | None]:
     """Return means over drifts, their names with a prefix.
 
-    Returns
-    -------
     ``dip``, ``dip_max``, ``recovery_rounds`` (over the drifts from which accuracy came back), ``unrecovered`` (share of
     the others) and ``loss_area``; all None without a drift.
 
@@ -296,16 +279,9 @@ def client_rounds(concepts: Iterable[Changed], n_rounds: int) -> int:
 def detection(changes: Rounds, reports: Rounds, *, n_rounds: int, n_client_rounds: int) -> dict[str, float | None]:
     """Return how reports follow changes of concept.
 
-    Parameters
-    ----------
-    changes
-        Rounds in which each client came to another concept.
-    reports
-        Rounds in which reports of each client acted, first ones included.
-    n_rounds
-        How many rounds the run has.
-    n_client_rounds
-        Rounds with a concept, added up over clients.
+    ``changes``: rounds in which each client came to another concept. ``reports``: rounds in which reports of each
+    client acted, first ones included. ``n_rounds``: how many rounds the run has. ``n_client_rounds``: rounds with a
+    concept, added up over clients.
 
     Returns
     -------
@@ -372,10 +348,7 @@ def _reporters(line: Row) -> tuple[int, Sequence[ClientId]]:
 def purity(clusters: npt.ArrayLike, concepts: npt.ArrayLike) -> float:
     """Return the share of clients whose concept is the most frequent one of their cluster.
 
-    Parameters
-    ----------
-    clusters, concepts
-        Of each client, whole numbers, shape ``(n_clients,)``, at least one client.
+    ``clusters``, ``concepts``: of each client, whole numbers, shape ``(n_clients,)``, at least one client.
 
     Examples
     --------
@@ -406,16 +379,8 @@ def final_agreement(
 ) -> dict[str, float | None]:
     """Return how well clusters match concepts, as means over some rounds.
 
-    Parameters
-    ----------
-    clusters, concepts
-        Changes of clients' clusters and of their true concepts.
-    at
-        The rounds, rising.
-
-    Returns
-    -------
-    ``final_ami`` and ``final_purity``, over the clients that have both; None if no client ever has.
+    ``final_ami`` and ``final_purity``, over the clients that have both; None if no client ever has. ``clusters``,
+    ``concepts``: changes of clients' clusters and of their true concepts. ``at``: the rounds, rising.
     """
 
     def states(changes: Sequence[Changed]) -> list[dict[ClientId, int]]:

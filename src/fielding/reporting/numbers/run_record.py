@@ -280,10 +280,7 @@ class LogReader:
 def last_line(path: Path, block: int = 1 << 16) -> Row | None:
     """Return the last whole line of a log, read from its end; None if there is none.
 
-    Raises
-    ------
-    InputError
-        If it cannot be read.
+    InputError if it cannot be read.
     """
     try:
         with path.open("rb") as file:
@@ -304,34 +301,17 @@ def last_line(path: Path, block: int = 1 << 16) -> Row | None:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class RunRecord:
-    """A run.
-
-    Parameters
-    ----------
-    folder
-        Where it is.
-    manifest
-        The content of ``manifest.json``.
-    rounds
-        The lines of ``rounds.jsonl``, each with a whole number ``round`` and a number ``time_s``.
-    events
-        The lines of ``events.jsonl``; instead of ids they hold ``n_reported``, ``n_moved``, ``n_joined``,
-        ``n_silenced`` and, as ``who_moved``, the first few ids.
-    state
-        ``finished``, ``running``, ``stopped`` or ``failed``.
-    problems
-        What of it is missing or damaged, and why it failed.
-    reader
-        Reads the logs that are not always needed.
-    """
+    """A run."""
 
     folder: Path
     manifest: Row
-    rounds: Sequence[Row]
+    rounds: Sequence[Row]  # the lines of rounds.jsonl, each with a whole number round and a number time_s
+    # The lines of events.jsonl; instead of ids they hold n_reported, n_moved, n_joined, n_silenced and, as who_moved,
+    # the first few ids.
     events: Sequence[Row]
-    state: str
-    problems: tuple[str, ...]
-    reader: LogReader
+    state: str  # finished, running, stopped or failed
+    problems: tuple[str, ...]  # what of it is missing or damaged, and why it failed
+    reader: LogReader  # reads the logs that are not always needed
 
     @property
     def seed(self) -> int | None:

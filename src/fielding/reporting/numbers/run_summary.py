@@ -127,19 +127,10 @@ def first_hold(rounds: Sequence[Row], target: float, n_in_a_row: int = IN_A_ROW)
 def times_to_target(rounds: Sequence[Row], target: float | None) -> dict[str, float | None]:
     """Return after how many rounds and simulated seconds a run was at a target, in three senses.
 
-    Parameters
-    ----------
-    rounds
-        The lines of ``rounds.jsonl``.
-    target
-        The accuracy; None if it is not known, and then nothing is.
-
-    Returns
-    -------
     ``rounds_to_target`` and ``time_to_target_s``: until accuracy came to stay at the target or above (its last upward
     crossing). ``..._first_crossing...``: until it first was there. ``..._held...``: until the first of five evaluations
-    in a row that were there. A run that is there at its first evaluation needs the rounds up to that one; None if
-    it never is.
+    in a row that were there. A run that is there at its first evaluation needs the rounds up to that one; None if it
+    never is. ``target``: the accuracy; None if it is not known, and then nothing is.
 
     Examples
     --------
@@ -172,20 +163,11 @@ def dynamic_regret(rounds: Sequence[Row], oracle: Sequence[Row]) -> float | None
 def run_summary(rounds: Sequence[Row], events: Iterable[Row], *, gap: int) -> dict[str, Json]:
     """Return the figures of a run.
 
-    Parameters
-    ----------
-    rounds, events
-        Lines of ``rounds.jsonl`` and ``events.jsonl``.
-    gap
-        Rounds between arrivals of data.
-
-    Returns
-    -------
     Among others ``final_from_round`` and ``n_final_evaluations``, what the final figures are means over (None and 0 if
     no client was tested); final figures that end in ``_corrected`` and ``_tuned`` if clients correct or tune their
     models; ``n_trained``, trainings that came back in time, and ``n_failed``, those of them that gave no finite model;
     ``n_reports``, and ``n_first_reports``, those of them by which a client joined (None where there is no coordinator
-    that knows).
+    that knows). ``gap``: rounds between arrivals of data.
     """
 
     def total(name: str) -> int | float:
