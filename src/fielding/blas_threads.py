@@ -15,8 +15,7 @@ from typing import Protocol, TypeVar
 Item = TypeVar("Item")
 Result = TypeVar("Result")
 
-MOST_THREADS = 8
-"""More would hold more chunks in memory at a time than they save seconds."""
+MOST_THREADS = 8  # more would hold more chunks in memory at a time than they save seconds
 
 
 def n_threads() -> int:

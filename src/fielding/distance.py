@@ -13,8 +13,7 @@ import numpy as np
 from fielding._typing import Floats, Matrix
 from fielding.errors import unknown_name
 
-TIE = 1e-9
-"""Distances closer than this are equal."""
+TIE = 1e-9  # distances closer than this are equal
 
 Kind: TypeAlias = Literal["histogram", "vector"]
 """What a representation is: shares that sum to one, or any finite numbers."""

@@ -8,8 +8,7 @@ import numpy.typing as npt
 
 from fielding._typing import ClientId
 
-Hashes = npt.NDArray[np.uint64]
-"""Evenly spread 64-bit numbers."""
+Hashes = npt.NDArray[np.uint64]  # evenly spread 64-bit numbers
 
 
 def stream(seed: int, purpose: str, *indices: int) -> np.random.Generator:

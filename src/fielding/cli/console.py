@@ -15,13 +15,10 @@ from rich.text import Text
 from fielding.reporting.formatting import as_time
 
 Advance = Callable[[int], None]
-WIDTH_ELSEWHERE = 160
-"""Characters of a line where there is no terminal."""
-WIDEST = 100_000
-"""Characters of a line where nothing is to be broken."""
+WIDTH_ELSEWHERE = 160  # characters of a line where there is no terminal
+WIDEST = 100_000  # characters of a line where nothing is to be broken
 BAR_WIDTH = 12
-LINE_EVERY_S = 10.0
-"""Seconds between two lines about the progress, where there is no terminal."""
+LINE_EVERY_S = 10.0  # seconds between two lines about the progress, where there is no terminal
 
 
 def complain(message: str) -> None:

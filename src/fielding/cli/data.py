@@ -293,11 +293,9 @@ def _inspect(trace: Trace, plan: WindowPlan, metric: str, *, quiet: bool) -> dic
 
 
 # ---------------------------------------------------------------- descriptions
-_EARLIEST = 1e8
-"""Numbers below this are hardly meant as unix times: 1973."""
+_EARLIEST = 1e8  # numbers below this are hardly meant as unix times: 1973
 _UNITS = (("day", 86_400.0), ("hour", 3600.0), ("minute", 60.0), ("second", 1.0))
-_SHOWN = 12
-"""Classes whose counts are told; of more only the largest are."""
+_SHOWN = 12  # classes whose counts are told; of more only the largest are
 TITLES = {
     "trace": "samples over time",
     "pool": "samples without clients and times: a scenario deals them",

@@ -22,10 +22,8 @@ if TYPE_CHECKING:
     from fielding.flower.deploy.flower_program import RunState
 
 MOST_NODES = 64
-MOST_RETURNS = 3
-"""How often an app is submitted again."""
-MOST_SILENCES = 3
-"""How often in a row the federation may fail to tell how a run is."""
+MOST_RETURNS = 3  # how often an app is submitted again
+MOST_SILENCES = 3  # how often in a row the federation may fail to tell how a run is
 _LOOK_S, _ASK_S = 0.5, 5.0
 _LAST_LINES = 5
 _FAILED = re.compile(r"(client|node) [^,]*, \w+: failed \(.*\)")

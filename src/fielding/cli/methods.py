@@ -26,8 +26,7 @@ HEARS = {
 }
 """What a method hears, in words."""
 BY_OPTIONS = "as its options say"
-WIDTH = 160
-"""Characters of a line, where there is no terminal."""
+WIDTH = 160  # characters of a line, where there is no terminal
 
 
 def methods(

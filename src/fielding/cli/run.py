@@ -28,10 +28,8 @@ _SENTENCES = {
     "final_newest_accuracy": "Newest interval: of the samples in the clients' windows those that came last.",
     "final_prequential_accuracy": "Interval to come: the samples that arrive next, before models are trained on them.",
 }
-_EXPLAINED = ("final_newest_accuracy", "final_prequential_accuracy")
-"""Figures of the table whose names say too little."""
-SHORTEST_WORDS_S = 0.25
-"""Seconds that words about a part of the work stay at least."""
+_EXPLAINED = ("final_newest_accuracy", "final_prequential_accuracy")  # figures of the table whose names say too little
+SHORTEST_WORDS_S = 0.25  # seconds that words about a part of the work stay at least
 Overrides = Annotated[
     list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Change a key of the config; may be repeated.")
 ]

@@ -31,8 +31,7 @@ from fielding.records.manifest import first_difference
 from fielding.records.plan import PLAN, Plan, Variant, read_plan
 from fielding.records.run_folder import read_manifest
 
-ANY = ("seed", "workers", "checkpoint")
-"""Keys of a base config that do not tell one comparison from another."""
+ANY = ("seed", "workers", "checkpoint")  # keys of a base config that do not tell one comparison from another
 DEFAULT_REFERENCE = "global"
 DEFAULT_SEEDS = 5
 MOST_SEEDS = 10_000

@@ -31,10 +31,8 @@ from fielding.simulation.experiment import FREE, TRAINING, Start, Watching, run
 
 OUTPUT = "output.txt"
 """What the process of a run printed, if anything; it is not for the terminal, where many runs are told of at once."""
-TELL_EVERY_S = 0.1
-"""Seconds between two words about how far a run is."""
-TICK_S = 0.2
-"""Seconds between two looks at whether to stop."""
+TELL_EVERY_S = 0.1  # seconds between two words about how far a run is
+TICK_S = 0.2  # seconds between two looks at whether to stop
 LONGEST_TRACEBACK = 20_000
 THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
 """What tells numpy's libraries how many threads to take; a process reads it when it loads them."""

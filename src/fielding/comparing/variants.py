@@ -18,8 +18,7 @@ from fielding.methods import METHODS, kind_named, method_options
 from fielding.records.plan import Variant
 from fielding.simulation.config_check import check_config
 
-METHOD = "method.name"
-"""The key that names the method."""
+METHOD = "method.name"  # the key that names the method
 ELSEWHERE = {
     "seed": "the number of seeds is an option of its own",
     METHOD: "methods are an option of their own",
@@ -31,8 +30,7 @@ LONGEST_FOLDER = 80
 FREE_SELECTION = "uniform"
 """The selection that needs no reports of clients; others may ask for some that the method itself would not hear."""
 Table: TypeAlias = Mapping[str, Json]
-Settings: TypeAlias = Mapping[str, Json]
-"""Values by dotted key; None leaves a key out."""
+Settings: TypeAlias = Mapping[str, Json]  # values by dotted key; None leaves a key out
 Variants: TypeAlias = Sequence[Variant] | Sequence[str] | Mapping[str, Settings]
 """What stands for variants: they themselves, names of methods, or settings by name."""
 

@@ -15,8 +15,7 @@ from fielding.errors import OptionError, echo, unknown_name
 
 Part = TypeVar("Part")
 
-BY_KIND = "by-kind"
-"""The drift test of ``auto``, which tells label, covariate and concept drift apart."""
+BY_KIND = "by-kind"  # the drift test of auto, which tells label, covariate and concept drift apart
 
 PLACES: dict[str, dict[str, Any]] = {
     "method": {

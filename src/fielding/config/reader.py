@@ -15,8 +15,7 @@ from fielding.config.parts import Family
 from fielding.config.presets import defaults_of
 from fielding.errors import LONGEST_ECHO, FileFormatError, InputError, OptionError, echo
 
-OPTIONS = "options"
-"""The field of a section that holds the options of its parts."""
+OPTIONS = "options"  # the field of a section that holds the options of its parts
 
 
 def read_config(path: Path, changes: Sequence[str] = ()) -> Config:

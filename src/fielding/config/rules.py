@@ -17,8 +17,7 @@ import msgspec
 from fielding._typing import Json
 from fielding.errors import OptionError, echo, unknown_name
 
-LARGEST_EXACT = 2**53
-"""Whole numbers beyond it have no exact floating-point number."""
+LARGEST_EXACT = 2**53  # whole numbers beyond it have no exact floating-point number
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

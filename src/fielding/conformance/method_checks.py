@@ -35,10 +35,8 @@ N_CLIENTS, N_DAYS, PER_DAY, N_ROUNDS = 16, 6, 8, 8
 DAY_S = 86400.0
 WANDERER, GUEST, LATE, LEAVER, EMPTY, WAKING, GONE = 1, 6, 7, 8, 9, 10, 11
 LONG_S = 1e9
-WIDE = 9000
-"""Hidden units of a model so large that two workers share the work."""
-BROKEN = {2: np.nan, 5: np.inf}
-"""Clients whose answers are no models, and what they hold."""
+WIDE = 9000  # hidden units of a model so large that two workers share the work
+BROKEN = {2: np.nan, 5: np.inf}  # clients whose answers are no models, and what they hold
 Table = dict[str, Json]
 
 

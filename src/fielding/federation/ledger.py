@@ -33,8 +33,7 @@ def added_clients(n_before: int, n_clients: object) -> int:
 CATEGORIES = ("model", "report", "probe")
 """What clients are used for: training on a model, telling that their data moved, answering a method's question."""
 
-MOST = 2**53
-"""Bytes or seconds of one task beyond this are a mistake."""
+MOST = 2**53  # bytes or seconds of one task beyond this are a mistake
 
 _Number = TypeVar("_Number", np.int64, np.float64)
 _TYPES = {"down_bytes": "<i8", "up_bytes": "<i8", "seconds": "<f8"}

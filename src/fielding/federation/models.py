@@ -8,8 +8,7 @@ from fielding._typing import Mask, Matrix, Membership, Models, Vector
 from fielding.client.report import row_chunks
 from fielding.errors import InputError
 
-COLUMNS = 1 << 16
-"""Numbers of each model that are taken at a time, so that float64 copies of large models never exist."""
+COLUMNS = 1 << 16  # numbers of each model that are taken at a time, so that float64 copies of large models never exist
 
 
 def column_chunks(n_numbers: int) -> Iterator[slice]:

@@ -31,8 +31,7 @@ from fielding.methods.update_geometry import (
 from fielding.rng import client_key, hashed, stream
 
 SPLITS = ("ours", "forced", "original")
-UNDECIDED: Final = -1
-"""The side of a client that leans to neither half of its cohort."""
+UNDECIDED: Final = -1  # the side of a client that leans to neither half of its cohort
 FIRST_SCORE = 1.0
 LEAST_FEATURE_SHARE = 1e-6
 

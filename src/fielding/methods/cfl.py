@@ -24,8 +24,7 @@ from fielding.methods.update_geometry import cosines, cosines_from, norms, produ
 SELF_TUNED = "self-tuned"
 STALLED, STRAYING = 0.1, 6.0
 """Self-tuned thresholds: ``eps1`` as a share of the longest mean update seen, ``eps2`` as a multiple of ``eps1``."""
-SMALLEST = 3
-"""Clusters of fewer clients are never split."""
+SMALLEST = 3  # clusters of fewer clients are never split
 
 
 class CFL:

@@ -26,8 +26,7 @@ from fielding.rng import client_key, hashed, stream
 
 FEWEST = 4
 """Clients that a cluster must have after a split; fewer are outliers, and its model would be the work of one or two."""
-_ROUNDING = 1e-10
-"""Share of the largest eigenvalue below which another one is rounding."""
+_ROUNDING = 1e-10  # share of the largest eigenvalue below which another one is rounding
 
 
 class FedAC:

@@ -36,14 +36,10 @@ STARTS = ("common", "each")
 MEMORIES = ("auto", "all", "window")
 SLACK = 1e-9
 """Differences of accuracies are not above a threshold by less than this: they are differences of decimal fractions."""
-MOST_PROBED = 5
-"""Clients that are asked about the data of a model, where only participants train."""
-UNOWNED = -1
-"""Owner of a block that no model was found for yet."""
-FORGOTTEN = -2
-"""Owner of a block whose model was thrown away."""
-EMPTY = -3
-"""Owner of a block that is known to hold no samples."""
+MOST_PROBED = 5  # clients that are asked about the data of a model, where only participants train
+UNOWNED = -1  # owner of a block that no model was found for yet
+FORGOTTEN = -2  # owner of a block whose model was thrown away
+EMPTY = -3  # owner of a block that is known to hold no samples
 
 
 class FedDrift:

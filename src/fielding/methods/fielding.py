@@ -27,10 +27,8 @@ from fielding.methods.method import MethodSetting, client_index, plan_by_cluster
 from fielding.methods.reuse import Reclustering, RetiredModels, reach, reuse_models
 from fielding.rng import stream
 
-MOST_ROUNDS = 50
-"""Rounds on each side of an event that count at most."""
-LEAST_LOSS = 1e-6
-"""Losses below this are as good as none."""
+MOST_ROUNDS = 50  # rounds on each side of an event that count at most
+LEAST_LOSS = 1e-6  # losses below this are as good as none
 
 
 class Fielding:

@@ -29,8 +29,7 @@ Anchor = Literal["initial", "global"]
 Newcomers = Literal["picked", "all"]
 DETECTORS: dict[str, DriftTest] = {"corrected": Threshold(eps=0.2), "original": FlexcflOriginal(share=0.2)}
 """The shift test as the authors meant it, and as they coded it."""
-_ROUNDING = 1e-12
-"""Share of the largest eigenvalue below which another one is rounding."""
+_ROUNDING = 1e-12  # share of the largest eigenvalue below which another one is rounding
 
 
 class FlexCFL:

@@ -22,20 +22,14 @@ from fielding.methods.method import client_index, draw_clients, positions_of
 
 MOST_JUDGES, FEWEST_JUDGES, JUDGING_SHARE = 10, 5, 0.1
 """A tenth of the clients with a cluster judge at a time, but no more and no fewer than this."""
-LEAST_JUDGED = 10
-"""Fewer verdicts than this, over all times, merge nothing."""
-LEAST_GAIN = 0.02
-"""Clusters that cannot gain this much loss are merged: many models want more participants than one."""
-SURE = 1.0
-"""Standard errors that are added to a gain before it is called too small: a few verdicts err."""
-LEAST_OF_PAIR = 3
-"""Nor do fewer of either of two clusters merge them."""
-LONGEST_WAIT = 8
-"""Arrivals of data that are passed over at most between two times that clients are asked."""
+LEAST_JUDGED = 10  # fewer verdicts than this, over all times, merge nothing
+LEAST_GAIN = 0.02  # clusters that cannot gain this much loss are merged: many models want more participants than one
+SURE = 1.0  # standard errors that are added to a gain before it is called too small: a few verdicts err
+LEAST_OF_PAIR = 3  # nor do fewer of either of two clusters merge them
+LONGEST_WAIT = 8  # arrivals of data that are passed over at most between two times that clients are asked
 FIRST_REST, LONGEST_REST = 8, 64
 """Arrivals of data after a merge until clients may be grouped anew; twice as many after the next, up to the longest."""
-KEPT = 0.75
-"""What verdicts on the clusters before a re-clustering still count for the question whether clusters pay."""
+KEPT = 0.75  # what verdicts on the clusters before a re-clustering still count for the question whether clusters pay
 LARGEST_GAIN = 0.5
 """What one judge's verdict counts at most, in loss, either way: a few samples far off must not outweigh all others."""
 LARGEST_LOSS = 100.0

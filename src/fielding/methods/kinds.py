@@ -42,8 +42,7 @@ class MethodKind:
     detector: Callable[[Mapping[str, Json]], DriftTest] | None = None
 
 
-METHODS: Family[MethodKind] = Family("method")
-"""Every method by the name that configs use."""
+METHODS: Family[MethodKind] = Family("method")  # every method by the name that configs use
 
 
 def method_options(kind: MethodKind) -> dict[str, Json]:

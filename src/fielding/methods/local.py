@@ -11,8 +11,7 @@ from fielding.federation.cluster_models import Arrays
 from fielding.methods.kinds import MethodKind
 from fielding.methods.method import MethodSetting
 
-MOST_NUMBERS = 10**9
-"""Numbers of all models together that are kept at once: 4 GB."""
+MOST_NUMBERS = 10**9  # numbers of all models together that are kept at once: 4 GB
 
 
 class Local:

@@ -14,8 +14,7 @@ from fielding.federation.clients import Clients
 from fielding.methods.method import draw_clients
 
 Arrays = dict[str, npt.NDArray[np.generic]]
-N_JUDGES = 5
-"""Members of a new cluster that are asked which model serves them better."""
+N_JUDGES = 5  # members of a new cluster that are asked which model serves them better
 NONE = -1
 
 

@@ -11,8 +11,7 @@ from fielding.distance import METRICS
 from fielding.federation.clients import Updates
 from fielding.federation.models import column_chunks
 
-Rows = TypeVar("Rows", npt.NDArray[np.float32], npt.NDArray[np.float64])
-"""Rows in either precision."""
+Rows = TypeVar("Rows", npt.NDArray[np.float32], npt.NDArray[np.float64])  # rows in either precision
 _MOST = np.finfo(np.float32).max
 
 

@@ -24,8 +24,7 @@ from fielding.methods.kinds import MethodKind
 from fielding.methods.method import MethodSetting
 from fielding.rng import stream
 
-_NO_LIMIT = 2**31 - 1
-"""Draws with replacement never run out of clients."""
+_NO_LIMIT = 2**31 - 1  # draws with replacement never run out of clients
 
 
 def moves(setting: MethodSetting) -> Fielding:

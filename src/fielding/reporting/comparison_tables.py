@@ -15,8 +15,7 @@ from fielding.reporting.numbers.paired import FEWEST_SEEDS, estimate_of
 Row: TypeAlias = Mapping[str, Json]
 
 NOTHING, MARK = "-", "*"
-FEW_SEEDS = 5
-"""With fewer seeds, only large differences are clear."""
+FEW_SEEDS = 5  # with fewer seeds, only large differences are clear
 _ACCURACIES = {"worst_decile": "worst tenth", "final_accuracy_corrected": "corrected", "final_accuracy_tuned": "tuned"}
 # In braces: at the start of a row, LaTeX would take brackets and asterisks for options of the rule before it.
 _LATEX = {
@@ -24,8 +23,7 @@ _LATEX = {
     "~": r"\textasciitilde{}", "^": r"\textasciicircum{}", "<": r"\textless{}", ">": r"\textgreater{}",
     "|": r"\textbar{}", "±": r"$\pm$", "[": "{[}", "]": "{]}", "*": "{*}",
 }  # fmt: skip
-_LATIN = frozenset("ÀÁÂÃÄÅÆÇÈÉÊËÌÍÎÏÑÒÓÔÕÖØÙÚÛÜÝßàáâãäåæçèéêëìíîïñòóôõöøùúûüýÿ")
-"""Letters that every LaTeX sets."""
+_LATIN = frozenset("ÀÁÂÃÄÅÆÇÈÉÊËÌÍÎÏÑÒÓÔÕÖØÙÚÛÜÝßàáâãäåæçèéêëìíîïñòóôõöøùúûüýÿ")  # letters that every LaTeX sets
 _MARKDOWN = {**{one: f"\\{one}" for one in r"\`*_[]|~#!"}, "&": "&amp;", "<": "&lt;", ">": "&gt;"}
 _PLAIN = ("n_seeds", "reference", "target_of", "n_targets")
 """What the CSV file of means tells of a method besides figures."""

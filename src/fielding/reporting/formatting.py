@@ -5,8 +5,7 @@ from typing import TypeAlias
 
 from fielding._typing import Json
 
-SECONDS = {"days": 86_400.0, "hours": 3_600.0, "minutes": 60.0}
-"""Units of time, longest first."""
+SECONDS = {"days": 86_400.0, "hours": 3_600.0, "minutes": 60.0}  # units of time, longest first
 UNTESTED = "none, no client had test samples"
 _LABELS = {
     "method": "method",

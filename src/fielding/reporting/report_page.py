@@ -36,12 +36,9 @@ from fielding.reporting.page import Card, Page, Section, page_html
 
 Row = Mapping[str, Json]
 Drawn = Section | list[Section]
-MOST_CARDS = 8
-"""Groups with a card of their own; more are told by the table."""
-MOST_NAMES = 8
-"""Groups that the paragraph names."""
-MOST_INSIDE = 8
-"""Groups whose clusters are shown in full: each adds up to a megabyte."""
+MOST_CARDS = 8  # groups with a card of their own; more are told by the table
+MOST_NAMES = 8  # groups that the paragraph names
+MOST_INSIDE = 8  # groups whose clusters are shown in full: each adds up to a megabyte
 DAMAGE = (FieldingError, OSError, ArithmeticError, LookupError, TypeError, ValueError)
 """What drawing a damaged folder may raise."""
 _COMPARED: tuple[tuple[str, Callable[[RunGroups], Drawn]], ...] = (

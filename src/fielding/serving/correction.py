@@ -8,14 +8,9 @@ import numpy.typing as npt
 from fielding._typing import Counts, Matrix
 from fielding.errors import InputError, OptionError, echo
 
-Scores: TypeAlias = npt.NDArray[np.float32]
-"""A number per row and class, shape ``(n, n_classes)``."""
-
-CALIBRATED = "calibrated"
-"""Smoothing that every client settles by itself, on its own window."""
-
-TINY = 1e-12
-"""What a share counts as at least where a logarithm is taken."""
+Scores: TypeAlias = npt.NDArray[np.float32]  # a number per row and class, shape (n, n_classes)
+CALIBRATED = "calibrated"  # smoothing that every client settles by itself, on its own window
+TINY = 1e-12  # what a share counts as at least where a logarithm is taken
 LEAST_SHARE = 0.01
 """Part of an equal share that every class has at least in what a model is taken to have been trained on."""
 PREDICTED_LEAST_SHARE = 0.3
@@ -23,8 +18,7 @@ PREDICTED_LEAST_SHARE = 0.3
 contradict them."""
 PREDICTED_SMOOTHING = 50.0
 """Samples that the model's mix counts for where labels are unknown, unless a number is asked for."""
-N_ITERATIONS = 50
-"""Rounds of expectation and maximisation."""
+N_ITERATIONS = 50  # rounds of expectation and maximisation
 SMOOTHINGS = (*np.geomspace(0.1, 1000.0, 13).tolist(), np.inf)
 """What a calibrated smoothing is chosen from, rising; the last one is the model's mix alone."""
 

@@ -43,10 +43,8 @@ SETTINGS = {
 not hold it up for minutes, and standard output is for results."""
 TARGET, EXPERIMENT = "sqlite:///mlflow.db", "fielding"
 """The store, in the current folder, which is also MLflow's own choice; the experiment."""
-MOST_METRICS, MOST_PARAMS = 1000, 100
-"""What MLflow takes at once."""
-LONGEST_NAME, LONGEST_VALUE = 250, 500
-"""Characters of a param that all versions of its servers take."""
+MOST_METRICS, MOST_PARAMS = 1000, 100  # what MLflow takes at once
+LONGEST_NAME, LONGEST_VALUE = 250, 500  # characters of a param that all versions of its servers take
 SEND_EVERY_S = 2.0
 STATUS: dict[Ending, str] = {"complete": "FINISHED", "stopped": "KILLED", "failed": "FAILED"}
 

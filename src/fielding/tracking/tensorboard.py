@@ -19,8 +19,7 @@ from fielding.tracking.tracker import (
     remember_place,
 )
 
-FOLDER = "tensorboard"
-"""The folder of events within that of a run, if none is named."""
+FOLDER = "tensorboard"  # the folder of events within that of a run, if none is named
 _FILES = "events.out.tfevents.*"
 _FORMAT = "brain.Event:2"
 

@@ -15,14 +15,11 @@ from fielding.records.manifest import write_json
 from fielding.records.run_folder import CONFIG
 
 NAME = "tracking.json"
-Figures: TypeAlias = Mapping[str, float]
-"""Numbers by name; the same names in every tracker."""
+Figures: TypeAlias = Mapping[str, float]  # numbers by name; the same names in every tracker
 Ending: TypeAlias = Literal["complete", "stopped", "failed"]
 """How a run ended: it has its summary; it was stopped and can go on; an error ended it."""
-SUMMARY_PREFIX = "summary/"
-"""What the names of a summary's figures begin with."""
-ALWAYS_THERE = "time_s"
-"""A figure of every round."""
+SUMMARY_PREFIX = "summary/"  # what the names of a summary's figures begin with
+ALWAYS_THERE = "time_s"  # a figure of every round
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

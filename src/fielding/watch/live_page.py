@@ -24,10 +24,8 @@ from fielding.reporting.page import Page, page_record, section_record
 from fielding.reporting.report_page import DAMAGE, make_page
 
 JSON = "application/json"
-LEAST_S = 1.0
-"""Seconds between two readings at least."""
-MOST_WORK = 1 / 3
-"""Largest share of the time that reading takes."""
+LEAST_S = 1.0  # seconds between two readings at least
+MOST_WORK = 1 / 3  # largest share of the time that reading takes
 _DEPTH = 2
 """Levels of folders whose files tell of changes: a comparison and its runs, whose logs grow with whatever they do.
 

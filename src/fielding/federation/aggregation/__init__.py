@@ -10,8 +10,7 @@ from fielding._typing import Json
 from fielding.config.parts import Family
 from fielding.federation.aggregation.aggregator import Aggregator, Mean, Uploads
 
-AGGREGATORS: Family[Callable[..., Aggregator]] = Family("aggregation")
-"""Every aggregator by the name that configs use."""
+AGGREGATORS: Family[Callable[..., Aggregator]] = Family("aggregation")  # every aggregator by the name that configs use
 
 __all__ = ["AGGREGATORS", "Aggregator", "Mean", "Uploads", "aggregator_named"]
 

@@ -10,8 +10,7 @@ from fielding._typing import Json
 from fielding.config.parts import Family
 from fielding.federation.pace.pace import LEAST_FACTOR, Memory, Pace, PaceStep, Steady, mix_memory
 
-PACES: Family[Callable[..., Pace]] = Family("pace")
-"""Every pace by the name that configs use."""
+PACES: Family[Callable[..., Pace]] = Family("pace")  # every pace by the name that configs use
 
 __all__ = ["LEAST_FACTOR", "PACES", "Memory", "Pace", "PaceStep", "Steady", "mix_memory", "pace_named"]
 

@@ -14,8 +14,7 @@ from fielding.federation.pace.pace import LEAST_FACTOR, Memory, PaceStep
 TimeSteps = Literal["events", "rounds"]
 Start = Literal["model", "zero"]
 
-LARGEST_RATIO = 1e6
-"""Of two variances: weights that move after they stood still would divide by zero."""
+LARGEST_RATIO = 1e6  # of two variances: weights that move after they stood still would divide by zero
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -12,8 +12,7 @@ from fielding.federation.models import mix_models
 Memory: TypeAlias = Mapping[str, Floats]
 """State of one cluster by name: float32 per number of the model, float64 for all else; 1-D, never edited."""
 
-LEAST_FACTOR = 1e-6
-"""No pace goes below it: a learning rate of zero would never see the change that it waits for."""
+LEAST_FACTOR = 1e-6  # no pace goes below it: a learning rate of zero would never see the change that it waits for
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

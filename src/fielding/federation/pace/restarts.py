@@ -12,11 +12,8 @@ from fielding.federation.aggregation.aggregator import check_above_zero
 from fielding.federation.pace.pace import Memory, PaceStep
 from fielding.rng import hashed
 
-FEWEST_ROUNDS = 8
-"""Rounds that an instance must have seen before its mean loss may be called a minimum."""
-
-LARGEST_LOSS = 1e30
-"""Losses beyond it count as this much, so that their squares stay finite."""
+FEWEST_ROUNDS = 8  # rounds that an instance must have seen before its mean loss may be called a minimum
+LARGEST_LOSS = 1e30  # losses beyond it count as this much, so that their squares stay finite
 
 _ROUNDING = 1e-9
 _LOWS = ("count", "mean", "spread")

@@ -12,8 +12,7 @@ from fielding.config.parts import Family
 from fielding.federation.selection.selection import Selection
 from fielding.federation.selection.selector import Candidates, Feedback, Known, Learner, Selector, Tuner, Uniform
 
-SELECTORS: Family[Callable[..., Selector]] = Family("selection")
-"""Every selector by the name that configs use."""
+SELECTORS: Family[Callable[..., Selector]] = Family("selection")  # every selector by the name that configs use
 
 __all__ = [
     "SELECTORS",

@@ -11,8 +11,7 @@ from fielding.errors import OptionError, echo
 from fielding.federation.selection.oort import Oort, write_longest
 from fielding.federation.selection.selector import Candidates, Feedback, SelectionMemory, check_between
 
-MOST_EXTRA = 10.0
-"""However fast a client is, it does no more than this many times its steps in addition."""
+MOST_EXTRA = 10.0  # however fast a client is, it does no more than this many times its steps in addition
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

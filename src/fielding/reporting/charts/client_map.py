@@ -24,11 +24,9 @@ from fielding.traces.reports import ReportStream
 
 MOST_MOMENTS = 40
 MOST_CLIENTS = 1500
-MOST_DOTS = 30_000
-"""Clients times moments: what a page can hold."""
+MOST_DOTS = 30_000  # clients times moments: what a page can hold
 FEWEST_CLIENTS = 300
-MOST_FITTED = 4000
-"""Reports that the plane is laid through."""
+MOST_FITTED = 4000  # reports that the plane is laid through
 _TOP = 2
 _LONGEST_NAME = 18
 

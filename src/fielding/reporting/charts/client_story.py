@@ -26,10 +26,8 @@ from fielding.reporting.numbers.run_record import Changes, RunRecord
 from fielding.reporting.page import Section
 from fielding.traces.reports import ReportStream
 
-MOST_REPORTS = 200
-"""Reports of a client that are drawn."""
-MOST_FEATURES = 40
-"""Labels that are drawn; the others are summed up."""
+MOST_REPORTS = 200  # reports of a client that are drawn
+MOST_FEATURES = 40  # labels that are drawn; the others are summed up
 _LONGEST_ID = 40
 _FIRST, _LAST = "#0072B2", "#E69F00"
 

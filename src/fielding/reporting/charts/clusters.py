@@ -13,15 +13,13 @@ from fielding.reporting.formatting import digits
 from fielding.reporting.numbers.run_record import Changes, RunRecord, sizes_over_time
 from fielding.reporting.page import Card, Section
 
-OWN = tuple(color for at, color in enumerate(PALETTE) if at != GRAY)
-"""Colours that clusters have for themselves."""
+OWN = tuple(color for at, color in enumerate(PALETTE) if at != GRAY)  # colours that clusters have for themselves
 COLORS = (*OWN, PALETTE[GRAY], "#B9C0C8")
 SHARED, NONE = len(OWN), len(OWN) + 1
 """Places in ``COLORS``: of the smallest clusters if there are too many, and of clients without a cluster."""
 MOST_CARDS = 12
 TOP_LABELS = 3
-WORST = 0.1
-"""The share of a cluster's clients that counts as its worst."""
+WORST = 0.1  # the share of a cluster's clients that counts as its worst
 _LONGEST_NAME = 30
 
 

@@ -32,16 +32,11 @@ from fielding.reporting.numbers.run_record import RunRecord, column
 from fielding.reporting.numbers.run_summary import final_mean
 from fielding.reporting.page import Section
 
-MOST_POINTS = 240
-"""Points of a curve with a band; a figure is hardly wider in pixels that can be told apart."""
-MANY_GROUPS = 8
-"""With more groups a legend would be larger than the figure; the switches of the page tell colours too."""
-MOST_ARRIVALS = 60
-"""Arrivals of data that are marked; more would be a gray wall."""
-MOST_TICKS = 200
-"""Re-clusterings that are marked; more would hide the lines."""
-CUT_OFF = 0.1
-"""Share of a curve, at the start, that the vertical axis need not show."""
+MOST_POINTS = 240  # points of a curve with a band; a figure is hardly wider in pixels that can be told apart
+MANY_GROUPS = 8  # with more groups a legend would be larger than the figure; the switches of the page tell colours too
+MOST_ARRIVALS = 60  # arrivals of data that are marked; more would be a gray wall
+MOST_TICKS = 200  # re-clusterings that are marked; more would hide the lines
+CUT_OFF = 0.1  # share of a curve, at the start, that the vertical axis need not show
 CUT_WORDS = "The start is cut off; a double click shows it."
 NOT_EVALUATED = "No run has been evaluated yet."
 QUANTITIES = (
@@ -58,8 +53,7 @@ PAPER_PAIRS = (
 )
 """Groups whose difference the paper draws, and what it tells."""
 _FEWEST_POINTS = 100
-_SEVERAL_BANDS = 3
-"""With more bands each is fainter, lest they hide the lines."""
+_SEVERAL_BANDS = 3  # with more bands each is fainter, lest they hide the lines
 _MARGIN = 0.12
 _LEAST_MARGIN = 0.01
 

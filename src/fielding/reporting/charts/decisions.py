@@ -10,10 +10,8 @@ from fielding.reporting.formatting import digits
 from fielding.reporting.numbers.run_record import Row, RunRecord, column
 from fielding.reporting.page import Section
 
-MOST_EVENTS = 400
-"""Events that are drawn; more would lie upon each other."""
-MOST_ROWS = 30
-"""Events in the table."""
+MOST_EVENTS = 400  # events that are drawn; more would lie upon each other
+MOST_ROWS = 30  # events in the table
 _HEADS = ("round", "decision", "reports", "moved", "joined", "shift / threshold")
 _SHOWN, _LONGEST_ID = 3, 24
 

@@ -12,8 +12,7 @@ from fielding.reporting.numbers.groups import Group, RunGroups
 from fielding.reporting.numbers.run_metrics import fairness_figures
 from fielding.reporting.page import Section
 
-MOST_POINTS = 400
-"""Points of the curve of a group."""
+MOST_POINTS = 400  # points of the curve of a group
 _HEADS = ["", "worst tenth", "10 %", "25 %", "median", "75 %", "90 %", "best tenth", "clients"]
 _TITLES = {
     "": "How single clients fare",

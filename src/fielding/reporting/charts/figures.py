@@ -14,21 +14,15 @@ PALETTE = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00", "#7
 DASHES = ("solid", "dash", "dot", "dashdot", "longdash", "longdashdot")
 EVENT_COLOR = "#D55E00"
 ARRIVAL_COLOR = "#8A8F98"
-GRAY = 6
-"""The style of what is there for comparison only."""
-MOST_MARKS = 300
-"""More vertical lines would be a gray wall, and slow to draw."""
-MOST_POINTS = 2000
-"""Points of a curve; no screen shows more."""
-MOST_BARS = 400
-"""Bars of a figure."""
+GRAY = 6  # the style of what is there for comparison only
+MOST_MARKS = 300  # more vertical lines would be a gray wall, and slow to draw
+MOST_POINTS = 2000  # points of a curve; no screen shows more
+MOST_BARS = 400  # bars of a figure
 _BAND_OPACITY = 0.18
 _FEWEST_PACKED = 24
-Figure: TypeAlias = dict[str, Any]
-"""``data`` and ``layout``, as plotly's browser library takes them."""
+Figure: TypeAlias = dict[str, Any]  # data and layout, as plotly's browser library takes them
 Values: TypeAlias = Sequence[float] | Vector
-Gaps: TypeAlias = Sequence[float | None] | Vector
-"""Values of which some are missing: None or NaN."""
+Gaps: TypeAlias = Sequence[float | None] | Vector  # values of which some are missing: None or NaN
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

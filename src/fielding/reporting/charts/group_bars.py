@@ -15,8 +15,7 @@ from fielding.reporting.numbers.run_record import RunRecord
 from fielding.reporting.numbers.run_summary import evaluations, times_to_target
 from fielding.reporting.page import Section
 
-UNKNOWN = "all purposes"
-"""The part of a run whose costs are known in sum only."""
+UNKNOWN = "all purposes"  # the part of a run whose costs are known in sum only
 _COSTS = (
     ("bytes_down", "What clients receive", "megabytes", 1e6),
     ("bytes_up", "What clients send", "megabytes", 1e6),

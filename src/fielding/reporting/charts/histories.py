@@ -9,12 +9,9 @@ from fielding.records.run_folder import REPORTS
 from fielding.reporting.numbers.run_record import Changes, RunRecord
 from fielding.traces.reports import ReportStream
 
-NOWHERE = -1
-"""The cluster of a client that has none, and the row of one that has not reported."""
-LARGEST = 2**31 - 1
-"""A larger id of a cluster is damage."""
-LABELS = "label"
-"""The representation that is a histogram of labels."""
+NOWHERE = -1  # the cluster of a client that has none, and the row of one that has not reported
+LARGEST = 2**31 - 1  # a larger id of a cluster is damage
+LABELS = "label"  # the representation that is a histogram of labels
 
 
 def ids_in_order(changes: Iterable[Changes]) -> list[ClientId]:

@@ -14,10 +14,8 @@ from fielding.reporting.charts.histories import ids_in_order, last_round, places
 from fielding.reporting.numbers.run_record import Changes, RunRecord
 from fielding.reporting.page import Section
 
-MOST_MOMENTS = 14
-"""Moments at which clients are seen to move; more would leave no room for the bands between."""
-OTHERS, NOBODY = -2, -1
-"""Keys of the clusters that share a colour, and of clients without a cluster."""
+MOST_MOMENTS = 14  # moments at which clients are seen to move; more would leave no room for the bands between
+OTHERS, NOBODY = -2, -1  # keys of the clusters that share a colour, and of clients without a cluster
 _CLOSEST = 1 / 25
 _BEND = 0.045
 _GAP = 0.015

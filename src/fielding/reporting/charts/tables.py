@@ -15,8 +15,7 @@ _VERSIONS = {
     "fielding": "Fielding", "machine": "machine", "data_blake2b": "digest of the data",
     "initial_blake2b": "digest of the first model", "trainer": "trainer", "n_numbers": "numbers of a model",
 }  # fmt: skip
-_URGENT = (FAILED, RUNNING, STOPPED, WAITING, FINISHED)
-"""What to look at first."""
+_URGENT = (FAILED, RUNNING, STOPPED, WAITING, FINISHED)  # what to look at first
 
 
 def tabulate_results(gathered: RunGroups, summary: Mapping[str, Json] | None = None) -> Section:

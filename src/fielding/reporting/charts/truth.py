@@ -14,10 +14,8 @@ from fielding.reporting.page import Section
 from fielding.rng import stream
 
 MOST_CLIENTS = 300
-MOST_SPANS = 240
-"""Spans of time; no screen shows more columns."""
-MOST_MATCHED = 60
-"""Moments at which concepts are matched with clusters."""
+MOST_SPANS = 240  # spans of time; no screen shows more columns
+MOST_MATCHED = 60  # moments at which concepts are matched with clusters
 _LARGEST_SHOWN = 500
 
 

@@ -19,11 +19,8 @@ from fielding.reporting.numbers.run_record import FAILED, RunRecord
 from fielding.reporting.numbers.run_summary import dynamic_regret, times_to_target
 
 Seed: TypeAlias = int | None
-Runs: TypeAlias = Mapping[str, Mapping[Seed, Mapping[str, Json]]]
-"""Figures of finished runs, by method and seed."""
-
-MOST_NAMES = 3
-"""Groups that a sentence names."""
+Runs: TypeAlias = Mapping[str, Mapping[Seed, Mapping[str, Json]]]  # figures of finished runs, by method and seed
+MOST_NAMES = 3  # groups that a sentence names
 ORACLE = "oracle"
 """The method that knows the truth: regret is what others lose against it, and it never counts as the best."""
 ALWAYS = (

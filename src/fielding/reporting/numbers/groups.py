@@ -15,8 +15,7 @@ from fielding.records.run_folder import MANIFEST, ROUNDS
 from fielding.reporting.formatting import plain
 from fielding.reporting.numbers.run_record import FAILED, FINISHED, LogReader, RunRecord, read_run
 
-Settings: TypeAlias = Mapping[str, Json]
-"""What tells a variant from others, by dotted key of the config."""
+Settings: TypeAlias = Mapping[str, Json]  # what tells a variant from others, by dotted key of the config
 Terms: TypeAlias = Mapping[str, str]
 """By group, the section ``[trace]`` of its config and its number of rounds, in one text; groups without a config have
 none."""
@@ -24,17 +23,14 @@ none."""
 METHOD = "method.name"
 BASELINE = "global"
 """The method whose final accuracy is the target, and that others are held against, if there is one of that name."""
-WAITING = "waiting"
-"""The state of a run that a comparison is to do and has not begun."""
-OTHER_DATA = "made on other data than"
-"""How the problem of a run begins that cannot be held against others."""
+WAITING = "waiting"  # the state of a run that a comparison is to do and has not begun
+OTHER_DATA = "made on other data than"  # how the problem of a run begins that cannot be held against others
 MOST_KEYS = 2
 """Settings that a name tells; if groups of one name differ in more, it tells their folder instead.
 
 Where comparisons differ in more than one, their folders are told: those are fewer than their groups.
 """
-FIRST = ("preset", "trace.name", "trace.file", "trace.scenario", "rounds")
-"""Settings that are told before others."""
+FIRST = ("preset", "trace.name", "trace.file", "trace.scenario", "rounds")  # settings that are told before others
 
 
 # ---------------------------------------------------------------- whom each variant is held against

@@ -13,8 +13,7 @@ from fielding._typing import Json, Vector
 from fielding.errors import InputError
 
 COVERAGE = 0.95
-ROUNDING = 1e-9
-"""Differences whose spread is this small a share of them are equal, but for how numbers are rounded."""
+ROUNDING = 1e-9  # differences whose spread is this small a share of them are equal, but for how numbers are rounded
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -166,8 +165,7 @@ def t_interval(values: npt.NDArray[np.float64]) -> tuple[Vector, Vector]:
     return mean, np.asarray(quantile * values.std(axis=0, ddof=1) / np.sqrt(n_values))
 
 
-FEWEST_PAIRS = 3
-"""Seeds on which both must get there for an interval."""
+FEWEST_PAIRS = 3  # seeds on which both must get there for an interval
 
 
 def speedup(theirs: Sequence[float | None], ours: Sequence[float | None]) -> dict[str, Json]:
@@ -206,8 +204,7 @@ def speedup(theirs: Sequence[float | None], ours: Sequence[float | None]) -> dic
 BySeed: TypeAlias = Sequence[float | None]
 """A figure on each seed, in the same order for all methods; None where it is not known."""
 Pair: TypeAlias = tuple[str, str]
-FEWEST_SEEDS = 3
-"""Seeds that two methods must share to be told apart: of two, any spread may be chance."""
+FEWEST_SEEDS = 3  # seeds that two methods must share to be told apart: of two, any spread may be chance
 
 
 def best(figures: Mapping[str, BySeed], *, lower_is_better: bool = False) -> dict[str, Json]:

@@ -19,18 +19,14 @@ from fielding.reporting.numbers.run_summary import evaluations, final_evaluation
 
 Changed: TypeAlias = tuple[int, Sequence[tuple[ClientId, int]]]
 """A round, and clients with the cluster or concept that they have from then on; -1 for none."""
-Rounds: TypeAlias = Mapping[ClientId, Sequence[int]]
-"""By client: rounds, rising."""
+Rounds: TypeAlias = Mapping[ClientId, Sequence[int]]  # by client: rounds, rising
 
 TIMINGS = ("server_ms", "adapt_ms_mean", "adapt_ms_max", "wall_s", "peak_bytes")
 """Figures of a run that depend on the machine: equal runs differ in them."""
 FAIRNESS = ("worst_decile", "best_decile", "decile_gap", "client_p10", "client_min", "client_std", "jain_index")
-SHARE = 10
-"""The worst and the best are one in so many clients, rounded up."""
-BEFORE = 10
-"""Rounds before a drift whose evaluations tell how good the models were."""
-RECOVERED = 0.95
-"""Share of that accuracy at which models count as recovered."""
+SHARE = 10  # the worst and the best are one in so many clients, rounded up
+BEFORE = 10  # rounds before a drift whose evaluations tell how good the models were
+RECOVERED = 0.95  # share of that accuracy at which models count as recovered
 _SERVER_STAGES = ("adapt", "select", "learn")
 _STAGES = ("observe", *_SERVER_STAGES, "train", "evaluate")
 

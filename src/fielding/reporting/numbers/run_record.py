@@ -39,14 +39,11 @@ Parse: TypeAlias = Callable[[Row], Any]
 """Makes of a line what is kept of it; a ValueError, KeyError, TypeError or OverflowError says that it is damaged."""
 
 FINISHED, RUNNING, STOPPED, FAILED = "finished", "running", "stopped", "failed"
-SHOWN_IDS = 8
-"""Ids of an event that are kept as examples: all of them would fill the memory."""
+SHOWN_IDS = 8  # ids of an event that are kept as examples: all of them would fill the memory
 _CLIENT_LISTS = ("reported", "moved", "joined", "silenced")
-_LARGEST = 1e18
-"""Larger numbers are damage."""
+_LARGEST = 1e18  # larger numbers are damage
 _LARGEST_ROUND = 2**31
-_COMPARED_BYTES = 256
-"""Bytes of the last line that tell whether a log is still the same."""
+_COMPARED_BYTES = 256  # bytes of the last line that tell whether a log is still the same
 
 
 def column(rows: Sequence[Row], name: str) -> Vector:

@@ -8,12 +8,9 @@ from math import ceil, isfinite
 from fielding._typing import Json
 
 Row = Mapping[str, Json]
-LAST_SHARE = 0.1
-"""Share of the rounds, at the end, whose evaluations make the final figures."""
-FEWEST = 5
-"""Evaluations that the final figures are made of at least, if the second half of the rounds has so many."""
-IN_A_ROW = 5
-"""Evaluations in a row at which a target counts as held."""
+LAST_SHARE = 0.1  # share of the rounds, at the end, whose evaluations make the final figures
+FEWEST = 5  # evaluations that the final figures are made of at least, if the second half of the rounds has so many
+IN_A_ROW = 5  # evaluations in a row at which a target counts as held
 
 
 def evaluations(rounds: Sequence[Row]) -> list[Row]:
