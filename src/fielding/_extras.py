@@ -38,17 +38,6 @@ def require(extra: str, package: str | None = None) -> ModuleType:
     ``extra``: its name in ``EXTRAS``. ``package``: another package that comes with it, in place of the one in
     ``EXTRAS``. OptionError if it is not installed, or in a version that we do not know; the message says how to install
     it.
-
-    Examples
-    --------
-    >>> import fielding._extras
-    >>> fielding._extras.EXTRAS["none-such"] = "no_such"
-    >>> try:
-    ...     require("none-such")
-    ... except OptionError as error:
-    ...     print(error)
-    no_such is not installed; run: pip install 'fielding[none-such]' (in a clone: pip install -e '.[none-such]')
-    >>> del fielding._extras.EXTRAS["none-such"]
     """
     package = package or EXTRAS[extra]
     check_version(extra, package)  # before it is loaded: another version may already fail there

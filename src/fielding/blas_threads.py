@@ -28,11 +28,6 @@ def in_threads(work: Callable[[Item], Result], items: Sequence[Item]) -> list[Re
     """Return the result of the work on every item, in the order of the items.
 
     The work should spend its time where Python lets other threads run: distances, sorting, matrix products.
-
-    Examples
-    --------
-    >>> in_threads(lambda number: number * number, [3, 1, 2])
-    [9, 1, 4]
     """
     threads = min(n_threads(), len(items))
     with ONE_BLAS_THREAD:

@@ -20,13 +20,7 @@ Kind: TypeAlias = Literal["histogram", "vector"]
 
 
 def checked_kind(kind: object) -> Kind:
-    """Return the kind of representations, or raise with the known ones.
-
-    Examples
-    --------
-    >>> checked_kind("vector")
-    'vector'
-    """
+    """Return the kind of representations, or raise with the known ones."""
     if kind not in get_args(Kind):
         raise unknown_name("kind of representation", kind, get_args(Kind))
     return cast(Kind, kind)
@@ -143,13 +137,7 @@ METRICS: dict[str, Metric] = {
 
 
 def metric_named(name: str) -> Metric:
-    """Return the metric of this name.
-
-    Examples
-    --------
-    >>> metric_named("l1").between(np.eye(2), np.array([[0.5, 0.5]])).tolist()
-    [[1.0], [1.0]]
-    """
+    """Return the metric of this name."""
     if not isinstance(name, str) or name not in METRICS:
         raise unknown_name("metric", name, METRICS)
     return METRICS[name]

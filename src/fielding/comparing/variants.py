@@ -223,11 +223,6 @@ def variants_from(table: Table, given: Variants | str) -> tuple[Variant, ...]:
     """Return variants from names of methods, settings by name, or variants themselves.
 
     InputError if it is none of them, there is none, or two have the same name.
-
-    Examples
-    --------
-    >>> [one.name for one in variants_from({}, ["fielding", "global"])]
-    ['fielding', 'global']
     """
     if isinstance(given, Mapping):
         return named_variants(given)
@@ -288,13 +283,7 @@ def folder_name(name: str, taken: Iterable[str] = ()) -> str:
 
 
 def with_settings(table: Table, settings: Settings) -> dict[str, Json]:
-    """Return a config table with some keys set or, where the value is None, left out.
-
-    Examples
-    --------
-    >>> with_settings({"seed": 1, "method": {"name": "ifca", "k": 3}}, {"method.k": None, "coordinator.tau": 0.5})
-    {'seed': 1, 'method': {'name': 'ifca'}, 'coordinator': {'tau': 0.5}}
-    """
+    """Return a config table with some keys set or, where the value is None, left out."""
     new = {name: dict(value) if isinstance(value, dict) else value for name, value in table.items()}
     for key, value in settings.items():
         section, _, name = key.rpartition(".")

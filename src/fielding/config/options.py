@@ -13,11 +13,6 @@ def options_of(build: Callable[..., object], *, hidden: Collection[str] = ()) ->
     """Return what a constructor takes, with the defaults.
 
     ``build``: a class, or a function that makes one of its kind. ``hidden``: parameters that no config sets.
-
-    Examples
-    --------
-    >>> options_of(lambda rule, eta=0.1: None, hidden=["rule"])
-    {'eta': 0.1}
     """
     return {option: knob.default for option, knob in signature(build).parameters.items() if option not in hidden}
 
@@ -74,53 +69,27 @@ def option_words(docstring: str) -> dict[str, str]:
 
 
 def check_flag(name: str, value: object) -> None:
-    """Raise unless the option is true or false; 1 and 0 are neither.
-
-    Examples
-    --------
-    >>> check_flag("reset", 1)
-    Traceback (most recent call last):
-    ...
-    fielding.errors.OptionError: reset is 1; give true or false
-    """
+    """Raise unless the option is true or false; 1 and 0 are neither."""
     if not isinstance(value, bool):
         raise OptionError(f"{name} is {echo(value)}; give true or false")
 
 
 def one_of(name: str, value: object, known: Collection[str]) -> str:
-    """Return a word that is one of some, or raise.
-
-    Examples
-    --------
-    >>> one_of("start", "each", ("common", "each"))
-    'each'
-    """
+    """Return a word that is one of some, or raise."""
     if not isinstance(value, str) or value not in known:
         raise unknown_name(name, value, known)
     return value
 
 
 def whole(name: str, value: object, *, least: int = 1, most: int = 2**31) -> int:
-    """Return a whole number from ``least`` to ``most``, or raise.
-
-    Examples
-    --------
-    >>> whole("k", 4)
-    4
-    """
+    """Return a whole number from ``least`` to ``most``, or raise."""
     if not isinstance(value, int) or isinstance(value, bool) or not least <= value <= most:
         raise OptionError(f"{name} is {echo(value)}; give a whole number from {least} to {most}")
     return value
 
 
 def number(name: str, value: object, *, least: float = 0.0, most: float = 1.0) -> float:
-    """Return a number from ``least`` to ``most``, or raise; NaN is none.
-
-    Examples
-    --------
-    >>> number("delta", 1)
-    1.0
-    """
+    """Return a number from ``least`` to ``most``, or raise; NaN is none."""
     is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
     if not (is_number and least <= value <= most):  # type: ignore[operator]
         raise OptionError(f"{name} is {echo(value)}; give a number from {least:g} to {most:g}")
@@ -128,42 +97,20 @@ def number(name: str, value: object, *, least: float = 0.0, most: float = 1.0) -
 
 
 def flag(name: str, value: object) -> bool:
-    """Return true or false, or raise.
-
-    Examples
-    --------
-    >>> flag("train_all", False)
-    False
-    """
+    """Return true or false, or raise."""
     check_flag(name, value)
     return bool(value)
 
 
 def check_number(name: str, value: object, *, low: float, high: float) -> None:
-    """Raise unless the option is a number from ``low`` to ``high``, both included.
-
-    Examples
-    --------
-    >>> check_number("eps", 3, low=0, high=2)
-    Traceback (most recent call last):
-    ...
-    fielding.errors.OptionError: eps is 3; give a number from 0 to 2
-    """
+    """Raise unless the option is a number from ``low`` to ``high``, both included."""
     is_number = isinstance(value, (int, float, np.integer, np.floating)) and not isinstance(value, bool)
     if not is_number or not low <= value <= high:  # type: ignore[operator]
         raise OptionError(f"{name} is {echo(value)}; give a number from {low:g} to {high:g}")
 
 
 def check_whole(name: str, value: object, *, low: int = 1, high: int | None = None) -> None:
-    """Raise unless the option is a whole number from ``low`` to ``high``, by default the largest of 32 bits.
-
-    Examples
-    --------
-    >>> check_whole("places", 2.5)
-    Traceback (most recent call last):
-    ...
-    fielding.errors.OptionError: places is 2.5; give a whole number of at least 1
-    """
+    """Raise unless the option is a whole number from ``low`` to ``high``, by default the largest of 32 bits."""
     is_whole = isinstance(value, (int, np.integer)) and not isinstance(value, bool)
     if not is_whole or not low <= value <= (2**31 - 1 if high is None else high):  # type: ignore[operator]
         wanted = f"of at least {low}" if high is None else f"from {low} to {high}"

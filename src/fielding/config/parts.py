@@ -157,9 +157,7 @@ CORRECTIONS = ("none", "prior", "predicted")
 
 
 class Family(MutableMapping[str, Part]):
-    """The parts of one family by name; each is imported when it is looked up.
-
-    ``name``: a key of ``PLACES``.
+    """The parts of one family by name; each is imported when it is looked up. ``name``: a key of ``PLACES``.
 
     Examples
     --------
@@ -253,11 +251,6 @@ def imported_function(path: str, *, key: str, known: Iterable[str] = ()) -> Call
 
     ``path``: ``"module:function"``. ``key``: the key of the config, for the message. ``known``: other values that the
     key may have, for the message. OptionError if the module cannot be imported or has no such function.
-
-    Examples
-    --------
-    >>> imported_function("math:hypot", key="model.factory")(3.0, 4.0)
-    5.0
     """
     module_name, _, function_name = path.partition(":")
     if not module_name or not function_name:

@@ -21,11 +21,6 @@ def config_schema() -> Schema:
 
     Options of parts stand among the keys of their section, whatever part the config names; whether an option belongs to
     the part that is named is told when the config is read. Every part is imported.
-
-    Examples
-    --------
-    >>> config_schema()["properties"]["trace"]["properties"]["gap"]["maximum"]
-    1000000
     """
     properties = {path: _key_schema(one) for path, one in KEYS.items() if "." not in path}
     for name, family in SECTIONS.items():

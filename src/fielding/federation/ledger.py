@@ -81,14 +81,6 @@ class Ledger:
         """Make room for clients that joined, who were charged nothing so far; the others keep their rows.
 
         OptionError if there would be fewer clients than before: what one was charged is never forgotten.
-
-        Examples
-        --------
-        >>> ledger = Ledger(1)
-        >>> ledger.charge("report", [0], up_bytes=8)
-        >>> ledger.grow(3)
-        >>> ledger.client_bytes_up().tolist()
-        [8, 0, 0]
         """
         n_new = added_clients(self.n_clients, n_clients)
         self._down_bytes = np.pad(self._down_bytes, ((0, 0), (0, n_new)))

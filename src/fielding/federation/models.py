@@ -38,13 +38,7 @@ def mix_models(models: Models, mixing: Matrix) -> Models:
 
 
 def mean_model(models: Models, weights: Vector | None = None) -> Models:
-    """Return the weighted mean of models, summed in float64 in the order of rows; all weigh the same by default.
-
-    Examples
-    --------
-    >>> mean_model(np.array([[0.0], [3.0]], dtype=np.float32), np.array([2.0, 1.0])).tolist()
-    [1.0]
-    """
+    """Return the weighted mean of models, summed in float64 in the order of rows; all weigh the same by default."""
     shares = np.ones(models.shape[0]) if weights is None else np.asarray(weights, dtype=np.float64)
     total = np.zeros(models.shape[1])
     for share, model in zip(shares.tolist(), models, strict=True):
@@ -67,13 +61,7 @@ def mean_by_members(models: Models, membership: Membership) -> Models:
 
 
 def finite_rows(models: Models) -> Mask:
-    """Return which models are finite, shape ``(n_models,)``.
-
-    Examples
-    --------
-    >>> finite_rows(np.array([[1.0, 2.0], [np.nan, 0.0], [np.inf, -np.inf]], dtype=np.float32)).tolist()
-    [True, False, False]
-    """
+    """Return which models are finite, shape ``(n_models,)``."""
     # One sum per model instead of a mask of all numbers; in float64 it cannot overflow.
     with np.errstate(invalid="ignore"):  # inf - inf
         return np.asarray(np.isfinite(models.sum(axis=1, dtype=np.float64)))

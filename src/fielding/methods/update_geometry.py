@@ -39,11 +39,6 @@ def products(first: Models, second: Models) -> Matrix:
     """Return the inner product of every row of one matrix with every row of another, summed in float64.
 
     Of a matrix with itself, the result is symmetric to the last digit; time grows with both numbers of rows.
-
-    Examples
-    --------
-    >>> products(np.array([[1.0, 2.0]], dtype=np.float32), np.eye(2, dtype=np.float32)).tolist()
-    [[1.0, 2.0]]
     """
     total = np.zeros((first.shape[0], second.shape[0]))
     for part in column_chunks(first.shape[1]):
@@ -63,13 +58,7 @@ def norms(rows: Floats) -> Vector:
 
 
 def scale_to_unit(rows: Rows) -> Rows:
-    """Return rows at length 1, as precise as they were; a row of zeros stays one.
-
-    Examples
-    --------
-    >>> scale_to_unit(np.array([[3.0, 4.0], [0.0, 0.0]])).tolist()
-    [[0.6, 0.8], [0.0, 0.0]]
-    """
+    """Return rows at length 1, as precise as they were; a row of zeros stays one."""
     lengths = norms(rows)[:, np.newaxis]
     units = np.zeros_like(rows)
     np.divide(rows, lengths, out=units, where=lengths > 0.0, casting="same_kind")
@@ -77,14 +66,7 @@ def scale_to_unit(rows: Rows) -> Rows:
 
 
 def cosines(first: Models, second: Models) -> Matrix:
-    """Return the cosine between rows of two matrices, shape ``(n_first, n_second)``; 0 where a row is zero.
-
-    Examples
-    --------
-    >>> first = np.array([[3.0, 0.0], [0.0, 0.0]], dtype=np.float32)
-    >>> cosines(first, np.array([[-1.0, 0.0], [0.0, 1.0]], dtype=np.float32)).tolist()
-    [[-1.0, 0.0], [0.0, 0.0]]
-    """
+    """Return the cosine between rows of two matrices, shape ``(n_first, n_second)``; 0 where a row is zero."""
     lengths = norms(first)[:, np.newaxis] * norms(second)
     found = np.zeros(lengths.shape)
     np.divide(products(first, second), lengths, out=found, where=lengths > 0.0)

@@ -16,12 +16,6 @@ __all__ = ["AGGREGATORS", "Aggregator", "Mean", "Uploads", "aggregator_named"]
 
 
 def aggregator_named(name: str, options: Mapping[str, Json] | None = None) -> Aggregator:
-    """Return an aggregator by name.
-
-    Examples
-    --------
-    >>> aggregator_named("q-fedavg", {"q": 2.0})
-    QFedAvg(q=2.0)
-    """
+    """Return an aggregator by name."""
     made: Aggregator = AGGREGATORS.make(name, options)
     return made

@@ -71,16 +71,7 @@ class Aggregator(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Mean:
-    """Takes the mean of the uploads, whatever they started from (McMahan et al., 2017).
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> models = np.array([[1.0], [3.0]], dtype=np.float32)
-    >>> uploads = Uploads(models=models, weights=None, n_parameters=1, learning_rate=0.1)
-    >>> Mean().combine(np.zeros(1, dtype=np.float32), uploads, {})[0].tolist()
-    [2.0]
-    """
+    """Takes the mean of the uploads, whatever they started from (McMahan et al., 2017)."""
 
     memory: ClassVar[Mapping[str, float]] = {}
     needs_start_loss: ClassVar[bool] = False

@@ -16,12 +16,6 @@ __all__ = ["LEAST_FACTOR", "PACES", "Memory", "Pace", "PaceStep", "Steady", "mix
 
 
 def pace_named(name: str, options: Mapping[str, Json] | None = None, *, seed: int = 0) -> Pace:
-    """Return a pace by name; the seed of the run is for paces that draw lots.
-
-    Examples
-    --------
-    >>> pace_named("master-fl", {"longest": 32}, seed=7)
-    Restarts(longest=32, errors=2.0, reset_model=False, seed=7)
-    """
+    """Return a pace by name; the seed of the run is for paces that draw lots."""
     made: Pace = PACES.make(name, options, seed=seed)
     return made

@@ -29,12 +29,6 @@ __all__ = [
 
 
 def selector_named(name: str, options: Mapping[str, Json] | None = None) -> Selector:
-    """Return a selector by name.
-
-    Examples
-    --------
-    >>> selector_named("nearest", {"pool": 3.0})
-    Nearest(pool=3.0)
-    """
+    """Return a selector by name."""
     made: Selector = SELECTORS.make(name, options)
     return made

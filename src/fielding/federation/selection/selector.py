@@ -209,14 +209,7 @@ class Tuner(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Uniform:
-    """Chooses uniformly, without replacement.
-
-    Examples
-    --------
-    >>> candidates = Candidates(clients=np.array([3, 5, 8]), draws=np.array([9, 2, 4], dtype=np.uint64))
-    >>> Uniform().select(candidates, 2).tolist()
-    [5, 8]
-    """
+    """Chooses uniformly, without replacement."""
 
     client_memory: ClassVar[Mapping[str, float]] = {}
     cluster_memory: ClassVar[Mapping[str, float]] = {}
@@ -249,13 +242,7 @@ def check_at_least(name: str, value: object, low: int) -> None:
 
 
 def uniforms(draws: Hashes) -> Vector:
-    """Return numbers strictly between 0 and 1, one for each hash.
-
-    Examples
-    --------
-    >>> uniforms(np.array([0, 2**63, 2**64 - 1], dtype=np.uint64)).round(6).tolist()
-    [0.0, 0.5, 1.0]
-    """
+    """Return numbers strictly between 0 and 1, one for each hash."""
     # Half a step off zero, so that the logarithm is finite; 52 bits, so that the last one is still below 1.
     return np.asarray(((draws >> np.uint64(12)).astype(np.float64) + 0.5) / 2.0**52)
 

@@ -192,13 +192,7 @@ def clusters_now(run: RunRecord) -> list[ClusterNow]:
 
 
 def mean_and_worst(accuracy: Vector) -> tuple[float, float]:
-    """Return the mean of what is known, and of its lowest tenth, one at least; NaN if nothing is known.
-
-    Examples
-    --------
-    >>> mean_and_worst(np.array([0.5, np.nan, 1.0]))
-    (0.75, 0.5)
-    """
+    """Return the mean of what is known, and of its lowest tenth, one at least; NaN if nothing is known."""
     known = np.sort(accuracy[~np.isnan(accuracy)])
     if not known.size:
         return float("nan"), float("nan")

@@ -244,13 +244,7 @@ def mark_arrivals(figure: Figure, runs: Sequence[RunRecord]) -> Figure:
 
 
 def seeds_words(gathered: RunGroups) -> str:
-    """Return what a line of a group is, for the text above a figure.
-
-    Examples
-    --------
-    >>> seeds_words(RunGroups(title="", groups=(), reference=None))
-    'A line is one run.'
-    """
+    """Return what a line of a group is, for the text above a figure."""
     most = max((len(counted_runs(group)) for group in gathered.groups), default=0)
     if most < 2:
         return "A line is one run."

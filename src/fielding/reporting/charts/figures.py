@@ -240,13 +240,7 @@ def _narrowest(column: Vector) -> str:
 
 
 def as_text(words: str) -> str:
-    """Return words that the browser library shows as they are: it would take tags in them for mark-up.
-
-    Examples
-    --------
-    >>> as_text("<b>bold</b> & co")
-    '&lt;b&gt;bold&lt;/b&gt; &amp; co'
-    """
+    """Return words that the browser library shows as they are: it would take tags in them for mark-up."""
     return words.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
 
 
