@@ -151,7 +151,6 @@ class _Words(ProgressColumn):
     """What is done; of all columns the one that is cut where a terminal is narrow."""
 
     def render(self, task: Task) -> Text:
-        """Return the words in one line."""
         return Text(task.description, no_wrap=True, overflow="ellipsis")
 
 
@@ -159,11 +158,9 @@ class _Count(ProgressColumn):
     """How much is done of how much, never cut; nothing where that is not known."""
 
     def get_table_column(self) -> Column:
-        """Return a column that keeps its width."""
         return Column(no_wrap=True)
 
     def render(self, task: Task) -> Text:
-        """Return both numbers."""
         return Text("" if task.total is None else f"{task.completed:.0f}/{task.total:.0f}")
 
 
@@ -173,7 +170,6 @@ class _Left(_Count):
     max_refresh = 0.5  # else the number flickers
 
     def render(self, task: Task) -> Text:
-        """Return the time in words."""
         seconds = task.time_remaining
         return Text("" if task.total is None or seconds is None else left_words(seconds))
 

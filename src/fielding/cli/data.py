@@ -173,7 +173,6 @@ def list_data(data: DataFolder = None, as_json: JsonOutput = False) -> None:
 
 
 def _record(entry: Entry, folder: Path) -> dict[str, object]:
-    """Return everything that is known about a data set."""
     defaults = entry.defaults
     return {
         "name": entry.name,
@@ -234,7 +233,6 @@ def _find_known_set(place: Path) -> Entry | None:
 
 
 def _column_names(file: Path) -> tuple[str, ...]:
-    """Return the columns or arrays of a file."""
     return tuple(array_names(file, ["client", "time", "y"])) if file.suffix == ".npz" else open_table(file).header
 
 
@@ -270,7 +268,6 @@ def _read_own(place: Path, columns: Columns, narrowing: Narrowing, *, quiet: boo
 
 
 def _read_trace(source: Path, columns: Columns, *, quiet: bool) -> Trace:
-    """Read a trace, showing the rows read so far."""
     with progress_bar(f"reading {source.name}", None, quiet=quiet) as advance:
         return import_trace(source, columns, on_rows=counting(advance))
 
@@ -360,7 +357,6 @@ ABSENT = {
 
 
 def _say_description(record: Mapping[str, object], *, as_json: bool) -> None:
-    """Print a record of records, each under its title."""
     if as_json:
         say_json(record)
         return
@@ -379,7 +375,6 @@ def _say_description(record: Mapping[str, object], *, as_json: bool) -> None:
 
 
 def _format_value(name: str, value: object) -> str:
-    """Return a value as people write it."""
     if name in ("first_time", "last_time") and isinstance(value, float):
         return _format_moment(value)
     if name in ("span", "interval") and isinstance(value, float):

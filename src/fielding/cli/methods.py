@@ -89,7 +89,6 @@ def _list_all(*, as_json: bool) -> None:
 
 
 def _record(name: str, kind: MethodKind) -> dict[str, Json]:
-    """Return everything that is known about a method."""
     return {
         "name": name,
         "summary": kind.summary,

@@ -184,7 +184,6 @@ def _whole(value: object, name: str) -> int:
 
 
 def _without(plan: Plan, names: Collection[str]) -> Plan:
-    """Return a plan without some variants."""
     return replace(plan, variants=tuple(one for one in plan.variants if one.name not in names))
 
 

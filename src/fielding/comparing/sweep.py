@@ -245,8 +245,6 @@ class _Member:
 
 
 class _Crew:
-    """The processes that are at work."""
-
     def __init__(self, following: Following) -> None:
         self._following = following
         self.members: dict[Connection, _Member] = {}
@@ -254,7 +252,6 @@ class _Crew:
         self.is_leaving = False
 
     def begin(self, job: RunJob) -> None:
-        """Start the process of a run."""
         # Spawned, not forked: a fork of a process with threads may hang.
         context = multiprocessing.get_context("spawn")
         ours, theirs = context.Pipe(duplex=False)
@@ -289,7 +286,6 @@ class _Crew:
                 self._end(line)
 
     def kill(self) -> None:
-        """End all processes that are left, at once."""
         for line, member in self.members.items():
             member.process.kill()
             member.process.join()
@@ -444,7 +440,6 @@ class _Teller:
 
 
 def _outcome(teller: _Teller, table: Mapping[str, Json], folder: Path, beside: Beside | None) -> dict[str, Any]:
-    """Do the run and return how it ended."""
     watching = Watching(after_round=teller.after_round, on_phase=teller.on_phase)
     try:
         with nullcontext(watching) if beside is None else beside(folder, watching, teller.note) as watch:

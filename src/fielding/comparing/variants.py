@@ -158,7 +158,6 @@ def cross_variants(table: Table, methods: Sequence[str] = (), axes: Sequence[Axi
 
 
 def _check_axis(table: Table, methods: Sequence[str], axis: Axis) -> None:
-    """Raise if a key or a value is unknown."""
     # Of options of one's own methods only these know, so one of them stands for all.
     method = next((name for name in methods if ":" in name), methods[0])
     for value in axis.values.values():

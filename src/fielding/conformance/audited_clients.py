@@ -53,7 +53,6 @@ class AuditedClients:
         self._watch_windows()
 
     def __getattr__(self, name: str) -> Any:
-        """Return what the clients have."""
         return getattr(self._clients, name)
 
     # ---- what a round calls ------------------------------------------------------------------------------------

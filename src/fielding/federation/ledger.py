@@ -161,7 +161,6 @@ class Ledger:
 
 
 def _amounts(name: str, amounts: npt.ArrayLike, n_tasks: int) -> npt.NDArray[np.generic]:
-    """Return one amount per task, or raise."""
     array = np.asarray(amounts)
     kinds, wanted = ("iuf", "numbers") if name == "seconds" else ("iu", "whole numbers")
     if array.shape not in ((), (n_tasks,)):
@@ -174,21 +173,18 @@ def _amounts(name: str, amounts: npt.ArrayLike, n_tasks: int) -> npt.NDArray[np.
 
 
 def _by_client(matrix: npt.NDArray[_Number], category: str | None) -> npt.NDArray[_Number]:
-    """Return the sums of one category, or of all."""
     rows = range(len(CATEGORIES)) if category is None else [_row(category)]
     sums: npt.NDArray[_Number] = matrix[list(rows)].sum(axis=0)
     return sums
 
 
 def _row(category: str) -> int:
-    """Return where a category stands, or raise with the known ones."""
     if category not in CATEGORIES:
         raise unknown_name("category of costs", category, CATEGORIES)
     return CATEGORIES.index(category)
 
 
 def _sums(matrix: Counts | Vector) -> dict[str, Json]:
-    """Return the sum of everything and of each category."""
     add = math.fsum if matrix.dtype.kind == "f" else sum
     sums: dict[str, Json] = {"all": add(matrix.ravel().tolist())}
     for category, row in zip(CATEGORIES, matrix, strict=True):

@@ -155,7 +155,6 @@ class Auxo:
         return self._round < self._stop_after
 
     def _is_ripe(self, cohort: int) -> bool:
-        """Return whether a cohort splits now."""
         if not self._still_splits(cohort):
             return False
         if self._split_rule == "forced":

@@ -245,7 +245,6 @@ class FedAC:
 
 
 def _append_mean(models: Models) -> Models:
-    """Return models and, as the last row, their mean."""
     return np.concatenate([models, mean_model(models)[np.newaxis]])
 
 

@@ -173,11 +173,7 @@ class FedDrift:
             act({client: blocks[client] for client in who[moves].tolist()}, state.ids[best[moves]].tolist())
 
     def _open(self, drifted: Mapping[int, Counts], best: list[int]) -> None:
-        """Open a model for each client that drifted, or one for all; without room they take the best there is.
-
-        ``drifted``: client to blocks. ``best``: the id of the best model of each, in the same order, which a new one
-        begins as.
-        """
+        """Open a model for each client that drifted, or one for all; without room they take the best there is."""
         state = self.state
         if not drifted:
             return

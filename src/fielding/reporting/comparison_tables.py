@@ -294,7 +294,6 @@ def columns(summary: Row, *, is_brief: bool = False) -> list[TableColumn]:
 def _rows(
     shown: Sequence[TableColumn], cell: Callable[[TableCell], str], head: Callable[[str], str]
 ) -> list[list[str]]:
-    """Return the rows of a table, heads first."""
     cells = [[cell(one) for one in column.cells] for column in shown]
     return [[head(column.head) for column in shown], *(list(row) for row in zip(*cells, strict=True))]
 

@@ -164,7 +164,6 @@ class Mlflow:
         return found if found.info.lifecycle_stage == "active" else None
 
     def _create_run(self, run: TrackedRun) -> str:
-        """Create a run and return its id."""
         from mlflow.entities import Param
 
         client = self._opened()

@@ -122,10 +122,7 @@ class TensorBoard:
 
 
 def _read_progress(files: list[Path]) -> tuple[int, bool]:
-    """Return the last round in some files of events, -1 if there is none, and whether they hold a summary.
-
-    An event that a crash cut short is left out.
-    """
+    """Return the last round in some files of whole events, -1 if there is none, and whether they hold a summary."""
     from tensorboard.backend.event_processing.event_file_loader import RawEventFileLoader
     from tensorboard.compat.proto.event_pb2 import Event
 

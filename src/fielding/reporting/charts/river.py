@@ -196,10 +196,7 @@ def _shapes(found: Flows, colors: ClusterColors, end: float) -> list[_Shape]:
 def _strands(
     found: Flows, at: int, x: tuple[float, float], floors: tuple[Vector, Vector], colors: ClusterColors
 ) -> list[_Shape]:
-    """Return the clients that go on from one moment to the next, those that stay with them, as curved strands.
-
-    A strand leaves and arrives level.
-    """
+    """Return the clients that go on from one moment to the next, those that stay with them, as curved strands."""
     leaving, arriving = floors[0].astype(float), floors[1].astype(float)
     part = np.linspace(0.0, 1.0, 11)
     across = x[0] + (x[1] - x[0]) * part

@@ -99,7 +99,6 @@ def concept_colors(clusters: Codes, concepts: Codes, colors: ClusterColors) -> d
 
 
 def _raster(what: str, places: Codes, colors: Mapping[int, str]) -> dict[str, Any]:
-    """Return the trace of one raster; places hold a row per moment."""
     hover = f"client %{{y}}<br>{what} %{{z}}<br>round %{{x:.0f}}<extra></extra>"
     if places.max() > _LARGEST_SHOWN:  # numbers as large would need as many colours
         known, codes = np.unique(np.append(places.ravel(), -1), return_inverse=True)

@@ -58,23 +58,10 @@ def run_metrics(record: RunRecord) -> dict[str, Json]:
 
 
 def fairness_figures(accuracy: Vector) -> dict[str, float]:
-    """Return how the accuracies of clients are spread.
+    """Return how the accuracies of clients are spread, as docs/metrics.md defines it; nothing if no client is left.
 
-    ``accuracy``: of each client, shape ``(n_clients,)``; NaN for those that have no test samples, who are left out.
-
-    Returns
-    -------
-    Nothing if no client is left; else
-
-    ``worst_decile``, ``best_decile``, ``decile_gap``
-        Mean of the worst tenth of the clients (rounded up), of the best tenth, and the difference.
-    ``client_p10``
-        The 10th percentile, between two clients by linear interpolation.
-    ``client_min``, ``client_std``
-        The worst client; the standard deviation over clients (of all there are, so divided by their number).
-    ``jain_index``
-        Square of the sum over the number times the sum of squares: 1 if all are served equally (also if all get
-        nothing), one over the number of clients if one gets everything.
+    ``accuracy``: of each client, shape ``(n_clients,)``; NaN for those that have no test samples, who are left out. The
+    standard deviation is divided by the number of clients; Jain's index is 1 also if all get nothing.
 
     Examples
     --------
@@ -273,22 +260,10 @@ def client_rounds(concepts: Iterable[Changed], n_rounds: int) -> int:
 
 
 def detection(changes: Rounds, reports: Rounds, *, n_rounds: int, n_client_rounds: int) -> dict[str, float | None]:
-    """Return how reports follow changes of concept.
+    """Return how reports follow changes of concept, as docs/metrics.md defines it; None where nothing can be divided by.
 
     ``changes``: rounds in which each client came to another concept. ``reports``: rounds in which reports of each
-    client acted, first ones included. ``n_rounds``: how many rounds the run has. ``n_client_rounds``: rounds with a
-    concept, added up over clients.
-
-    Returns
-    -------
-    ``detection_delay``
-        Mean number of rounds from a change to the client's next report, over the changes that were not missed.
-    ``miss_rate``
-        Share of the changes without a report before the client's next change or the end of the run.
-    ``false_reports_per_100``
-        Reports without a change since the client's last report, first reports left out, per 100 rounds of a client.
-
-    None where there is nothing to divide by.
+    client acted, first ones included. ``n_client_rounds``: rounds with a concept, added up over clients.
 
     Examples
     --------
@@ -461,17 +436,7 @@ def _cost_metrics(record: RunRecord) -> dict[str, Json]:
 
 
 def _timing_metrics(record: RunRecord) -> dict[str, Json]:
-    """Return the figures named in ``TIMINGS``.
-
-    ``server_ms``
-        Wall-clock milliseconds a round in which the server decides, selects and puts models together.
-    ``adapt_ms_mean``, ``adapt_ms_max``
-        Those of decisions alone, clustering among them: mean over rounds, and the slowest.
-    ``wall_s``
-        Wall-clock seconds of all rounds.
-    ``peak_bytes``
-        The most memory that the process held.
-    """
+    """Return the figures named in ``TIMINGS``; docs/metrics.md defines each."""
     lines = record.timings()
     if not lines:
         return dict.fromkeys(TIMINGS)

@@ -199,8 +199,6 @@ def _whole(value: Json) -> int:
 
 @dataclass(slots=True, eq=False)
 class _Log:
-    """What was read of a log so far."""
-
     offset: int = 0
     end: bytes = b""
     rows: list[Any] = field(default_factory=list)
