@@ -260,7 +260,7 @@ def client_rounds(concepts: Iterable[Changed], n_rounds: int) -> int:
 
 
 def detection(changes: Rounds, reports: Rounds, *, n_rounds: int, n_client_rounds: int) -> dict[str, float | None]:
-    """Return how reports follow changes of concept, as docs/metrics.md defines it; None where nothing can be divided by.
+    """Return how reports follow changes of concept, as docs/metrics.md defines it; None where it has no divisor.
 
     ``changes``: rounds in which each client came to another concept. ``reports``: rounds in which reports of each
     client acted, first ones included. ``n_client_rounds``: rounds with a concept, added up over clients.
