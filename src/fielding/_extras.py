@@ -35,9 +35,8 @@ def install_words(*extras: str) -> str:
 def require(extra: str, package: str | None = None) -> ModuleType:
     """Return the package that an extra brings.
 
-    ``extra``: its name in ``EXTRAS``. ``package``: another package that comes with it, in place of the one in
-    ``EXTRAS``. OptionError if it is not installed, or in a version that we do not know; the message says how to install
-    it.
+    ``package``: another package that comes with it, in place of the one in ``EXTRAS``. OptionError if it is not
+    installed, or in a version that we do not know; the message says how to install it.
     """
     package = package or EXTRAS[extra]
     check_version(extra, package)  # before it is loaded: another version may already fail there

@@ -172,8 +172,8 @@ def uses_key(
 ) -> bool:
     """Return whether a key may change anything for a method; in doubt it may.
 
-    ``method``: its name; nothing is known of what methods of one's own do with ``[coordinator]``. ``key``: dotted.
-    ``values``: what it is set to. ``selections``: what ``selection.name`` is, or may be.
+    ``method``: its name; nothing is known of what methods of one's own do with ``[coordinator]``. ``selections``: what
+    ``selection.name`` is, or may be.
 
     Examples
     --------

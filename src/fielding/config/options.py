@@ -12,15 +12,13 @@ from fielding.errors import OptionError, echo, unknown_name
 def options_of(build: Callable[..., object], *, hidden: Collection[str] = ()) -> dict[str, Json]:
     """Return what a constructor takes, with the defaults.
 
-    ``build``: a class, or a function that makes one of its kind. ``hidden``: parameters that no config sets.
+    ``hidden``: parameters that no config sets.
     """
     return {option: knob.default for option, knob in signature(build).parameters.items() if option not in hidden}
 
 
 def check_options(what: str, given: Collection[str], known: Mapping[str, Json]) -> None:
     """Raise if an option is given that does not exist; the message names the nearest one that does.
-
-    ``what``: whose options these are, for the message. ``known``: as :func:`options_of` gives them.
 
     Examples
     --------

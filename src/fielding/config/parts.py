@@ -249,8 +249,7 @@ class Family(MutableMapping[str, Part]):
 def imported_function(path: str, *, key: str, known: Iterable[str] = ()) -> Callable[..., object]:
     """Return the function that a text names.
 
-    ``path``: ``"module:function"``. ``key``: the key of the config, for the message. ``known``: other values that the
-    key may have, for the message. OptionError if the module cannot be imported or has no such function.
+    ``path``: ``"module:function"``. OptionError if the module cannot be imported or has no such function.
     """
     module_name, _, function_name = path.partition(":")
     if not module_name or not function_name:

@@ -26,10 +26,10 @@ class ConformanceError(FieldingError):
 class AuditedClients:
     """Simulated clients that raise :class:`ConformanceError` if a method reads what it did not ask for.
 
-    ``clients``: do the work; they are changed so that they tell whose samples are read. ``availability``: who can be
-    reached when. ``mute``: clients that answer no questions; they do train. ``is_silent``: whether no answer ever
-    arrives, to training or to questions. ``before_training``, ``after_learning``: called whenever clients are asked to
-    train, and once the method has learned from what came back.
+    ``clients``: do the work; they are changed so that they tell whose samples are read. ``mute``: clients that answer
+    no questions; they do train. ``is_silent``: whether no answer ever arrives, to training or to questions.
+    ``before_training``, ``after_learning``: called whenever clients are asked to train, and once the method has learned
+    from what came back.
     """
 
     def __init__(

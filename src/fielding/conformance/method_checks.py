@@ -66,9 +66,8 @@ def check_method(
 ) -> None:
     """Try a method in every way that ``CHECKS`` lists; takes some seconds.
 
-    ``name``: as in a config: one of ``METHODS``, or ``my_module:MyMethod``. ``on_check``: told what was checked, after
-    each check that it passed. ConformanceError at the first thing that is wrong. InputError if there is no such method
-    or option.
+    ``name``: as in a config: one of ``METHODS``, or ``my_module:MyMethod``. ConformanceError at the first thing that is
+    wrong. InputError if there is no such method or option.
     """
     for check, call in CHECKS.items():
         with TemporaryDirectory(prefix="fielding-") as scratch:

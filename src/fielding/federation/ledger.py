@@ -53,8 +53,6 @@ class Costs:
 class Ledger:
     """Adds up bytes and seconds by client and category.
 
-    ``n_clients``: how many clients there are; they are known by their row.
-
     Examples
     --------
     >>> ledger = Ledger(3)

@@ -317,8 +317,6 @@ class CohortScores:
     """Scores of clients in cohorts, which change for participants alone, and double a column when a cohort splits.
 
     The authors keep two half scores, ``sub = score / 2 +- leaning``; only their difference ever matters.
-
-    ``n_clients``: how many clients there are; the one cohort at the start holds all of them.
     """
 
     def __init__(self, n_clients: int) -> None:

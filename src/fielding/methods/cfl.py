@@ -236,8 +236,6 @@ class SplitTree:
     The root is node 0; split number ``s`` makes the nodes ``2 s + 1`` and ``2 s + 2`` of a leaf. A client that stays in
     a node that was split has no cluster until it walked down.
 
-    ``n_clients``: how many clients there are, all of them in the root.
-
     Examples
     --------
     >>> tree = SplitTree(4, 2)

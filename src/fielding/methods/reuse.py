@@ -80,10 +80,7 @@ class RetiredModels:
         return np.asarray(self._models[slot])
 
     def retire(self, past: Reclustering, rows: Counts, round_index: int) -> None:
-        """Keep the models of old clusters; a kept one of the same distribution is replaced.
-
-        ``past``: the clustering that ended them.
-        """
+        """Keep the models of old clusters; a kept one of the same distribution is replaced."""
         for row in rows.tolist() if self._slots else []:
             center = past.before.centers[row]
             if len(self):
@@ -148,9 +145,8 @@ def reuse_models(
     Up to :data:`N_JUDGES` members of a new cluster are sent both candidates and tell their losses, which is charged.
     What the server remembers of a cluster stays mixed: its members are the same, and it belongs to how they train.
 
-    ``mixed``: the new models as the mixture makes them, shape ``(n_new, n_numbers)``; not written to. ``past``: what
-    was there, and what became of it. ``retired``: the memory; models of clusters that disappeared are added to it
-    afterwards.
+    ``mixed``: the new models as the mixture makes them, shape ``(n_new, n_numbers)``; not written to. ``retired``: the
+    memory; models of clusters that disappeared are added to it afterwards.
     """
     models = mixed
     slots = retired.match(past)

@@ -121,10 +121,7 @@ def time_unit(seconds: float) -> str:
 
 
 def run_table(summary: Row) -> list[list[str]]:
-    """Return a row for each figure of a run that tells something: its name, its value.
-
-    ``summary``: the content of ``summary.json``.
-    """
+    """Return a row for each figure of a run that tells something: its name, its value."""
     figures = {**summary, "n_drift_reports": n_drift_reports(summary)}
     if figures["n_clusters_last"] == 1:
         figures["final_ari"] = None  # one cluster agrees with any truth no better than chance

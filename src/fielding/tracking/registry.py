@@ -19,9 +19,8 @@ TRACKERS: dict[str, Callable[[str | None], Tracker]] = {"mlflow": Mlflow, "tenso
 def tracker_named(name: str, target: str | None = None) -> Tracker:
     """Return a tracker.
 
-    ``name``: its name in ``TRACKERS``. ``target``: where it writes to: a folder, a database, a server; None for its own
-    choice. OptionError if there is none of this name, if its package is not installed, or if it cannot write to such a
-    target.
+    ``target``: where it writes to: a folder, a database, a server; None for its own choice. OptionError if there is
+    none of this name, if its package is not installed, or if it cannot write to such a target.
 
     Examples
     --------

@@ -30,9 +30,8 @@ class Selection:
     Clients are remembered over all clusters; what belongs to a cluster (exploration, pace) has a row of its own, and
     a new cluster takes the row of its largest parent. A selector that needs nothing of this costs nothing.
 
-    ``n_clients``: how many clients there are; they are known by their index. More may come: :meth:`grow`. ``metric``:
-    how far representations lie apart, by name. ``kind``: what representations are: a row of zeros says that a client
-    has gone silent only if they are histograms.
+    ``n_clients``: how many clients there are; they are known by their index. More may come: :meth:`grow`. ``kind``:
+    what representations are: a row of zeros says that a client has gone silent only if they are histograms.
 
     Examples
     --------
@@ -84,7 +83,7 @@ class Selection:
         """Take in reports, as far as the selector needs them.
 
         ``clients``, ``representations``: the clients that reported, each once, shape ``(n_reports,)``, and one row for
-        each. ``n_samples``: how many samples each has, where that is known.
+        each.
         """
         if self._learner is not None:
             self._learner.note_reports(clients, n_samples, self._memory)

@@ -259,7 +259,7 @@ def weighted_sample(weights: Vector, draws: Hashes, n_wanted: int) -> Counts:
     has to wait for the one before it. Positions without weight are taken last, by their hashes.
 
     ``weights``: not negative, shape ``(n_candidates,)``; their sum does not matter. ``draws``: one hash for each, same
-    shape. ``n_wanted``: how many, at most.
+    shape.
 
     Examples
     --------

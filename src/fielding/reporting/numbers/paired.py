@@ -214,7 +214,7 @@ def best(figures: Mapping[str, BySeed], *, lower_is_better: bool = False) -> dic
     more; p-values are adjusted for the number of pairs (Holm). One *clearly beats* another if its mean over these seeds
     is better and the adjusted p-value below 5 %.
 
-    ``figures``: by method, the figure on each seed. ``lower_is_better``: whether small figures are good.
+    ``figures``: by method, the figure on each seed.
 
     Returns
     -------
