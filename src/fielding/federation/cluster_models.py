@@ -20,17 +20,10 @@ _INTERVAL = "interval"
 class ClusterModels:
     """One model per cluster, which mix, learn and are written down together with the memory of the server.
 
-    ``on_mix``: called with every mixing, for other parts that remember something per cluster.
-
-    Parameters
-    ----------
-    initial
-        The one model that there is before there are clusters, float32, shape ``(n_numbers,)``.
-    weighted
-        Whether a participant counts by its number of samples.
-    n_shared
-        How many numbers at the beginning of a model all clusters share: the body of the network, where each keeps a
-        last layer of its own. They are equal in all models at any time.
+    ``initial``: the one model that there is before there are clusters, float32, shape ``(n_numbers,)``. ``n_shared``:
+    how many numbers at the beginning of a model all clusters share, the body of the network, where each keeps a last
+    layer of its own; they are equal in all models at any time. ``on_mix``: called with every mixing, for other parts
+    that remember something per cluster.
     """
 
     def __init__(

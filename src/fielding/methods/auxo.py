@@ -230,15 +230,9 @@ def is_large_enough(
 ) -> bool:
     """Return whether a cohort is large enough to split, and enough of its members lean to both halves.
 
-    Parameters
-    ----------
-    n_clients, participants, n_cohorts
-        Of the whole federation.
-    n_members, sides
-        Clients of this cohort, and how many of them lean to each half.
-    min_results
-        No cohort may expect fewer participants after a split: the authors' bounds, scaled to federations of any size
-        (METHODS.md 3.7.1). None for the authors' own bounds, which federations of few clients never reach.
+    ``sides``: how many members lean to each half. ``min_results``: no cohort may expect fewer participants after a
+    split, the authors' bounds, scaled to federations of any size (METHODS.md 3.7.1); None for the authors' own bounds,
+    which federations of few clients never reach.
     """
     if min_results is None:
         is_large, least = n_members >= 100.0 * n_clients / participants, float(n_clients // 20)

@@ -336,18 +336,9 @@ def best_rows(accuracies: Matrix, own: Counts, allowed: Mask) -> Counts:
 def merge_models(state: "DriftState", clients: Clients, *, threshold: float, is_sampled: bool, held: Mask) -> int:
     """Merge models that agree, and return how many models are new averages.
 
-    Parameters
-    ----------
-    state
-        Models, owners and members; changed.
-    clients
-        Clients that hold data of a model measure all others on them.
-    threshold
-        Largest distance of models that become one.
-    is_sampled
-        Whether only a few holders of each model's data are asked.
-    held
-        Which clients were sent all models in this round and have them still, shape ``(n_clients,)``.
+    Clients that hold data of a model, all or ``is_sampled`` a few, measure all others on them. ``threshold``: largest
+    distance of models that become one. ``held``: which clients were sent all models in this round and have them still,
+    shape ``(n_clients,)``.
     """
     askable, rows = clients.askable(), np.flatnonzero(state.released <= state.blocks.newest)
     n_asked = MOST_PROBED if is_sampled else None

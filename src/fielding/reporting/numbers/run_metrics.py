@@ -122,20 +122,11 @@ class Response:
 def responses(
     rounds: Vector, accuracy: Vector, drifts: Sequence[float], *, n_rounds: int, longest: float = np.inf
 ) -> list[Response]:
-    """Return the response to each drift, up to the next one.
+    """Return the response to each drift that has an evaluation before it and one in its time, up to the next drift.
 
-    One for each drift that has an evaluation before it and one in its time.
-
-    Parameters
-    ----------
-    rounds, accuracy
-        The rounds that were evaluated, rising, and the accuracy after each, shape ``(n_evaluations,)``.
-    drifts
-        The rounds in which data drifted, rising; the evaluation of such a round is the first that feels it.
-    n_rounds
-        How many rounds the run has; the last evaluation stands for those up to the end.
-    longest
-        So many rounds after a drift are looked at, at most.
+    ``rounds``: those that were evaluated, rising. ``drifts``: the rounds in which data drifted, rising; the evaluation
+    of such a round is the first that feels it. ``n_rounds``: how many rounds the run has; the last evaluation stands
+    for those up to the end. ``longest``: so many rounds after a drift are looked at, at most.
 
     Examples
     --------
