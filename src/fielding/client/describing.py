@@ -19,18 +19,8 @@ from fielding.errors import InputError, echo
 class Describing:
     """What clients report, and when.
 
-    Parameters
-    ----------
-    representation
-        What stands for a window; None for a function of the user's own.
-    metric
-        Name of the distance between representations.
-    detector
-        Name of the drift test.
-    options
-        Options of the drift test.
-    name, of_representation
-        Name and options that the representation was made of, for :meth:`record`; None: it was made otherwise.
+    ``name`` and ``of_representation``: what a representation was made of, for :meth:`record`. A representation of None
+    is a function of the user's own, a name of None one that was made otherwise.
     """
 
     representation: Representation | None
@@ -84,14 +74,7 @@ class Describing:
 
 
 def describing_from(record: Mapping[str, Json]) -> Describing:
-    """Return what :meth:`Describing.record` gave, or raise if a name or an option is unknown here.
-
-    Examples
-    --------
-    >>> described = describing_from(labels_described(DRIFT_TESTS["chi2"](alpha=0.01)).record())
-    >>> described.drift_test()
-    Chi2(alpha=0.01, delta_min=0.1, min_fresh=10, growth=2.0)
-    """
+    """Return what :meth:`Describing.record` gave, or raise if a name or an option is unknown here."""
     name, own, options = (record.get(key) for key in ("representation", "of_representation", "options"))
     if not isinstance(own, dict) or not isinstance(options, dict) or not isinstance(name, (str, type(None))):
         raise InputError(f"how to describe windows is {echo(dict(record))}; use the same release on server and clients")

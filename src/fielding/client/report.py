@@ -28,12 +28,8 @@ class ClientReport:
 
     Parameters
     ----------
-    client_id
-        Who reports.
     representation
         Shape ``(n_features,)``; all zeros when the client's window is empty: it goes silent.
-    n_samples
-        How many samples the representation sums up.
     label_version
         The version of the class list that the representation was built with; None means the newest.
     """
@@ -50,14 +46,8 @@ class ReportBatch:
 
     Parameters
     ----------
-    client_ids
-        Who reports, each client once.
     representations
         One row per client, shape ``(n_clients, n_features)``; a row of zeros says that the client went silent.
-    label_version
-        As in :class:`ClientReport`.
-    n_samples
-        How many samples each representation sums up, where clients say so.
     kinds
         The kind of drift that each client saw, a position in ``DRIFT_KINDS``, where clients say so.
     """
@@ -117,12 +107,8 @@ def checked_rows(representations: object, n_rows: int, *, kind: Kind, width: int
 
     Parameters
     ----------
-    representations
-        What claims to be a matrix of shape ``(n_rows, width)``.
     kind
         ``"histogram"``: shares that sum to one; ``"vector"``: any finite numbers. A zero row is valid in both.
-    width
-        The length of a representation; None accepts any, but not zero.
     """
     if isinstance(representations, np.ma.MaskedArray):
         raise ReportError("representations are a masked array; fill in what is missing, or leave the client out")

@@ -116,19 +116,7 @@ class Window:
     def since(self, moment: int) -> Counts:
         """Return the labels that arrived after a moment and are still here, oldest first.
 
-        Parameters
-        ----------
-        moment
-            :attr:`n_arrived` as it was then.
-
-        Examples
-        --------
-        >>> window = Window(max_samples=3)
-        >>> gone = window.add([1, 2, 3], round_index=0)
-        >>> moment = window.n_arrived
-        >>> gone = window.add([4], round_index=1)
-        >>> window.since(moment).tolist()
-        [4]
+        ``moment``: :attr:`n_arrived` as it was then.
         """
         wanted = min(self._n_arrived - moment, self._n_samples)
         newest: list[Counts] = []
@@ -154,13 +142,7 @@ class Window:
         }
 
     def restore(self, arrays: Mapping[str, npt.NDArray[np.generic]]) -> None:
-        """Take over what :meth:`arrays` of another window gave; the bounds stay those of this one.
-
-        Raises
-        ------
-        CheckpointError
-            If they describe no window; this one is as before.
-        """
+        """Take over what :meth:`arrays` of another window gave, but not its bounds; raise and stay as before if bad."""
         labels, rounds, moment = (saved_column(arrays, f"window.{name}") for name in ("labels", "rounds", "moment"))
         newest = int(moment[1]) if moment.size == 2 else None
         fits = labels.size == rounds.size and 1 <= moment.size <= 2 and moment[0] >= labels.size

@@ -41,10 +41,6 @@ class Movement:
         Which clusters have active members now and had some before this event.
     theta
         Mean distance between the centers of live clusters; for a lone one, between its clients (A6).
-    points, membership
-        The active clients and the cluster of each.
-    metric, kind
-        How distances are measured, and what a representation is.
     resampled, resampled_since_global
         What is noise in the shift since the previous event, and since the last global clustering; None unless the
         trigger asks for it by an attribute ``noise_floor`` that is true.

@@ -80,12 +80,8 @@ class CenterShift:
 class Shifts:
     """How far centers moved, and how far sampling alone moves them.
 
-    Parameters
-    ----------
-    moved
-        The shift of each cluster, shape ``(n_clusters,)``; 0 for those that did not stay live.
-    floors
-        The shift that each has to go beyond whatever the factor, same shape.
+    The shift of each cluster, 0 for those that did not stay live, and the shift that each has to go beyond whatever the
+    factor, both of shape ``(n_clusters,)``.
     """
 
     moved: Vector
@@ -229,12 +225,6 @@ def widest_apart(points: Points, *, metric: Metric) -> float:
     """Return about how far two of the clients lie apart at most: at least half of it where detours are longer.
 
     From the client farthest from the mean of all to the one farthest from that client; 0 for none.
-
-    Examples
-    --------
-    >>> from fielding.distance import metric_named
-    >>> widest_apart(Points(np.array([[0.0], [1.0], [7.0]])), metric=metric_named("l2"))
-    7.0
     """
     if not len(points):
         return 0.0
@@ -363,13 +353,7 @@ class LearnedTau:
 
 
 def checked_arms(arms: object) -> tuple[float, ...]:
-    """Return the factors as a tuple, or raise unless they are two or more different ones that rise.
-
-    Examples
-    --------
-    >>> checked_arms([0, 0.5])
-    (0.0, 0.5)
-    """
+    """Return the factors as a tuple, or raise unless they are two or more different ones that rise."""
     values = list(arms) if isinstance(arms, (list, tuple)) else []
     are_numbers = all(isinstance(arm, (int, float)) and not isinstance(arm, bool) for arm in values)
     if len(values) < 2 or not are_numbers or not all(0.0 <= arm < math.inf for arm in values):

@@ -52,20 +52,8 @@ def check_inheritance(name: object) -> None:
 def mixing_matrix(heads: Matrix, *, old_centers: Matrix, new_centers: Matrix, metric: Metric, inherit: str) -> Matrix:
     """Return the weight of each old model in each new one.
 
-    Parameters
-    ----------
-    heads
-        From :func:`head_counts`, with the old clusters as they are after individual moves (A16).
-    old_centers, new_centers
-        One row per old and per new cluster.
-    metric
-        The distance between centers, for ``inherit = "nearest"``.
-    inherit
-        ``"average"`` (the paper's), ``"majority"`` or ``"nearest"``.
-
-    Returns
-    -------
-    Shape ``(n_new, n_old)``; rows sum to 1. Applied to models as ``mixing @ models``.
+    ``heads`` are those of the old clusters as they are after individual moves (A16). Shape ``(n_new, n_old)``; rows sum
+    to 1. Applied to models as ``mixing @ models``.
     """
     check_inheritance(inherit)
     return INHERIT[inherit](heads, metric.between(new_centers, old_centers))

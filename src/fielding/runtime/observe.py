@@ -28,12 +28,7 @@ Arrays = Mapping[str, npt.NDArray[np.generic]]
 class Sight:
     """Features and scores of the training samples that are visible now; every sample is looked at once.
 
-    Parameters
-    ----------
-    windows
-        The samples of the clients.
-    compute
-        Looks at samples with the shared model; None if representations need none: labels speak for themselves.
+    ``compute`` looks at samples with the shared model; None if representations need none: labels speak for themselves.
 
     Attributes
     ----------
@@ -68,17 +63,7 @@ class Sight:
         return not self.needs_model or self._features.shape[1] > 0
 
     def show(self, rows: Counts) -> tuple[Counts, Counts]:
-        """Look at what is new among the rows that are visible from now on, and forget what is not.
-
-        Parameters
-        ----------
-        rows
-            Rising, shape ``(n_visible,)``.
-
-        Returns
-        -------
-        The rows that are not visible any more, and those that are new.
-        """
+        """Look at what is new among the rows, rising, that are visible from now on; return those gone and those new."""
         is_kept = np.isin(self._rows, rows, assume_unique=True)
         new = rows[~np.isin(rows, self._rows, assume_unique=True)]
         features, scores = self._look(new)
@@ -137,15 +122,9 @@ class Sight:
 class Looked:
     """How many samples clients put through a model to describe them, whether or not they report.
 
-    Parameters
-    ----------
-    clients
-        Who, rising, shape ``(n_looked,)``.
-    forward, backward
-        Samples that each put through a model, and those that went back through it, too, same shape.
-    received
-        Numbers that each was sent for it, once: the shared model, and what windows are compared with; same shape, or
-        one number for all.
+    ``forward`` and ``backward``: samples that each of ``clients``, rising, put through a model, and those that went
+    back through it, too; ``received``: numbers that each was sent for it, once (the shared model, and what windows are
+    compared with), or one number for all.
     """
 
     clients: Counts = field(default_factory=lambda: np.empty(0, dtype=np.int64))
@@ -163,13 +142,7 @@ class Looked:
 
     @classmethod
     def at(cls, n_samples: Counts, effort: Effort) -> "Looked":
-        """Return what it takes all clients to look at so many samples each.
-
-        Examples
-        --------
-        >>> Looked.at(np.array([0, 3]), "backward").clients.tolist()
-        [1]
-        """
+        """Return what it takes all clients to look at so many samples each."""
         clients = np.flatnonzero(n_samples if effort != "none" else np.zeros_like(n_samples))
         none = np.zeros_like(clients)
         samples = n_samples[clients]
@@ -198,17 +171,7 @@ class Observer(Protocol):
 
 
 class LabelObserver:
-    """Clients report the label histogram of their training window.
-
-    Parameters
-    ----------
-    windows
-        What clients see when.
-    drift_test
-        When they report again.
-    representation
-        What they make of their label counts.
-    """
+    """Clients report the label histogram of their training window."""
 
     looked = Looked()  # labels are counted as they come
 
@@ -277,16 +240,8 @@ Represent: TypeAlias = Callable[[Features, Counts, int], Floats]
 class VectorObserver:
     """Clients report what a function makes of their training window.
 
-    Parameters
-    ----------
-    windows
-        What clients see when.
-    represent
-        The function; called for every window that changed.
-    drift_test
-        Any that needs no label counts: any change, threshold (in the unit of the metric), periodic, always, never.
-    metric
-        The distance that a threshold is measured in.
+    ``represent`` is called for every window that changed. ``drift_test``: any that needs no label counts: any change,
+    threshold (in the unit of ``metric``), periodic, always, never.
     """
 
     def __init__(self, windows: Arriving, represent: Represent, *, drift_test: DriftTest, metric: Metric) -> None:
@@ -413,18 +368,7 @@ class SampleObserver:
     What they report is relative to a reference: the sums over all clients at the start, which the coordinator sends
     back once. When they report is up to :class:`~fielding.client.drift_monitor.DriftMonitor`.
 
-    Parameters
-    ----------
-    windows
-        The samples of the clients.
-    representation
-        What stands for a window.
-    detector
-        When they report again.
-    sight
-        What the shared model sees.
-    is_whole
-        Whether these are all clients, so that their first sums are the reference; a device waits for it.
+    ``is_whole``: whether these are all clients, so that their first sums are the reference; a device waits for it.
 
     Attributes
     ----------

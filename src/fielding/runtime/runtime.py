@@ -26,16 +26,8 @@ class ClientRuntime:
 
     Parameters
     ----------
-    store
-        Where the samples of the clients lie.
-    compute
-        Who trains and scores: threads around a trainer, or a user's own code.
-    rule
-        How clients train.
     serving
         What clients do to the models that serve them.
-    attack
-        What malicious clients make of their uploads; None: all are honest.
     seed, keys
         Seed of all draws, and the hash of each client's id: draws depend on seed, round and id alone.
 
@@ -99,12 +91,7 @@ class ClientRuntime:
         return self.store.aside(self.round_index).some(clients) if aside else self.samples(clients, blocks)
 
     def losses(self, clients: Counts, models: Models, samples: Ranges, *, corrected: bool = False) -> Matrix:
-        """Return the mean loss of models on the samples of each question, as they are or as they would serve.
-
-        Returns
-        -------
-        Shape ``(n_questions, n_models)``; NaN without samples.
-        """
+        """Return the mean loss of models on each question's samples, ``(n_questions, n_models)``; NaN without."""
         if corrected and self._correction is not None:
             return self._correction.losses(samples, models, clients=clients, training=self.training)
         return self.local.losses(samples, models)

@@ -28,16 +28,8 @@ Score: TypeAlias = Callable[[Models, Counts], Sequence[SampleScores]]
 class LocalTest:
     """Tests the models that serve clients: as they are, corrected, and after steps of the clients' own.
 
-    Parameters
-    ----------
-    store, compute
-        The samples of the clients, and who scores them.
-    correction
-        Shifts scores to each client's label mix; None: models are tested as they are alone.
-    tuning
-        The rule of the steps that each client takes on its model for a second test; None: it takes none.
-    seed, keys
-        Seed of all draws, and the hash of each client's id.
+    ``correction`` None: models are tested as they are alone. ``tuning``: the rule of the steps that each client takes
+    on its model for a second test; None: it takes none.
     """
 
     def __init__(
@@ -59,16 +51,8 @@ class LocalTest:
     ) -> ClientScores:
         """Score each client's model on some samples of it, if it also has samples to train on.
 
-        Parameters
-        ----------
-        models, row
-            Models, and which of them serves each client.
-        ranges
-            The samples of each client.
-        round_index, training
-            The round, and the training windows of all clients in it.
-        tuned
-            Whether clients that tune are tested after their own steps, too.
+        ``row``: which model serves each client. ``tuned``: whether clients that tune are tested after their own steps,
+        too.
         """
         tested = np.flatnonzero((ranges.sizes > 0) & (training.sizes > 0))
         if self._correction is None:
@@ -177,21 +161,7 @@ class LocalTest:
 def score_clients(
     models: Models, row: Counts, ranges: Ranges, tested: Counts, score: Score
 ) -> tuple[ClientScores, ...]:
-    """Score clients on their samples in several ways at once.
-
-    Parameters
-    ----------
-    models
-        shape ``(n_models, n_numbers)``.
-    row
-        Which of them serves each client, shape ``(n_clients,)``.
-    ranges
-        The samples of each client.
-    tested
-        Who is tested, rising; each has a sample.
-    score
-        Scores the samples of one model in each way.
-    """
+    """Score ``tested`` clients, rising, each with a sample, in several ways at once; ``row``: the model of each."""
     order = tested[np.argsort(row[tested], kind="stable")]
     entries, sizes = ranges.of(order)
     ends = np.cumsum(np.bincount(row[order], weights=sizes, minlength=models.shape[0])).astype(np.int64)

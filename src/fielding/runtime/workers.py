@@ -61,10 +61,7 @@ class Compute(Protocol):
         ...
 
     def measure(self, model: Models, rows: Counts, sizes: Counts, gather: Gather) -> tuple[Counts, Counts, Vector]:
-        """Return, for consecutive segments of rows, how many were tested, how many are right, and the mean loss.
-
-        A segment without rows has the loss NaN.
-        """
+        """Return how many of each segment of rows were tested, how many are right, and the mean loss (NaN: no rows)."""
         ...
 
     def close(self) -> None:
@@ -81,17 +78,8 @@ class Workers:
 
     What belongs into one call follows from the trainer's path alone, so one worker and many give the same bits.
 
-    Parameters
-    ----------
-    trainer
-        Does the work.
-    n_workers
-        How many calls may run at once.
-
-    Attributes
-    ----------
-    on_trained
-        Told, from the thread that called :meth:`train`, how far it is; results do not depend on it.
+    ``n_workers`` calls may run at once. ``on_trained`` is called by the thread of :meth:`train`; results do not depend
+    on it.
     """
 
     tests_whole_windows = False

@@ -203,10 +203,7 @@ def open_table(path: Path) -> CsvTable:
 
     Cells are separated by commas; by semicolons or tabs if the header has those and no comma.
 
-    Raises
-    ------
-    FileFormatError
-        If the file is missing, empty, no text in UTF-8, or damaged.
+    Raises :class:`FileFormatError` if the file is missing, empty, no text in UTF-8, or damaged.
     """
     start = first_bytes(path, 2)
     if not start:
@@ -272,13 +269,7 @@ _MONTH = re.compile(r"[0-9]{4}-[0-9]{2}")
 
 
 class CellError(InputError):
-    """A text in a column that cannot be what it should be.
-
-    Parameters
-    ----------
-    wanted
-        What it is and should be, as the end of a sentence that starts with the text.
-    """
+    """A text in a column that cannot be what it should be; ``wanted`` ends a sentence that starts with the text."""
 
     def __init__(self, at: int, wanted: str) -> None:
         super().__init__(f"position {at}: {wanted}")

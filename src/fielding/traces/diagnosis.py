@@ -71,14 +71,8 @@ POOL_ADVICE = (
 class FirstClusters:
     """How far apart the clients of one cluster lie at the first step.
 
-    Parameters
-    ----------
-    n_clusters
-        Clusters that the coordinator makes of the first reports.
-    delta_within
-        The paper's Delta: the largest distance between two clients of one cluster; None if all are singletons.
-    is_exact
-        False if a cluster was too large for all its pairs, so that the number is a lower bound.
+    ``delta_within`` is the paper's Delta: the largest distance between two clients of one cluster; None if all are
+    singletons. Not exact: a cluster was too large for all its pairs, and the number is a lower bound.
     """
 
     n_clusters: int
@@ -162,10 +156,6 @@ class Finding:
         How large it is, in units of what sampling alone would make of it; None if nothing could be compared.
     excess
         How many standard errors it lies above 1.
-    n_pairs
-        Pairs of groups of samples that were compared.
-    verdict
-        The same in words.
     """
 
     difference: float | None
@@ -221,13 +211,6 @@ def open_finding(why: str, *, n_pairs: int = 0) -> Finding:
 def advise(*places: Mapping[str, Finding], has_features: bool) -> str:
     """Return in a line what to use.
 
-    Parameters
-    ----------
-    places
-        The findings by kind, over time and between clients.
-    has_features
-        Whether anything but labels could be looked at.
-
     Examples
     --------
     >>> yes, no = assess("labels", 2.0, 9.0, 99), assess("labels", 1.0, 0.0, 99)
@@ -275,8 +258,6 @@ class DriftDiagnosis:
     n_trained, n_compared, accuracy
         Samples that the probe was trained on and that were compared, and the share of the latter that it gets right;
         None without features.
-    advice
-        What to use.
     """
 
     over_time: dict[str, Finding]
@@ -294,14 +275,8 @@ def diagnose_drift(
 
     Inputs and meanings are looked at through a small probe model, trained on early samples that are not compared.
 
-    Parameters
-    ----------
-    trace
-        The samples; without features (or with rows that stand for several samples) labels alone are compared.
-    description
-        Of this trace; its intervals are compared.
-    on_pair
-        Called with 1 after every pair that was compared.
+    Without features (or with rows that stand for several samples) labels alone are compared; ``on_pair`` is called with
+    1 after every pair.
     """
     interval_of = trace.interval_of(description.interval, align=description.align)
     ratio = description.drift / description.noise if description.drift is not None and description.noise else None
@@ -440,10 +415,7 @@ def _smallest(*columns: Vector) -> tuple[float | None, float | None, int]:
 class Pairs:
     """Pairs of cells, a cell being what one client got in one interval.
 
-    Parameters
-    ----------
-    first, second
-        The rows of the trace in the two cells of each pair.
+    ``first`` and ``second``: the rows of the trace in the two cells of each pair.
     """
 
     first: tuple[Counts, ...]
@@ -464,8 +436,6 @@ def pair_cells(
 
     Parameters
     ----------
-    interval_of
-        The interval of each row, shape ``(n_rows,)``.
     least
         Samples without which a cell is left out.
     most
@@ -529,14 +499,7 @@ def _take_in_turn(interval: Counts, order: Counts, most: int) -> Counts:
 def input_shift(features: Floats, classes: Labels, is_second: Mask) -> float | None:
     """Return how far the mean features of classes lie apart between two groups; None if no class tells.
 
-    Parameters
-    ----------
-    features
-        Shape ``(n_samples, n_features)``.
-    classes
-        The class of each sample, within which groups are compared, shape ``(n_samples,)``.
-    is_second
-        Which group a sample is of, same shape.
+    Groups are compared within ``classes``.
 
     Returns
     -------
@@ -549,8 +512,6 @@ def input_shift(features: Floats, classes: Labels, is_second: Mask) -> float | N
     >>> features, is_second = np.array([[0.0], [0.1], [5.0], [5.1]]), np.array([False, False, True, True])
     >>> round(input_shift(features, np.zeros(4, dtype=np.int64), is_second), 3)
     2.999
-    >>> input_shift(features, np.arange(4), is_second) is None
-    True
     """
     _, code = np.unique(classes, return_inverse=True)
     first, second = (np.bincount(code[side], minlength=int(code.max()) + 1) for side in (~is_second, is_second))
@@ -577,14 +538,7 @@ def input_shift(features: Floats, classes: Labels, is_second: Mask) -> float | N
 def count_shift(seen: Labels, classes: Labels, is_second: Mask) -> float | None:
     """Return how far what is seen within classes differs between two groups; None if no class tells.
 
-    Parameters
-    ----------
-    seen
-        What is counted, for example predictions, shape ``(n_samples,)``.
-    classes
-        Within what it is counted, for example labels, same shape.
-    is_second
-        Which group a sample is of, same shape.
+    Counted is what is ``seen``, for example predictions, within ``classes``, for example labels.
 
     Returns
     -------

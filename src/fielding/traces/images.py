@@ -82,12 +82,8 @@ DEFAULT_SPEC = ImageSpec()
 class ImageList:
     """Images in files, or boxes cut out of them.
 
-    Parameters
-    ----------
-    files
-        Where each image is; a file may stand several times, best in a row.
-    boxes
-        Left, top, right and bottom of what is cut out, in pixels, shape ``(n_images, 4)``; None for whole images.
+    A file may stand several times, best in a row. ``boxes``: left, top, right and bottom of what is cut out, in pixels,
+    shape ``(n_images, 4)``; None for whole images.
     """
 
     files: tuple[Path, ...]
@@ -109,19 +105,7 @@ def cache_images(
     the paths, sizes and times of change of the files, to the boxes and to the spec; if any of these changes, a new one
     is written.
 
-    Parameters
-    ----------
-    images, spec, on_images
-        Which images, what they are turned into, and what is called with the progress.
-    folder
-        Where the array is kept; None for ``~/.cache/fielding/images``.
-
-    Raises
-    ------
-    FileFormatError
-        If an image cannot be read; nothing is written then.
-    OutputError
-        If the array cannot be written.
+    An image that cannot be read raises, and nothing is written. ``folder`` is ``~/.cache/fielding/images`` by default.
     """
     folder = cache_folder("images") if folder is None else folder
     path = folder / f"{_key(images, spec)}.npy"
@@ -236,14 +220,7 @@ FILE = "file"
 class Decoding:
     """How images are decoded and where the result is kept.
 
-    Parameters
-    ----------
-    spec
-        What every image is turned into.
-    folder
-        Folder of the cache; None for ``~/.cache/fielding/images``.
-    on_images
-        Told how many images are done and how many there are.
+    The cache is in ``folder``, ``~/.cache/fielding/images`` by default.
     """
 
     spec: ImageSpec = DEFAULT_SPEC
@@ -258,18 +235,9 @@ DEFAULT_DECODING = Decoding()
 class FoundImages:
     """The images of a folder or of a list, found but not yet decoded.
 
-    Parameters
-    ----------
-    images
-        Where they are: in a folder by class and then by name, else in the order of the list.
-    y
-        Their labels, shape ``(n_images,)``.
-    classes
-        The names of the labels or of the folders that hold images, numbers in the order of numbers.
-    n_ignored
-        How many files and folders were passed over because they are no images of a class.
-    trace
-        Whose images they are and when they came, without features; None if that is not known.
+    ``images`` stand by class and then by name, or in the order of the list; ``classes`` in the order of names, or of
+    numbers. ``n_ignored``: files and folders passed over because they are no images of a class. ``trace``: whose images
+    they are and when they came, without features; None if that is not known.
     """
 
     images: ImageList
@@ -284,10 +252,7 @@ def find_images(folder: Path) -> FoundImages:
 
     Files with other suffixes, files beside the class folders and folders inside them are passed over and counted.
 
-    Raises
-    ------
-    FileFormatError
-        If the folder cannot be read or holds no image.
+    Raises :class:`FileFormatError` if the folder cannot be read or holds no image.
     """
     files: list[Path] = []
     names: list[str] = []
@@ -346,23 +311,9 @@ def image_index(
 ) -> Pool | Trace:
     """Return the images that a CSV file lists in the columns ``file,label`` and maybe ``client,time``.
 
-    Parameters
-    ----------
-    path
-        The list. Files are relative to its folder and must lie in it: no ``..``, no way out over a symbolic link.
-    columns
-        What the columns of label, client and time are called.
-    narrow
-        Leaves out rows of a trace before anything is decoded.
-
-    Returns
-    -------
-    A trace if the list has clients and times, else a pool; the features are mapped from disk.
-
-    Raises
-    ------
-    FileFormatError
-        If the list or an image is not as it should be; the message names the line or the file.
+    A trace if the list has clients and times, else a pool; the features are mapped from disk. Files are relative to the
+    folder of the list and must lie in it: no ``..``, no way out over a symbolic link. ``narrow`` leaves out rows of a
+    trace before anything is decoded. Errors name the line or the file.
     """
     found = read_image_list(path, columns)
     if found.trace is None:

@@ -116,14 +116,9 @@ class HashedTexts:
 
 
 def hash_texts(texts: Sequence[str], n_features: int = TEXT_FEATURES) -> Features:
-    """Return the hashed words of each text, rows of length 1, shape ``(n_texts, n_features)``.
+    """Return the hashed words of each text, in any language that separates words, rows of length 1.
 
-    Parameters
-    ----------
-    texts
-        The texts, in any language that separates words.
-    n_features
-        How many buckets; fewer make more words share one.
+    Shape ``(n_texts, n_features)``; fewer features make more words share one.
     """
     hashed = HashedTexts(n_features)
     hashed.add(texts)
@@ -156,19 +151,8 @@ class FeatureColumn:
 class CsvFeatures:
     """The columns of a CSV file that make up the features of its samples.
 
-    Parameters
-    ----------
-    names
-        Columns of numbers, in the order of the features; a name such as ``acc_*`` stands for all columns that match it.
-    text
-        The column of texts, whose features follow the numbers; None if there is none.
-    taken
-        Columns that say something else and that no pattern stands for.
-
-    Raises
-    ------
-    FileFormatError
-        If a column is missing, or named twice.
+    A name such as ``acc_*`` stands for all columns that match it and are not ``taken``; the features of the column
+    ``text`` follow the numbers. A column that is missing, or named twice, raises.
     """
 
     def __init__(
@@ -274,20 +258,11 @@ def import_trace(
 
     Parameters
     ----------
-    path
-        The file; the suffix ``.npz`` tells arrays from CSV.
     columns
         The names of its columns or arrays. Of an ``.npz`` file ``label`` may also be the array ``y``, whose
         class names are taken from ``classes`` if it is there.
-    on_rows
-        Called now and then with the number of rows read so far.
     narrow
         Leaves out rows before features are made, so that those left out cost no memory. It sees row numbers as ``x``.
-
-    Raises
-    ------
-    FileFormatError
-        If the file is not as it should be; the message names line (or row) and column.
     """
     path = Path(path)
     if path.suffix == ".npz":
@@ -390,13 +365,7 @@ def _array_features(arrays: dict[str, Array], columns: Columns) -> Array:
 
 
 def import_pool(path: str | Path, columns: Columns = DEFAULT_COLUMNS) -> Pool:
-    """Read a pool of samples without clients and times: an ``.npz`` file with ``x``, labels and maybe ``classes``.
-
-    Raises
-    ------
-    FileFormatError
-        If it is not such a file, or a feature is not finite.
-    """
+    """Read a pool of samples without clients and times: an ``.npz`` file with ``x``, labels and maybe ``classes``."""
     path = Path(path)
     names = array_names(path, ("x", columns.label))
     if "x" not in names:

@@ -50,12 +50,8 @@ def missing_name(path: Path, *, kind: str, name: str, known: Sequence[str]) -> F
 def read_arrays(path: Path, required: Sequence[str], optional: Sequence[str] = ()) -> dict[str, Array]:
     """Return the named arrays of an ``.npz`` file; other arrays in it are not even read.
 
-    Parameters
-    ----------
-    required
-        Names that must be there; a missing one is a :class:`FileFormatError` with the nearest name.
-    optional
-        Names that are left out of the answer when they are not there.
+    A ``required`` one that is missing is a :class:`FileFormatError` with the nearest name; an ``optional`` one is left
+    out.
     """
     with _opened(path, required) as (names, load):
         for name in required:

@@ -18,10 +18,7 @@ _CHUNK = 1 << 22
 class Scaling:
     """How raw features become the float32 numbers that models see: ``(raw - shift) * factor``.
 
-    Parameters
-    ----------
-    shift, factor
-        One number for all features, or arrays that fit the shape of a sample.
+    ``shift`` and ``factor``: one number for all features, or arrays that fit the shape of a sample.
     """
 
     shift: float | Vector = 0.0
@@ -55,15 +52,8 @@ class Pool:
         ``(n_samples, height, width)`` or ``(n_samples, height, width, channels)``.
     y
         Label of each sample, as a position in ``classes``, shape ``(n_samples,)``.
-    classes
-        The names of the labels.
     scaling
         How raw features become numbers; bytes are taken as pixels by default.
-
-    Raises
-    ------
-    InputError
-        If the parts do not fit together, or a feature is not a finite number.
 
     Examples
     --------
@@ -144,13 +134,7 @@ _NOTED_ROWS = 10_000
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class FeatureSpread:
-    """Where features lie.
-
-    Parameters
-    ----------
-    mean, spread
-        Mean and standard deviation of each feature, in the shape of a sample; of images one per channel.
-    """
+    """Mean and standard deviation of each feature, in the shape of a sample; of images one per channel."""
 
     mean: Vector
     spread: Vector
@@ -159,17 +143,9 @@ class FeatureSpread:
 def standardize(pool: Pool, samples: Counts) -> Pool:
     """Return the pool with features minus their mean over their spread, both measured on some samples.
 
-    Parameters
-    ----------
-    pool
-        The samples; the scaling that it has is replaced.
-    samples
-        The rows that may be looked at, shape ``(n,)``; without any the pool stays as it is.
-
-    Returns
-    -------
-    A pool of the same raw features. A feature that is constant in these rows is only shifted (spread 1); of images all
-    pixels of a channel are measured together, so that a turned image is still an image.
+    The scaling that the pool has is replaced; without samples it stays. A feature that is constant in these rows is
+    only shifted (spread 1); of images all pixels of a channel are measured together, so that a turned image is still an
+    image.
 
     Examples
     --------
@@ -205,12 +181,8 @@ def measure_spread(pool: Pool, samples: Counts) -> FeatureSpread:
 def scale_note(pool: Pool, samples: Counts) -> str | None:
     """Return what to tell a user whose features lie on scales that models do not learn from; None if all is well.
 
-    Parameters
-    ----------
-    pool
-        The samples. Only vectors of raw numbers are looked at: bytes and images have a scale of their own.
-    samples
-        The rows to look at, shape ``(n,)``; of more than 10,000 as many are taken.
+    Only vectors of raw numbers are looked at: bytes and images have a scale of their own. Of more than 10,000 samples
+    as many are taken.
 
     Examples
     --------

@@ -30,17 +30,10 @@ class Trace:
         When it came: unix seconds, or whatever number the user has, shape ``(n_rows,)``.
     y
         Its label, as a position in ``classes``, shape ``(n_rows,)``.
-    classes
-        The names of the labels.
     x
         Its features, shape ``(n_rows, ...)``, or None.
     count
         How many equal samples the row stands for, at least 1, shape ``(n_rows,)``; None means one each.
-
-    Raises
-    ------
-    InputError
-        If the parts do not fit together.
 
     Examples
     --------
@@ -185,15 +178,8 @@ def _check_counts(count: Counts | None) -> None:
 def read_trace(path: str | Path) -> Trace:
     """Read a trace file: ``.npz`` with ``client``, ``time``, ``y``, ``classes`` and maybe ``x`` and ``count``.
 
-    Parameters
-    ----------
-    path
-        The file. ``client`` holds whole numbers or texts, ``time`` numbers, ``y`` positions in ``classes``.
-
-    Raises
-    ------
-    FileFormatError
-        If it is not such a file; the message names the array and the row.
+    ``client`` holds whole numbers or texts, ``time`` numbers, ``y`` positions in ``classes``; errors name the array and
+    row.
     """
     path = Path(path)
     arrays = read_arrays(path, ("client", "time", "y", "classes"), ("x", "count"))

@@ -18,8 +18,6 @@ class Layout:
     ----------
     names
         Keys of the state dict: floating parameters first, then floating buffers.
-    shapes
-        The shape of each.
     n_parameters
         How many of them are parameters; server optimisers touch only these.
 

@@ -18,10 +18,7 @@ SMALL_IMAGE = 64
 def module_shape(sample_shape: tuple[int, ...]) -> tuple[int, ...]:
     """Return the shape of one sample as a module sees it.
 
-    Parameters
-    ----------
-    sample_shape
-        As the pool holds it: ``(height, width)`` and ``(height, width, channels)`` are images, other shapes stay.
+    The pool holds images as ``(height, width)`` or ``(height, width, channels)``; other shapes stay.
 
     Examples
     --------
@@ -51,11 +48,7 @@ def is_small(input_shape: tuple[int, ...]) -> bool:
 def cnn(*, input_shape: tuple[int, ...], n_classes: int) -> nn.Module:
     """Return two 3x3 convolutions of 16 and 32 channels, each with 2x2 pooling and ReLU, and two dense layers.
 
-    Parameters
-    ----------
-    input_shape
-        Channels, height, width. Pooling rounds up, so images of any size pass; the hidden layer of 64 units grows
-        with the image.
+    Pooling rounds up, so images of any size pass; the hidden layer of 64 units grows with the image.
     """
     channels, height, width = image_shape(input_shape)
     pooled = 32 * _quarter(height) * _quarter(width)

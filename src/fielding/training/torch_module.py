@@ -22,15 +22,7 @@ _PROBE_SEED = 1
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Blueprint:
-    """What is to be known of an architecture.
-
-    Parameters
-    ----------
-    input_shape
-        Shape of one sample as the module sees it, channels first.
-    n_classes
-        Scores per sample.
-    """
+    """What is to be known of an architecture; ``input_shape`` is that of one sample, channels first."""
 
     factory: ModuleFactory
     name: str
@@ -40,10 +32,7 @@ class Blueprint:
     def build(self, seed: int) -> nn.Module:
         """Return a new module in float32 on the CPU, the same for the same seed.
 
-        Raises
-        ------
-        OptionError
-            If the factory fails, returns no module, or the module has the wrong output or nothing to train.
+        Raises if the factory fails, returns no module, or the module has the wrong output or nothing to train.
         """
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(int(stream(seed, "initial model").integers(2**63)))
@@ -66,10 +55,7 @@ class Blueprint:
     def draws_numbers(self, module: nn.Module) -> bool:
         """Return whether a module draws numbers from PyTorch's generator, as dropout does; it stays as it was.
 
-        Raises
-        ------
-        OptionError
-            If the module fails in training, or its output there is wrong or independent of its parameters.
+        Raises if it fails in training, or its output there is wrong or independent of its parameters.
         """
         # Not zeros, on which noise may depend; not below 0, nor 1 and above, as features may be indices of a table.
         generator = torch.Generator().manual_seed(_PROBE_SEED)
@@ -143,12 +129,7 @@ def _carried(module: nn.Module) -> dict[str, torch.Tensor]:
 class Replica:
     """A module, its numbers and their gradients, each as one vector.
 
-    Attributes
-    ----------
-    module
-        The copy; its parameters are views into ``parameters`` and their gradients into ``gradient``.
-    parameters, gradient
-        Shape ``(layout.parameter_size,)``.
+    Parameters of ``module`` are views into ``parameters`` and their gradients into ``gradient``.
     """
 
     def __init__(self, module: nn.Module, layout: Layout, *, device: torch.device) -> None:

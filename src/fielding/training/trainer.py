@@ -170,8 +170,6 @@ class Trained:
     loss
         Mean loss over all samples trained on, each under the weights before its step, shape ``(n_participants,)``; with
         the offsets of the work, without its contrast.
-    square_loss
-        Mean of the squared losses of the same samples.
     n_samples
         Number of samples that each trained on; None: all that it had at hand.
     """

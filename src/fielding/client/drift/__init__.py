@@ -35,13 +35,6 @@ DRIFT_TESTS: Family[type[DriftTest]] = Family("drift test")
 def drift_test_named(name: str, options: Mapping[str, float] | None = None) -> DriftTest:
     """Return the drift test of this name.
 
-    Parameters
-    ----------
-    name
-        A key of ``DRIFT_TESTS``.
-    options
-        Values of the test's options; what is missing keeps its default.
-
     Examples
     --------
     >>> drift_test_named("chi2", {"alpha": 0.01})

@@ -101,12 +101,7 @@ class DriftDetector(Protocol):
 class VectorDetector:
     """Compares representations as they are: any change, a threshold, or the clock alone.
 
-    Parameters
-    ----------
-    drift_test
-        Any that needs no label counts.
-    metric
-        The distance that a threshold is measured in.
+    ``drift_test`` needs no label counts; a threshold is measured in ``metric``.
     """
 
     drift_test: DriftTest
@@ -138,8 +133,6 @@ class SampleDetector:
 
     Parameters
     ----------
-    test
-        Gives p-values.
     alpha
         False alarms per test.
     least
@@ -147,8 +140,6 @@ class SampleDetector:
     growth
         A window that grew by this factor is reported again, drift or not: what was said of few samples is worth little
         (docs/decisions/0008).
-    needs_errors
-        Whether the test looks at how served models err.
     """
 
     test: SampleTest

@@ -25,13 +25,8 @@ TINY = 1e-9
 class Deal:
     """The pooled samples of one client, dealt to a reference and a fresh group.
 
-    Parameters
-    ----------
-    is_fresh
-        Shape ``(n_samples,)``.
-    strata
-        Samples are dealt again within their stratum only, so that each keeps its numbers of both; a whole number from 0
-        on, without gaps, shape ``(n_samples,)``.
+    Samples are dealt again within their stratum only, so that each keeps its numbers of both. ``strata``: whole numbers
+    from 0 on, without gaps, shape ``(n_samples,)``.
     """
 
     is_fresh: Mask
@@ -64,10 +59,7 @@ def other_deals(deal: Deal, n_deals: int, *, seed: int) -> Matrix:
 def drawn_p_value(form: Matrix, deal: Deal, *, n_deals: int, seed: int) -> float:
     """Return the share of random deals, the observed one among them, whose form is at least as large.
 
-    Parameters
-    ----------
-    form
-        Symmetric, shape ``(n_samples, n_samples)``.
+    The form is symmetric, shape ``(n_samples, n_samples)``.
     """
     observed = float(deal.is_fresh @ form @ deal.is_fresh)
     dealt = other_deals(deal, n_deals, seed=seed)
@@ -79,10 +71,7 @@ def drawn_p_value(form: Matrix, deal: Deal, *, n_deals: int, seed: int) -> float
 def matched_p_value(form: Matrix, deal: Deal) -> float:
     """Return the tail of the gamma distribution with the mean and variance of the form over all deals.
 
-    Parameters
-    ----------
-    form
-        Symmetric, shape ``(n_samples, n_samples)``; zero between strata, and rows sum to 0.
+    The form is symmetric, shape ``(n_samples, n_samples)``, zero between strata, and its rows sum to 0.
     """
     mean, variance = moments(form, deal)
     observed = float(deal.is_fresh @ form @ deal.is_fresh)
@@ -192,18 +181,7 @@ class Ks:
 
 
 def ks_p_values(first: Matrix, second: Matrix) -> Vector:
-    """Return exact two-sided p-values of the Kolmogorov-Smirnov statistic, one per column; ties make them cautious.
-
-    Parameters
-    ----------
-    first, second
-        Shapes ``(n_first, n_axes)`` and ``(n_second, n_axes)``; both have rows.
-
-    Examples
-    --------
-    >>> ks_p_values(np.array([[1.0], [2.0], [3.0]]), np.array([[4.0], [5.0], [6.0]])).round(3).tolist()
-    [0.1]
-    """
+    """Return exact two-sided p-values of the Kolmogorov-Smirnov statistic, one per column; ties make them cautious."""
     n, m = len(first), len(second)
     pooled = np.concatenate([first, second])
     order = np.argsort(pooled, axis=0, kind="stable")

@@ -82,8 +82,6 @@ class Gradient(_MeanGradient):
     dims
         Projected to so many numbers if it has more; 0 for never. A full model of millions of parameters is hashed into
         so many buckets.
-    seed
-        Of the projection.
 
     Examples
     --------
@@ -129,11 +127,6 @@ class HeadGradient(_MeanGradient):
 
     The same numbers as ``gradient`` with ``layer = "last"``, for a cross-entropy loss and a last layer with biases.
 
-    Parameters
-    ----------
-    normalize, dims, seed
-        As of :class:`Gradient`.
-
     Examples
     --------
     >>> seen = Seen(
@@ -174,8 +167,6 @@ class ClassDirections:
     dims
         Features are projected to so many numbers first, and each direction has one more, of the bias; with fewer
         features the rest is zero.
-    seed
-        Of the projection.
 
     Examples
     --------

@@ -93,12 +93,7 @@ class SmoothedLabelShares(_LabelCounts):
 
 
 def shares_of(counts: Counts) -> Matrix:
-    """Return each row of counts divided by its sum; a row of zeros stays zero.
-
-    Parameters
-    ----------
-    counts
-        Shape ``(n_clients, n_labels)``.
+    """Return each row of counts, shape ``(n_clients, n_labels)``, divided by its sum; a row of zeros stays zero.
 
     Examples
     --------
@@ -119,10 +114,7 @@ def checked_n_labels(n_labels: object, *, at_least: int = 1) -> int:
 class LabelHistogram:
     """How many samples there are of each label.
 
-    Parameters
-    ----------
-    n_labels
-        Length of the class list; labels are 0 to ``n_labels - 1``.
+    Labels are 0 to ``n_labels - 1``.
 
     Examples
     --------

@@ -23,10 +23,7 @@ def orthonormal(n_numbers: int, n_dims: int, seed: int, purpose: str) -> Matrix:
     No vector gets longer by it, so what bounds a sample's part in a sum bounds it afterwards too. With at least as many
     dimensions as numbers nothing needs to be lost: numbers keep their places, and the rest is zero.
 
-    Parameters
-    ----------
-    seed, purpose
-        The same seed and purpose give the same matrix; read-only.
+    The same seed and purpose give the same matrix; read-only.
 
     Examples
     --------

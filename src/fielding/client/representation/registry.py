@@ -15,19 +15,9 @@ REPRESENTATIONS: Family[type[Representation]] = Family("representation")
 
 
 def representation_named(text: str, options: Mapping[str, Json] | None = None) -> Representation:
-    """Return a representation by name, or a combination of several.
+    """Return a representation by name, or a combination of several; raise if a name or an option is unknown.
 
-    Parameters
-    ----------
-    text
-        A key of ``REPRESENTATIONS``, or several joined by ``+``, each perhaps with a weight: ``embedding+2*confusion``.
-    options
-        Values of its options; what is missing keeps its default. In a combination every part takes those that it has.
-
-    Raises
-    ------
-    OptionError
-        If a name, an option or a value is not known.
+    Of a combination, names joined by ``+`` and each perhaps with a weight, every part takes the options that it has.
 
     Examples
     --------

@@ -9,10 +9,7 @@ from fielding.distance import TIE
 def nearest_center(distances: Matrix) -> Membership:
     """Return the index of the nearest center; among centers that are equally near, the lowest index.
 
-    Parameters
-    ----------
-    distances
-        Shape ``(n_rows, n_centers)``, at least one center; closer than 1e-9 is equal.
+    Closer than 1e-9 is equal; there is at least one center.
 
     Examples
     --------
@@ -29,13 +26,7 @@ def nearest_center(distances: Matrix) -> Membership:
 
 
 def leads_over(distances: Matrix, labels: Membership) -> Matrix:
-    """Return by how much every other center is farther than the labelled one, shape ``(n_centers, n_rows)``.
-
-    Examples
-    --------
-    >>> leads_over(np.array([[1.0, 3.0, 4.0]]), np.array([0], dtype=np.int32)).ravel().tolist()
-    [inf, 2.0, 3.0]
-    """
+    """Return by how much every other center is farther than the labelled one, shape ``(n_centers, n_rows)``."""
     rows = np.arange(len(labels))
     leads = distances.T - distances[rows, labels]
     leads[labels, rows] = np.inf
@@ -43,13 +34,7 @@ def leads_over(distances: Matrix, labels: Membership) -> Matrix:
 
 
 def without_gaps(labels: Membership) -> Membership:
-    """Return the labels numbered from 0 without gaps, in the same order.
-
-    Examples
-    --------
-    >>> without_gaps(np.array([5, 2, 5], dtype=np.int32)).tolist()
-    [1, 0, 1]
-    """
+    """Return the labels numbered from 0 without gaps, in the same order."""
     return np.unique(labels, return_inverse=True)[1].astype(np.int32)
 
 

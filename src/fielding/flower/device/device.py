@@ -63,15 +63,6 @@ class Device:
     The samples of a round are taken in once, when it is first heard of. The last report goes with every answer until
     an order confirms it; a device that takes in new samples meanwhile makes a new one of them. An order of an earlier
     round is answered from what is known now: nothing can be unseen.
-
-    Parameters
-    ----------
-    node
-        Where this is; state lies in its folder.
-    rule
-        What to keep, and when to report.
-    own
-        The user's code.
     """
 
     def __init__(self, node: DeviceNode, rule: DeviceRule, own: OwnCode) -> None:

@@ -33,12 +33,7 @@ class DeviceObserver(Protocol):
     def observe(self, round_index: int, clock: int, new: Kept) -> Report | None:
         """Take in a round, and return the report that is due, without its number; None if there is nothing to tell.
 
-        Parameters
-        ----------
-        round_index, clock
-            The round, and when the window moved last: its clock struck, or samples came.
-        new
-            Training samples that came.
+        ``clock``: when the window moved last, because its clock struck or samples came. ``new``: training samples.
         """
         ...
 
@@ -54,14 +49,7 @@ class DeviceObserver(Protocol):
 class LabelMonitor:
     """Judges drift by labels, and describes windows by them or by code of the user's own.
 
-    Parameters
-    ----------
-    rule
-        What to keep, and when to report.
-    store
-        The samples of the device.
-    describe
-        What stands for a window in place of what the rule says; None: nothing.
+    ``describe`` replaces what the rule says of a window; None: it does not.
     """
 
     def __init__(self, rule: DeviceRule, store: DeviceStore, describe: Describe | None) -> None:
@@ -114,18 +102,8 @@ class ModelObserver:
     Reports are relative to the sums over all windows at the start; as long as those have not come, the sums of the own
     window are sent.
 
-    Parameters
-    ----------
-    rule
-        What to keep; it has a detector.
-    store
-        The samples of the device.
-    shared
-        The model that all devices see samples with; None: the device has none, or needs none.
-    compute
-        Looks at samples with it; None if there are no samples.
-    errors
-        Tells where the model that serves the device errs.
+    ``shared`` is the model that all devices see samples with, if there is one and it is needed; ``compute`` looks at
+    samples with it, ``errors`` tells where the model that serves the device errs.
     """
 
     def __init__(

@@ -34,13 +34,7 @@ from fielding.training.trainer import Gather, LocalWork, Scores, Trained, Traini
 def named_arrays(model: object, giver: str) -> Tensors:
     """Return a model as float32 arrays by name, or raise.
 
-    Parameters
-    ----------
-    model
-        Arrays or torch tensors by name, on whatever device, or a torch module. Whole numbers, as the counters of
-        BatchNorm, become floats.
-    giver
-        Whose fault it is if it is no model.
+    ``model``: arrays or torch tensors by name, on whatever device, or a torch module; whole numbers become floats.
 
     Examples
     --------
@@ -90,14 +84,7 @@ def checked_fitted(fitted: object) -> Fitted:
 
 
 def checked_scored(scored: object) -> Scored:
-    """Return what evaluate gave, its figures as plain numbers, or raise.
-
-    Examples
-    --------
-    >>> checked_scored(Scored(n_test=40, correct=0.9, loss=0.3))
-    Traceback (most recent call last):
-    fielding.errors.InputError: evaluate gave correct = 0.9 and n_test = 40; give how many samples were tested, ...
-    """
+    """Return what evaluate gave, its figures as plain numbers, or raise."""
     if not isinstance(scored, Scored):
         raise InputError(f"evaluate gave {echo(scored)}; return Scored(n_test, correct, loss)")
     n_test, correct, loss = _whole(scored.n_test), _whole(scored.correct), _number(scored.loss)
@@ -131,19 +118,7 @@ ModelFactory = Callable[..., object]
 class OwnCode:
     """What the user brings along.
 
-    Parameters
-    ----------
-    load_data
-        Where samples come from.
-    train, evaluate
-        Her training and test; None: Fielding's own.
-    describe
-        What stands for a window in place of label shares; drift is still judged by labels.
-    model
-        Makes the torch module that Fielding trains; None: the one that the server names.
-    embed
-        Looks at samples with a model of hers, where windows are described or drift is judged through one, or where
-        scores of classes are needed for anything else; None: she has no training of her own, or labels are enough.
+    As of :func:`~fielding.flower.device.client_app.client_app`; drift is judged by labels even with ``describe``.
     """
 
     load_data: LoadData
@@ -157,16 +132,7 @@ class OwnCode:
 class OwnCompute:
     """Trains and scores models by the user's own code, for a runtime of one client.
 
-    Parameters
-    ----------
-    own
-        The code.
-    store
-        The samples of the device.
-    layout, work
-        What the numbers of models mean, and the rule of the order that they came with.
-    job
-        What the user's training code is told; None if nothing is trained.
+    ``job``: what the user's training code is told; None if nothing is trained.
     """
 
     tests_whole_windows = True

@@ -23,8 +23,6 @@ class DeviceRule:
 
     Parameters
     ----------
-    n_classes
-        Length of the class list.
     max_rounds
         How many rounds a sample stays in the window, that of its arrival included.
     drift_test
@@ -77,12 +75,7 @@ class DeviceRule:
 def rule_with(rule: DeviceRule, describing: Describing) -> DeviceRule:
     """Return a rule by which windows are described, and drift is judged, as in the simulator.
 
-    Parameters
-    ----------
-    rule
-        What to keep.
-    describing
-        What to report, and when; without a representation the user's own code has one.
+    Without a representation the user's own code has one.
     """
     if describing.is_label or describing.representation is None:
         is_plain = isinstance(describing.representation, LabelShares)  # plain shares need no representation

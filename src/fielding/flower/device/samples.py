@@ -38,19 +38,7 @@ def choose_test_samples(given: npt.ArrayLike | None, x: Features) -> Mask:
 
 
 def choose_aside_samples(given: npt.ArrayLike | None, x: Features, *, share: float, is_test: Mask) -> Mask:
-    """Return who is kept aside to judge models by: as told, or by content; nobody who is for tests, or if none shall.
-
-    Parameters
-    ----------
-    given
-        What the user's own code says; None: nothing.
-    x
-        Features of the samples.
-    share
-        Share of the samples that are kept aside; 0: none is, whatever she says.
-    is_test
-        Who is for tests.
-    """
+    """Return who is kept aside to judge models by: as given, or by content; none of the tests, none if share is 0."""
     if given is not None:
         told = _as_told("is_aside", given, x)
         return told & ~is_test if share else np.zeros_like(told)
@@ -205,11 +193,8 @@ class Scored:
 class Embedded:
     """What a model makes of samples, a row each.
 
-    Parameters
-    ----------
-    features, scores
-        What goes into its last layer, shape ``(n_samples, n_features)``; and its scores of the classes, before softmax,
-        shape ``(n_samples, n_classes)``.
+    ``features``: what goes into its last layer, shape ``(n_samples, n_features)``; ``scores``: of the classes, before
+    softmax, shape ``(n_samples, n_classes)``.
     """
 
     features: npt.ArrayLike
@@ -232,12 +217,7 @@ Describe: TypeAlias = Callable[[Samples, int], Floats]
 class Kept:
     """Checked samples in the order of their arrival.
 
-    Parameters
-    ----------
-    x, y, is_test, rounds, is_aside
-        As in :class:`Samples`, one row per sample.
-    places
-        Place of each among all samples that ever came to the device, rising.
+    ``places``: of each among all samples that ever came to the device, rising; the rest as in :class:`Samples`.
     """
 
     x: Features
@@ -320,20 +300,9 @@ def kept_from(arrays: Mapping[str, npt.NDArray[np.generic]]) -> Kept:
 def checked_samples(
     samples: object, *, n_classes: int, now: int, since: int | None, kept_aside: float = 0.0, n_taken: int = 0
 ) -> Kept:
-    """Return samples that load_data gave, in the order of their rounds, or raise.
+    """Return samples that load_data gave, in the order of their rounds, or raise; ``n_taken`` came before these.
 
-    Parameters
-    ----------
-    samples
-        What it gave; None for nothing.
-    n_classes
-        Length of the class list.
-    now, since
-        The round, and that of the samples before. One that is told late counts as of the round after ``since``.
-    kept_aside
-        Share of samples that are kept aside.
-    n_taken
-        How many samples came before these.
+    A round that is told late counts as the one after ``since``, which is that of the samples before.
 
     Examples
     --------

@@ -42,20 +42,8 @@ LOG = logging.getLogger("fielding.flower")
 class DeviceState:
     """What a device knows after it took in the samples of a round.
 
-    Parameters
-    ----------
-    round_index
-        The round.
-    kept
-        Its samples, for training and for tests; those before round ``first`` have left the window.
-    monitor
-        The state of the observer that watches the samples.
-    report
-        The last report; None if there never was one.
-    first
-        The first round of the window.
-    n_taken
-        How many samples ever came, those that are thrown away by now among them.
+    ``kept``: samples for training and for tests; those before round ``first`` have left the window. ``monitor``: the
+    state of the observer. ``n_taken``: samples that ever came, those thrown away among them.
     """
 
     round_index: int
@@ -191,10 +179,7 @@ def set_aside(folder: Path, name: str, error: Exception) -> None:
 def read_whole(path: Path) -> Contents | None:
     """Return what a file holds; None if there is none, or it is damaged: then it is put aside.
 
-    Raises
-    ------
-    InputError
-        If it cannot be read now, for lack of memory or of open files, say: the file may be good, and stays.
+    Raises :class:`InputError` if it cannot be read now (memory, open files): the file may be good, and stays.
     """
     try:
         contents = read_contents(path)
@@ -283,15 +268,8 @@ def one_update(model: Models, *, n_samples: int, losses: Vector, start: int) -> 
 class DeviceMemory:
     """What a device keeps for itself between rounds.
 
-    Parameters
-    ----------
-    round_index
-        The newest round in which it trained; -1 for none.
-    now, before
-        The model that it trained last in that round, and that of the rounds before (MOON): all jobs of a round have
-        the same previous model, however often they are asked for.
-    rehearsal
-        The state of :class:`~fielding.runtime.memory.Rehearsal`; empty without.
+    ``now`` and ``before``: the model that it trained last in round ``round_index``, its newest (-1: none), and that of
+    the rounds before (MOON); all jobs of a round have the same previous model, however often they are asked for.
     """
 
     round_index: int = -1
@@ -345,14 +323,8 @@ def write_memory(folder: Path, memory: DeviceMemory) -> None:
 class HeldModel:
     """A model on the disk of a device.
 
-    Parameters
-    ----------
-    key
-        Which one it is: of a shared model its key, of one that serves the round at whose end it did.
-    model, layout, work
-        As in an order.
-    reference
-        Of a shared model what windows are compared with; None: it has not come.
+    ``key``: of a shared model its key, of one that serves the round at whose end it did. ``reference``: of a shared
+    model what windows are compared with; None: it has not come.
     """
 
     key: str

@@ -193,13 +193,8 @@ class _Answers(Struct, kw_only=True, forbid_unknown_fields=True):
 def order_records(order: Order, sent: SentModels | None = None) -> "RecordDict":
     """Return an order as Flower sends it.
 
-    Parameters
-    ----------
-    order
-        What a device is asked.
-    sent
-        Remembers models for the next order of the same push, so that a model for many devices is written once. Good
-        only as long as all those orders live.
+    ``sent`` remembers models for the next order of the same push, so that a model for many devices is written once.
+    Good only as long as all those orders live.
     """
     from flwr.app import ConfigRecord, RecordDict
 
@@ -258,10 +253,7 @@ def _body(order: Order, common: dict[str, Any]) -> tuple[_Order, dict[str, Model
 def pull_parts(pull: Pull) -> list[tuple[int, float]]:
     """Return how strongly parts of a model are pulled: up to which number, and how much, from the first on.
 
-    Raises
-    ------
-    InputError
-        If every number is pulled differently: an order would be as large as another model.
+    Raises if every number is pulled differently: an order would be as large as another model.
 
     Examples
     --------
@@ -312,13 +304,7 @@ def _plain(value: object) -> object:
 
 
 def order_from(records: "RecordDict", verb: Verb) -> Order:
-    """Return the order that a device got.
-
-    Raises
-    ------
-    InputError
-        If it is none, or none that this release understands.
-    """
+    """Return the order that a device got, or raise if it is none that this release understands."""
     config = _values(records, "config")
     protocol = config.get("fielding")
     if protocol != PROTOCOL:
@@ -513,14 +499,7 @@ def _report_record(report: Report) -> "ConfigRecord":
 def reply_from(records: "RecordDict", verb: Verb, expected: Expected) -> Answer:
     """Return what a device answered, or why it counts for nothing; never raises, whatever came.
 
-    Parameters
-    ----------
-    records
-        What came.
-    verb
-        What the device was asked to do. To train, it may also answer with a description: it has no data.
-    expected
-        What its answer has to look like.
+    Asked to train, a device may also answer with a description: it has no data.
     """
     report = None
     try:
@@ -808,13 +787,7 @@ def _doubles(content: object, name: str) -> Vector:
 
 
 def checked_layout(record: "_Layout | Mapping[str, Json]", n_numbers: int) -> Layout:
-    """Return the layout that a record describes, or raise if it is none of a model of this length.
-
-    Examples
-    --------
-    >>> checked_layout({"names": ["w"], "shapes": [[2, 3]], "n_parameters": 1}, 6).size
-    6
-    """
+    """Return the layout that a record describes, or raise if it is none of a model of this length."""
     found = record if isinstance(record, _Layout) else _convert(dict(record), _Layout, "layout")
     if len(found.shapes) != len(found.names) or found.n_parameters > len(found.names):
         raise InputError(
@@ -833,16 +806,7 @@ def checked_layout(record: "_Layout | Mapping[str, Json]", n_numbers: int) -> La
 def npy_floats(content: bytes, n_numbers: int | None = None) -> npt.NDArray[np.float32]:
     """Return the numbers of a little-endian float32 vector in NumPy's file format, without trusting its header.
 
-    Parameters
-    ----------
-    content
-        The file. It is looked at only if it is as long as it has to be.
-    n_numbers
-        How many numbers there must be; None for as many as there are.
-
-    Returns
-    -------
-    float32, shape ``(n_numbers,)``; not to be written to.
+    ``content`` is looked at only if it is as long as it has to be; not to be written to.
     """
     if n_numbers is not None and not 4 * n_numbers <= len(content) <= 4 * n_numbers + LONGEST_NPY_HEADER:
         raise InputError(f"a model came as {len(content)} bytes; {n_numbers} float32 numbers have {4 * n_numbers}")

@@ -207,13 +207,9 @@ class RemoteFile:
 
     Parameters
     ----------
-    url
-        Where it is: http or https.
     digest
         What the publisher says its bytes hash to, as ``"md5:..."`` or ``"sha256:..."``; None if nothing is published:
         then only the checksums inside the archive tell damage.
-    size
-        Its exact length in bytes; None if not known.
     """
 
     url: str
@@ -228,13 +224,7 @@ class RemoteFile:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Recipe:
-    """How a file of the catalog is made from public ones.
-
-    Parameters
-    ----------
-    convert
-        Makes the arrays of the catalog's file.
-    """
+    """How a file of the catalog is made from public ones; ``convert`` makes its arrays."""
 
     files: tuple[RemoteFile, ...]
     convert: Convert
@@ -282,25 +272,8 @@ def fetch(
 ) -> tuple[Path, bool]:
     """Download a data set, check it and write it into a folder; if it is there already, nothing is done.
 
-    Parameters
-    ----------
-    name
-        A data set of the catalog that has a recipe.
-    folder
-        Where it goes; made if needed.
-    recipes
-        How data sets are made from public files.
-
-    Returns
-    -------
-    The file, and whether it is new.
-
-    Raises
-    ------
-    OptionError
-        If the data set is unknown or must be got by hand; the message says how.
-    FetchError
-        If a server is out of reach or a checksum differs. Nothing is left behind.
+    Returns the file, and whether it is new. Raises :class:`OptionError` if the data set is unknown or must be got by
+    hand, :class:`FetchError` if a server is out of reach or a checksum differs; nothing is left behind.
     """
     entry = entry_named(name)
     if name not in recipes:
@@ -331,13 +304,7 @@ def fetch(
 
 
 def download(remote: RemoteFile, folder: Path, *, on_bytes: OnBytes | None = None) -> Path:
-    """Download a file into a folder and check its length and its digest.
-
-    Raises
-    ------
-    FetchError
-        If the server is out of reach, answers with an error, sends too little or too much, or the digest differs.
-    """
+    """Download a file into a folder, or raise :class:`FetchError` if it cannot be had, or length or digest differ."""
     path = folder / remote.name
     kind, _, wanted = (remote.digest or "sha256:").partition(":")
     digest = hashlib.new(kind, usedforsecurity=False)

@@ -85,12 +85,7 @@ def read_mapping(
 def bucket_times(trace: Trace, seed: int, n_buckets: int = N_INTERVALS) -> Vector:
     """Return the bucket of each row: every client deals its labels at random into buckets of equal numbers of labels.
 
-    Parameters
-    ----------
-    seed
-        Decides about the dealing; a client's own depends on its id and on its labels alone.
-    n_buckets
-        How many buckets; a client with fewer labels leaves some empty.
+    A client's dealing depends on the seed, its id and its labels alone; one with fewer labels leaves buckets empty.
     """
     pair = trace.client.astype(np.int64) * len(trace.classes) + trace.y
     pairs, row_pair = np.unique(pair, return_inverse=True)

@@ -26,30 +26,14 @@ SCENARIOS: Family[type[Scenario]] = Family("scenario")
 
 
 def scenario_options(name: str) -> dict[str, Json]:
-    """Return the options of a scenario with their defaults.
-
-    Examples
-    --------
-    >>> scenario_options("places")
-    {'places': 4, 'alpha': 0.5, 'share': 0.3, 'looks': True}
-    """
+    """Return the options of a scenario with their defaults."""
     return SCENARIOS.options(name)
 
 
 def scenario_named(name: str, options: Mapping[str, Json] | None = None) -> Scenario:
     """Return the scenario of this name.
 
-    Parameters
-    ----------
-    name
-        A key of ``SCENARIOS``.
-    options
-        Values of the scenario's knobs; what is missing keeps its default.
-
-    Raises
-    ------
-    OptionError
-        If the name or an option is unknown, or a value is not allowed.
+    ``options`` that are missing keep their defaults; an unknown name or option, or a value that is not allowed, raises.
 
     Examples
     --------

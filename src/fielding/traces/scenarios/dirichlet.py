@@ -153,12 +153,7 @@ def gradual_progress(request: DealRequest, duration: int) -> Vector:
 def mixed_concepts(states: Membership, n_states: int, *, intensity: float) -> Membership:
     """Return one number per distinct mix of a client's first state and its present one.
 
-    Parameters
-    ----------
-    states
-        The state of each client in each interval, shape ``(n_intervals, n_clients)``.
-    intensity
-        The share of the present state in the mix: with 1 it alone counts, with 0 the first alone.
+    ``intensity``: the share of the present state in the mix: with 1 it alone counts, with 0 the first alone.
 
     Examples
     --------

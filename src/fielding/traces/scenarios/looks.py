@@ -162,16 +162,8 @@ class Affine:
     Features are measured in their own spreads, so that none drowns the others; those without spread stay as they are.
     The turn is a product of rotations of random pairs of features, so it is orthonormal, and cheap for any length.
 
-    Parameters
-    ----------
-    center, spread
-        Mean and standard deviation of each feature, shape ``(n_features,)``.
-    pairs
-        Which features turn together, layer after layer, shape ``(n_layers, 2, n_pairs)``.
-    angles
-        By how much, in radians, shape ``(n_layers, n_pairs)``.
-    shift
-        What is added afterwards, in spreads, shape ``(n_features,)``.
+    Mean ``center`` and standard deviation ``spread`` are per feature. ``pairs``, shape ``(n_layers, 2, n_pairs)``, turn
+    together by ``angles`` in radians; ``shift`` is added afterwards, in spreads.
     """
 
     center: Features
@@ -200,20 +192,9 @@ def affine_look(pool: Pool, *, intensity: float, rng: np.random.Generator) -> Af
 
     Parameters
     ----------
-    pool
-        Whose features are to look different, shape ``(n_samples, n_features)``.
     intensity
         How different, from 0 (not at all) to 1: pairs of features turn by up to 90 degrees either way, three times,
         and every feature shifts by half a spread (standard deviation of the shifts).
-
-    Examples
-    --------
-    >>> from fielding.rng import stream
-    >>> pool = Pool(x=np.eye(3), y=np.zeros(3, dtype=np.int32), classes=("a",))
-    >>> x = pool.features(np.arange(3))
-    >>> same, other = (affine_look(pool, intensity=size, rng=stream(1, "look")).apply(x) for size in (0.0, 1.0))
-    >>> bool((same == x).all()), bool((other == x).any())
-    (True, False)
     """
     if pool.is_image:
         raise InputError(f"a sample has shape {pool.shape}; the affine look needs vectors, give images another one")

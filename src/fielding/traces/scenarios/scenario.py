@@ -51,20 +51,9 @@ class DealRequest:
 
     Parameters
     ----------
-    n_clients
-        Clients; their ids are the whole numbers from 0.
-    n_intervals
-        Intervals; one arrival of samples each.
     n_first
         Intervals that are complete when training starts. Until then nothing drifts; every later boundary between
         two intervals is a drift event.
-    samples_per_interval
-        Samples that a client gets in each interval, train and test together.
-
-    Raises
-    ------
-    OptionError
-        If a number is below 1, training would start after the last interval, or there is too much to deal.
     """
 
     n_clients: int
@@ -92,11 +81,6 @@ class Scenario(Protocol):
     def deal(self, pool: Pool, request: DealRequest, *, seed: int) -> Schedule:
         """Return who sees which sample when, the same for equal arguments; the true concepts are recorded.
 
-        Parameters
-        ----------
-        pool
-            The samples; a sample may go to several clients, and to the same one again.
-        seed
-            The seed of the run, not negative.
+        A sample may go to several clients, and to the same one again; the seed is not negative.
         """
         ...
