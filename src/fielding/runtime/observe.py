@@ -119,7 +119,7 @@ class Sight:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Looked:
+class LookingCosts:
     """How many samples clients put through a model to describe them, whether or not they report.
 
     ``forward`` and ``backward``: samples that each of ``clients``, rising, put through a model, and those that went
@@ -132,16 +132,16 @@ class Looked:
     backward: Counts = field(default_factory=lambda: np.empty(0, dtype=np.int64))
     received: Counts | int = 0
 
-    def without(self, clients: Counts) -> "Looked":
+    def without(self, clients: Counts) -> "LookingCosts":
         """Return what it took all but some clients."""
         kept = ~np.isin(self.clients, clients)
         received = self.received[kept] if isinstance(self.received, np.ndarray) else self.received
-        return Looked(
+        return LookingCosts(
             clients=self.clients[kept], forward=self.forward[kept], backward=self.backward[kept], received=received
         )
 
     @classmethod
-    def at(cls, n_samples: Counts, effort: Effort) -> "Looked":
+    def at(cls, n_samples: Counts, effort: Effort) -> "LookingCosts":
         """Return what it takes all clients to look at so many samples each."""
         clients = np.flatnonzero(n_samples if effort != "none" else np.zeros_like(n_samples))
         none = np.zeros_like(clients)
@@ -157,7 +157,7 @@ class Observer(Protocol):
     """Watches all clients; has to be asked round by round, from 0."""
 
     @property
-    def looked(self) -> Looked:
+    def looked(self) -> LookingCosts:
         """What it took clients to look at what arrived with the last observation."""
         ...
 
@@ -173,7 +173,7 @@ class Observer(Protocol):
 class LabelObserver:
     """Clients report the label histogram of their training window."""
 
-    looked = Looked()  # labels are counted as they come
+    looked = LookingCosts()  # labels are counted as they come
 
     def __init__(self, windows: Arriving, drift_test: DriftTest, representation: Representation | None = None) -> None:
         self._representation = representation
@@ -253,11 +253,11 @@ class VectorObserver:
         self._was_active = np.zeros(windows.n_clients, dtype=np.bool_)
         self._owes = np.zeros(windows.n_clients, dtype=np.bool_)
         self._visible = (0, 0)
-        self.looked = Looked()
+        self.looked = LookingCosts()
 
     def observe(self, round_index: int) -> FleetReports:
         """Describe the windows that changed and compare them with what was reported."""
-        self.looked = Looked()
+        self.looked = LookingCosts()
         visible = self._windows.visible(round_index)
         touched = self._owes.copy()
         if visible != self._visible:
@@ -272,7 +272,7 @@ class VectorObserver:
         due = self._is_due(clients, vectors, has=sizes > 0, round_index=round_index)
         # A function of the user's own is taken to look at every sample once; by the clock alone only who reports looks.
         looks = np.full_like(due, isinstance(self._drift_test, (AnyChange, Threshold))) | due
-        self.looked = Looked(
+        self.looked = LookingCosts(
             clients=clients[looks], forward=sizes[looks], backward=np.zeros(int(looks.sum()), dtype=np.int64)
         )
         return self._sent(clients[due], vectors[due], sizes[due], round_index)
@@ -401,7 +401,7 @@ class SampleObserver:
         self._version: tuple[int, ...] = ()
         self.looked_with = ""
         self._errors = np.full(windows.n_rows if detector.needs_errors else 0, np.nan, dtype=np.float32)
-        self.looked = Looked()
+        self.looked = LookingCosts()
         self._n_to_send = 0
 
     def share(self, model: Models, key: str = "") -> None:
@@ -428,7 +428,7 @@ class SampleObserver:
 
     def observe(self, round_index: int) -> FleetReports:
         """Look at what arrived, and return the reports that are due."""
-        self.looked = Looked()
+        self.looked = LookingCosts()
         if self.awaits_model:
             return NOTHING
         touched, version = self._monitor.owing(), self._windows.version(round_index)
@@ -461,7 +461,7 @@ class SampleObserver:
         n_clients = self._windows.n_clients
         n_new = np.bincount(self._windows.owners(new), minlength=n_clients)
         effort = self._representation.effort
-        self.looked = Looked.at(n_new, "forward" if effort == "none" and self._sight.needs_model else effort)
+        self.looked = LookingCosts.at(n_new, "forward" if effort == "none" and self._sight.needs_model else effort)
         changed = (n_new > 0) | (np.bincount(self._windows.owners(gone), minlength=n_clients) > 0)
         return np.asarray(changed | self._monitor.last.is_active) if self._detector.is_timed else np.asarray(changed)
 
