@@ -86,7 +86,7 @@ class ClientRuntime:
 
     # ---- probe ---------------------------------------------------------------------------------------------------
 
-    def asked(self, clients: Counts, blocks: Sequence[Counts] | None, *, aside: bool = False) -> Ranges:
+    def probe_samples(self, clients: Counts, blocks: Sequence[Counts] | None, *, aside: bool = False) -> Ranges:
         """Return the samples that each question is about: ``aside`` those that clients judge models by."""
         return self.store.aside(self.round_index).some(clients) if aside else self.samples(clients, blocks)
 

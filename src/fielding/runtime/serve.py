@@ -63,7 +63,7 @@ class Serving:
         """Whether clients compute more than scores at an evaluation."""
         return self.correction == "predicted" or self.fine_tune > 0
 
-    def looked_at(self, sizes: Counts) -> Counts:
+    def count_looks(self, sizes: Counts) -> Counts:
         """Return how many samples clients with windows of such sizes put through a model to learn their mix."""
         return sizes if self.correction == "predicted" else np.zeros_like(sizes)
 

@@ -71,7 +71,19 @@ class LabelMonitor:
             if due is not None:
                 self._monitor.report_again()  # a report that fell due while samples were handed in tells all of them
             due = self._monitor.observe(new.y[new.rounds == moment], moment) or due
-        return None if due is None else self._report(due, round_index)
+        if due is None:
+            return None
+        vector = np.asarray(due.representation, dtype=np.float32)
+        if not due.n_samples:
+            vector = np.empty(0, dtype=np.float32)
+        elif self._describe is not None:
+            window = self._store.samples(self._store.training(round_index).of(ME)[0])
+            vector = np.asarray(self._describe(window.as_samples(), self._rule.n_classes), dtype=np.float32)
+            checked_rows(vector[np.newaxis], 1, kind="vector", width=None)
+        elif self._rule.representation is not None:
+            counts = self._monitor.counts.astype(np.float64)
+            vector = np.asarray(self._rule.representation.vectors(counts[np.newaxis], counts)[0], dtype=np.float32)
+        return Report(number=NO_REPORT, representation=vector, n_samples=due.n_samples)
 
     def state(self) -> Arrays:
         """Return what the monitor knows."""
@@ -80,20 +92,6 @@ class LabelMonitor:
     def resume(self, arrays: Arrays) -> None:
         """Take over what a monitor knew."""
         self._monitor.restore(arrays)
-
-    def _report(self, due: ClientReport, round_index: int) -> Report:
-        """Return a report of the window, in the form that was chosen for it."""
-        vector = np.asarray(due.representation, dtype=np.float32)
-        if not due.n_samples:
-            vector = np.empty(0, dtype=np.float32)
-        elif self._describe is not None:
-            window = self._store.samples(self._store.training(round_index).of(ME)[0])
-            vector = np.asarray(self._describe(window.shown(), self._rule.n_classes), dtype=np.float32)
-            checked_rows(vector[np.newaxis], 1, kind="vector", width=None)
-        elif self._rule.representation is not None:
-            counts = self._monitor.counts.astype(np.float64)
-            vector = np.asarray(self._rule.representation.vectors(counts[np.newaxis], counts)[0], dtype=np.float32)
-        return Report(number=NO_REPORT, representation=vector, n_samples=due.n_samples)
 
 
 class ModelObserver:
@@ -167,7 +165,7 @@ def model_key(shared: HeldModel | None) -> str:
     return "none" if shared is None else shared.key.partition(".")[0]
 
 
-def seen_with(arrays: Arrays) -> str:
+def observer_model_key(arrays: Arrays) -> str:
     """Return the key of the model that the state of an observer has seen samples with; empty for none."""
     key = arrays.get("watch.model")
     return "" if key is None else key.tobytes().decode()

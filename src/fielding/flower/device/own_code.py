@@ -160,7 +160,7 @@ class OwnCompute:
         job = replace(self._job, learning_rate=work.sgd.learning_rate * factor, n_steps=work.draws.shape[1])
         start = work.models[work.start[0]]
         samples = self._store.samples(at_hand.of(np.zeros(1, dtype=np.int64))[0])
-        fitted = checked_fitted(self._own.train(self._show(start), samples.shown(), job))
+        fitted = checked_fitted(self._own.train(self._show(start), samples.as_samples(), job))
         tensors = named_arrays(fitted.model, "train")
         carried = self.layout.tensors(start).get(LABEL_MIX)
         if carried is not None and work.mixes is not None:
@@ -190,7 +190,7 @@ class OwnCompute:
                 "embed(model, samples) -> Embedded(features, scores), or describe windows by labels and leave "
                 "serving.correction and training.rehearsal out"
             )
-        given: object = self._own.embed(self._show(model), self._store.samples(rows).shown())
+        given: object = self._own.embed(self._show(model), self._store.samples(rows).as_samples())
         if not isinstance(given, Embedded):
             raise InputError(f"embed gave {echo(given)}; return Embedded(features, scores)")
         features, scores = (np.asarray(one, dtype=np.float32) for one in (given.features, given.scores))
@@ -225,7 +225,7 @@ class OwnCompute:
         ends = np.cumsum(sizes)
         for at in np.flatnonzero(sizes).tolist():
             some = self._store.samples(rows[ends[at] - sizes[at] : ends[at]])
-            found = checked_scored(self._own.evaluate(self._show(model), some.shown()))
+            found = checked_scored(self._own.evaluate(self._show(model), some.as_samples()))
             n_tested[at], correct[at], loss[at] = found.n_test, found.correct, found.loss
         return n_tested, correct, loss
 

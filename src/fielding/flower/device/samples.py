@@ -33,15 +33,15 @@ def checked_features(given: npt.ArrayLike, n_samples: int) -> Features:
 
 
 def choose_test_samples(given: npt.ArrayLike | None, x: Features) -> Mask:
-    """Return who is for tests: as told, or by content, so that a sample that comes again never changes sides."""
-    return _by_content(x, TEST_SHARE, _TEST) if given is None else _as_told("is_test", given, x)
+    """Return who is for tests: as given, or by content, so that a sample that comes again never changes sides."""
+    return _by_content(x, TEST_SHARE, _TEST) if given is None else _check_choice("is_test", given, x)
 
 
 def choose_aside_samples(given: npt.ArrayLike | None, x: Features, *, share: float, is_test: Mask) -> Mask:
     """Return who is kept aside to judge models by: as given, or by content; none of the tests, none if share is 0."""
     if given is not None:
-        told = _as_told("is_aside", given, x)
-        return told & ~is_test if share else np.zeros_like(told)
+        chosen = _check_choice("is_aside", given, x)
+        return chosen & ~is_test if share else np.zeros_like(chosen)
     return _by_content(x, share, _ASIDE) & ~is_test if share else np.zeros(len(x), dtype=np.bool_)
 
 
@@ -51,11 +51,11 @@ def _by_content(x: Features, share: float, purpose: bytes) -> Mask:
     return np.array([int.from_bytes(digest, "big") < bound for digest in digests], dtype=np.bool_)
 
 
-def _as_told(name: str, given: npt.ArrayLike, x: Features) -> Mask:
-    told = np.asarray(given)
-    if told.shape != x.shape[:1] or told.dtype != np.bool_:
-        raise InputError(f"{name} of load_data is {told.dtype} of shape {told.shape}; give a yes or no per sample")
-    return told.copy()
+def _check_choice(name: str, given: npt.ArrayLike, x: Features) -> Mask:
+    chosen = np.asarray(given)
+    if chosen.shape != x.shape[:1] or chosen.dtype != np.bool_:
+        raise InputError(f"{name} of load_data is {chosen.dtype} of shape {chosen.shape}; give a yes or no per sample")
+    return chosen.copy()
 
 
 FARTHEST = 2**31
@@ -251,7 +251,7 @@ class Kept:
         """Return those for tests alone."""
         return self.some(self.is_test)
 
-    def followed_by(self, others: "Kept") -> "Kept":
+    def join(self, others: "Kept") -> "Kept":
         """Return these and those that came after them."""
         if not len(self.y):
             return others  # only now it shows what a sample looks like
@@ -264,7 +264,7 @@ class Kept:
         mine, theirs = self._columns(), others._columns()
         return Kept(**{name: np.concatenate([mine[name], theirs[name]]) for name in mine})
 
-    def shown(self) -> Samples:
+    def as_samples(self) -> Samples:
         """Return them for a user's own code, which may do with them what it wants."""
         return Samples(self.x.copy(), self.y.astype(np.int64), self.is_test.copy(), self.rounds.copy())
 
@@ -302,7 +302,7 @@ def checked_samples(
 ) -> Kept:
     """Return samples that load_data gave, in the order of their rounds, or raise; ``n_taken`` came before these.
 
-    A round that is told late counts as the one after ``since``, which is that of the samples before.
+    A round that is given late counts as the one after ``since``, which is that of the samples before.
 
     Examples
     --------

@@ -71,20 +71,15 @@ def run_folder(folder: Path, run_id: str) -> Path:
     own = folder / sha256(run_id.encode("utf-8", "surrogatepass")).hexdigest()[:16]
     try:
         own.mkdir(mode=0o700, parents=True, exist_ok=True)
-        own.chmod(0o700)  # also if it was there: samples are nobody else's business
+        own.chmod(0o700)  # also if it was there: samples are private
     except OSError as error:
         raise OutputError(f"cannot make {own}: {error.strerror or error}; name another state-dir") from error
-    _sweep(own)
-    return own
-
-
-def _sweep(folder: Path) -> None:
-    """Remove files that were being written when their process died."""
-    for path in folder.glob(".*.tmp"):
+    for path in own.glob(".*.tmp"):
         found = _SCRATCH.fullmatch(path.name)
-        with contextlib.suppress(OSError):  # somebody else may sweep, too
+        with contextlib.suppress(OSError):  # another process may sweep, too
             if found and (_is_dead(int(found[1])) or time.time() - path.stat().st_mtime > _OLDEST_SCRATCH_S):
                 path.unlink()
+    return own
 
 
 def _is_dead(process: int) -> bool:
@@ -367,19 +362,19 @@ def read_served(folder: Path, order: Order) -> HeldModel | None:
     that; an older one is worth less than what the order brings.
     """
     held = _read_model(folder, SERVED)
-    brought = _brought(order) if isinstance(order, TrainOrder) and order.round_index else None
-    return brought if brought is not None and (held is None or int(held.key) < int(brought.key)) else held
+    new = _model_of(order) if isinstance(order, TrainOrder) and order.round_index else None
+    return new if new is not None and (held is None or int(held.key) < int(new.key)) else held
 
 
 def keep_served(folder: Path, order: Order) -> None:
     """Keep the model that serves this device after an order, if the order brings one that is newer."""
-    brought = _brought(order)
-    held = None if brought is None else _read_model(folder, SERVED)
-    if brought is not None and (held is None or int(held.key) < int(brought.key)):
-        _write_model(folder, SERVED, brought)
+    new = _model_of(order)
+    held = None if new is None else _read_model(folder, SERVED)
+    if new is not None and (held is None or int(held.key) < int(new.key)):
+        _write_model(folder, SERVED, new)
 
 
-def _brought(order: Order) -> HeldModel | None:
+def _model_of(order: Order) -> HeldModel | None:
     """Return the model of an order to train or to test; of several it is not known which one serves."""
     if isinstance(order, EvaluateOrder):
         return HeldModel(key=str(order.round_index), model=order.model, layout=order.layout, work=order.work)
