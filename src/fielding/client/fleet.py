@@ -108,7 +108,16 @@ class Fleet:
             for block in (coming, *leaving):
                 is_tested[block.clients] = True
         tested = np.flatnonzero(is_tested)
-        return self._report(tested[self._is_due(tested, coming)], now)
+        due = tested[self._is_due(tested, coming)]
+        counts = self._current[due]
+        self._reported[due] = counts
+        self._n_reported[due] = self._n_current[due]
+        self._fresh[due] = 0
+        self._reported_round[due] = now
+        self._reported_step[due] = self._step
+        self._must_report[due] = False
+        shares = shares_of(counts).astype(np.float32)
+        return FleetReports(clients=due, representations=shares, n_samples=self._n_current[due])
 
     def report_again(self, clients: npt.ArrayLike) -> None:
         """Make these clients report at the next step whatever the drift test says, because a report was lost."""
@@ -162,18 +171,3 @@ class Fleet:
             )
             due[in_doubt[part]] = self._drift_test.drifted(evidence)
         return due
-
-    def _report(self, clients: Counts, now: int) -> FleetReports:
-        """Return the reports of this moment, which later drift tests compare with."""
-        counts = self._current[clients]
-        self._reported[clients] = counts
-        self._n_reported[clients] = self._n_current[clients]
-        self._fresh[clients] = 0
-        self._reported_round[clients] = now
-        self._reported_step[clients] = self._step
-        self._must_report[clients] = False
-        return FleetReports(
-            clients=clients,
-            representations=shares_of(counts).astype(np.float32),
-            n_samples=self._n_current[clients],
-        )

@@ -11,7 +11,6 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from functools import partial
 from itertools import chain, count, islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol, cast
@@ -358,7 +357,7 @@ def time_parser() -> Callable[[Sequence[str]], Vector]:
     def parse_times(texts: Sequence[str]) -> Vector:
         nonlocal parse
         if parse is None:
-            parse = number_parser("time") if _parses(float, texts[0]) else _cached(_iso_seconds, NO_DATE)
+            parse = number_parser("time") if _parses(float, texts[0]) else _parse_once(_iso_seconds, NO_DATE)
         return parse(texts)
 
     return parse_times
@@ -366,26 +365,26 @@ def time_parser() -> Callable[[Sequence[str]], Vector]:
 
 def count_parser(what: str) -> Callable[[Sequence[str]], Vector]:
     """Return a parser for whole numbers from 0, exact as float64; ``what`` names them in errors."""
-    return _cached(_whole_count, f"no {what}; give a whole number that is not negative")
+    return _parse_once(_whole_count, f"no {what}; give a whole number that is not negative")
 
 
 def number_parser(what: str) -> Callable[[Sequence[str]], Vector]:
     """Return a parser for finite numbers; ``what`` names them in errors."""
-    return partial(_parse_numbers, what=what)
+
+    def parse(texts: Sequence[str]) -> Vector:
+        try:
+            numbers = np.fromiter(map(float, texts), dtype=np.float64, count=len(texts))
+        except ValueError:
+            at = next(at for at, text in enumerate(texts) if not _parses(float, text))
+            raise CellError(at, f"no number; every {what} here must be one") from None
+        if not np.isfinite(numbers).all():
+            raise CellError(int(np.argmin(np.isfinite(numbers))), f"no finite number; every {what} must be one")
+        return numbers
+
+    return parse
 
 
-def _parse_numbers(texts: Sequence[str], what: str) -> Vector:
-    try:
-        numbers = np.fromiter(map(float, texts), dtype=np.float64, count=len(texts))
-    except ValueError:
-        at = next(at for at, text in enumerate(texts) if not _parses(float, text))
-        raise CellError(at, f"no number; every {what} here must be one") from None
-    if not np.isfinite(numbers).all():
-        raise CellError(int(np.argmin(np.isfinite(numbers))), f"no finite number; every {what} must be one")
-    return numbers
-
-
-def _cached(parse_one: Callable[[str], float], wanted: str) -> Callable[[Sequence[str]], Vector]:
+def _parse_once(parse_one: Callable[[str], float], wanted: str) -> Callable[[Sequence[str]], Vector]:
     """Return a parser of columns that parses each distinct text once."""
     known: dict[str, float] = {}
 

@@ -12,7 +12,7 @@ from typing import Literal, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from fielding._typing import Codes, Counts, Features, Floats, Mask, Matrix, Vector
+from fielding._typing import Counts, Features, Floats, Mask, Matrix, Vector
 from fielding.blas_threads import ONE_BLAS_THREAD
 from fielding.client.drift import AnyChange
 from fielding.client.drift.pearson import pearson
@@ -286,7 +286,11 @@ def diagnose_drift(
     has_features = trace.x is not None and not is_counted and trace.x.dtype.kind in "fiub" and trace.x.size > 0
     n_trained, n_compared, accuracy = 0, 0, None
     x = trace.x if has_features else None
-    trained = np.empty(0, dtype=np.int64) if x is None else _training_rows(trace)
+    trained = np.empty(0, dtype=np.int64)  # rows that the probe is trained on; nothing is measured on them
+    if x is not None:
+        early = np.flatnonzero(trace.time <= np.median(trace.time))
+        chance = hashed(0, "probe rows", early.astype(np.uint64))
+        trained = np.sort(early[np.argsort(chance, kind="stable")[: min(MOST_TRAINED, early.size // TRAINING_PART)]])
     compression = None if x is None or trained.size < LEAST_TRAINED else fit_compression(x[trained])
     if x is None or compression is None or compression.strength.size == 0:
         why = "from so little" if has_features else "without features: there are labels alone"
@@ -312,7 +316,11 @@ def diagnose_drift(
             for row, (first, second) in enumerate(zip(some.first, some.second, strict=True)):
                 at = np.searchsorted(rows, np.concatenate([first, second]))
                 is_second = np.arange(at.size) >= first.size
-                shifts[row] = _measure_shifts(components[at], labels[at], predicted[at], groups[at], is_second)
+                mine, guessed, grouped = labels[at], predicted[at], groups[at]
+                measured = [input_shift(components[at], one, is_second) for one in (mine, guessed, grouped)]
+                for seen in (guessed, grouped):
+                    measured += [count_shift(seen, mine, is_second), count_shift(mine, seen, is_second)]
+                shifts[row] = [np.nan if one is None else one for one in measured]
                 on_pair(1)
             place.update(inputs=_assess_inputs(shifts), meanings=_assess_meanings(shifts))
         n_trained, n_compared = int(trained.size), int(rows.size)
@@ -344,30 +352,12 @@ def _compare_labels(trace: Trace, interval_of: Counts) -> Finding:
     return assess("labels", ratio, standard_errors(distances - expected), len(pairs))
 
 
-def _training_rows(trace: Trace) -> Counts:
-    """Return the rows that the probe is trained on, rising; nothing is measured on them."""
-    early = np.flatnonzero(trace.time <= np.median(trace.time))
-    chance = hashed(0, "probe rows", early.astype(np.uint64))
-    picked = early[np.argsort(chance, kind="stable")[: min(MOST_TRAINED, early.size // TRAINING_PART)]]
-    return np.sort(picked)
-
-
 def _compress(x: Raw, rows: Counts, compression: Compression) -> Features:
     """Return the components of some rows, piece by piece, so that large samples are never all in memory as floats."""
     found = np.zeros((rows.size, compression.strength.size), dtype=np.float32)
     for part in row_chunks(rows.size, 2048):
         found[part] = compression.apply(x[rows[part]])
     return found
-
-
-def _measure_shifts(
-    components: Features, labels: Codes, predicted: Counts, groups: Codes, is_second: Mask
-) -> list[float]:
-    """Return the seven shifts of a pair of cells, NaN where none can be measured."""
-    measured = [input_shift(components, one, is_second) for one in (labels, predicted, groups)]
-    for seen in (predicted, groups):
-        measured += [count_shift(seen, labels, is_second), count_shift(labels, seen, is_second)]
-    return [np.nan if one is None else one for one in measured]
 
 
 def _assess_inputs(shifts: Matrix) -> Finding:

@@ -110,7 +110,7 @@ def cache_images(
     folder = cache_folder("images") if folder is None else folder
     path = folder / f"{_key(images, spec)}.npy"
     shape = (len(images.files), *spec.shape)
-    kept = _mapped(path, shape)
+    kept = _map_cache(path, shape)
     if kept is not None:
         return kept
     try:
@@ -131,7 +131,7 @@ def cache_images(
             file.write(chunk.data)
             if on_images is not None:
                 on_images(n_done, shape[0])
-    written = _mapped(path, shape)
+    written = _map_cache(path, shape)
     if written is None:
         raise OutputError(f"the image cache {path} is gone or damaged right after writing; try another folder")
     return written
@@ -152,7 +152,7 @@ def _key(images: ImageList, spec: ImageSpec) -> str:
     return digest.hexdigest()
 
 
-def _mapped(path: Path, shape: tuple[int, ...]) -> Array | None:
+def _map_cache(path: Path, shape: tuple[int, ...]) -> Array | None:
     """Return the array of a cache file, or None if it is missing or damaged."""
     try:
         array = np.load(path, mmap_mode="r", allow_pickle=False)
@@ -256,12 +256,12 @@ def find_images(folder: Path) -> FoundImages:
     """
     files: list[Path] = []
     names: list[str] = []
-    beside = [place for place in _listed(folder) if not place.is_dir()]
+    beside = [place for place in _list_folder(folder) if not place.is_dir()]
     n_ignored = len(beside)
-    for place in _listed(folder):
+    for place in _list_folder(folder):
         if not place.is_dir():
             continue
-        inside = _listed(place)
+        inside = _list_folder(place)
         found = [path for path in inside if _is_image(path)]
         n_ignored += len(inside) - len(found)
         files += found
@@ -285,7 +285,7 @@ def _is_image(path: Path) -> bool:
     return path.suffix.lower() in SUFFIXES and path.is_file()
 
 
-def _listed(folder: Path) -> list[Path]:
+def _list_folder(folder: Path) -> list[Path]:
     try:
         return sorted(folder.iterdir())
     except OSError as error:
@@ -295,10 +295,10 @@ def _listed(folder: Path) -> list[Path]:
 def image_pool(folder: Path, decoding: Decoding = DEFAULT_DECODING) -> Pool:
     """Return the images of a folder ``<folder>/<class>/<image>`` as a pool whose features are mapped from disk."""
     found = find_images(folder)
-    return Pool(x=_decoded(found.images, decoding), y=found.y, classes=found.classes)
+    return Pool(x=_decode(found.images, decoding), y=found.y, classes=found.classes)
 
 
-def _decoded(images: ImageList, decoding: Decoding) -> Array:
+def _decode(images: ImageList, decoding: Decoding) -> Array:
     return cache_images(images, decoding.spec, folder=decoding.folder, on_images=decoding.on_images)
 
 
@@ -317,7 +317,7 @@ def image_index(
     """
     found = read_image_list(path, columns)
     if found.trace is None:
-        return Pool(x=_decoded(found.images, decoding), y=found.y, classes=found.classes)
+        return Pool(x=_decode(found.images, decoding), y=found.y, classes=found.classes)
     return attach_images(found.trace, found.images, decoding=decoding, narrow=narrow)
 
 
@@ -385,4 +385,4 @@ def attach_images(trace: Trace, images: ImageList, *, decoding: Decoding, narrow
         files=tuple(images.files[row] for row in rows.tolist()),
         boxes=None if images.boxes is None else images.boxes[rows],
     )
-    return replace(trace, x=_decoded(kept, decoding))
+    return replace(trace, x=_decode(kept, decoding))

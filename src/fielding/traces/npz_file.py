@@ -53,7 +53,7 @@ def read_arrays(path: Path, required: Sequence[str], optional: Sequence[str] = (
     A ``required`` one that is missing is a :class:`FileFormatError` with the nearest name; an ``optional`` one is left
     out.
     """
-    with _opened(path, required) as (names, load):
+    with _open_archive(path, required) as (names, load):
         for name in required:
             if name not in names:
                 raise missing_name(path, kind="array", name=name, known=names)
@@ -62,12 +62,12 @@ def read_arrays(path: Path, required: Sequence[str], optional: Sequence[str] = (
 
 def array_names(path: Path, wanted: Sequence[str]) -> list[str]:
     """Return the names of the arrays in an ``.npz`` file; an error says which ones are wanted."""
-    with _opened(path, wanted) as (names, _):
+    with _open_archive(path, wanted) as (names, _):
         return names
 
 
 @contextmanager
-def _opened(path: Path, wanted: Sequence[str]) -> Iterator[tuple[list[str], Callable[[str], Array]]]:
+def _open_archive(path: Path, wanted: Sequence[str]) -> Iterator[tuple[list[str], Callable[[str], Array]]]:
     """Open the archive and give the names in it and a way to load one."""
     start = first_bytes(path, len(NPY_MAGIC))
     if not start:

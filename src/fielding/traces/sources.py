@@ -95,7 +95,7 @@ def deal_samples(
         check_no_options(section)
         if source is not None:
             opened = Narrowing(last=section.last, clients=section.clients).apply(opened)
-        dealt = _with_shared(_natural(opened, plan, rounds), section, seed)
+        dealt = _add_shared(_schedule_natural(opened, plan, rounds), section, seed)
         if section.standardize:
             return replace(dealt, pool=standardize(dealt.pool, first_samples(dealt)))
     else:
@@ -244,7 +244,7 @@ def sort_samples(trace: Trace) -> Trace:
     )
 
 
-def _natural(trace: Trace, plan: WindowPlan, rounds: int) -> Dealt:
+def _schedule_natural(trace: Trace, plan: WindowPlan, rounds: int) -> Dealt:
     """Return a trace as it is; it must last for the rounds."""
     as_given = natural_schedule(trace, plan)  # first, because mistakes are named by row
     sorted_trace = sort_samples(trace)
@@ -274,10 +274,10 @@ def _deal_scenario(source: Source, section: TraceSection, plan: WindowPlan, n_in
     )
     scenario = scenario_named(section.scenario or DEFAULT_SCENARIO, section.options)
     dealt = Dealt(pool=source, schedule=scenario.deal(source, request, seed=seed), plan=plan)
-    return _with_shared(dealt, section, seed)
+    return _add_shared(dealt, section, seed)
 
 
-def _with_shared(dealt: Dealt, section: TraceSection, seed: int) -> Dealt:
+def _add_shared(dealt: Dealt, section: TraceSection, seed: int) -> Dealt:
     """Give every client the samples that all of them share, if any."""
     try:
         schedule = add_shared(dealt.schedule, dealt.pool, section.shared, n_visible=dealt.plan.n_visible, seed=seed)

@@ -136,11 +136,11 @@ def draw_positions(sizes: Counts, *, keys: Hashes, moment: tuple[int, int], shap
         local[is_small] = (draws % sizes[is_small, np.newaxis].astype(np.uint64)).astype(np.int64)
     large = np.flatnonzero(~is_small)
     if large.size:
-        local[large] = _shuffled(sizes[large], keys[large], moment, n_needed)
+        local[large] = _shuffle(sizes[large], keys[large], moment, n_needed)
     return local.reshape(sizes.size, *shape)
 
 
-def _shuffled(sizes: Counts, keys: Hashes, moment: tuple[int, int], n_needed: int) -> Counts:
+def _shuffle(sizes: Counts, keys: Hashes, moment: tuple[int, int], n_needed: int) -> Counts:
     """Return positions in the window of each client, epoch after epoch, shape ``(n_clients, n_needed)``."""
     n_epochs = -(-n_needed // sizes)
     lengths = n_epochs * sizes

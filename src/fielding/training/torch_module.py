@@ -101,25 +101,25 @@ def layout_of(module: nn.Module) -> Layout:
     The latter are frozen parameters and floating buffers. Whole-numbered buffers (the counters of BatchNorm) and
     buffers outside the state dict are not in the vector: every participant finds them as the factory made them.
     """
-    names = list(_trained(module)) + list(_carried(module))
+    names = list(_trained_tensors(module)) + list(_carried_tensors(module))
     tensors = tensors_of(module)
     return Layout(
         names=tuple(names),
         shapes=tuple(tuple(tensors[name].shape) for name in names),
-        n_parameters=len(_trained(module)),
+        n_parameters=len(_trained_tensors(module)),
     )
 
 
 def tensors_of(module: nn.Module) -> dict[str, torch.Tensor]:
     """Return the tensors of :func:`layout_of` themselves, in its order."""
-    return {**_trained(module), **_carried(module)}
+    return {**_trained_tensors(module), **_carried_tensors(module)}
 
 
-def _trained(module: nn.Module) -> dict[str, torch.Tensor]:
+def _trained_tensors(module: nn.Module) -> dict[str, torch.Tensor]:
     return {name: tensor for name, tensor in module.named_parameters() if tensor.requires_grad}
 
 
-def _carried(module: nn.Module) -> dict[str, torch.Tensor]:
+def _carried_tensors(module: nn.Module) -> dict[str, torch.Tensor]:
     frozen = {name: tensor for name, tensor in module.named_parameters() if not tensor.requires_grad}
     kept = module.state_dict().keys()
     buffers = {name: tensor for name, tensor in module.named_buffers() if name in kept and tensor.is_floating_point()}
@@ -176,14 +176,14 @@ class Replica:
 
     def model(self) -> Models:
         """Return the numbers of the module as a new flat vector."""
-        return _flat(self._views)
+        return _flatten(self._views)
 
     def gradient_of_model(self) -> Models:
         """Return the gradients as a new vector in the order of the layout, shape ``(layout.parameter_size,)``."""
-        return _flat(self._slopes)
+        return _flatten(self._slopes)
 
 
-def _flat(views: list[torch.Tensor]) -> Models:
+def _flatten(views: list[torch.Tensor]) -> Models:
     with torch.no_grad():
         vector = torch.cat([view.reshape(-1) for view in views])
     return np.asarray(vector.cpu().numpy())

@@ -166,18 +166,17 @@ class Ks:
         answers = np.ones(fresh.sizes.size)
         for client, then, now in pair_clients(reference, fresh):
             pooled, deal = _pool_features(reference.features[then], fresh.features[now], limit=self.limit)
-            along = pooled @ self._axes(pooled)
+            if self.basis == "seeded":
+                axes = stream(self.seed, "ks-axes").standard_normal((self.axes, pooled.shape[1])).T
+            else:  # none along which nothing spreads
+                spread, found = np.linalg.svd(pooled - pooled.mean(axis=0), full_matrices=False)[1:]
+                least = TINY * (1.0 + np.abs(pooled).max(initial=0.0))
+                axes = np.asarray(found[: self.axes][spread[: self.axes] > least].T)
+            along = pooled @ axes
             if along.shape[1]:
                 sides = along[~deal.is_fresh], along[deal.is_fresh]
                 answers[client] = min(1.0, along.shape[1] * float(ks_p_values(*sides).min()))
         return answers
-
-    def _axes(self, pooled: Matrix) -> Matrix:
-        """Return the axes as columns, shape ``(n_features, n_axes)``; none along which nothing spreads."""
-        if self.basis == "seeded":
-            return stream(self.seed, "ks-axes").standard_normal((self.axes, pooled.shape[1])).T
-        spread, axes = np.linalg.svd(pooled - pooled.mean(axis=0), full_matrices=False)[1:]
-        return np.asarray(axes[: self.axes][spread[: self.axes] > TINY * (1.0 + np.abs(pooled).max(initial=0.0))].T)
 
 
 def ks_p_values(first: Matrix, second: Matrix) -> Vector:

@@ -148,7 +148,7 @@ def extrasensory_arrays(files: dict[str, Path]) -> Arrays:
         if not client:
             raise ValueError("none of the people is in it")
     return {
-        "x": _standardized(np.concatenate(x)),
+        "x": _standardize(np.concatenate(x)),
         "y": np.concatenate(y),
         "client": np.array(client),
         "time": np.concatenate(time),
@@ -173,7 +173,7 @@ def _person_rows(packed: bytes) -> tuple[tuple[str, ...], Array]:
     return tuple(header[at] for at in chosen), np.array(rows, dtype=np.float64).reshape(-1, len(chosen) + 2)
 
 
-def _standardized(x: Array) -> Features | Array:
+def _standardize(x: Array) -> Features | Array:
     """Return features of mean 0 and spread 1 over all minutes, cut off at 5, as float16; a missing one is 0."""
     is_known = np.isfinite(x)
     n_known = np.maximum(is_known.sum(axis=0), 1)
@@ -309,7 +309,7 @@ def download(remote: RemoteFile, folder: Path, *, on_bytes: OnBytes | None = Non
     kind, _, wanted = (remote.digest or "sha256:").partition(":")
     digest = hashlib.new(kind, usedforsecurity=False)
     try:
-        with _opened(remote.url) as answer, path.open("wb") as file:
+        with _open_address(remote.url) as answer, path.open("wb") as file:
             announced = answer.headers.get("Content-Length", "")
             is_plain = announced.isdigit() and not answer.headers.get("Content-Encoding")
             total = remote.size if remote.size is not None else int(announced) if is_plain else None
@@ -365,7 +365,7 @@ class _SafeRedirects(request.HTTPRedirectHandler):
         return super().redirect_request(req, fp, code, msg, headers, newurl)
 
 
-def _opened(url: str) -> http.client.HTTPResponse:
+def _open_address(url: str) -> http.client.HTTPResponse:
     """Open an address of a web server; files and other protocols are not even known here."""
     opener = request.OpenerDirector()
     handlers = (
