@@ -43,15 +43,7 @@ class Block:
 
 
 def checked_arrivals(arrivals: Arrivals, shape: tuple[int, int]) -> tuple[Counts, Counts, Counts]:
-    """Return copies of clients, labels and counts without empty entries, or raise; ``shape``: clients and labels.
-
-    Examples
-    --------
-    >>> checked_arrivals(Arrivals(clients=np.array([3]), labels=np.array([0])), (3, 2))
-    Traceback (most recent call last):
-    ...
-    fielding.errors.InputError: clients of arrivals hold 3; give whole numbers from 0 to 2
-    """
+    """Return copies of clients, labels and counts without empty entries, or raise; ``shape``: clients and labels."""
     clients = checked_column("clients of arrivals", arrivals.clients, shape[0])
     labels = checked_column("labels of arrivals", arrivals.labels, shape[1])
     counts = np.ones(clients.size, dtype=np.int64)

@@ -22,13 +22,9 @@ FORGETTING = 0.8
 class Confidence:
     """What a client is used to, and how far newer samples fell short of it.
 
-    Parameters
-    ----------
-    weight, mean, squares
-        Of the reference: samples, older ones counted less, the mean of their confidences, and the sum of squared
-        deviations from it.
-    excess
-        The CUSUM: shortfall beyond the slack, added up, never below 0; in standard errors.
+    ``weight``, ``mean`` and ``squares`` of the reference: samples, older ones counted less, the mean of their
+    confidences, and the sum of squared deviations from it. ``excess`` is the CUSUM: shortfall beyond the slack, added
+    up, never below 0; in standard errors.
 
     Examples
     --------

@@ -76,13 +76,7 @@ def occurring(membership: Membership) -> set[int]:
 
 
 def in_order_of_first_member(labels: Membership) -> Membership:
-    """Return the same partition with clusters numbered in the order in which they first occur; none may be empty.
-
-    Examples
-    --------
-    >>> in_order_of_first_member(np.array([2, 0, 2, 1], dtype=np.int32)).tolist()
-    [0, 1, 0, 2]
-    """
+    """Return the same partition with clusters numbered in the order in which they first occur; none may be empty."""
     first = np.array([np.argmax(labels == cluster) for cluster in range(int(labels.max()) + 1)])
     rank = np.empty(first.size, dtype=np.int32)
     rank[np.argsort(first)] = np.arange(first.size, dtype=np.int32)

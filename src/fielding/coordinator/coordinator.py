@@ -102,10 +102,7 @@ class Coordinator:
 
     It never sees data or models: a :class:`Decision` says how the owner of the models is to mix them.
 
-    Attributes
-    ----------
-    may_regroup
-        Whether a trigger that fires has an effect; a guard that knows better may forbid it for a while.
+    ``may_regroup``: whether a trigger that fires has an effect; a guard that knows better may forbid it for a while.
 
     Examples
     --------

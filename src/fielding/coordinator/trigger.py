@@ -155,11 +155,8 @@ class Pairwise:
     falls by ``step``, down to ``step``. (The paper prints a minimum where only a maximum makes sense: A1.) Vectors can
     lie any distance apart: there Delta goes up to that of two clients at opposite ends of this event.
 
-    Parameters
-    ----------
-    step
-        The paper's c: where Delta starts and the least it can be, in the unit of the metric. The default suits
-        histograms under L1; for vectors give about a twentieth of the distance between clients far apart.
+    ``step`` is the paper's c, in the unit of the metric. The default suits histograms under L1; for vectors give about
+    a twentieth of the distance between clients far apart.
     """
 
     name: ClassVar[str] = "pairwise"
@@ -253,16 +250,8 @@ class LearnedTau:
     those of arms with many. Rewards are taken relative to a running mean of rewards, since early events bring more than
     late ones whatever is decided.
 
-    Parameters
-    ----------
-    arms
-        The factors to choose from, rising.
-    tries
-        How often each is tried before the best is kept.
-    revisit
-        All are tried again after so many events; earlier rewards then count half.
-    reference, noise_floor
-        As in :class:`~fielding.coordinator.trigger.CenterShift`.
+    ``arms`` are the factors to choose from, rising; the others as in
+    :class:`~fielding.coordinator.trigger.CenterShift`.
     """
 
     name: ClassVar[str] = "learned-tau"

@@ -13,13 +13,7 @@ Inherit = Callable[[Matrix, Matrix], Matrix]
 
 
 def head_counts(old: Membership, new: Membership, n_old: int, n_new: int) -> Matrix:
-    """Return how many clients of each new cluster come from each old one, shape ``(n_new, n_old)``.
-
-    Examples
-    --------
-    >>> head_counts(np.array([0, 0, 1]), np.array([1, 0, 1]), n_old=2, n_new=2).tolist()
-    [[1.0, 0.0], [1.0, 1.0]]
-    """
+    """Return how many clients of each new cluster come from each old one, shape ``(n_new, n_old)``."""
     flat = np.bincount(new.astype(np.int64) * n_old + old, minlength=n_new * n_old)
     return flat.reshape(n_new, n_old).astype(np.float64)
 

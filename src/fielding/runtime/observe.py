@@ -30,10 +30,7 @@ class Sight:
 
     ``compute`` looks at samples with the shared model; None if representations need none: labels speak for themselves.
 
-    Attributes
-    ----------
-    model
-        The shared model, float32, shape ``(n_numbers,)``; None until one is shared.
+    ``model`` is the shared one, float32; None until one is shared.
     """
 
     def __init__(self, windows: Arriving, compute: Compute | None) -> None:
@@ -345,16 +342,10 @@ class SampleObserver:
 
     ``is_whole``: whether these are all clients, so that their first sums are the reference; a device waits for it.
 
-    Attributes
-    ----------
-    served_errors
-        Tells the errors of served models on samples that arrive, for detectors that need them; None until models serve.
-    reference
-        The sums that reports are relative to; None as long as they are not known.
-    tallies
-        The sums of all windows that were described when a report was due last, shape ``(n_described, n_sums)``.
-    looked_with
-        The key of the model that samples were seen with; empty for none, or one without a key.
+    ``served_errors`` tells the errors of served models on samples that arrive, for detectors that need them; None until
+    models serve. ``reference``: the sums that reports are relative to, None as long as they are not known. ``tallies``:
+    the sums of all windows that were described when a report was due last. ``looked_with``: the key of the model that
+    samples were seen with; empty for none, or one without a key.
     """
 
     def __init__(

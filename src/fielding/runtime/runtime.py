@@ -24,17 +24,8 @@ class ClientRuntime:
     Clients are known by their position in the store. The simulator is a runtime of N clients with a clock and a ledger
     beside it, a Flower device one of a single client with files.
 
-    Parameters
-    ----------
-    serving
-        What clients do to the models that serve them.
-    seed, keys
-        Seed of all draws, and the hash of each client's id: draws depend on seed, round and id alone.
-
-    Attributes
-    ----------
-    round_index, training
-        The round in hand, and the training windows of all clients in it.
+    Draws depend on ``seed``, round and ``keys`` (the hash of each client's id) alone. ``round_index`` is the round in
+    hand, ``training`` the training windows of all clients in it.
     """
 
     def __init__(

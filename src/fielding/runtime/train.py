@@ -34,10 +34,6 @@ class LocalRule:
 
     Parameters
     ----------
-    n_steps, batch_size
-        Local steps per round, and samples per step.
-    rate
-        Learning rate by round.
     momentum, weight_decay, prox
         As in :class:`~fielding.training.trainer.Sgd`.
     moon, moon_temperature

@@ -42,14 +42,7 @@ def parse_ids(texts: Sequence[str]) -> list[ClientId]:
 
 
 def sort_ids(client_ids: Sequence[ClientId], codes: Array) -> tuple[list[ClientId], Array]:
-    """Return distinct ids, all of one type, in rising order, and positions in that order in place of the codes.
-
-    Examples
-    --------
-    >>> ids, codes = sort_ids([7, 3], np.array([0, 0, 1]))
-    >>> ids, codes.tolist()
-    ([3, 7], [1, 1, 0])
-    """
+    """Return distinct ids, all of one type, in rising order, and positions in that order in place of the codes."""
     checked = checked_ids(client_ids)
     order = id_order(checked)
     ranks = np.empty(len(checked), dtype=np.int32)

@@ -150,12 +150,8 @@ def drift_verdict(trace: TraceDescription) -> str:
 class Finding:
     """Whether one kind of difference is there.
 
-    Parameters
-    ----------
-    difference
-        How large it is, in units of what sampling alone would make of it; None if nothing could be compared.
-    excess
-        How many standard errors it lies above 1.
+    ``difference`` is in units of what sampling alone would make of it, None if nothing could be compared; ``excess``
+    tells how many standard errors it lies above 1.
     """
 
     difference: float | None
@@ -249,15 +245,9 @@ def advise(*places: Mapping[str, Finding], has_features: bool) -> str:
 class DriftDiagnosis:
     """What differs in a trace.
 
-    Parameters
-    ----------
-    over_time
-        Whether label mixes, inputs of a label, and meanings of labels change from interval to interval of a client.
-    between_clients
-        Whether they differ between clients in the same interval, which is what clusters live on.
-    n_trained, n_compared, accuracy
-        Samples that the probe was trained on and that were compared, and the share of the latter that it gets right;
-        None without features.
+    Whether label mixes, inputs of a label, and meanings of labels change from interval to interval of a client
+    (``over_time``), and whether they differ between clients in the same interval, which is what clusters live on.
+    ``accuracy`` of the probe: on what was compared; None without features.
     """
 
     over_time: dict[str, Finding]
@@ -424,19 +414,9 @@ def pair_cells(
 ) -> tuple[Pairs, Pairs]:
     """Choose pairs of cells to compare, at a bounded cost; the same for equal traces.
 
-    Parameters
-    ----------
-    least
-        Samples without which a cell is left out.
-    most
-        Rows that are taken of a cell, chosen by their hash; None for all.
-    is_usable
-        The rows that may be taken, shape ``(n_rows,)``; None for all.
-
-    Returns
-    -------
-    Pairs over time (adjacent intervals of one client) and between clients (two clients in the same interval; no cell
-    is in two of these).
+    ``least``: samples without which a cell is left out; ``most``: rows that are taken of a cell, chosen by their hash.
+    Returns pairs over time (adjacent intervals of one client) and between clients (two clients in the same interval; no
+    cell is in two of these).
     """
     keys = np.array([client_key(client_id) for client_id in trace.client_ids], dtype=np.uint64)
     is_chosen = np.zeros(keys.size, dtype=np.bool_)
@@ -489,10 +469,6 @@ def _take_in_turn(interval: Counts, order: Counts, most: int) -> Counts:
 def input_shift(features: Floats, classes: Labels, is_second: Mask) -> float | None:
     """Return how far the mean features of classes lie apart between two groups; None if no class tells.
 
-    Groups are compared within ``classes``.
-
-    Returns
-    -------
     The squared difference of the means of a class over what chance would make of it, mean over features, then over
     classes, which count by their samples less two. The spread of a class is that of both groups together: the mean of
     the ratio over all ways to deal the samples is 1 exactly, and it is never above the samples of a class less one.
@@ -528,10 +504,6 @@ def input_shift(features: Floats, classes: Labels, is_second: Mask) -> float | N
 def count_shift(seen: Labels, classes: Labels, is_second: Mask) -> float | None:
     """Return how far what is seen within classes differs between two groups; None if no class tells.
 
-    Counted is what is ``seen``, for example predictions, within ``classes``, for example labels.
-
-    Returns
-    -------
     Pearson's statistics, summed over classes, over the sum of their exact means over all ways to deal; 1, as chance
     would have it, if within each class all are the same.
 

@@ -52,12 +52,8 @@ OnImages = Callable[[int, int], None]
 class ImageSpec:
     """What every image is turned into, whatever its own size and colors.
 
-    Parameters
-    ----------
-    size
-        Height and width in pixels; images of other shapes are stretched to it.
-    channels
-        3 for red, green and blue, 1 for gray. Transparency is dropped.
+    ``size`` is height and width in pixels; images of other shapes are stretched to it. ``channels``: 3 for red, green
+    and blue, 1 for gray. Transparency is dropped.
     """
 
     size: int = 32

@@ -222,8 +222,6 @@ class Columns:
     text
         What the sample looks like in words: a column of texts, hashed into ``n_text_features`` features that follow the
         others.
-    n_text_features
-        How many features a text has.
     """
 
     client: str = "client"

@@ -20,8 +20,6 @@ class ReportStream:
 
     Parameters
     ----------
-    client_ids
-        The distinct clients, rising, all whole numbers or all texts.
     client
         Who reports, as a position in ``client_ids``, shape ``(n_rows,)``.
     step

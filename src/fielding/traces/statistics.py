@@ -34,8 +34,6 @@ class Drift:
         What the same would be if the samples of each two windows were dealt to them anew at random.
     excess
         How many standard errors drift lies above noise, at most the root of the number of pairs; None if there is none.
-    n_pairs, n_clients
-        How many pairs of windows and how many clients have a part in it.
     """
 
     drift: float | None
@@ -112,8 +110,6 @@ def _adjacent_pairs(trace: Trace, window_of: Counts, min_samples: int) -> Iterat
 def dealt_distance(first: Counts, second: Counts) -> Vector:
     """Return the expected L1 distance of shares if the samples of both were dealt to the two sides at random.
 
-    Returns
-    -------
     Shape ``(n_pairs,)``, exact: what a permutation test would give after infinitely many permutations. The number of
     samples of a label on the first side is hypergeometric, and its mean absolute deviation is known in closed form
     (De Moivre's telescoping sum); no normal approximation, which is too low for rare labels.
@@ -169,10 +165,6 @@ class TraceDescription:
     drift, noise
         Mean L1 distance between the label shares of adjacent intervals, and what chance alone would make of it; None
         if no client has two adjacent intervals with ``min_samples`` samples each.
-    excess
-        How many standard errors drift lies above noise.
-    min_samples, n_pairs, n_clients_compared
-        What drift and noise were measured on.
     """
 
     n_rows: int

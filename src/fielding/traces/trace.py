@@ -142,12 +142,8 @@ class Trace:
     def interval_of(self, interval: Interval | str, *, align: str = "calendar") -> Counts:
         """Return the interval of each row, from 0, shape ``(n_rows,)``.
 
-        Parameters
-        ----------
-        interval
-            Seconds, a text such as ``"1d"``, or ``"month"``.
-        align
-            ``"calendar"``: all clients count from the same moment; ``"client"``: each from its own first sample.
+        ``interval``: seconds, a text such as ``"1d"``, or ``"month"``. ``align`` ``"calendar"``: all clients count from
+        the same moment; ``"client"``: each from its own first sample.
         """
         length, known = parse_interval(interval), checked_align(align)
         return interval_indices(self.time, length, self.first_times(length, known)[self.client])

@@ -124,9 +124,6 @@ def draw_positions(sizes: Counts, *, keys: Hashes, moment: tuple[int, int], shap
     >>> both = draw_positions(np.array([4, 6]), keys=keys, moment=(1, 0), shape=(2, 2))
     >>> sorted(both[0].ravel().tolist())
     [0, 1, 2, 3]
-    >>> alone = draw_positions(np.array([6]), keys=keys[1:], moment=(1, 0), shape=(2, 2))
-    >>> bool((alone[0] == both[1]).all())
-    True
     """
     n_needed = shape[0] * shape[1]
     local = np.empty((sizes.size, n_needed), dtype=np.int64)

@@ -80,13 +80,8 @@ class LabelMixTrainer:
     Models have a buffer more, ``"label_mix"``, which starts even. Training moves it to ``(1 - rate) * old + rate *
     mix``, where ``mix`` is the participant's own; all else that happens to buffers, such as averages, happens to it.
 
-    Parameters
-    ----------
-    rate
-        How far a round of training takes the mix, from 0 to 1.
-    is_balanced
-        Whether training takes the mix off the scores, so that models learn as from an even mix: then the buffer moves
-        toward that.
+    ``rate``, from 0 to 1, is how far a round of training takes the mix. With ``is_balanced`` training takes the mix off
+    the scores, so that models learn as from an even mix: then the buffer moves toward that.
 
     Examples
     --------

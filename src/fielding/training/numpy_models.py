@@ -30,12 +30,7 @@ class Dense:
     Tensors have the names, shapes and order of ``torch.nn.Linear(n_inputs, n_classes)`` or of
     ``torch.nn.Sequential(Linear(n_inputs, n_hidden), ReLU(), Linear(n_hidden, n_classes))``.
 
-    Parameters
-    ----------
-    n_inputs
-        Numbers per sample; samples of more dimensions are flattened.
-    n_hidden
-        Hidden units; 0 for softmax regression.
+    Samples of ``n_inputs`` numbers may have more dimensions; 0 ``n_hidden`` is softmax regression.
 
     Examples
     --------

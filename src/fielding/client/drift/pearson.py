@@ -28,10 +28,7 @@ class Pearson:
 def pearson(first: Counts, second: Counts) -> Pearson:
     """Return the statistic and its moments for pairs of label counts.
 
-    Parameters
-    ----------
-    first, second
-        Shape ``(n_pairs, n_labels)``; each row has samples, and two paired rows together at least four.
+    Shapes are ``(n_pairs, n_labels)``; each row has samples, and two paired rows together at least four.
 
     Examples
     --------

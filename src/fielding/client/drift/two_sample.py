@@ -139,15 +139,11 @@ class Ks:
 
     Parameters
     ----------
-    axes
-        How many, at least 1.
     basis
         ``"pca"``: the principal axes of reference and fresh samples together; those of the reference alone would fit it
         better than the fresh samples, and raise false alarms. ``"seeded"``: random ones, the same for every client.
     limit
         At most so many samples of each, the latest.
-    seed
-        Of the random axes.
     """
 
     axes: int = 8
@@ -213,8 +209,6 @@ class Mmd:
         ``1 / (deals + 1)``.
     limit
         At most so many samples of each, the latest: work grows with the square.
-    seed
-        Of the deals.
     """
 
     deals: int = 0

@@ -160,11 +160,7 @@ class Embedding:
 class ResidualEmbedding:
     """Mean of the features less the mean feature of their class everywhere: inputs that the label mix does not explain.
 
-    Parameters
-    ----------
-    dims
-        Features are projected to so many numbers first, which bounds the sums by class; with fewer features the rest is
-        zero.
+    Features are projected to ``dims`` numbers first, which bounds the sums by class; with fewer the rest is zero.
 
     Examples
     --------

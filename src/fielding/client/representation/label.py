@@ -43,13 +43,7 @@ class _LabelCounts:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LabelShares(_LabelCounts):
-    """Share of each label in the window (the paper's).
-
-    Examples
-    --------
-    >>> LabelShares().vectors(np.array([[3.0, 1.0], [0.0, 0.0]]), np.zeros(2)).tolist()
-    [[0.75, 0.25], [0.0, 0.0]]
-    """
+    """Share of each label in the window (the paper's)."""
 
     metric: ClassVar[str] = "l1"
 
@@ -67,10 +61,7 @@ class SmoothedLabelShares(_LabelCounts):
 
     Two small windows without a label in common then lie less than the whole diameter apart (METHODS.md B14).
 
-    Parameters
-    ----------
-    pseudo
-        How many samples more; each label gets its part of them.
+    ``pseudo`` is how many samples more; each label gets its part of them.
 
     Examples
     --------

@@ -25,10 +25,6 @@ def representation_named(text: str, options: Mapping[str, Json] | None = None) -
     Confusion(shrink=1.0)
     >>> [part.weight for part in representation_named("embedding + 2*confusion").parts]
     [1.0, 2.0]
-    >>> representation_named("confussion")
-    Traceback (most recent call last):
-    ...
-    fielding.errors.OptionError: unknown representation 'confussion'; did you mean 'confusion'? Known: ...
     """
     terms, values = _parse_terms(text), dict(options or {})
     check_options(f"representation {text!r}", values, representation_options(text))
@@ -43,13 +39,7 @@ def representation_named(text: str, options: Mapping[str, Json] | None = None) -
 
 
 def representation_options(text: str) -> dict[str, Json]:
-    """Return the options of a representation with their defaults; those of a combination are its parts'.
-
-    Examples
-    --------
-    >>> representation_options("label+class-means")
-    {'dims': 16, 'shrink': 2.0, 'seed': 0}
-    """
+    """Return the options of a representation with their defaults; those of a combination are its parts'."""
     known: dict[str, Json] = {}
     for name, _ in _parse_terms(text):
         # The first part's default stands: the value matters only where it is printed.

@@ -162,7 +162,6 @@ def outer_sums(left: npt.NDArray[np.floating], right: npt.NDArray[np.floating], 
 
     Left and right have a row per sample, ``sizes`` tells how many each client has. Shape ``(n_clients, n_left,
     n_right)``; that of a client does not depend on the other clients.
-    Shape ``(n_clients, n_left, n_right)``; that of a client does not depend on the other clients.
 
     Examples
     --------

@@ -95,8 +95,6 @@ class Clusterer:
         The smallest number of clusters to try, at least 2.
     k_max
         The largest number to try; never more than distinct points less one. 1 means one cluster, always.
-    n_init
-        Restarts of k-means per K.
     min_silhouette
         There is one cluster when even the best K scores less.
     hysteresis

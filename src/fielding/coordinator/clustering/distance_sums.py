@@ -126,11 +126,6 @@ def l1_sums(points: Matrix, weights: Matrix) -> Matrix:
     """Return the sums over all points of weight times L1 distance.
 
     A row of weights per point, shape ``(n_points, n_columns)``; not negative for weights that are not negative.
-
-    Examples
-    --------
-    >>> l1_sums(np.array([[0.0], [1.0], [5.0]]), np.ones((3, 1))).ravel().tolist()
-    [6.0, 5.0, 9.0]
     """
     groups = [part for part in np.array_split(np.arange(points.shape[1]), N_GROUPS) if part.size]
     sums = np.zeros(weights.shape)

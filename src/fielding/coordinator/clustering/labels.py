@@ -39,12 +39,6 @@ def without_gaps(labels: Membership) -> Membership:
 
 
 def in_order_of_appearance(labels: Membership) -> Membership:
-    """Return the labels numbered from 0 without gaps, in the order in which they first appear.
-
-    Examples
-    --------
-    >>> in_order_of_appearance(np.array([5, 2, 5], dtype=np.int32)).tolist()
-    [0, 1, 0]
-    """
+    """Return the labels numbered from 0 without gaps, in the order in which they first appear."""
     _, first, inverse = np.unique(labels, return_index=True, return_inverse=True)
     return np.argsort(np.argsort(first))[inverse].astype(np.int32)

@@ -37,15 +37,7 @@ def chunk_of(points: Points, part: slice) -> Matrix:
 
 
 def run_pass(points: Points, centers: Matrix, *, space: Space) -> Pass:
-    """Return the nearest center of every point, and what the next centers need.
-
-    Examples
-    --------
-    >>> from fielding.coordinator.clustering.space import SPACES
-    >>> line = Points(np.array([[0.0], [1.0], [9.0]]))
-    >>> run_pass(line, np.array([[0.0], [9.0]]), space=SPACES["l1"]).sums.tolist()
-    [[1.0, 2.0], [9.0, 1.0]]
-    """
+    """Return the nearest center of every point, and what the next centers need."""
     places = space.mapped(centers)
 
     def look(part: slice) -> Pass:

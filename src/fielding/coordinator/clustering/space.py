@@ -27,8 +27,6 @@ class Space:
 
     Parameters
     ----------
-    mapped
-        Rows or centers to where their distance is measured.
     between
         ``(n, d)`` and ``(k, d)`` mapped rows to ``(n, k)`` distances that rank like the metric.
     power

@@ -40,9 +40,6 @@ def named_arrays(model: object, giver: str) -> Tensors:
     --------
     >>> named_arrays({"weight": [[1, 2]]}, "train")
     {'weight': array([[1., 2.]], dtype=float32)}
-    >>> named_arrays([1, 2], "train")
-    Traceback (most recent call last):
-    fielding.errors.InputError: train gave [1, 2] for a model; give arrays by name, as net.state_dict() has them
     """
     state_dict = getattr(model, "state_dict", None)
     named: object = state_dict() if callable(state_dict) else model

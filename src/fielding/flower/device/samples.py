@@ -92,11 +92,6 @@ class Samples:
     is_aside
         Which ones are not trained on either, but models judged by, same shape; None: a share of the others, chosen by
         their content. The run config names the share, ``trace.kept_aside``; without it none is.
-
-    Examples
-    --------
-    >>> len(Samples(np.zeros((2, 3)), np.array([0, 1])))
-    2
     """
 
     x: npt.ArrayLike
@@ -137,12 +132,6 @@ class Job:
 
     Parameters
     ----------
-    round_index
-        The round.
-    n_steps, batch_size
-        Local steps, and samples of a step.
-    learning_rate, momentum, weight_decay, prox
-        Of a step, as in :class:`~fielding.training.trainer.Sgd`.
     seed
         Of draws; with the round it makes them repeatable.
     node

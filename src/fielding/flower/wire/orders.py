@@ -47,8 +47,6 @@ class WorkRule:
         corrects them.
     model, hidden, trainer, device
         As in :class:`~fielding.training.factory.ModelRequest`; one's own training code takes no notice.
-    mix_rate
-        How fast the label mix that a model carries follows training.
     """
 
     client: ClientId
@@ -115,8 +113,6 @@ class TrainOrder:
     ----------
     round_index
         The round, from 0. A device that is asked twice in a round gives the same answer twice.
-    seed
-        Seed of the device's draws, from 0.
     plan
         The job: a plan of which this device is client 0, and all jobs are its one job.
     confirmed
@@ -240,12 +236,6 @@ class Report:
     tally
         In place of a representation that the device cannot make yet, the sums over its samples; float64, shape
         ``(n_sums,)``.
-
-    Examples
-    --------
-    >>> silent = Report(number=3, representation=np.empty(0, dtype=np.float32), n_samples=0)
-    >>> silent.is_silent, silent.row(2).tolist()
-    (True, [0.0, 0.0])
     """
 
     number: int
@@ -268,14 +258,8 @@ class Report:
 class TrainReply:
     """A job that was done.
 
-    Parameters
-    ----------
-    updates
-        A slice of one job: its model, float32, shape ``(1, n_numbers)``, all finite.
-    is_part
-        Whether the model holds only the numbers that the order wanted, and so is shorter.
-    holds
-        The key of the shared model that the device holds, if it has something to confirm.
+    ``updates`` is a slice of one job: its model is float32, shape ``(1, n_numbers)``, all finite; with ``is_part`` it
+    holds only the numbers that the order wanted. ``holds``: key of the shared model that the device confirms.
     """
 
     updates: Updates
@@ -293,12 +277,8 @@ class TrainReply:
 class DescribeReply:
     """What is new of a client's data; also the answer to a train order of a client that has nothing to train on.
 
-    Parameters
-    ----------
-    report
-        None: its data did not move since the last report that was confirmed.
-    partition
-        The part of the data that it holds, in Flower's simulation: there clients have no keys to be known by.
+    ``report`` None: its data did not move since the last report that was confirmed. ``partition``: the part of the data
+    that it holds, in Flower's simulation: there clients have no keys to be known by.
     """
 
     n_samples: int
@@ -318,13 +298,9 @@ class EvaluateReply:
 class ProbeReply:
     """How models do on a client's samples.
 
-    Parameters
-    ----------
-    sizes
-        How many samples each question is about, shape ``(n_questions,)``.
-    values
-        Mean losses or shares of right answers, shape ``(n_questions, n_models)``; no columns if sizes alone were
-        wanted. A loss may be infinite; of a question about no samples the values have no meaning.
+    ``sizes`` of the questions; ``values``, shape ``(n_questions, n_models)``: mean losses or shares of right answers,
+    no columns if sizes alone were wanted. A loss may be infinite; of a question about no samples the values have no
+    meaning.
     """
 
     sizes: Counts

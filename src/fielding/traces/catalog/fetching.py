@@ -205,11 +205,8 @@ class FetchError(FieldingError, OSError):
 class RemoteFile:
     """A file on a public server.
 
-    Parameters
-    ----------
-    digest
-        What the publisher says its bytes hash to, as ``"md5:..."`` or ``"sha256:..."``; None if nothing is published:
-        then only the checksums inside the archive tell damage.
+    ``digest``: what the publisher says its bytes hash to, as ``"md5:..."`` or ``"sha256:..."``; None if nothing is
+    published: then only the checksums inside the archive tell damage.
     """
 
     url: str

@@ -39,10 +39,6 @@ def scenario_named(name: str, options: Mapping[str, Json] | None = None) -> Scen
     --------
     >>> scenario_named("places", {"share": 0.1})
     Places(places=4, alpha=0.5, share=0.1, looks=True)
-    >>> scenario_named("places", {"shares": 0.1})
-    Traceback (most recent call last):
-    ...
-    fielding.errors.OptionError: unknown option of scenario 'places' 'shares'; did you mean 'share'? Known: ...
     """
     made: Scenario = SCENARIOS.make(name, options)
     return made

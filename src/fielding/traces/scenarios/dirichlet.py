@@ -114,10 +114,7 @@ class Dirichlet:
 class Recurring:
     """Some clients change to a second label mix, are back after a while, and so on: ``dirichlet`` of that kind.
 
-    Parameters
-    ----------
-    concepts, alpha, share, intensity, period
-        As in :class:`Dirichlet`.
+    The options ``concepts``, ``alpha``, ``share``, ``intensity`` and ``period`` are as in :class:`Dirichlet`.
     """
 
     concepts: int = 4

@@ -25,10 +25,7 @@ _CHUNK = 1 << 22
 class Rotation:
     """Turns images by multiples of 90 degrees, counterclockwise.
 
-    Parameters
-    ----------
-    quarter_turns
-        How many times 90 degrees; an odd number needs square images, since a look keeps the shape.
+    An odd number of ``quarter_turns`` needs square images, since a look keeps the shape.
 
     Examples
     --------
@@ -64,12 +61,8 @@ def check_images(shape: tuple[int, ...]) -> None:
 class Brightness:
     """Makes images lighter or darker, and cuts off what leaves the range of the pixels.
 
-    Parameters
-    ----------
-    amount
-        What is added to every pixel, as a share of the range: from -1 (all black) to 1 (all white).
-    low, high
-        The darkest and the lightest value; see :func:`feature_range` for pixels that do not run from 0 to 1.
+    ``amount`` is added to every pixel, as a share of the range: from -1 (all black) to 1 (all white). ``low``,
+    ``high``: the darkest and the lightest value; see :func:`feature_range` for pixels that do not run from 0 to 1.
 
     Examples
     --------
@@ -113,10 +106,7 @@ def feature_range(pool: Pool) -> tuple[float, float]:
 class Blur:
     """Blurs images with a Gaussian, one axis after the other; what lies beyond an edge is its mirror image.
 
-    Parameters
-    ----------
-    sigma
-        Standard deviation in pixels, cut off at three of them; 0 leaves images as they are.
+    ``sigma``: standard deviation in pixels, cut off at three of them; 0 leaves images as they are.
 
     Examples
     --------
@@ -190,11 +180,8 @@ class Affine:
 def affine_look(pool: Pool, *, intensity: float, rng: np.random.Generator) -> Affine:
     """Return a random affine look for the vectors of a pool.
 
-    Parameters
-    ----------
-    intensity
-        How different, from 0 (not at all) to 1: pairs of features turn by up to 90 degrees either way, three times,
-        and every feature shifts by half a spread (standard deviation of the shifts).
+    ``intensity`` from 0 (not at all) to 1: pairs of features turn by up to 90 degrees either way, three times, and
+    every feature shifts by half a spread (standard deviation of the shifts).
     """
     if pool.is_image:
         raise InputError(f"a sample has shape {pool.shape}; the affine look needs vectors, give images another one")

@@ -18,15 +18,7 @@ def check_share(name: str, value: object) -> None:
 
 
 def check_alpha(value: object, *, may_be_zero: bool = False) -> None:
-    """Raise unless the option can be the parameter of a Dirichlet distribution, or 0 where that means no distribution.
-
-    Examples
-    --------
-    >>> check_alpha(0)
-    Traceback (most recent call last):
-    ...
-    fielding.errors.OptionError: alpha is 0; give a number from 0.001 to 1e+06
-    """
+    """Raise unless the option can be the parameter of a Dirichlet distribution, or 0 where that means none."""
     if may_be_zero and not isinstance(value, bool) and value == 0:
         return
     try:
@@ -49,11 +41,8 @@ MOST_ENTRIES = 2**27
 class DealRequest:
     """How many samples to deal to how many clients over how much time.
 
-    Parameters
-    ----------
-    n_first
-        Intervals that are complete when training starts. Until then nothing drifts; every later boundary between
-        two intervals is a drift event.
+    ``n_first`` intervals are complete when training starts. Until then nothing drifts; every later boundary between two
+    intervals is a drift event.
     """
 
     n_clients: int
