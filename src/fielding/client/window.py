@@ -83,7 +83,7 @@ class Window:
 
     @property
     def newest_round(self) -> int | None:
-        """The latest round that the window was told of; None at first."""
+        """The latest round of a call; None before the first."""
         return self._newest_round
 
     def add(self, labels: npt.ArrayLike, round_index: int) -> Counts:

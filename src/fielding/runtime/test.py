@@ -130,7 +130,7 @@ class LocalTest:
                 sgd=rule.sgd(round_index),
                 offsets=None if offsets is None else offsets[some],
             )
-            own = self._compute.train(work, training.some(some), is_told=False).models
+            own = self._compute.train(work, training.some(some), with_progress=False).models
             own_row[some] = np.arange(some.size)
             if self._correction is None or offsets is None:
                 pieces.append(self._measure(own, own_row, ranges, some))

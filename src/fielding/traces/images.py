@@ -367,6 +367,14 @@ def reason_against(root: Path, name: str) -> str:
         return "no path that can be followed; check it"
 
 
+def images_below(root: Path, names: Sequence[str], *, kind: str = "image", boxes: Counts | None = None) -> ImageList:
+    """Return the images of these names below a folder, or raise if one is not there or leads out of it."""
+    for name in dict.fromkeys(names):
+        if reason := reason_against(root, name):
+            raise FileFormatError(f"{root}: {kind} {echo(name)} is {reason}")
+    return ImageList(files=tuple(root / name for name in names), boxes=boxes)
+
+
 def attach_images(trace: Trace, images: ImageList, *, decoding: Decoding, narrow: Narrow | None = None) -> Trace:
     """Return a trace whose features are images, one per row; what ``narrow`` leaves out is not decoded."""
     if len(images.files) != trace.n_rows:

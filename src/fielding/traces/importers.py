@@ -38,7 +38,7 @@ from fielding.traces.pool import Pool
 from fielding.traces.trace import Trace
 
 TEXT_FEATURES = 512
-"""Buckets that words are hashed into unless told otherwise."""
+"""Buckets that words are hashed into by default."""
 MOST_FEATURES = 1 << 20
 LARGEST_CACHE = 1_000_000
 """Distinct words that are remembered at most; beyond, they are hashed again."""

@@ -135,7 +135,7 @@ class Device:
                 n_taken=n_taken,
             )
         before = -FARTHEST if state is None else state.first + rule.max_rounds - 1  # time must not run backwards
-        clock = max(rule.last_strike(now), *coming.rounds[-1:].tolist(), before)
+        clock = max(rule.last_tick(now), *coming.rounds[-1:].tolist(), before)
         everything, first = known.join(coming), clock - rule.max_rounds + 1
         memory = read_memory(here.folder)
         if state is None and memory.rehearsal:  # its places are those of samples that were lost

@@ -33,7 +33,7 @@ class DeviceObserver(Protocol):
     def observe(self, round_index: int, clock: int, new: Kept) -> Report | None:
         """Take in a round, and return the report that is due, without its number; None if there is nothing to tell.
 
-        ``clock``: when the window moved last, because its clock struck or samples came. ``new``: training samples.
+        ``clock``: when the window moved last, because its clock ticked or samples came. ``new``: training samples.
         """
         ...
 

@@ -129,7 +129,7 @@ class OwnCode:
 class OwnCompute:
     """Trains and scores models by the user's own code, for a runtime of one client.
 
-    ``job``: what the user's training code is told; None if nothing is trained.
+    ``job``: what the user's training code is given; None if nothing is trained.
     """
 
     tests_whole_windows = True
@@ -143,7 +143,7 @@ class OwnCompute:
     def close(self) -> None:
         """Do nothing: there are no threads."""
 
-    def train(self, work: LocalWork, at_hand: Ranges, *, is_told: bool = True) -> Trained:  # noqa: ARG002
+    def train(self, work: LocalWork, at_hand: Ranges, *, with_progress: bool = True) -> Trained:  # noqa: ARG002
         """Let the user's code train one model on all samples at hand."""
         if self._own.train is None or self._job is None:
             raise RuntimeError("there is no training code, or nothing to train")

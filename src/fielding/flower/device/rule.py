@@ -30,7 +30,7 @@ class DeviceRule:
     representation
         What it makes of its label counts, or with a detector of its samples; None: shares of labels.
     gap, phase
-        The clock of a window strikes every ``gap`` rounds, when ``round + phase`` is a multiple, as in the simulator;
+        The clock of a window ticks every ``gap`` rounds, when ``round + phase`` is a multiple, as in the simulator;
         and whenever samples come. 1: every round.
     memory_rounds
         How many rounds a sample is kept after it left the window, for methods that ask for samples of long ago.
@@ -65,10 +65,10 @@ class DeviceRule:
 
     def is_asked(self, round_index: int, n_new: int) -> bool:
         """Return whether there can be something to report in a round in which so many samples came."""
-        return n_new > 0 or not self.drift_test.is_timed or self.last_strike(round_index) == round_index
+        return n_new > 0 or not self.drift_test.is_timed or self.last_tick(round_index) == round_index
 
-    def last_strike(self, round_index: int) -> int:
-        """Return the last round up to this one in which the clock of the window struck; may be before the start."""
+    def last_tick(self, round_index: int) -> int:
+        """Return the last round up to this one in which the clock of the window ticked; may be before the start."""
         return round_index - (round_index + self.phase) % self.gap
 
 

@@ -113,18 +113,29 @@ def write_state(folder: Path, state: DeviceState) -> None:
 
 
 def read_state(folder: Path) -> DeviceState | None:
-    """Return what a device knows; None if nothing. A damaged file is told and put aside, and then it is nothing."""
+    """Return what a device knows; None if nothing. A damaged file is named, put aside, and counts as none."""
     contents = read_whole(folder / STATE)
     if contents is None:
         return None
     try:
-        values = msgspec.convert(contents.values, _StateValues)
+        values, last = msgspec.convert(contents.values, _StateValues), None
+        report, tally = contents.arrays.get("report"), contents.arrays.get("tally")
+        if report is not None:
+            if report.dtype != np.float32 or report.ndim != 1:
+                raise CheckpointError(f"the last report is {report.dtype} of shape {report.shape}")
+            last = Report(
+                number=values.number,
+                representation=report.astype(np.float32),
+                n_samples=values.n_samples,
+                kind=values.kind,
+                tally=None if tally is None else tally.astype(np.float64),
+            )
         return DeviceState(
             round_index=values.round,
             first=values.first,
             kept=kept_from(contents.arrays),
             monitor={name: array for name, array in contents.arrays.items() if name.startswith(WATCHED)},
-            report=_report(contents, values),
+            report=last,
             n_taken=values.taken,
         )
     except FOREIGN as error:
@@ -141,22 +152,6 @@ class _StateValues(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
     taken: Annotated[int, Meta(ge=0)]
     n_samples: Annotated[int, Meta(ge=0)] = 0
     kind: str | None = None
-
-
-def _report(contents: Contents, values: _StateValues) -> Report | None:
-    """Return the last report of a device; None if there never was one."""
-    report, tally = contents.arrays.get("report"), contents.arrays.get("tally")
-    if report is None:
-        return None
-    if report.dtype != np.float32 or report.ndim != 1:
-        raise CheckpointError(f"the last report is {report.dtype} of shape {report.shape}")
-    return Report(
-        number=values.number,
-        representation=report.astype(np.float32),
-        n_samples=values.n_samples,
-        kind=values.kind,
-        tally=None if tally is None else tally.astype(np.float64),
-    )
 
 
 def set_aside(folder: Path, name: str, error: Exception) -> None:
