@@ -86,7 +86,7 @@ def spoil_models(models: Models, start: Models, *, kind: str) -> Models:
     Examples
     --------
     >>> trained, before = np.array([[3.0, 1.0]], dtype=np.float32), np.array([[2.0, 1.5]], dtype=np.float32)
-    >>> [spoiled(trained, before, kind=kind).tolist() for kind in ("sign-flip", "scale", "nan")]
+    >>> [spoil_models(trained, before, kind=kind).tolist() for kind in ("sign-flip", "scale", "nan")]
     [[[1.0, 2.0]], [[12.0, -3.5]], [[nan, 1.0]]]
     """
     check_spoil(kind)
