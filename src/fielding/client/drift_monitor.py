@@ -162,7 +162,7 @@ class DriftMonitor:
         """Return who has to report whatever its window shows, shape ``(n_clients,)``."""
         return self._owes.copy()
 
-    def turned_over(self, first: int) -> Mask:
+    def turn_over(self, first: int) -> Mask:
         """Return who has to report when windows begin to show no interval before ``first``."""
         has_turned_over = self._turned_over <= first
         self._kinds[has_turned_over & ~self._owes] = 0

@@ -10,31 +10,6 @@ from fielding._typing import Counts
 from fielding.errors import CheckpointError, InputError, OptionError, echo
 
 
-def checked_round(round_index: object, newest: int | None) -> int:
-    """Return the round as a plain ``int``, or raise if it is none or lies before ``newest``."""
-    if not isinstance(round_index, (int, np.integer)) or isinstance(round_index, bool):
-        raise InputError(f"round {echo(round_index)} is not a whole number; count rounds with whole numbers")
-    if not -(2**62) < round_index < 2**62:
-        raise InputError(f"round {echo(round_index)} is out of range; count rounds from 0")
-    if newest is not None and round_index < newest:
-        raise InputError(f"round {echo(round_index)} comes after round {newest}; give rounds in rising order")
-    return int(round_index)
-
-
-def checked_labels(labels: npt.ArrayLike) -> Counts:
-    """Return a copy of the labels, shape ``(n_samples,)``, or raise if they are not a list of whole numbers."""
-    try:
-        array = np.asarray(labels)
-    except (ValueError, TypeError, OverflowError) as error:
-        raise InputError(f"labels are not a list of whole numbers ({error}); give one label per sample") from None
-    if array.ndim != 1:
-        raise InputError(f"labels have shape {array.shape}; give a flat list with one label per sample")
-    # An empty list has no type of its own: numpy calls it float.
-    if array.size and (array.dtype.kind not in "iu" or array.max() > np.iinfo(np.int64).max):
-        raise InputError(f"labels such as {echo(array[:1].tolist())} are no class numbers; use whole numbers from 0")
-    return array.astype(np.int64)
-
-
 class Window:
     """The newest samples, kept as blocks of labels in the order of arrival.
 
@@ -166,13 +141,29 @@ class Window:
         return np.concatenate(taken)
 
 
-def saved_column(arrays: Mapping[str, npt.NDArray[np.generic]], name: str) -> Counts:
-    """Return a saved column of whole numbers, or raise :class:`CheckpointError` if it is missing or none."""
-    column = arrays.get(name)
-    if column is None or column.ndim != 1 or column.dtype != np.int64:
-        got = "missing" if column is None else f"{column.dtype} of shape {column.shape}"
-        raise CheckpointError(f"{name} is {got}; a column of whole numbers is wanted")
-    return column.astype(np.int64)
+def checked_round(round_index: object, newest: int | None) -> int:
+    """Return the round as a plain ``int``, or raise if it is none or lies before ``newest``."""
+    if not isinstance(round_index, (int, np.integer)) or isinstance(round_index, bool):
+        raise InputError(f"round {echo(round_index)} is not a whole number; count rounds with whole numbers")
+    if not -(2**62) < round_index < 2**62:
+        raise InputError(f"round {echo(round_index)} is out of range; count rounds from 0")
+    if newest is not None and round_index < newest:
+        raise InputError(f"round {echo(round_index)} comes after round {newest}; give rounds in rising order")
+    return int(round_index)
+
+
+def checked_labels(labels: npt.ArrayLike) -> Counts:
+    """Return a copy of the labels, shape ``(n_samples,)``, or raise if they are not a list of whole numbers."""
+    try:
+        array = np.asarray(labels)
+    except (ValueError, TypeError, OverflowError) as error:
+        raise InputError(f"labels are not a list of whole numbers ({error}); give one label per sample") from None
+    if array.ndim != 1:
+        raise InputError(f"labels have shape {array.shape}; give a flat list with one label per sample")
+    # An empty list has no type of its own: numpy calls it float.
+    if array.size and (array.dtype.kind not in "iu" or array.max() > np.iinfo(np.int64).max):
+        raise InputError(f"labels such as {echo(array[:1].tolist())} are no class numbers; use whole numbers from 0")
+    return array.astype(np.int64)
 
 
 def checked_bound(name: str, bound: int | None) -> int | None:
@@ -182,3 +173,12 @@ def checked_bound(name: str, bound: int | None) -> int | None:
     if not isinstance(bound, (int, np.integer)) or isinstance(bound, bool) or bound < 1:
         raise OptionError(f"{name} is {echo(bound)}; give a whole number of at least 1, or None for no bound")
     return int(bound)
+
+
+def saved_column(arrays: Mapping[str, npt.NDArray[np.generic]], name: str) -> Counts:
+    """Return a saved column of whole numbers, or raise :class:`CheckpointError` if it is missing or none."""
+    column = arrays.get(name)
+    if column is None or column.ndim != 1 or column.dtype != np.int64:
+        got = "missing" if column is None else f"{column.dtype} of shape {column.shape}"
+        raise CheckpointError(f"{name} is {got}; a column of whole numbers is wanted")
+    return column.astype(np.int64)

@@ -401,7 +401,7 @@ class SampleObserver:
         first, stop = self._windows.visible(round_index)
         if version != self._version:
             touched |= self._look_at_arrivals(round_index)
-            touched |= self._monitor.turned_over(first)
+            touched |= self._monitor.turn_over(first)
             self._version = version
         clients = np.flatnonzero(touched)
         if not clients.size:

@@ -88,7 +88,7 @@ class LabelCorrection:
             own = model_mixes.copy()
             for at in np.unique(row).tolist():
                 served = np.flatnonzero((row == at) & (windows.sizes > 0))
-                for some in _in_pieces(served, windows.sizes[served] * self._store.n_classes):
+                for some in _split_pieces(served, windows.sizes[served] * self._store.n_classes):
                     rows, sizes = windows.of(some)
                     scores, _ = self._compute.class_scores(models[at], rows, self._store.gather)
                     own[some] = predict_mixes(scores, sizes, model_mixes[some], smoothing=self._rule.smoothing)
@@ -122,7 +122,7 @@ class LabelCorrection:
         return found
 
 
-def _in_pieces(clients: Counts, numbers: Counts) -> list[Counts]:
+def _split_pieces(clients: Counts, numbers: Counts) -> list[Counts]:
     """Return clients in pieces of bounded size, by how many numbers each brings; a large one may be alone."""
     place = np.cumsum(numbers) // MOST_NUMBERS
     return np.split(clients, np.flatnonzero(np.diff(place)) + 1) if clients.size else []

@@ -162,7 +162,7 @@ class ShuffleUnit(nn.Module):
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         """Return maps of the same shape."""
         kept, changed = x.chunk(2, dim=1)
-        return _shuffled(kept, self.branch(changed))
+        return _interleave(kept, self.branch(changed))
 
 
 class HalvingUnit(nn.Module):
@@ -175,7 +175,7 @@ class HalvingUnit(nn.Module):
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         """Return maps of half the height and width."""
-        return _shuffled(self.shortcut(x), self.branch(x))
+        return _interleave(self.shortcut(x), self.branch(x))
 
 
 def _branch(n_in: int, width: int, *, stride: int) -> nn.Sequential:
@@ -192,7 +192,7 @@ def _depthwise(channels: int, *, stride: int) -> list[nn.Module]:
     return [convolution, nn.BatchNorm2d(channels)]
 
 
-def _shuffled(first: torch.Tensor, second: torch.Tensor) -> torch.Tensor:
+def _interleave(first: torch.Tensor, second: torch.Tensor) -> torch.Tensor:
     """Return the channels of both, one of each in turn."""
     return torch.stack([first, second], dim=2).flatten(1, 2)
 

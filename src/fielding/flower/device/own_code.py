@@ -30,83 +30,6 @@ from fielding.training.label_mix import LABEL_MIX, move_mixes
 from fielding.training.layout import Layout
 from fielding.training.trainer import Gather, LocalWork, Scores, Trained, TrainingPath
 
-
-def named_arrays(model: object, giver: str) -> Tensors:
-    """Return a model as float32 arrays by name, or raise.
-
-    ``model``: arrays or torch tensors by name, on whatever device, or a torch module; whole numbers become floats.
-
-    Examples
-    --------
-    >>> named_arrays({"weight": [[1, 2]]}, "train")
-    {'weight': array([[1., 2.]], dtype=float32)}
-    """
-    state_dict = getattr(model, "state_dict", None)
-    named: object = state_dict() if callable(state_dict) else model
-    if not isinstance(named, Mapping) or not named:
-        raise InputError(f"{giver} gave {echo(model)} for a model; give arrays by name, as net.state_dict() has them")
-    return {str(name): _floats(one, f"{name!r} in the model that {giver} gave") for name, one in named.items()}
-
-
-def parameter_names(model: object, tensors: Tensors) -> frozenset[str]:
-    """Return which tensors are parameters: all, unless a torch module tells."""
-    named = getattr(model, "named_parameters", None)
-    return frozenset(name for name, _ in named()) if callable(named) else frozenset(tensors)
-
-
-def _floats(value: object, what: str) -> npt.NDArray[np.float32]:
-    detach = getattr(value, "detach", None)
-    with contextlib.suppress(TypeError, ValueError):
-        array = np.asarray(detach().cpu().float().numpy() if callable(detach) else value)
-        if array.dtype.kind in "biuf":
-            return array.astype(np.float32)
-    raise InputError(f"{what} is {echo(value)}; give an array of numbers")
-
-
-def checked_fitted(fitted: object) -> Fitted:
-    """Return what train gave, its figures as plain numbers, or raise; its model is looked at elsewhere."""
-    if not isinstance(fitted, Fitted):
-        raise InputError(f"train gave {echo(fitted)}; return Fitted(model, n_samples, loss)")
-    n_samples = _whole(fitted.n_samples)
-    if n_samples is None or n_samples < 1:
-        raise InputError(f"train gave n_samples = {echo(fitted.n_samples)}; give how many samples it was trained on")
-    loss, square = _number(fitted.loss), _number(fitted.square_loss)
-    if loss is None or not math.isfinite(loss):
-        raise InputError(
-            f"train gave loss = {echo(fitted.loss)}; give the mean loss, a finite number, or look at rate and samples"
-        )
-    if fitted.square_loss is not None and (square is None or not math.isfinite(square)):
-        raise InputError(f"train gave square_loss = {echo(fitted.square_loss)}; give a finite number, or leave it out")
-    return Fitted(fitted.model, n_samples, loss, loss**2 if square is None else square)
-
-
-def checked_scored(scored: object) -> Scored:
-    """Return what evaluate gave, its figures as plain numbers, or raise."""
-    if not isinstance(scored, Scored):
-        raise InputError(f"evaluate gave {echo(scored)}; return Scored(n_test, correct, loss)")
-    n_test, correct, loss = _whole(scored.n_test), _whole(scored.correct), _number(scored.loss)
-    if n_test is None or correct is None or not 0 <= correct <= n_test:
-        raise InputError(
-            f"evaluate gave correct = {echo(scored.correct)} and n_test = {echo(scored.n_test)}; give how many samples "
-            "were tested, and how many of these are right: whole numbers, not a share"
-        )
-    if loss is None:
-        raise InputError(f"evaluate gave loss = {echo(scored.loss)}; give the mean loss, a number")
-    return Scored(n_test, correct, loss)
-
-
-def _number(value: object) -> float | None:
-    """Return a number, also of an array or tensor that holds but one; None if it is none."""
-    with contextlib.suppress(TypeError, ValueError, RuntimeError):
-        return None if isinstance(value, str) else float(value)  # type: ignore[arg-type]
-    return None
-
-
-def _whole(value: object) -> int | None:
-    number = _number(value)
-    return int(number) if number is not None and number.is_integer() else None
-
-
 ModelFactory = Callable[..., object]
 """Makes a torch module: ``factory(input_shape=..., n_classes=...)``."""
 
@@ -229,3 +152,79 @@ class OwnCompute:
     def _show(self, model: Models) -> Tensors:
         """Return a model by names, for code that may write to it; the label mix that it carries is left out."""
         return {name: array.copy() for name, array in self.layout.tensors(model).items() if name != LABEL_MIX}
+
+
+def checked_fitted(fitted: object) -> Fitted:
+    """Return what train gave, its figures as plain numbers, or raise; its model is looked at elsewhere."""
+    if not isinstance(fitted, Fitted):
+        raise InputError(f"train gave {echo(fitted)}; return Fitted(model, n_samples, loss)")
+    n_samples = _whole(fitted.n_samples)
+    if n_samples is None or n_samples < 1:
+        raise InputError(f"train gave n_samples = {echo(fitted.n_samples)}; give how many samples it was trained on")
+    loss, square = _number(fitted.loss), _number(fitted.square_loss)
+    if loss is None or not math.isfinite(loss):
+        raise InputError(
+            f"train gave loss = {echo(fitted.loss)}; give the mean loss, a finite number, or look at rate and samples"
+        )
+    if fitted.square_loss is not None and (square is None or not math.isfinite(square)):
+        raise InputError(f"train gave square_loss = {echo(fitted.square_loss)}; give a finite number, or leave it out")
+    return Fitted(fitted.model, n_samples, loss, loss**2 if square is None else square)
+
+
+def checked_scored(scored: object) -> Scored:
+    """Return what evaluate gave, its figures as plain numbers, or raise."""
+    if not isinstance(scored, Scored):
+        raise InputError(f"evaluate gave {echo(scored)}; return Scored(n_test, correct, loss)")
+    n_test, correct, loss = _whole(scored.n_test), _whole(scored.correct), _number(scored.loss)
+    if n_test is None or correct is None or not 0 <= correct <= n_test:
+        raise InputError(
+            f"evaluate gave correct = {echo(scored.correct)} and n_test = {echo(scored.n_test)}; give how many samples "
+            "were tested, and how many of these are right: whole numbers, not a share"
+        )
+    if loss is None:
+        raise InputError(f"evaluate gave loss = {echo(scored.loss)}; give the mean loss, a number")
+    return Scored(n_test, correct, loss)
+
+
+def named_arrays(model: object, giver: str) -> Tensors:
+    """Return a model as float32 arrays by name, or raise.
+
+    ``model``: arrays or torch tensors by name, on whatever device, or a torch module; whole numbers become floats.
+
+    Examples
+    --------
+    >>> named_arrays({"weight": [[1, 2]]}, "train")
+    {'weight': array([[1., 2.]], dtype=float32)}
+    """
+    state_dict = getattr(model, "state_dict", None)
+    named: object = state_dict() if callable(state_dict) else model
+    if not isinstance(named, Mapping) or not named:
+        raise InputError(f"{giver} gave {echo(model)} for a model; give arrays by name, as net.state_dict() has them")
+    return {str(name): _floats(one, f"{name!r} in the model that {giver} gave") for name, one in named.items()}
+
+
+def parameter_names(model: object, tensors: Tensors) -> frozenset[str]:
+    """Return which tensors are parameters: all, unless a torch module tells."""
+    named = getattr(model, "named_parameters", None)
+    return frozenset(name for name, _ in named()) if callable(named) else frozenset(tensors)
+
+
+def _floats(value: object, what: str) -> npt.NDArray[np.float32]:
+    detach = getattr(value, "detach", None)
+    with contextlib.suppress(TypeError, ValueError):
+        array = np.asarray(detach().cpu().float().numpy() if callable(detach) else value)
+        if array.dtype.kind in "biuf":
+            return array.astype(np.float32)
+    raise InputError(f"{what} is {echo(value)}; give an array of numbers")
+
+
+def _number(value: object) -> float | None:
+    """Return a number, also of an array or tensor that holds but one; None if it is none."""
+    with contextlib.suppress(TypeError, ValueError, RuntimeError):
+        return None if isinstance(value, str) else float(value)  # type: ignore[arg-type]
+    return None
+
+
+def _whole(value: object) -> int | None:
+    number = _number(value)
+    return int(number) if number is not None and number.is_integer() else None

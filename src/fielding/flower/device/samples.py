@@ -19,45 +19,6 @@ _TEST, _ASIDE = b"", b"aside"
 """What makes the two choices independent of each other."""
 
 
-def checked_features(given: npt.ArrayLike, n_samples: int) -> Features:
-    """Return features as float32, shape ``(n_samples, ...)``, or raise."""
-    x = np.asarray(given)
-    if x.ndim < 2 or x.shape[0] != n_samples or x.dtype.kind not in "biuf":
-        raise InputError(
-            f"features of load_data are {x.dtype} of shape {x.shape}; give {n_samples} rows of numbers, one per label"
-        )
-    floats = np.ascontiguousarray(x, dtype=np.float32)
-    if not np.isfinite(floats).all():
-        raise InputError("features of load_data hold NaN or infinity; every feature must be a finite number")
-    return floats
-
-
-def choose_test_samples(given: npt.ArrayLike | None, x: Features) -> Mask:
-    """Return who is for tests: as given, or by content, so that a sample that comes again never changes sides."""
-    return _by_content(x, TEST_SHARE, _TEST) if given is None else _check_choice("is_test", given, x)
-
-
-def choose_aside_samples(given: npt.ArrayLike | None, x: Features, *, share: float, is_test: Mask) -> Mask:
-    """Return who is kept aside to judge models by: as given, or by content; none of the tests, none if share is 0."""
-    if given is not None:
-        chosen = _check_choice("is_aside", given, x)
-        return chosen & ~is_test if share else np.zeros_like(chosen)
-    return _by_content(x, share, _ASIDE) & ~is_test if share else np.zeros(len(x), dtype=np.bool_)
-
-
-def _by_content(x: Features, share: float, purpose: bytes) -> Mask:
-    bound = int(share * 2**64)
-    digests = (blake2b(row.tobytes(), digest_size=8, person=purpose).digest() for row in x)
-    return np.array([int.from_bytes(digest, "big") < bound for digest in digests], dtype=np.bool_)
-
-
-def _check_choice(name: str, given: npt.ArrayLike, x: Features) -> Mask:
-    chosen = np.asarray(given)
-    if chosen.shape != x.shape[:1] or chosen.dtype != np.bool_:
-        raise InputError(f"{name} of load_data is {chosen.dtype} of shape {chosen.shape}; give a yes or no per sample")
-    return chosen.copy()
-
-
 FARTHEST = 2**31
 """Rounds before the start beyond this are mistakes."""
 
@@ -323,3 +284,42 @@ def _rounds(given: npt.ArrayLike | None, n_samples: int, *, now: int, since: int
     if n_samples and not -FARTHEST <= rounds.min() <= rounds.max() <= now:
         raise InputError(f"rounds of load_data go up to {rounds.max()}; in round {now} nothing later can have come")
     return np.maximum(rounds.astype(np.int64), -FARTHEST if since is None else min(since + 1, now))
+
+
+def checked_features(given: npt.ArrayLike, n_samples: int) -> Features:
+    """Return features as float32, shape ``(n_samples, ...)``, or raise."""
+    x = np.asarray(given)
+    if x.ndim < 2 or x.shape[0] != n_samples or x.dtype.kind not in "biuf":
+        raise InputError(
+            f"features of load_data are {x.dtype} of shape {x.shape}; give {n_samples} rows of numbers, one per label"
+        )
+    floats = np.ascontiguousarray(x, dtype=np.float32)
+    if not np.isfinite(floats).all():
+        raise InputError("features of load_data hold NaN or infinity; every feature must be a finite number")
+    return floats
+
+
+def choose_test_samples(given: npt.ArrayLike | None, x: Features) -> Mask:
+    """Return who is for tests: as given, or by content, so that a sample that comes again never changes sides."""
+    return _by_content(x, TEST_SHARE, _TEST) if given is None else _check_choice("is_test", given, x)
+
+
+def choose_aside_samples(given: npt.ArrayLike | None, x: Features, *, share: float, is_test: Mask) -> Mask:
+    """Return who is kept aside to judge models by: as given, or by content; none of the tests, none if share is 0."""
+    if given is not None:
+        chosen = _check_choice("is_aside", given, x)
+        return chosen & ~is_test if share else np.zeros_like(chosen)
+    return _by_content(x, share, _ASIDE) & ~is_test if share else np.zeros(len(x), dtype=np.bool_)
+
+
+def _by_content(x: Features, share: float, purpose: bytes) -> Mask:
+    bound = int(share * 2**64)
+    digests = (blake2b(row.tobytes(), digest_size=8, person=purpose).digest() for row in x)
+    return np.array([int.from_bytes(digest, "big") < bound for digest in digests], dtype=np.bool_)
+
+
+def _check_choice(name: str, given: npt.ArrayLike, x: Features) -> Mask:
+    chosen = np.asarray(given)
+    if chosen.shape != x.shape[:1] or chosen.dtype != np.bool_:
+        raise InputError(f"{name} of load_data is {chosen.dtype} of shape {chosen.shape}; give a yes or no per sample")
+    return chosen.copy()

@@ -129,10 +129,10 @@ class Blur:
             return x.copy()
         weights = np.exp(-0.5 * (np.arange(-radius, radius + 1) / self.sigma) ** 2)
         weights = (weights / weights.sum()).astype(np.float32)
-        return _smoothed(_smoothed(x, weights, axis=1), weights, axis=2)
+        return _smooth(_smooth(x, weights, axis=1), weights, axis=2)
 
 
-def _smoothed(x: Features, weights: Features, *, axis: int) -> Features:
+def _smooth(x: Features, weights: Features, *, axis: int) -> Features:
     """Return the weighted sums of each pixel and its neighbors along one axis."""
     radius, size = weights.size // 2, x.shape[axis]
     margins = [(0, 0)] * x.ndim
