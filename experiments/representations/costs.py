@@ -15,7 +15,7 @@ from experiments.representations.viewing import representation_called
 from fielding._typing import Codes, Features, Matrix, Models
 from fielding.client.representation.representation import Effort, Representation, Seen
 from fielding.federation.ledger import Costs
-from fielding.runtime.observe import Looked
+from fielding.runtime.observe import LookingCosts
 from fielding.simulation.clock import seconds_of
 from fielding.simulation.costs import BYTES_PER_NUMBER
 from fielding.simulation.hardware import SYNTHETIC, Devices
@@ -174,7 +174,7 @@ def described(representation: Representation, seen: Seen) -> Matrix:
 
 def simulated_seconds(effort: Effort, n_numbers: int, *, n_samples: int) -> float:
     """Return what the ledger charges the median device for describing a window of new samples and reporting it."""
-    looked = Looked.at(np.array([n_samples]), effort)
+    looked = LookingCosts.at(np.array([n_samples]), effort)
     costs = Costs(
         up_bytes=BYTES_PER_NUMBER * n_numbers,
         forward_samples=int(looked.forward.sum()),

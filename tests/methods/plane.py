@@ -12,7 +12,7 @@ from fielding.engine.round import Done, Federation, run_round
 from fielding.federation.evaluation import adjusted_rand_index
 from fielding.methods.kinds import ReportsFrom
 from fielding.methods.method import Method, MethodSetting, Parts
-from fielding.runtime.observe import Looked
+from fielding.runtime.observe import LookingCosts
 from fielding.runtime.train import LocalRule
 from fielding.simulation.clients import SimulatedClients
 from fielding.simulation.hardware import AlwaysAvailable, Availability, Devices, Hardware
@@ -62,7 +62,7 @@ def plane_windows(
 class Scripted:
     """Clients that report in the rounds that a script names; in the first round all do."""
 
-    looked = Looked()
+    looked = LookingCosts()
 
     def __init__(self, n_clients: int, script: Mapping[int, Sequence[int]]) -> None:
         self._script = {0: range(n_clients), **script}

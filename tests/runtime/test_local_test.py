@@ -162,7 +162,7 @@ def test_only_the_window_is_tuned_on_and_by_those_who_are_tested() -> None:
     assert "tuned" not in clients.test(plain_model(), EVERYONE, windows.upcoming(0)).also
 
 
-def test_neither_workers_nor_pieces_change_a_bit_and_nobody_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_neither_workers_nor_pieces_change_a_bit_and_no_progress_is_shown(monkeypatch: pytest.MonkeyPatch) -> None:
     path = TrainingPath(name="stacked", chunk=2, n_threads=1, eval_chunk=3)
     request = ModelRequest(
         name="mlp", hidden=SMALL_MODEL // 3, input_shape=(1,), n_classes=2, trainer="numpy", path=path
@@ -174,9 +174,9 @@ def test_neither_workers_nor_pieces_change_a_bit_and_nobody_is_told(monkeypatch:
         clients = serving_runtime(serving=TUNED, trainer=trainer, n_workers=n_workers)
         train = clients.compute.train
 
-        def noted(work: LocalWork, at_hand: Ranges, *, is_told: bool) -> Trained:
+        def noted(work: LocalWork, at_hand: Ranges, *, with_progress: bool) -> Trained:
             asked.append(work.start.size)
-            return train(work, at_hand, is_told=is_told)
+            return train(work, at_hand, with_progress=with_progress)
 
         monkeypatch.setattr(clients.compute, "train", noted)
         monkeypatch.setattr(clients.compute, "on_trained", lambda done, _total: told.append(done))

@@ -10,7 +10,7 @@ from fielding.client.drift import Always, Never
 from fielding.client.representation.registry import representation_named
 from fielding.config.keys import Config
 from fielding.config.reader import config_from
-from fielding.engine.describing import describing_of, is_own_function
+from fielding.engine.report_rule import is_own_function, report_rule_of
 from fielding.errors import OptionError
 from fielding.records.model_file import write_model
 from fielding.runtime.observe import LabelObserver, Observer, SampleObserver, VectorObserver
@@ -41,8 +41,8 @@ def watched_by(config: Config) -> Watched:
 
 def observer_for(config: Config) -> Observer:
     section = config.coordinator
-    describing = describing_of(section, is_own=is_own_function(section), seed=config.seed)
-    return observer_of(config, describing, watched_by(config), None, None)
+    report_rule = report_rule_of(section, is_own=is_own_function(section), seed=config.seed)
+    return observer_of(config, report_rule, watched_by(config), None, None)
 
 
 def describe(x: Floats, y: Counts, n_classes: int) -> Floats:
@@ -109,8 +109,8 @@ def test_smoothed_shares_are_told_as_such() -> None:
 
 def test_a_method_with_a_test_of_its_own_counts_labels() -> None:
     config = config_of({"representation": "embedding"})
-    describing = describing_of(config.coordinator, is_own=False, seed=1)
-    found = [observer_of(config, describing, watched_by(config), None, test) for test in (Never(), Always())]
+    report_rule = report_rule_of(config.coordinator, is_own=False, seed=1)
+    found = [observer_of(config, report_rule, watched_by(config), None, test) for test in (Never(), Always())]
 
     assert all(isinstance(observer, LabelObserver) for observer in found)
     for observer in found:

@@ -15,7 +15,7 @@ from fielding.client.report import ReportBatch
 from fielding.coordinator import Coordinator
 from fielding.distance import metric_named
 from fielding.errors import OptionError
-from fielding.runtime.observe import NOTHING, LabelObserver, Looked, VectorObserver
+from fielding.runtime.observe import NOTHING, LabelObserver, LookingCosts, VectorObserver
 from fielding.simulation.assembly import Own
 from fielding.simulation.attacks import (
     LIES,
@@ -63,7 +63,7 @@ class Planned:
     """An observer whose reports are written down beforehand: per round the row of each client that reports."""
 
     rounds: Sequence[dict[int, list[float]]]
-    looked: Looked = field(default_factory=Looked)
+    looked: LookingCosts = field(default_factory=LookingCosts)
     held: list[list[int]] = field(default_factory=list)
 
     def observe(self, round_index: int) -> FleetReports:
@@ -213,7 +213,7 @@ def test_without_liars_the_reports_are_those_of_the_inner_observer() -> None:
 
 
 def test_reports_that_could_not_be_sent_are_handed_back_and_cost_what_the_truth_costs() -> None:
-    inner = Planned([{}], looked=Looked.at(np.array([0, 7]), "forward"))
+    inner = Planned([{}], looked=LookingCosts.at(np.array([0, 7]), "forward"))
     observer = LyingObserver(inner, fresh_windows(), lie=Lie(), seed=1)
     observer.hold(np.array([3, 4]))
 

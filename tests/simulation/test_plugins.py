@@ -8,15 +8,15 @@ import numpy as np
 import pytest
 
 from fielding._typing import Json
-from fielding.client.describing import Describing
 from fielding.client.drift import Threshold
+from fielding.client.report_rule import ReportRule
 from fielding.config.keys import Config
 from fielding.config.reader import config_from
 from fielding.coordinator.policy import Policy
 from fielding.coordinator.trigger import LearnedTau
 from fielding.distance import Kind
-from fielding.engine.describing import describing_of
 from fielding.engine.plugins import aggregator_of, kind_of, pace_of, parts_of, policy_of, rate_of, selection_of
+from fielding.engine.report_rule import report_rule_of
 from fielding.errors import OptionError
 from fielding.federation.aggregation.robust import TrimmedMean
 from fielding.federation.pace.restarts import Restarts
@@ -56,8 +56,8 @@ def test_the_learning_rate_falls_as_the_config_says() -> None:
     assert [rate.at(round_index) for round_index in range(5)] == [0.8, 0.8, 0.4, 0.4, 0.3]
 
 
-def described(config: Config) -> Describing:
-    return describing_of(config.coordinator, is_own=False, seed=config.seed)
+def described(config: Config) -> ReportRule:
+    return report_rule_of(config.coordinator, is_own=False, seed=config.seed)
 
 
 def labels_policy(config: Config) -> Policy:

@@ -9,7 +9,7 @@ from fielding._typing import Counts, Mask, Vector
 from fielding.client.drift import AnyChange
 from fielding.client.fleet import FleetReports
 from fielding.methods.kinds import ReportsFrom
-from fielding.runtime.observe import NOTHING, LabelObserver, Looked
+from fielding.runtime.observe import NOTHING, LabelObserver, LookingCosts
 from fielding.simulation.reports import Mailbox, SentReports, SharedModel
 from tests.runtime.seeing import MODEL, Told, observer_of, windows_of
 
@@ -19,8 +19,8 @@ N_LABELS = 2
 class Script:
     """Clients that have something to tell in rounds that are written down; what could not be sent comes again."""
 
-    def __init__(self, rounds: Mapping[int, list[int]], looked: Looked | None = None) -> None:
-        self._rounds, self.looked = rounds, looked or Looked()
+    def __init__(self, rounds: Mapping[int, list[int]], looked: LookingCosts | None = None) -> None:
+        self._rounds, self.looked = rounds, looked or LookingCosts()
         self._held: Counts = NOTHING.clients
 
     def hold(self, clients: Counts) -> None:
@@ -91,8 +91,8 @@ def test_letters_weigh_what_they_say() -> None:
         assert not np.asarray(nothing).any()
 
 
-def looked_at() -> Looked:
-    return Looked(clients=np.array([0, 3]), forward=np.array([5, 2]), backward=np.array([1, 0]), received=11)
+def looked_at() -> LookingCosts:
+    return LookingCosts(clients=np.array([0, 3]), forward=np.array([5, 2]), backward=np.array([1, 0]), received=11)
 
 
 def test_who_looked_at_samples_pays_for_it_whether_it_reports_or_not() -> None:

@@ -118,8 +118,8 @@ def replay_command(
 def _run_options(folder: Path) -> dict[str, Any]:
     """Return the rules that the coordinator of a run followed, as the options of this command."""
     from fielding.config.reader import read_config
-    from fielding.engine.describing import describing_of, is_own_function
     from fielding.engine.plugins import policy_of
+    from fielding.engine.report_rule import is_own_function, report_rule_of
 
     config = read_config(folder / CONFIG)
     section, own = config.coordinator, read_manifest(folder).get("own")
@@ -129,8 +129,8 @@ def _run_options(folder: Path) -> dict[str, Any]:
             raise OptionError(
                 f"{folder} ran with coordinator.{name} = {value!r}; only runs with {known!r} can be replayed"
             )
-    described = describing_of(section, is_own=is_own, seed=config.seed)
-    policy = policy_of(config, kind=described.kind, metric=described.metric)
+    report_rule = report_rule_of(section, is_own=is_own, seed=config.seed)
+    policy = policy_of(config, kind=report_rule.kind, metric=report_rule.metric)
     if isinstance(policy.trigger, LearnedTau):
         raise OptionError(
             f"{folder} learned tau from how training went; only runs with a tau that is given can be replayed"

@@ -13,14 +13,7 @@ from fielding.errors import InputError, echo
 class Arrivals:
     """Samples that reach clients at one moment; an entry says how many of one label reach one client.
 
-    Parameters
-    ----------
-    clients
-        Which client, from 0, shape ``(n_entries,)``; may name a client often.
-    labels
-        Which label, from 0, same shape.
-    counts
-        How many samples, not negative, same shape; None means one each.
+    ``clients`` and ``labels`` count from 0; ``counts`` None means one each. All of shape ``(n_entries,)``.
     """
 
     clients: Counts
@@ -29,14 +22,7 @@ class Arrivals:
 
     @classmethod
     def from_rows(cls, rows: Counts) -> "Arrivals":
-        """Return the arrivals that a matrix of counts describes, shape ``(n_clients, n_labels)``.
-
-        Examples
-        --------
-        >>> arrivals = Arrivals.from_rows(np.array([[0, 2], [1, 0]]))
-        >>> arrivals.clients.tolist(), arrivals.labels.tolist(), arrivals.counts.tolist()
-        ([0, 1], [1, 0], [2, 1])
-        """
+        """Return the arrivals that a matrix of counts describes, shape ``(n_clients, n_labels)``."""
         clients, labels = np.nonzero(rows)
         return cls(clients=clients, labels=labels, counts=rows[clients, labels])
 
@@ -47,15 +33,7 @@ NO_ARRIVALS = Arrivals(clients=np.empty(0, dtype=np.int64), labels=np.empty(0, d
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Block:
-    """Samples that came together, so that they leave together; checked, int64, every count above 0.
-
-    Parameters
-    ----------
-    step
-        At which observation of the fleet they came.
-    clients, labels, counts
-        As in :class:`Arrivals`.
-    """
+    """Samples that came together at step ``step`` of the fleet, so that they leave together; every count is above 0."""
 
     step: int
     round_index: int
@@ -65,20 +43,7 @@ class Block:
 
 
 def checked_arrivals(arrivals: Arrivals, shape: tuple[int, int]) -> tuple[Counts, Counts, Counts]:
-    """Return copies of clients, labels and counts without the entries that bring nothing, or raise.
-
-    Parameters
-    ----------
-    shape
-        How many clients and how many labels there are.
-
-    Examples
-    --------
-    >>> checked_arrivals(Arrivals(clients=np.array([3]), labels=np.array([0])), (3, 2))
-    Traceback (most recent call last):
-    ...
-    fielding.errors.InputError: clients of arrivals hold 3; give whole numbers from 0 to 2
-    """
+    """Return copies of clients, labels and counts without empty entries, or raise; ``shape``: clients and labels."""
     clients = checked_column("clients of arrivals", arrivals.clients, shape[0])
     labels = checked_column("labels of arrivals", arrivals.labels, shape[1])
     counts = np.ones(clients.size, dtype=np.int64)

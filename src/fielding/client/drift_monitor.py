@@ -19,18 +19,8 @@ _COLUMNS = ("sizes", "labels", "predicted", "features", "errors")
 class CurrentWindows:
     """Windows of some clients now.
 
-    Parameters
-    ----------
-    clients
-        Whose, rising, shape ``(n_clients,)``.
-    intervals
-        When each sample came, shape ``(n_samples,)``.
-    seen
-        The samples.
-    errors
-        How the served models erred on them before they saw them, shape ``(n_samples,)``; NaN where it is not known.
-    vectors
-        The representation of each window, shape ``(n_clients, n_numbers)``.
+    ``clients`` rise; ``intervals`` and ``errors`` have an entry per sample: when it came, and how the served model
+    erred on it before it saw it, NaN where that is not known.
     """
 
     clients: Counts
@@ -51,12 +41,8 @@ class CurrentWindows:
     def batch(self, some: Counts, *, first: Counts | None = None, stop: Counts | None = None) -> Batch:
         """Return the samples of some of the clients, given by position, that came within intervals of their own.
 
-        Parameters
-        ----------
-        some
-            Positions among the clients, rising.
-        first, stop
-            The first interval that counts, and the first that does not, of all clients; None for no bound.
+        ``some`` rise. ``first``, ``stop``: the first interval that counts and the first that does not; None for no
+        bound.
         """
         kept = np.isin(self.seen.owners, some)
         if first is not None:
@@ -77,13 +63,7 @@ class CurrentWindows:
 
 
 class LastReports:
-    """What every client reported last: the vector, when, and the samples that it summed up.
-
-    Parameters
-    ----------
-    n_clients
-        How many clients there are.
-    """
+    """What every client reported last: the vector, when, and the samples that it summed up."""
 
     def __init__(self, n_clients: int) -> None:
         self.vectors: npt.NDArray[np.float32] = np.zeros((n_clients, 0), dtype=np.float32)
@@ -164,14 +144,7 @@ class DriftMonitor:
     lost. A client that drifted reports once more when the last samples from before have left its window, if the
     detector is slow: until then it describes a mixture, which a test on samples would not find unlike what comes after.
 
-    Parameters
-    ----------
-    n_clients
-        How many clients there are; a device is one.
-    detector
-        What counts as drift.
-    has_turnover
-        Whether windows show more than one arrival, so that what is from before a drift leaves later.
+    ``has_turnover``: whether windows show more than one arrival, so that what is from before a drift leaves later.
     """
 
     def __init__(self, n_clients: int, detector: DriftDetector, *, has_turnover: bool) -> None:
@@ -189,7 +162,7 @@ class DriftMonitor:
         """Return who has to report whatever its window shows, shape ``(n_clients,)``."""
         return self._owes.copy()
 
-    def turned_over(self, first: int) -> Mask:
+    def turn_over(self, first: int) -> Mask:
         """Return who has to report when windows begin to show no interval before ``first``."""
         has_turned_over = self._turned_over <= first
         self._kinds[has_turned_over & ~self._owes] = 0
@@ -199,15 +172,8 @@ class DriftMonitor:
     def reports(self, now: CurrentWindows, *, round_index: int, first: int, stop: int) -> FleetReports:
         """Return the reports that are due of clients whose windows are given; later ones are compared with them.
 
-        Parameters
-        ----------
-        now
-            Windows of the clients that may have something to report.
-        round_index
-            The round.
-        first, stop
-            The first interval that windows show, and the first that has not come yet; or other numbers that rise with
-            time.
+        ``first``, ``stop``: the first interval that windows show, and the first that has not come yet; or other numbers
+        that rise with time.
         """
         has, was_active, owes = now.sizes > 0, self.last.is_active[now.clients], self._owes[now.clients]
         # A client that could not report then still says what it saw.

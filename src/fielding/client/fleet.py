@@ -19,17 +19,9 @@ from fielding.errors import OptionError, echo
 class FleetReports:
     """The reports of one moment.
 
-    Parameters
-    ----------
-    clients
-        Who reports, rising, shape ``(n_reports,)``.
-    representations
-        Shares of labels, float32, shape ``(n_reports, n_labels)``; zeros for a client that goes silent.
-    n_samples
-        How many samples each sums up, shape ``(n_reports,)``.
-    kinds
-        The kind of drift that each client saw, a position in :data:`~fielding.client.report.DRIFT_KINDS`; None if
-        kinds are not told apart.
+    ``clients`` rise; ``representations`` are shares of labels, float32, shape ``(n_reports, n_labels)``, zeros for a
+    client that goes silent; ``kinds`` are positions in :data:`~fielding.client.report.DRIFT_KINDS`, None if not told
+    apart.
     """
 
     clients: Counts
@@ -47,12 +39,7 @@ class Fleet:
     A step costs time in proportion to the samples that come and leave, plus one drift test of the clients they
     belong to (of all clients, if the test goes by the clock).
 
-    Parameters
-    ----------
-    n_clients
-        How many clients there are; they are known by their index.
-    max_rounds
-        How many rounds a sample stays visible, that of its arrival included; None for ever.
+    ``max_rounds``: how many rounds a sample stays visible, that of its arrival included; None for ever.
 
     Examples
     --------
@@ -101,19 +88,9 @@ class Fleet:
         return view
 
     def arrive(self, arrivals: Arrivals, round_index: int) -> FleetReports:
-        """Take in the samples of a round and return the reports that are due.
+        """Take in the samples of a round, ``NO_ARRIVALS`` if only time passes, and return the reports that are due.
 
-        Parameters
-        ----------
-        arrivals
-            What comes; ``NO_ARRIVALS`` if only time passes.
-        round_index
-            The round now, not before that of an earlier call.
-
-        Raises
-        ------
-        InputError
-            An entry names no client or label, or time runs backwards; the fleet is as before.
+        An entry that names no client or label, or time that runs backwards, raises and leaves the fleet as before.
         """
         now = checked_round(round_index, self._newest_round)
         clients, labels, counts = checked_arrivals(arrivals, (self.n_clients, self.n_labels))
@@ -131,7 +108,16 @@ class Fleet:
             for block in (coming, *leaving):
                 is_tested[block.clients] = True
         tested = np.flatnonzero(is_tested)
-        return self._report(tested[self._is_due(tested, coming)], now)
+        due = tested[self._is_due(tested, coming)]
+        counts = self._current[due]
+        self._reported[due] = counts
+        self._n_reported[due] = self._n_current[due]
+        self._fresh[due] = 0
+        self._reported_round[due] = now
+        self._reported_step[due] = self._step
+        self._must_report[due] = False
+        shares = shares_of(counts).astype(np.float32)
+        return FleetReports(clients=due, representations=shares, n_samples=self._n_current[due])
 
     def report_again(self, clients: npt.ArrayLike) -> None:
         """Make these clients report at the next step whatever the drift test says, because a report was lost."""
@@ -185,18 +171,3 @@ class Fleet:
             )
             due[in_doubt[part]] = self._drift_test.drifted(evidence)
         return due
-
-    def _report(self, clients: Counts, now: int) -> FleetReports:
-        """Return the reports of this moment, which later drift tests compare with."""
-        counts = self._current[clients]
-        self._reported[clients] = counts
-        self._n_reported[clients] = self._n_current[clients]
-        self._fresh[clients] = 0
-        self._reported_round[clients] = now
-        self._reported_step[clients] = self._step
-        self._must_report[clients] = False
-        return FleetReports(
-            clients=clients,
-            representations=shares_of(counts).astype(np.float32),
-            n_samples=self._n_current[clients],
-        )

@@ -62,19 +62,9 @@ class Monitor:
         self._must_report = False
 
     def observe(self, labels: npt.ArrayLike, round_index: int) -> ClientReport | None:
-        """Take in the samples of a round and return a report, or None if there is nothing to tell.
+        """Take in the samples of a round, perhaps none, and return a report, or None if there is nothing to tell.
 
-        Parameters
-        ----------
-        labels
-            Shape ``(n_samples,)``; may be empty: then only time passes.
-        round_index
-            The round now, not before that of an earlier call.
-
-        Raises
-        ------
-        InputError
-            A label is not in the class list, or time runs backwards; the monitor is as before.
+        A label that is not in the class list, or time that runs backwards, raises and leaves the monitor as before.
         """
         arriving = checked_labels(labels)
         self._current.tally(arriving)
@@ -121,17 +111,7 @@ class Monitor:
         return self._window.newest_round
 
     def arrays(self) -> dict[str, Counts]:
-        """Return what the monitor knows, for :meth:`restore`: a device that stops must not forget it.
-
-        Examples
-        --------
-        >>> from fielding.client.drift import AnyChange
-        >>> before, after = (Monitor("phone", 2, drift_test=AnyChange(), window=Window()) for _ in range(2))
-        >>> report = before.observe([0, 1], round_index=0)
-        >>> after.restore(before.arrays())
-        >>> after.observe([1, 0], round_index=1) is None  # it was reported before
-        True
-        """
+        """Return what the monitor knows, for :meth:`restore`: a device that stops must not forget it."""
         last = [self._reported_round, self._reported_moment, int(self._must_report)]
         return {
             **self._window.arrays(),
@@ -140,13 +120,7 @@ class Monitor:
         }
 
     def restore(self, arrays: Mapping[str, npt.NDArray[np.generic]]) -> None:
-        """Take over what :meth:`arrays` of another monitor gave, perhaps one with a shorter class list.
-
-        Raises
-        ------
-        CheckpointError
-            If they describe no monitor of this class list.
-        """
+        """Take over what :meth:`arrays` of another monitor gave, perhaps one with a shorter class list."""
         reported, last = saved_column(arrays, "monitor.reported"), saved_column(arrays, "monitor.last")
         n_labels = self._current.n_labels
         labels = saved_column(arrays, "window.labels")

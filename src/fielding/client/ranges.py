@@ -12,12 +12,7 @@ from fielding._typing import Counts, Mask, Vector
 class Ranges:
     """A range of samples per client or job.
 
-    Parameters
-    ----------
-    start, stop
-        Where each range begins and ends in ``entries``, shape ``(n_ranges,)``.
-    entries
-        Rows of a sample store, by client and time; shared by all ranges of its kind.
+    ``start`` and ``stop`` point into ``entries``, the rows of a sample store by client and time, shared by all ranges.
     """
 
     start: Counts
@@ -57,26 +52,14 @@ def joined_ranges(parts: list[Counts]) -> Ranges:
 
 
 def segment_sums(values: Mask, sizes: Counts) -> Counts:
-    """Return how many values are true in each of some consecutive segments.
-
-    Examples
-    --------
-    >>> segment_sums(np.array([True, False, True]), np.array([2, 0, 1])).tolist()
-    [1, 0, 1]
-    """
+    """Return how many values are true in each of some consecutive segments."""
     totals = np.concatenate([[0], np.cumsum(values, dtype=np.int64)])
     ends = np.cumsum(sizes)
     return np.asarray(totals[ends] - totals[ends - sizes])
 
 
 def segment_means(values: npt.NDArray[np.float32], sizes: Counts) -> Vector:
-    """Return the mean of each of some consecutive segments, added up in float64; NaN for an empty one.
-
-    Examples
-    --------
-    >>> segment_means(np.array([1.0, 3.0, 5.0], dtype=np.float32), np.array([2, 0, 1])).tolist()
-    [2.0, nan, 5.0]
-    """
+    """Return the mean of each of some consecutive segments, added up in float64; NaN for an empty one."""
     owner = np.repeat(np.arange(sizes.size), sizes)
     sums = np.bincount(owner, weights=values.astype(np.float64), minlength=sizes.size)
     return np.asarray(np.divide(sums, sizes, out=np.full(sizes.size, np.nan), where=sizes > 0))

@@ -22,13 +22,9 @@ FORGETTING = 0.8
 class Confidence:
     """What a client is used to, and how far newer samples fell short of it.
 
-    Parameters
-    ----------
-    weight, mean, squares
-        Of the reference: samples, older ones counted less, the mean of their confidences, and the sum of squared
-        deviations from it.
-    excess
-        The CUSUM: shortfall beyond the slack, added up, never below 0; in standard errors.
+    ``weight``, ``mean`` and ``squares`` of the reference: samples, older ones counted less, the mean of their
+    confidences, and the sum of squared deviations from it. ``excess`` is the CUSUM: shortfall beyond the slack, added
+    up, never below 0; in standard errors.
 
     Examples
     --------
@@ -48,10 +44,7 @@ class Confidence:
         The mean of the new confidences is held against the mean of the reference, in standard errors of their
         difference, so looks at few samples and at many weigh alike. After an alarm the new samples are the reference.
 
-        Parameters
-        ----------
-        confidences
-            Probability of the true label of each new sample, shape ``(n_samples,)``, at least one.
+        There is at least one: the probability of the true label of each new sample.
         """
         mean, excess = float(confidences.mean()), 0.0
         if self.weight >= LEAST_REFERENCE:
@@ -84,14 +77,7 @@ PURPOSE = "rehearsal"
 def look_ends(intervals: npt.NDArray[np.integer]) -> list[int]:
     """Return where each look at samples ends; a look begins where the one before ends, with an interval.
 
-    Parameters
-    ----------
-    intervals
-        When each sample came, rising, shape ``(n_samples,)``.
-
-    Returns
-    -------
-    Ends, rising. What comes after the last one waits.
+    Samples come by rising interval. What comes after the last end waits.
     """
     ends, taken = [0], 0
     for count in np.unique(intervals, return_counts=True)[1].tolist():
@@ -106,12 +92,7 @@ def update_confidence(
 ) -> tuple[Confidence, list[int]]:
     """Return what a client is used to after some looks, and where the looks began that alarmed it.
 
-    Parameters
-    ----------
-    losses
-        Of the samples, under the model that it received, shape ``(n_samples,)``.
-    ends
-        Where each look ends.
+    ``losses`` are those of the samples under the model that it received, ``ends`` where each look ends.
     """
     confidences, now, alarms, begin = label_probabilities(losses), before, [], 0
     for end in ends:
@@ -123,24 +104,15 @@ def update_confidence(
 
 
 def label_probabilities(losses: npt.NDArray[np.floating]) -> Vector:
-    """Return the probabilities of labels, given their losses; a model that says nothing is not confident.
-
-    Examples
-    --------
-    >>> label_probabilities(np.array([0.0, np.inf, np.nan])).tolist()
-    [1.0, 0.0, 0.0]
-    """
+    """Return the probabilities of labels, given their losses; a model that says nothing is not confident."""
     return np.asarray(np.nan_to_num(np.exp(-losses.astype(np.float64)), nan=0.0, posinf=0.0))
 
 
 def choose_remembered(labels: npt.NDArray[np.integer], draws: Hashes) -> Mask:
     """Return which samples a client remembers: of each label at most ``PER_LABEL``, those with the smallest draws.
 
-    Parameters
-    ----------
-    labels, draws
-        Of all samples that ever were to be remembered, shape ``(n_samples,)``; those that were forgotten need not be
-        among them.
+    Labels and draws are of all samples that ever were to be remembered; those that were forgotten need not be among
+    them.
 
     Examples
     --------

@@ -26,16 +26,8 @@ CHUNK = 8_192
 class ClientReport:
     """What one client tells the coordinator after its data moved.
 
-    Parameters
-    ----------
-    client_id
-        Who reports.
-    representation
-        Shape ``(n_features,)``; all zeros when the client's window is empty: it goes silent.
-    n_samples
-        How many samples the representation sums up.
-    label_version
-        The version of the class list that the representation was built with; None means the newest.
+    A representation of shape ``(n_features,)`` is all zeros when the client's window is empty: it goes silent.
+    ``label_version`` is that of the class list that it was built with; None means the newest.
     """
 
     client_id: ClientId
@@ -48,18 +40,8 @@ class ClientReport:
 class ReportBatch:
     """The reports of many clients that act together; their order has no meaning.
 
-    Parameters
-    ----------
-    client_ids
-        Who reports, each client once.
-    representations
-        One row per client, shape ``(n_clients, n_features)``; a row of zeros says that the client went silent.
-    label_version
-        As in :class:`ClientReport`.
-    n_samples
-        How many samples each representation sums up, where clients say so.
-    kinds
-        The kind of drift that each client saw, a position in ``DRIFT_KINDS``, where clients say so.
+    A row of zeros says that a client went silent. ``kinds`` of drift are positions in ``DRIFT_KINDS``, where clients
+    say so.
     """
 
     client_ids: Sequence[ClientId]
@@ -115,14 +97,7 @@ def checked_ids(client_ids: Sequence[object]) -> list[ClientId]:
 def checked_rows(representations: object, n_rows: int, *, kind: Kind, width: int | None) -> Floats:
     """Return the representations as a float matrix, or raise :class:`ReportError`.
 
-    Parameters
-    ----------
-    representations
-        What claims to be a matrix of shape ``(n_rows, width)``.
-    kind
-        ``"histogram"``: shares that sum to one; ``"vector"``: any finite numbers. A zero row is valid in both.
-    width
-        The length of a representation; None accepts any, but not zero.
+    ``kind`` ``"histogram"``: shares that sum to one; ``"vector"``: any finite numbers. A zero row is valid in both.
     """
     if isinstance(representations, np.ma.MaskedArray):
         raise ReportError("representations are a masked array; fill in what is missing, or leave the client out")
@@ -181,16 +156,7 @@ def _check_values(rows: Floats, first: int, kind: Kind) -> None:
 
 
 def checked_batch(batch: ReportBatch, *, kind: Kind, width: int | None) -> ReportBatch:
-    """Return the batch with plain ids and float rows, or raise and leave everything as it was.
-
-    Examples
-    --------
-    >>> batch = ReportBatch(client_ids=["a"], representations=np.array([[0.7, 0.7]]))
-    >>> checked_batch(batch, kind="histogram", width=2)
-    Traceback (most recent call last):
-    ...
-    fielding.errors.ReportError: the histogram in row 0 sums to 1.4, not to 1; divide the counts by their sum, ...
-    """
+    """Return the batch with plain ids and float rows, or raise and leave everything as it was."""
     if isinstance(batch.client_ids, np.ndarray) and batch.client_ids.ndim == 1:
         ids = checked_ids(batch.client_ids.tolist())
     elif isinstance(batch.client_ids, Sequence) and not isinstance(batch.client_ids, (str, bytes)):

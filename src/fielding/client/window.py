@@ -10,31 +10,6 @@ from fielding._typing import Counts
 from fielding.errors import CheckpointError, InputError, OptionError, echo
 
 
-def checked_round(round_index: object, newest: int | None) -> int:
-    """Return the round as a plain ``int``, or raise if it is none or lies before ``newest``."""
-    if not isinstance(round_index, (int, np.integer)) or isinstance(round_index, bool):
-        raise InputError(f"round {echo(round_index)} is not a whole number; count rounds with whole numbers")
-    if not -(2**62) < round_index < 2**62:
-        raise InputError(f"round {echo(round_index)} is out of range; count rounds from 0")
-    if newest is not None and round_index < newest:
-        raise InputError(f"round {echo(round_index)} comes after round {newest}; give rounds in rising order")
-    return int(round_index)
-
-
-def checked_labels(labels: npt.ArrayLike) -> Counts:
-    """Return a copy of the labels, shape ``(n_samples,)``, or raise if they are not a list of whole numbers."""
-    try:
-        array = np.asarray(labels)
-    except (ValueError, TypeError, OverflowError) as error:
-        raise InputError(f"labels are not a list of whole numbers ({error}); give one label per sample") from None
-    if array.ndim != 1:
-        raise InputError(f"labels have shape {array.shape}; give a flat list with one label per sample")
-    # An empty list has no type of its own: numpy calls it float.
-    if array.size and (array.dtype.kind not in "iu" or array.max() > np.iinfo(np.int64).max):
-        raise InputError(f"labels such as {echo(array[:1].tolist())} are no class numbers; use whole numbers from 0")
-    return array.astype(np.int64)
-
-
 class Window:
     """The newest samples, kept as blocks of labels in the order of arrival.
 
@@ -83,7 +58,7 @@ class Window:
 
     @property
     def newest_round(self) -> int | None:
-        """The latest round that the window was told of; None at first."""
+        """The latest round of a call; None before the first."""
         return self._newest_round
 
     def add(self, labels: npt.ArrayLike, round_index: int) -> Counts:
@@ -116,19 +91,7 @@ class Window:
     def since(self, moment: int) -> Counts:
         """Return the labels that arrived after a moment and are still here, oldest first.
 
-        Parameters
-        ----------
-        moment
-            :attr:`n_arrived` as it was then.
-
-        Examples
-        --------
-        >>> window = Window(max_samples=3)
-        >>> gone = window.add([1, 2, 3], round_index=0)
-        >>> moment = window.n_arrived
-        >>> gone = window.add([4], round_index=1)
-        >>> window.since(moment).tolist()
-        [4]
+        ``moment``: :attr:`n_arrived` as it was then.
         """
         wanted = min(self._n_arrived - moment, self._n_samples)
         newest: list[Counts] = []
@@ -154,13 +117,7 @@ class Window:
         }
 
     def restore(self, arrays: Mapping[str, npt.NDArray[np.generic]]) -> None:
-        """Take over what :meth:`arrays` of another window gave; the bounds stay those of this one.
-
-        Raises
-        ------
-        CheckpointError
-            If they describe no window; this one is as before.
-        """
+        """Take over what :meth:`arrays` of another window gave, but not its bounds; raise and stay as before if bad."""
         labels, rounds, moment = (saved_column(arrays, f"window.{name}") for name in ("labels", "rounds", "moment"))
         newest = int(moment[1]) if moment.size == 2 else None
         fits = labels.size == rounds.size and 1 <= moment.size <= 2 and moment[0] >= labels.size
@@ -184,13 +141,29 @@ class Window:
         return np.concatenate(taken)
 
 
-def saved_column(arrays: Mapping[str, npt.NDArray[np.generic]], name: str) -> Counts:
-    """Return a saved column of whole numbers, or raise :class:`CheckpointError` if it is missing or none."""
-    column = arrays.get(name)
-    if column is None or column.ndim != 1 or column.dtype != np.int64:
-        got = "missing" if column is None else f"{column.dtype} of shape {column.shape}"
-        raise CheckpointError(f"{name} is {got}; a column of whole numbers is wanted")
-    return column.astype(np.int64)
+def checked_round(round_index: object, newest: int | None) -> int:
+    """Return the round as a plain ``int``, or raise if it is none or lies before ``newest``."""
+    if not isinstance(round_index, (int, np.integer)) or isinstance(round_index, bool):
+        raise InputError(f"round {echo(round_index)} is not a whole number; count rounds with whole numbers")
+    if not -(2**62) < round_index < 2**62:
+        raise InputError(f"round {echo(round_index)} is out of range; count rounds from 0")
+    if newest is not None and round_index < newest:
+        raise InputError(f"round {echo(round_index)} comes after round {newest}; give rounds in rising order")
+    return int(round_index)
+
+
+def checked_labels(labels: npt.ArrayLike) -> Counts:
+    """Return a copy of the labels, shape ``(n_samples,)``, or raise if they are not a list of whole numbers."""
+    try:
+        array = np.asarray(labels)
+    except (ValueError, TypeError, OverflowError) as error:
+        raise InputError(f"labels are not a list of whole numbers ({error}); give one label per sample") from None
+    if array.ndim != 1:
+        raise InputError(f"labels have shape {array.shape}; give a flat list with one label per sample")
+    # An empty list has no type of its own: numpy calls it float.
+    if array.size and (array.dtype.kind not in "iu" or array.max() > np.iinfo(np.int64).max):
+        raise InputError(f"labels such as {echo(array[:1].tolist())} are no class numbers; use whole numbers from 0")
+    return array.astype(np.int64)
 
 
 def checked_bound(name: str, bound: int | None) -> int | None:
@@ -200,3 +173,12 @@ def checked_bound(name: str, bound: int | None) -> int | None:
     if not isinstance(bound, (int, np.integer)) or isinstance(bound, bool) or bound < 1:
         raise OptionError(f"{name} is {echo(bound)}; give a whole number of at least 1, or None for no bound")
     return int(bound)
+
+
+def saved_column(arrays: Mapping[str, npt.NDArray[np.generic]], name: str) -> Counts:
+    """Return a saved column of whole numbers, or raise :class:`CheckpointError` if it is missing or none."""
+    column = arrays.get(name)
+    if column is None or column.ndim != 1 or column.dtype != np.int64:
+        got = "missing" if column is None else f"{column.dtype} of shape {column.shape}"
+        raise CheckpointError(f"{name} is {got}; a column of whole numbers is wanted")
+    return column.astype(np.int64)

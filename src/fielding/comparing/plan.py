@@ -24,7 +24,7 @@ from fielding.comparing.variants import (
 from fielding.config.keys import Config
 from fielding.config.reader import apply_changes, config_from, config_table, read_config
 from fielding.config.rules import parse_factor
-from fielding.engine.describing import describing_of, is_own_function
+from fielding.engine.report_rule import is_own_function, report_rule_of
 from fielding.errors import InputError, OptionError, echo, unknown_name
 from fielding.records.lock import NAME as LOCK
 from fielding.records.manifest import first_difference
@@ -266,11 +266,11 @@ def resolve_variant(table: Table, variant: Variant) -> dict[str, Json] | None:
     try:
         config = config_from(with_settings(table, variant.settings))
         section = config.coordinator
-        describing = describing_of(section, is_own=is_own_function(section), seed=0)
+        report_rule = report_rule_of(section, is_own=is_own_function(section), seed=0)
     except InputError:
         return None
     given = {name: getattr(section, name) for name in section.__dataclass_fields__ if name != "options"}
-    known: dict[str, Json] = {"metric": describing.metric, "detector": describing.detector}
+    known: dict[str, Json] = {"metric": report_rule.metric, "detector": report_rule.detector}
     with contextlib.suppress(OptionError):  # a word, such as "learned", stays
         known["tau"] = parse_factor(section.tau)
     whole = {**config_table(config), "coordinator": {**given, **known, **section.options}}

@@ -14,19 +14,8 @@ from fielding.distance import TIE, Metric
 def nearest_clusters(points: Points, centers: Matrix, *, metric: Metric, current: Membership) -> Membership:
     """Return the cluster that each client now resembles, with the centers held still.
 
-    Parameters
-    ----------
-    points
-        The clients that reported, ``n`` of them.
-    centers
-        One row per cluster, shape ``(n_clusters, n_features)``.
-    current
-        The cluster that each of the clients is in, shape ``(n,)``; -1 for none.
-
-    Returns
-    -------
-    A cluster per client; a tie (within 1e-9) goes to the current cluster, then to the lowest one. The answer for a
-    client does not depend on the others.
+    ``current``: the cluster that each client is in, -1 for none. A tie (within 1e-9) goes to it, then to the lowest
+    one. The answer for a client does not depend on the others.
 
     Examples
     --------
@@ -64,16 +53,8 @@ def recompute_centers(registry: Registry, centers: Matrix, clusters: Iterable[in
 class Clusters:
     """The clusters, one position each, in rising order of their stable ids.
 
-    Parameters
-    ----------
-    ids
-        The id of each cluster that people see; it outlives re-clusterings.
-    centers
-        Mean representation of the active members, shape ``(n_clusters, n_features)``; the last one if dormant.
-    live
-        Which clusters have active members; the others are dormant.
-    since_global
-        The centers right after the last global clustering.
+    ``ids`` outlive re-clusterings. ``centers``: mean representations of the active members, the last one if dormant;
+    ``live``: which clusters have active members; ``since_global``: centers right after the last global clustering.
     """
 
     ids: tuple[int, ...]
@@ -89,25 +70,13 @@ def live_clusters(registry: Registry, n_clusters: int) -> Mask:
 
 
 def occurring(membership: Membership) -> set[int]:
-    """Return the cluster positions that occur; clients without a cluster are passed over.
-
-    Examples
-    --------
-    >>> sorted(occurring(np.array([2, -1, 0, 2], dtype=np.int32)))
-    [0, 2]
-    """
+    """Return the cluster positions that occur; clients without a cluster are passed over."""
     counts = np.bincount(membership + 1)[1:]
     return set(np.flatnonzero(counts).tolist())
 
 
 def in_order_of_first_member(labels: Membership) -> Membership:
-    """Return the same partition with clusters numbered in the order in which they first occur; none may be empty.
-
-    Examples
-    --------
-    >>> in_order_of_first_member(np.array([2, 0, 2, 1], dtype=np.int32)).tolist()
-    [0, 1, 0, 2]
-    """
+    """Return the same partition with clusters numbered in the order in which they first occur; none may be empty."""
     first = np.array([np.argmax(labels == cluster) for cluster in range(int(labels.max()) + 1)])
     rank = np.empty(first.size, dtype=np.int32)
     rank[np.argsort(first)] = np.arange(first.size, dtype=np.int32)
@@ -117,14 +86,8 @@ def in_order_of_first_member(labels: Membership) -> Membership:
 def settle(registry: Registry, labels: Membership, ids: Sequence[int], *, metric: Metric) -> Clusters:
     """Write a new partition of the active clients into the registry and return its clusters.
 
-    Parameters
-    ----------
-    registry
-        Its membership is replaced.
-    labels
-        Cluster of each active client, in the order of rows.
-    metric
-        By which inactive clients that once had a cluster are given the nearest new one.
+    ``labels``: the cluster of each active client, in the order of rows. Inactive clients that once had a cluster are
+    given the nearest new one.
     """
     by_id: Counts = np.argsort(np.asarray(ids))
     position = np.empty(len(ids), dtype=np.int32)

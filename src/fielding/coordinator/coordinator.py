@@ -56,13 +56,7 @@ def checked_count(n_samples: object) -> int:
 
 
 def checked_counts(n_samples: object, n_rows: int) -> Counts | None:
-    """Return the numbers of samples behind the reports of a batch, or raise unless there is one for each.
-
-    Examples
-    --------
-    >>> checked_counts([20, 0], 2).tolist()
-    [20, 0]
-    """
+    """Return the numbers of samples behind the reports of a batch, or raise unless there is one for each."""
     if n_samples is None:
         return None
     try:
@@ -84,17 +78,9 @@ def checked_step(step: object) -> int:
 def inherit_ids(heads: Matrix, old_ids: Sequence[int], next_id: int) -> list[int]:
     """Give each new cluster the id of the old one it shares most clients with, or a fresh one.
 
-    Parameters
-    ----------
-    heads
-        Clients of each new cluster that come from each old one, shape ``(n_new, n_old)``.
-    next_id
-        The first id that was never used.
-
-    Returns
-    -------
-    One id per new cluster. The matching keeps as many clients as possible under their old id; an id is never used
-    for two clusters, nor passed on where no client is shared.
+    ``heads``: clients of each new cluster that come from each old one, shape ``(n_new, n_old)``. The matching keeps as
+    many clients as possible under their old id; an id is never used for two clusters, nor passed on where no client is
+    shared.
 
     Examples
     --------
@@ -116,15 +102,7 @@ class Coordinator:
 
     It never sees data or models: a :class:`Decision` says how the owner of the models is to mix them.
 
-    Parameters
-    ----------
-    policy
-        The rules; the paper's by default.
-
-    Attributes
-    ----------
-    may_regroup
-        Whether a trigger that fires has an effect; a guard that knows better may forbid it for a while.
+    ``may_regroup``: whether a trigger that fires has an effect; a guard that knows better may forbid it for a while.
 
     Examples
     --------
@@ -186,17 +164,8 @@ class Coordinator:
     def update(self, batch: ReportBatch, step: int | None = None) -> Decision:
         """Act on the reports of many clients at once, and on nothing else.
 
-        Parameters
-        ----------
-        batch
-            Each client at most once; the order has no meaning.
-        step
-            The number of the event, for the record; by default events are counted.
-
-        Returns
-        -------
-        What was decided. A batch that cannot be accepted raises :class:`~fielding.errors.ReportError` and leaves
-        everything as it was.
+        Each client comes at most once, in any order; events are counted unless ``step`` says otherwise. A batch that
+        cannot be accepted raises :class:`~fielding.errors.ReportError` and leaves everything as it was.
         """
         if self.inbox:
             raise ReportError(f"{len(self.inbox)} received reports wait; call decide() before update()")

@@ -12,8 +12,6 @@ class Decision:
 
     Parameters
     ----------
-    step
-        The step the reports belong to.
     reported
         The clients that reported, silent ones included, in the order of ids.
     moved
@@ -31,8 +29,6 @@ class Decision:
         Whether all clients were grouped anew.
     cluster_ids
         The stable id of each cluster, in the order of model rows, dormant ones included.
-    n_live
-        Clusters with active members.
     silhouettes
         Mean silhouette per number of clusters that was tried.
     notes

@@ -23,14 +23,8 @@ BLOCK = 256
 class ClusterDiameters:
     """How far apart the clients of a cluster lie.
 
-    Parameters
-    ----------
-    largest
-        The largest distance between two clients of one cluster; None if every cluster is a singleton.
-    per_cluster
-        The same for each cluster that has two clients or more, by its index.
-    is_exact
-        False if a cluster was too large to look at all its pairs: then the numbers are lower bounds.
+    ``largest`` is None if every cluster is a singleton; ``per_cluster`` has those of two clients or more. Not exact: a
+    cluster was too large to look at all its pairs, and the numbers are lower bounds.
     """
 
     largest: float | None
@@ -43,13 +37,8 @@ def spread_within(
 ) -> ClusterDiameters:
     """Return the diameter of every cluster and the largest of them.
 
-    Parameters
-    ----------
-    membership
-        The cluster of each, shape ``(n_points,)``; -1 for a client without a cluster, which is left out.
-    rng
-        Chooses the clients that stand for a cluster of more than :data:`MOST_MEMBERS`: half of them are the farthest
-        from its center, half are drawn at random.
+    ``membership`` -1: a client without a cluster, which is left out. ``rng`` chooses the clients that stand for a
+    cluster of more than :data:`MOST_MEMBERS`: half are the farthest from its center, half are drawn at random.
 
     Examples
     --------
@@ -98,14 +87,8 @@ MOST_EXACT_OF: dict[str, int] = {"l1": 10_000, "cosine": 10_000, "js": 1_500}
 class Heterogeneity:
     """How far clients lie from the others of their cluster.
 
-    Parameters
-    ----------
-    mean
-        The mean over clients of the mean distance to the other members; nan when no client has another.
-    n_singletons
-        Clients that are alone in their cluster; they are left out of the mean (METHODS.md, B12).
-    is_sampled
-        Whether a cluster was too large to measure every pair.
+    The mean over clients of the mean distance to the other members, nan when no client has another; singletons are left
+    out of it (METHODS.md, B12). ``is_sampled``: a cluster was too large to measure every pair.
     """
 
     mean: float
@@ -118,13 +101,8 @@ def mean_client_distance(
 ) -> Heterogeneity:
     """Return the mean distance of a client to the other members of its cluster.
 
-    Parameters
-    ----------
-    membership
-        The cluster of every point, shape ``(n_points,)``; points with a negative one are left out.
-    rng
-        Where chance comes from; used only for clusters of more than 6,000 clients (10,000 under L1 and cosine, 1,500
-        under Jensen-Shannon), of which so many are drawn.
+    Points with a negative membership are left out. Chance is used only for clusters of more than 6,000 clients (10,000
+    under L1 and cosine, 1,500 under Jensen-Shannon), of which so many are drawn.
 
     Examples
     --------
@@ -152,16 +130,7 @@ def mean_client_distance(
 def mean_pairwise_distance(points: Points, *, metric: Metric, rng: np.random.Generator) -> float:
     """Return the mean distance over all pairs of points; 0.0 for fewer than two.
 
-    Parameters
-    ----------
-    rng
-        Where chance comes from; used only for sets that are too large to measure every pair.
-
-    Examples
-    --------
-    >>> line = Points(np.array([[0.0], [1.0], [5.0]]))
-    >>> round(mean_pairwise_distance(line, metric=METRICS["l1"], rng=np.random.default_rng(1)), 6)
-    3.333333
+    Chance is used only for sets that are too large to measure every pair.
     """
     return _mean_of_pairs(points, np.arange(len(points)), metric, rng)
 

@@ -41,10 +41,6 @@ class Movement:
         Which clusters have active members now and had some before this event.
     theta
         Mean distance between the centers of live clusters; for a lone one, between its clients (A6).
-    points, membership
-        The active clients and the cluster of each.
-    metric, kind
-        How distances are measured, and what a representation is.
     resampled, resampled_since_global
         What is noise in the shift since the previous event, and since the last global clustering; None unless the
         trigger asks for it by an attribute ``noise_floor`` that is true.
@@ -67,21 +63,11 @@ class Movement:
 class TriggerMemory:
     """What a trigger carries from one event to the next, as JSON can hold it.
 
-    Parameters
-    ----------
-    delta, fired
-        Pairwise: the adaptive bound, and whether it fired last time.
-    n_assessed
-        Learned tau: events so far.
-    fresh
-        Learned tau: how often each arm was tried in the exploration in hand.
-    weights, sums, squares
-        Learned tau: how many rewards each arm was credited with, old ones counting less, their sum, and the sum of
-        their squares.
-    credited
-        Learned tau: the arms that the reward of the last event goes to.
-    baseline
-        Learned tau: what events bring of late, whatever was decided.
+    Pairwise: the adaptive bound ``delta``, and whether it ``fired`` last time. Learned tau: events so far
+    (``n_assessed``), how often each arm was tried in the exploration in hand (``fresh``), how many rewards each arm was
+    credited with, old ones counting less, their sum and the sum of their squares (``weights``, ``sums``, ``squares``),
+    the arms that the reward of the last event goes to (``credited``), and what events bring of late, whatever was
+    decided (``baseline``).
     """
 
     delta: float | None = None
@@ -118,14 +104,7 @@ def center_shifts(old: Matrix, new: Matrix, which: Mask, *, metric: Metric) -> V
 
 
 def largest_shift(old: Matrix, new: Matrix, which: Mask, *, metric: Metric) -> float:
-    """Return how far the center that moved most has moved, over some of the clusters; 0 for none.
-
-    Examples
-    --------
-    >>> from fielding.distance import metric_named
-    >>> largest_shift(np.eye(2), np.eye(2)[::-1], np.array([True, False]), metric=metric_named("l1"))
-    2.0
-    """
+    """Return how far the center that moved most has moved, over some of the clusters; 0 for none."""
     return float(center_shifts(old, new, which, metric=metric).max(initial=0.0))
 
 

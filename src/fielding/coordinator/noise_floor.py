@@ -63,16 +63,8 @@ class Moments:
 def noise_floors(movement: Movement, reference: Matrix, resampled: Resampled | None) -> Vector:
     """Return the shift that sampling alone stays below in 99 of 100 events, for each cluster.
 
-    Parameters
-    ----------
-    reference
-        The centers that shifts are measured from, shape ``(n_clusters, n_features)``.
-    resampled
-        The clients that reported anew since then; None for none.
-
-    Returns
-    -------
-    Shape ``(n_clusters,)``; 0 where no client reported anew, no number of samples is known, or the metric is one's own.
+    Shape ``(n_clusters,)``; 0 where no client reported anew since the centers of ``reference``, no number of samples is
+    known, or the metric is one's own.
     """
     floors = np.zeros(reference.shape[0])
     if resampled is None:
@@ -91,12 +83,7 @@ def noise_floors(movement: Movement, reference: Matrix, resampled: Resampled | N
 class Noise:
     """How much noise there is in the shift of a center of histograms.
 
-    Parameters
-    ----------
-    factor
-        Of ``p (1 - p)``, which makes it the variance of a share: ``v`` above.
-    reported_share
-        Share of the members that reported anew.
+    ``factor`` of ``p (1 - p)`` makes it the variance of a share: ``v`` above. ``reported_share``: of the members, anew.
     """
 
     factor: float
@@ -178,12 +165,7 @@ HISTOGRAM_FLOORS: dict[str, Callable[[Vector, Noise], float]] = {
 def _l1_moments(variances: Vector, covariance: Matrix, which: Counts) -> Moments:
     """Return mean and variance of the sum of absolute values of a normal vector, whose parts are correlated.
 
-    Parameters
-    ----------
-    variances
-        Of all parts.
-    covariance, which
-        Among some of them, and which; all others are taken to be independent.
+    ``covariance`` is among the parts ``which``; all others are taken to be independent.
     """
     deviations = np.sqrt(variances)
     outer = np.outer(deviations[which], deviations[which])

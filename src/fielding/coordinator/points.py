@@ -15,12 +15,7 @@ CHUNK = 4_096
 class Points:
     """Some or all rows of a matrix of representations, in rising order of rows.
 
-    Parameters
-    ----------
-    matrix
-        One representation per row, shape ``(n_rows, n_features)``.
-    rows
-        Which rows belong to the set, rising; None means all of them.
+    ``rows`` None means all of them.
     """
 
     matrix: Floats

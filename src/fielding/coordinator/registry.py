@@ -16,15 +16,7 @@ Scalar = TypeVar("Scalar", bound=np.generic)
 
 
 class GrowingColumn(Generic[Scalar]):
-    """Rows that are added at the end; the operating system moves the pages where it can.
-
-    Parameters
-    ----------
-    values
-        The first rows, of any further shape; owned by the column from now on.
-    fill
-        What new rows hold.
-    """
+    """Rows that are added at the end; the operating system moves the pages where it can."""
 
     __slots__ = ("_fill", "values")
 
@@ -69,15 +61,7 @@ class IdIndex:
         return len(self.ids)
 
     def row(self, client_id: ClientId) -> int:
-        """Return the row of one client, :data:`UNKNOWN` if it was never added.
-
-        Examples
-        --------
-        >>> index = IdIndex()
-        >>> index.add_all([3, 1])
-        >>> index.row(1), index.row(2), index.row("1")
-        (1, -1, -1)
-        """
+        """Return the row of one client, :data:`UNKNOWN` if it was never added."""
         if self._row_of is not None:
             return self._row_of.get(client_id, UNKNOWN)
         is_place = isinstance(client_id, int) and 0 <= client_id < self._table.values.size
@@ -129,12 +113,7 @@ NOWHERE = -1
 class ReportedRows:
     """The clients that reported in one event, by rows of the registry.
 
-    Parameters
-    ----------
-    rows, speaks
-        All of them, and which were not silent, shape ``(n_reports,)``.
-    was_active, n_before
-        Which were active before, and how many samples stood behind their reports before, same shape.
+    ``speaks``: which were not silent; ``n_before``: how many samples stood behind their reports before.
     """
 
     __slots__ = ("_n_before", "_was_active", "silent", "speaking")
@@ -209,14 +188,7 @@ class SampleColumns:
     def since_previous(self, active: Counts, again: Counts, n_before: Codes) -> Resampled:
         """Return what is noise in an event.
 
-        Parameters
-        ----------
-        active
-            All active clients, rising.
-        again
-            Those that reported anew and stayed where they were, rising.
-        n_before
-            How many samples stood behind what they had reported before.
+        ``active`` clients rise; so do those that reported ``again`` and stayed where they were.
         """
         before, stayed = np.zeros(active.size, dtype=np.int32), np.zeros(active.size, dtype=np.bool_)
         at = np.searchsorted(active, again)

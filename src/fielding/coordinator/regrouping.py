@@ -21,17 +21,9 @@ def merge_clusters(coordinator: Coordinator, into: Counts) -> Matrix:
 
     For triggers and noise floors this counts as a global clustering: centers are compared with those of now.
 
-    Parameters
-    ----------
-    coordinator
-        Its clusters change; those that are left keep their ids.
-    into
-        For each cluster the position of the one that takes its members in, itself if it is left, shape
-        ``(n_clusters,)``.
-
-    Returns
-    -------
-    Shape ``(n_left, n_clusters)``, rows sum to 1: merged models count by their numbers of active members.
+    ``into``: for each cluster the position of the one that takes its members in, itself if it is left. The clusters
+    that are left keep their ids. Shape ``(n_left, n_clusters)``, rows sum to 1: merged models count by their numbers of
+    active members.
 
     Examples
     --------
@@ -68,17 +60,7 @@ def merge_clusters(coordinator: Coordinator, into: Counts) -> Matrix:
 
 
 def place_clients(coordinator: Coordinator, client_ids: Sequence[ClientId], clusters: Counts) -> None:
-    """Give clients clusters by position, whatever they reported; their next report moves them by what it says.
-
-    Parameters
-    ----------
-    coordinator
-        Its membership and centers change.
-    client_ids
-        Clients that have reported before.
-    clusters
-        The position of the cluster of each.
-    """
+    """Give clients clusters by position, whatever they reported; their next report moves them by what it says."""
     before, registry = _clusters(coordinator), coordinator.registry
     rows = registry.rows_for(client_ids)
     touched = {*registry.membership[rows].tolist(), *clusters.tolist()} - {UNASSIGNED}
@@ -92,18 +74,9 @@ def moved_membership(
 ) -> Membership:
     """Return where all clients stood when those that reported had moved, before all were grouped anew.
 
-    Parameters
-    ----------
-    coordinator
-        It has grouped them anew since; not changed.
-    membership
-        That of ``before``, in the order of the registry; clients that came later have none.
-    reported
-        Who reported; silent ones stay where they were.
-
-    Returns
-    -------
-    A position in ``before`` for each client of the registry, -1 for none.
+    A position in ``before`` for each client of the registry, -1 for none: also of clients that came after
+    ``membership``. Clients that ``reported`` silence stay where they were; the coordinator, which has grouped anew
+    since, is not changed.
     """
     registry = coordinator.registry
     stood = np.full(len(registry), UNASSIGNED, dtype=np.int32)
@@ -119,14 +92,8 @@ def moved_membership(
 def rule_regrouping(coordinator: Coordinator, *, allowed: bool, wanted: bool = False) -> Iterator[None]:
     """Say for the events of a block whether clients may, or even should, be grouped anew.
 
-    Parameters
-    ----------
-    coordinator
-        Decides as usual afterwards.
-    allowed
-        Whether a trigger that fires has an effect.
-    wanted
-        Whether the next reports fire whatever the trigger says, unless it is one that never does.
+    ``allowed``: whether a trigger that fires has an effect. ``wanted``: whether the next reports fire whatever the
+    trigger says, unless it is one that never does.
     """
     policy, before = coordinator.policy, coordinator.may_regroup
     coordinator.may_regroup = allowed

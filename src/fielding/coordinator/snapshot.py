@@ -21,15 +21,7 @@ Arrays = Mapping[str, npt.NDArray[np.generic]]
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Snapshot:
-    """Everything that decides what a coordinator does next.
-
-    Parameters
-    ----------
-    values
-        Policy and counters, as JSON would hold them.
-    arrays
-        One row per client or per cluster.
-    """
+    """All that decides what a coordinator does next: policy and counters as JSON, arrays by client or cluster."""
 
     values: dict[str, Json]
     arrays: Arrays

@@ -80,12 +80,8 @@ class CenterShift:
 class Shifts:
     """How far centers moved, and how far sampling alone moves them.
 
-    Parameters
-    ----------
-    moved
-        The shift of each cluster, shape ``(n_clusters,)``; 0 for those that did not stay live.
-    floors
-        The shift that each has to go beyond whatever the factor, same shape.
+    The shift of each cluster, 0 for those that did not stay live, and the shift that each has to go beyond whatever the
+    factor, both of shape ``(n_clusters,)``.
     """
 
     moved: Vector
@@ -159,11 +155,8 @@ class Pairwise:
     falls by ``step``, down to ``step``. (The paper prints a minimum where only a maximum makes sense: A1.) Vectors can
     lie any distance apart: there Delta goes up to that of two clients at opposite ends of this event.
 
-    Parameters
-    ----------
-    step
-        The paper's c: where Delta starts and the least it can be, in the unit of the metric. The default suits
-        histograms under L1; for vectors give about a twentieth of the distance between clients far apart.
+    ``step`` is the paper's c, in the unit of the metric. The default suits histograms under L1; for vectors give about
+    a twentieth of the distance between clients far apart.
     """
 
     name: ClassVar[str] = "pairwise"
@@ -229,12 +222,6 @@ def widest_apart(points: Points, *, metric: Metric) -> float:
     """Return about how far two of the clients lie apart at most: at least half of it where detours are longer.
 
     From the client farthest from the mean of all to the one farthest from that client; 0 for none.
-
-    Examples
-    --------
-    >>> from fielding.distance import metric_named
-    >>> widest_apart(Points(np.array([[0.0], [1.0], [7.0]])), metric=metric_named("l2"))
-    7.0
     """
     if not len(points):
         return 0.0
@@ -263,16 +250,8 @@ class LearnedTau:
     those of arms with many. Rewards are taken relative to a running mean of rewards, since early events bring more than
     late ones whatever is decided.
 
-    Parameters
-    ----------
-    arms
-        The factors to choose from, rising.
-    tries
-        How often each is tried before the best is kept.
-    revisit
-        All are tried again after so many events; earlier rewards then count half.
-    reference, noise_floor
-        As in :class:`~fielding.coordinator.trigger.CenterShift`.
+    ``arms`` are the factors to choose from, rising; the others as in
+    :class:`~fielding.coordinator.trigger.CenterShift`.
     """
 
     name: ClassVar[str] = "learned-tau"
@@ -363,13 +342,7 @@ class LearnedTau:
 
 
 def checked_arms(arms: object) -> tuple[float, ...]:
-    """Return the factors as a tuple, or raise unless they are two or more different ones that rise.
-
-    Examples
-    --------
-    >>> checked_arms([0, 0.5])
-    (0.0, 0.5)
-    """
+    """Return the factors as a tuple, or raise unless they are two or more different ones that rise."""
     values = list(arms) if isinstance(arms, (list, tuple)) else []
     are_numbers = all(isinstance(arm, (int, float)) and not isinstance(arm, bool) for arm in values)
     if len(values) < 2 or not are_numbers or not all(0.0 <= arm < math.inf for arm in values):

@@ -13,13 +13,7 @@ Inherit = Callable[[Matrix, Matrix], Matrix]
 
 
 def head_counts(old: Membership, new: Membership, n_old: int, n_new: int) -> Matrix:
-    """Return how many clients of each new cluster come from each old one, shape ``(n_new, n_old)``.
-
-    Examples
-    --------
-    >>> head_counts(np.array([0, 0, 1]), np.array([1, 0, 1]), n_old=2, n_new=2).tolist()
-    [[1.0, 0.0], [1.0, 1.0]]
-    """
+    """Return how many clients of each new cluster come from each old one, shape ``(n_new, n_old)``."""
     flat = np.bincount(new.astype(np.int64) * n_old + old, minlength=n_new * n_old)
     return flat.reshape(n_new, n_old).astype(np.float64)
 
@@ -52,20 +46,8 @@ def check_inheritance(name: object) -> None:
 def mixing_matrix(heads: Matrix, *, old_centers: Matrix, new_centers: Matrix, metric: Metric, inherit: str) -> Matrix:
     """Return the weight of each old model in each new one.
 
-    Parameters
-    ----------
-    heads
-        From :func:`head_counts`, with the old clusters as they are after individual moves (A16).
-    old_centers, new_centers
-        One row per old and per new cluster.
-    metric
-        The distance between centers, for ``inherit = "nearest"``.
-    inherit
-        ``"average"`` (the paper's), ``"majority"`` or ``"nearest"``.
-
-    Returns
-    -------
-    Shape ``(n_new, n_old)``; rows sum to 1. Applied to models as ``mixing @ models``.
+    ``heads`` are those of the old clusters as they are after individual moves (A16). Shape ``(n_new, n_old)``; rows sum
+    to 1. Applied to models as ``mixing @ models``.
     """
     check_inheritance(inherit)
     return INHERIT[inherit](heads, metric.between(new_centers, old_centers))

@@ -95,12 +95,7 @@ class Rehearsal:
     label, those with the smallest hashes of all that ever went there, which is a uniform sample of them. From then on
     it trains on its window and its memory together; a sample in both counts once.
 
-    Parameters
-    ----------
-    store
-        The samples of the clients.
-    seed, keys
-        Seed of the hashes, and the hash of each client's id.
+    Draws depend on ``seed`` and ``keys``, the hash of each client's id.
     """
 
     def __init__(self, store: SampleStore, *, seed: int, keys: Hashes) -> None:
@@ -131,16 +126,8 @@ class Rehearsal:
     ) -> None:
         """Let clients look at what came since they looked last, and remember what was before if they are alarmed.
 
-        Parameters
-        ----------
-        clients, start
-            Whose job, and which of the models it received, shape ``(n_jobs,)``.
-        models
-            Shape ``(n_models, n_numbers)``.
-        losses
-            Returns the losses of rows under a model.
-        training
-            The training windows of all clients.
+        ``clients`` and ``start``, shape ``(n_jobs,)``: whose job, and which of the models it received; ``losses`` gives
+        those of rows under a model, ``training`` the windows of all clients.
         """
         unseen = self._unseen(clients, training)
         for model in np.unique(start[list(unseen)]).tolist():

@@ -28,17 +28,9 @@ Arrays = Mapping[str, npt.NDArray[np.generic]]
 class Sight:
     """Features and scores of the training samples that are visible now; every sample is looked at once.
 
-    Parameters
-    ----------
-    windows
-        The samples of the clients.
-    compute
-        Looks at samples with the shared model; None if representations need none: labels speak for themselves.
+    ``compute`` looks at samples with the shared model; None if representations need none: labels speak for themselves.
 
-    Attributes
-    ----------
-    model
-        The shared model, float32, shape ``(n_numbers,)``; None until one is shared.
+    ``model`` is the shared one, float32; None until one is shared.
     """
 
     def __init__(self, windows: Arriving, compute: Compute | None) -> None:
@@ -68,20 +60,14 @@ class Sight:
         return not self.needs_model or self._features.shape[1] > 0
 
     def show(self, rows: Counts) -> tuple[Counts, Counts]:
-        """Look at what is new among the rows that are visible from now on, and forget what is not.
-
-        Parameters
-        ----------
-        rows
-            Rising, shape ``(n_visible,)``.
-
-        Returns
-        -------
-        The rows that are not visible any more, and those that are new.
-        """
+        """Look at what is new among the rows, rising, that are visible from now on; return those gone and those new."""
         is_kept = np.isin(self._rows, rows, assume_unique=True)
         new = rows[~np.isin(rows, self._rows, assume_unique=True)]
-        features, scores = self._look(new)
+        if self._compute is None or self.model is None or not new.size:
+            features = np.zeros((new.size, self._features.shape[1]), dtype=np.float32)
+            scores = np.zeros((new.size, self._scores.shape[1]), dtype=np.float32)
+        else:
+            features, scores = self._compute.features(self.model, new, self._windows.gather)
         if not self._rows.size:
             self._features = features[:0]  # how many there are shows with the first samples
         order = np.argsort(np.concatenate([self._rows[is_kept], new]))
@@ -102,13 +88,6 @@ class Sight:
             gradients=lambda: self._gradients(rows, sizes),
             n_head=0 if compute is None else head_size(compute.layout, n_classes),
         )
-
-    def _look(self, rows: Counts) -> tuple[Columns, Scores]:
-        """Return features and scores of rows."""
-        if self._compute is None or self.model is None or not rows.size:
-            shape = (rows.size, self._features.shape[1])
-            return np.zeros(shape, dtype=np.float32), np.zeros((rows.size, self._scores.shape[1]), dtype=np.float32)
-        return self._compute.features(self.model, rows, self._windows.gather)
 
     def _gradients(self, rows: Counts, sizes: Counts) -> Matrix:
         """Return the gradient of the summed loss of each client's samples."""
@@ -134,18 +113,12 @@ class Sight:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Looked:
+class LookingCosts:
     """How many samples clients put through a model to describe them, whether or not they report.
 
-    Parameters
-    ----------
-    clients
-        Who, rising, shape ``(n_looked,)``.
-    forward, backward
-        Samples that each put through a model, and those that went back through it, too, same shape.
-    received
-        Numbers that each was sent for it, once: the shared model, and what windows are compared with; same shape, or
-        one number for all.
+    ``forward`` and ``backward``: samples that each of ``clients``, rising, put through a model, and those that went
+    back through it, too; ``received``: numbers that each was sent for it, once (the shared model, and what windows are
+    compared with), or one number for all.
     """
 
     clients: Counts = field(default_factory=lambda: np.empty(0, dtype=np.int64))
@@ -153,23 +126,17 @@ class Looked:
     backward: Counts = field(default_factory=lambda: np.empty(0, dtype=np.int64))
     received: Counts | int = 0
 
-    def without(self, clients: Counts) -> "Looked":
+    def without(self, clients: Counts) -> "LookingCosts":
         """Return what it took all but some clients."""
         kept = ~np.isin(self.clients, clients)
         received = self.received[kept] if isinstance(self.received, np.ndarray) else self.received
-        return Looked(
+        return LookingCosts(
             clients=self.clients[kept], forward=self.forward[kept], backward=self.backward[kept], received=received
         )
 
     @classmethod
-    def at(cls, n_samples: Counts, effort: Effort) -> "Looked":
-        """Return what it takes all clients to look at so many samples each.
-
-        Examples
-        --------
-        >>> Looked.at(np.array([0, 3]), "backward").clients.tolist()
-        [1]
-        """
+    def at(cls, n_samples: Counts, effort: Effort) -> "LookingCosts":
+        """Return what it takes all clients to look at so many samples each."""
         clients = np.flatnonzero(n_samples if effort != "none" else np.zeros_like(n_samples))
         none = np.zeros_like(clients)
         samples = n_samples[clients]
@@ -184,7 +151,7 @@ class Observer(Protocol):
     """Watches all clients; has to be asked round by round, from 0."""
 
     @property
-    def looked(self) -> Looked:
+    def looked(self) -> LookingCosts:
         """What it took clients to look at what arrived with the last observation."""
         ...
 
@@ -198,19 +165,9 @@ class Observer(Protocol):
 
 
 class LabelObserver:
-    """Clients report the label histogram of their training window.
+    """Clients report the label histogram of their training window."""
 
-    Parameters
-    ----------
-    windows
-        What clients see when.
-    drift_test
-        When they report again.
-    representation
-        What they make of their label counts.
-    """
-
-    looked = Looked()  # labels are counted as they come
+    looked = LookingCosts()  # labels are counted as they come
 
     def __init__(self, windows: Arriving, drift_test: DriftTest, representation: Representation | None = None) -> None:
         self._representation = representation
@@ -225,35 +182,28 @@ class LabelObserver:
         """Let samples arrive and leave, and test for drift."""
         held, self._held = self._held, NOTHING.clients
         n_complete = self._windows.n_complete(round_index)
-        if self._n_seen == n_complete:
-            return self._told_again(held)
+        if self._n_seen == n_complete:  # windows are as they were: reports that were held go out as they are now
+            if not held.size:
+                return NOTHING
+            counts = self._fleet.counts[held]
+            shares = shares_of(counts).astype(np.float32)
+            return self._represent(FleetReports(clients=held, representations=shares, n_samples=counts.sum(axis=1)))
         self._fleet.report_again(held)
         reports = NOTHING
         for interval in range(self._n_seen, n_complete):
             if round_index == 0:
-                # Whoever reported while the first window filled up tells all of it at the start.
+                # A client that reported while the first window filled up reports all of it at the start.
                 self._fleet.report_again(np.flatnonzero(self._fleet.counts.any(axis=1)))
             arrival = (interval + 1) * self._windows.gap
             reports = self._fleet.arrive(self._windows.arrivals(interval), arrival)
         self._n_seen = n_complete
-        return self._as_represented(reports)
+        return self._represent(reports)
 
     def hold(self, clients: Counts) -> None:
         """Let clients report again in the next round."""
         self._held = clients
 
-    def _told_again(self, clients: Counts) -> FleetReports:
-        """Return the reports of clients whose windows are as they were; nobody else is looked at."""
-        if not clients.size:
-            return NOTHING
-        counts = self._fleet.counts[clients]
-        return self._as_represented(
-            FleetReports(
-                clients=clients, representations=shares_of(counts).astype(np.float32), n_samples=counts.sum(axis=1)
-            )
-        )
-
-    def _as_represented(self, reports: FleetReports) -> FleetReports:
+    def _represent(self, reports: FleetReports) -> FleetReports:
         """Return reports as the representation has them; shares of labels as they are without one."""
         if self._representation is None or not len(reports):
             return reports
@@ -267,7 +217,7 @@ NOTHING = FleetReports(
     representations=np.empty((0, 0), dtype=np.float32),
     n_samples=np.empty(0, dtype=np.int64),
 )
-"""Nobody has anything to tell."""
+"""No client has anything to report."""
 
 
 Represent: TypeAlias = Callable[[Features, Counts, int], Floats]
@@ -277,16 +227,8 @@ Represent: TypeAlias = Callable[[Features, Counts, int], Floats]
 class VectorObserver:
     """Clients report what a function makes of their training window.
 
-    Parameters
-    ----------
-    windows
-        What clients see when.
-    represent
-        The function; called for every window that changed.
-    drift_test
-        Any that needs no label counts: any change, threshold (in the unit of the metric), periodic, always, never.
-    metric
-        The distance that a threshold is measured in.
+    ``represent`` is called for every window that changed. ``drift_test``: any that needs no label counts: any change,
+    threshold (in the unit of ``metric``), periodic, always, never.
     """
 
     def __init__(self, windows: Arriving, represent: Represent, *, drift_test: DriftTest, metric: Metric) -> None:
@@ -298,43 +240,48 @@ class VectorObserver:
         self._was_active = np.zeros(windows.n_clients, dtype=np.bool_)
         self._owes = np.zeros(windows.n_clients, dtype=np.bool_)
         self._visible = (0, 0)
-        self.looked = Looked()
+        self.looked = LookingCosts()
 
     def observe(self, round_index: int) -> FleetReports:
         """Describe the windows that changed and compare them with what was reported."""
-        self.looked = Looked()
+        self.looked = LookingCosts()
         visible = self._windows.visible(round_index)
         touched = self._owes.copy()
         if visible != self._visible:
-            touched |= self._changed(visible)
+            gone = range(self._visible[0], min(visible[0], self._visible[1]))
+            for interval in (*gone, *range(max(visible[0], self._visible[1]), visible[1])):
+                touched[self._windows.arrivals(interval).clients] = True
             if self._drift_test.is_timed:
                 touched |= self._was_active
             self._visible = visible
         clients = np.flatnonzero(touched)
         if not clients.size:
             return NOTHING
-        vectors, sizes = self._described(clients, round_index)
-        due = self._is_due(clients, vectors, has=sizes > 0, round_index=round_index)
+        vectors, sizes = self._describe(clients, round_index)
+        has_samples = sizes > 0
+        due = np.asarray(self._owes[clients] | (has_samples != self._was_active[clients]))
+        if self._reported is not None:
+            age = round_index - self._reported_round[clients]
+            due |= has_samples & compare_vectors(self._drift_test, vectors, self._reported[clients], age, self._metric)
         # A function of the user's own is taken to look at every sample once; by the clock alone only who reports looks.
         looks = np.full_like(due, isinstance(self._drift_test, (AnyChange, Threshold))) | due
-        self.looked = Looked(
+        self.looked = LookingCosts(
             clients=clients[looks], forward=sizes[looks], backward=np.zeros(int(looks.sum()), dtype=np.int64)
         )
-        return self._sent(clients[due], vectors[due], sizes[due], round_index)
+        clients, vectors, sizes = clients[due], vectors[due], sizes[due]
+        if self._reported is None:
+            self._reported = np.zeros((self._windows.n_clients, vectors.shape[1]), dtype=np.float32)
+        self._reported[clients] = vectors
+        self._reported_round[clients] = round_index
+        self._was_active[clients] = sizes > 0
+        self._owes[clients] = False
+        return FleetReports(clients=clients, representations=vectors.astype(np.float32), n_samples=sizes)
 
     def hold(self, clients: Counts) -> None:
         """Let clients report again in the next round."""
         self._owes[clients] = True
 
-    def _changed(self, visible: tuple[int, int]) -> Mask:
-        """Return whose window gained or lost samples."""
-        changed = np.zeros(self._windows.n_clients, dtype=np.bool_)
-        gone = range(self._visible[0], min(visible[0], self._visible[1]))
-        for interval in (*gone, *range(max(visible[0], self._visible[1]), visible[1])):
-            changed[self._windows.arrivals(interval).clients] = True
-        return changed
-
-    def _described(self, clients: Counts, round_index: int) -> tuple[Floats, Counts]:
+    def _describe(self, clients: Counts, round_index: int) -> tuple[Floats, Counts]:
         """Return the representation of each window, zeros for an empty one, and how many samples it sums up."""
         ranges, n_classes = self._windows.training(round_index), self._windows.n_classes
         rows: dict[int, Floats] = {}
@@ -357,7 +304,15 @@ class VectorObserver:
     def _vector(self, x: Features, y: Counts, n_classes: int) -> Floats:
         """Describe one window, and say in one line what is wrong if that fails."""
         try:
-            return _checked_vector(self._represent(x, y, n_classes))
+            vector = self._represent(x, y, n_classes)
+            array = np.asarray(vector)
+            if array.ndim != 1 or not array.size or array.dtype.kind not in "fiu" or not np.isfinite(array).all():
+                raise InputError(f"a representation is {echo(vector)}; return a vector of finite numbers")
+            if not array.any():
+                raise InputError(
+                    "a representation is all zeros, which says that a client has no data; add a constant 1 to it"
+                )
+            return array.astype(np.float32)
         except InputError as error:
             raise InputError(f"coordinator.representation: {error}") from None
         except Exception as error:  # whatever the user's function does
@@ -372,34 +327,6 @@ class VectorObserver:
             x, y = self._windows.gather(window)
             self._vector(x, y.astype(np.int64), self._windows.n_classes)
 
-    def _is_due(self, clients: Counts, vectors: Floats, *, has: Mask, round_index: int) -> Mask:
-        """Return who appears, disappears, owes a report or drifted."""
-        due = self._owes[clients] | (has != self._was_active[clients])
-        if self._reported is not None:
-            age = round_index - self._reported_round[clients]
-            due |= has & compare_vectors(self._drift_test, vectors, self._reported[clients], age, self._metric)
-        return np.asarray(due)
-
-    def _sent(self, clients: Counts, vectors: Floats, sizes: Counts, round_index: int) -> FleetReports:
-        """Remember what is reported and return it."""
-        if self._reported is None:
-            self._reported = np.zeros((self._windows.n_clients, vectors.shape[1]), dtype=np.float32)
-        self._reported[clients] = vectors
-        self._reported_round[clients] = round_index
-        self._was_active[clients] = sizes > 0
-        self._owes[clients] = False
-        return FleetReports(clients=clients, representations=vectors.astype(np.float32), n_samples=sizes)
-
-
-def _checked_vector(vector: Floats) -> Floats:
-    """Return what a user's function made, or raise if it is no vector that can be reported."""
-    array = np.asarray(vector)
-    if array.ndim != 1 or not array.size or array.dtype.kind not in "fiu" or not np.isfinite(array).all():
-        raise InputError(f"a representation is {echo(vector)}; return a vector of finite numbers")
-    if not array.any():
-        raise InputError("a representation is all zeros, which says that a client has no data; add a constant 1 to it")
-    return array.astype(np.float32)
-
 
 ServedErrors = Callable[[Counts], Vector]
 """Returns 1 where the model that serves its client errs on a row, else 0."""
@@ -413,29 +340,12 @@ class SampleObserver:
     What they report is relative to a reference: the sums over all clients at the start, which the coordinator sends
     back once. When they report is up to :class:`~fielding.client.drift_monitor.DriftMonitor`.
 
-    Parameters
-    ----------
-    windows
-        The samples of the clients.
-    representation
-        What stands for a window.
-    detector
-        When they report again.
-    sight
-        What the shared model sees.
-    is_whole
-        Whether these are all clients, so that their first sums are the reference; a device waits for it.
+    ``is_whole``: whether these are all clients, so that their first sums are the reference; a device waits for it.
 
-    Attributes
-    ----------
-    served_errors
-        Tells the errors of served models on samples that arrive, for detectors that need them; None until models serve.
-    reference
-        The sums that reports are relative to; None as long as they are not known.
-    tallies
-        The sums of all windows that were described when a report was due last, shape ``(n_described, n_sums)``.
-    looked_with
-        The key of the model that samples were seen with; empty for none, or one without a key.
+    ``served_errors`` tells the errors of served models on samples that arrive, for detectors that need them; None until
+    models serve. ``reference``: the sums that reports are relative to, None as long as they are not known. ``tallies``:
+    the sums of all windows that were described when a report was due last. ``looked_with``: the key of the model that
+    samples were seen with; empty for none, or one without a key.
     """
 
     def __init__(
@@ -457,7 +367,7 @@ class SampleObserver:
         self._version: tuple[int, ...] = ()
         self.looked_with = ""
         self._errors = np.full(windows.n_rows if detector.needs_errors else 0, np.nan, dtype=np.float32)
-        self.looked = Looked()
+        self.looked = LookingCosts()
         self._n_to_send = 0
 
     def share(self, model: Models, key: str = "") -> None:
@@ -484,14 +394,14 @@ class SampleObserver:
 
     def observe(self, round_index: int) -> FleetReports:
         """Look at what arrived, and return the reports that are due."""
-        self.looked = Looked()
+        self.looked = LookingCosts()
         if self.awaits_model:
             return NOTHING
         touched, version = self._monitor.owing(), self._windows.version(round_index)
         first, stop = self._windows.visible(round_index)
         if version != self._version:
-            touched |= self._arrived(round_index)
-            touched |= self._monitor.turned_over(first)
+            touched |= self._look_at_arrivals(round_index)
+            touched |= self._monitor.turn_over(first)
             self._version = version
         clients = np.flatnonzero(touched)
         if not clients.size:
@@ -506,7 +416,7 @@ class SampleObserver:
         """Let clients report again in the next round."""
         self._monitor.report_again(clients)
 
-    def _arrived(self, round_index: int) -> Mask:
+    def _look_at_arrivals(self, round_index: int) -> Mask:
         """Look at what is new; return whose window changed, and, if the clock counts, who has reported."""
         rows, _ = self._windows.training(round_index).of(np.arange(self._windows.n_clients))
         gone, new = self._sight.show(np.sort(rows))
@@ -517,7 +427,7 @@ class SampleObserver:
         n_clients = self._windows.n_clients
         n_new = np.bincount(self._windows.owners(new), minlength=n_clients)
         effort = self._representation.effort
-        self.looked = Looked.at(n_new, "forward" if effort == "none" and self._sight.needs_model else effort)
+        self.looked = LookingCosts.at(n_new, "forward" if effort == "none" and self._sight.needs_model else effort)
         changed = (n_new > 0) | (np.bincount(self._windows.owners(gone), minlength=n_clients) > 0)
         return np.asarray(changed | self._monitor.last.is_active) if self._detector.is_timed else np.asarray(changed)
 
@@ -530,8 +440,11 @@ class SampleObserver:
         if rows.size or self._sight.has_columns:  # else it is not known how many numbers an empty window would take
             tallies = self._representation.tally(seen)
             vectors = self.vectors(tallies)
-        if self.reference is not None:
-            self._equip(self.reference.size)
+        if self.reference is not None:  # clients that look for the first time are sent the model, and this
+            looking = self.looked.clients
+            n_sent = np.where(self._is_equipped[looking], 0, self._n_to_send + self.reference.size)
+            self.looked = replace(self.looked, received=n_sent)
+            self._is_equipped[looking] = True
         errors = self._errors[self._windows.slots(rows)] if self._detector.needs_errors else np.full(rows.size, np.nan)
         windows = CurrentWindows(
             clients=clients,
@@ -548,13 +461,6 @@ class SampleObserver:
         if self._is_whole:
             self.reference = reference
         return self._representation.vectors(tallies, reference).astype(np.float32)
-
-    def _equip(self, n_compared: int) -> None:
-        """Note what clients that look at samples for the first time are sent: the model, and as many numbers more."""
-        looking = self.looked.clients
-        n_sent = np.where(self._is_equipped[looking], 0, self._n_to_send + n_compared)
-        self.looked = replace(self.looked, received=n_sent)
-        self._is_equipped[looking] = True
 
     # ---- checkpoints ---------------------------------------------------------------------------------------------
 

@@ -24,25 +24,8 @@ class ClientRuntime:
     Clients are known by their position in the store. The simulator is a runtime of N clients with a clock and a ledger
     beside it, a Flower device one of a single client with files.
 
-    Parameters
-    ----------
-    store
-        Where the samples of the clients lie.
-    compute
-        Who trains and scores: threads around a trainer, or a user's own code.
-    rule
-        How clients train.
-    serving
-        What clients do to the models that serve them.
-    attack
-        What malicious clients make of their uploads; None: all are honest.
-    seed, keys
-        Seed of all draws, and the hash of each client's id: draws depend on seed, round and id alone.
-
-    Attributes
-    ----------
-    round_index, training
-        The round in hand, and the training windows of all clients in it.
+    Draws depend on ``seed``, round and ``keys`` (the hash of each client's id) alone. ``round_index`` is the round in
+    hand, ``training`` the training windows of all clients in it.
     """
 
     def __init__(
@@ -94,17 +77,12 @@ class ClientRuntime:
 
     # ---- probe ---------------------------------------------------------------------------------------------------
 
-    def asked(self, clients: Counts, blocks: Sequence[Counts] | None, *, aside: bool = False) -> Ranges:
+    def probe_samples(self, clients: Counts, blocks: Sequence[Counts] | None, *, aside: bool = False) -> Ranges:
         """Return the samples that each question is about: ``aside`` those that clients judge models by."""
         return self.store.aside(self.round_index).some(clients) if aside else self.samples(clients, blocks)
 
     def losses(self, clients: Counts, models: Models, samples: Ranges, *, corrected: bool = False) -> Matrix:
-        """Return the mean loss of models on the samples of each question, as they are or as they would serve.
-
-        Returns
-        -------
-        Shape ``(n_questions, n_models)``; NaN without samples.
-        """
+        """Return the mean loss of models on each question's samples, ``(n_questions, n_models)``; NaN without."""
         if corrected and self._correction is not None:
             return self._correction.losses(samples, models, clients=clients, training=self.training)
         return self.local.losses(samples, models)

@@ -63,7 +63,7 @@ class Serving:
         """Whether clients compute more than scores at an evaluation."""
         return self.correction == "predicted" or self.fine_tune > 0
 
-    def looked_at(self, sizes: Counts) -> Counts:
+    def count_looks(self, sizes: Counts) -> Counts:
         """Return how many samples clients with windows of such sizes put through a model to learn their mix."""
         return sizes if self.correction == "predicted" else np.zeros_like(sizes)
 
@@ -71,36 +71,16 @@ class Serving:
 class LabelCorrection:
     """Finds out how the scores of each client's model are to be shifted (docs/serving.md).
 
-    Parameters
-    ----------
-    store
-        The samples of the clients; their mix is that of their training samples.
-    compute
-        Scores samples; its models carry the mix that they were trained on.
-    rule
-        Where the client's mix is taken from.
+    Their mix is that of their training samples; models carry the mix that they were trained on.
     """
 
     def __init__(self, store: SampleStore, compute: Compute, rule: Serving) -> None:
         self._store, self._compute, self._rule = store, compute, rule
 
     def offsets(self, models: Models, row: Counts, *, clients: Counts, training: Ranges) -> Scores:
-        """Return what is added to the scores of each class.
+        """Return what is added to scores of classes, float32, ``(n_asked, n_classes)``; zeros without samples.
 
-        Parameters
-        ----------
-        models
-            shape ``(n_models, n_numbers)``.
-        row
-            Which of them serves each of the clients, shape ``(n_asked,)``.
-        clients
-            The clients, same shape; one may come several times.
-        training
-            The training windows of all clients.
-
-        Returns
-        -------
-        float32, shape ``(n_asked, n_classes)``; zeros for a client without samples.
+        ``row``: which of the models serves each of ``clients``; one may come several times.
         """
         windows = training.some(clients)
         model_mixes = trust_mixes(label_mix_of(models, self._store.n_classes), self._rule.correction)[row]
@@ -108,7 +88,7 @@ class LabelCorrection:
             own = model_mixes.copy()
             for at in np.unique(row).tolist():
                 served = np.flatnonzero((row == at) & (windows.sizes > 0))
-                for some in _in_pieces(served, windows.sizes[served] * self._store.n_classes):
+                for some in _split_pieces(served, windows.sizes[served] * self._store.n_classes):
                     rows, sizes = windows.of(some)
                     scores, _ = self._compute.class_scores(models[at], rows, self._store.gather)
                     own[some] = predict_mixes(scores, sizes, model_mixes[some], smoothing=self._rule.smoothing)
@@ -129,20 +109,8 @@ class LabelCorrection:
     def losses(self, samples: Ranges, models: Models, *, clients: Counts, training: Ranges) -> Matrix:
         """Return the mean loss of each model, as it would serve each of some clients, on some of its samples.
 
-        Parameters
-        ----------
-        samples
-            The samples of each question, one at least.
-        models
-            shape ``(n_models, n_numbers)``.
-        clients
-            Who is asked, shape ``(n_asked,)``; one may come several times.
-        training
-            The training windows of all clients: what their mix is taken from.
-
-        Returns
-        -------
-        shape ``(n_asked, n_models)``.
+        Shape ``(n_asked, n_models)``. Each range of ``samples`` holds one at least; a client may come several times.
+        ``training``: the windows that mixes are taken from.
         """
         rows, sizes = samples.of(np.arange(clients.size))
         found = np.full((clients.size, models.shape[0]), np.nan)
@@ -154,22 +122,14 @@ class LabelCorrection:
         return found
 
 
-def _in_pieces(clients: Counts, numbers: Counts) -> list[Counts]:
+def _split_pieces(clients: Counts, numbers: Counts) -> list[Counts]:
     """Return clients in pieces of bounded size, by how many numbers each brings; a large one may be alone."""
     place = np.cumsum(numbers) // MOST_NUMBERS
     return np.split(clients, np.flatnonzero(np.diff(place)) + 1) if clients.size else []
 
 
 class ServedModels:
-    """The models that serve clients now, as the clients know them.
-
-    Parameters
-    ----------
-    store, compute
-        The samples of the clients, and who scores them.
-    correction
-        How clients shift the scores of their models; None: they do not.
-    """
+    """The models that serve clients now, as the clients know them; without ``correction`` scores are not shifted."""
 
     def __init__(self, store: SampleStore, compute: Compute, correction: LabelCorrection | None) -> None:
         self._store, self._compute, self._correction = store, compute, correction
@@ -181,10 +141,7 @@ class ServedModels:
         self._models, self._row = models, row
 
     def errors(self, rows: Counts, training: Ranges) -> Vector:
-        """Return 1 where a client's model errs on a row, 0 where not, NaN while no model serves.
-
-        ``training``: the training windows of all clients, whose label mix they correct their models to.
-        """
+        """Return 1 where a client's model errs on a row, 0 where not, NaN while no model serves."""
         errors = np.full(rows.size, np.nan)
         if self._models is None or not rows.size:
             return errors

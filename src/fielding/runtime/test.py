@@ -1,6 +1,6 @@
 """Stage 12: how well clients are served; test samples of one model run through it together, not client by client."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from itertools import pairwise
 from typing import TypeAlias
@@ -28,16 +28,8 @@ Score: TypeAlias = Callable[[Models, Counts], Sequence[SampleScores]]
 class LocalTest:
     """Tests the models that serve clients: as they are, corrected, and after steps of the clients' own.
 
-    Parameters
-    ----------
-    store, compute
-        The samples of the clients, and who scores them.
-    correction
-        Shifts scores to each client's label mix; None: models are tested as they are alone.
-    tuning
-        The rule of the steps that each client takes on its model for a second test; None: it takes none.
-    seed, keys
-        Seed of all draws, and the hash of each client's id.
+    ``correction`` None: models are tested as they are alone. ``tuning``: the rule of the steps that each client takes
+    on its model for a second test; None: it takes none.
     """
 
     def __init__(
@@ -59,25 +51,17 @@ class LocalTest:
     ) -> ClientScores:
         """Score each client's model on some samples of it, if it also has samples to train on.
 
-        Parameters
-        ----------
-        models, row
-            Models, and which of them serves each client.
-        ranges
-            The samples of each client.
-        round_index, training
-            The round, and the training windows of all clients in it.
-        tuned
-            Whether clients that tune are tested after their own steps, too.
+        ``row``: which model serves each client. ``tuned``: whether clients that tune are tested after their own steps,
+        too.
         """
         tested = np.flatnonzero((ranges.sizes > 0) & (training.sizes > 0))
         if self._correction is None:
-            found = self._measured(models, row, ranges, tested)
+            found = self._measure(models, row, ranges, tested)
         else:
             offsets = self._offsets(models, row, round_index, training)
-            plain, corrected = score_clients(models, row, ranges, tested, self._corrected(self._correction, offsets))
+            plain, corrected = score_clients(models, row, ranges, tested, self._correct(self._correction, offsets))
             if self._compute.tests_whole_windows:
-                plain = self._measured(models, row, ranges, tested)
+                plain = self._measure(models, row, ranges, tested)
                 if (plain.n_test != corrected.n_test).any():
                     raise InputError(
                         f"evaluate tested {plain.n_test[0]} of {corrected.n_test[0]} samples, but corrected models are "
@@ -86,10 +70,10 @@ class LocalTest:
             found = replace(plain, also={"corrected": corrected})
         if self._tuning is None or not tuned:
             return found
-        scores = self._tuned(self._tuning, models, row, ranges, tested, round_index, training)
+        scores = self._test_tuned(self._tuning, models, row, ranges, tested, round_index, training)
         return replace(found, also={**found.also, "tuned": scores})
 
-    def _measured(self, models: Models, row: Counts, ranges: Ranges, tested: Counts) -> ClientScores:
+    def _measure(self, models: Models, row: Counts, ranges: Ranges, tested: Counts) -> ClientScores:
         order = tested[np.argsort(row[tested], kind="stable")]
         n_test, correct, loss = np.empty(order.size, np.int64), np.empty(order.size, np.int64), np.empty(order.size)
         for at in np.unique(row[order]).tolist():
@@ -100,7 +84,7 @@ class LocalTest:
         back = np.argsort(order, kind="stable")
         return ClientScores(clients=order[back], n_test=n_test[back], correct=correct[back], loss=loss[back])
 
-    def _corrected(self, correction: LabelCorrection, offsets: Scores) -> Score:
+    def _correct(self, correction: LabelCorrection, offsets: Scores) -> Score:
         return lambda model, rows: correction.score(model, rows, offsets)
 
     def _offsets(self, models: Models, row: Counts, round_index: int, training: Ranges) -> Scores:
@@ -114,7 +98,7 @@ class LocalTest:
             last = self._last = (models, row, round_index, offsets)
         return last[3]
 
-    def _tuned(
+    def _test_tuned(
         self,
         rule: LocalRule,
         models: Models,
@@ -127,36 +111,11 @@ class LocalTest:
         """Score the models that clients have after their own steps, with the offsets that they took them with."""
         offsets = None if self._correction is None else self._offsets(models, row, round_index, training)
         own_row, pieces = np.zeros(row.size, dtype=np.int64), []
-        for some, own in self._tune(rule, models, row, tested, round_index, training, offsets):
-            own_row[some] = np.arange(some.size)
-            if self._correction is None or offsets is None:
-                pieces.append(self._measured(own, own_row, ranges, some))
-            else:
-                pieces.append(score_clients(own, own_row, ranges, some, self._corrected(self._correction, offsets))[1])
-        none = np.empty(0, dtype=np.int64)
-        return ClientScores(
-            clients=np.concatenate([none, *(one.clients for one in pieces)]),
-            n_test=np.concatenate([none, *(one.n_test for one in pieces)]),
-            correct=np.concatenate([none, *(one.correct for one in pieces)]),
-            loss=np.concatenate([np.empty(0), *(one.loss for one in pieces)]),
-        )
-
-    def _tune(
-        self,
-        rule: LocalRule,
-        models: Models,
-        row: Counts,
-        clients: Counts,
-        round_index: int,
-        training: Ranges,
-        offsets: Scores | None,
-    ) -> Iterator[tuple[Counts, Models]]:
-        """Yield clients, some at a time, with the model that each has after its own steps."""
         # Whole calls of the trainer: what belongs into one must not depend on how much memory there is.
         chunk = self._compute.path.chunk
         at_once = chunk * max(1, MOST_NUMBERS // (chunk * models.shape[1]))
-        for first in range(0, clients.size, at_once):
-            some = clients[first : first + at_once]
+        for first in range(0, tested.size, at_once):
+            some = tested[first : first + at_once]
             work = LocalWork(
                 models=models,
                 start=row[some],
@@ -171,27 +130,25 @@ class LocalTest:
                 sgd=rule.sgd(round_index),
                 offsets=None if offsets is None else offsets[some],
             )
-            yield some, self._compute.train(work, training.some(some), is_told=False).models
+            own = self._compute.train(work, training.some(some), with_progress=False).models
+            own_row[some] = np.arange(some.size)
+            if self._correction is None or offsets is None:
+                pieces.append(self._measure(own, own_row, ranges, some))
+            else:
+                pieces.append(score_clients(own, own_row, ranges, some, self._correct(self._correction, offsets))[1])
+        none = np.empty(0, dtype=np.int64)
+        return ClientScores(
+            clients=np.concatenate([none, *(one.clients for one in pieces)]),
+            n_test=np.concatenate([none, *(one.n_test for one in pieces)]),
+            correct=np.concatenate([none, *(one.correct for one in pieces)]),
+            loss=np.concatenate([np.empty(0), *(one.loss for one in pieces)]),
+        )
 
 
 def score_clients(
     models: Models, row: Counts, ranges: Ranges, tested: Counts, score: Score
 ) -> tuple[ClientScores, ...]:
-    """Score clients on their samples in several ways at once.
-
-    Parameters
-    ----------
-    models
-        shape ``(n_models, n_numbers)``.
-    row
-        Which of them serves each client, shape ``(n_clients,)``.
-    ranges
-        The samples of each client.
-    tested
-        Who is tested, rising; each has a sample.
-    score
-        Scores the samples of one model in each way.
-    """
+    """Score ``tested`` clients, rising, each with a sample, in several ways at once; ``row``: the model of each."""
     order = tested[np.argsort(row[tested], kind="stable")]
     entries, sizes = ranges.of(order)
     ends = np.cumsum(np.bincount(row[order], weights=sizes, minlength=models.shape[0])).astype(np.int64)

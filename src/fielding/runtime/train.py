@@ -34,10 +34,6 @@ class LocalRule:
 
     Parameters
     ----------
-    n_steps, batch_size
-        Local steps per round, and samples per step.
-    rate
-        Learning rate by round.
     momentum, weight_decay, prox
         As in :class:`~fielding.training.trainer.Sgd`.
     moon, moon_temperature
@@ -87,12 +83,7 @@ def draw_batches(
 ) -> Counts:
     """Return the rows of the mini-batches of a round, shape ``(n_participants, n_steps, batch_size)``.
 
-    Parameters
-    ----------
-    ranges, which
-        Samples, and which of the ranges train; each has at least one sample.
-    keys, moment, shape
-        As in :func:`~fielding.training.batches.draw_positions`, which says what is drawn.
+    Keys, moment and shape as in :func:`~fielding.training.batches.draw_positions`; each range has at least one sample.
     """
     positions = draw_positions(ranges.sizes[which], keys=keys, moment=moment, shape=shape)
     return np.asarray(ranges.entries[ranges.start[which, np.newaxis, np.newaxis] + positions])
@@ -109,25 +100,10 @@ def sent_numbers(draw: Hashes, share: float, n_numbers: int) -> Mask:
 class LocalTraining:
     """Trains models on clients' samples; takes wall-clock time and charges nothing.
 
-    Parameters
-    ----------
-    store, compute
-        The samples of the clients, and who trains and scores.
-    rule
-        How long and how fast clients train.
-    attack
-        What malicious clients make of the models that they upload; None: all are honest.
-    seed, keys
-        Seed of all draws, and the hash of each client's id.
+    ``attack``: what malicious clients make of the models that they upload; None: all are honest.
 
-    Attributes
-    ----------
-    previous_models
-        The models that clients trained last; None without MOON.
-    rehearsal
-        Their detectors and long-term memories; None without rehearsal.
-    worked_s
-        Wall-clock seconds that local steps took since it was set to 0.
+    ``previous_models`` is None without MOON, ``rehearsal`` without rehearsal. ``worked_s``: wall-clock seconds that
+    local steps took since it was set to 0.
     """
 
     def __init__(
@@ -187,22 +163,9 @@ class LocalTraining:
     def train(
         self, plan: TrainingPlan, jobs: Counts, samples: Ranges, *, round_index: int, training: Ranges
     ) -> Updates:
-        """Do some jobs of a plan; the others leave no trace.
+        """Do some jobs of a plan, by rising position, each with samples; the others leave no trace.
 
-        Parameters
-        ----------
-        plan
-            The plan.
-        jobs
-            Positions of the jobs to do, rising; each has samples.
-        samples
-            The samples of every job of the plan.
-        round_index, training
-            The round, and the training windows of all clients in it.
-
-        Returns
-        -------
-        The models that are finite; the clients of the others are missing as ``"failed"``.
+        Returns the models that are finite; the clients of the others are missing as ``"failed"``.
         """
         clients, start = plan.clients[jobs], plan.start.copy()
         if is_choice(plan):

@@ -16,7 +16,7 @@ from fielding.training.trainer import Gather, LocalWork, Scores, Trained, Traine
 Piece = TypeVar("Piece")
 Answer = TypeVar("Answer")
 OnTrained: TypeAlias = Callable[[int, int], None]
-"""Told how many participants of how many have trained."""
+"""Called with how many participants of how many have trained."""
 
 SMALL_MODEL = 20_000
 """Numbers of a stacked model below which a second thread does not pay (7,000: slower on a busy machine)."""
@@ -40,7 +40,7 @@ class Compute(Protocol):
         """Whether a test of a window is one number of its own, which per-sample scores need not add up to."""
         ...
 
-    def train(self, work: LocalWork, at_hand: Ranges, *, is_told: bool = True) -> Trained:
+    def train(self, work: LocalWork, at_hand: Ranges, *, with_progress: bool = True) -> Trained:
         """Do the local steps of all participants; ``at_hand``: all samples that each may train on."""
         ...
 
@@ -61,10 +61,7 @@ class Compute(Protocol):
         ...
 
     def measure(self, model: Models, rows: Counts, sizes: Counts, gather: Gather) -> tuple[Counts, Counts, Vector]:
-        """Return, for consecutive segments of rows, how many were tested, how many are right, and the mean loss.
-
-        A segment without rows has the loss NaN.
-        """
+        """Return how many of each segment of rows were tested, how many are right, and the mean loss (NaN: no rows)."""
         ...
 
     def close(self) -> None:
@@ -73,7 +70,7 @@ class Compute(Protocol):
 
 
 def _ignore_progress(_done: int, _total: int) -> None:
-    """Leave the number of trained participants untold."""
+    """Ignore how many participants have trained."""
 
 
 class Workers:
@@ -81,17 +78,8 @@ class Workers:
 
     What belongs into one call follows from the trainer's path alone, so one worker and many give the same bits.
 
-    Parameters
-    ----------
-    trainer
-        Does the work.
-    n_workers
-        How many calls may run at once.
-
-    Attributes
-    ----------
-    on_trained
-        Told, from the thread that called :meth:`train`, how far it is; results do not depend on it.
+    ``n_workers`` calls may run at once. ``on_trained`` is called by the thread of :meth:`train`; results do not depend
+    on it.
     """
 
     tests_whole_windows = False
@@ -119,9 +107,9 @@ class Workers:
         if self._threads is not None:
             self._threads.shutdown(cancel_futures=True)
 
-    def train(self, work: LocalWork, at_hand: Ranges | None = None, *, is_told: bool = True) -> Trained:  # noqa: ARG002
+    def train(self, work: LocalWork, at_hand: Ranges | None = None, *, with_progress: bool = True) -> Trained:  # noqa: ARG002
         """Do the local steps of all participants, ``path.chunk`` of them per call."""
-        chunk, on_trained = self._trainer.path.chunk, self.on_trained if is_told else _ignore_progress
+        chunk, on_trained = self._trainer.path.chunk, self.on_trained if with_progress else _ignore_progress
         pieces = [work.part(slice(at, at + chunk)) for at in range(0, work.start.size, chunk)]
         if len(pieces) == 1:
             done = self._trainer.train(pieces[0])

@@ -8,8 +8,8 @@ from typing import Any, cast
 import numpy as np
 
 from fielding._typing import Codes, Counts, Features, Models
-from fielding.client.describing import Describing
 from fielding.client.drift import DriftTest
+from fielding.client.report_rule import ReportRule
 from fielding.client.representation.combination import Combination
 from fielding.client.representation.gradient import Gradient
 from fielding.client.representation.representation import Representation
@@ -17,7 +17,6 @@ from fielding.config.keys import Config
 from fielding.config.parts import imported_function
 from fielding.coordinator.policy import Policy
 from fielding.distance import metric_named
-from fielding.engine.describing import AUTO, LABEL, describing_of, is_own_function
 from fielding.engine.plugins import (
     GLOBAL,
     POOL,
@@ -31,6 +30,7 @@ from fielding.engine.plugins import (
     serving_of,
     with_mix,
 )
+from fielding.engine.report_rule import AUTO, LABEL, is_own_function, report_rule_of
 from fielding.errors import FileFormatError, InputError, OptionError, OutputError, echo
 from fielding.federation.models import is_finite
 from fielding.methods import Method, MethodSetting, Parts
@@ -152,7 +152,7 @@ def without_held_out(config: Config, dealt: Dealt, *, needs_pool: bool) -> tuple
 
 
 def observer_of(
-    config: Config, describing: Describing, watched: Watched, represent: Represent | None, drift_test: DriftTest | None
+    config: Config, report_rule: ReportRule, watched: Watched, represent: Represent | None, drift_test: DriftTest | None
 ) -> Observer:
     """Return who watches the clients.
 
@@ -160,7 +160,7 @@ def observer_of(
     ----------
     config
         The config.
-    describing
+    report_rule
         What clients report, and when.
     watched
         The clients.
@@ -171,17 +171,17 @@ def observer_of(
     """
     if drift_test is not None:
         return LabelObserver(watched.windows, drift_test)
-    if describing.representation is None:
-        return _own_observer(config, describing, watched.windows, represent)
-    if describing.is_label:
+    if report_rule.representation is None:
+        return _own_observer(config, report_rule, watched.windows, represent)
+    if report_rule.is_label:
         is_plain = config.coordinator.representation == LABEL
-        test = describing.drift_test()
-        return LabelObserver(watched.windows, test, None if is_plain else describing.representation)
-    sight = Sight(watched.windows, Workers(watched.trainer) if describing.needs_model else None)
+        test = report_rule.drift_test()
+        return LabelObserver(watched.windows, test, None if is_plain else report_rule.representation)
+    sight = Sight(watched.windows, Workers(watched.trainer) if report_rule.needs_model else None)
     observer = SampleObserver(
-        watched.windows, describing.representation, detector=describing.drift_detector(), sight=sight
+        watched.windows, report_rule.representation, detector=report_rule.drift_detector(), sight=sight
     )
-    if describing.needs_model and config.coordinator.shared_model != GLOBAL:
+    if report_rule.needs_model and config.coordinator.shared_model != GLOBAL:
         observer.share(_shared_model(config, watched))
     return observer
 
@@ -209,14 +209,14 @@ def _shared_model(config: Config, watched: Watched) -> Models:
 
 
 def _own_observer(
-    config: Config, describing: Describing, windows: SlidingWindows, represent: Represent | None
+    config: Config, report_rule: ReportRule, windows: SlidingWindows, represent: Represent | None
 ) -> VectorObserver:
     """Return who describes windows by a function of the user's own."""
     if represent is None:
         name = config.coordinator.representation
         represent = cast(Represent, imported_function(name, key="coordinator.representation", known=(LABEL,)))
     try:
-        test, metric = describing.drift_test(), metric_named(describing.metric)
+        test, metric = report_rule.drift_test(), metric_named(report_rule.metric)
         observer = VectorObserver(windows, represent, drift_test=test, metric=metric)
     except OptionError as error:
         raise OptionError(f"coordinator.detector: {error}") from None
@@ -436,9 +436,9 @@ def _assemble(config: Config, own: Own, n_workers: int, path: TrainingPath | Non
     # What the config alone tells, before any data are read; a mistake is told even if the method never looks at it.
     kind, section = kind_of(config), config.coordinator
     is_own = own.represent is not None or is_own_function(section)
-    describing = describing_of(section, is_own=is_own, seed=config.seed)
-    lie = lie_of(config, is_histogram=describing.kind == "histogram")
-    policy = policy_of(config, kind=describing.kind, metric=describing.metric)
+    report_rule = report_rule_of(section, is_own=is_own, seed=config.seed)
+    lie = lie_of(config, is_histogram=report_rule.kind == "histogram")
+    policy = policy_of(config, kind=report_rule.kind, metric=report_rule.metric)
     serving, rule = serving_of(config), local_rule(config)
     check_scenario(config.trace)
 
@@ -448,7 +448,7 @@ def _assemble(config: Config, own: Own, n_workers: int, path: TrainingPath | Non
     )
     parts = parts_of(config, dealt.schedule.n_clients, policy)
     reports_from = run_reports_from(config, kind, parts.selection, dealt.schedule.n_clients)
-    is_seen = reports_from != "nobody" and kind.detector is None and describing.needs_model
+    is_seen = reports_from != "nobody" and kind.detector is None and report_rule.needs_model
     dealt, held = without_held_out(config, dealt, needs_pool=is_seen and section.shared_model == POOL)
     plain = trainer_of(config, dealt.pool, model=own.model, path=path)
     # What all clients share comes again and again: they would be tested on what they trained on.
@@ -472,9 +472,9 @@ def _assemble(config: Config, own: Own, n_workers: int, path: TrainingPath | Non
     if reports_from != "nobody":
         own_test = None if kind.detector is None else kind.detector(config.method.options)
         if is_seen:
-            try_look(plain, windows, describing.representation)
+            try_look(plain, windows, report_rule.representation)
         watched = Watched(windows=windows, trainer=plain, held=held)
-        observer = observer_of(config, describing, watched, own.represent, own_test)
+        observer = observer_of(config, report_rule, watched, own.represent, own_test)
     reporting = observer
     if lie is not None and observer is not None:
         reporting = LyingObserver(observer, windows, lie=lie, seed=config.seed)

@@ -10,7 +10,7 @@ from fielding._typing import ClientId, Counts, Mask, Models
 from fielding.client.fleet import FleetReports
 from fielding.errors import OptionError, echo, unknown_name
 from fielding.rng import Hashes, client_key, hashed
-from fielding.runtime.observe import Looked, Observer
+from fielding.runtime.observe import LookingCosts, Observer
 from fielding.traces.sliding import SlidingWindows
 
 SPOILS = ("none", "sign-flip", "scale", "nan")
@@ -209,7 +209,7 @@ class LyingObserver:
         self._posed_as = np.full(windows.n_clients, -1, dtype=np.int64)
 
     @property
-    def looked(self) -> Looked:
+    def looked(self) -> LookingCosts:
         """What it took clients to look at what arrived; a lie costs as much as the truth."""
         return self._inner.looked
 

@@ -266,11 +266,11 @@ class SimulatedClients:
         more = None
         if corrected and self.runtime.serving.is_corrected and (blocks is not None or aside):
             # The mix is that of the window: not what they are asked about.
-            more = self.runtime.serving.looked_at(self.runtime.training.sizes[clients])
+            more = self.runtime.serving.count_looks(self.runtime.training.sizes[clients])
         return self._ask(
             clients,
             models,
-            self.runtime.asked(clients, blocks, aside=aside),
+            self.runtime.probe_samples(clients, blocks, aside=aside),
             lambda asked, samples: self.runtime.losses(asked, models, samples, corrected=corrected),
             held=held,
             more_passes=more,
@@ -280,14 +280,14 @@ class SimulatedClients:
         self, clients: Counts, models: Models, *, blocks: Sequence[Counts] | None = None, held: Mask | None = None
     ) -> Matrix:
         """Return the share of clients' training samples that models get right; otherwise as :meth:`losses`."""
-        samples = self.runtime.asked(clients, blocks)
+        samples = self.runtime.probe_samples(clients, blocks)
         return self._ask(
             clients, models, samples, lambda _asked, some: self.runtime.accuracies(models, some), held=held
         )
 
     def block_sizes(self, clients: Counts, blocks: Sequence[Counts]) -> Counts:
         """Return how many training samples clients have of some intervals; 0 for a client out of reach."""
-        samples = self.runtime.asked(clients, blocks)
+        samples = self.runtime.probe_samples(clients, blocks)
         none: Models = np.empty((0, 0), dtype=np.float32)
         sizes = self._ask(clients, none, samples, lambda _asked, some: some.sizes[:, np.newaxis].astype(np.float64))
         return np.nan_to_num(sizes[:, 0]).astype(np.int64)
@@ -334,7 +334,9 @@ class SimulatedClients:
             everyone, sizes = np.arange(self.windows.n_clients), self.runtime.training.sizes
             steps = np.zeros_like(sizes)
             steps[found.clients] = serving.fine_tune
-            costs = Costs(forward_samples=serving.looked_at(sizes), train_samples=steps * self.runtime.rule.batch_size)
+            costs = Costs(
+                forward_samples=serving.count_looks(sizes), train_samples=steps * self.runtime.rule.batch_size
+            )
             self._accounts.charge("probe", everyone, costs)
         return found
 

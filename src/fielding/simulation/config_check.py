@@ -7,8 +7,8 @@ import numpy as np
 from fielding._extras import require
 from fielding.config.keys import KEYS, Config, TraceSection
 from fielding.config.parts import imported_function
-from fielding.engine.describing import AUTO, describing_of, is_own_function
 from fielding.engine.plugins import GLOBAL, POOL, kind_of, parts_of, policy_of, serving_of
+from fielding.engine.report_rule import AUTO, is_own_function, report_rule_of
 from fielding.errors import FileFormatError, OptionError, echo
 from fielding.simulation.assembly import lie_of, trainer_of
 from fielding.simulation.attacks import check_spoil
@@ -37,9 +37,9 @@ def check_config(config: Config) -> None:
     check_effects(config)
     kind_of(config)
     section = config.coordinator
-    describing = describing_of(section, is_own=is_own_function(section), seed=config.seed)
-    lie_of(config, is_histogram=describing.kind == "histogram")
-    policy = policy_of(config, kind=describing.kind, metric=describing.metric)
+    report_rule = report_rule_of(section, is_own=is_own_function(section), seed=config.seed)
+    lie_of(config, is_histogram=report_rule.kind == "histogram")
+    policy = policy_of(config, kind=report_rule.kind, metric=report_rule.metric)
     serving_of(config)
     check_scenario(config.trace)
     parts_of(config, 1, policy)
@@ -109,8 +109,8 @@ def _missing_of_others(config: Config, *, has_own: bool) -> dict[str, str]:
     if config.serving.correction == "none":
         found["correction"] = "serving.correction is none"
     section = config.coordinator
-    describing = describing_of(section, is_own=has_own or is_own_function(section), seed=config.seed)
-    if not describing.needs_model:
+    report_rule = report_rule_of(section, is_own=has_own or is_own_function(section), seed=config.seed)
+    if not report_rule.needs_model:
         found["shared model"] = "no shared model is needed to describe windows, nor to test for drift"
     if section.shared_model != POOL:
         found["pool model"] = f"the shared model is {section.shared_model}, not trained on a pool"

@@ -12,7 +12,7 @@ from fielding.client.fleet import FleetReports
 from fielding.client.report import ReportBatch
 from fielding.federation.ledger import Costs
 from fielding.methods.kinds import ReportsFrom
-from fielding.runtime.observe import NOTHING, Looked, Observer, SampleObserver, ServedErrors
+from fielding.runtime.observe import NOTHING, LookingCosts, Observer, SampleObserver, ServedErrors
 from fielding.simulation.costs import BYTES_PER_NUMBER
 
 _MODEL = "shared_model"
@@ -93,7 +93,7 @@ class SentReports:
     clients: Counts
     representations: npt.NDArray[np.float32]
     n_samples: Counts
-    looked: Looked = field(default_factory=Looked)
+    looked: LookingCosts = field(default_factory=LookingCosts)
     kinds: npt.NDArray[np.int8] | None = None
 
     def batch(self, client_ids: Sequence[ClientId]) -> ReportBatch:
@@ -177,7 +177,7 @@ class Mailbox:
         rounds, clients = (arrays.get(name, np.empty(0, dtype=np.int64)) for name in _SENT)
         return np.asarray(clients[rounds == round_index], dtype=np.int64)
 
-    def _sent_reports(self, reports: FleetReports, looked: Looked | None = None) -> SentReports:
+    def _sent_reports(self, reports: FleetReports, looked: LookingCosts | None = None) -> SentReports:
         representations = reports.representations
         if self._reports_from == "flags":
             representations = (reports.n_samples > 0).astype(np.float32)[:, np.newaxis]
@@ -185,7 +185,7 @@ class Mailbox:
             clients=reports.clients,
             representations=representations,
             n_samples=reports.n_samples,
-            looked=looked or Looked(),
+            looked=looked or LookingCosts(),
             kinds=reports.kinds,
         )
 

@@ -11,7 +11,6 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from functools import partial
 from itertools import chain, count, islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol, cast
@@ -43,14 +42,7 @@ def parse_ids(texts: Sequence[str]) -> list[ClientId]:
 
 
 def sort_ids(client_ids: Sequence[ClientId], codes: Array) -> tuple[list[ClientId], Array]:
-    """Return distinct ids, all of one type, in rising order, and positions in that order in place of the codes.
-
-    Examples
-    --------
-    >>> ids, codes = sort_ids([7, 3], np.array([0, 0, 1]))
-    >>> ids, codes.tolist()
-    ([3, 7], [1, 1, 0])
-    """
+    """Return distinct ids, all of one type, in rising order, and positions in that order in place of the codes."""
     checked = checked_ids(client_ids)
     order = id_order(checked)
     ranks = np.empty(len(checked), dtype=np.int32)
@@ -203,10 +195,7 @@ def open_table(path: Path) -> CsvTable:
 
     Cells are separated by commas; by semicolons or tabs if the header has those and no comma.
 
-    Raises
-    ------
-    FileFormatError
-        If the file is missing, empty, no text in UTF-8, or damaged.
+    Raises :class:`FileFormatError` if the file is missing, empty, no text in UTF-8, or damaged.
     """
     start = first_bytes(path, 2)
     if not start:
@@ -272,13 +261,7 @@ _MONTH = re.compile(r"[0-9]{4}-[0-9]{2}")
 
 
 class CellError(InputError):
-    """A text in a column that cannot be what it should be.
-
-    Parameters
-    ----------
-    wanted
-        What it is and should be, as the end of a sentence that starts with the text.
-    """
+    """A text in a column that cannot be what it should be; ``wanted`` ends a sentence that starts with the text."""
 
     def __init__(self, at: int, wanted: str) -> None:
         super().__init__(f"position {at}: {wanted}")
@@ -367,7 +350,7 @@ def time_parser() -> Callable[[Sequence[str]], Vector]:
     def parse_times(texts: Sequence[str]) -> Vector:
         nonlocal parse
         if parse is None:
-            parse = number_parser("time") if _parses(float, texts[0]) else _cached(_iso_seconds, NO_DATE)
+            parse = number_parser("time") if _parses(float, texts[0]) else _parse_once(_iso_seconds, NO_DATE)
         return parse(texts)
 
     return parse_times
@@ -375,26 +358,26 @@ def time_parser() -> Callable[[Sequence[str]], Vector]:
 
 def count_parser(what: str) -> Callable[[Sequence[str]], Vector]:
     """Return a parser for whole numbers from 0, exact as float64; ``what`` names them in errors."""
-    return _cached(_whole_count, f"no {what}; give a whole number that is not negative")
+    return _parse_once(_whole_count, f"no {what}; give a whole number that is not negative")
 
 
 def number_parser(what: str) -> Callable[[Sequence[str]], Vector]:
     """Return a parser for finite numbers; ``what`` names them in errors."""
-    return partial(_parse_numbers, what=what)
+
+    def parse(texts: Sequence[str]) -> Vector:
+        try:
+            numbers = np.fromiter(map(float, texts), dtype=np.float64, count=len(texts))
+        except ValueError:
+            at = next(at for at, text in enumerate(texts) if not _parses(float, text))
+            raise CellError(at, f"no number; every {what} here must be one") from None
+        if not np.isfinite(numbers).all():
+            raise CellError(int(np.argmin(np.isfinite(numbers))), f"no finite number; every {what} must be one")
+        return numbers
+
+    return parse
 
 
-def _parse_numbers(texts: Sequence[str], what: str) -> Vector:
-    try:
-        numbers = np.fromiter(map(float, texts), dtype=np.float64, count=len(texts))
-    except ValueError:
-        at = next(at for at, text in enumerate(texts) if not _parses(float, text))
-        raise CellError(at, f"no number; every {what} here must be one") from None
-    if not np.isfinite(numbers).all():
-        raise CellError(int(np.argmin(np.isfinite(numbers))), f"no finite number; every {what} must be one")
-    return numbers
-
-
-def _cached(parse_one: Callable[[str], float], wanted: str) -> Callable[[Sequence[str]], Vector]:
+def _parse_once(parse_one: Callable[[str], float], wanted: str) -> Callable[[Sequence[str]], Vector]:
     """Return a parser of columns that parses each distinct text once."""
     known: dict[str, float] = {}
 

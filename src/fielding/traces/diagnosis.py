@@ -12,7 +12,7 @@ from typing import Literal, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from fielding._typing import Codes, Counts, Features, Floats, Mask, Matrix, Vector
+from fielding._typing import Counts, Features, Floats, Mask, Matrix, Vector
 from fielding.blas_threads import ONE_BLAS_THREAD
 from fielding.client.drift import AnyChange
 from fielding.client.drift.pearson import pearson
@@ -71,14 +71,8 @@ POOL_ADVICE = (
 class FirstClusters:
     """How far apart the clients of one cluster lie at the first step.
 
-    Parameters
-    ----------
-    n_clusters
-        Clusters that the coordinator makes of the first reports.
-    delta_within
-        The paper's Delta: the largest distance between two clients of one cluster; None if all are singletons.
-    is_exact
-        False if a cluster was too large for all its pairs, so that the number is a lower bound.
+    ``delta_within`` is the paper's Delta: the largest distance between two clients of one cluster; None if all are
+    singletons. Not exact: a cluster was too large for all its pairs, and the number is a lower bound.
     """
 
     n_clusters: int
@@ -156,16 +150,8 @@ def drift_verdict(trace: TraceDescription) -> str:
 class Finding:
     """Whether one kind of difference is there.
 
-    Parameters
-    ----------
-    difference
-        How large it is, in units of what sampling alone would make of it; None if nothing could be compared.
-    excess
-        How many standard errors it lies above 1.
-    n_pairs
-        Pairs of groups of samples that were compared.
-    verdict
-        The same in words.
+    ``difference`` is in units of what sampling alone would make of it, None if nothing could be compared; ``excess``
+    tells how many standard errors it lies above 1.
     """
 
     difference: float | None
@@ -221,13 +207,6 @@ def open_finding(why: str, *, n_pairs: int = 0) -> Finding:
 def advise(*places: Mapping[str, Finding], has_features: bool) -> str:
     """Return in a line what to use.
 
-    Parameters
-    ----------
-    places
-        The findings by kind, over time and between clients.
-    has_features
-        Whether anything but labels could be looked at.
-
     Examples
     --------
     >>> yes, no = assess("labels", 2.0, 9.0, 99), assess("labels", 1.0, 0.0, 99)
@@ -266,17 +245,9 @@ def advise(*places: Mapping[str, Finding], has_features: bool) -> str:
 class DriftDiagnosis:
     """What differs in a trace.
 
-    Parameters
-    ----------
-    over_time
-        Whether label mixes, inputs of a label, and meanings of labels change from interval to interval of a client.
-    between_clients
-        Whether they differ between clients in the same interval, which is what clusters live on.
-    n_trained, n_compared, accuracy
-        Samples that the probe was trained on and that were compared, and the share of the latter that it gets right;
-        None without features.
-    advice
-        What to use.
+    Whether label mixes, inputs of a label, and meanings of labels change from interval to interval of a client
+    (``over_time``), and whether they differ between clients in the same interval, which is what clusters live on.
+    ``accuracy`` of the probe: on what was compared; None without features.
     """
 
     over_time: dict[str, Finding]
@@ -294,14 +265,8 @@ def diagnose_drift(
 
     Inputs and meanings are looked at through a small probe model, trained on early samples that are not compared.
 
-    Parameters
-    ----------
-    trace
-        The samples; without features (or with rows that stand for several samples) labels alone are compared.
-    description
-        Of this trace; its intervals are compared.
-    on_pair
-        Called with 1 after every pair that was compared.
+    Without features (or with rows that stand for several samples) labels alone are compared; ``on_pair`` is called with
+    1 after every pair.
     """
     interval_of = trace.interval_of(description.interval, align=description.align)
     ratio = description.drift / description.noise if description.drift is not None and description.noise else None
@@ -311,7 +276,11 @@ def diagnose_drift(
     has_features = trace.x is not None and not is_counted and trace.x.dtype.kind in "fiub" and trace.x.size > 0
     n_trained, n_compared, accuracy = 0, 0, None
     x = trace.x if has_features else None
-    trained = np.empty(0, dtype=np.int64) if x is None else _training_rows(trace)
+    trained = np.empty(0, dtype=np.int64)  # rows that the probe is trained on; nothing is measured on them
+    if x is not None:
+        early = np.flatnonzero(trace.time <= np.median(trace.time))
+        chance = hashed(0, "probe rows", early.astype(np.uint64))
+        trained = np.sort(early[np.argsort(chance, kind="stable")[: min(MOST_TRAINED, early.size // TRAINING_PART)]])
     compression = None if x is None or trained.size < LEAST_TRAINED else fit_compression(x[trained])
     if x is None or compression is None or compression.strength.size == 0:
         why = "from so little" if has_features else "without features: there are labels alone"
@@ -337,7 +306,11 @@ def diagnose_drift(
             for row, (first, second) in enumerate(zip(some.first, some.second, strict=True)):
                 at = np.searchsorted(rows, np.concatenate([first, second]))
                 is_second = np.arange(at.size) >= first.size
-                shifts[row] = _measure_shifts(components[at], labels[at], predicted[at], groups[at], is_second)
+                mine, guessed, grouped = labels[at], predicted[at], groups[at]
+                measured = [input_shift(components[at], one, is_second) for one in (mine, guessed, grouped)]
+                for seen in (guessed, grouped):
+                    measured += [count_shift(seen, mine, is_second), count_shift(mine, seen, is_second)]
+                shifts[row] = [np.nan if one is None else one for one in measured]
                 on_pair(1)
             place.update(inputs=_assess_inputs(shifts), meanings=_assess_meanings(shifts))
         n_trained, n_compared = int(trained.size), int(rows.size)
@@ -369,30 +342,12 @@ def _compare_labels(trace: Trace, interval_of: Counts) -> Finding:
     return assess("labels", ratio, standard_errors(distances - expected), len(pairs))
 
 
-def _training_rows(trace: Trace) -> Counts:
-    """Return the rows that the probe is trained on, rising; nothing is measured on them."""
-    early = np.flatnonzero(trace.time <= np.median(trace.time))
-    chance = hashed(0, "probe rows", early.astype(np.uint64))
-    picked = early[np.argsort(chance, kind="stable")[: min(MOST_TRAINED, early.size // TRAINING_PART)]]
-    return np.sort(picked)
-
-
 def _compress(x: Raw, rows: Counts, compression: Compression) -> Features:
     """Return the components of some rows, piece by piece, so that large samples are never all in memory as floats."""
     found = np.zeros((rows.size, compression.strength.size), dtype=np.float32)
     for part in row_chunks(rows.size, 2048):
         found[part] = compression.apply(x[rows[part]])
     return found
-
-
-def _measure_shifts(
-    components: Features, labels: Codes, predicted: Counts, groups: Codes, is_second: Mask
-) -> list[float]:
-    """Return the seven shifts of a pair of cells, NaN where none can be measured."""
-    measured = [input_shift(components, one, is_second) for one in (labels, predicted, groups)]
-    for seen in (predicted, groups):
-        measured += [count_shift(seen, labels, is_second), count_shift(labels, seen, is_second)]
-    return [np.nan if one is None else one for one in measured]
 
 
 def _assess_inputs(shifts: Matrix) -> Finding:
@@ -440,10 +395,7 @@ def _smallest(*columns: Vector) -> tuple[float | None, float | None, int]:
 class Pairs:
     """Pairs of cells, a cell being what one client got in one interval.
 
-    Parameters
-    ----------
-    first, second
-        The rows of the trace in the two cells of each pair.
+    ``first`` and ``second``: the rows of the trace in the two cells of each pair.
     """
 
     first: tuple[Counts, ...]
@@ -462,21 +414,9 @@ def pair_cells(
 ) -> tuple[Pairs, Pairs]:
     """Choose pairs of cells to compare, at a bounded cost; the same for equal traces.
 
-    Parameters
-    ----------
-    interval_of
-        The interval of each row, shape ``(n_rows,)``.
-    least
-        Samples without which a cell is left out.
-    most
-        Rows that are taken of a cell, chosen by their hash; None for all.
-    is_usable
-        The rows that may be taken, shape ``(n_rows,)``; None for all.
-
-    Returns
-    -------
-    Pairs over time (adjacent intervals of one client) and between clients (two clients in the same interval; no cell
-    is in two of these).
+    ``least``: samples without which a cell is left out; ``most``: rows that are taken of a cell, chosen by their hash.
+    Returns pairs over time (adjacent intervals of one client) and between clients (two clients in the same interval; no
+    cell is in two of these).
     """
     keys = np.array([client_key(client_id) for client_id in trace.client_ids], dtype=np.uint64)
     is_chosen = np.zeros(keys.size, dtype=np.bool_)
@@ -529,17 +469,6 @@ def _take_in_turn(interval: Counts, order: Counts, most: int) -> Counts:
 def input_shift(features: Floats, classes: Labels, is_second: Mask) -> float | None:
     """Return how far the mean features of classes lie apart between two groups; None if no class tells.
 
-    Parameters
-    ----------
-    features
-        Shape ``(n_samples, n_features)``.
-    classes
-        The class of each sample, within which groups are compared, shape ``(n_samples,)``.
-    is_second
-        Which group a sample is of, same shape.
-
-    Returns
-    -------
     The squared difference of the means of a class over what chance would make of it, mean over features, then over
     classes, which count by their samples less two. The spread of a class is that of both groups together: the mean of
     the ratio over all ways to deal the samples is 1 exactly, and it is never above the samples of a class less one.
@@ -549,8 +478,6 @@ def input_shift(features: Floats, classes: Labels, is_second: Mask) -> float | N
     >>> features, is_second = np.array([[0.0], [0.1], [5.0], [5.1]]), np.array([False, False, True, True])
     >>> round(input_shift(features, np.zeros(4, dtype=np.int64), is_second), 3)
     2.999
-    >>> input_shift(features, np.arange(4), is_second) is None
-    True
     """
     _, code = np.unique(classes, return_inverse=True)
     first, second = (np.bincount(code[side], minlength=int(code.max()) + 1) for side in (~is_second, is_second))
@@ -577,17 +504,6 @@ def input_shift(features: Floats, classes: Labels, is_second: Mask) -> float | N
 def count_shift(seen: Labels, classes: Labels, is_second: Mask) -> float | None:
     """Return how far what is seen within classes differs between two groups; None if no class tells.
 
-    Parameters
-    ----------
-    seen
-        What is counted, for example predictions, shape ``(n_samples,)``.
-    classes
-        Within what it is counted, for example labels, same shape.
-    is_second
-        Which group a sample is of, same shape.
-
-    Returns
-    -------
     Pearson's statistics, summed over classes, over the sum of their exact means over all ways to deal; 1, as chance
     would have it, if within each class all are the same.
 

@@ -26,12 +26,8 @@ class WindowPlan:
     ----------
     interval
         Real time between two arrivals of data: seconds, a text such as ``"1d"``, or ``"month"``.
-    gap
-        Rounds between two arrivals.
     window
         Rounds that a sample stays visible, and rounds' worth of data before training starts.
-    align
-        ``"calendar"`` or ``"client"``; see :meth:`Trace.interval_of`.
 
     Examples
     --------

@@ -52,12 +52,8 @@ OnImages = Callable[[int, int], None]
 class ImageSpec:
     """What every image is turned into, whatever its own size and colors.
 
-    Parameters
-    ----------
-    size
-        Height and width in pixels; images of other shapes are stretched to it.
-    channels
-        3 for red, green and blue, 1 for gray. Transparency is dropped.
+    ``size`` is height and width in pixels; images of other shapes are stretched to it. ``channels``: 3 for red, green
+    and blue, 1 for gray. Transparency is dropped.
     """
 
     size: int = 32
@@ -82,12 +78,8 @@ DEFAULT_SPEC = ImageSpec()
 class ImageList:
     """Images in files, or boxes cut out of them.
 
-    Parameters
-    ----------
-    files
-        Where each image is; a file may stand several times, best in a row.
-    boxes
-        Left, top, right and bottom of what is cut out, in pixels, shape ``(n_images, 4)``; None for whole images.
+    A file may stand several times, best in a row. ``boxes``: left, top, right and bottom of what is cut out, in pixels,
+    shape ``(n_images, 4)``; None for whole images.
     """
 
     files: tuple[Path, ...]
@@ -109,24 +101,12 @@ def cache_images(
     the paths, sizes and times of change of the files, to the boxes and to the spec; if any of these changes, a new one
     is written.
 
-    Parameters
-    ----------
-    images, spec, on_images
-        Which images, what they are turned into, and what is called with the progress.
-    folder
-        Where the array is kept; None for ``~/.cache/fielding/images``.
-
-    Raises
-    ------
-    FileFormatError
-        If an image cannot be read; nothing is written then.
-    OutputError
-        If the array cannot be written.
+    An image that cannot be read raises, and nothing is written. ``folder`` is ``~/.cache/fielding/images`` by default.
     """
     folder = cache_folder("images") if folder is None else folder
     path = folder / f"{_key(images, spec)}.npy"
     shape = (len(images.files), *spec.shape)
-    kept = _mapped(path, shape)
+    kept = _map_cache(path, shape)
     if kept is not None:
         return kept
     try:
@@ -147,7 +127,7 @@ def cache_images(
             file.write(chunk.data)
             if on_images is not None:
                 on_images(n_done, shape[0])
-    written = _mapped(path, shape)
+    written = _map_cache(path, shape)
     if written is None:
         raise OutputError(f"the image cache {path} is gone or damaged right after writing; try another folder")
     return written
@@ -168,7 +148,7 @@ def _key(images: ImageList, spec: ImageSpec) -> str:
     return digest.hexdigest()
 
 
-def _mapped(path: Path, shape: tuple[int, ...]) -> Array | None:
+def _map_cache(path: Path, shape: tuple[int, ...]) -> Array | None:
     """Return the array of a cache file, or None if it is missing or damaged."""
     try:
         array = np.load(path, mmap_mode="r", allow_pickle=False)
@@ -236,14 +216,7 @@ FILE = "file"
 class Decoding:
     """How images are decoded and where the result is kept.
 
-    Parameters
-    ----------
-    spec
-        What every image is turned into.
-    folder
-        Folder of the cache; None for ``~/.cache/fielding/images``.
-    on_images
-        Told how many images are done and how many there are.
+    The cache is in ``folder``, ``~/.cache/fielding/images`` by default.
     """
 
     spec: ImageSpec = DEFAULT_SPEC
@@ -258,18 +231,9 @@ DEFAULT_DECODING = Decoding()
 class FoundImages:
     """The images of a folder or of a list, found but not yet decoded.
 
-    Parameters
-    ----------
-    images
-        Where they are: in a folder by class and then by name, else in the order of the list.
-    y
-        Their labels, shape ``(n_images,)``.
-    classes
-        The names of the labels or of the folders that hold images, numbers in the order of numbers.
-    n_ignored
-        How many files and folders were passed over because they are no images of a class.
-    trace
-        Whose images they are and when they came, without features; None if that is not known.
+    ``images`` stand by class and then by name, or in the order of the list; ``classes`` in the order of names, or of
+    numbers. ``n_ignored``: files and folders passed over because they are no images of a class. ``trace``: whose images
+    they are and when they came, without features; None if that is not known.
     """
 
     images: ImageList
@@ -284,19 +248,16 @@ def find_images(folder: Path) -> FoundImages:
 
     Files with other suffixes, files beside the class folders and folders inside them are passed over and counted.
 
-    Raises
-    ------
-    FileFormatError
-        If the folder cannot be read or holds no image.
+    Raises :class:`FileFormatError` if the folder cannot be read or holds no image.
     """
     files: list[Path] = []
     names: list[str] = []
-    beside = [place for place in _listed(folder) if not place.is_dir()]
+    beside = [place for place in _list_folder(folder) if not place.is_dir()]
     n_ignored = len(beside)
-    for place in _listed(folder):
+    for place in _list_folder(folder):
         if not place.is_dir():
             continue
-        inside = _listed(place)
+        inside = _list_folder(place)
         found = [path for path in inside if _is_image(path)]
         n_ignored += len(inside) - len(found)
         files += found
@@ -320,7 +281,7 @@ def _is_image(path: Path) -> bool:
     return path.suffix.lower() in SUFFIXES and path.is_file()
 
 
-def _listed(folder: Path) -> list[Path]:
+def _list_folder(folder: Path) -> list[Path]:
     try:
         return sorted(folder.iterdir())
     except OSError as error:
@@ -330,10 +291,10 @@ def _listed(folder: Path) -> list[Path]:
 def image_pool(folder: Path, decoding: Decoding = DEFAULT_DECODING) -> Pool:
     """Return the images of a folder ``<folder>/<class>/<image>`` as a pool whose features are mapped from disk."""
     found = find_images(folder)
-    return Pool(x=_decoded(found.images, decoding), y=found.y, classes=found.classes)
+    return Pool(x=_decode(found.images, decoding), y=found.y, classes=found.classes)
 
 
-def _decoded(images: ImageList, decoding: Decoding) -> Array:
+def _decode(images: ImageList, decoding: Decoding) -> Array:
     return cache_images(images, decoding.spec, folder=decoding.folder, on_images=decoding.on_images)
 
 
@@ -346,27 +307,13 @@ def image_index(
 ) -> Pool | Trace:
     """Return the images that a CSV file lists in the columns ``file,label`` and maybe ``client,time``.
 
-    Parameters
-    ----------
-    path
-        The list. Files are relative to its folder and must lie in it: no ``..``, no way out over a symbolic link.
-    columns
-        What the columns of label, client and time are called.
-    narrow
-        Leaves out rows of a trace before anything is decoded.
-
-    Returns
-    -------
-    A trace if the list has clients and times, else a pool; the features are mapped from disk.
-
-    Raises
-    ------
-    FileFormatError
-        If the list or an image is not as it should be; the message names the line or the file.
+    A trace if the list has clients and times, else a pool; the features are mapped from disk. Files are relative to the
+    folder of the list and must lie in it: no ``..``, no way out over a symbolic link. ``narrow`` leaves out rows of a
+    trace before anything is decoded. Errors name the line or the file.
     """
     found = read_image_list(path, columns)
     if found.trace is None:
-        return Pool(x=_decoded(found.images, decoding), y=found.y, classes=found.classes)
+        return Pool(x=_decode(found.images, decoding), y=found.y, classes=found.classes)
     return attach_images(found.trace, found.images, decoding=decoding, narrow=narrow)
 
 
@@ -420,6 +367,14 @@ def reason_against(root: Path, name: str) -> str:
         return "no path that can be followed; check it"
 
 
+def images_below(root: Path, names: Sequence[str], *, kind: str = "image", boxes: Counts | None = None) -> ImageList:
+    """Return the images of these names below a folder, or raise if one is not there or leads out of it."""
+    for name in dict.fromkeys(names):
+        if reason := reason_against(root, name):
+            raise FileFormatError(f"{root}: {kind} {echo(name)} is {reason}")
+    return ImageList(files=tuple(root / name for name in names), boxes=boxes)
+
+
 def attach_images(trace: Trace, images: ImageList, *, decoding: Decoding, narrow: Narrow | None = None) -> Trace:
     """Return a trace whose features are images, one per row; what ``narrow`` leaves out is not decoded."""
     if len(images.files) != trace.n_rows:
@@ -434,4 +389,4 @@ def attach_images(trace: Trace, images: ImageList, *, decoding: Decoding, narrow
         files=tuple(images.files[row] for row in rows.tolist()),
         boxes=None if images.boxes is None else images.boxes[rows],
     )
-    return replace(trace, x=_decoded(kept, decoding))
+    return replace(trace, x=_decode(kept, decoding))

@@ -38,183 +38,13 @@ from fielding.traces.pool import Pool
 from fielding.traces.trace import Trace
 
 TEXT_FEATURES = 512
-"""Buckets that words are hashed into unless told otherwise."""
+"""Buckets that words are hashed into by default."""
 MOST_FEATURES = 1 << 20
 LARGEST_CACHE = 1_000_000
 """Distinct words that are remembered at most; beyond, they are hashed again."""
 
 _WORD = re.compile(r"[^\W_]+")
 _CHUNK = 4096
-
-
-class HashedTexts:
-    """Texts as they come, each kept as the signed buckets of its words; dense features are made when asked for.
-
-    A word is a run of letters and digits, in lower case. Its bucket and its sign follow from its bytes alone (BLAKE2b),
-    so the same text has the same features in every process and wherever it stands. The features of a text are the sums
-    of its signs per bucket, scaled to length 1; a text without words is all zeros.
-
-    Examples
-    --------
-    >>> texts = HashedTexts(8)
-    >>> texts.add(["Fix the build", "fix THE build!", ""])
-    >>> rows = texts.features()
-    >>> rows.shape, bool((rows[0] == rows[1]).all()), round(float(np.linalg.norm(rows[0])), 6), rows[2].any().item()
-    ((3, 8), True, 1.0, False)
-    """
-
-    def __init__(self, n_features: int = TEXT_FEATURES) -> None:
-        if isinstance(n_features, bool) or not 1 <= n_features <= MOST_FEATURES:
-            raise OptionError(f"{echo(n_features)} text features were asked for; give 1 to {MOST_FEATURES}")
-        self.n_features = n_features
-        self._known: dict[str, int] = {}
-        self._codes: list[Codes] = []
-        self._lengths: list[Codes] = []
-
-    def __len__(self) -> int:
-        return sum(part.size for part in self._lengths)
-
-    def add(self, texts: Sequence[str]) -> None:
-        """Take the next texts."""
-        if len(self._known) > LARGEST_CACHE:
-            self._known.clear()
-        known = self._known
-        words = [_WORD.findall(text.lower()) for text in texts]
-        codes = [known[word] if word in known else self._learn(word) for row in words for word in row]
-        self._codes.append(np.array(codes, dtype=np.int32))
-        self._lengths.append(np.fromiter(map(len, words), dtype=np.int32, count=len(words)))
-
-    def _learn(self, word: str) -> int:
-        """Return the bucket of a word, from 1, negative for the sign minus."""
-        # Not hash(): that differs between processes. Texts of fixed width may hold halves of surrogate pairs.
-        number = int.from_bytes(blake2b(word.encode("utf-8", "surrogatepass"), digest_size=8).digest(), "big")
-        bucket = number % self.n_features + 1
-        code = -bucket if number >> 63 else bucket
-        self._known[word] = code
-        return code
-
-    def features(self, rows: Counts | None = None) -> Features:
-        """Return the features of all texts, or of some rows in their order, shape ``(n_texts, n_features)``."""
-        codes = np.concatenate([*self._codes, np.empty(0, dtype=np.int32)])
-        lengths = np.concatenate([*self._lengths, np.empty(0, dtype=np.int32)]).astype(np.int64)
-        begins = np.cumsum(lengths) - lengths
-        wanted = np.arange(lengths.size, dtype=np.int64) if rows is None else rows
-        features = np.zeros((wanted.size, self.n_features), dtype=np.float32)
-        step = max(1, _CHUNK * TEXT_FEATURES // self.n_features)
-        for start in range(0, wanted.size, step):
-            part = wanted[start : start + step]
-            sizes = lengths[part]
-            row = np.repeat(np.arange(sizes.size, dtype=np.int64), sizes)
-            place = np.arange(row.size, dtype=np.int64) + np.repeat(begins[part] - (np.cumsum(sizes) - sizes), sizes)
-            signed = codes[place].astype(np.int64)
-            cells = row * self.n_features + np.abs(signed) - 1
-            sums = np.bincount(cells, weights=np.sign(signed), minlength=sizes.size * self.n_features)
-            dense = sums.reshape(sizes.size, self.n_features)
-            norms = np.sqrt((dense * dense).sum(axis=1, keepdims=True))
-            features[start : start + step] = (dense / np.where(norms > 0.0, norms, 1.0)).astype(np.float32)
-        return features
-
-
-def hash_texts(texts: Sequence[str], n_features: int = TEXT_FEATURES) -> Features:
-    """Return the hashed words of each text, rows of length 1, shape ``(n_texts, n_features)``.
-
-    Parameters
-    ----------
-    texts
-        The texts, in any language that separates words.
-    n_features
-        How many buckets; fewer make more words share one.
-    """
-    hashed = HashedTexts(n_features)
-    hashed.add(texts)
-    return hashed.features()
-
-
-_LARGEST = float(np.finfo(np.float32).max)
-
-
-class FeatureColumn:
-    """A column of numbers that become one feature of every sample."""
-
-    def __init__(self) -> None:
-        self._parse = number_parser("feature")
-        self._parts: list[Features] = []
-
-    def add(self, texts: Sequence[str]) -> None:
-        """Take the next texts of the column, all of them finite numbers."""
-        numbers = self._parse(texts)
-        if float(np.abs(numbers).max()) > _LARGEST:
-            at = int(np.abs(numbers).argmax())
-            raise CellError(at, f"too large for a feature; the most is {_LARGEST:.3g}")
-        self._parts.append(numbers.astype(np.float32))
-
-    def values(self) -> Features:
-        """Return the number of every row."""
-        return np.concatenate(self._parts)
-
-
-class CsvFeatures:
-    """The columns of a CSV file that make up the features of its samples.
-
-    Parameters
-    ----------
-    names
-        Columns of numbers, in the order of the features; a name such as ``acc_*`` stands for all columns that match it.
-    text
-        The column of texts, whose features follow the numbers; None if there is none.
-    taken
-        Columns that say something else and that no pattern stands for.
-
-    Raises
-    ------
-    FileFormatError
-        If a column is missing, or named twice.
-    """
-
-    def __init__(
-        self, table: CsvTable, *, names: Sequence[str], text: str | None, n_text_features: int, taken: Sequence[str]
-    ) -> None:
-        self._names = matching_columns(table, names, [*taken, text])
-        self._numbers = [FeatureColumn() for _ in self._names]
-        self._texts = None if text is None else HashedTexts(n_text_features)
-        self.wanted: list[tuple[int, CsvColumn]] = [
-            (table.position(name), column) for name, column in zip(self._names, self._numbers, strict=True)
-        ]
-        if text is not None and self._texts is not None:
-            self.wanted.append((table.position(text), self._texts))
-
-    def matrix(self, rows: Counts) -> Features | None:
-        """Return the features of some rows, shape ``(n_rows, n_features)``, or None if no columns were named."""
-        if not self.wanted:
-            return None
-        texts = None if self._texts is None else self._texts.features(rows)
-        if texts is not None and not self._numbers:
-            return texts
-        n_texts = 0 if texts is None else texts.shape[1]
-        matrix = np.empty((rows.size, len(self._numbers) + n_texts), dtype=np.float32)
-        for at, column in enumerate(self._numbers):
-            matrix[:, at] = column.values()[rows]
-        if texts is not None:
-            matrix[:, len(self._numbers) :] = texts
-        return matrix
-
-
-def matching_columns(table: CsvTable, names: Sequence[str], taken: Sequence[str | None]) -> list[str]:
-    """Return the columns that names and patterns stand for, each once, in the order of the names."""
-    found: list[str] = []
-    for name in names:
-        if "*" not in name:
-            found.append(name)
-            continue
-        matches = [one for one in table.header if fnmatchcase(one, name) and one not in taken and one not in found]
-        if not matches:
-            shown = ", ".join(echo(one) for one in table.header[:12])
-            raise FileFormatError(f"{table.path} has no column that matches {echo(name)}; it has: {shown}")
-        found.extend(matches)
-    for name in found:
-        if found.count(name) > 1:
-            raise FileFormatError(f"{table.path}: feature {echo(name)} is named twice; name it once")
-    return found
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -238,8 +68,6 @@ class Columns:
     text
         What the sample looks like in words: a column of texts, hashed into ``n_text_features`` features that follow the
         others.
-    n_text_features
-        How many features a text has.
     """
 
     client: str = "client"
@@ -274,20 +102,11 @@ def import_trace(
 
     Parameters
     ----------
-    path
-        The file; the suffix ``.npz`` tells arrays from CSV.
     columns
         The names of its columns or arrays. Of an ``.npz`` file ``label`` may also be the array ``y``, whose
         class names are taken from ``classes`` if it is there.
-    on_rows
-        Called now and then with the number of rows read so far.
     narrow
         Leaves out rows before features are made, so that those left out cost no memory. It sees row numbers as ``x``.
-
-    Raises
-    ------
-    FileFormatError
-        If the file is not as it should be; the message names line (or row) and column.
     """
     path = Path(path)
     if path.suffix == ".npz":
@@ -390,13 +209,7 @@ def _array_features(arrays: dict[str, Array], columns: Columns) -> Array:
 
 
 def import_pool(path: str | Path, columns: Columns = DEFAULT_COLUMNS) -> Pool:
-    """Read a pool of samples without clients and times: an ``.npz`` file with ``x``, labels and maybe ``classes``.
-
-    Raises
-    ------
-    FileFormatError
-        If it is not such a file, or a feature is not finite.
-    """
+    """Read a pool of samples without clients and times: an ``.npz`` file with ``x``, labels and maybe ``classes``."""
     path = Path(path)
     names = array_names(path, ("x", columns.label))
     if "x" not in names:
@@ -438,3 +251,157 @@ def _array_times(times: Array) -> Vector:
     except CellError as error:
         row = int(np.argmax(codes == error.at))
         raise InputError(f"time in row {row}: {echo(names[error.at])} is {error.wanted}") from None
+
+
+_LARGEST = float(np.finfo(np.float32).max)
+
+
+class CsvFeatures:
+    """The columns of a CSV file that make up the features of its samples.
+
+    A name such as ``acc_*`` stands for all columns that match it and are not ``taken``; the features of the column
+    ``text`` follow the numbers. A column that is missing, or named twice, raises.
+    """
+
+    def __init__(
+        self, table: CsvTable, *, names: Sequence[str], text: str | None, n_text_features: int, taken: Sequence[str]
+    ) -> None:
+        self._names = matching_columns(table, names, [*taken, text])
+        self._numbers = [FeatureColumn() for _ in self._names]
+        self._texts = None if text is None else HashedTexts(n_text_features)
+        self.wanted: list[tuple[int, CsvColumn]] = [
+            (table.position(name), column) for name, column in zip(self._names, self._numbers, strict=True)
+        ]
+        if text is not None and self._texts is not None:
+            self.wanted.append((table.position(text), self._texts))
+
+    def matrix(self, rows: Counts) -> Features | None:
+        """Return the features of some rows, shape ``(n_rows, n_features)``, or None if no columns were named."""
+        if not self.wanted:
+            return None
+        texts = None if self._texts is None else self._texts.features(rows)
+        if texts is not None and not self._numbers:
+            return texts
+        n_texts = 0 if texts is None else texts.shape[1]
+        matrix = np.empty((rows.size, len(self._numbers) + n_texts), dtype=np.float32)
+        for at, column in enumerate(self._numbers):
+            matrix[:, at] = column.values()[rows]
+        if texts is not None:
+            matrix[:, len(self._numbers) :] = texts
+        return matrix
+
+
+def matching_columns(table: CsvTable, names: Sequence[str], taken: Sequence[str | None]) -> list[str]:
+    """Return the columns that names and patterns stand for, each once, in the order of the names."""
+    found: list[str] = []
+    for name in names:
+        if "*" not in name:
+            found.append(name)
+            continue
+        matches = [one for one in table.header if fnmatchcase(one, name) and one not in taken and one not in found]
+        if not matches:
+            shown = ", ".join(echo(one) for one in table.header[:12])
+            raise FileFormatError(f"{table.path} has no column that matches {echo(name)}; it has: {shown}")
+        found.extend(matches)
+    for name in found:
+        if found.count(name) > 1:
+            raise FileFormatError(f"{table.path}: feature {echo(name)} is named twice; name it once")
+    return found
+
+
+class FeatureColumn:
+    """A column of numbers that become one feature of every sample."""
+
+    def __init__(self) -> None:
+        self._parse = number_parser("feature")
+        self._parts: list[Features] = []
+
+    def add(self, texts: Sequence[str]) -> None:
+        """Take the next texts of the column, all of them finite numbers."""
+        numbers = self._parse(texts)
+        if float(np.abs(numbers).max()) > _LARGEST:
+            at = int(np.abs(numbers).argmax())
+            raise CellError(at, f"too large for a feature; the most is {_LARGEST:.3g}")
+        self._parts.append(numbers.astype(np.float32))
+
+    def values(self) -> Features:
+        """Return the number of every row."""
+        return np.concatenate(self._parts)
+
+
+class HashedTexts:
+    """Texts as they come, each kept as the signed buckets of its words; dense features are made when asked for.
+
+    A word is a run of letters and digits, in lower case. Its bucket and its sign follow from its bytes alone (BLAKE2b),
+    so the same text has the same features in every process and wherever it stands. The features of a text are the sums
+    of its signs per bucket, scaled to length 1; a text without words is all zeros.
+
+    Examples
+    --------
+    >>> texts = HashedTexts(8)
+    >>> texts.add(["Fix the build", "fix THE build!", ""])
+    >>> rows = texts.features()
+    >>> rows.shape, bool((rows[0] == rows[1]).all()), round(float(np.linalg.norm(rows[0])), 6), rows[2].any().item()
+    ((3, 8), True, 1.0, False)
+    """
+
+    def __init__(self, n_features: int = TEXT_FEATURES) -> None:
+        if isinstance(n_features, bool) or not 1 <= n_features <= MOST_FEATURES:
+            raise OptionError(f"{echo(n_features)} text features were asked for; give 1 to {MOST_FEATURES}")
+        self.n_features = n_features
+        self._known: dict[str, int] = {}
+        self._codes: list[Codes] = []
+        self._lengths: list[Codes] = []
+
+    def __len__(self) -> int:
+        return sum(part.size for part in self._lengths)
+
+    def add(self, texts: Sequence[str]) -> None:
+        """Take the next texts."""
+        if len(self._known) > LARGEST_CACHE:
+            self._known.clear()
+        known = self._known
+        words = [_WORD.findall(text.lower()) for text in texts]
+        codes = [known[word] if word in known else self._learn(word) for row in words for word in row]
+        self._codes.append(np.array(codes, dtype=np.int32))
+        self._lengths.append(np.fromiter(map(len, words), dtype=np.int32, count=len(words)))
+
+    def _learn(self, word: str) -> int:
+        """Return the bucket of a word, from 1, negative for the sign minus."""
+        # Not hash(): that differs between processes. Texts of fixed width may hold halves of surrogate pairs.
+        number = int.from_bytes(blake2b(word.encode("utf-8", "surrogatepass"), digest_size=8).digest(), "big")
+        bucket = number % self.n_features + 1
+        code = -bucket if number >> 63 else bucket
+        self._known[word] = code
+        return code
+
+    def features(self, rows: Counts | None = None) -> Features:
+        """Return the features of all texts, or of some rows in their order, shape ``(n_texts, n_features)``."""
+        codes = np.concatenate([*self._codes, np.empty(0, dtype=np.int32)])
+        lengths = np.concatenate([*self._lengths, np.empty(0, dtype=np.int32)]).astype(np.int64)
+        begins = np.cumsum(lengths) - lengths
+        wanted = np.arange(lengths.size, dtype=np.int64) if rows is None else rows
+        features = np.zeros((wanted.size, self.n_features), dtype=np.float32)
+        step = max(1, _CHUNK * TEXT_FEATURES // self.n_features)
+        for start in range(0, wanted.size, step):
+            part = wanted[start : start + step]
+            sizes = lengths[part]
+            row = np.repeat(np.arange(sizes.size, dtype=np.int64), sizes)
+            place = np.arange(row.size, dtype=np.int64) + np.repeat(begins[part] - (np.cumsum(sizes) - sizes), sizes)
+            signed = codes[place].astype(np.int64)
+            cells = row * self.n_features + np.abs(signed) - 1
+            sums = np.bincount(cells, weights=np.sign(signed), minlength=sizes.size * self.n_features)
+            dense = sums.reshape(sizes.size, self.n_features)
+            norms = np.sqrt((dense * dense).sum(axis=1, keepdims=True))
+            features[start : start + step] = (dense / np.where(norms > 0.0, norms, 1.0)).astype(np.float32)
+        return features
+
+
+def hash_texts(texts: Sequence[str], n_features: int = TEXT_FEATURES) -> Features:
+    """Return the hashed words of each text, in any language that separates words, rows of length 1.
+
+    Shape ``(n_texts, n_features)``; fewer features make more words share one.
+    """
+    hashed = HashedTexts(n_features)
+    hashed.add(texts)
+    return hashed.features()

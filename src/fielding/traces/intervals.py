@@ -28,10 +28,7 @@ _DURATION = re.compile(r"([0-9]+(?:\.[0-9]+)?) *([smhdw]?)")
 def parse_interval(text: str | float) -> Interval:
     """Return the interval that a text such as ``"1d"`` means, in seconds, or ``"month"``.
 
-    Parameters
-    ----------
-    text
-        A number of seconds, a number with one of the units s, m, h, d, w, or ``"month"``.
+    ``text``: a number of seconds, a number with one of the units s, m, h, d, w, or ``"month"``.
 
     Examples
     --------
@@ -44,13 +41,7 @@ def parse_interval(text: str | float) -> Interval:
 
 
 def parse_span(text: str | float) -> float:
-    """Return a length of time in seconds; months are refused because they differ in length.
-
-    Examples
-    --------
-    >>> parse_span("1050d")
-    90720000.0
-    """
+    """Return a length of time in seconds; months are refused because they differ in length."""
     match = _DURATION.fullmatch(str(text).strip())
     seconds = float(match[1]) * SECONDS.get(match[2], 1.0) if match else 0.0
     if isinstance(text, bool) or not 0.0 < seconds < np.inf:
@@ -84,12 +75,7 @@ def natural_unit(span: float) -> float:
 def interval_indices(time: Vector, interval: Interval, first: Vector | float) -> Counts:
     """Return the interval into which each moment falls, 0 being the one in which ``first`` lies.
 
-    Parameters
-    ----------
-    time
-        Moments, shape ``(n,)``.
-    first
-        Where interval 0 begins: one moment for all rows or one per row, none later than its row's time.
+    ``first``: one moment for all rows or one per row, none later than its row's time.
     """
     if interval == "month":
         return month_numbers(time) - month_numbers(np.asarray(first, dtype=np.float64))

@@ -12,22 +12,8 @@ from fielding.traces.trace import Trace
 def natural_schedule(trace: Trace, plan: WindowPlan) -> tuple[Pool, Schedule]:
     """Return the samples of a trace as a pool, and who saw which of them when.
 
-    Parameters
-    ----------
-    trace
-        The trace; every row is one sample with features.
-    plan
-        How long an interval is, and from when clients count.
-
-    Returns
-    -------
-    The pool in the order of the rows, and the schedule; samples look as they are and mean what they say, and the
-    true concepts are not known.
-
-    Raises
-    ------
-    InputError
-        If the trace has no features, a row stands for several samples, or there are 2^31 intervals or more.
+    Samples look as they are and mean what they say, and the true concepts are not known. Raises if the trace has no
+    features, a row stands for several samples, or there are 2^31 intervals or more.
 
     Examples
     --------

@@ -50,14 +50,10 @@ def missing_name(path: Path, *, kind: str, name: str, known: Sequence[str]) -> F
 def read_arrays(path: Path, required: Sequence[str], optional: Sequence[str] = ()) -> dict[str, Array]:
     """Return the named arrays of an ``.npz`` file; other arrays in it are not even read.
 
-    Parameters
-    ----------
-    required
-        Names that must be there; a missing one is a :class:`FileFormatError` with the nearest name.
-    optional
-        Names that are left out of the answer when they are not there.
+    A ``required`` one that is missing is a :class:`FileFormatError` with the nearest name; an ``optional`` one is left
+    out.
     """
-    with _opened(path, required) as (names, load):
+    with _open_archive(path, required) as (names, load):
         for name in required:
             if name not in names:
                 raise missing_name(path, kind="array", name=name, known=names)
@@ -66,12 +62,12 @@ def read_arrays(path: Path, required: Sequence[str], optional: Sequence[str] = (
 
 def array_names(path: Path, wanted: Sequence[str]) -> list[str]:
     """Return the names of the arrays in an ``.npz`` file; an error says which ones are wanted."""
-    with _opened(path, wanted) as (names, _):
+    with _open_archive(path, wanted) as (names, _):
         return names
 
 
 @contextmanager
-def _opened(path: Path, wanted: Sequence[str]) -> Iterator[tuple[list[str], Callable[[str], Array]]]:
+def _open_archive(path: Path, wanted: Sequence[str]) -> Iterator[tuple[list[str], Callable[[str], Array]]]:
     """Open the archive and give the names in it and a way to load one."""
     start = first_bytes(path, len(NPY_MAGIC))
     if not start:

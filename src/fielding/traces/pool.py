@@ -18,10 +18,7 @@ _CHUNK = 1 << 22
 class Scaling:
     """How raw features become the float32 numbers that models see: ``(raw - shift) * factor``.
 
-    Parameters
-    ----------
-    shift, factor
-        One number for all features, or arrays that fit the shape of a sample.
+    ``shift`` and ``factor``: one number for all features, or arrays that fit the shape of a sample.
     """
 
     shift: float | Vector = 0.0
@@ -55,15 +52,8 @@ class Pool:
         ``(n_samples, height, width)`` or ``(n_samples, height, width, channels)``.
     y
         Label of each sample, as a position in ``classes``, shape ``(n_samples,)``.
-    classes
-        The names of the labels.
     scaling
         How raw features become numbers; bytes are taken as pixels by default.
-
-    Raises
-    ------
-    InputError
-        If the parts do not fit together, or a feature is not a finite number.
 
     Examples
     --------
@@ -142,34 +132,12 @@ UNEQUAL = 100.0
 _NOTED_ROWS = 10_000
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class FeatureSpread:
-    """Where features lie.
-
-    Parameters
-    ----------
-    mean, spread
-        Mean and standard deviation of each feature, in the shape of a sample; of images one per channel.
-    """
-
-    mean: Vector
-    spread: Vector
-
-
 def standardize(pool: Pool, samples: Counts) -> Pool:
     """Return the pool with features minus their mean over their spread, both measured on some samples.
 
-    Parameters
-    ----------
-    pool
-        The samples; the scaling that it has is replaced.
-    samples
-        The rows that may be looked at, shape ``(n,)``; without any the pool stays as it is.
-
-    Returns
-    -------
-    A pool of the same raw features. A feature that is constant in these rows is only shifted (spread 1); of images all
-    pixels of a channel are measured together, so that a turned image is still an image.
+    The scaling that the pool has is replaced; without samples it stays. A feature that is constant in these rows is
+    only shifted (spread 1); of images all pixels of a channel are measured together, so that a turned image is still an
+    image.
 
     Examples
     --------
@@ -180,13 +148,15 @@ def standardize(pool: Pool, samples: Counts) -> Pool:
     """
     if not samples.size:
         return pool
-    found = measure_spread(pool, samples)
-    safe = np.where(found.spread > 0.0, found.spread, 1.0)
-    return replace(pool, scaling=Scaling(shift=found.mean, factor=1.0 / safe))
+    mean, spread = measure_spread(pool, samples)
+    return replace(pool, scaling=Scaling(shift=mean, factor=1.0 / np.where(spread > 0.0, spread, 1.0)))
 
 
-def measure_spread(pool: Pool, samples: Counts) -> FeatureSpread:
-    """Return where the raw features of some samples lie, at least one; read piece by piece, so maps stay on disk."""
+def measure_spread(pool: Pool, samples: Counts) -> tuple[Vector, Vector]:
+    """Return mean and standard deviation of the raw features of some samples, at least one; of images by channel.
+
+    Samples are read piece by piece, so maps stay on disk.
+    """
     axes = (0, 1, 2) if pool.is_image else (0,)
     size = max(1, _CHUNK // int(np.prod(pool.shape)))
     parts = [samples[start : start + size] for start in range(0, samples.size, size)]
@@ -199,18 +169,14 @@ def measure_spread(pool: Pool, samples: Counts) -> FeatureSpread:
         return np.asarray(np.sum(sums, axis=0) / n_values)
 
     center = np.asarray(pivot + mean(pivot, 1))
-    return FeatureSpread(mean=center, spread=np.sqrt(mean(center, 2)))
+    return center, np.sqrt(mean(center, 2))
 
 
 def scale_note(pool: Pool, samples: Counts) -> str | None:
     """Return what to tell a user whose features lie on scales that models do not learn from; None if all is well.
 
-    Parameters
-    ----------
-    pool
-        The samples. Only vectors of raw numbers are looked at: bytes and images have a scale of their own.
-    samples
-        The rows to look at, shape ``(n,)``; of more than 10,000 as many are taken.
+    Only vectors of raw numbers are looked at: bytes and images have a scale of their own. Of more than 10,000 samples
+    as many are taken.
 
     Examples
     --------
@@ -224,23 +190,17 @@ def scale_note(pool: Pool, samples: Counts) -> str | None:
     if pool.is_image or not is_raw or not samples.size:
         return None
     rows = samples[:: -(-samples.size // _NOTED_ROWS)]
-    found = measure_spread(pool, rows)
+    mean, spread = measure_spread(pool, rows)
     # Words and flags are mostly 0: that some are rarer than others is no matter of scale.
-    dense = (np.count_nonzero(pool.x[rows], axis=0) * 2 > rows.size) & (found.spread > 0.0)
-    if not dense.any() or not _is_odd(found.mean[dense], found.spread[dense]):
+    at = np.flatnonzero((np.count_nonzero(pool.x[rows], axis=0) * 2 > rows.size) & (spread > 0.0))
+    if not at.size:
         return None
-    at = np.flatnonzero(dense)
-    first = int(at[np.argmax((np.abs(found.mean) + found.spread)[at])])
-    words = f"feature {first + 1} of {pool.shape[0]} lies around {found.mean[first]:.3g} with a spread of "
-    words += f"{found.spread[first]:.3g}"
-    last = int(at[np.argmin(found.spread[at])])
+    distances, spreads = np.abs(mean[at]), spread[at]
+    is_large = (distances + spreads > LARGE).any() or (distances > LARGE * spreads).any()
+    if not (is_large or spreads.max() > UNEQUAL * spreads.min()):
+        return None
+    first, last = int(at[np.argmax(distances + spreads)]), int(at[np.argmin(spreads)])
+    words = f"feature {first + 1} of {pool.shape[0]} lies around {mean[first]:.3g} with a spread of {spread[first]:.3g}"
     if last != first:
-        words += f", feature {last + 1} around {found.mean[last]:.3g} with {found.spread[last]:.3g}"
+        words += f", feature {last + 1} around {mean[last]:.3g} with {spread[last]:.3g}"
     return f"features differ in scale: {words}; models learn little from such numbers, set trace.standardize = true"
-
-
-def _is_odd(mean: Vector, spread: Vector) -> bool:
-    """Return whether numbers are large, far from 0 for their spread, or of very different spreads."""
-    distances = np.abs(mean)
-    is_large = (distances + spread > LARGE).any() or (distances > LARGE * spread).any()
-    return bool(is_large or spread.max() > UNEQUAL * spread.min())

@@ -30,14 +30,8 @@ MOST_GROUPED, MOST_GROUPS = 2000, 64
 class Compression:
     """Features in their own spreads, and then along their strongest directions.
 
-    Parameters
-    ----------
-    center, scale
-        Of each feature, shape ``(n_features,)``.
-    directions
-        Orthonormal columns, shape ``(n_features, n_components)``; none if all samples are alike.
-    strength
-        The spread of the samples along each, shape ``(n_components,)``.
+    ``directions``: orthonormal columns, shape ``(n_features, n_components)``, none if all samples are alike;
+    ``strength``: the spread of the samples along each.
     """
 
     center: Features
@@ -91,12 +85,7 @@ def fit_compression(x: Raw) -> Compression:
 class ProbeModel:
     """A trained network, and groups that were found without any label.
 
-    Parameters
-    ----------
-    strength
-        The spread along each component.
-    centers
-        Of the groups, in components of that spread, shape ``(n_groups, n_components)``.
+    ``centers``: of the groups, in components of the spread ``strength``, shape ``(n_groups, n_components)``.
     """
 
     trainer: NumpyTrainer
@@ -116,12 +105,7 @@ class ProbeModel:
 def train_probe(components: Features, y: Codes, *, n_classes: int, strength: Features) -> ProbeModel:
     """Return a model of one hidden layer, trained on some samples, and as many groups as there are classes.
 
-    Parameters
-    ----------
-    components, y
-        Compressed features ``(n_samples, n_components)`` and labels ``(n_samples,)``, at least one of each.
-    strength
-        The spread along each component.
+    ``components`` are compressed features of at least one sample, ``strength`` the spread along each.
     """
     trainer = NumpyTrainer(Dense(n_inputs=components.shape[1], n_hidden=N_HIDDEN, n_classes=n_classes))
     n_steps = min(MOST_STEPS, max(LEAST_STEPS, MOST_EPOCHS * y.size // BATCH))

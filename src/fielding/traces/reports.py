@@ -20,18 +20,12 @@ class ReportStream:
 
     Parameters
     ----------
-    kind
-        Whether the representations are histograms or any vectors.
-    client_ids
-        The distinct clients, rising, all whole numbers or all texts.
     client
         Who reports, as a position in ``client_ids``, shape ``(n_rows,)``.
     step
         When, shape ``(n_rows,)``; the first step is START, and rows of one step need not stand together.
     representations
         What, shape ``(n_rows, n_features)``; a row of zeros says that the client went silent.
-    features
-        The names of the features, or nothing.
 
     Examples
     --------
@@ -78,13 +72,7 @@ class ReportStream:
 def gather_reports(
     reports: Iterable[tuple[int, ReportBatch]], *, kind: Kind, features: tuple[str, ...] = ()
 ) -> ReportStream:
-    """Return reports that come one step after the other as one stream in memory.
-
-    Raises
-    ------
-    InputError
-        If there is no report at all.
-    """
+    """Return reports that come one step after the other as one stream in memory, or raise if there is none."""
     steps: list[Counts] = []
     ids: list[ClientId] = []
     rows: list[Floats] = []

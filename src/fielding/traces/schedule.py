@@ -37,26 +37,15 @@ class Schedule:
 
     Parameters
     ----------
-    client_ids
-        The clients, all whole numbers or all texts.
-    n_intervals
-        How many intervals there are; a client may see nothing in some.
     client, interval, sample
         One entry per row: position in ``client_ids``, interval from 0, row of the pool; shape ``(n_entries,)``.
     y
         The label that the client sees, which a drift of meaning may have changed, shape ``(n_entries,)``.
-    look
-        Position in ``looks``, shape ``(n_entries,)``.
     looks
         The changes of appearance; the first leaves samples as they are.
     concepts
         The true concept of each client in each interval, for scoring only, shape ``(n_intervals, n_clients)``; None
         where it is not known.
-
-    Raises
-    ------
-    InputError
-        If the parts do not fit together.
     """
 
     client_ids: tuple[ClientId, ...]
@@ -99,12 +88,7 @@ def sort_schedule(
 ) -> Schedule:
     """Return the schedule of rows in any order; rows of the same client and interval keep theirs.
 
-    Parameters
-    ----------
-    client_ids, n_intervals, looks, concepts
-        As in :class:`Schedule`.
-    columns
-        Client, interval, sample, y and look of each row.
+    ``columns``: client, interval, sample, y and look of each row; the rest as in :class:`Schedule`.
 
     Examples
     --------

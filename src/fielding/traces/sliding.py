@@ -91,16 +91,8 @@ class SlidingWindows:
     def training_blocks(self, clients: Counts, blocks: Sequence[Counts]) -> Ranges:
         """Return the training samples of some intervals of clients, whether or not a window still shows them.
 
-        Parameters
-        ----------
-        clients
-            Whose, shape ``(n_jobs,)``; the same one may come several times.
-        blocks
-            The intervals of each, rising.
-
-        Returns
-        -------
-        One range per job, in entries of their own.
+        One range per job, in entries of their own; a client may come several times. ``blocks``: rising intervals of
+        each.
         """
         return self._train.blocks(clients, blocks)
 

@@ -46,12 +46,7 @@ OnImages = Callable[[int, int], None]
 class Dealt:
     """Samples, which client sees which of them when, and how that maps to rounds.
 
-    Parameters
-    ----------
-    pool, schedule, plan
-        The three.
-    notes
-        What a user should know of: features on scales that models do not learn from.
+    ``notes``: what a user should know of: features on scales that models do not learn from.
     """
 
     pool: Pool
@@ -64,12 +59,7 @@ class Dealt:
 class HeldOut:
     """Samples of the server's own, which no client gets: a shared model is trained on them.
 
-    Parameters
-    ----------
-    samples
-        Rows of the pool, rising, shape ``(n_samples,)``.
-    labels
-        Their labels, same shape.
+    ``samples`` are rows of the pool, rising.
     """
 
     samples: Counts
@@ -81,19 +71,8 @@ def deal_samples(
 ) -> Dealt:
     """Return what a trace section describes.
 
-    Parameters
-    ----------
-    rounds
-        Training rounds that the data must last for.
-    source
-        Samples or a trace of the caller's own, instead of a named one.
-    on_images
-        Told how many images of how many are decoded.
-
-    Raises
-    ------
-    InputError
-        If there is no such data, they do not last, or the options do not fit together.
+    The data must last for ``rounds``, or this raises. ``source``: samples or a trace of the caller's own, instead of a
+    named one.
     """
     check_window(section)
     check_scenario(section)
@@ -116,7 +95,7 @@ def deal_samples(
         check_no_options(section)
         if source is not None:
             opened = Narrowing(last=section.last, clients=section.clients).apply(opened)
-        dealt = _with_shared(_natural(opened, plan, rounds), section, seed)
+        dealt = _add_shared(_schedule_natural(opened, plan, rounds), section, seed)
         if section.standardize:
             return replace(dealt, pool=standardize(dealt.pool, first_samples(dealt)))
     else:
@@ -194,13 +173,7 @@ def check_no_options(section: TraceSection) -> None:
 
 
 def check_present(section: TraceSection) -> None:
-    """Raise if a section names a known data set of which a file is missing; costs nothing.
-
-    Raises
-    ------
-    InputError
-        The message names the file, the folder, and how to get it.
-    """
+    """Raise if a section names a known data set of which a file is missing, with how to get it; costs nothing."""
     if section.file is not None:
         return
     entry, folder = entry_named(section.name), data_folder(section.data)
@@ -271,7 +244,7 @@ def sort_samples(trace: Trace) -> Trace:
     )
 
 
-def _natural(trace: Trace, plan: WindowPlan, rounds: int) -> Dealt:
+def _schedule_natural(trace: Trace, plan: WindowPlan, rounds: int) -> Dealt:
     """Return a trace as it is; it must last for the rounds."""
     as_given = natural_schedule(trace, plan)  # first, because mistakes are named by row
     sorted_trace = sort_samples(trace)
@@ -301,10 +274,10 @@ def _deal_scenario(source: Source, section: TraceSection, plan: WindowPlan, n_in
     )
     scenario = scenario_named(section.scenario or DEFAULT_SCENARIO, section.options)
     dealt = Dealt(pool=source, schedule=scenario.deal(source, request, seed=seed), plan=plan)
-    return _with_shared(dealt, section, seed)
+    return _add_shared(dealt, section, seed)
 
 
-def _with_shared(dealt: Dealt, section: TraceSection, seed: int) -> Dealt:
+def _add_shared(dealt: Dealt, section: TraceSection, seed: int) -> Dealt:
     """Give every client the samples that all of them share, if any."""
     try:
         schedule = add_shared(dealt.schedule, dealt.pool, section.shared, n_visible=dealt.plan.n_visible, seed=seed)
@@ -319,15 +292,7 @@ def hold_out(dealt: Dealt, per_class: int, *, seed: int) -> tuple[Dealt, HeldOut
     Of a pool that a scenario deals, any training samples; of a natural trace, training samples of the first window
     alone, since a server knows nothing of what is to come.
 
-    Parameters
-    ----------
-    per_class
-        Samples of each class, or a quarter of its training samples if these are fewer.
-
-    Raises
-    ------
-    OptionError
-        If no sample can be spared.
+    ``per_class``: samples of each class, or a quarter of its training samples if these are fewer; none to spare raises.
     """
     is_candidate = ~dealt.pool.is_test()
     if dealt.schedule.concepts is None:

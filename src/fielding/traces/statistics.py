@@ -34,8 +34,6 @@ class Drift:
         What the same would be if the samples of each two windows were dealt to them anew at random.
     excess
         How many standard errors drift lies above noise, at most the root of the number of pairs; None if there is none.
-    n_pairs, n_clients
-        How many pairs of windows and how many clients have a part in it.
     """
 
     drift: float | None
@@ -48,12 +46,7 @@ class Drift:
 def measure_drift(trace: Trace, window_of: Counts, *, min_samples: int = MIN_SAMPLES) -> Drift:
     """Return how much a trace drifts from window to window, and how much of that is sampling noise.
 
-    Parameters
-    ----------
-    window_of
-        The window of each row, shape ``(n_rows,)``, from :meth:`Trace.interval_of`.
-    min_samples
-        Pairs in which a window has fewer samples are left out.
+    ``window_of``: from :meth:`Trace.interval_of`. Pairs in which a window has fewer than ``min_samples`` are left out.
 
     Examples
     --------
@@ -117,13 +110,6 @@ def _adjacent_pairs(trace: Trace, window_of: Counts, min_samples: int) -> Iterat
 def dealt_distance(first: Counts, second: Counts) -> Vector:
     """Return the expected L1 distance of shares if the samples of both were dealt to the two sides at random.
 
-    Parameters
-    ----------
-    first, second
-        Label counts, shape ``(n_pairs, n_labels)``; no row is empty.
-
-    Returns
-    -------
     Shape ``(n_pairs,)``, exact: what a permutation test would give after infinitely many permutations. The number of
     samples of a label on the first side is hypergeometric, and its mean absolute deviation is known in closed form
     (De Moivre's telescoping sum); no normal approximation, which is too low for rare labels.
@@ -172,23 +158,13 @@ class TraceDescription:
 
     Parameters
     ----------
-    n_rows, n_samples, n_clients, n_classes
-        Sizes; samples are rows times their counts.
     first_time, last_time, span
         When the samples came, in the unit of the trace (unix seconds).
-    samples_per_client
-        Their spread over clients.
-    interval, align, n_intervals
-        How the time was cut.
     active_per_interval
         In how many clients an interval finds samples, on average.
     drift, noise
         Mean L1 distance between the label shares of adjacent intervals, and what chance alone would make of it; None
         if no client has two adjacent intervals with ``min_samples`` samples each.
-    excess
-        How many standard errors drift lies above noise.
-    min_samples, n_pairs, n_clients_compared
-        What drift and noise were measured on.
     """
 
     n_rows: int
@@ -215,14 +191,7 @@ class TraceDescription:
 class PoolDescription:
     """Samples without clients and times in numbers.
 
-    Parameters
-    ----------
-    n_samples, n_classes
-        Sizes.
-    shape
-        Of the features of a sample; None for images that are not decoded yet.
-    samples_per_class
-        How many samples each class has, in the order of the classes.
+    ``shape`` of a sample's features: None for images that are not decoded yet.
     """
 
     n_samples: int
@@ -239,12 +208,6 @@ class ReportsDescription:
     ----------
     n_rows, n_steps, n_clients, n_features, n_silent
         Sizes; silent are the reports that say that a client has no data any more.
-    first_step, last_step
-        Where it begins and ends.
-    reports_per_client
-        Their spread over clients.
-    metric
-        The name of the distance.
     delta, mean_step
         The largest and the mean distance between two consecutive reports of one client (silence in between does not
         count as a report); None if no client reports twice.
@@ -272,12 +235,7 @@ def describe_trace(
 ) -> TraceDescription:
     """Return a trace in numbers.
 
-    Parameters
-    ----------
-    interval, align
-        How its time is cut into windows between which drift is measured; see :meth:`Trace.interval_of`.
-    min_samples
-        Windows with fewer samples are left out of drift and noise.
+    Drift is measured between windows; those with fewer than ``min_samples`` samples are left out of drift and noise.
     """
     window_of = trace.interval_of(interval, align=align)
     measured = measure_drift(trace, window_of, min_samples=min_samples)

@@ -30,17 +30,10 @@ class Trace:
         When it came: unix seconds, or whatever number the user has, shape ``(n_rows,)``.
     y
         Its label, as a position in ``classes``, shape ``(n_rows,)``.
-    classes
-        The names of the labels.
     x
         Its features, shape ``(n_rows, ...)``, or None.
     count
         How many equal samples the row stands for, at least 1, shape ``(n_rows,)``; None means one each.
-
-    Raises
-    ------
-    InputError
-        If the parts do not fit together.
 
     Examples
     --------
@@ -149,12 +142,8 @@ class Trace:
     def interval_of(self, interval: Interval | str, *, align: str = "calendar") -> Counts:
         """Return the interval of each row, from 0, shape ``(n_rows,)``.
 
-        Parameters
-        ----------
-        interval
-            Seconds, a text such as ``"1d"``, or ``"month"``.
-        align
-            ``"calendar"``: all clients count from the same moment; ``"client"``: each from its own first sample.
+        ``interval``: seconds, a text such as ``"1d"``, or ``"month"``. ``align`` ``"calendar"``: all clients count from
+        the same moment; ``"client"``: each from its own first sample.
         """
         length, known = parse_interval(interval), checked_align(align)
         return interval_indices(self.time, length, self.first_times(length, known)[self.client])
@@ -185,15 +174,8 @@ def _check_counts(count: Counts | None) -> None:
 def read_trace(path: str | Path) -> Trace:
     """Read a trace file: ``.npz`` with ``client``, ``time``, ``y``, ``classes`` and maybe ``x`` and ``count``.
 
-    Parameters
-    ----------
-    path
-        The file. ``client`` holds whole numbers or texts, ``time`` numbers, ``y`` positions in ``classes``.
-
-    Raises
-    ------
-    FileFormatError
-        If it is not such a file; the message names the array and the row.
+    ``client`` holds whole numbers or texts, ``time`` numbers, ``y`` positions in ``classes``; errors name the array and
+    row.
     """
     path = Path(path)
     arrays = read_arrays(path, ("client", "time", "y", "classes"), ("x", "count"))

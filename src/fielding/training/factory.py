@@ -30,12 +30,6 @@ class ModelRequest:
         That function itself, in place of its name; then ``name`` serves in messages only.
     input_shape
         Shape of one sample as the pool holds it; images are ``(height, width)`` or ``(height, width, channels)``.
-    trainer
-        ``"numpy"`` or ``"torch"``.
-    device
-        ``"cpu"``; with PyTorch also ``"cuda"`` or ``"mps"``.
-    hidden
-        Hidden units of an ``"mlp"``.
     path
         How to train, as an earlier run recorded it; None for the rule of the trainer.
     n_threads
@@ -54,13 +48,7 @@ class ModelRequest:
 
 
 def trainer_for(model: ModelRequest) -> Trainer:
-    """Return the trainer of a model.
-
-    Raises
-    ------
-    OptionError
-        If a name is unknown, the model needs the other trainer, PyTorch or the device is missing, or a module of the
-        user's own does not work.
+    """Return the trainer of a model, or raise :class:`OptionError` if it cannot be trained here.
 
     Examples
     --------

@@ -35,8 +35,6 @@ def features_of(
 ) -> tuple[npt.NDArray[np.float32], Scores]:
     """Return what goes into the last layer, and the scores of classes, of at least one sample, chunk by chunk.
 
-    Returns
-    -------
     float32, shapes ``(n_rows, n_features)`` and ``(n_rows, n_classes)``.
     """
     chunk = trainer.path.eval_chunk
@@ -62,12 +60,8 @@ NO_HEAD = "the parameters of the model do not end in a last layer with weights a
 def head_size(layout: Layout, n_classes: int) -> int:
     """Return how many parameters, at their end, are the last layer: weights and a bias for each class.
 
-    Modules may declare their layers in any order, and layers without biases; then it is not known.
-
-    Returns
-    -------
-    ``n_classes * (n_features + 1)``, or 0 if the last two tensors of parameters have other shapes than
-    ``(n_classes, n_features)`` and ``(n_classes,)``.
+    Modules may declare their layers in any order, and layers without biases: 0 if the last two tensors of parameters
+    have other shapes than ``(n_classes, n_features)`` and ``(n_classes,)``.
 
     Examples
     --------

@@ -23,15 +23,9 @@ Numbers = TypeVar("Numbers", npt.NDArray[np.float32], npt.NDArray[np.float64])
 def label_mix_of(models: Models, n_classes: int) -> Matrix:
     """Return the label mixes that models carry, as shares that sum to 1.
 
-    Parameters
-    ----------
-    models
-        Models with the buffer at their end, shape ``(..., n_numbers)``; whatever numbers it holds.
-
-    Returns
-    -------
-    float64, shape ``(..., n_classes)``. No share is below ``LEAST_SHARE`` but for rounding; negative numbers count as
-    0, and a buffer without any number above 0, or with one that is not finite, as the uniform mix.
+    Models have the buffer at their end; float64, shape ``(..., n_classes)``. No share is below ``LEAST_SHARE`` but for
+    rounding; negative numbers count as 0, and a buffer without any number above 0, or with one that is not finite, as
+    the uniform mix.
 
     Examples
     --------
@@ -54,13 +48,7 @@ def strip_mix(models: Numbers, n_classes: int) -> Numbers:
 
 
 def extend_layout(layout: Layout, n_classes: int) -> Layout:
-    """Return the layout of models that carry their mix behind all else.
-
-    Raises
-    ------
-    OptionError
-        If a tensor has the name of the buffer.
-    """
+    """Return the layout of models that carry their mix behind all else, or raise if a tensor has the buffer's name."""
     if LABEL_MIX in layout.names:
         raise OptionError(f"the model has a tensor {LABEL_MIX!r}, where the label mix is kept; name it otherwise")
     return replace(layout, names=(*layout.names, LABEL_MIX), shapes=(*layout.shapes, (n_classes,)))
@@ -74,14 +62,8 @@ def append_even_mix(model: Models, n_classes: int) -> Models:
 def move_mixes(carried: Scores, mixes: Scores, *, rate: float, is_balanced: bool) -> Scores:
     """Return the buffers of models after training: ``(1 - rate) * old + rate * mix``.
 
-    Parameters
-    ----------
-    carried
-        The buffers before, whatever numbers they hold, shape ``(n_participants, n_classes)``.
-    mixes
-        The share of each label in what was trained on, same shape. Of one that is all zeros the buffer stays.
-    rate, is_balanced
-        As of :class:`LabelMixTrainer`.
+    ``carried``: the buffers before, whatever numbers they hold, shape ``(n_participants, n_classes)``. Where the
+    ``mixes`` of labels trained on are all zeros the buffer stays.
     """
     own = np.maximum(mixes.astype(np.float64), 0.0)
     totals = own.sum(axis=1, keepdims=True)
@@ -98,13 +80,8 @@ class LabelMixTrainer:
     Models have a buffer more, ``"label_mix"``, which starts even. Training moves it to ``(1 - rate) * old + rate *
     mix``, where ``mix`` is the participant's own; all else that happens to buffers, such as averages, happens to it.
 
-    Parameters
-    ----------
-    rate
-        How far a round of training takes the mix, from 0 to 1.
-    is_balanced
-        Whether training takes the mix off the scores, so that models learn as from an even mix: then the buffer moves
-        toward that.
+    ``rate``, from 0 to 1, is how far a round of training takes the mix. With ``is_balanced`` training takes the mix off
+    the scores, so that models learn as from an even mix: then the buffer moves toward that.
 
     Examples
     --------

@@ -14,14 +14,8 @@ from fielding.errors import CheckpointError, InputError
 class Layout:
     """Names and shapes of the tensors of a model, in the order of the flat vector.
 
-    Parameters
-    ----------
-    names
-        Keys of the state dict: floating parameters first, then floating buffers.
-    shapes
-        The shape of each.
-    n_parameters
-        How many of them are parameters; server optimisers touch only these.
+    ``names`` are keys of the state dict: floating parameters first, then floating buffers. Server optimisers touch only
+    the ``n_parameters`` first.
 
     Examples
     --------

@@ -30,12 +30,7 @@ class Dense:
     Tensors have the names, shapes and order of ``torch.nn.Linear(n_inputs, n_classes)`` or of
     ``torch.nn.Sequential(Linear(n_inputs, n_hidden), ReLU(), Linear(n_hidden, n_classes))``.
 
-    Parameters
-    ----------
-    n_inputs
-        Numbers per sample; samples of more dimensions are flattened.
-    n_hidden
-        Hidden units; 0 for softmax regression.
+    Samples of ``n_inputs`` numbers may have more dimensions; 0 ``n_hidden`` is softmax regression.
 
     Examples
     --------
@@ -92,13 +87,9 @@ SHORTEST_SQUARE = 1e-16
 
 
 def hidden_contrast(dense: Dense, work: LocalWork) -> Contrast | None:
-    """Return the contrast that is asked for, or None if it changes nothing.
+    """Return the contrast that is asked for, None if it changes nothing; raise if the model has no hidden layer.
 
-    Raises
-    ------
-    OptionError
-        If it is asked for and the model has no hidden layer: then its features are the samples themselves, which no
-        training changes.
+    Then its features are the samples themselves, which no training changes.
     """
     if work.contrast is None:
         return None
@@ -110,10 +101,8 @@ def hidden_contrast(dense: Dense, work: LocalWork) -> Contrast | None:
 def reference_layers(dense: Dense, work: LocalWork, contrast: Contrast) -> tuple[Array, Array]:
     """Return the hidden layers of each participant's previous model and of its start, side by side.
 
-    Returns
-    -------
-    Weights, shape ``(n_participants, n_inputs, 2 * n_hidden)``, and biases, shape ``(n_participants, 1, 2 *
-    n_hidden)``. In place of a previous model that is not there stands the start.
+    Weights have shape ``(n_participants, n_inputs, 2 * n_hidden)``, biases ``(n_participants, 1, 2 * n_hidden)``. In
+    place of a previous model that is not there stands the start.
     """
     size = dense.n_inputs * dense.n_hidden
     start = work.models[work.start, : size + dense.n_hidden]
@@ -135,14 +124,8 @@ class StackedContrast:
     def gradient(self, x: Features, active: Array, *, scale: Array) -> Array:
         """Return ``scale`` times the gradient of the summed terms with respect to the activations.
 
-        Parameters
-        ----------
-        x
-            Shape ``(n_participants, batch_size, n_inputs)``.
-        active
-            Hidden activations under the weights in training, shape ``(n_participants, batch_size, n_hidden)``.
-        scale
-            Shape ``()`` or ``(n_participants, 1)``.
+        ``active``: hidden activations under the weights in training. ``scale``: shape ``()`` or ``(n_participants,
+        1)``.
         """
         # The direction to leave minus the direction to keep, in the shape of the activations.
         both = np.matmul(x, self._weight)
@@ -199,14 +182,7 @@ def _transpose_hidden(models: Models, *, rows: int, columns: int) -> Models:
 class StackedNetwork:
     """The networks of some participants, with room for one mini-batch each; hidden weights have one row per input.
 
-    Parameters
-    ----------
-    n_participants, batch_size
-        Sizes of the room; ``weights``, shape ``(n_participants, n_numbers)``, are yet to be written.
-    contrast
-        A contrastive term of the loss; takes hidden units.
-    offsets
-        What is added to the scores, shape ``(n_participants, n_classes)``.
+    ``weights``, shape ``(n_participants, n_numbers)``, are yet to be written; ``offsets`` are added to the scores.
     """
 
     def __init__(
@@ -287,15 +263,7 @@ class StackedNetwork:
 
 
 def summed_gradient(dense: Dense, model: Models, x: Features, y: Codes) -> Models:
-    """Return the gradient of the summed losses of samples under one model, in the order of the layout.
-
-    Parameters
-    ----------
-    model
-        Shape ``(n_numbers,)``.
-    x, y
-        Features, shape ``(n_samples, n_inputs)``, and labels.
-    """
+    """Return the gradient of the summed losses of samples under one model, in the order of the layout."""
     network = StackedNetwork(dense, n_participants=1, batch_size=y.size)
     network.weights[:] = to_work_order(dense, model[None])
     losses = np.empty((1, y.size), dtype=np.float32)

@@ -39,11 +39,6 @@ class NumpyTrainer:
 
     Numbers that overflow are not caught here: they come out as losses that are not finite.
 
-    Parameters
-    ----------
-    path
-        How to work; by default as :func:`stacked_path` says.
-
     Examples
     --------
     One step of softmax regression on one sample, from zero weights, moves toward the class of the sample:
@@ -140,14 +135,8 @@ class _Descent:
     All that pulls on weights comes to one product and one difference: ``rate * strength * (w - anchor)``, summed over
     weight decay (anchor 0), FedProx and the pull of the work, is ``slope * w - offset``.
 
-    Parameters
-    ----------
-    weights
-        The weights that FedProx pulls toward, as they are now.
-    rate
-        Learning rates, shape ``()`` or ``(n_participants, 1)``.
-    pull
-        Anchors, shape of the weights, and the strength on each number; None: no pull.
+    FedProx pulls toward ``weights`` as they are now. ``rate``: shape ``()`` or ``(n_participants, 1)``; ``pull``:
+    anchors and the strength on each number.
     """
 
     def __init__(self, sgd: Sgd, weights: Models, *, rate: Vector, pull: tuple[Models, Array] | None) -> None:

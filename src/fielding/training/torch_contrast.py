@@ -22,14 +22,7 @@ def push_between(previous: torch.Tensor, start: torch.Tensor) -> torch.Tensor:
 def contrastive_losses(features: torch.Tensor, push: torch.Tensor, *, temperature: float) -> torch.Tensor:
     """Return ``-log(s / (s + p))`` of each sample; see :class:`~fielding.training.trainer.Contrast`.
 
-    Parameters
-    ----------
-    features
-        Under the model in training, shape ``(..., width)``.
-    push
-        What :func:`push_between` makes of the features under the other two models.
-    temperature
-        Above 0.
+    ``push``: what :func:`push_between` makes of the features under the other two models.
     """
     lean = (push * features * _inverse_lengths(features)).sum(dim=-1)
     return functional.softplus(lean / temperature)
@@ -68,10 +61,7 @@ class FeatureTap:
 
     The last that runs, not the last that was made: a module may keep its layers in any order.
 
-    Parameters
-    ----------
-    wanted_by
-        What the features are for, as messages say it.
+    ``wanted_by``: what the features are for, as messages say it.
     """
 
     def __init__(self, module: nn.Module, *, name: str, wanted_by: str = "contrast") -> None:
@@ -97,11 +87,8 @@ class FeatureTap:
     def features(self, n_samples: int) -> torch.Tensor:
         """Return the features of the samples that the module saw last, shape ``(n_samples, width)``; forget them.
 
-        Raises
-        ------
-        OptionError
-            If no linear layer ran, its input is not a row or more per sample, or in training does not depend on
-            anything that is trained.
+        Raises if no linear layer ran, its input is not a row or more per sample, or in training does not depend on
+        anything that is trained.
         """
         found, self._input = self._input, None
         if found is None:
@@ -127,11 +114,8 @@ class FeatureTap:
 class ModuleContrast:
     """The contrastive term of one participant's module.
 
-    Parameters
-    ----------
-    push
-        Of all steps, shape ``(n_steps, batch_size, width)``; None: there is no term. Features are looked for all the
-        same, so that a module without any is refused at once, and not when the first participant comes back.
+    Without a ``push``, that of all steps, there is no term. Features are looked for all the same, so that a module
+    without any is refused at once, and not when the first participant comes back.
     """
 
     def __init__(self, contrast: Contrast, tap: FeatureTap, *, push: torch.Tensor | None) -> None:

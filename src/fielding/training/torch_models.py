@@ -18,10 +18,7 @@ SMALL_IMAGE = 64
 def module_shape(sample_shape: tuple[int, ...]) -> tuple[int, ...]:
     """Return the shape of one sample as a module sees it.
 
-    Parameters
-    ----------
-    sample_shape
-        As the pool holds it: ``(height, width)`` and ``(height, width, channels)`` are images, other shapes stay.
+    The pool holds images as ``(height, width)`` or ``(height, width, channels)``; other shapes stay.
 
     Examples
     --------
@@ -51,11 +48,7 @@ def is_small(input_shape: tuple[int, ...]) -> bool:
 def cnn(*, input_shape: tuple[int, ...], n_classes: int) -> nn.Module:
     """Return two 3x3 convolutions of 16 and 32 channels, each with 2x2 pooling and ReLU, and two dense layers.
 
-    Parameters
-    ----------
-    input_shape
-        Channels, height, width. Pooling rounds up, so images of any size pass; the hidden layer of 64 units grows
-        with the image.
+    Pooling rounds up, so images of any size pass; the hidden layer of 64 units grows with the image.
     """
     channels, height, width = image_shape(input_shape)
     pooled = 32 * _quarter(height) * _quarter(width)
@@ -169,7 +162,7 @@ class ShuffleUnit(nn.Module):
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         """Return maps of the same shape."""
         kept, changed = x.chunk(2, dim=1)
-        return _shuffled(kept, self.branch(changed))
+        return _interleave(kept, self.branch(changed))
 
 
 class HalvingUnit(nn.Module):
@@ -182,7 +175,7 @@ class HalvingUnit(nn.Module):
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         """Return maps of half the height and width."""
-        return _shuffled(self.shortcut(x), self.branch(x))
+        return _interleave(self.shortcut(x), self.branch(x))
 
 
 def _branch(n_in: int, width: int, *, stride: int) -> nn.Sequential:
@@ -199,7 +192,7 @@ def _depthwise(channels: int, *, stride: int) -> list[nn.Module]:
     return [convolution, nn.BatchNorm2d(channels)]
 
 
-def _shuffled(first: torch.Tensor, second: torch.Tensor) -> torch.Tensor:
+def _interleave(first: torch.Tensor, second: torch.Tensor) -> torch.Tensor:
     """Return the channels of both, one of each in turn."""
     return torch.stack([first, second], dim=2).flatten(1, 2)
 

@@ -22,15 +22,7 @@ _PROBE_SEED = 1
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Blueprint:
-    """What is to be known of an architecture.
-
-    Parameters
-    ----------
-    input_shape
-        Shape of one sample as the module sees it, channels first.
-    n_classes
-        Scores per sample.
-    """
+    """What is to be known of an architecture; ``input_shape`` is that of one sample, channels first."""
 
     factory: ModuleFactory
     name: str
@@ -40,10 +32,7 @@ class Blueprint:
     def build(self, seed: int) -> nn.Module:
         """Return a new module in float32 on the CPU, the same for the same seed.
 
-        Raises
-        ------
-        OptionError
-            If the factory fails, returns no module, or the module has the wrong output or nothing to train.
+        Raises if the factory fails, returns no module, or the module has the wrong output or nothing to train.
         """
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(int(stream(seed, "initial model").integers(2**63)))
@@ -66,10 +55,7 @@ class Blueprint:
     def draws_numbers(self, module: nn.Module) -> bool:
         """Return whether a module draws numbers from PyTorch's generator, as dropout does; it stays as it was.
 
-        Raises
-        ------
-        OptionError
-            If the module fails in training, or its output there is wrong or independent of its parameters.
+        Raises if it fails in training, or its output there is wrong or independent of its parameters.
         """
         # Not zeros, on which noise may depend; not below 0, nor 1 and above, as features may be indices of a table.
         generator = torch.Generator().manual_seed(_PROBE_SEED)
@@ -115,25 +101,25 @@ def layout_of(module: nn.Module) -> Layout:
     The latter are frozen parameters and floating buffers. Whole-numbered buffers (the counters of BatchNorm) and
     buffers outside the state dict are not in the vector: every participant finds them as the factory made them.
     """
-    names = list(_trained(module)) + list(_carried(module))
+    names = list(_trained_tensors(module)) + list(_carried_tensors(module))
     tensors = tensors_of(module)
     return Layout(
         names=tuple(names),
         shapes=tuple(tuple(tensors[name].shape) for name in names),
-        n_parameters=len(_trained(module)),
+        n_parameters=len(_trained_tensors(module)),
     )
 
 
 def tensors_of(module: nn.Module) -> dict[str, torch.Tensor]:
     """Return the tensors of :func:`layout_of` themselves, in its order."""
-    return {**_trained(module), **_carried(module)}
+    return {**_trained_tensors(module), **_carried_tensors(module)}
 
 
-def _trained(module: nn.Module) -> dict[str, torch.Tensor]:
+def _trained_tensors(module: nn.Module) -> dict[str, torch.Tensor]:
     return {name: tensor for name, tensor in module.named_parameters() if tensor.requires_grad}
 
 
-def _carried(module: nn.Module) -> dict[str, torch.Tensor]:
+def _carried_tensors(module: nn.Module) -> dict[str, torch.Tensor]:
     frozen = {name: tensor for name, tensor in module.named_parameters() if not tensor.requires_grad}
     kept = module.state_dict().keys()
     buffers = {name: tensor for name, tensor in module.named_buffers() if name in kept and tensor.is_floating_point()}
@@ -143,12 +129,7 @@ def _carried(module: nn.Module) -> dict[str, torch.Tensor]:
 class Replica:
     """A module, its numbers and their gradients, each as one vector.
 
-    Attributes
-    ----------
-    module
-        The copy; its parameters are views into ``parameters`` and their gradients into ``gradient``.
-    parameters, gradient
-        Shape ``(layout.parameter_size,)``.
+    Parameters of ``module`` are views into ``parameters`` and their gradients into ``gradient``.
     """
 
     def __init__(self, module: nn.Module, layout: Layout, *, device: torch.device) -> None:
@@ -195,14 +176,14 @@ class Replica:
 
     def model(self) -> Models:
         """Return the numbers of the module as a new flat vector."""
-        return _flat(self._views)
+        return _flatten(self._views)
 
     def gradient_of_model(self) -> Models:
         """Return the gradients as a new vector in the order of the layout, shape ``(layout.parameter_size,)``."""
-        return _flat(self._slopes)
+        return _flatten(self._slopes)
 
 
-def _flat(views: list[torch.Tensor]) -> Models:
+def _flatten(views: list[torch.Tensor]) -> Models:
     with torch.no_grad():
         vector = torch.cat([view.reshape(-1) for view in views])
     return np.asarray(vector.cpu().numpy())

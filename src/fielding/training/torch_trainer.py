@@ -23,18 +23,7 @@ from fielding.training.trainer import LocalWork, Scores, Sgd, Trained, TrainingP
 
 
 def device_named(name: str) -> torch.device:
-    """Return a device that is there.
-
-    Parameters
-    ----------
-    name
-        ``"cpu"``, ``"cuda"``, ``"cuda:1"`` or ``"mps"``.
-
-    Raises
-    ------
-    OptionError
-        If there is no such device.
-    """
+    """Return a device that is there, such as ``"cpu"``, ``"cuda"``, ``"cuda:1"`` or ``"mps"``, or raise."""
     try:
         device = torch.device(name)
     except (RuntimeError, TypeError) as error:
@@ -87,14 +76,8 @@ TORCH_THREADS = TorchThreads()
 class Descent:
     """Steps of :class:`~fielding.training.trainer.Sgd` on a tensor of any shape, in place.
 
-    Parameters
-    ----------
-    weights
-        The weights that FedProx pulls toward, as they are now.
-    rates
-        Learning rates in place of the rule's, to be multiplied with weights; None: the rule's.
-    pull
-        Other weights to pull toward, in the shape of the weights, and the strength on each number; None: no pull.
+    FedProx pulls toward ``weights`` as they are now; ``pull``: other weights, and the strength on each number.
+    ``rates``, to be multiplied with weights, replace that of the rule.
     """
 
     def __init__(
@@ -146,13 +129,8 @@ _GENERATOR = Lock()
 def sequential_path(layout: Layout, input_shape: tuple[int, ...], *, is_random: bool) -> TrainingPath:
     """Return how a module of this size is trained fastest; see ``docs/models.md`` for the measurements.
 
-    Parameters
-    ----------
-    layout, input_shape
-        Of the module and of one sample.
-    is_random
-        Whether the module draws random numbers. PyTorch has one generator for all threads, so such a module is
-        trained one participant at a time.
+    PyTorch has one generator for all threads, so a module that draws random numbers is trained one participant at a
+    time.
     """
     is_alone = is_random or layout.size >= ALONE_FROM
     eval_chunk = _EVAL_NUMBERS // int(np.prod(input_shape, dtype=np.int64))
@@ -216,10 +194,7 @@ class TorchTrainer:
     def features(self, model: Models, x: Features) -> tuple[npt.NDArray[np.float32], Scores]:
         """Return what goes into the last ``torch.nn.Linear`` that runs, flattened, and the scores of the classes.
 
-        Raises
-        ------
-        OptionError
-            If the module has no such layer, or it does not get a row or more per sample.
+        Raises if the module has no such layer, or it does not get a row or more per sample.
         """
         with self._borrow_for_test(model, x.tobytes() if self._is_random else b"") as replica, torch.inference_mode():
             with FeatureTap(replica.module, name=self._blueprint.name, wanted_by=_REPRESENTATION) as tap:
@@ -325,10 +300,7 @@ class TorchTrainer:
     def _seed_by(self, content: bytes) -> Iterator[None]:
         """Seed PyTorch's generators by what is worked on, if the module uses them.
 
-        Raises
-        ------
-        OptionError
-            If the module uses them although it did not when it was tried: then results would not repeat.
+        Raises if the module uses them although it did not when it was tried: then results would not repeat.
         """
         if not self._is_random:
             before = self._generator_states()

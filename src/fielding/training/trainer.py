@@ -122,16 +122,6 @@ class LocalWork:
     mixes
         The share of each label among each participant's samples, same shape; None if no mixes are kept. Finite. A
         trainer that keeps no mixes ignores them.
-
-    Examples
-    --------
-    Every participant can be asked for something else; a part of the work carries it:
-
-    >>> work = LocalWork(models=np.zeros((1, 4), dtype=np.float32), start=np.zeros(3, dtype=np.int64),
-    ...                  draws=np.zeros((3, 1, 1), dtype=np.int64), gather=lambda entries: (entries, entries),
-    ...                  sgd=Sgd(learning_rate=0.1), rate_factors=np.array([1.0, 0.5, 0.25]))
-    >>> work.part(slice(1, 3)).rate_factors.tolist()
-    [0.5, 0.25]
     """
 
     models: Models
@@ -170,8 +160,6 @@ class Trained:
     loss
         Mean loss over all samples trained on, each under the weights before its step, shape ``(n_participants,)``; with
         the offsets of the work, without its contrast.
-    square_loss
-        Mean of the squared losses of the same samples.
     n_samples
         Number of samples that each trained on; None: all that it had at hand.
     """

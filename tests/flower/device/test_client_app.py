@@ -11,8 +11,8 @@ import pytest
 
 from fielding._extras import EXTRAS
 from fielding._typing import Json
-from fielding.client.describing import labels_described
 from fielding.client.drift import AnyChange
+from fielding.client.report_rule import label_report_rule
 from fielding.errors import InputError, OptionError
 from fielding.flower.device.samples import DeviceNode, Embedded, Fitted, Job, Samples, Scored, Tensors
 from fielding.flower.wire.messages import reply_from
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from flwr.clientapp import ClientApp
 
 EXPECTED = Expected(n_numbers=6, kind="histogram", n_features=2)
-OBSERVED: dict[str, Json] = {"classes": 2, "max_rounds": 2, "describing": labels_described(AnyChange()).record()}
+OBSERVED: dict[str, Json] = {"classes": 2, "max_rounds": 2, "describing": label_report_rule(AnyChange()).record()}
 RUN_CONFIG: dict[str, int | str] = {"own.epochs": 3}
 
 

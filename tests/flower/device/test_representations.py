@@ -13,7 +13,7 @@ import pytest
 from fielding._typing import Json
 from fielding.config.keys import Config
 from fielding.config.reader import config_from
-from fielding.engine.describing import describing_of
+from fielding.engine.report_rule import report_rule_of
 from fielding.engine.runner import under
 from fielding.errors import InputError, OptionError
 from fielding.federation.ledger import Ledger
@@ -109,7 +109,7 @@ def events(folder: Path) -> list[tuple[dict[str, Json], Json]]:
 
 def assert_same_run(folder: Path, simulated: Path, config: Config) -> None:
     """Raise if reports, events, memberships or accuracies differ."""
-    kind = describing_of(config.coordinator, is_own=False, seed=config.seed).kind
+    kind = report_rule_of(config.coordinator, is_own=False, seed=config.seed).kind
     assert events(folder) == events(simulated)
     assert lines(folder, MEMBERSHIPS) == lines(simulated, MEMBERSHIPS)
     for (now, ours), (then, theirs) in zip(

@@ -68,7 +68,7 @@ def test_places_count_all_samples_that_ever_came_in_the_order_of_their_arrival()
         for since, n_taken in ((None, 0), (2, 3))
     )
 
-    both = first.followed_by(second)
+    both = first.join(second)
 
     assert (both.places.tolist(), both.rounds.tolist()) == ([0, 1, 2, 3, 4, 5], [0, 1, 2, 3, 3, 3])
     assert both.some(both.rounds >= 1).places.tolist() == [1, 2, 3, 4, 5], "what is thrown away changes none"
@@ -104,9 +104,9 @@ def test_samples_of_another_shape_are_refused() -> None:
     before, after = checked(Samples([[1.0]], [0])), checked(Samples([[1.0, 2.0]], [0]))
 
     with pytest.raises(InputError, match=r"shape \(2,\); earlier ones had \(1,\)"):
-        before.followed_by(after)
-    assert NOTHING.followed_by(after).x.shape == (1, 2)
-    assert after.followed_by(NOTHING).x.shape == (1, 2)
+        before.join(after)
+    assert NOTHING.join(after).x.shape == (1, 2)
+    assert after.join(NOTHING).x.shape == (1, 2)
 
 
 def test_what_was_saved_comes_back_and_what_does_not_fit_is_refused() -> None:

@@ -21,25 +21,17 @@ from fielding.errors import OptionError, unknown_name
 
 Kinds = npt.NDArray[np.int8]
 KINDS_ALPHA = 0.01
-"""Level of the tests that tell kinds apart, unless drift itself is told at a higher one."""
+"""Level of the tests that tell kinds apart, unless drift itself is tested at a higher one."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Comparison:
     """What some clients know of themselves now and at their last report; all of them have samples now and had then.
 
-    Parameters
-    ----------
-    now, before
-        Their representations, shape ``(n_clients, n_numbers)``.
-    age
-        Rounds since the last report, shape ``(n_clients,)``.
-    n_now, n_fresh, n_before
-        Samples that are visible, those of them that came since then, and samples of the report, same shape.
-    reference, fresh
-        Return the samples of the report, and those that came since, of some of the clients.
-    newest, earlier
-        Likewise of the last arrival, and of what came between the report and that.
+    Representations have shape ``(n_clients, n_numbers)``; ``age`` counts rounds since the last report; ``n_now``,
+    ``n_fresh`` and ``n_before`` samples that are visible, that came since, and of the report. The functions return
+    samples of some of the clients: of the report (``reference``), since then (``fresh``), of the last arrival
+    (``newest``), and between the report and that (``earlier``).
     """
 
     now: Floats
@@ -101,12 +93,7 @@ class DriftDetector(Protocol):
 class VectorDetector:
     """Compares representations as they are: any change, a threshold, or the clock alone.
 
-    Parameters
-    ----------
-    drift_test
-        Any that needs no label counts.
-    metric
-        The distance that a threshold is measured in.
+    ``drift_test`` needs no label counts; a threshold is measured in ``metric``.
     """
 
     drift_test: DriftTest
@@ -136,19 +123,8 @@ class SampleDetector:
     Errors of served models are compared among the samples since the report: the newest arrival with those before it.
     What came with the first window was never served a model, and a report often changes the model.
 
-    Parameters
-    ----------
-    test
-        Gives p-values.
-    alpha
-        False alarms per test.
-    least
-        Fewer fresh samples are not tested.
-    growth
-        A window that grew by this factor is reported again, drift or not: what was said of few samples is worth little
-        (docs/decisions/0008).
-    needs_errors
-        Whether the test looks at how served models err.
+    ``alpha``: false alarms per test; ``least``: fewer fresh samples are not tested; ``growth``: a window that grew by
+    this factor is reported again, drift or not: what was said of few samples is worth little (docs/decisions/0008).
     """
 
     test: SampleTest
@@ -179,14 +155,8 @@ class KindDetector:
 
     A change of the label mix alone stays with the client, which corrects its model for it.
 
-    Parameters
-    ----------
-    alpha
-        False alarms per test of what a label looks like; a fifth of it for errors without a reason.
-    least, growth
-        As of :class:`SampleDetector`.
-    errors
-        The test on the errors of the served model: error-rate, or one of river's.
+    ``alpha``: false alarms per test of what a label looks like; a fifth of it for errors without a reason. ``errors``:
+    the test on the errors of the served model, error-rate or one of river's. The others as of :class:`SampleDetector`.
     """
 
     alpha: float = 0.005

@@ -22,18 +22,8 @@ CHUNK = 4096
 class Evidence:
     """Label counts of some clients, now and at their last report, one row per client.
 
-    Parameters
-    ----------
-    reported
-        Label counts of the last report, shape ``(n_clients, n_labels)``.
-    current
-        Label counts of the window now, same shape.
-    fresh
-        Label counts of what arrived since the last report and still is in the window, same shape.
-    age
-        Rounds since the last report, shape ``(n_clients,)``.
-    arrived
-        Samples that arrived with this observation, shape ``(n_clients,)``.
+    Counts of the last report, of the window now, and of what arrived since and is still visible, all of shape
+    ``(n_clients, n_labels)``; rounds since the last report, and samples that arrived now, of shape ``(n_clients,)``.
     """
 
     reported: Counts
@@ -110,8 +100,6 @@ class Batch:
     ----------
     sizes
         How many samples each client has, perhaps none, shape ``(n_clients,)``; they sum to ``n_samples``.
-    n_classes
-        Length of the class list.
     labels
         Shape ``(n_samples,)``; -1 where it is not known.
     predicted
@@ -169,12 +157,8 @@ class Batch:
 def batch_of(seen: Seen, *, errors: Vector | None = None) -> Batch:
     """Return what the shared model saw as a batch; the class of the highest score is what it takes a sample for.
 
-    Parameters
-    ----------
-    seen
-        Samples with features and scores; a tie goes to the lower class.
-    errors
-        Of the served model, shape ``(n_samples,)``; those of the shared model by default.
+    A tie goes to the lower class. ``errors`` are those of the served model, shape ``(n_samples,)``; by default the
+    shared model's.
     """
     predicted = seen.scores.argmax(axis=1).astype(np.int64)
     return Batch(
@@ -196,18 +180,10 @@ class SampleTest(Protocol):
     """
 
     def p_values(self, reference: Batch, fresh: Batch) -> Vector:
-        """Return how probable so large a difference is without drift.
+        """Return how probable so large a difference is without drift; 1 where nothing can be told.
 
-        Parameters
-        ----------
-        reference
-            The samples of the last reported window.
-        fresh
-            What arrived since then, of the same clients in the same order.
-
-        Returns
-        -------
-        Shape ``(n_clients,)``; 1 where nothing can be told. A test that knows only yes and no says 0 and 1.
+        ``fresh`` arrived after the reported window ``reference``, of the same clients in the same order. A test that
+        knows only yes and no says 0 and 1.
         """
         ...
 

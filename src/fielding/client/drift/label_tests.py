@@ -48,10 +48,7 @@ def shares_differ(evidence: Evidence) -> Mask:
 class Threshold:
     """Drift is an L1 distance above a threshold between the shares now and those last reported.
 
-    Parameters
-    ----------
-    eps
-        The threshold, from 0 (nearly any change) to 2 (never); a distance within 1e-9 of it is not above it.
+    ``eps`` goes from 0 (nearly any change) to 2 (never); a distance within 1e-9 of it is not above it.
     """
 
     is_timed: ClassVar[bool] = False
@@ -88,18 +85,6 @@ class Chi2:
     growth
         Report also, drift or not, once the window holds so many times the samples of the last report and other shares:
         a report of one sample has nothing that a test could hold on to. At least 1; infinity for never.
-
-    Examples
-    --------
-    >>> evidence = Evidence(
-    ...     reported=np.array([[50, 50], [50, 50]]),
-    ...     current=np.array([[56, 54], [60, 50]]),
-    ...     fresh=np.array([[6, 4], [20, 0]]),
-    ...     age=np.array([1, 1]),
-    ...     arrived=np.array([10, 20]),
-    ... )
-    >>> Chi2().drifted(evidence).tolist()
-    [False, True]
     """
 
     is_timed: ClassVar[bool] = False
@@ -171,10 +156,7 @@ class FlexcflOriginal:
 class Periodic:
     """A report every so many rounds, as long as there are samples: a schedule that reveals nothing of the data.
 
-    Parameters
-    ----------
-    rounds
-        Rounds between two reports, at least 1.
+    ``rounds`` between two reports: at least 1.
     """
 
     is_timed: ClassVar[bool] = True

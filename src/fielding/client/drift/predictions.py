@@ -21,13 +21,7 @@ class ErrorRate:
     """
 
     def p_values(self, reference: Batch, fresh: Batch) -> Vector:
-        """Return how probable so many errors among the fresh samples are, shape ``(n_clients,)``.
-
-        Raises
-        ------
-        InputError
-            If errors are neither 0 nor 1; losses are for ``page-hinkley``, ``adwin`` and ``kswin``.
-        """
+        """Return how probable so many errors among the fresh samples are; raise unless errors are 0 or 1."""
         check_pair(reference, fresh)
         n_then, errors_then = _count_errors(reference)
         n_now, errors_now = _count_errors(fresh)
@@ -100,10 +94,7 @@ def _sum_strata(reference: Batch, fresh: Batch, *, strata: list[Counts]) -> Pear
 def rows_of_counts(reference: Batch, fresh: Batch, *, strata: list[Counts]) -> Iterator[tuple[Counts, Pearson]]:
     """Yield, for a bounded number of strata at a time, whose they are and Pearson's statistic of predicted labels.
 
-    Parameters
-    ----------
-    strata
-        Stratum of each reference and of each fresh sample, below ``n_classes``; -1 for samples to leave out.
+    ``strata``: of each reference and of each fresh sample, below ``n_classes``; -1 for samples to leave out.
     """
     check_pair(reference, fresh)
     n_classes = fresh.n_classes

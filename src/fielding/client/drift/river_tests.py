@@ -31,11 +31,8 @@ class _RiverDetector(Protocol):
 class Adwin:
     """Drift is a cut of the error stream into two of different means (ADWIN, Bifet and Gavalda 2007).
 
-    Parameters
-    ----------
-    delta
-        River's significance value. Its bound is loose: river's own 0.002 finds next to nothing in a hundred samples,
-        and even 0.3 makes hardly a false alarm.
+    ``delta`` is river's significance value. Its bound is loose: river's own 0.002 finds next to nothing in a hundred
+    samples, and even 0.3 makes hardly a false alarm.
     """
 
     delta: float = 0.3
@@ -53,12 +50,8 @@ class Adwin:
 class PageHinkley:
     """Drift is a sum of errors above their mean (Page 1954).
 
-    Parameters
-    ----------
-    threshold
-        The sum that is too much; river's 50 is for streams of thousands.
-    tolerance
-        What each error may exceed the mean by.
+    ``threshold`` is the sum that is too much; river's 50 is for streams of thousands. Each error may exceed the mean by
+    ``tolerance``.
     """
 
     threshold: float = 12.0
@@ -78,14 +71,8 @@ class PageHinkley:
 class Kswin:
     """Drift is another distribution of the latest errors than of some before them (Raab et al. 2020); for losses.
 
-    Parameters
-    ----------
-    alpha
-        River's significance value, per sample.
-    window, latest
-        Samples that it holds and how many of them are the latest; nothing is said before the window is full.
-    seed
-        Of the draws from the older ones.
+    ``alpha``: river's significance value, per sample. ``window``, ``latest``: samples that it holds and how many of
+    them are the latest; nothing is said before the window is full.
     """
 
     alpha: float = 0.01
@@ -108,10 +95,7 @@ class Kswin:
 class Hddm:
     """Drift is a mean error above its lowest so far by more than Hoeffding's bound (HDDM-A, Frias-Blanco et al. 2015).
 
-    Parameters
-    ----------
-    confidence
-        River's significance value. For 0/1 errors.
+    ``confidence`` is river's significance value. For 0/1 errors.
     """
 
     confidence: float = 0.01

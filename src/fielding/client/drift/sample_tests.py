@@ -60,21 +60,10 @@ OF_ERRORS = ("error-rate", *RIVER_TESTS)
 def sample_test_named(name: str, options: Mapping[str, Json] | None = None) -> SampleTest:
     """Return the sample test of this name.
 
-    Parameters
-    ----------
-    name
-        A key of ``SAMPLE_TESTS``.
-    options
-        Values of the test's options; what is missing keeps its default.
-
     Examples
     --------
     >>> sample_test_named("mmd", {"deals": 199})
     Mmd(deals=199, limit=256, seed=0)
-    >>> sample_test_named("mdd")
-    Traceback (most recent call last):
-    ...
-    fielding.errors.OptionError: unknown sample test 'mdd'; did you mean 'mmd'? Known: ...
     """
     made: SampleTest = SAMPLE_TESTS.make(name, options)
     return made
@@ -92,17 +81,9 @@ NONE, LABEL, COVARIATE, CONCEPT, MIXED = range(len(KINDS))
 class Signs:
     """The p-values that tell kinds of drift apart, each of shape ``(n_clients,)``; 1 where nothing can be told.
 
-    Parameters
-    ----------
-    label
-        Of a change of the label mix.
-    inputs
-        Of a change of what the shared model sees, the label not regarded.
-    conditional
-        Of a change of what it sees given the label.
-    looks
-        Of a change of what it sees given what it takes the sample for. Inputs that are only called otherwise do not
-        move it, and a new label mix hardly does, as far as the model is right. Ones without features.
+    Of a change of the label mix; of what the shared model sees, the label not regarded; of what it sees given the
+    label; and of what it sees given what it takes the sample for (looks). Inputs that are only called otherwise do not
+    move the last, and a new label mix hardly does, as far as the model is right. Ones without features.
     """
 
     label: Vector
@@ -114,11 +95,7 @@ class Signs:
 def signs_of(reference: Batch, fresh: Batch) -> Signs:
     """Return the p-values of the tests that the measurements in docs/drift-tests.md recommend.
 
-    Parameters
-    ----------
-    reference, fresh
-        As for every ``SampleTest``; without features the counts of predictions speak
-        alone, without labels the inputs.
+    Without features the counts of predictions speak alone, without labels the inputs.
     """
     return Signs(
         label=p_values(count_labels(fresh), count_labels(reference)),
@@ -129,7 +106,7 @@ def signs_of(reference: Batch, fresh: Batch) -> Signs:
 
 
 def kinds_of(signs: Signs, *, alpha: float = 0.01) -> npt.NDArray[np.int8]:
-    """Return the kind of drift of each client.
+    """Return the kind of drift of each client, positions in ``KINDS``; ``alpha``: level of each of the four tests.
 
     * The label mix alone moved: *label*.
     * What a label looks like moved (conditional), inputs did not: *concept*, also where the label mix moved with it, as
@@ -138,15 +115,6 @@ def kinds_of(signs: Signs, *, alpha: float = 0.01) -> npt.NDArray[np.int8]:
       *covariate*. So is a move of inputs that neither labels nor conditionals explain.
     * Label mix, inputs and conditional all moved: *mixed*.
     * Without labels: *covariate* if looks moved, *label* if only the mix of inputs did.
-
-    Parameters
-    ----------
-    alpha
-        Level of each of the four tests.
-
-    Returns
-    -------
-    Positions in ``KINDS``, shape ``(n_clients,)``.
 
     Examples
     --------

@@ -25,13 +25,8 @@ TINY = 1e-9
 class Deal:
     """The pooled samples of one client, dealt to a reference and a fresh group.
 
-    Parameters
-    ----------
-    is_fresh
-        Shape ``(n_samples,)``.
-    strata
-        Samples are dealt again within their stratum only, so that each keeps its numbers of both; a whole number from 0
-        on, without gaps, shape ``(n_samples,)``.
+    Samples are dealt again within their stratum only, so that each keeps its numbers of both. ``strata``: whole numbers
+    from 0 on, without gaps, shape ``(n_samples,)``.
     """
 
     is_fresh: Mask
@@ -64,10 +59,7 @@ def other_deals(deal: Deal, n_deals: int, *, seed: int) -> Matrix:
 def drawn_p_value(form: Matrix, deal: Deal, *, n_deals: int, seed: int) -> float:
     """Return the share of random deals, the observed one among them, whose form is at least as large.
 
-    Parameters
-    ----------
-    form
-        Symmetric, shape ``(n_samples, n_samples)``.
+    The form is symmetric, shape ``(n_samples, n_samples)``.
     """
     observed = float(deal.is_fresh @ form @ deal.is_fresh)
     dealt = other_deals(deal, n_deals, seed=seed)
@@ -79,10 +71,7 @@ def drawn_p_value(form: Matrix, deal: Deal, *, n_deals: int, seed: int) -> float
 def matched_p_value(form: Matrix, deal: Deal) -> float:
     """Return the tail of the gamma distribution with the mean and variance of the form over all deals.
 
-    Parameters
-    ----------
-    form
-        Symmetric, shape ``(n_samples, n_samples)``; zero between strata, and rows sum to 0.
+    The form is symmetric, shape ``(n_samples, n_samples)``, zero between strata, and its rows sum to 0.
     """
     mean, variance = moments(form, deal)
     observed = float(deal.is_fresh @ form @ deal.is_fresh)
@@ -150,15 +139,11 @@ class Ks:
 
     Parameters
     ----------
-    axes
-        How many, at least 1.
     basis
         ``"pca"``: the principal axes of reference and fresh samples together; those of the reference alone would fit it
         better than the fresh samples, and raise false alarms. ``"seeded"``: random ones, the same for every client.
     limit
         At most so many samples of each, the latest.
-    seed
-        Of the random axes.
     """
 
     axes: int = 8
@@ -177,33 +162,21 @@ class Ks:
         answers = np.ones(fresh.sizes.size)
         for client, then, now in pair_clients(reference, fresh):
             pooled, deal = _pool_features(reference.features[then], fresh.features[now], limit=self.limit)
-            along = pooled @ self._axes(pooled)
+            if self.basis == "seeded":
+                axes = stream(self.seed, "ks-axes").standard_normal((self.axes, pooled.shape[1])).T
+            else:  # none along which nothing spreads
+                spread, found = np.linalg.svd(pooled - pooled.mean(axis=0), full_matrices=False)[1:]
+                least = TINY * (1.0 + np.abs(pooled).max(initial=0.0))
+                axes = np.asarray(found[: self.axes][spread[: self.axes] > least].T)
+            along = pooled @ axes
             if along.shape[1]:
                 sides = along[~deal.is_fresh], along[deal.is_fresh]
                 answers[client] = min(1.0, along.shape[1] * float(ks_p_values(*sides).min()))
         return answers
 
-    def _axes(self, pooled: Matrix) -> Matrix:
-        """Return the axes as columns, shape ``(n_features, n_axes)``; none along which nothing spreads."""
-        if self.basis == "seeded":
-            return stream(self.seed, "ks-axes").standard_normal((self.axes, pooled.shape[1])).T
-        spread, axes = np.linalg.svd(pooled - pooled.mean(axis=0), full_matrices=False)[1:]
-        return np.asarray(axes[: self.axes][spread[: self.axes] > TINY * (1.0 + np.abs(pooled).max(initial=0.0))].T)
-
 
 def ks_p_values(first: Matrix, second: Matrix) -> Vector:
-    """Return exact two-sided p-values of the Kolmogorov-Smirnov statistic, one per column; ties make them cautious.
-
-    Parameters
-    ----------
-    first, second
-        Shapes ``(n_first, n_axes)`` and ``(n_second, n_axes)``; both have rows.
-
-    Examples
-    --------
-    >>> ks_p_values(np.array([[1.0], [2.0], [3.0]]), np.array([[4.0], [5.0], [6.0]])).round(3).tolist()
-    [0.1]
-    """
+    """Return exact two-sided p-values of the Kolmogorov-Smirnov statistic, one per column; ties make them cautious."""
     n, m = len(first), len(second)
     pooled = np.concatenate([first, second])
     order = np.argsort(pooled, axis=0, kind="stable")
@@ -236,8 +209,6 @@ class Mmd:
         ``1 / (deals + 1)``.
     limit
         At most so many samples of each, the latest: work grows with the square.
-    seed
-        Of the deals.
     """
 
     deals: int = 0

@@ -28,12 +28,7 @@ class Scaled(Protocol):
 class Part:
     """A representation within a combination.
 
-    Parameters
-    ----------
-    representation
-        Any.
-    weight
-        What its distances are multiplied by, above zero.
+    ``weight``, above zero, is what its distances are multiplied by.
     """
 
     representation: Representation
@@ -60,11 +55,6 @@ class Part:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Combination:
     """Several representations in one vector, each scaled to distances of about 1 and weighted.
-
-    Parameters
-    ----------
-    parts
-        At least one.
 
     Examples
     --------

@@ -112,11 +112,6 @@ class SoftConfusion(_ConfusionRows):
 
     As :class:`Confusion`, but a sample counts for every class by the probability that the model gives it, so that doubt
     shows, too: on few samples this tells looks apart that predictions do not.
-
-    Parameters
-    ----------
-    shrink
-        As of :class:`Confusion`.
     """
 
     def tally(self, seen: Seen) -> Matrix:

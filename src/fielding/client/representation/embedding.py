@@ -27,13 +27,7 @@ from fielding.distance import Kind
 
 
 def class_sums(known: Seen, inputs: Matrix) -> Matrix:
-    """Return sums by class for each client, as :class:`ClassSums` reads them.
-
-    Parameters
-    ----------
-    inputs
-        What to sum up, shape ``(n_samples, n_dims)``.
-    """
+    """Return sums by class of inputs ``(n_samples, n_dims)`` for each client, as :class:`ClassSums` reads them."""
     rows = np.hstack([np.ones((inputs.shape[0], 1)), inputs])
     by_class = outer_sums(one_hot(known.labels, known.n_classes), rows, known.sizes)
     squares = client_sums(np.square(inputs).sum(axis=1, keepdims=True), known.sizes)
@@ -42,17 +36,7 @@ def class_sums(known: Seen, inputs: Matrix) -> Matrix:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class ClassSums:
-    """What tallies by class hold.
-
-    Parameters
-    ----------
-    counts
-        Samples of each class, shape ``(n_clients, n_classes)``.
-    sums
-        Sums of their inputs, shape ``(n_clients, n_classes, n_dims)``.
-    squares
-        Sums of the squared lengths of all inputs, shape ``(n_clients,)``.
-    """
+    """Tallies by class: samples, sums of inputs ``(n_clients, n_classes, n_dims)``, and squared lengths of all."""
 
     counts: Matrix
     sums: Matrix
@@ -60,14 +44,7 @@ class ClassSums:
 
     @classmethod
     def of(cls, tallies: Matrix, n_dims: int) -> "ClassSums":
-        """Return what tallies hold, shape ``(n_clients, n_classes * (1 + n_dims) + 1)``.
-
-        Examples
-        --------
-        >>> sums = ClassSums.of(np.array([[0.0, 0.0, 2.0, 4.0, 10.0]]), 1)
-        >>> sums.counts.tolist(), sums.class_means().tolist()
-        ([[0.0, 2.0]], [[[2.0], [2.0]]])
-        """
+        """Return what tallies hold, shape ``(n_clients, n_classes * (1 + n_dims) + 1)``."""
         by_class = tallies[:, :-1].reshape(tallies.shape[0], (tallies.shape[1] - 1) // (1 + n_dims), 1 + n_dims)
         return cls(counts=by_class[:, :, 0], sums=by_class[:, :, 1:], squares=tallies[:, -1])
 
@@ -101,8 +78,6 @@ class ClassMeans:
         Features are projected to so many numbers first; with fewer features the rest is zero.
     shrink
         So many samples of a class show half of its displacement; an absent class shows none.
-    seed
-        Of the projection.
 
     Examples
     --------
@@ -185,13 +160,7 @@ class Embedding:
 class ResidualEmbedding:
     """Mean of the features less the mean feature of their class everywhere: inputs that the label mix does not explain.
 
-    Parameters
-    ----------
-    dims
-        Features are projected to so many numbers first, which bounds the sums by class; with fewer features the rest is
-        zero.
-    seed
-        Of the projection.
+    Features are projected to ``dims`` numbers first, which bounds the sums by class; with fewer the rest is zero.
 
     Examples
     --------

@@ -73,17 +73,9 @@ def _with_counts(counts: Counts, sums: Matrix) -> Matrix:
 class Gradient(_MeanGradient):
     """Mean gradient of the loss on the shared model (the paper's for concept drift); costs a backward pass.
 
-    Parameters
-    ----------
-    layer
-        By the parameters of the last layer, or of the full model.
-    normalize
-        Whether only its direction counts.
-    dims
-        Projected to so many numbers if it has more; 0 for never. A full model of millions of parameters is hashed into
-        so many buckets.
-    seed
-        Of the projection.
+    Taken by the parameters of the last ``layer`` or of the full model; with ``normalize`` only its direction counts.
+    Projected to ``dims`` numbers if it has more, 0 for never; a full model of millions of parameters is hashed into so
+    many buckets.
 
     Examples
     --------
@@ -129,11 +121,6 @@ class HeadGradient(_MeanGradient):
 
     The same numbers as ``gradient`` with ``layer = "last"``, for a cross-entropy loss and a last layer with biases.
 
-    Parameters
-    ----------
-    normalize, dims, seed
-        As of :class:`Gradient`.
-
     Examples
     --------
     >>> seen = Seen(
@@ -169,13 +156,8 @@ class ClassDirections:
     A class with few samples counts as much as one with many. The gradient of a class that the window lacks only says
     that it lacks it, so the direction of all clients stands in.
 
-    Parameters
-    ----------
-    dims
-        Features are projected to so many numbers first, and each direction has one more, of the bias; with fewer
-        features the rest is zero.
-    seed
-        Of the projection.
+    Features are projected to ``dims`` numbers first, and each direction has one more, of the bias; with fewer features
+    the rest is zero.
 
     Examples
     --------

@@ -43,13 +43,7 @@ class _LabelCounts:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LabelShares(_LabelCounts):
-    """Share of each label in the window (the paper's).
-
-    Examples
-    --------
-    >>> LabelShares().vectors(np.array([[3.0, 1.0], [0.0, 0.0]]), np.zeros(2)).tolist()
-    [[0.75, 0.25], [0.0, 0.0]]
-    """
+    """Share of each label in the window (the paper's)."""
 
     metric: ClassVar[str] = "l1"
 
@@ -67,10 +61,7 @@ class SmoothedLabelShares(_LabelCounts):
 
     Two small windows without a label in common then lie less than the whole diameter apart (METHODS.md B14).
 
-    Parameters
-    ----------
-    pseudo
-        How many samples more; each label gets its part of them.
+    ``pseudo`` is how many samples more; each label gets its part of them.
 
     Examples
     --------
@@ -93,12 +84,7 @@ class SmoothedLabelShares(_LabelCounts):
 
 
 def shares_of(counts: Counts) -> Matrix:
-    """Return each row of counts divided by its sum; a row of zeros stays zero.
-
-    Parameters
-    ----------
-    counts
-        Shape ``(n_clients, n_labels)``.
+    """Return each row of counts, shape ``(n_clients, n_labels)``, divided by its sum; a row of zeros stays zero.
 
     Examples
     --------
@@ -119,10 +105,7 @@ def checked_n_labels(n_labels: object, *, at_least: int = 1) -> int:
 class LabelHistogram:
     """How many samples there are of each label.
 
-    Parameters
-    ----------
-    n_labels
-        Length of the class list; labels are 0 to ``n_labels - 1``.
+    Labels are 0 to ``n_labels - 1``.
 
     Examples
     --------

@@ -73,14 +73,7 @@ class Representation(Protocol):
 
     Sums of samples that come are added and of samples that leave are taken off, so that every sample is looked at once.
 
-    Attributes
-    ----------
-    metric, kind
-        The distance that suits it, and whether vectors are shares that sum to one.
-    effort
-        What a sample costs.
-    needs_labels
-        Whether samples without a label say nothing.
+    ``needs_labels``: whether samples without a label say nothing.
     """
 
     @property
@@ -167,16 +160,8 @@ def outer_sums(left: npt.NDArray[np.floating], right: npt.NDArray[np.floating], 
 
     With ones on the left these are sums by client, with one-hot labels sums by client and class.
 
-    Parameters
-    ----------
-    left, right
-        A row per sample, shapes ``(n_samples, n_left)`` and ``(n_samples, n_right)``; those of a client stand together.
-    sizes
-        How many samples each client has, shape ``(n_clients,)``.
-
-    Returns
-    -------
-    Shape ``(n_clients, n_left, n_right)``; that of a client does not depend on the other clients.
+    Left and right have a row per sample, ``sizes`` tells how many each client has. Shape ``(n_clients, n_left,
+    n_right)``; that of a client does not depend on the other clients.
 
     Examples
     --------
@@ -241,15 +226,8 @@ def spread_of(mean_square: float, square_of_means: float) -> float:
 def as_reported(vectors: Matrix, speaks: Mask, *, constant: bool = True) -> Floats:
     """Return vectors as they are sent, float32 and zero for clients without samples.
 
-    Parameters
-    ----------
-    vectors
-        Shape ``(n_clients, n_numbers)``.
-    speaks
-        Who has samples, shape ``(n_clients,)``.
-    constant
-        Append a coordinate of 1: a row of zeros tells the coordinator that a client went silent, and numbers that may
-        all be zero by themselves must not. It is the same for all that speak, so no distance changes.
+    ``constant`` appends a coordinate of 1: a row of zeros tells the coordinator that a client went silent, and numbers
+    that may all be zero by themselves must not. It is the same for all that speak, so no distance changes.
 
     Examples
     --------

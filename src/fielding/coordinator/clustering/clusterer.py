@@ -39,18 +39,8 @@ class Partitioner(Protocol):
     ) -> dict[int, Membership]:
         """Return a cluster index per point for every K.
 
-        Parameters
-        ----------
-        points
-            One representation per row, shape ``(n_points, n_features)``.
-        ks
-            The numbers of clusters asked for, rising, each below ``n_points``.
-        start
-            Centers to try as one more start for their own number, shape ``(k, n_features)``.
-
-        Returns
-        -------
-        Per K labels of shape ``(n_points,)``; clusters may be empty.
+        ``ks``: rising, each below ``n_points``. ``start``: centers to try as one more start for their own number.
+        Labels have shape ``(n_points,)``; clusters may be empty.
         """
         ...
 
@@ -63,15 +53,7 @@ class Extender(Protocol):
     """
 
     def extended(self, points: Points, centers: Matrix, *, metric: Metric) -> Membership:
-        """Return a cluster index per point.
-
-        Parameters
-        ----------
-        points
-            All points, read in chunks.
-        centers
-            The means of the sample's clusters, shape ``(k, n_features)``.
-        """
+        """Return a cluster index per point, read in chunks; ``centers`` are the means of the sample's clusters."""
         ...
 
 
@@ -88,12 +70,8 @@ MOST_EXACT_OF: dict[str, int] = {"js": 2_000}
 class Clustering:
     """A partition of all points and how its number of clusters was chosen.
 
-    Parameters
-    ----------
-    labels
-        A cluster index per point, shape ``(n_points,)``, from 0, no cluster empty.
-    silhouettes
-        The mean silhouette per K that was asked for; empty when one cluster was the only choice.
+    ``labels`` count from 0, and no cluster is empty. ``silhouettes``: the mean per K that was asked for; empty when one
+    cluster was the only choice.
     """
 
     labels: Membership
@@ -117,8 +95,6 @@ class Clusterer:
         The smallest number of clusters to try, at least 2.
     k_max
         The largest number to try; never more than distinct points less one. 1 means one cluster, always.
-    n_init
-        Restarts of k-means per K.
     min_silhouette
         There is one cluster when even the best K scores less.
     hysteresis
@@ -165,10 +141,7 @@ class Clusterer:
         Beyond 6,000 points (2,000 under Jensen-Shannon) K is chosen on a sample of so many, and the partition of the
         sample is then carried over to all points.
 
-        Parameters
-        ----------
-        current
-            The present centers, shape ``(k, n_features)``, for hysteresis and warm start.
+        ``current``: the present centers, shape ``(k, n_features)``, for hysteresis and warm start.
 
         Examples
         --------
@@ -251,12 +224,6 @@ def without_structure(points: Matrix, rng: np.random.Generator) -> Matrix:
     Shares of a row depend on each other by their sum alone if they are independent amounts divided by their sum. So
     rows of shares are made amounts (times a gamma number, as if they came from one Dirichlet distribution), dealt, and
     made shares again; one that got nothing stays zero.
-
-    Examples
-    --------
-    >>> dealt = without_structure(np.array([[0.0, 5.0], [1.0, 6.0], [2.0, 7.0]]), np.random.default_rng(1))
-    >>> np.sort(dealt, axis=0).tolist()
-    [[0.0, 5.0], [1.0, 6.0], [2.0, 7.0]]
     """
     if (points < 0.0).any() or (np.abs(points.sum(axis=1) - 1.0) > SHARES_TOLERANCE).any():
         return rng.permuted(points, axis=0)
@@ -283,12 +250,8 @@ def beats_null(
 
     The best over all K on both sides: the one that was chosen is the largest of several, and so are those of chance.
 
-    Parameters
-    ----------
-    points
-        One representation per row; with a single feature there is no structure to remove, and the answer is no.
-    n_draws
-        How many draws; 19 let structure pass that is not there once in twenty times.
+    With a single feature there is no structure to remove, and the answer is no. 19 draws let structure pass that is not
+    there once in twenty times.
     """
     best = max(silhouettes)
     return all(best > max(measure(without_structure(points, rng))) + TIE for _ in range(n_draws))

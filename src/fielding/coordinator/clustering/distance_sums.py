@@ -32,17 +32,8 @@ Number = TypeVar("Number", np.float32, np.float64)
 def pairwise_sums(weights: npt.NDArray[Number], tile: Callable[[slice, slice], npt.NDArray[Number]]) -> Matrix:
     """Return the sums over all points of weight times distance.
 
-    Parameters
-    ----------
-    weights
-        One row per point, shape ``(n_points, n_columns)``.
-    tile
-        Two runs of points to their distances, one row per point of the first; symmetric, and the distance of a point
-        to itself counts as 0.
-
-    Returns
-    -------
-    Shape ``(n_points, n_columns)``.
+    ``tile``: two runs of points to their distances, one row per point of the first; symmetric, and the distance of a
+    point to itself counts as 0.
 
     Examples
     --------
@@ -73,30 +64,14 @@ def pairwise_sums(weights: npt.NDArray[Number], tile: Callable[[slice, slice], n
 
 
 def sums_of(points: Matrix, weights: Matrix, between: Callable[[Matrix, Matrix], Matrix]) -> Matrix:
-    """Return the sums over all points of weight times any distance.
-
-    Examples
-    --------
-    >>> sums_of(np.array([[0.0], [1.0], [5.0]]), np.ones((3, 1)), METRICS["l1"].between).ravel().tolist()
-    [6.0, 5.0, 9.0]
-    """
+    """Return the sums over all points of weight times any distance."""
     return pairwise_sums(weights, lambda rows, columns: between(points[columns], points[rows]).T)
 
 
 def euclidean_sums(points: Matrix, weights: Matrix) -> Matrix:
     """Return the sums over all points of weight times Euclidean distance, by matrix products.
 
-    Parameters
-    ----------
-    points
-        Shape ``(n_points, n_features)``; fastest when no two are equal.
-    weights
-        One row per point, shape ``(n_points, n_columns)``.
-
-    Examples
-    --------
-    >>> euclidean_sums(np.array([[0.0, 0.0], [3.0, 4.0]]), np.array([[1.0], [2.0]])).tolist()
-    [[10.0], [5.0]]
+    Fastest when no two points are equal; a row of weights per point, shape ``(n_points, n_columns)``.
     """
     # Squared lengths should be no larger than they must: digits are lost in proportion to them.
     centered = points - np.median(points[:: 1 + len(points) // 256], axis=0)
@@ -150,21 +125,7 @@ N_GROUPS = 8
 def l1_sums(points: Matrix, weights: Matrix) -> Matrix:
     """Return the sums over all points of weight times L1 distance.
 
-    Parameters
-    ----------
-    points
-        Shape ``(n_points, n_features)``.
-    weights
-        One row per point, shape ``(n_points, n_columns)``.
-
-    Returns
-    -------
-    Shape ``(n_points, n_columns)``, not negative for weights that are not negative.
-
-    Examples
-    --------
-    >>> l1_sums(np.array([[0.0], [1.0], [5.0]]), np.ones((3, 1))).ravel().tolist()
-    [6.0, 5.0, 9.0]
+    A row of weights per point, shape ``(n_points, n_columns)``; not negative for weights that are not negative.
     """
     groups = [part for part in np.array_split(np.arange(points.shape[1]), N_GROUPS) if part.size]
     sums = np.zeros(weights.shape)
@@ -218,18 +179,7 @@ COSINE_NOISE = 1e-13
 def distance_sums(points: Matrix, partitions: Sequence[Membership], *, metric: Metric) -> list[Matrix]:
     """Return the sum of distances from every point to the members of every cluster, per partition.
 
-    Parameters
-    ----------
-    points
-        One representation per row, shape ``(n_points, n_features)``.
-    partitions
-        Each of shape ``(n_points,)``, cluster indices from 0.
-    metric
-        What a distance is; a point's distance to itself is 0.
-
-    Returns
-    -------
-    Per partition a matrix of shape ``(n_points, n_clusters)``.
+    Partitions have shape ``(n_points,)``; per partition a matrix of shape ``(n_points, n_clusters)``.
 
     Examples
     --------

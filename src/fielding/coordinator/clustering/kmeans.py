@@ -37,15 +37,6 @@ def lloyd(given: SpacePoints, centers: Matrix, *, most_passes: int = MOST_PASSES
     space a pass may raise the cost, so the best partition on the way is kept. A cluster that loses all its points
     starts anew at the point that is farthest from its center.
 
-    Parameters
-    ----------
-    given
-        The points and their places in the metric's space.
-    centers
-        Where to start, shape ``(k, n_features)``.
-    most_passes
-        When to stop at the latest.
-
     Examples
     --------
     >>> from fielding.coordinator.clustering.space import SPACES
@@ -71,16 +62,8 @@ def lloyd(given: SpacePoints, centers: Matrix, *, most_passes: int = MOST_PASSES
 class _State:
     """Where k-means stands after a pass.
 
-    Parameters
-    ----------
-    centers
-        Shape ``(k, n_features)``.
-    labels
-        Shape ``(n_points,)``.
-    leads
-        How much farther than the own center every other one is at least, shape ``(k, n_points)``.
-    own
-        The distance from the own center, shape ``(n_points,)``; not kept in Euclidean space, where sums will do.
+    ``leads``: how much farther than the own center every other one is at least, shape ``(k, n_points)``. ``own``:
+    distance from the own center; not kept in Euclidean space, where sums will do.
     """
 
     centers: Matrix
@@ -163,21 +146,8 @@ def seed_rows(squares: Floats, n_seeds: int, *, n_restarts: int, rng: np.random.
     Each seed after the first is the best of a few rows drawn with a chance in proportion to their squared distance
     from the seeds so far (Arthur and Vassilvitskii 2007, section 7: greedy k-means++).
 
-    Parameters
-    ----------
-    squares
-        Squared distances between all rows, shape ``(n_rows, n_rows)``, zero on the diagonal.
-
-    Returns
-    -------
-    Row numbers, shape ``(n_restarts, n_seeds)``; once every row is a seed or equals one, the last row repeats.
-
-    Examples
-    --------
-    >>> squares = np.array([[0.0, 0.0, 9.0], [0.0, 0.0, 9.0], [9.0, 9.0, 0.0]])
-    >>> seeds = seed_rows(squares, 2, n_restarts=5, rng=np.random.default_rng(1))
-    >>> bool(np.all((seeds == 2).sum(axis=1) == 1))
-    True
+    ``squares``: squared distances between all rows, zero on the diagonal. Shape ``(n_restarts, n_seeds)``; once every
+    row is a seed or equals one, the last row repeats.
     """
     n_trials = 2 + int(np.log(n_seeds))
     restarts = np.arange(n_restarts)
@@ -196,19 +166,7 @@ def seed_rows(squares: Floats, n_seeds: int, *, n_restarts: int, rng: np.random.
 def draw_rows(masses: Floats, n_drawn: int, *, rng: np.random.Generator) -> Counts:
     """Return numbers drawn with a chance in proportion to mass, so many for every row of masses.
 
-    Parameters
-    ----------
-    masses
-        Not negative, shape ``(n_restarts, n_rows)``.
-
-    Returns
-    -------
-    Shape ``(n_restarts, n_drawn)``; the last number where there is no mass at all.
-
-    Examples
-    --------
-    >>> draw_rows(np.array([[0.0, 2.0, 0.0]]), 3, rng=np.random.default_rng(1)).tolist()
-    [[1, 1, 1]]
+    Shape ``(n_restarts, n_drawn)``; the last number where there is no mass at all. Masses are not negative.
     """
     until = np.cumsum(masses, axis=1, dtype=np.float64)
     draws = rng.random((len(until), n_drawn)) * until[:, -1:]
@@ -232,18 +190,8 @@ Single: TypeAlias = npt.NDArray[np.float32]
 class RoughSearch:
     """Points made ready for rough k-means.
 
-    Parameters
-    ----------
-    points
-        Scaled representations and a last column of ones, shape ``(n_points, n_features + 1)``.
-    mapped
-        The same in Euclidean space around their middle, shape ``(n_points, n_features)``.
-    middle
-        That middle, shape ``(n_features,)``.
-    exact
-        Few points in the metric's own space, if that is not Euclidean; else None.
-    scale
-        What the representations were divided by.
+    ``points`` are scaled representations and a last column of ones; ``mapped`` the same in Euclidean space around their
+    ``middle``; ``exact`` few points in the metric's own space, None if that is Euclidean.
     """
 
     points: Single
@@ -300,10 +248,7 @@ class RoughSearch:
     def improve(self, centers: Single, *, n_passes: int) -> tuple[Single, Vector]:
         """Return the centers after a few passes of k-means, and the cost of every restart up to a constant.
 
-        Parameters
-        ----------
-        centers
-            Shape ``(n_restarts, k, n_features)``; of many restarts with many centers only as many as fit into memory.
+        Of many restarts with many centers, shape ``(n_restarts, k, n_features)``, only as many as fit into memory.
         """
         fitting = max(1, MOST_NUMBERS // (centers.shape[1] * len(self.points)))
         by_cluster = np.ascontiguousarray(centers[:fitting].transpose(1, 0, 2))
@@ -322,11 +267,6 @@ class RoughSearch:
 
         The new place is a point drawn with a chance in proportion to its squared distance from the centers: what
         one more restart finds with luck, a good restart with one center in the wrong place finds soon.
-
-        Parameters
-        ----------
-        centers
-            Shape ``(n_restarts, k, n_features)``.
         """
         n_restarts, k, _ = centers.shape
         _, best = self._nearness(np.ascontiguousarray(centers.transpose(1, 0, 2)))
@@ -372,16 +312,8 @@ SHORT_PASSES = 8
 class SearchPlan:
     """How many starts go on at which point of the search for one K.
 
-    Parameters
-    ----------
-    n_kept
-        Restarts that are kept after the first passes.
-    n_rounds
-        How often copies of them with one center elsewhere compete with them.
-    n_passes
-        Further rough passes at the end.
-    n_finalists
-        Starts that are followed with exact distances on all points.
+    ``n_kept`` restarts go on after the first passes; ``n_rounds`` times copies of them with one center elsewhere
+    compete with them; ``n_passes`` rough passes follow, and ``n_finalists`` starts with exact distances on all points.
     """
 
     n_kept: int
@@ -398,13 +330,7 @@ RESEMBLING = SearchPlan(n_kept=4, n_rounds=1, n_passes=0, n_finalists=4)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KMeans:
-    """k-means with restarts that share their work over all K.
-
-    Parameters
-    ----------
-    n_init
-        Restarts per K for thousands of points; smaller sets get up to three times as many.
-    """
+    """k-means with restarts that share their work over all K; small sets get up to three times ``n_init`` restarts."""
 
     n_init: int = 10
 
@@ -417,16 +343,7 @@ class KMeans:
         rng: np.random.Generator,
         start: Matrix | None = None,
     ) -> dict[int, Membership]:
-        """Return for every K the labels with the smallest total distance (to the metric's power) that were found.
-
-        Examples
-        --------
-        >>> from fielding.distance import METRICS
-        >>> line = np.array([[0.0], [1.0], [9.0], [10.0]])
-        >>> found = KMeans().partitions(line, [2], metric=METRICS["l1"], rng=np.random.default_rng(1))
-        >>> bool(found[2][0] == found[2][1] != found[2][2] == found[2][3])
-        True
-        """
+        """Return for every K the labels with the smallest total distance (to the metric's power) that were found."""
         given = SpacePoints.of(points, space_of(metric))
         sample = _sample(given, max(ks), rng)
         effort = min(max(MORE_EFFORT_BELOW // len(points), 1), MOST_EFFORT)

@@ -9,10 +9,7 @@ from fielding.distance import TIE
 def nearest_center(distances: Matrix) -> Membership:
     """Return the index of the nearest center; among centers that are equally near, the lowest index.
 
-    Parameters
-    ----------
-    distances
-        Shape ``(n_rows, n_centers)``, at least one center; closer than 1e-9 is equal.
+    Closer than 1e-9 is equal; there is at least one center.
 
     Examples
     --------
@@ -29,13 +26,7 @@ def nearest_center(distances: Matrix) -> Membership:
 
 
 def leads_over(distances: Matrix, labels: Membership) -> Matrix:
-    """Return by how much every other center is farther than the labelled one, shape ``(n_centers, n_rows)``.
-
-    Examples
-    --------
-    >>> leads_over(np.array([[1.0, 3.0, 4.0]]), np.array([0], dtype=np.int32)).ravel().tolist()
-    [inf, 2.0, 3.0]
-    """
+    """Return by how much every other center is farther than the labelled one, shape ``(n_centers, n_rows)``."""
     rows = np.arange(len(labels))
     leads = distances.T - distances[rows, labels]
     leads[labels, rows] = np.inf
@@ -43,23 +34,11 @@ def leads_over(distances: Matrix, labels: Membership) -> Matrix:
 
 
 def without_gaps(labels: Membership) -> Membership:
-    """Return the labels numbered from 0 without gaps, in the same order.
-
-    Examples
-    --------
-    >>> without_gaps(np.array([5, 2, 5], dtype=np.int32)).tolist()
-    [1, 0, 1]
-    """
+    """Return the labels numbered from 0 without gaps, in the same order."""
     return np.unique(labels, return_inverse=True)[1].astype(np.int32)
 
 
 def in_order_of_appearance(labels: Membership) -> Membership:
-    """Return the labels numbered from 0 without gaps, in the order in which they first appear.
-
-    Examples
-    --------
-    >>> in_order_of_appearance(np.array([5, 2, 5], dtype=np.int32)).tolist()
-    [0, 1, 0]
-    """
+    """Return the labels numbered from 0 without gaps, in the order in which they first appear."""
     _, first, inverse = np.unique(labels, return_index=True, return_inverse=True)
     return np.argsort(np.argsort(first))[inverse].astype(np.int32)

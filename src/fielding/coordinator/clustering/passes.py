@@ -20,14 +20,8 @@ FULL_PASSES = 8
 class Pass:
     """What one look at all points (or a chunk) against fixed centers brings.
 
-    Parameters
-    ----------
-    labels
-        The nearest center of every point, shape ``(n_points,)``; a tie goes to the lower index.
-    sums
-        The sum of every center's points and, last, their number, shape ``(k, n_features + 1)``.
-    cost
-        The sum of distances to the nearest center, to the metric's power.
+    A tie goes to the lower index. ``sums``: of every center's points and, last, their number, shape ``(k, n_features +
+    1)``; ``cost``: of distances to the nearest center, to the metric's power.
     """
 
     labels: Membership
@@ -43,15 +37,7 @@ def chunk_of(points: Points, part: slice) -> Matrix:
 
 
 def run_pass(points: Points, centers: Matrix, *, space: Space) -> Pass:
-    """Return the nearest center of every point, and what the next centers need.
-
-    Examples
-    --------
-    >>> from fielding.coordinator.clustering.space import SPACES
-    >>> line = Points(np.array([[0.0], [1.0], [9.0]]))
-    >>> run_pass(line, np.array([[0.0], [9.0]]), space=SPACES["l1"]).sums.tolist()
-    [[1.0, 2.0], [9.0, 1.0]]
-    """
+    """Return the nearest center of every point, and what the next centers need."""
     places = space.mapped(centers)
 
     def look(part: slice) -> Pass:
@@ -73,12 +59,7 @@ def run_pass(points: Points, centers: Matrix, *, space: Space) -> Pass:
 def settle_labels(points: Points, centers: Matrix, *, metric: Metric, n_passes: int = FULL_PASSES) -> Membership:
     """Return the best labels that a few passes of k-means over all points come by.
 
-    Parameters
-    ----------
-    centers
-        Where to start, shape ``(k, n_features)``.
-    n_passes
-        How many passes at most; one means that the centers stay where they are.
+    One pass means that the centers stay where they are.
 
     Examples
     --------

@@ -54,16 +54,7 @@ def choose_k(
 
 
 def count_distinct(points: Points, limit: int) -> int:
-    """Return how many different points there are, but stop counting at the limit.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> count_distinct(Points(np.array([[1.0], [2.0], [1.0], [3.0]])), limit=10)
-    3
-    >>> count_distinct(Points(np.array([[1.0], [2.0], [1.0], [3.0]])), limit=2)
-    2
-    """
+    """Return how many different points there are, but stop counting at the limit."""
     found: list[Vector] = []
     for _, rows in points.chunks(PEEK):
         for known in found:
@@ -82,13 +73,6 @@ def mean_silhouettes(points: Matrix, partitions: Sequence[Membership], *, metric
     A point's silhouette is ``(b - a) / max(a, b)``: a is its mean distance to the other members of its cluster, b the
     smallest mean distance to another cluster. It is 0 for the only member of a cluster, for points at distance
     zero from everything, and where there is only one cluster.
-
-    Parameters
-    ----------
-    points
-        One representation per row, shape ``(n_points, n_features)``.
-    partitions
-        Each of shape ``(n_points,)``, cluster indices from 0, every cluster with a member.
 
     Examples
     --------

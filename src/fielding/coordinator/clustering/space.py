@@ -27,8 +27,6 @@ class Space:
 
     Parameters
     ----------
-    mapped
-        Rows or centers to where their distance is measured.
     between
         ``(n, d)`` and ``(k, d)`` mapped rows to ``(n, k)`` distances that rank like the metric.
     power
@@ -71,11 +69,6 @@ def jensen_shannon(rows: Matrix, centers: Matrix) -> Matrix:
 
     The divergence is the mean of the two negative entropies less the negative entropy of the middle: one logarithm per
     pair and share. That loses digits between near-equal rows, so those are left to the metric.
-
-    Examples
-    --------
-    >>> jensen_shannon(np.eye(2), np.array([[1.0, 0.0]])).round(6).tolist()
-    [[0.0], [1.0]]
     """
     if len(rows) < len(centers):
         return jensen_shannon(centers, rows).T
@@ -121,13 +114,7 @@ SPACES: dict[str, Space] = {
 
 
 def space_of(metric: Metric) -> Space:
-    """Return the metric's space; a metric of your own is measured by its own function on the rows as they are.
-
-    Examples
-    --------
-    >>> space_of(METRICS["hellinger"]).is_euclidean
-    True
-    """
+    """Return the metric's space; a metric of your own is measured by its own function on the rows as they are."""
     if metric is METRICS.get(metric.name):
         return SPACES[metric.name]
     return Space(
@@ -147,16 +134,8 @@ DOUBT = 1e-6
 class SpacePoints:
     """Points and where they lie in the space of a metric.
 
-    Parameters
-    ----------
-    points
-        One representation per row, shape ``(n_points, n_features)``.
-    mapped
-        The same in the space, less the origin.
-    squares
-        Squared lengths of the mapped points, shape ``(n_points,)``.
-    origin
-        What was subtracted: the middle in Euclidean space, so that sums of squares keep their digits; else 0.
+    ``mapped``: points in the space, less the ``origin``, which is the middle in Euclidean space, so that sums of
+    squares keep their digits, else 0; ``squares``: their squared lengths.
     """
 
     points: Matrix
@@ -222,15 +201,7 @@ class SpacePoints:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class ClusterSums:
-    """What the clusters of a partition add up to.
-
-    Parameters
-    ----------
-    sizes
-        Points per cluster, shape ``(k,)``.
-    points, mapped
-        Sums of points and, in Euclidean space, of their places per cluster, shape ``(k, n_features)``.
-    """
+    """Sizes of the clusters of a partition, and sums of points and, in Euclidean space, of their places."""
 
     sizes: Vector
     points: Matrix
@@ -264,13 +235,7 @@ class ClusterSums:
 
 
 def cluster_means(points: Matrix, labels: Membership) -> Matrix:
-    """Return the mean of every cluster, shape ``(n_clusters, n_features)``; each must have a member.
-
-    Examples
-    --------
-    >>> cluster_means(np.array([[0.0], [2.0], [5.0]]), np.array([0, 0, 1], dtype=np.int32)).ravel().tolist()
-    [1.0, 5.0]
-    """
+    """Return the mean of every cluster, shape ``(n_clusters, n_features)``; each must have a member."""
     inside = (labels == np.arange(int(labels.max()) + 1)[:, None]).astype(np.float64)
     return np.asarray((inside @ points) / inside.sum(axis=1, keepdims=True))
 

@@ -76,14 +76,14 @@ def client_app(
     from flwr.clientapp import ClientApp
 
     app = ClientApp()
-    app.train()(lambda message, context: _answered("train", message, context, own))
-    app.evaluate()(lambda message, context: _answered("evaluate", message, context, own))
-    app.query("describe")(lambda message, context: _answered("describe", message, context, own))
-    app.query("probe")(lambda message, context: _answered("probe", message, context, own))
+    app.train()(lambda message, context: _answer("train", message, context, own))
+    app.evaluate()(lambda message, context: _answer("evaluate", message, context, own))
+    app.query("describe")(lambda message, context: _answer("describe", message, context, own))
+    app.query("probe")(lambda message, context: _answer("probe", message, context, own))
     return app
 
 
-def _answered(verb: Verb, message: "Message", context: "Context", own: OwnCode) -> "Message":
+def _answer(verb: Verb, message: "Message", context: "Context", own: OwnCode) -> "Message":
     """Return the reply to a message; an error becomes one of Flower's, with its text."""
     from flwr.app import Message
 

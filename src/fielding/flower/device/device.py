@@ -8,7 +8,14 @@ from fielding._typing import Counts, Vector
 from fielding.errors import CheckpointError, InputError
 from fielding.federation.clients import Updates
 from fielding.federation.evaluation import ClientScores
-from fielding.flower.device.observe import ME, DeviceObserver, LabelMonitor, ModelObserver, model_key, seen_with
+from fielding.flower.device.observe import (
+    ME,
+    DeviceObserver,
+    LabelMonitor,
+    ModelObserver,
+    model_key,
+    observer_model_key,
+)
 from fielding.flower.device.own_code import OwnCode, OwnCompute
 from fielding.flower.device.rule import DeviceRule
 from fielding.flower.device.samples import FARTHEST, NOTHING, DeviceNode, Job, Kept, checked_samples
@@ -63,15 +70,6 @@ class Device:
     The samples of a round are taken in once, when it is first heard of. The last report goes with every answer until
     an order confirms it; a device that takes in new samples meanwhile makes a new one of them. An order of an earlier
     round is answered from what is known now: nothing can be unseen.
-
-    Parameters
-    ----------
-    node
-        Where this is; state lies in its folder.
-    rule
-        What to keep, and when to report.
-    own
-        The user's code.
     """
 
     def __init__(self, node: DeviceNode, rule: DeviceRule, own: OwnCode) -> None:
@@ -96,7 +94,14 @@ class Device:
         if isinstance(order, TrainOrder):
             updates = self._train(order, store, replace(here, since=state.round_index))
             if updates is not None:
-                return self._trained(order, updates, TrainReply(updates=updates, report=report, holds=holds))
+                reply = TrainReply(updates=updates, report=report, holds=holds)
+                if order.share is None:
+                    return reply
+                key = np.array([client_key(order.work.client)], dtype=np.uint64)
+                draw = hashed(order.seed, "send", order.round_index, key)[0]
+                is_sent = sent_numbers(draw, order.share, updates.models.shape[1])
+                part = np.ascontiguousarray(updates.models[:, is_sent])
+                return replace(reply, updates=replace(updates, models=part), is_part=True)
         n_samples = int(store.training(order.round_index).sizes[0])
         return DescribeReply(n_samples=n_samples, report=report, partition=here.partition, holds=holds)
 
@@ -113,7 +118,7 @@ class Device:
             rule.needs_model
             and shared is not None
             and state is not None
-            and seen_with(state.monitor) != model_key(shared)
+            and observer_model_key(state.monitor) != model_key(shared)
         )
         if state is not None and not (is_new or is_behind or has_new_model):
             return state
@@ -130,8 +135,8 @@ class Device:
                 n_taken=n_taken,
             )
         before = -FARTHEST if state is None else state.first + rule.max_rounds - 1  # time must not run backwards
-        clock = max(rule.last_strike(now), *coming.rounds[-1:].tolist(), before)
-        everything, first = known.followed_by(coming), clock - rule.max_rounds + 1
+        clock = max(rule.last_tick(now), *coming.rounds[-1:].tolist(), before)
+        everything, first = known.join(coming), clock - rule.max_rounds + 1
         memory = read_memory(here.folder)
         if state is None and memory.rehearsal:  # its places are those of samples that were lost
             memory = replace(memory, rehearsal={})
@@ -264,16 +269,6 @@ class Device:
         updates = updates if plan.chooses else replace(updates, start=np.array([-1]))
         write_training(here.folder, digest, updates)
         return updates
-
-    def _trained(self, order: TrainOrder, updates: Updates, reply: TrainReply) -> TrainReply:
-        """Return a reply with the numbers of the model that the order wants."""
-        if order.share is None:
-            return reply
-        key = np.array([client_key(order.work.client)], dtype=np.uint64)
-        draw = hashed(order.seed, "send", order.round_index, key)[0]
-        is_sent = sent_numbers(draw, order.share, updates.models.shape[1])
-        part = np.ascontiguousarray(updates.models[:, is_sent])
-        return replace(reply, updates=replace(updates, models=part), is_part=True)
 
     def _probe(self, order: ProbeOrder, store: DeviceStore) -> ProbeReply:
         """Return how models do on the samples of each question, or how many these are."""

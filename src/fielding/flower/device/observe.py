@@ -33,12 +33,7 @@ class DeviceObserver(Protocol):
     def observe(self, round_index: int, clock: int, new: Kept) -> Report | None:
         """Take in a round, and return the report that is due, without its number; None if there is nothing to tell.
 
-        Parameters
-        ----------
-        round_index, clock
-            The round, and when the window moved last: its clock struck, or samples came.
-        new
-            Training samples that came.
+        ``clock``: when the window moved last, because its clock ticked or samples came. ``new``: training samples.
         """
         ...
 
@@ -54,14 +49,7 @@ class DeviceObserver(Protocol):
 class LabelMonitor:
     """Judges drift by labels, and describes windows by them or by code of the user's own.
 
-    Parameters
-    ----------
-    rule
-        What to keep, and when to report.
-    store
-        The samples of the device.
-    describe
-        What stands for a window in place of what the rule says; None: nothing.
+    ``describe`` replaces what the rule says of a window; None: it does not.
     """
 
     def __init__(self, rule: DeviceRule, store: DeviceStore, describe: Describe | None) -> None:
@@ -83,7 +71,19 @@ class LabelMonitor:
             if due is not None:
                 self._monitor.report_again()  # a report that fell due while samples were handed in tells all of them
             due = self._monitor.observe(new.y[new.rounds == moment], moment) or due
-        return None if due is None else self._report(due, round_index)
+        if due is None:
+            return None
+        vector = np.asarray(due.representation, dtype=np.float32)
+        if not due.n_samples:
+            vector = np.empty(0, dtype=np.float32)
+        elif self._describe is not None:
+            window = self._store.samples(self._store.training(round_index).of(ME)[0])
+            vector = np.asarray(self._describe(window.as_samples(), self._rule.n_classes), dtype=np.float32)
+            checked_rows(vector[np.newaxis], 1, kind="vector", width=None)
+        elif self._rule.representation is not None:
+            counts = self._monitor.counts.astype(np.float64)
+            vector = np.asarray(self._rule.representation.vectors(counts[np.newaxis], counts)[0], dtype=np.float32)
+        return Report(number=NO_REPORT, representation=vector, n_samples=due.n_samples)
 
     def state(self) -> Arrays:
         """Return what the monitor knows."""
@@ -93,20 +93,6 @@ class LabelMonitor:
         """Take over what a monitor knew."""
         self._monitor.restore(arrays)
 
-    def _report(self, due: ClientReport, round_index: int) -> Report:
-        """Return a report of the window, in the form that was chosen for it."""
-        vector = np.asarray(due.representation, dtype=np.float32)
-        if not due.n_samples:
-            vector = np.empty(0, dtype=np.float32)
-        elif self._describe is not None:
-            window = self._store.samples(self._store.training(round_index).of(ME)[0])
-            vector = np.asarray(self._describe(window.shown(), self._rule.n_classes), dtype=np.float32)
-            checked_rows(vector[np.newaxis], 1, kind="vector", width=None)
-        elif self._rule.representation is not None:
-            counts = self._monitor.counts.astype(np.float64)
-            vector = np.asarray(self._rule.representation.vectors(counts[np.newaxis], counts)[0], dtype=np.float32)
-        return Report(number=NO_REPORT, representation=vector, n_samples=due.n_samples)
-
 
 class ModelObserver:
     """Reports what a representation makes of the window as models see it: the runtime's observer, of one client.
@@ -114,18 +100,8 @@ class ModelObserver:
     Reports are relative to the sums over all windows at the start; as long as those have not come, the sums of the own
     window are sent.
 
-    Parameters
-    ----------
-    rule
-        What to keep; it has a detector.
-    store
-        The samples of the device.
-    shared
-        The model that all devices see samples with; None: the device has none, or needs none.
-    compute
-        Looks at samples with it; None if there are no samples.
-    errors
-        Tells where the model that serves the device errs.
+    ``shared`` is the model that all devices see samples with, if there is one and it is needed; ``compute`` looks at
+    samples with it, ``errors`` tells where the model that serves the device errs.
     """
 
     def __init__(
@@ -189,7 +165,7 @@ def model_key(shared: HeldModel | None) -> str:
     return "none" if shared is None else shared.key.partition(".")[0]
 
 
-def seen_with(arrays: Arrays) -> str:
+def observer_model_key(arrays: Arrays) -> str:
     """Return the key of the model that the state of an observer has seen samples with; empty for none."""
     key = arrays.get("watch.model")
     return "" if key is None else key.tobytes().decode()

@@ -30,99 +30,6 @@ from fielding.training.label_mix import LABEL_MIX, move_mixes
 from fielding.training.layout import Layout
 from fielding.training.trainer import Gather, LocalWork, Scores, Trained, TrainingPath
 
-
-def named_arrays(model: object, giver: str) -> Tensors:
-    """Return a model as float32 arrays by name, or raise.
-
-    Parameters
-    ----------
-    model
-        Arrays or torch tensors by name, on whatever device, or a torch module. Whole numbers, as the counters of
-        BatchNorm, become floats.
-    giver
-        Whose fault it is if it is no model.
-
-    Examples
-    --------
-    >>> named_arrays({"weight": [[1, 2]]}, "train")
-    {'weight': array([[1., 2.]], dtype=float32)}
-    >>> named_arrays([1, 2], "train")
-    Traceback (most recent call last):
-    fielding.errors.InputError: train gave [1, 2] for a model; give arrays by name, as net.state_dict() has them
-    """
-    state_dict = getattr(model, "state_dict", None)
-    named: object = state_dict() if callable(state_dict) else model
-    if not isinstance(named, Mapping) or not named:
-        raise InputError(f"{giver} gave {echo(model)} for a model; give arrays by name, as net.state_dict() has them")
-    return {str(name): _floats(one, f"{name!r} in the model that {giver} gave") for name, one in named.items()}
-
-
-def parameter_names(model: object, tensors: Tensors) -> frozenset[str]:
-    """Return which tensors are parameters: all, unless a torch module tells."""
-    named = getattr(model, "named_parameters", None)
-    return frozenset(name for name, _ in named()) if callable(named) else frozenset(tensors)
-
-
-def _floats(value: object, what: str) -> npt.NDArray[np.float32]:
-    detach = getattr(value, "detach", None)
-    with contextlib.suppress(TypeError, ValueError):
-        array = np.asarray(detach().cpu().float().numpy() if callable(detach) else value)
-        if array.dtype.kind in "biuf":
-            return array.astype(np.float32)
-    raise InputError(f"{what} is {echo(value)}; give an array of numbers")
-
-
-def checked_fitted(fitted: object) -> Fitted:
-    """Return what train gave, its figures as plain numbers, or raise; its model is looked at elsewhere."""
-    if not isinstance(fitted, Fitted):
-        raise InputError(f"train gave {echo(fitted)}; return Fitted(model, n_samples, loss)")
-    n_samples = _whole(fitted.n_samples)
-    if n_samples is None or n_samples < 1:
-        raise InputError(f"train gave n_samples = {echo(fitted.n_samples)}; give how many samples it was trained on")
-    loss, square = _number(fitted.loss), _number(fitted.square_loss)
-    if loss is None or not math.isfinite(loss):
-        raise InputError(
-            f"train gave loss = {echo(fitted.loss)}; give the mean loss, a finite number, or look at rate and samples"
-        )
-    if fitted.square_loss is not None and (square is None or not math.isfinite(square)):
-        raise InputError(f"train gave square_loss = {echo(fitted.square_loss)}; give a finite number, or leave it out")
-    return Fitted(fitted.model, n_samples, loss, loss**2 if square is None else square)
-
-
-def checked_scored(scored: object) -> Scored:
-    """Return what evaluate gave, its figures as plain numbers, or raise.
-
-    Examples
-    --------
-    >>> checked_scored(Scored(n_test=40, correct=0.9, loss=0.3))
-    Traceback (most recent call last):
-    fielding.errors.InputError: evaluate gave correct = 0.9 and n_test = 40; give how many samples were tested, ...
-    """
-    if not isinstance(scored, Scored):
-        raise InputError(f"evaluate gave {echo(scored)}; return Scored(n_test, correct, loss)")
-    n_test, correct, loss = _whole(scored.n_test), _whole(scored.correct), _number(scored.loss)
-    if n_test is None or correct is None or not 0 <= correct <= n_test:
-        raise InputError(
-            f"evaluate gave correct = {echo(scored.correct)} and n_test = {echo(scored.n_test)}; give how many samples "
-            "were tested, and how many of these are right: whole numbers, not a share"
-        )
-    if loss is None:
-        raise InputError(f"evaluate gave loss = {echo(scored.loss)}; give the mean loss, a number")
-    return Scored(n_test, correct, loss)
-
-
-def _number(value: object) -> float | None:
-    """Return a number, also of an array or tensor that holds but one; None if it is none."""
-    with contextlib.suppress(TypeError, ValueError, RuntimeError):
-        return None if isinstance(value, str) else float(value)  # type: ignore[arg-type]
-    return None
-
-
-def _whole(value: object) -> int | None:
-    number = _number(value)
-    return int(number) if number is not None and number.is_integer() else None
-
-
 ModelFactory = Callable[..., object]
 """Makes a torch module: ``factory(input_shape=..., n_classes=...)``."""
 
@@ -131,19 +38,7 @@ ModelFactory = Callable[..., object]
 class OwnCode:
     """What the user brings along.
 
-    Parameters
-    ----------
-    load_data
-        Where samples come from.
-    train, evaluate
-        Her training and test; None: Fielding's own.
-    describe
-        What stands for a window in place of label shares; drift is still judged by labels.
-    model
-        Makes the torch module that Fielding trains; None: the one that the server names.
-    embed
-        Looks at samples with a model of hers, where windows are described or drift is judged through one, or where
-        scores of classes are needed for anything else; None: she has no training of her own, or labels are enough.
+    As of :func:`~fielding.flower.device.client_app.client_app`; drift is judged by labels even with ``describe``.
     """
 
     load_data: LoadData
@@ -157,16 +52,7 @@ class OwnCode:
 class OwnCompute:
     """Trains and scores models by the user's own code, for a runtime of one client.
 
-    Parameters
-    ----------
-    own
-        The code.
-    store
-        The samples of the device.
-    layout, work
-        What the numbers of models mean, and the rule of the order that they came with.
-    job
-        What the user's training code is told; None if nothing is trained.
+    ``job``: what the user's training code is given; None if nothing is trained.
     """
 
     tests_whole_windows = True
@@ -180,7 +66,7 @@ class OwnCompute:
     def close(self) -> None:
         """Do nothing: there are no threads."""
 
-    def train(self, work: LocalWork, at_hand: Ranges, *, is_told: bool = True) -> Trained:  # noqa: ARG002
+    def train(self, work: LocalWork, at_hand: Ranges, *, with_progress: bool = True) -> Trained:  # noqa: ARG002
         """Let the user's code train one model on all samples at hand."""
         if self._own.train is None or self._job is None:
             raise RuntimeError("there is no training code, or nothing to train")
@@ -194,7 +80,7 @@ class OwnCompute:
         job = replace(self._job, learning_rate=work.sgd.learning_rate * factor, n_steps=work.draws.shape[1])
         start = work.models[work.start[0]]
         samples = self._store.samples(at_hand.of(np.zeros(1, dtype=np.int64))[0])
-        fitted = checked_fitted(self._own.train(self._show(start), samples.shown(), job))
+        fitted = checked_fitted(self._own.train(self._show(start), samples.as_samples(), job))
         tensors = named_arrays(fitted.model, "train")
         carried = self.layout.tensors(start).get(LABEL_MIX)
         if carried is not None and work.mixes is not None:
@@ -224,7 +110,7 @@ class OwnCompute:
                 "embed(model, samples) -> Embedded(features, scores), or describe windows by labels and leave "
                 "serving.correction and training.rehearsal out"
             )
-        given: object = self._own.embed(self._show(model), self._store.samples(rows).shown())
+        given: object = self._own.embed(self._show(model), self._store.samples(rows).as_samples())
         if not isinstance(given, Embedded):
             raise InputError(f"embed gave {echo(given)}; return Embedded(features, scores)")
         features, scores = (np.asarray(one, dtype=np.float32) for one in (given.features, given.scores))
@@ -259,10 +145,86 @@ class OwnCompute:
         ends = np.cumsum(sizes)
         for at in np.flatnonzero(sizes).tolist():
             some = self._store.samples(rows[ends[at] - sizes[at] : ends[at]])
-            found = checked_scored(self._own.evaluate(self._show(model), some.shown()))
+            found = checked_scored(self._own.evaluate(self._show(model), some.as_samples()))
             n_tested[at], correct[at], loss[at] = found.n_test, found.correct, found.loss
         return n_tested, correct, loss
 
     def _show(self, model: Models) -> Tensors:
         """Return a model by names, for code that may write to it; the label mix that it carries is left out."""
         return {name: array.copy() for name, array in self.layout.tensors(model).items() if name != LABEL_MIX}
+
+
+def checked_fitted(fitted: object) -> Fitted:
+    """Return what train gave, its figures as plain numbers, or raise; its model is looked at elsewhere."""
+    if not isinstance(fitted, Fitted):
+        raise InputError(f"train gave {echo(fitted)}; return Fitted(model, n_samples, loss)")
+    n_samples = _whole(fitted.n_samples)
+    if n_samples is None or n_samples < 1:
+        raise InputError(f"train gave n_samples = {echo(fitted.n_samples)}; give how many samples it was trained on")
+    loss, square = _number(fitted.loss), _number(fitted.square_loss)
+    if loss is None or not math.isfinite(loss):
+        raise InputError(
+            f"train gave loss = {echo(fitted.loss)}; give the mean loss, a finite number, or look at rate and samples"
+        )
+    if fitted.square_loss is not None and (square is None or not math.isfinite(square)):
+        raise InputError(f"train gave square_loss = {echo(fitted.square_loss)}; give a finite number, or leave it out")
+    return Fitted(fitted.model, n_samples, loss, loss**2 if square is None else square)
+
+
+def checked_scored(scored: object) -> Scored:
+    """Return what evaluate gave, its figures as plain numbers, or raise."""
+    if not isinstance(scored, Scored):
+        raise InputError(f"evaluate gave {echo(scored)}; return Scored(n_test, correct, loss)")
+    n_test, correct, loss = _whole(scored.n_test), _whole(scored.correct), _number(scored.loss)
+    if n_test is None or correct is None or not 0 <= correct <= n_test:
+        raise InputError(
+            f"evaluate gave correct = {echo(scored.correct)} and n_test = {echo(scored.n_test)}; give how many samples "
+            "were tested, and how many of these are right: whole numbers, not a share"
+        )
+    if loss is None:
+        raise InputError(f"evaluate gave loss = {echo(scored.loss)}; give the mean loss, a number")
+    return Scored(n_test, correct, loss)
+
+
+def named_arrays(model: object, giver: str) -> Tensors:
+    """Return a model as float32 arrays by name, or raise.
+
+    ``model``: arrays or torch tensors by name, on whatever device, or a torch module; whole numbers become floats.
+
+    Examples
+    --------
+    >>> named_arrays({"weight": [[1, 2]]}, "train")
+    {'weight': array([[1., 2.]], dtype=float32)}
+    """
+    state_dict = getattr(model, "state_dict", None)
+    named: object = state_dict() if callable(state_dict) else model
+    if not isinstance(named, Mapping) or not named:
+        raise InputError(f"{giver} gave {echo(model)} for a model; give arrays by name, as net.state_dict() has them")
+    return {str(name): _floats(one, f"{name!r} in the model that {giver} gave") for name, one in named.items()}
+
+
+def parameter_names(model: object, tensors: Tensors) -> frozenset[str]:
+    """Return which tensors are parameters: all, unless a torch module tells."""
+    named = getattr(model, "named_parameters", None)
+    return frozenset(name for name, _ in named()) if callable(named) else frozenset(tensors)
+
+
+def _floats(value: object, what: str) -> npt.NDArray[np.float32]:
+    detach = getattr(value, "detach", None)
+    with contextlib.suppress(TypeError, ValueError):
+        array = np.asarray(detach().cpu().float().numpy() if callable(detach) else value)
+        if array.dtype.kind in "biuf":
+            return array.astype(np.float32)
+    raise InputError(f"{what} is {echo(value)}; give an array of numbers")
+
+
+def _number(value: object) -> float | None:
+    """Return a number, also of an array or tensor that holds but one; None if it is none."""
+    with contextlib.suppress(TypeError, ValueError, RuntimeError):
+        return None if isinstance(value, str) else float(value)  # type: ignore[arg-type]
+    return None
+
+
+def _whole(value: object) -> int | None:
+    number = _number(value)
+    return int(number) if number is not None and number.is_integer() else None

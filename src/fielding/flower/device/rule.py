@@ -9,9 +9,9 @@ import numpy as np
 from msgspec import Meta
 
 from fielding._typing import Counts, Json
-from fielding.client.describing import Describing, describing_from
 from fielding.client.drift import DriftTest
 from fielding.client.drift.detectors import DriftDetector
+from fielding.client.report_rule import ReportRule, report_rule_from
 from fielding.client.representation.label import LabelShares
 from fielding.client.representation.representation import Representation
 from fielding.errors import InputError
@@ -23,8 +23,6 @@ class DeviceRule:
 
     Parameters
     ----------
-    n_classes
-        Length of the class list.
     max_rounds
         How many rounds a sample stays in the window, that of its arrival included.
     drift_test
@@ -32,7 +30,7 @@ class DeviceRule:
     representation
         What it makes of its label counts, or with a detector of its samples; None: shares of labels.
     gap, phase
-        The clock of a window strikes every ``gap`` rounds, when ``round + phase`` is a multiple, as in the simulator;
+        The clock of a window ticks every ``gap`` rounds, when ``round + phase`` is a multiple, as in the simulator;
         and whenever samples come. 1: every round.
     memory_rounds
         How many rounds a sample is kept after it left the window, for methods that ask for samples of long ago.
@@ -67,41 +65,36 @@ class DeviceRule:
 
     def is_asked(self, round_index: int, n_new: int) -> bool:
         """Return whether there can be something to report in a round in which so many samples came."""
-        return n_new > 0 or not self.drift_test.is_timed or self.last_strike(round_index) == round_index
+        return n_new > 0 or not self.drift_test.is_timed or self.last_tick(round_index) == round_index
 
-    def last_strike(self, round_index: int) -> int:
-        """Return the last round up to this one in which the clock of the window struck; may be before the start."""
+    def last_tick(self, round_index: int) -> int:
+        """Return the last round up to this one in which the clock of the window ticked; may be before the start."""
         return round_index - (round_index + self.phase) % self.gap
 
 
-def rule_with(rule: DeviceRule, describing: Describing) -> DeviceRule:
+def rule_with(rule: DeviceRule, report_rule: ReportRule) -> DeviceRule:
     """Return a rule by which windows are described, and drift is judged, as in the simulator.
 
-    Parameters
-    ----------
-    rule
-        What to keep.
-    describing
-        What to report, and when; without a representation the user's own code has one.
+    Without a representation the user's own code has one.
     """
-    if describing.is_label or describing.representation is None:
-        is_plain = isinstance(describing.representation, LabelShares)  # plain shares need no representation
+    if report_rule.is_label or report_rule.representation is None:
+        is_plain = isinstance(report_rule.representation, LabelShares)  # plain shares need no representation
         return replace(
             rule,
-            drift_test=describing.drift_test(),
-            representation=None if is_plain else describing.representation,
+            drift_test=report_rule.drift_test(),
+            representation=None if is_plain else report_rule.representation,
         )
     return replace(
         rule,
         drift_test=rule.drift_test,
-        representation=describing.representation,
-        detector=describing.drift_detector(),
-        needs_model=describing.needs_model,
+        representation=report_rule.representation,
+        detector=report_rule.drift_detector(),
+        needs_model=report_rule.needs_model,
     )
 
 
 class ObserveRecord(msgspec.Struct, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
-    """A :class:`DeviceRule` as it travels; ``describing`` is the record of a ``Describing``."""
+    """A :class:`DeviceRule` as it travels; ``describing`` is the record of a ``ReportRule``."""
 
     classes: Annotated[int, Meta(ge=1, lt=2**31)]
     max_rounds: Annotated[int, Meta(ge=1, lt=2**40)]
@@ -117,9 +110,9 @@ def rule_from(record: Mapping[str, Json]) -> DeviceRule:
 
     Examples
     --------
-    >>> from fielding.client.describing import labels_described
+    >>> from fielding.client.report_rule import label_report_rule
     >>> from fielding.client.drift import AnyChange
-    >>> rule_from({"classes": 10, "max_rounds": 12, "describing": labels_described(AnyChange()).record()}).drift_test
+    >>> rule_from({"classes": 10, "max_rounds": 12, "describing": label_report_rule(AnyChange()).record()}).drift_test
     AnyChange()
     """
     try:
@@ -128,17 +121,17 @@ def rule_from(record: Mapping[str, Json]) -> DeviceRule:
         raise InputError(
             f"what to observe is not as it should be: {error}; use the same release on server and clients"
         ) from None
-    describing = describing_from(found.describing)
+    report_rule = report_rule_from(found.describing)
     rule = DeviceRule(
         n_classes=found.classes,
         max_rounds=found.max_rounds,
-        drift_test=describing_from(_LABELS).drift_test(),
+        drift_test=report_rule_from(_LABELS).drift_test(),
         gap=found.gap,
         phase=found.phase,
         memory_rounds=found.memory_rounds,
         kept_aside=found.kept_aside,
     )
-    return rule_with(rule, describing)
+    return rule_with(rule, report_rule)
 
 
 _LABELS: dict[str, Json] = {

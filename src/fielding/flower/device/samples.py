@@ -19,57 +19,6 @@ _TEST, _ASIDE = b"", b"aside"
 """What makes the two choices independent of each other."""
 
 
-def checked_features(given: npt.ArrayLike, n_samples: int) -> Features:
-    """Return features as float32, shape ``(n_samples, ...)``, or raise."""
-    x = np.asarray(given)
-    if x.ndim < 2 or x.shape[0] != n_samples or x.dtype.kind not in "biuf":
-        raise InputError(
-            f"features of load_data are {x.dtype} of shape {x.shape}; give {n_samples} rows of numbers, one per label"
-        )
-    floats = np.ascontiguousarray(x, dtype=np.float32)
-    if not np.isfinite(floats).all():
-        raise InputError("features of load_data hold NaN or infinity; every feature must be a finite number")
-    return floats
-
-
-def choose_test_samples(given: npt.ArrayLike | None, x: Features) -> Mask:
-    """Return who is for tests: as told, or by content, so that a sample that comes again never changes sides."""
-    return _by_content(x, TEST_SHARE, _TEST) if given is None else _as_told("is_test", given, x)
-
-
-def choose_aside_samples(given: npt.ArrayLike | None, x: Features, *, share: float, is_test: Mask) -> Mask:
-    """Return who is kept aside to judge models by: as told, or by content; nobody who is for tests, or if none shall.
-
-    Parameters
-    ----------
-    given
-        What the user's own code says; None: nothing.
-    x
-        Features of the samples.
-    share
-        Share of the samples that are kept aside; 0: none is, whatever she says.
-    is_test
-        Who is for tests.
-    """
-    if given is not None:
-        told = _as_told("is_aside", given, x)
-        return told & ~is_test if share else np.zeros_like(told)
-    return _by_content(x, share, _ASIDE) & ~is_test if share else np.zeros(len(x), dtype=np.bool_)
-
-
-def _by_content(x: Features, share: float, purpose: bytes) -> Mask:
-    bound = int(share * 2**64)
-    digests = (blake2b(row.tobytes(), digest_size=8, person=purpose).digest() for row in x)
-    return np.array([int.from_bytes(digest, "big") < bound for digest in digests], dtype=np.bool_)
-
-
-def _as_told(name: str, given: npt.ArrayLike, x: Features) -> Mask:
-    told = np.asarray(given)
-    if told.shape != x.shape[:1] or told.dtype != np.bool_:
-        raise InputError(f"{name} of load_data is {told.dtype} of shape {told.shape}; give a yes or no per sample")
-    return told.copy()
-
-
 FARTHEST = 2**31
 """Rounds before the start beyond this are mistakes."""
 
@@ -104,11 +53,6 @@ class Samples:
     is_aside
         Which ones are not trained on either, but models judged by, same shape; None: a share of the others, chosen by
         their content. The run config names the share, ``trace.kept_aside``; without it none is.
-
-    Examples
-    --------
-    >>> len(Samples(np.zeros((2, 3)), np.array([0, 1])))
-    2
     """
 
     x: npt.ArrayLike
@@ -149,12 +93,6 @@ class Job:
 
     Parameters
     ----------
-    round_index
-        The round.
-    n_steps, batch_size
-        Local steps, and samples of a step.
-    learning_rate, momentum, weight_decay, prox
-        Of a step, as in :class:`~fielding.training.trainer.Sgd`.
     seed
         Of draws; with the round it makes them repeatable.
     node
@@ -205,11 +143,8 @@ class Scored:
 class Embedded:
     """What a model makes of samples, a row each.
 
-    Parameters
-    ----------
-    features, scores
-        What goes into its last layer, shape ``(n_samples, n_features)``; and its scores of the classes, before softmax,
-        shape ``(n_samples, n_classes)``.
+    ``features``: what goes into its last layer, shape ``(n_samples, n_features)``; ``scores``: of the classes, before
+    softmax, shape ``(n_samples, n_classes)``.
     """
 
     features: npt.ArrayLike
@@ -232,12 +167,7 @@ Describe: TypeAlias = Callable[[Samples, int], Floats]
 class Kept:
     """Checked samples in the order of their arrival.
 
-    Parameters
-    ----------
-    x, y, is_test, rounds, is_aside
-        As in :class:`Samples`, one row per sample.
-    places
-        Place of each among all samples that ever came to the device, rising.
+    ``places``: of each among all samples that ever came to the device, rising; the rest as in :class:`Samples`.
     """
 
     x: Features
@@ -271,7 +201,7 @@ class Kept:
         """Return those for tests alone."""
         return self.some(self.is_test)
 
-    def followed_by(self, others: "Kept") -> "Kept":
+    def join(self, others: "Kept") -> "Kept":
         """Return these and those that came after them."""
         if not len(self.y):
             return others  # only now it shows what a sample looks like
@@ -284,7 +214,7 @@ class Kept:
         mine, theirs = self._columns(), others._columns()
         return Kept(**{name: np.concatenate([mine[name], theirs[name]]) for name in mine})
 
-    def shown(self) -> Samples:
+    def as_samples(self) -> Samples:
         """Return them for a user's own code, which may do with them what it wants."""
         return Samples(self.x.copy(), self.y.astype(np.int64), self.is_test.copy(), self.rounds.copy())
 
@@ -320,20 +250,9 @@ def kept_from(arrays: Mapping[str, npt.NDArray[np.generic]]) -> Kept:
 def checked_samples(
     samples: object, *, n_classes: int, now: int, since: int | None, kept_aside: float = 0.0, n_taken: int = 0
 ) -> Kept:
-    """Return samples that load_data gave, in the order of their rounds, or raise.
+    """Return samples that load_data gave, in the order of their rounds, or raise; ``n_taken`` came before these.
 
-    Parameters
-    ----------
-    samples
-        What it gave; None for nothing.
-    n_classes
-        Length of the class list.
-    now, since
-        The round, and that of the samples before. One that is told late counts as of the round after ``since``.
-    kept_aside
-        Share of samples that are kept aside.
-    n_taken
-        How many samples came before these.
+    A round that is given late counts as the one after ``since``, which is that of the samples before.
 
     Examples
     --------
@@ -365,3 +284,42 @@ def _rounds(given: npt.ArrayLike | None, n_samples: int, *, now: int, since: int
     if n_samples and not -FARTHEST <= rounds.min() <= rounds.max() <= now:
         raise InputError(f"rounds of load_data go up to {rounds.max()}; in round {now} nothing later can have come")
     return np.maximum(rounds.astype(np.int64), -FARTHEST if since is None else min(since + 1, now))
+
+
+def checked_features(given: npt.ArrayLike, n_samples: int) -> Features:
+    """Return features as float32, shape ``(n_samples, ...)``, or raise."""
+    x = np.asarray(given)
+    if x.ndim < 2 or x.shape[0] != n_samples or x.dtype.kind not in "biuf":
+        raise InputError(
+            f"features of load_data are {x.dtype} of shape {x.shape}; give {n_samples} rows of numbers, one per label"
+        )
+    floats = np.ascontiguousarray(x, dtype=np.float32)
+    if not np.isfinite(floats).all():
+        raise InputError("features of load_data hold NaN or infinity; every feature must be a finite number")
+    return floats
+
+
+def choose_test_samples(given: npt.ArrayLike | None, x: Features) -> Mask:
+    """Return who is for tests: as given, or by content, so that a sample that comes again never changes sides."""
+    return _by_content(x, TEST_SHARE, _TEST) if given is None else _check_choice("is_test", given, x)
+
+
+def choose_aside_samples(given: npt.ArrayLike | None, x: Features, *, share: float, is_test: Mask) -> Mask:
+    """Return who is kept aside to judge models by: as given, or by content; none of the tests, none if share is 0."""
+    if given is not None:
+        chosen = _check_choice("is_aside", given, x)
+        return chosen & ~is_test if share else np.zeros_like(chosen)
+    return _by_content(x, share, _ASIDE) & ~is_test if share else np.zeros(len(x), dtype=np.bool_)
+
+
+def _by_content(x: Features, share: float, purpose: bytes) -> Mask:
+    bound = int(share * 2**64)
+    digests = (blake2b(row.tobytes(), digest_size=8, person=purpose).digest() for row in x)
+    return np.array([int.from_bytes(digest, "big") < bound for digest in digests], dtype=np.bool_)
+
+
+def _check_choice(name: str, given: npt.ArrayLike, x: Features) -> Mask:
+    chosen = np.asarray(given)
+    if chosen.shape != x.shape[:1] or chosen.dtype != np.bool_:
+        raise InputError(f"{name} of load_data is {chosen.dtype} of shape {chosen.shape}; give a yes or no per sample")
+    return chosen.copy()

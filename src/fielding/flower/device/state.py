@@ -42,20 +42,8 @@ LOG = logging.getLogger("fielding.flower")
 class DeviceState:
     """What a device knows after it took in the samples of a round.
 
-    Parameters
-    ----------
-    round_index
-        The round.
-    kept
-        Its samples, for training and for tests; those before round ``first`` have left the window.
-    monitor
-        The state of the observer that watches the samples.
-    report
-        The last report; None if there never was one.
-    first
-        The first round of the window.
-    n_taken
-        How many samples ever came, those that are thrown away by now among them.
+    ``kept``: samples for training and for tests; those before round ``first`` have left the window. ``monitor``: the
+    state of the observer. ``n_taken``: samples that ever came, those thrown away among them.
     """
 
     round_index: int
@@ -83,20 +71,15 @@ def run_folder(folder: Path, run_id: str) -> Path:
     own = folder / sha256(run_id.encode("utf-8", "surrogatepass")).hexdigest()[:16]
     try:
         own.mkdir(mode=0o700, parents=True, exist_ok=True)
-        own.chmod(0o700)  # also if it was there: samples are nobody else's business
+        own.chmod(0o700)  # also if it was there: samples are private
     except OSError as error:
         raise OutputError(f"cannot make {own}: {error.strerror or error}; name another state-dir") from error
-    _sweep(own)
-    return own
-
-
-def _sweep(folder: Path) -> None:
-    """Remove files that were being written when their process died."""
-    for path in folder.glob(".*.tmp"):
+    for path in own.glob(".*.tmp"):
         found = _SCRATCH.fullmatch(path.name)
-        with contextlib.suppress(OSError):  # somebody else may sweep, too
+        with contextlib.suppress(OSError):  # another process may sweep, too
             if found and (_is_dead(int(found[1])) or time.time() - path.stat().st_mtime > _OLDEST_SCRATCH_S):
                 path.unlink()
+    return own
 
 
 def _is_dead(process: int) -> bool:
@@ -130,18 +113,29 @@ def write_state(folder: Path, state: DeviceState) -> None:
 
 
 def read_state(folder: Path) -> DeviceState | None:
-    """Return what a device knows; None if nothing. A damaged file is told and put aside, and then it is nothing."""
+    """Return what a device knows; None if nothing. A damaged file is named, put aside, and counts as none."""
     contents = read_whole(folder / STATE)
     if contents is None:
         return None
     try:
-        values = msgspec.convert(contents.values, _StateValues)
+        values, last = msgspec.convert(contents.values, _StateValues), None
+        report, tally = contents.arrays.get("report"), contents.arrays.get("tally")
+        if report is not None:
+            if report.dtype != np.float32 or report.ndim != 1:
+                raise CheckpointError(f"the last report is {report.dtype} of shape {report.shape}")
+            last = Report(
+                number=values.number,
+                representation=report.astype(np.float32),
+                n_samples=values.n_samples,
+                kind=values.kind,
+                tally=None if tally is None else tally.astype(np.float64),
+            )
         return DeviceState(
             round_index=values.round,
             first=values.first,
             kept=kept_from(contents.arrays),
             monitor={name: array for name, array in contents.arrays.items() if name.startswith(WATCHED)},
-            report=_report(contents, values),
+            report=last,
             n_taken=values.taken,
         )
     except FOREIGN as error:
@@ -160,22 +154,6 @@ class _StateValues(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
     kind: str | None = None
 
 
-def _report(contents: Contents, values: _StateValues) -> Report | None:
-    """Return the last report of a device; None if there never was one."""
-    report, tally = contents.arrays.get("report"), contents.arrays.get("tally")
-    if report is None:
-        return None
-    if report.dtype != np.float32 or report.ndim != 1:
-        raise CheckpointError(f"the last report is {report.dtype} of shape {report.shape}")
-    return Report(
-        number=values.number,
-        representation=report.astype(np.float32),
-        n_samples=values.n_samples,
-        kind=values.kind,
-        tally=None if tally is None else tally.astype(np.float64),
-    )
-
-
 def set_aside(folder: Path, name: str, error: Exception) -> None:
     """Say that a file is damaged, and move it out of the way: the device starts anew instead of failing for ever."""
     path = folder / name
@@ -191,10 +169,7 @@ def set_aside(folder: Path, name: str, error: Exception) -> None:
 def read_whole(path: Path) -> Contents | None:
     """Return what a file holds; None if there is none, or it is damaged: then it is put aside.
 
-    Raises
-    ------
-    InputError
-        If it cannot be read now, for lack of memory or of open files, say: the file may be good, and stays.
+    Raises :class:`InputError` if it cannot be read now (memory, open files): the file may be good, and stays.
     """
     try:
         contents = read_contents(path)
@@ -282,15 +257,8 @@ def one_update(model: Models, *, n_samples: int, losses: Vector, start: int) -> 
 class DeviceMemory:
     """What a device keeps for itself between rounds.
 
-    Parameters
-    ----------
-    round_index
-        The newest round in which it trained; -1 for none.
-    now, before
-        The model that it trained last in that round, and that of the rounds before (MOON): all jobs of a round have
-        the same previous model, however often they are asked for.
-    rehearsal
-        The state of :class:`~fielding.runtime.memory.Rehearsal`; empty without.
+    ``now`` and ``before``: the model that it trained last in round ``round_index``, its newest (-1: none), and that of
+    the rounds before (MOON); all jobs of a round have the same previous model, however often they are asked for.
     """
 
     round_index: int = -1
@@ -344,14 +312,8 @@ def write_memory(folder: Path, memory: DeviceMemory) -> None:
 class HeldModel:
     """A model on the disk of a device.
 
-    Parameters
-    ----------
-    key
-        Which one it is: of a shared model its key, of one that serves the round at whose end it did.
-    model, layout, work
-        As in an order.
-    reference
-        Of a shared model what windows are compared with; None: it has not come.
+    ``key``: of a shared model its key, of one that serves the round at whose end it did. ``reference``: of a shared
+    model what windows are compared with; None: it has not come.
     """
 
     key: str
@@ -394,19 +356,19 @@ def read_served(folder: Path, order: Order) -> HeldModel | None:
     that; an older one is worth less than what the order brings.
     """
     held = _read_model(folder, SERVED)
-    brought = _brought(order) if isinstance(order, TrainOrder) and order.round_index else None
-    return brought if brought is not None and (held is None or int(held.key) < int(brought.key)) else held
+    new = _model_of(order) if isinstance(order, TrainOrder) and order.round_index else None
+    return new if new is not None and (held is None or int(held.key) < int(new.key)) else held
 
 
 def keep_served(folder: Path, order: Order) -> None:
     """Keep the model that serves this device after an order, if the order brings one that is newer."""
-    brought = _brought(order)
-    held = None if brought is None else _read_model(folder, SERVED)
-    if brought is not None and (held is None or int(held.key) < int(brought.key)):
-        _write_model(folder, SERVED, brought)
+    new = _model_of(order)
+    held = None if new is None else _read_model(folder, SERVED)
+    if new is not None and (held is None or int(held.key) < int(new.key)):
+        _write_model(folder, SERVED, new)
 
 
-def _brought(order: Order) -> HeldModel | None:
+def _model_of(order: Order) -> HeldModel | None:
     """Return the model of an order to train or to test; of several it is not known which one serves."""
     if isinstance(order, EvaluateOrder):
         return HeldModel(key=str(order.round_index), model=order.model, layout=order.layout, work=order.work)

@@ -12,17 +12,7 @@ from fielding.flower.device.samples import Kept
 
 
 class DeviceStore:
-    """A :class:`~fielding.runtime.store.SampleStore` of one client, as its files hold it now.
-
-    Parameters
-    ----------
-    kept
-        All samples that the device still has.
-    rule
-        How rounds map to intervals.
-    first
-        The first round of the window.
-    """
+    """A :class:`~fielding.runtime.store.SampleStore` of one client: its window begins with round ``first``."""
 
     n_clients = 1
 

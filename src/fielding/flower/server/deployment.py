@@ -16,11 +16,10 @@ import numpy as np
 
 from fielding._typing import ClientId, Json, Models
 from fielding._version import __version__
-from fielding.client.describing import Describing
+from fielding.client.report_rule import ReportRule
 from fielding.config.keys import Config
 from fielding.config.reader import config_from, config_table, config_text
 from fielding.distance import Kind
-from fielding.engine.describing import AUTO, describing_of, is_own_function
 from fielding.engine.plugins import (
     GLOBAL,
     POOL,
@@ -33,6 +32,7 @@ from fielding.engine.plugins import (
     serving_of,
     with_mix,
 )
+from fielding.engine.report_rule import AUTO, is_own_function, report_rule_of
 from fielding.engine.round import Federation
 from fielding.engine.runner import Rules, Runner, Watch, under
 from fielding.errors import CheckpointError, InputError, OptionError, echo
@@ -196,7 +196,7 @@ def _needs_model(config: Config) -> bool:
     if is_own_function(config.coordinator):
         return False
     try:
-        return describing_of(config.coordinator, is_own=False, seed=config.seed).needs_model
+        return report_rule_of(config.coordinator, is_own=False, seed=config.seed).needs_model
     except OptionError:  # whoever describes windows tells it, if anybody does
         return False
 
@@ -238,7 +238,7 @@ def _without_orders(config: Config) -> list[tuple[str, object, object]]:
     ]
 
 
-def described_by(config: Config) -> Describing:
+def described_by(config: Config) -> ReportRule:
     """Return how devices describe their windows, and judge drift, or raise if they cannot.
 
     Parameters
@@ -252,20 +252,20 @@ def described_by(config: Config) -> Describing:
             f"coordinator.representation is {echo(section.representation)}, which works in the simulator alone; give "
             "your function to client_app(describe=...) and set own-vectors = true"
         )
-    describing = describing_of(section, is_own=False, seed=config.seed)
-    if describing.is_label or kind.reports_from == "nobody":
-        return describing
+    report_rule = report_rule_of(section, is_own=False, seed=config.seed)
+    if report_rule.is_label or kind.reports_from == "nobody":
+        return report_rule
     if kind.detector is not None:
         raise OptionError(
             f"method.name is {echo(config.method.name)}, which has a drift test of its own, on labels; set "
             'coordinator.representation = "label" and leave coordinator.detector out'
         )
-    if describing.needs_model and section.shared_model == POOL:
+    if report_rule.needs_model and section.shared_model == POOL:
         raise OptionError(
             'coordinator.shared_model is "pool", but a deployment holds no samples to train it on; set it to "global" '
             "(the mean model after coordinator.shared_rounds rounds), or to a model file on the server's machine"
         )
-    return describing
+    return report_rule
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -315,7 +315,7 @@ class Deployment:
 class RunSetup:
     """What a config and the first model make of a run.
 
-    ``draw_model`` gives other models, None if nobody knows how; ``describing`` is how devices describe their windows,
+    ``draw_model`` gives other models, None if nobody knows how; ``report_rule`` is what devices report and when,
     None if by code of the user's own.
     """
 
@@ -326,7 +326,7 @@ class RunSetup:
     metric: str
     run_id: str
     draw_model: Callable[[int], Models] | None = None
-    describing: Describing | None = None
+    report_rule: ReportRule | None = None
 
     def manifest(self, table: Mapping[str, Json], deployment: Deployment) -> dict[str, Json]:
         """Return what the results depend on; the machines of clients are not known."""
@@ -355,11 +355,11 @@ class RunSetup:
 
 def set_up_run(deployment: Deployment, config: Config, *, run_id: str) -> RunSetup:
     """Return what a run stands on, or raise if the model or the representation cannot be."""
-    describing = None if deployment.own_vectors else described_by(config)
-    kind: Kind = "vector" if describing is None else describing.kind
-    metric = config.coordinator.metric or "l1" if describing is None else describing.metric
+    report_rule = None if deployment.own_vectors else described_by(config)
+    kind: Kind = "vector" if report_rule is None else report_rule.kind
+    metric = config.coordinator.metric or "l1" if report_rule is None else report_rule.metric
     initial, layout, draw_model = _first_model(deployment, config)
-    has_shares = describing is not None and describing.is_label and kind == "histogram"
+    has_shares = report_rule is not None and report_rule.is_label and kind == "histogram"
     n_features = deployment.classes if has_shares else None
     return RunSetup(
         config=config,
@@ -369,7 +369,7 @@ def set_up_run(deployment: Deployment, config: Config, *, run_id: str) -> RunSet
         metric=metric,
         run_id=run_id,
         draw_model=draw_model,
-        describing=describing,
+        report_rule=report_rule,
     )
 
 
@@ -470,7 +470,7 @@ def runner_of(
 def _sharing(setup: RunSetup, orders: OrderBook) -> Sharing | None:
     if kind_of(setup.config).reports_from == "nobody":
         return None
-    return sharing_of(setup.config, setup.describing, layout=orders.layout, work=orders.work)
+    return sharing_of(setup.config, setup.report_rule, layout=orders.layout, work=orders.work)
 
 
 def _plan(config: Config) -> WindowPlan:

@@ -3,12 +3,12 @@
 import msgspec
 
 from fielding._typing import Json
-from fielding.client.describing import Describing, labels_described
 from fielding.client.drift import DRIFT_TESTS, DriftTest, Never
+from fielding.client.report_rule import ReportRule, label_report_rule
 from fielding.config.keys import Config
 from fielding.config.options import options_of
-from fielding.engine.describing import describing_of
 from fielding.engine.plugins import kind_of
+from fielding.engine.report_rule import report_rule_of
 from fielding.errors import OptionError, echo
 from fielding.flower.device.rule import ObserveRecord
 
@@ -36,11 +36,11 @@ def device_record(config: Config, *, classes: int, own_vectors: bool = False, me
     """
     window, gap = config.trace.window, config.trace.gap
     own_test = own_drift_test(config)
-    describing = _described(config, own_vectors) if own_test is None else labels_described(own_test)
+    report_rule = _described(config, own_vectors) if own_test is None else label_report_rule(own_test)
     record = ObserveRecord(
         classes=classes,
         max_rounds=-(-window // gap) * gap,  # as many intervals as the simulator shows
-        describing=describing.record(),
+        describing=report_rule.record(),
         gap=gap,
         phase=window,
         memory_rounds=memory_rounds(config, memory),
@@ -71,11 +71,11 @@ def own_drift_test(config: Config) -> DriftTest | None:
     return None if isinstance(test, Never) else test
 
 
-def _described(config: Config, own_vectors: bool) -> Describing:
+def _described(config: Config, own_vectors: bool) -> ReportRule:
     """Return how windows are described and drift is judged."""
     section = config.coordinator
     if not own_vectors:
-        return describing_of(section, is_own=False, seed=config.seed)
+        return report_rule_of(section, is_own=False, seed=config.seed)
     detector = section.detector or "chi2"
     if detector not in DRIFT_TESTS:
         raise OptionError(
@@ -84,4 +84,4 @@ def _described(config: Config, own_vectors: bool) -> Describing:
         )
     known = options_of(DRIFT_TESTS[detector])
     options = {name: value for name, value in section.options.items() if name in known}
-    return Describing(representation=None, metric=section.metric or "l1", detector=detector, options=options)
+    return ReportRule(representation=None, metric=section.metric or "l1", detector=detector, options=options)

@@ -9,8 +9,8 @@ import numpy as np
 import numpy.typing as npt
 
 from fielding._typing import Counts, Models, Vector
-from fielding.client.describing import Describing
 from fielding.client.report import checked_rows
+from fielding.client.report_rule import ReportRule
 from fielding.client.representation.representation import Representation
 from fielding.config.keys import Config
 from fielding.engine.plugins import GLOBAL, file_model
@@ -207,23 +207,23 @@ class Sharing:
         self._key = ".".join(parts)
 
 
-def sharing_of(config: Config, describing: Describing | None, *, layout: Layout, work: WorkRule) -> Sharing | None:
+def sharing_of(config: Config, report_rule: ReportRule | None, *, layout: Layout, work: WorkRule) -> Sharing | None:
     """Return how the shared model of a config reaches devices; None if they need none, or nobody listens to them.
 
     Parameters
     ----------
     config
         Says where it comes from.
-    describing
+    report_rule
         How devices describe their windows; None: by code of the user's own.
     layout, work
         Of the models that are trained: the shared model is made alike.
     """
-    if describing is None or describing.representation is None or not describing.needs_model:
+    if report_rule is None or report_rule.representation is None or not report_rule.needs_model:
         return None
     section = config.coordinator
     rule = SharingRule(
-        representation=describing.representation,
+        representation=report_rule.representation,
         layout=layout,
         work=work,
         rounds=section.shared_rounds,

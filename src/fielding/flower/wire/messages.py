@@ -20,7 +20,7 @@ of plain values is declared once, as a struct below, and checked by it.
 import io
 import math
 from collections.abc import Mapping
-from dataclasses import MISSING, fields, is_dataclass
+from dataclasses import MISSING, fields, is_dataclass, replace
 from typing import TYPE_CHECKING, Annotated, Any, TypeAlias, TypeVar, cast
 
 import msgspec
@@ -38,7 +38,6 @@ from fielding.flower.wire.orders import (
     ALSO,
     NO_LAYOUT,
     Answer,
-    Block,
     DescribeOrder,
     DescribeReply,
     EvaluateOrder,
@@ -61,7 +60,7 @@ from fielding.flower.wire.orders import (
 from fielding.training.layout import Layout
 
 if TYPE_CHECKING:
-    from flwr.app import Array, ArrayRecord, ConfigRecord, RecordDict
+    from flwr.app import ArrayRecord, RecordDict
 
 PROTOCOL = 2
 """Which of our own agreements a message follows; it goes up when a message of old would be misread."""
@@ -193,13 +192,8 @@ class _Answers(Struct, kw_only=True, forbid_unknown_fields=True):
 def order_records(order: Order, sent: SentModels | None = None) -> "RecordDict":
     """Return an order as Flower sends it.
 
-    Parameters
-    ----------
-    order
-        What a device is asked.
-    sent
-        Remembers models for the next order of the same push, so that a model for many devices is written once. Good
-        only as long as all those orders live.
+    ``sent`` remembers models for the next order of the same push, so that a model for many devices is written once.
+    Good only as long as all those orders live.
     """
     from flwr.app import ConfigRecord, RecordDict
 
@@ -224,9 +218,9 @@ def order_parts(order: Order) -> tuple[str, dict[str, Models]]:
     if view is not None and isinstance(body, (_Train, _Describe)):
         body.shared = _Shared(key=view.key)
         if view.model is not None and view.layout is not None:
-            body.shared = _Shared(key=view.key, layout=_layout(view.layout), work=_sparse(view.work))
+            body.shared = _Shared(key=view.key, layout=_layout(view.layout), work=_drop_defaults(view.work))
             models = {**models, SHARED: view.model}
-    return msgspec.json.encode(body, enc_hook=_plain).decode(), models
+    return msgspec.json.encode(body, enc_hook=_encode_number).decode(), models
 
 
 def _body(order: Order, common: dict[str, Any]) -> tuple[_Order, dict[str, Models]]:
@@ -234,17 +228,19 @@ def _body(order: Order, common: dict[str, Any]) -> tuple[_Order, dict[str, Model
     if isinstance(order, DescribeOrder):
         return _Describe(**common), {}
     if isinstance(order, EvaluateOrder):
-        return _Evaluate(**common, work=_sparse(order.work), layout=_layout(order.layout)), {"model": order.model}
+        return _Evaluate(**common, work=_drop_defaults(order.work), layout=_layout(order.layout)), {
+            "model": order.model
+        }
     if isinstance(order, ProbeOrder):
         blocks = [None if one is None else list(one) for one in order.blocks]
         body = _Probe(**common, wanted=order.wanted, blocks=blocks, corrected=order.corrected, aside=order.aside)
         if len(order.models):
-            body.layout, body.work = _layout(order.layout), _sparse(order.work)
-        return body, _numbered(order.models)
-    plan, models = order.plan, _numbered(order.plan.models)
+            body.layout, body.work = _layout(order.layout), _drop_defaults(order.work)
+        return body, _number_models(order.models)
+    plan, models = order.plan, _number_models(order.plan.models)
     train = _Train(
         **common,
-        work=_sparse(order.work),
+        work=_drop_defaults(order.work),
         layout=_layout(order.layout),
         steps=None if plan.n_steps is None else int(plan.n_steps),
         start_loss=plan.with_start_loss,
@@ -264,10 +260,7 @@ def _body(order: Order, common: dict[str, Any]) -> tuple[_Order, dict[str, Model
 def pull_parts(pull: Pull) -> list[tuple[int, float]]:
     """Return how strongly parts of a model are pulled: up to which number, and how much, from the first on.
 
-    Raises
-    ------
-    InputError
-        If every number is pulled differently: an order would be as large as another model.
+    Raises if every number is pulled differently: an order would be as large as another model.
 
     Examples
     --------
@@ -293,11 +286,11 @@ def _layout(layout: Layout) -> _Layout:
     )
 
 
-def _numbered(models: Models) -> dict[str, Models]:
+def _number_models(models: Models) -> dict[str, Models]:
     return {f"model-{at}" if at else "model": model for at, model in enumerate(models)}
 
 
-def _sparse(rule: object) -> Any:
+def _drop_defaults(rule: object) -> Any:
     """Return a rule as JSON holds it; what is as usual takes no room."""
     if not is_dataclass(rule):
         return rule
@@ -306,11 +299,11 @@ def _sparse(rule: object) -> Any:
         value = getattr(rule, one.name)
         usual = one.default_factory() if one.default_factory is not MISSING else one.default
         if value != usual:
-            found[one.name] = _sparse(value)
+            found[one.name] = _drop_defaults(value)
     return found
 
 
-def _plain(value: object) -> object:
+def _encode_number(value: object) -> object:
     """Return numbers of NumPy as plain ones; a tuple of settings is a list."""
     if isinstance(value, np.generic):
         return value.item()
@@ -318,13 +311,7 @@ def _plain(value: object) -> object:
 
 
 def order_from(records: "RecordDict", verb: Verb) -> Order:
-    """Return the order that a device got.
-
-    Raises
-    ------
-    InputError
-        If it is none, or none that this release understands.
-    """
+    """Return the order that a device got, or raise if it is none that this release understands."""
     config = _values(records, "config")
     protocol = config.get("fielding")
     if protocol != PROTOCOL:
@@ -403,7 +390,7 @@ def _probe_order(records: "RecordDict", body: _Probe) -> ProbeOrder:
         models=models,
         layout=NO_LAYOUT if body.layout is None else checked_layout(body.layout, models.shape[1]),
         work=body.work,
-        blocks=tuple(_block(one) for one in body.blocks),
+        blocks=tuple(None if one is None else tuple(one) for one in body.blocks),
         corrected=body.corrected,
         aside=body.aside,
     )
@@ -411,10 +398,6 @@ def _probe_order(records: "RecordDict", body: _Probe) -> ProbeOrder:
 
 def _common(body: _Order) -> dict[str, Any]:
     return {"run_id": body.run, "round_index": body.round, "seed": body.seed, "observe": body.observe}
-
-
-def _block(value: list[int] | None) -> Block:
-    return None if value is None else tuple(value)
 
 
 def _pull(records: "RecordDict", parts: list[tuple[int, float]], n_numbers: int) -> Pull:
@@ -449,7 +432,7 @@ def _view(records: "RecordDict", config: Mapping[str, object], shared: _Shared |
 
 def _read_models(records: "RecordDict", names: frozenset[str]) -> Models:
     """Return the models of an order, all of one length, in the order of their numbers."""
-    if not names or names != set(_numbered(np.empty((len(names), 0), dtype=np.float32))):
+    if not names or names != set(_number_models(np.empty((len(names), 0), dtype=np.float32))):
         raise InputError("the record 'arrays' is missing or holds something else; send an ArrayRecord with 'model'")
     first = named_model(records, "model", None)
     rest = [named_model(records, f"model-{at}", first.size) for at in range(1, len(names))]
@@ -486,8 +469,15 @@ def reply_records(reply: Reply) -> "RecordDict":
             metrics["start"] = int(updates.start[0])
         arrays = models_record({PART if reply.is_part else "model": updates.models[0]}, {})
         records = RecordDict({"arrays": arrays, "metrics": MetricRecord(dict(metrics))})
-    if reply.report is not None:
-        records["report"] = _report_record(reply.report)
+    if (report := reply.report) is not None:  # what it does not say takes no room
+        record = ConfigRecord({"number": report.number, "num-examples": report.n_samples})
+        if report.tally is not None:
+            record["tally"] = report.tally.astype("<f8").tobytes()
+        elif not report.is_silent:
+            record["representation"] = report.representation.astype("<f4").tobytes()
+        if report.kind is not None:
+            record["kind"] = report.kind
+        records["report"] = record
     if reply.holds is not None:
         records[SHARED] = ConfigRecord({"holds": reply.holds})
     return records
@@ -502,31 +492,10 @@ def _test_metrics(scores: ClientScores) -> dict[str, int | float]:
     return metrics
 
 
-def _report_record(report: Report) -> "ConfigRecord":
-    """Return a report; what it does not say takes no room."""
-    from flwr.app import ConfigRecord
-
-    record = ConfigRecord({"number": report.number, "num-examples": report.n_samples})
-    if report.tally is not None:
-        record["tally"] = report.tally.astype("<f8").tobytes()
-    elif not report.is_silent:
-        record["representation"] = report.representation.astype("<f4").tobytes()
-    if report.kind is not None:
-        record["kind"] = report.kind
-    return record
-
-
 def reply_from(records: "RecordDict", verb: Verb, expected: Expected) -> Answer:
     """Return what a device answered, or why it counts for nothing; never raises, whatever came.
 
-    Parameters
-    ----------
-    records
-        What came.
-    verb
-        What the device was asked to do. To train, it may also answer with a description: it has no data.
-    expected
-        What its answer has to look like.
+    Asked to train, a device may also answer with a description: it has no data.
     """
     report = None
     try:
@@ -615,11 +584,7 @@ def _evaluate_reply(records: "RecordDict") -> EvaluateReply:
     if not metrics.n_test:
         none = np.empty(0, dtype=np.int64)
         return EvaluateReply(scores=ClientScores(clients=none, n_test=none, correct=none, loss=np.empty(0)))
-    return EvaluateReply(
-        scores=ClientScores(
-            clients=plain.clients, n_test=plain.n_test, correct=plain.correct, loss=plain.loss, also=also
-        )
-    )
+    return EvaluateReply(scores=replace(plain, also=also))
 
 
 def _report(records: "RecordDict", expected: Expected) -> Report | None:
@@ -747,11 +712,14 @@ def models_record(models: Mapping[str, Models], sent: SentModels) -> "ArrayRecor
 
     Each is an array of its own: Flower sends one that goes to many devices in a push once, whatever goes beside it.
     """
-    from flwr.app import ArrayRecord
+    from flwr.app import Array, ArrayRecord
 
     places = tuple((name, *_place(model)) for name, model in models.items())
     if places not in sent:
-        sent[places] = ArrayRecord({name: _written(model, sent) for name, model in models.items()})
+        for model in models.values():
+            if _place(model) not in sent:
+                sent[_place(model)] = Array(np.ascontiguousarray(model, dtype="<f4"))
+        sent[places] = ArrayRecord({name: sent[_place(model)] for name, model in models.items()})
     record: ArrayRecord = sent[places]
     return record
 
@@ -759,16 +727,6 @@ def models_record(models: Mapping[str, Models], sent: SentModels) -> "ArrayRecor
 def _place(model: Models) -> tuple[int, ...]:
     """Return where a model lies: a row of a matrix is a new view each time it is asked for."""
     return (model.ctypes.data, model.size, *model.strides)
-
-
-def _written(model: Models, sent: SentModels) -> "Array":
-    from flwr.app import Array
-
-    place = _place(model)
-    if place not in sent:
-        sent[place] = Array(np.ascontiguousarray(model, dtype="<f4"))
-    written: Array = sent[place]
-    return written
 
 
 def n_bytes(records: "RecordDict") -> int:
@@ -814,13 +772,7 @@ def _doubles(content: object, name: str) -> Vector:
 
 
 def checked_layout(record: "_Layout | Mapping[str, Json]", n_numbers: int) -> Layout:
-    """Return the layout that a record describes, or raise if it is none of a model of this length.
-
-    Examples
-    --------
-    >>> checked_layout({"names": ["w"], "shapes": [[2, 3]], "n_parameters": 1}, 6).size
-    6
-    """
+    """Return the layout that a record describes, or raise if it is none of a model of this length."""
     found = record if isinstance(record, _Layout) else _convert(dict(record), _Layout, "layout")
     if len(found.shapes) != len(found.names) or found.n_parameters > len(found.names):
         raise InputError(
@@ -839,16 +791,7 @@ def checked_layout(record: "_Layout | Mapping[str, Json]", n_numbers: int) -> La
 def npy_floats(content: bytes, n_numbers: int | None = None) -> npt.NDArray[np.float32]:
     """Return the numbers of a little-endian float32 vector in NumPy's file format, without trusting its header.
 
-    Parameters
-    ----------
-    content
-        The file. It is looked at only if it is as long as it has to be.
-    n_numbers
-        How many numbers there must be; None for as many as there are.
-
-    Returns
-    -------
-    float32, shape ``(n_numbers,)``; not to be written to.
+    ``content`` is looked at only if it is as long as it has to be; not to be written to.
     """
     if n_numbers is not None and not 4 * n_numbers <= len(content) <= 4 * n_numbers + LONGEST_NPY_HEADER:
         raise InputError(f"a model came as {len(content)} bytes; {n_numbers} float32 numbers have {4 * n_numbers}")

@@ -42,15 +42,11 @@ class WorkRule:
     ----------
     client
         Id of the client, as the server knows it: draws depend on it. A device with keys cannot find out by itself.
-    classes
-        Length of the class list.
     local, serving
         How the device trains, and what it does to the model that serves it; models carry their label mix if it
         corrects them.
     model, hidden, trainer, device
         As in :class:`~fielding.training.factory.ModelRequest`; one's own training code takes no notice.
-    mix_rate
-        How fast the label mix that a model carries follows training.
     """
 
     client: ClientId
@@ -74,16 +70,9 @@ class SharedView:
         Which model is meant, and which reference: ``MODEL``, or ``MODEL.REFERENCE`` once there is one.
     model
         float32, shape ``(n_numbers,)``; None: the device holds it.
-    layout, work
-        What its numbers mean, and how it is made, as in a train order; they come with the model.
     reference
         The sums over the windows of all clients at the start, to which reports are relative; float64, shape
         ``(n_sums,)``; None: the device holds it, or there is none yet.
-
-    Examples
-    --------
-    >>> SharedView(key="ab.cd").model_key, SharedView(key="ab").model_key
-    ('ab', 'ab')
     """
 
     key: str
@@ -109,13 +98,7 @@ class SharedView:
 
 
 def digest_of(numbers: npt.NDArray[np.generic]) -> str:
-    """Return a short name of an array, by its content.
-
-    Examples
-    --------
-    >>> len(digest_of(np.zeros(3, dtype=np.float32)))
-    16
-    """
+    """Return a short name of an array, by its content."""
     return blake2b(np.ascontiguousarray(numbers).tobytes(), digest_size=8).hexdigest()
 
 
@@ -128,18 +111,10 @@ class TrainOrder:
 
     Parameters
     ----------
-    run_id
-        Which run asks; a device keeps its state by run.
     round_index
         The round, from 0. A device that is asked twice in a round gives the same answer twice.
-    seed
-        Seed of the device's draws, from 0.
     plan
         The job: a plan of which this device is client 0, and all jobs are its one job.
-    layout
-        What the numbers of the models mean.
-    work
-        The rule of local work.
     confirmed
         The newest report of this device that has arrived; it need not be sent again. ``NO_REPORT``: none has.
     observe
@@ -201,12 +176,8 @@ class ProbeOrder:
 
     Parameters
     ----------
-    wanted
-        What to say.
-    models
-        What it is about, float32, shape ``(n_models, n_numbers)``; none if sizes are wanted.
-    layout, work
-        What the numbers of a model mean, and the rule of local work; of no use without models.
+    wanted, models
+        What to say, and of which models, float32, shape ``(n_models, n_numbers)``; none if sizes are wanted.
     blocks
         The samples of each question; every question is about all models.
     corrected
@@ -241,13 +212,7 @@ Order: TypeAlias = TrainOrder | DescribeOrder | EvaluateOrder | ProbeOrder
 
 
 def category_of(order: Order) -> str:
-    """Return what the ledger calls an order.
-
-    Examples
-    --------
-    >>> category_of(DescribeOrder(run_id="run", round_index=0, seed=0))
-    'report'
-    """
+    """Return what the ledger calls an order."""
     if isinstance(order, TrainOrder):
         return "probe" if order.plan.is_probe else "model"
     return "report" if isinstance(order, DescribeOrder) else "probe"
@@ -266,19 +231,11 @@ class Report:
         Reports of a device are numbered from 1; one is sent again until its number is confirmed.
     representation
         float32, shape ``(n_features,)``; empty if the window is: the client goes silent.
-    n_samples
-        How many samples it sums up.
     kind
         The kind of drift that the device saw, of ``fielding.client.report.DRIFT_KINDS``; None if it does not say.
     tally
         In place of a representation that the device cannot make yet, the sums over its samples; float64, shape
         ``(n_sums,)``.
-
-    Examples
-    --------
-    >>> silent = Report(number=3, representation=np.empty(0, dtype=np.float32), n_samples=0)
-    >>> silent.is_silent, silent.row(2).tolist()
-    (True, [0.0, 0.0])
     """
 
     number: int
@@ -301,16 +258,8 @@ class Report:
 class TrainReply:
     """A job that was done.
 
-    Parameters
-    ----------
-    updates
-        A slice of one job: its model, float32, shape ``(1, n_numbers)``, all finite.
-    is_part
-        Whether the model holds only the numbers that the order wanted, and so is shorter.
-    report
-        What is new of the client's data; None: nothing.
-    holds
-        The key of the shared model that the device holds, if it has something to confirm.
+    ``updates`` is a slice of one job: its model is float32, shape ``(1, n_numbers)``, all finite; with ``is_part`` it
+    holds only the numbers that the order wanted. ``holds``: key of the shared model that the device confirms.
     """
 
     updates: Updates
@@ -328,16 +277,8 @@ class TrainReply:
 class DescribeReply:
     """What is new of a client's data; also the answer to a train order of a client that has nothing to train on.
 
-    Parameters
-    ----------
-    n_samples
-        How many samples the client could train on now.
-    report
-        None: its data did not move since the last report that was confirmed.
-    partition
-        The part of the data that it holds, in Flower's simulation: there clients have no keys to be known by.
-    holds
-        As of :class:`TrainReply`.
+    ``report`` None: its data did not move since the last report that was confirmed. ``partition``: the part of the data
+    that it holds, in Flower's simulation: there clients have no keys to be known by.
     """
 
     n_samples: int
@@ -357,13 +298,9 @@ class EvaluateReply:
 class ProbeReply:
     """How models do on a client's samples.
 
-    Parameters
-    ----------
-    sizes
-        How many samples each question is about, shape ``(n_questions,)``.
-    values
-        Mean losses or shares of right answers, shape ``(n_questions, n_models)``; no columns if sizes alone were
-        wanted. A loss may be infinite; of a question about no samples the values have no meaning.
+    ``sizes`` of the questions; ``values``, shape ``(n_questions, n_models)``: mean losses or shares of right answers,
+    no columns if sizes alone were wanted. A loss may be infinite; of a question about no samples the values have no
+    meaning.
     """
 
     sizes: Counts
@@ -374,14 +311,7 @@ class ProbeReply:
 class Refusal:
     """Why an answer counts for nothing.
 
-    Parameters
-    ----------
-    reason
-        What the engine is told.
-    text
-        What happened, for people: one line, perhaps in the words of a client.
-    report
-        A report that came along and is sound: a model of NaN does not make it wrong.
+    The reason is for the engine, the text, one line, for people. A report that came along and is sound counts.
     """
 
     reason: Reason
@@ -399,14 +329,7 @@ Answer: TypeAlias = Reply | Refusal
 class Expected:
     """What replies have to look like.
 
-    Parameters
-    ----------
-    n_numbers
-        The length of a model.
-    kind
-        What representations are.
-    n_features
-        The length of a representation; None as long as it is not known.
+    Representations have a length of ``n_features``, None as long as it is not known; models one of ``n_numbers``.
     """
 
     n_numbers: int

@@ -41,21 +41,10 @@ def entry_named(name: str) -> Entry:
 
 
 def open_source(name: str, folder: str | Path | None = None, opening: Opening = DEFAULT_OPENING) -> Source:
-    """Return the samples of a known data set: a pool, or a trace with features.
+    """Return the samples of a known data set, one of :data:`CATALOG`: a pool, or a trace with features.
 
-    Parameters
-    ----------
-    name
-        One of :data:`CATALOG`.
-    folder
-        Where its files are; None for the folder that ``FIELDING_DATA`` names, or ``~/.cache/fielding/data``.
-    opening
-        Which part, image size and so on; by default what suits the data set.
-
-    Raises
-    ------
-    InputError
-        If a file is missing; the message names it, the folder, and how to get it.
+    Its files are in ``folder``; None for the folder that ``FIELDING_DATA`` names, or ``~/.cache/fielding/data``. If one
+    is missing, the error names it, the folder, and how to get it.
 
     Examples
     --------

@@ -16,7 +16,7 @@ import numpy as np
 from fielding.errors import FileFormatError, echo
 from fielding.traces.catalog.entry import Entry, NaturalDefaults, Opening, decoding_of, interval_times, narrowing_of
 from fielding.traces.csv_table import encode_ids
-from fielding.traces.images import ImageList, attach_images, reason_against
+from fielding.traces.images import attach_images, images_below
 from fielding.traces.npz_file import unreadable
 from fielding.traces.trace import Trace
 
@@ -50,12 +50,8 @@ def load_cityscapes(folder: Path, opening: Opening) -> Trace:
         y=np.array([label for _, _, label, _ in samples], dtype=np.int32),
         classes=CLASSES,
     )
-    names, frames = [name for _, name, _, _ in samples], (root / "leftImg8bit").resolve()
-    for name in dict.fromkeys(names):
-        if reason := reason_against(frames, name):
-            raise FileFormatError(f"{frames}: frame {echo(name)} is {reason}")
-    boxes = np.array([box for *_, box in samples], dtype=np.int64)
-    images = ImageList(files=tuple(frames / name for name in names), boxes=boxes)
+    names, boxes = [name for _, name, _, _ in samples], np.array([box for *_, box in samples], dtype=np.int64)
+    images = images_below((root / "leftImg8bit").resolve(), names, kind="frame", boxes=boxes)
     return attach_images(trace, images, decoding=decoding_of(opening, size=SIZE), narrow=narrowing_of(opening).apply)
 
 

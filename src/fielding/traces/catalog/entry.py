@@ -33,12 +33,8 @@ def ranks_within(groups: Codes) -> tuple[Counts, Counts]:
 def interval_times(client: Codes, n_intervals: int = N_INTERVALS) -> Vector:
     """Return the interval of each row as its time: every client's rows, in their order, in equal parts.
 
-    Parameters
-    ----------
-    client
-        Whose sample a row is; rows of a client stand in the order in which they were recorded, shape ``(n_rows,)``.
-    n_intervals
-        How many parts; a client with fewer samples leaves some empty.
+    Rows of a client stand in the order in which they were recorded; one with fewer samples than parts leaves some
+    empty.
 
     Examples
     --------
@@ -62,12 +58,7 @@ Source: TypeAlias = Pool | Trace
 class Narrowing:
     """Which part of a natural trace is used: first the last stretch of time, then the clients most active in it.
 
-    Parameters
-    ----------
-    last
-        A span such as ``"1050d"``; None for all.
-    clients
-        How many clients; None for all.
+    ``last`` is a span such as ``"1050d"``; None, as of ``clients``, for all.
     """
 
     last: str | None = None
@@ -83,14 +74,7 @@ class Narrowing:
 class NaturalDefaults:
     """How the time of a natural trace is used unless a config says otherwise.
 
-    Parameters
-    ----------
-    interval
-        Real time between arrivals, such as ``"6h"``.
-    align
-        ``"calendar"`` or ``"client"``.
-    narrowing
-        Which part of the trace.
+    ``interval``: real time between arrivals, such as ``"6h"``; ``align``: ``"calendar"`` or ``"client"``.
     """
 
     interval: str = "1d"
@@ -102,20 +86,9 @@ class NaturalDefaults:
 class Opening:
     """How a data set is to be opened.
 
-    Parameters
-    ----------
-    narrowing
-        Which part of a natural trace; None for the default of the data set, ``Narrowing()`` for all.
-    size
-        Height and width that images are resized to; None for the default of the data set.
-    n_text_features
-        Features of a text.
-    cache
-        Folder for decoded images; None for ``~/.cache/fielding/images``.
-    seed
-        Decides what a data set leaves to chance: of Open Images, which labels a client sees when.
-    on_images
-        Called while images are decoded with how many are done and how many there are.
+    None stands for the default of the data set; ``narrowing`` is ``Narrowing()`` for all of it. ``cache``: folder of
+    decoded images, ``~/.cache/fielding/images`` by default. ``seed`` decides what a data set leaves to chance: of Open
+    Images, which labels a client sees when. ``on_images`` is called with how many images of how many are decoded.
     """
 
     narrowing: Narrowing | None = None
@@ -133,28 +106,9 @@ DEFAULT_OPENING = Opening()
 class Entry:
     """A data set of the catalog.
 
-    Parameters
-    ----------
-    name
-        What configs and commands call it.
-    summary
-        What it is, in a line.
-    kind
-        Whether it is a pool or a natural trace.
-    n_samples, n_clients, n_classes
-        Its size; None where it is not known before it is read (or has no clients).
-    licence
-        Terms and origin.
-    how_to_get
-        How to get the files, in a line.
-    files
-        What must be in the folder: file names, or folders with a slash at the end; none if it comes with Fielding.
-    load
-        Opens it from the folder that holds the files.
-    defaults
-        How its time is used; None for a pool.
-    fetchable
-        Whether ``fielding data fetch`` can get it.
+    Sizes are None where not known before it is read. ``files`` must be in the folder: file names, or folders with a
+    slash at the end; none if it comes with Fielding. ``load`` opens it from that folder; ``defaults`` is None for a
+    pool.
     """
 
     name: str

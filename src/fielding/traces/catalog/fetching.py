@@ -148,7 +148,7 @@ def extrasensory_arrays(files: dict[str, Path]) -> Arrays:
         if not client:
             raise ValueError("none of the people is in it")
     return {
-        "x": _standardized(np.concatenate(x)),
+        "x": _standardize(np.concatenate(x)),
         "y": np.concatenate(y),
         "client": np.array(client),
         "time": np.concatenate(time),
@@ -173,7 +173,7 @@ def _person_rows(packed: bytes) -> tuple[tuple[str, ...], Array]:
     return tuple(header[at] for at in chosen), np.array(rows, dtype=np.float64).reshape(-1, len(chosen) + 2)
 
 
-def _standardized(x: Array) -> Features | Array:
+def _standardize(x: Array) -> Features | Array:
     """Return features of mean 0 and spread 1 over all minutes, cut off at 5, as float16; a missing one is 0."""
     is_known = np.isfinite(x)
     n_known = np.maximum(is_known.sum(axis=0), 1)
@@ -205,15 +205,8 @@ class FetchError(FieldingError, OSError):
 class RemoteFile:
     """A file on a public server.
 
-    Parameters
-    ----------
-    url
-        Where it is: http or https.
-    digest
-        What the publisher says its bytes hash to, as ``"md5:..."`` or ``"sha256:..."``; None if nothing is published:
-        then only the checksums inside the archive tell damage.
-    size
-        Its exact length in bytes; None if not known.
+    ``digest``: what the publisher says its bytes hash to, as ``"md5:..."`` or ``"sha256:..."``; None if nothing is
+    published: then only the checksums inside the archive tell damage.
     """
 
     url: str
@@ -228,13 +221,7 @@ class RemoteFile:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Recipe:
-    """How a file of the catalog is made from public ones.
-
-    Parameters
-    ----------
-    convert
-        Makes the arrays of the catalog's file.
-    """
+    """How a file of the catalog is made from public ones; ``convert`` makes its arrays."""
 
     files: tuple[RemoteFile, ...]
     convert: Convert
@@ -282,25 +269,8 @@ def fetch(
 ) -> tuple[Path, bool]:
     """Download a data set, check it and write it into a folder; if it is there already, nothing is done.
 
-    Parameters
-    ----------
-    name
-        A data set of the catalog that has a recipe.
-    folder
-        Where it goes; made if needed.
-    recipes
-        How data sets are made from public files.
-
-    Returns
-    -------
-    The file, and whether it is new.
-
-    Raises
-    ------
-    OptionError
-        If the data set is unknown or must be got by hand; the message says how.
-    FetchError
-        If a server is out of reach or a checksum differs. Nothing is left behind.
+    Returns the file, and whether it is new. Raises :class:`OptionError` if the data set is unknown or must be got by
+    hand, :class:`FetchError` if a server is out of reach or a checksum differs; nothing is left behind.
     """
     entry = entry_named(name)
     if name not in recipes:
@@ -331,18 +301,12 @@ def fetch(
 
 
 def download(remote: RemoteFile, folder: Path, *, on_bytes: OnBytes | None = None) -> Path:
-    """Download a file into a folder and check its length and its digest.
-
-    Raises
-    ------
-    FetchError
-        If the server is out of reach, answers with an error, sends too little or too much, or the digest differs.
-    """
+    """Download a file into a folder, or raise :class:`FetchError` if it cannot be had, or length or digest differ."""
     path = folder / remote.name
     kind, _, wanted = (remote.digest or "sha256:").partition(":")
     digest = hashlib.new(kind, usedforsecurity=False)
     try:
-        with _opened(remote.url) as answer, path.open("wb") as file:
+        with _open_address(remote.url) as answer, path.open("wb") as file:
             announced = answer.headers.get("Content-Length", "")
             is_plain = announced.isdigit() and not answer.headers.get("Content-Encoding")
             total = remote.size if remote.size is not None else int(announced) if is_plain else None
@@ -398,7 +362,7 @@ class _SafeRedirects(request.HTTPRedirectHandler):
         return super().redirect_request(req, fp, code, msg, headers, newurl)
 
 
-def _opened(url: str) -> http.client.HTTPResponse:
+def _open_address(url: str) -> http.client.HTTPResponse:
     """Open an address of a web server; files and other protocols are not even known here."""
     opener = request.OpenerDirector()
     handlers = (

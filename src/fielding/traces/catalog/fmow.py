@@ -37,19 +37,8 @@ BANDS = "CDEFGHJKLMNPQRSTUVWX"
 def grid_zones(latitude: Vector, longitude: Vector) -> list[str]:
     """Return the UTM cell of each point, such as ``"32U"``, with the exceptions of Norway and Svalbard.
 
-    Parameters
-    ----------
-    latitude, longitude
-        Degrees, north and east positive, shape ``(n_points,)``.
-
-    Returns
-    -------
-    Zone and band; near the poles, where UTM ends, one of A, B (south) and Y, Z (north).
-
-    Raises
-    ------
-    InputError
-        If a latitude is beyond 90 degrees or a longitude beyond 180.
+    Degrees are positive north and east; more than 90 and 180 raise. Near the poles, where UTM ends, one of A, B (south)
+    and Y, Z (north).
 
     Examples
     --------

@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 
 from fielding._typing import Counts, Vector
-from fielding.errors import FileFormatError, echo
+from fielding.errors import FileFormatError
 from fielding.rng import client_key, hashed
 from fielding.traces.catalog.entry import (
     N_INTERVALS,
@@ -25,7 +25,7 @@ from fielding.traces.catalog.entry import (
     ranks_within,
 )
 from fielding.traces.csv_table import NameColumn, fill_columns, open_table, parse_ids, sort_classes, sort_ids
-from fielding.traces.images import ImageList, attach_images, reason_against
+from fielding.traces.images import attach_images, images_below
 from fielding.traces.trace import Trace
 
 FOLDER = "open_images"
@@ -41,11 +41,7 @@ def load_open_images(folder: Path, opening: Opening) -> Trace:
     root = folder / FOLDER
     trace, names = read_mapping(root / _MAPPING)
     trace = replace(trace, time=bucket_times(trace, opening.seed))
-    place = (root / "train").resolve()
-    for name in names:
-        if reason := reason_against(place, name):
-            raise FileFormatError(f"{place}: image {echo(name)} is {reason}")
-    images = ImageList(files=tuple(place / name for name in names))
+    images = images_below((root / "train").resolve(), names)
     return attach_images(trace, images, decoding=decoding_of(opening, size=SIZE), narrow=narrowing_of(opening).apply)
 
 
@@ -85,12 +81,7 @@ def read_mapping(
 def bucket_times(trace: Trace, seed: int, n_buckets: int = N_INTERVALS) -> Vector:
     """Return the bucket of each row: every client deals its labels at random into buckets of equal numbers of labels.
 
-    Parameters
-    ----------
-    seed
-        Decides about the dealing; a client's own depends on its id and on its labels alone.
-    n_buckets
-        How many buckets; a client with fewer labels leaves some empty.
+    A client's dealing depends on the seed, its id and its labels alone; one with fewer labels leaves buckets empty.
     """
     pair = trace.client.astype(np.int64) * len(trace.classes) + trace.y
     pairs, row_pair = np.unique(pair, return_inverse=True)

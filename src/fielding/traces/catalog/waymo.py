@@ -12,7 +12,7 @@ from pathlib import Path
 
 import numpy as np
 
-from fielding.errors import FileFormatError, echo
+from fielding.errors import FileFormatError
 from fielding.traces.catalog.entry import Entry, NaturalDefaults, Opening, decoding_of, interval_times, narrowing_of
 from fielding.traces.csv_table import (
     CsvColumn,
@@ -23,7 +23,7 @@ from fielding.traces.csv_table import (
     fill_columns,
     open_table,
 )
-from fielding.traces.images import ImageList, attach_images, reason_against
+from fielding.traces.images import attach_images, images_below
 from fielding.traces.trace import Trace
 
 FOLDER = "waymo_classification_images"
@@ -53,11 +53,7 @@ def load_waymo(folder: Path, opening: Opening) -> Trace:
     trace = Trace(
         client_ids=tuple(client_ids), client=client, time=interval_times(client), y=codes[known], classes=CLASSES
     )
-    folder, names = root.resolve(), ["/".join(place) for place in ordered]
-    for name in names:
-        if reason := reason_against(folder, name):
-            raise FileFormatError(f"{folder}: image {echo(name)} is {reason}")
-    images = ImageList(files=tuple(folder / name for name in names))
+    images = images_below(root.resolve(), ["/".join(place) for place in ordered])
     return attach_images(trace, images, decoding=decoding_of(opening, size=SIZE), narrow=narrowing_of(opening).apply)
 
 

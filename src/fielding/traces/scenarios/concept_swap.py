@@ -89,13 +89,7 @@ class ConceptSwap:
 
 
 def shared_meanings(pool: Pool, swap: ConceptSwap, *, seed: int) -> Positions:
-    """Return the sets of meanings that all clients share, no two alike, shape ``(n_concepts, n_labels)``.
-
-    Raises
-    ------
-    InputError
-        If the pool has too few labels for so many.
-    """
+    """Return meanings that all clients share, no two alike, ``(n_concepts, n_labels)``; raise if labels are too few."""
     present, rng = present_labels(pool), stream(seed, "scenario meanings")
     true = np.arange(len(pool.classes))
     found = {true.tobytes(): true}
@@ -113,12 +107,8 @@ def shared_meanings(pool: Pool, swap: ConceptSwap, *, seed: int) -> Positions:
 def exchange_labels(meanings: Counts, picked: Counts) -> Counts:
     """Return the meanings after the picked labels were exchanged, the first with the second and so on.
 
-    Parameters
-    ----------
-    meanings
-        The label seen for each true one, one row per client, shape ``(n_clients, n_labels)``.
-    picked
-        Distinct labels, as they are seen, shape ``(n_clients, 2 * n_pairs)``.
+    ``meanings``: the label seen for each true one, shape ``(n_clients, n_labels)``; ``picked``: distinct labels, as
+    they are seen, shape ``(n_clients, 2 * n_pairs)``.
     """
     swaps = np.tile(np.arange(meanings.shape[1]), (meanings.shape[0], 1))
     partners = np.empty_like(picked)

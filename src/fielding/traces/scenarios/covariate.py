@@ -116,20 +116,14 @@ def concept_looks(pool: Pool, shift: Covariate, *, seed: int) -> tuple[Look, ...
 def image_look(pool: Pool, kind: str, *, level: int, n_levels: int, intensity: float) -> Look:
     """Return one look of the kind ``"rotation"``, ``"brightness"`` or ``"blur"``.
 
-    Parameters
-    ----------
-    level, n_levels
-        Which of its kind, from 1: so many quarter turns; lighter and darker in turn, ever more; ever more blurred.
-    intensity
-        How strong the last level is, from 0 to 1; rotations do not heed it.
+    ``level``, from 1: so many quarter turns; lighter and darker in turn, ever more; ever more blurred. ``intensity``:
+    how strong the last level is, from 0 to 1; rotations do not heed it.
 
     Examples
     --------
     >>> pool = Pool(x=np.zeros((1, 8, 8), dtype=np.uint8), y=np.zeros(1, dtype=np.int32), classes=("a",))
     >>> image_look(pool, "blur", level=1, n_levels=2, intensity=0.5)
     Blur(sigma=0.25)
-    >>> image_look(pool, "brightness", level=2, n_levels=2, intensity=0.5)
-    Brightness(amount=-0.25, low=0.0, high=1.0)
     """
     if kind == "rotation":
         check_turns(pool.shape, level)

@@ -66,14 +66,7 @@ def other_states(states: Counts, n_states: int, drawn: Units) -> Counts:
 def wander(request: DealRequest, n_states: int, *, share: float, seed: int, every: int = 1) -> Membership:
     """Return the state of each client in each interval, shape ``(n_intervals, n_clients)``.
 
-    Parameters
-    ----------
-    n_states
-        How many states there are; with one, no client moves.
-    share
-        The chance of a client to move to another state at an event.
-    every
-        Intervals from one event to the next; the first event is at ``request.n_first``.
+    With one state no client moves, else with the chance ``share`` at every event; the first is at ``request.n_first``.
     """
     keys = client_keys(request)
     states = np.empty((request.n_intervals, request.n_clients), dtype=np.int32)
@@ -114,17 +107,8 @@ def client_mixes(pool: Pool, request: DealRequest, *, alpha: float, seed: int) -
 def redraw_mixes(pool: Pool, request: DealRequest, *, alpha: float, share: float, seed: int) -> tuple[Matrix, Counts]:
     """Return label mixes of clients that draw a new one now and then, and whose is which.
 
-    Parameters
-    ----------
-    pool, request, alpha, seed
-        As in :func:`client_mixes`, which are the mixes that clients begin with.
-    share
-        The chance of a client to draw another mix at an event.
-
-    Returns
-    -------
-    The mixes, shape ``(n_mixes, n_labels)``, and which of them each client has in each interval, shape
-    ``(n_intervals, n_clients)``.
+    Clients begin with :func:`client_mixes`; ``share``: the chance to draw another mix at an event. The mixes have shape
+    ``(n_mixes, n_labels)``; whose is which ``(n_intervals, n_clients)``.
     """
     first, shape = client_mixes(pool, request, alpha=alpha, seed=seed), (request.n_intervals, request.n_clients)
     if alpha == 0:
@@ -161,15 +145,8 @@ Contents: TypeAlias = npt.NDArray[np.integer[Any]]
 def number_contents(contents: Contents) -> tuple[Membership, Contents]:
     """Return a number for each distinct content, from 0 in the order of clients, then of intervals.
 
-    Parameters
-    ----------
-    contents
-        Whole numbers of shape ``(n_intervals, n_clients, n_values)``.
-
-    Returns
-    -------
-    The number of each client in each interval, shape ``(n_intervals, n_clients)``, and the content that each number
-    stands for, one row each. More clients at the end do not change the numbers of those before.
+    Contents have shape ``(n_intervals, n_clients, n_values)``, the table one row per number. More clients at the end do
+    not change the numbers of those before.
 
     Examples
     --------
@@ -202,15 +179,9 @@ class View:
         The true concept of each client in each interval, shape ``(n_intervals, n_clients)``.
     mixes
         Label mixes, shape ``(n_mixes, n_labels)``; labels without samples in the pool have no share.
-    mix_of
-        The mix of each sample.
-    looks, look_of
-        The looks, and the look of each sample.
     meanings
         For each concept the label that a client sees instead of each true one, shape ``(n_concepts, n_labels)``; None
         if labels mean what they say.
-    is_repeated
-        Whether a client gets the same samples in every interval.
     """
 
     concepts: Membership
@@ -251,14 +222,7 @@ def deal_view(pool: Pool, request: DealRequest, view: View, *, seed: int) -> Sch
 def draw_labels(mixes: Matrix, mix_of: Positions, drawn: Units) -> Counts:
     """Return the labels that the drawn numbers stand for in their mixes.
 
-    Parameters
-    ----------
-    mixes
-        Label mixes, rows that sum to 1, shape ``(n_mixes, n_labels)``.
-    mix_of
-        The mix of each draw, in a shape that broadcasts to that of ``drawn``.
-    drawn
-        Numbers in [0, 1).
+    A mix sums to 1; ``mix_of`` broadcasts to ``drawn``, numbers in [0, 1).
 
     Examples
     --------
@@ -278,15 +242,7 @@ def draw_labels(mixes: Matrix, mix_of: Positions, drawn: Units) -> Counts:
 
 
 def draw_samples(pool: Pool, labels: Counts, drawn: Units) -> Counts:
-    """Return a sample of each label, chosen by the drawn numbers among those that the pool has.
-
-    Parameters
-    ----------
-    labels
-        Labels of which the pool has samples.
-    drawn
-        Numbers in [0, 1), one per label.
-    """
+    """Return a sample of each label, chosen by numbers in [0, 1) among those that the pool has."""
     order = np.argsort(pool.y, kind="stable").astype(np.int64)
     counts = np.bincount(pool.y, minlength=len(pool.classes))
     starts = np.cumsum(counts) - counts

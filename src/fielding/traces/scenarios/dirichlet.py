@@ -114,10 +114,7 @@ class Dirichlet:
 class Recurring:
     """Some clients change to a second label mix, are back after a while, and so on: ``dirichlet`` of that kind.
 
-    Parameters
-    ----------
-    concepts, alpha, share, intensity, period
-        As in :class:`Dirichlet`.
+    The options ``concepts``, ``alpha``, ``share``, ``intensity`` and ``period`` are as in :class:`Dirichlet`.
     """
 
     concepts: int = 4
@@ -153,12 +150,7 @@ def gradual_progress(request: DealRequest, duration: int) -> Vector:
 def mixed_concepts(states: Membership, n_states: int, *, intensity: float) -> Membership:
     """Return one number per distinct mix of a client's first state and its present one.
 
-    Parameters
-    ----------
-    states
-        The state of each client in each interval, shape ``(n_intervals, n_clients)``.
-    intensity
-        The share of the present state in the mix: with 1 it alone counts, with 0 the first alone.
+    ``intensity``: the share of the present state in the mix: with 1 it alone counts, with 0 the first alone.
 
     Examples
     --------

@@ -25,10 +25,7 @@ _CHUNK = 1 << 22
 class Rotation:
     """Turns images by multiples of 90 degrees, counterclockwise.
 
-    Parameters
-    ----------
-    quarter_turns
-        How many times 90 degrees; an odd number needs square images, since a look keeps the shape.
+    An odd number of ``quarter_turns`` needs square images, since a look keeps the shape.
 
     Examples
     --------
@@ -64,12 +61,8 @@ def check_images(shape: tuple[int, ...]) -> None:
 class Brightness:
     """Makes images lighter or darker, and cuts off what leaves the range of the pixels.
 
-    Parameters
-    ----------
-    amount
-        What is added to every pixel, as a share of the range: from -1 (all black) to 1 (all white).
-    low, high
-        The darkest and the lightest value; see :func:`feature_range` for pixels that do not run from 0 to 1.
+    ``amount`` is added to every pixel, as a share of the range: from -1 (all black) to 1 (all white). ``low``,
+    ``high``: the darkest and the lightest value; see :func:`feature_range` for pixels that do not run from 0 to 1.
 
     Examples
     --------
@@ -113,10 +106,7 @@ def feature_range(pool: Pool) -> tuple[float, float]:
 class Blur:
     """Blurs images with a Gaussian, one axis after the other; what lies beyond an edge is its mirror image.
 
-    Parameters
-    ----------
-    sigma
-        Standard deviation in pixels, cut off at three of them; 0 leaves images as they are.
+    ``sigma``: standard deviation in pixels, cut off at three of them; 0 leaves images as they are.
 
     Examples
     --------
@@ -139,10 +129,10 @@ class Blur:
             return x.copy()
         weights = np.exp(-0.5 * (np.arange(-radius, radius + 1) / self.sigma) ** 2)
         weights = (weights / weights.sum()).astype(np.float32)
-        return _smoothed(_smoothed(x, weights, axis=1), weights, axis=2)
+        return _smooth(_smooth(x, weights, axis=1), weights, axis=2)
 
 
-def _smoothed(x: Features, weights: Features, *, axis: int) -> Features:
+def _smooth(x: Features, weights: Features, *, axis: int) -> Features:
     """Return the weighted sums of each pixel and its neighbors along one axis."""
     radius, size = weights.size // 2, x.shape[axis]
     margins = [(0, 0)] * x.ndim
@@ -162,16 +152,8 @@ class Affine:
     Features are measured in their own spreads, so that none drowns the others; those without spread stay as they are.
     The turn is a product of rotations of random pairs of features, so it is orthonormal, and cheap for any length.
 
-    Parameters
-    ----------
-    center, spread
-        Mean and standard deviation of each feature, shape ``(n_features,)``.
-    pairs
-        Which features turn together, layer after layer, shape ``(n_layers, 2, n_pairs)``.
-    angles
-        By how much, in radians, shape ``(n_layers, n_pairs)``.
-    shift
-        What is added afterwards, in spreads, shape ``(n_features,)``.
+    Mean ``center`` and standard deviation ``spread`` are per feature. ``pairs``, shape ``(n_layers, 2, n_pairs)``, turn
+    together by ``angles`` in radians; ``shift`` is added afterwards, in spreads.
     """
 
     center: Features
@@ -198,22 +180,8 @@ class Affine:
 def affine_look(pool: Pool, *, intensity: float, rng: np.random.Generator) -> Affine:
     """Return a random affine look for the vectors of a pool.
 
-    Parameters
-    ----------
-    pool
-        Whose features are to look different, shape ``(n_samples, n_features)``.
-    intensity
-        How different, from 0 (not at all) to 1: pairs of features turn by up to 90 degrees either way, three times,
-        and every feature shifts by half a spread (standard deviation of the shifts).
-
-    Examples
-    --------
-    >>> from fielding.rng import stream
-    >>> pool = Pool(x=np.eye(3), y=np.zeros(3, dtype=np.int32), classes=("a",))
-    >>> x = pool.features(np.arange(3))
-    >>> same, other = (affine_look(pool, intensity=size, rng=stream(1, "look")).apply(x) for size in (0.0, 1.0))
-    >>> bool((same == x).all()), bool((other == x).any())
-    (True, False)
+    ``intensity`` from 0 (not at all) to 1: pairs of features turn by up to 90 degrees either way, three times, and
+    every feature shifts by half a spread (standard deviation of the shifts).
     """
     if pool.is_image:
         raise InputError(f"a sample has shape {pool.shape}; the affine look needs vectors, give images another one")

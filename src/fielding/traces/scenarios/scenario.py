@@ -18,15 +18,7 @@ def check_share(name: str, value: object) -> None:
 
 
 def check_alpha(value: object, *, may_be_zero: bool = False) -> None:
-    """Raise unless the option can be the parameter of a Dirichlet distribution, or 0 where that means no distribution.
-
-    Examples
-    --------
-    >>> check_alpha(0)
-    Traceback (most recent call last):
-    ...
-    fielding.errors.OptionError: alpha is 0; give a number from 0.001 to 1e+06
-    """
+    """Raise unless the option can be the parameter of a Dirichlet distribution, or 0 where that means none."""
     if may_be_zero and not isinstance(value, bool) and value == 0:
         return
     try:
@@ -49,22 +41,8 @@ MOST_ENTRIES = 2**27
 class DealRequest:
     """How many samples to deal to how many clients over how much time.
 
-    Parameters
-    ----------
-    n_clients
-        Clients; their ids are the whole numbers from 0.
-    n_intervals
-        Intervals; one arrival of samples each.
-    n_first
-        Intervals that are complete when training starts. Until then nothing drifts; every later boundary between
-        two intervals is a drift event.
-    samples_per_interval
-        Samples that a client gets in each interval, train and test together.
-
-    Raises
-    ------
-    OptionError
-        If a number is below 1, training would start after the last interval, or there is too much to deal.
+    ``n_first`` intervals are complete when training starts. Until then nothing drifts; every later boundary between two
+    intervals is a drift event.
     """
 
     n_clients: int
@@ -92,11 +70,6 @@ class Scenario(Protocol):
     def deal(self, pool: Pool, request: DealRequest, *, seed: int) -> Schedule:
         """Return who sees which sample when, the same for equal arguments; the true concepts are recorded.
 
-        Parameters
-        ----------
-        pool
-            The samples; a sample may go to several clients, and to the same one again.
-        seed
-            The seed of the run, not negative.
+        A sample may go to several clients, and to the same one again; the seed is not negative.
         """
         ...

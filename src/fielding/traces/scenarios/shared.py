@@ -17,22 +17,9 @@ def add_shared(schedule: Schedule, pool: Pool, n_shared: int, *, n_visible: int,
     have them, too. They look as the client's own samples of the interval do, and as they are where it has none; their
     labels are those of the pool, also for a client that calls things by other names.
 
-    Parameters
-    ----------
-    schedule
-        Who sees what when. Its concepts are kept, and so is what clients are tested on.
-    n_shared
-        How many samples are shared; 0 returns the schedule itself.
-    n_visible
-        How many intervals a window shows. A window of fewer (at the start, if the gap does not divide the window) shows
-        as much fewer of the shared samples.
-    seed
-        Of the choice; a larger set holds the smaller ones of the same seed.
-
-    Raises
-    ------
-    OptionError
-        If there are not so many training samples, or a number is none.
+    The concepts of the schedule are kept, and so is what clients are tested on. A window of fewer intervals than
+    ``n_visible`` (at the start, if the gap does not divide the window) shows as much fewer of the shared samples. A
+    larger set holds the smaller ones of the same seed. Too few training samples raise.
 
     Examples
     --------
@@ -87,9 +74,7 @@ def shared_samples(schedule: Schedule, pool: Pool, n_shared: int, *, seed: int) 
     With half as many samples as labels this is one of each of the less represented half, with as many one of each, with
     twice as many two: the paper's three sets. A label that has run out of samples is passed over.
 
-    Returns
-    -------
-    Rows of the pool, shape ``(n_shared,)``, no two alike.
+    Rows of the pool, no two alike.
     """
     is_test = pool.is_test()
     order = stream(seed, "shared").permutation(np.flatnonzero(~is_test))

@@ -5,10 +5,10 @@ from contextlib import contextmanager
 
 from fielding._extras import require
 from fielding._typing import Json
-from fielding.client.describing import Describing
 from fielding.client.drift import DRIFT_TESTS
 from fielding.client.drift.detectors import KindDetector, SampleDetector, check_vector_test
 from fielding.client.drift.sample_tests import RIVER_TESTS, SAMPLE_TESTS
+from fielding.client.report_rule import ReportRule
 from fielding.client.representation.registry import REPRESENTATIONS, representation_named, representation_options
 from fielding.config.keys import KEYS, CoordinatorSection
 from fielding.config.options import options_of
@@ -34,7 +34,7 @@ NATURAL_TESTS = {
 """The test that suits a representation; joint for the others, and for combinations: they see labels and inputs."""
 
 
-def describing_of(section: CoordinatorSection, *, is_own: bool, seed: int) -> Describing:
+def report_rule_of(section: CoordinatorSection, *, is_own: bool, seed: int) -> ReportRule:
     """Return how clients describe their windows.
 
     Parameters
@@ -64,7 +64,7 @@ def describing_of(section: CoordinatorSection, *, is_own: bool, seed: int) -> De
         given.setdefault("seed", seed)
     with _told_of("coordinator"):
         representation = None if is_own else representation_named(text, given)
-    described = Describing(
+    rule = ReportRule(
         representation=representation,
         metric=section.metric or ("l1" if representation is None else representation.metric),
         detector=detector,
@@ -72,20 +72,20 @@ def describing_of(section: CoordinatorSection, *, is_own: bool, seed: int) -> De
         name=None if is_own else text,
         of_representation=given,
     )
-    _check_test(described)
-    return described
+    _check_test(rule)
+    return rule
 
 
-def _check_test(described: Describing) -> None:
+def _check_test(rule: ReportRule) -> None:
     """Raise if an option of the drift test has no sense, or it cannot judge what is reported."""
-    is_plain = described.detector in DRIFT_TESTS
+    is_plain = rule.detector in DRIFT_TESTS
     with _told_of("coordinator"):
-        described.drift_test() if is_plain else described.drift_detector()
+        rule.drift_test() if is_plain else rule.drift_detector()
     with _told_of("coordinator.detector"):
-        if {described.detector, described.options.get("errors")} & {*RIVER_TESTS}:
+        if {rule.detector, rule.options.get("errors")} & {*RIVER_TESTS}:
             require("drift")  # or its lack would be told when the first client is in doubt
-        if is_plain and not described.is_label:
-            check_vector_test(described.drift_test())
+        if is_plain and not rule.is_label:
+            check_vector_test(rule.drift_test())
 
 
 @contextmanager

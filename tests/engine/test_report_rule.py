@@ -4,11 +4,11 @@ import pytest
 
 from fielding._extras import EXTRAS
 from fielding._typing import Json
-from fielding.client.describing import Describing
 from fielding.client.drift import DRIFT_TESTS, Chi2, Threshold
 from fielding.client.drift.detectors import KindDetector, SampleDetector, VectorDetector
 from fielding.client.drift.sample_tests import OF_ERRORS, RIVER_TESTS, SAMPLE_TESTS
 from fielding.client.drift.two_sample import Mmd
+from fielding.client.report_rule import ReportRule
 from fielding.client.representation.combination import Combination
 from fielding.client.representation.confusion import SoftConfusion
 from fielding.client.representation.embedding import ResidualEmbedding
@@ -18,16 +18,16 @@ from fielding.client.representation.registry import REPRESENTATIONS
 from fielding.config.keys import CoordinatorSection
 from fielding.config.parts import BY_KIND
 from fielding.distance import metric_named
-from fielding.engine.describing import NATURAL_TESTS, describing_of, is_own_function
+from fielding.engine.report_rule import NATURAL_TESTS, is_own_function, report_rule_of
 from fielding.errors import OptionError
 
 
 def described(
     representation: str, detector: str | None = None, metric: str | None = None, **options: Json
-) -> Describing:
+) -> ReportRule:
     """Return what clients of a seed of 5 do."""
     section = CoordinatorSection(representation=representation, detector=detector, metric=metric, options=options)
-    return describing_of(section, is_own=is_own_function(section), seed=5)
+    return report_rule_of(section, is_own=is_own_function(section), seed=5)
 
 
 def test_auto_sees_meanings_and_tells_kinds_apart() -> None:

@@ -16,21 +16,11 @@ from fielding.errors import InputError, echo
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Describing:
+class ReportRule:
     """What clients report, and when.
 
-    Parameters
-    ----------
-    representation
-        What stands for a window; None for a function of the user's own.
-    metric
-        Name of the distance between representations.
-    detector
-        Name of the drift test.
-    options
-        Options of the drift test.
-    name, of_representation
-        Name and options that the representation was made of, for :meth:`record`; None: it was made otherwise.
+    ``name`` and ``of_representation``: what a representation was made of, for :meth:`record`. A representation of None
+    is a function of the user's own, a name of None one that was made otherwise.
     """
 
     representation: Representation | None
@@ -41,7 +31,7 @@ class Describing:
     of_representation: Mapping[str, Json] = field(default_factory=dict)
 
     def record(self) -> dict[str, Json]:
-        """Return what a device needs to do the same, for :func:`describing_from`."""
+        """Return what a device needs to do the same, for :func:`report_rule_from`."""
         return {
             "representation": self.name,
             "of_representation": dict(self.of_representation),
@@ -83,19 +73,12 @@ class Describing:
         return SampleDetector(test=test, needs_errors=self.detector in OF_ERRORS, **rule)  # type: ignore[arg-type]
 
 
-def describing_from(record: Mapping[str, Json]) -> Describing:
-    """Return what :meth:`Describing.record` gave, or raise if a name or an option is unknown here.
-
-    Examples
-    --------
-    >>> described = describing_from(labels_described(DRIFT_TESTS["chi2"](alpha=0.01)).record())
-    >>> described.drift_test()
-    Chi2(alpha=0.01, delta_min=0.1, min_fresh=10, growth=2.0)
-    """
+def report_rule_from(record: Mapping[str, Json]) -> ReportRule:
+    """Return what :meth:`ReportRule.record` gave, or raise if a name or an option is unknown here."""
     name, own, options = (record.get(key) for key in ("representation", "of_representation", "options"))
     if not isinstance(own, dict) or not isinstance(options, dict) or not isinstance(name, (str, type(None))):
         raise InputError(f"how to describe windows is {echo(dict(record))}; use the same release on server and clients")
-    return Describing(
+    return ReportRule(
         representation=None if name is None else representation_named(name, own),
         metric=str(record.get("metric")),
         detector=str(record.get("detector")),
@@ -105,10 +88,10 @@ def describing_from(record: Mapping[str, Json]) -> Describing:
     )
 
 
-def labels_described(test: DriftTest) -> Describing:
+def label_report_rule(test: DriftTest) -> ReportRule:
     """Return reports of label shares by a drift test on label counts."""
     names = [name for name in DRIFT_TESTS if type(test) is DRIFT_TESTS[name]]
-    return Describing(
+    return ReportRule(
         representation=representation_named("label"),
         metric="l1",
         detector=names[0],
