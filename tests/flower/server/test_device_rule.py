@@ -110,7 +110,7 @@ def test_most_methods_take_the_drift_test_of_the_coordinator_and_some_bring_thei
         ({"classes": "10"}, "classes of the run config is '10'"),
         ({"trace.window": 0}, "trace.window is 0"),
         ({"trace.kept_aside": 0.9}, r"trace\.kept_aside"),
-        ({"coordinator.detector": "ks", "own-vectors": True}, "with own-vectors drift is score_samples by labels"),
+        ({"coordinator.detector": "ks", "own-vectors": True}, "with own-vectors drift is judged by labels"),
         ({"coordinator.representation": "embeding"}, "unknown representation 'embeding'; did you mean"),
         ({"coordinator.representation": "embedding", "coordinator.detector": "chi2"}, "label counts"),
         ({"coordinator.tau": 0.5, "coordinator.nothing": 1}, "unknown key coordinator.nothing"),
