@@ -34,14 +34,7 @@ class ProcessError(FieldingError, RuntimeError):
 class Process:
     """A process that the supervisor started, the leader of a group of its own.
 
-    Parameters
-    ----------
-    name
-        Of its log file, too.
-    running
-        The process.
-    log, log_start
-        The file that takes all its words, and where those of this start begin.
+    All its output goes to the file ``log``, which has its name; that of this start begins at ``log_start``, in bytes.
     """
 
     name: str
