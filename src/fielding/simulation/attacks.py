@@ -11,6 +11,7 @@ from fielding.client.fleet import FleetReports
 from fielding.errors import OptionError, echo, unknown_name
 from fielding.rng import Hashes, client_key, hashed
 from fielding.runtime.observe import Looked, Observer
+from fielding.simulation.hardware import unit_numbers
 from fielding.traces.sliding import SlidingWindows
 
 SPOILS = ("none", "sign-flip", "scale", "nan")
@@ -242,10 +243,10 @@ class LyingObserver:
     def _random(self, rows: Rows, keys: Hashes, round_index: int) -> Rows:
         """Return points spread evenly over all histograms, or directions over the sphere."""
         cells = (round_index, keys[:, np.newaxis], _numbers(rows.shape[1]))
-        points = -np.log(_units(hashed(self._seed, "lie size", *cells)))
+        points = -np.log(unit_numbers(hashed(self._seed, "lie size", *cells)))
         if self._lie.is_histogram:
             return self._scale(points, rows)
-        angles = 2.0 * np.pi * _units(hashed(self._seed, "lie angle", *cells))
+        angles = 2.0 * np.pi * unit_numbers(hashed(self._seed, "lie angle", *cells))
         return self._scale(np.sqrt(2.0 * points) * np.cos(angles), rows)  # Box and Muller's normal numbers
 
     def _labels(self, keys: Hashes, n_labels: int) -> Counts:
@@ -289,8 +290,3 @@ def _keys_of(client_ids: Sequence[ClientId]) -> Hashes:
 
 def _numbers(count: int) -> Hashes:
     return np.arange(count, dtype=np.uint64)
-
-
-def _units(draws: Hashes) -> npt.NDArray[np.float64]:
-    """Return draws as numbers above 0 and below 1."""
-    return ((draws >> np.uint64(12)).astype(np.float64) + 0.5) * 2.0**-52

@@ -322,11 +322,7 @@ def _runner(simulation: Simulation, method: Method, folder: RunFolder, *, resume
     config = simulation.config
     federation = federation_of(simulation, method, simulation.clients)
     rules = Rules(
-        n_rounds=config.rounds,
-        gap=config.trace.gap,
-        stop_at_accuracy=config.stop_at_accuracy,
-        stop_at_time_s=config.stop_at_time_s,
-        checkpoint_every=config.checkpoint.every,
+        gap=config.trace.gap, stop_at_accuracy=config.stop_at_accuracy, checkpoint_every=config.checkpoint.every
     )
     runner = Runner(federation, folder, layout=simulation.trainer.layout, method_name=config.method.name, rules=rules)
     if resume and folder.is_begun():

@@ -378,10 +378,13 @@ def read_devices(path: str | Path, client_ids: Sequence[ClientId]) -> Devices:
 
 def _normal(keys: Hashes, seed: int, purpose: str) -> Vector:
     """Return a standard normal number for every client, by the method of Box and Muller (1958)."""
-    hashes = [hashed(seed, purpose, keys, draw) for draw in (0, 1)]
-    # The upper 52 bits and a half: evenly spread numbers that are neither 0 nor 1.
-    radius, angle = (((one >> np.uint64(12)).astype(np.float64) + 0.5) * 2.0**-52 for one in hashes)
+    radius, angle = (unit_numbers(hashed(seed, purpose, keys, draw)) for draw in (0, 1))
     return np.asarray(np.sqrt(-2.0 * np.log(radius)) * np.cos(2.0 * np.pi * angle))
+
+
+def unit_numbers(hashes: Hashes) -> Vector:
+    """Return evenly spread numbers that are neither 0 nor 1: the upper 52 bits, and a half."""
+    return ((hashes >> np.uint64(12)).astype(np.float64) + 0.5) * 2.0**-52
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

@@ -431,11 +431,7 @@ def runner_of(
         keeps_reports=reports_from != "flags",
     )
     rules = Rules(
-        n_rounds=config.rounds,
-        gap=config.trace.gap,
-        stop_at_accuracy=config.stop_at_accuracy,
-        stop_at_time_s=config.stop_at_time_s,
-        checkpoint_every=config.checkpoint.every or 1,
+        gap=config.trace.gap, stop_at_accuracy=config.stop_at_accuracy, checkpoint_every=config.checkpoint.every or 1
     )
     runner = Runner(federation, folder, layout=setup.layout, method_name=config.method.name, rules=rules)
     if found is not None:

@@ -3,7 +3,7 @@
 import logging
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 import numpy.typing as npt
@@ -24,41 +24,42 @@ _NAMES = ("shared.model", "shared.reference", "shared.held")
 _LOG = logging.getLogger(__name__)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class SharingRule:
-    """Which model is shared when: from the start, or after ``rounds`` rounds the mean of all models.
-
-    ``layout`` and ``work`` are those of the shared model; clients make their ``representation`` with it.
-    """
-
-    representation: Representation
-    layout: Layout
-    work: WorkRule
-    rounds: int = 1
-    model: Models | None = None
-
-
 class Sharing:
     """Sends the shared model with the next order to each client, and makes vectors of the sums that come back first.
 
     Reports are relative to the sums over all windows at the start, which no client knows then: it sends the sums of its
     own window, and the server makes the vector. The sums over all go with the next orders, and from then on clients
     report vectors. Clients that answered the first exchange with the model count.
+
+    Parameters
+    ----------
+    layout, work
+        Of the shared model, for clients.
+    rounds, model
+        The mean of all models is shared after so many rounds, unless a model is shared from the start.
     """
 
-    def __init__(self, rule: SharingRule) -> None:
-        self._rule = rule
+    def __init__(
+        self,
+        representation: Representation,
+        *,
+        layout: Layout,
+        work: WorkRule,
+        rounds: int = 1,
+        model: Models | None = None,
+    ) -> None:
+        self._representation, self._layout, self._work, self._rounds = representation, layout, work, rounds
         self._model: Models | None = None
         self._reference: Vector | None = None
         self._key = ""
         self._held: Counts = np.empty(0, dtype=np.int64)
         self._pending: dict[int, Report] = {}
-        if rule.model is not None:
-            self.share(rule.model)
+        if model is not None:
+            self.share(model)
 
     def is_time(self, n_done: int) -> bool:
         """Return whether clients wait for a model that is due after so many rounds."""
-        return self._model is None and n_done >= self._rule.rounds
+        return self._model is None and n_done >= self._rounds
 
     def share(self, model: Models) -> None:
         """Freeze a model; it goes with the next order to each client."""
@@ -80,7 +81,7 @@ class Sharing:
         view = SharedView(key=self._key, reference=None if held == ALL else self._reference)
         if held != NOTHING:
             return view
-        return replace(view, model=self._model, layout=self._rule.layout, work=self._rule.work)
+        return replace(view, model=self._model, layout=self._layout, work=self._work)
 
     def bare_view(self) -> SharedView | None:
         """Return which model is shared, without it; None: there is none yet."""
@@ -148,8 +149,8 @@ class Sharing:
             _LOG.warning("client %d sums up %d numbers instead of %d: refused", client, tally.size, reference.size)
             return None
         try:
-            rows = self._rule.representation.vectors(tally[np.newaxis], reference).astype(np.float32)
-            checked_rows(rows, 1, kind=self._rule.representation.kind, width=None)
+            rows = self._representation.vectors(tally[np.newaxis], reference).astype(np.float32)
+            checked_rows(rows, 1, kind=self._representation.kind, width=None)
             if not rows.any():
                 raise ReportError("a window without samples has no sums")
         except (ReportError, ValueError) as error:
@@ -172,7 +173,7 @@ class Sharing:
         if any(one is None for one in found):
             raise CheckpointError("the checkpoint lacks the shared model of a deployment; begin anew in another folder")
         model, reference, held = (np.asarray(one) for one in found)
-        if model.size not in (0, self._rule.layout.size):
+        if model.size not in (0, self._layout.size):
             raise CheckpointError(f"the shared model of the checkpoint has {model.size} numbers; begin anew")
         self._model = model.astype(np.float32) if model.size else None
         self._reference = reference.astype(np.float64) if reference.size else None
@@ -193,11 +194,10 @@ def sharing_of(config: Config, describing: Describing | None, *, layout: Layout,
     if describing is None or describing.representation is None or not describing.needs_model:
         return None
     section = config.coordinator
-    rule = SharingRule(
-        representation=describing.representation,
+    return Sharing(
+        describing.representation,
         layout=layout,
         work=work,
         rounds=section.shared_rounds,
         model=None if section.shared_model == GLOBAL else file_model(section, layout),
     )
-    return Sharing(rule)
