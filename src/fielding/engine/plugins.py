@@ -1,8 +1,9 @@
 """The plug-ins that a config names, made with their options; the message of a mistake names its section."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 from fielding._typing import Json, Models
 from fielding.config.keys import Config, CoordinatorSection
@@ -19,9 +20,10 @@ from fielding.methods.kinds import ReportsFrom, check_method_options, resolve_re
 from fielding.records.model_file import read_model
 from fielding.runtime.serve import Serving
 from fielding.runtime.train import LocalRule
+from fielding.training.factory import ModelRequest, trainer_for
 from fielding.training.label_mix import LabelMixTrainer
 from fielding.training.layout import Layout
-from fielding.training.trainer import LearningRate, Trainer
+from fielding.training.trainer import LearningRate, Trainer, TrainingPath
 
 
 @contextmanager
@@ -31,6 +33,34 @@ def mistakes_in(key: str) -> Iterator[None]:
         yield
     except OptionError as error:
         raise OptionError(f"{key}: {error}") from None
+
+
+def trainer_of(
+    config: Config,
+    input_shape: tuple[int, ...],
+    n_classes: int,
+    *,
+    model: Callable[..., Any] | None = None,
+    path: TrainingPath | None = None,
+) -> Trainer:
+    """Return the trainer of the model that a config names, for samples of a shape.
+
+    ``model`` makes a torch module instead: ``model(input_shape=..., n_classes=...)``. A run that goes on gives the
+    ``path`` that its trainer took before.
+    """
+    is_own = model is not None or config.model.factory is not None
+    request = ModelRequest(
+        name=config.model.factory or config.model.name,
+        factory=model,
+        path=path,
+        hidden=config.model.hidden,
+        input_shape=input_shape,
+        n_classes=n_classes,
+        trainer="torch" if is_own else config.training.trainer,
+        device=config.training.device,
+    )
+    with mistakes_in("model"):
+        return trainer_for(request)
 
 
 def with_mix(config: Config, trainer: Trainer, n_classes: int) -> Trainer:

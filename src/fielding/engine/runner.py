@@ -8,7 +8,7 @@ from typing import TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from fielding._typing import Codes, Json, Membership, Vector
+from fielding._typing import Codes, Json, Membership
 from fielding.client.report import DRIFT_KINDS, NO_REPORTS, ReportBatch
 from fielding.coordinator.registry import UNASSIGNED
 from fielding.engine.round import Done, Federation, hand_out, run_round, timing_record, welcome
@@ -30,6 +30,8 @@ def round_row(federation: Federation, done: Done, changed: tuple[int, bool] = (0
     """
     decision, updates = done.decision, done.updates
     n_moved, has_other_clusters = changed
+    with np.errstate(over="ignore", invalid="ignore"):
+        train_loss = float(updates.loss.mean()) if updates.loss.size else np.nan
     missing = {f"n_{reason}": len(clients) for reason, clients in updates.missing.items()}
     failed: list[Json] = [federation.clients.client_ids[client] for client in updates.missing.get("failed", [])]
     return {
@@ -43,7 +45,7 @@ def round_row(federation: Federation, done: Done, changed: tuple[int, bool] = (0
         "n_participants": int(updates.clients.size),
         **missing,
         **({"failed": failed} if failed else {}),
-        "train_loss": _finite_mean(updates.loss),
+        "train_loss": train_loss if np.isfinite(train_loss) else None,  # JSON has no infinity
         **federation.clients.round_costs,
         **(done.scores.summary() if done.scores else {}),
         **(_agreement(federation) if done.scores else {}),
@@ -51,13 +53,6 @@ def round_row(federation: Federation, done: Done, changed: tuple[int, bool] = (0
         **{f"{name}_accuracy": scores.summary()["accuracy"] for name, scores in done.other_scores.items()},
         **_served_otherwise(done),
     }
-
-
-def _finite_mean(losses: Vector) -> float | None:
-    """Return a mean; None if there is nothing to take it of, or it is not finite: JSON has no infinity."""
-    with np.errstate(over="ignore", invalid="ignore"):
-        mean = float(losses.mean()) if losses.size else np.nan
-    return mean if np.isfinite(mean) else None
 
 
 def changes_of(method: Method, before: Membership | None, ids: tuple[int, ...] | None) -> tuple[int, bool]:

@@ -30,6 +30,7 @@ from fielding.engine.plugins import (
     policy_of,
     run_reports_from,
     serving_of,
+    trainer_of,
     with_mix,
 )
 from fielding.errors import FileFormatError, InputError, OptionError, OutputError, echo
@@ -42,14 +43,13 @@ from fielding.runtime.train import LocalRule
 from fielding.runtime.workers import Workers
 from fielding.simulation.attacks import Lie, LyingObserver, Spoiling, draw_liars
 from fielding.simulation.clients import SimulatedClients
-from fielding.simulation.hardware import AlwaysAvailable, Hardware, devices_of, read_availability
+from fielding.simulation.hardware import AlwaysAvailable, Availability, Hardware, devices_of, read_availability
 from fielding.simulation.reports import SharedModel
 from fielding.traces.catalog import Source
 from fielding.traces.pool import Pool
 from fielding.traces.schedule import Schedule
 from fielding.traces.sliding import SlidingWindows
 from fielding.traces.sources import Dealt, HeldOut, OnImages, check_scenario, deal_samples, hold_out
-from fielding.training.factory import ModelRequest, trainer_for
 from fielding.training.head import NO_HEAD, head_size
 from fielding.training.label_mix import LABEL_MIX
 from fielding.training.trainer import Contrast, LocalWork, Sgd, Trainer, TrainingPath, try_scores, try_work
@@ -176,43 +176,6 @@ def shared_model_of(config: Config, trainer: Trainer, pool: Pool, held: HeldOut 
             f"momentum {MOMENTUM:g} does not converge; lower the rate, or give a model file"
         )
     return model
-
-
-def trainer_of(
-    config: Config, pool: Pool, *, model: Callable[..., Any] | None = None, path: TrainingPath | None = None
-) -> Trainer:
-    """Return the trainer of the model that a config names, sized by the samples.
-
-    ``model`` makes a torch module instead: ``model(input_shape=..., n_classes=...)``. A run that goes on gives the
-    ``path`` that its trainer took before.
-    """
-    is_own = model is not None or config.model.factory is not None
-    request = ModelRequest(
-        name=config.model.factory or config.model.name,
-        factory=model,
-        path=path,
-        hidden=config.model.hidden,
-        input_shape=pool.shape,
-        n_classes=len(pool.classes),
-        trainer="torch" if is_own else config.training.trainer,
-        device=config.training.device,
-    )
-    with mistakes_in("model"):
-        return trainer_for(request)
-
-
-def hardware_of(config: Config, dealt: Dealt) -> Hardware:
-    """Return the devices of clients, and when they can be reached."""
-    ids, section = dealt.schedule.client_ids, config.clock
-    with mistakes_in("clock.profile"):
-        devices = devices_of(section.profile, ids, seed=config.seed)
-    return Hardware(
-        devices=devices,
-        availability=AlwaysAvailable()
-        if section.availability is None
-        else read_availability(section.availability, ids),
-        overcommit=section.overcommit,
-    )
 
 
 def try_step(trainer: Trainer, windows: SlidingWindows, rule: LocalRule) -> None:
@@ -376,7 +339,7 @@ def _assemble(config: Config, own: Own, n_workers: int, path: TrainingPath | Non
     reports_from = run_reports_from(config, kind, parts.selection, dealt.schedule.n_clients)
     is_seen = reports_from != "nobody" and kind.detector is None and describing.needs_model
     dealt, held = without_held_out(config, dealt, needs_pool=is_seen and section.shared_model == POOL)
-    plain = trainer_of(config, dealt.pool, model=own.model, path=path)
+    plain = trainer_of(config, dealt.pool.shape, len(dealt.pool.classes), model=own.model, path=path)
     # What all clients share comes again and again: they would be tested on what they trained on.
     windows = SlidingWindows(
         dealt.pool, dealt.schedule, dealt.plan, looks_ahead=not config.trace.shared, kept_aside=config.trace.kept_aside
@@ -405,12 +368,20 @@ def _assemble(config: Config, own: Own, n_workers: int, path: TrainingPath | Non
     reporting = observer
     if lie is not None and observer is not None:
         reporting = LyingObserver(observer, windows, lie=lie, seed=config.seed)
+
+    # What they run on.
+    clock, client_ids = config.clock, dealt.schedule.client_ids
+    with mistakes_in("clock.profile"):
+        devices = devices_of(clock.profile, client_ids, seed=config.seed)
+    availability: Availability = AlwaysAvailable()
+    if clock.availability is not None:
+        availability = read_availability(clock.availability, client_ids)
     clients = SimulatedClients(
         windows,
         reporting,
         trainer,
         rule=rule,
-        hardware=hardware_of(config, dealt),
+        hardware=Hardware(devices=devices, availability=availability, overcommit=clock.overcommit),
         reports_from=reports_from,
         sharing=SharedModel(observer, rounds=section.shared_rounds),
         spoiling=spoiling_of(config, dealt.schedule),

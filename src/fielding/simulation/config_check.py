@@ -2,15 +2,13 @@
 
 from pathlib import Path
 
-import numpy as np
-
 from fielding._extras import require
 from fielding.config.keys import KEYS, Config, TraceSection
 from fielding.config.parts import imported_function
 from fielding.engine.describing import AUTO, describing_of, is_own_function
-from fielding.engine.plugins import GLOBAL, POOL, kind_of, mistakes_in, parts_of, policy_of, serving_of
+from fielding.engine.plugins import GLOBAL, POOL, kind_of, mistakes_in, parts_of, policy_of, serving_of, trainer_of
 from fielding.errors import FileFormatError, OptionError, echo
-from fielding.simulation.assembly import lie_of, trainer_of
+from fielding.simulation.assembly import lie_of
 from fielding.simulation.attacks import check_spoil
 from fielding.simulation.hardware import devices_of, read_availability
 from fielding.traces.catalog import CATALOG, Source, entry_named
@@ -126,8 +124,7 @@ def _check_model(config: Config) -> None:
     """Raise if there is no such model, trainer or device; large models are not made for that."""
     section, factory = config.training, config.model.factory
     if factory is None and (section.trainer != "torch" or config.model.name not in TORCH_ONLY):
-        stand_in = Pool(x=np.zeros((1, 1), dtype=np.float32), y=np.zeros(1, dtype=np.int32), classes=("a", "b"))
-        trainer_of(config, stand_in)
+        trainer_of(config, (1,), 2)
         return
     with mistakes_in("model"):
         require("torch")

@@ -274,7 +274,21 @@ def _run_into(out: Path, config: Config, own: Own, start: Start, watching: Watch
             folder = RunFolder(out, manifest, kind=simulation.policy.kind, lock=lock)
             try:
                 watching.on_phase(TRAINING)
-                runner = _runner(simulation, simulation.method(initial), folder, resume=start.resume)
+                runner = Runner(
+                    federation_of(simulation, simulation.method(initial), simulation.clients),
+                    folder,
+                    layout=simulation.trainer.layout,
+                    method_name=config.method.name,
+                    rules=Rules(
+                        gap=config.trace.gap,
+                        stop_at_accuracy=config.stop_at_accuracy,
+                        checkpoint_every=config.checkpoint.every,
+                    ),
+                )
+                if not (start.resume and folder.is_begun()):
+                    folder.begin(config_text(config))
+                elif (found := folder.resume()) is not None:
+                    runner.restore(found)
                 summary = runner.run(watching)
                 if summary is not None:
                     if page:
@@ -315,20 +329,3 @@ def federation_of(simulation: Simulation, method: Method, clients: Driver) -> Fe
         n_train_samples=config.training.local_steps * config.training.batch_size,
         keeps_reports=simulation.clients.reports_from != "flags",
     )
-
-
-def _runner(simulation: Simulation, method: Method, folder: RunFolder, *, resume: bool) -> Runner:
-    """Return a runner at the start of a run, or where an earlier one was stopped."""
-    config = simulation.config
-    federation = federation_of(simulation, method, simulation.clients)
-    rules = Rules(
-        gap=config.trace.gap, stop_at_accuracy=config.stop_at_accuracy, checkpoint_every=config.checkpoint.every
-    )
-    runner = Runner(federation, folder, layout=simulation.trainer.layout, method_name=config.method.name, rules=rules)
-    if resume and folder.is_begun():
-        found = folder.resume()
-        if found is not None:
-            runner.restore(found)
-    else:
-        folder.begin(config_text(config))
-    return runner

@@ -32,6 +32,7 @@ from fielding.engine.plugins import (
     policy_of,
     run_reports_from,
     serving_of,
+    trainer_of,
     with_mix,
 )
 from fielding.engine.round import Federation
@@ -53,7 +54,6 @@ from fielding.records.run_checkpoint import DRIVER
 from fielding.records.run_folder import RunFolder, check_free, check_same_config, claim_folder, read_manifest
 from fielding.reporting.report_page import report_page
 from fielding.traces.histograms import WindowPlan
-from fielding.training.factory import ModelRequest, trainer_for
 from fielding.training.head import NO_HEAD, head_size
 from fielding.training.label_mix import LABEL_MIX, append_even_mix, extend_layout
 from fielding.training.layout import Layout, layout_from
@@ -345,17 +345,9 @@ def _first_model(deployment: Deployment, config: Config) -> tuple[Models, Layout
         if config.serving.correction != "none":
             layout, model = extend_layout(layout, deployment.classes), append_even_mix(model, deployment.classes)
         return model, layout, None
-    is_own = config.model.factory is not None
-    request = ModelRequest(
-        name=config.model.factory or config.model.name,
-        input_shape=deployment.shape,
-        n_classes=deployment.classes,
-        trainer="torch" if is_own else config.training.trainer,
-        device=config.training.device,
-        hidden=config.model.hidden,
-    )
+    plain = trainer_of(config, deployment.shape, deployment.classes)
     with mistakes_in("model"):
-        trainer = with_mix(config, trainer_for(request), deployment.classes)
+        trainer = with_mix(config, plain, deployment.classes)
     try_model(trainer, deployment.shape, config)
     return trainer.initial_model(config.seed), trainer.layout, trainer.initial_model
 

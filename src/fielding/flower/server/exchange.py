@@ -277,22 +277,8 @@ class Late:
 
     address: int
     verb: Verb
-    round_index: int
     answer: Answer
     bytes_up: int
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Traffic:
-    """What went over the wire since the start: exchanges (pushes), orders, answers, late ones among them, bytes."""
-
-    n_exchanges: int = 0
-    n_orders: int = 0
-    n_answers: int = 0
-    n_late: int = 0
-    n_pulls: int = 0
-    bytes_down: int = 0
-    bytes_up: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -301,7 +287,6 @@ class _Debt:
 
     address: int
     verb: Verb
-    round_index: int
     activated_at: str | None
     since: float
     due: float
@@ -329,12 +314,6 @@ class Exchange:
         self._slow: set[int] = set()
         self._activated: dict[int, str] = {}
         self._late: list[Late] = []
-        self._counts = dict.fromkeys(Traffic.__dataclass_fields__, 0)
-
-    @property
-    def traffic(self) -> Traffic:
-        """What went over the wire since the start."""
-        return Traffic(**self._counts)
 
     def owing(self) -> frozenset[int]:
         """Return the addresses that owe an answer."""
@@ -394,8 +373,12 @@ class Exchange:
         there = self._activated.keys() | {task.address for task in tasks}
         slow = self._slow if there - self._slow else ()  # if all are slow they are waited for, or nothing would come
         board = Board(tasks, dict(wanted or {}), owing=self.owing(), slow=slow)
+        if any(board.tasks[at].address not in self._activated for at in board.to_send):
+            self.look()
         if board.to_send:
-            self._push(board)
+            orders = [(board.tasks[at].address, board.tasks[at].order) for at in board.to_send]
+            for at, (ticket, n_bytes) in zip(board.to_send, self._wire.push(orders), strict=True):
+                board.post(at, ticket, n_bytes)
         end = self._clock() + self.patience.deadline_s
         while True:
             self._pull(board, started)
@@ -407,17 +390,6 @@ class Exchange:
             self._give_up(board, started, end)
         return board.results(), self._clock() - started
 
-    def _push(self, board: Board) -> None:
-        """Send what may be sent, in one push."""
-        if any(board.tasks[at].address not in self._activated for at in board.to_send):
-            self.look()
-        orders = [(board.tasks[at].address, board.tasks[at].order) for at in board.to_send]
-        for at, (ticket, n_bytes) in zip(board.to_send, self._wire.push(orders), strict=True):
-            board.post(at, ticket, n_bytes)
-        self._counts["n_exchanges"] += 1
-        self._counts["n_orders"] += len(board.pending)
-        self._counts["bytes_down"] += sum(board.bytes_down)
-
     def _pull(self, board: Board | None, started: float = 0.0) -> None:
         """Take in what has come: answers of this exchange, and late ones of earlier ones."""
         asked = {ticket: (debt.address, debt.verb) for ticket, debt in self._debts.items()}
@@ -425,18 +397,13 @@ class Exchange:
             asked |= board.awaited()
         if not asked:
             return
-        self._counts["n_pulls"] += 1
         found = self._wire.pull(asked)
         for ticket in [ticket for ticket in asked if ticket in found]:  # in the order of tasks
             (address, verb), (answer, n_bytes) = asked[ticket], found[ticket]
-            self._counts["n_answers"] += 1
-            self._counts["bytes_up"] += n_bytes
             if (debt := self._debts.pop(ticket, None)) is not None:
                 # Its exchange may have ended before the deadline.
                 self._judge(address, answer, is_in_time=self._clock() <= debt.due)
-                self._counts["n_late"] += 1
-                late = Late(address=address, verb=verb, round_index=debt.round_index, answer=answer, bytes_up=n_bytes)
-                self._late.append(late)
+                self._late.append(Late(address=address, verb=verb, answer=answer, bytes_up=n_bytes))
             elif board is not None:
                 self._judge(address, answer, is_in_time=True)
                 board.settle(ticket, answer, n_bytes=n_bytes, seconds=self._clock() - started)
@@ -455,7 +422,6 @@ class Exchange:
             self._debts[ticket] = _Debt(
                 address=address,
                 verb=verb,
-                round_index=board.tasks[board.pending[ticket]].order.round_index,
                 activated_at=self._activated.get(address),
                 since=now,
                 due=end,
