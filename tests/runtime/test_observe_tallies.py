@@ -320,7 +320,7 @@ def test_samples_are_judged_once_when_they_arrive_and_a_judge_sees_the_verdicts(
     observer.served_errors = serving
     observer.observe(1)
 
-    assert serving.asked == [3], "only what arrives is scored; the first window came before models"
+    assert serving.asked == [3], "only what arrives is judged; the first window came before models"
     then, now = detector.asked[0].reference(np.array([0])), detector.asked[0].newest(np.array([0]))
     assert np.isnan(then.errors).all()
     assert now.errors.tolist() == [1.0]

@@ -34,8 +34,127 @@ TargetFolder = Annotated[
     Path | None,
     typer.Option("--to", help=f"Folder to write into; without it {FOLDER_VARIABLE}, or ~/.cache/fielding/data."),
 ]
+Source = Annotated[Path, typer.Argument(help="A .npz or .csv[.gz] file.")]
+ClientColumn = Annotated[str, typer.Option("--client", help="Column that says who.")]
+TimeColumn = Annotated[str, typer.Option("--time", help="Column that says when: unix seconds, ISO dates or months.")]
+LabelColumn = Annotated[str, typer.Option("--label", help="Column that says what: the class.")]
+CountColumn = Annotated[str | None, typer.Option("--count", help="Column that says how many equal samples.")]
+FeatureColumns = Annotated[
+    str | None, typer.Option("--features", help="Columns of numbers, separated by commas; acc_* is a pattern.")
+]
+TextColumn = Annotated[str | None, typer.Option("--text", help="Column of text, hashed to features.")]
+TextFeatures = Annotated[int, typer.Option("--text-features", help="Features that a text is hashed to.")]
+Last = Annotated[str | None, typer.Option("--last", help="Keep only the last so much time, e.g. 1050d.")]
+MostActive = Annotated[int | None, typer.Option("--clients", help="Keep only the so many most active clients.")]
+IntervalOption = Annotated[str, typer.Option("--interval", help="Real time between arrivals: 6h, 1d, month, ...")]
+Gap = Annotated[int, typer.Option(help="Rounds between arrivals.")]
+Window = Annotated[int, typer.Option(help="Rounds that a sample stays visible.")]
+UsualInterval = Annotated[
+    str | None,
+    typer.Option(
+        "--interval", help="Time between which drift is measured: 6h, month, ...; 1d, or what suits a known set."
+    ),
+]
+AlignOption = Annotated[str, typer.Option("--align", help="calendar (real dates) or client (each one's own start).")]
+UsualAlign = Annotated[
+    str | None,
+    typer.Option("--align", help="calendar (real dates) or client (each one's own start); as suits the data."),
+]
+Detector = Annotated[str, typer.Option(help=f"When a client reports: {', '.join(DRIFT_TESTS)}.")]
+data_app = typer.Typer(help="Look at data, import traces, turn traces into reports.", no_args_is_help=True)
 
 
+@data_app.command("info")
+def info_command(
+    file: Annotated[Path, typer.Argument(help="A .npz or .csv[.gz] file, a folder of images, or a known data set.")],
+    client: ClientColumn = "client",
+    time: TimeColumn = "time",
+    label: LabelColumn = "label",
+    count: CountColumn = None,
+    last: Last = None,
+    clients: MostActive = None,
+    interval: UsualInterval = None,
+    window: Annotated[int, typer.Option(help="Intervals that a histogram sums up, for delta and Delta.")] = 1,
+    align: UsualAlign = None,
+    metric: MetricOption = "l1",
+    kind: KindOption = "histogram",
+    data: DataFolder = None,
+    as_json: JsonOutput = False,
+    quiet: Quiet = False,
+) -> None:
+    """Tell what a file, a folder of images or a known data set holds, which kinds of drift it has, and what to use.
+
+    For a trace: rows, clients, classes, span; the L1 distance between a client's label shares of consecutive
+    intervals and what sampling alone would give. Then, for its windowed histograms or for the reports in the file: the
+    largest step of one client (delta) and the largest distance within the clusters of the first step (Delta). Then
+    whether label mixes, inputs of a label and meanings of labels change over time and differ between clients, and
+    what to use for that. For samples without clients and times: how many, their shape, and how many of each class.
+    """
+    from fielding.traces.diagnosis import POOL_ADVICE, inspect_reports
+
+    entry = _find_known_set(file)
+    names = () if entry is not None or file.is_dir() else _column_names(file)
+    if "representation" in names or ("step" in names and "client" in names):
+        _say_description(asdict(inspect_reports(read_reports(file, kind), metric)), as_json=as_json)
+        return
+    columns, part = Columns(client=client, time=time, label=label, count=count), Narrowing(last=last, clients=clients)
+    if entry is not None:
+        samples = _read_known(entry, part, folder=data, quiet=quiet)
+    else:
+        samples = _read_own(file, columns, part, quiet=quiet)
+    if isinstance(samples, PoolDescription):
+        _say_description({"pool": asdict(samples), "advice": POOL_ADVICE}, as_json=as_json)
+        return
+    usual = (entry and entry.defaults) or NaturalDefaults()
+    plan = WindowPlan(interval=interval or usual.interval, gap=1, window=window, align=align or usual.align)
+    _say_description(_inspect(samples, plan, metric, quiet=quiet), as_json=as_json)
+
+
+@data_app.command("import")
+def import_command(
+    file: Source,
+    out: Annotated[Path, typer.Option("--out", "-o", help="File to write: .npz (with --reports also .csv[.gz]).")],
+    client: ClientColumn = "client",
+    time: TimeColumn = "time",
+    label: LabelColumn = "label",
+    count: CountColumn = None,
+    features: FeatureColumns = None,
+    text: TextColumn = None,
+    text_features: TextFeatures = TEXT_FEATURES,
+    last: Last = None,
+    clients: MostActive = None,
+    reports: Annotated[bool, typer.Option("--reports", help="Write label-histogram reports for `replay`.")] = False,
+    interval: IntervalOption = "1d",
+    gap: Gap = 2,
+    window: Window = 100,
+    align: AlignOption = "calendar",
+    detector: Detector = "chi2",
+    as_json: JsonOutput = False,
+    quiet: Quiet = False,
+) -> None:
+    """Turn a CSV or npz file with client, time and label into a trace, or with --reports into reports for replay."""
+    columns = Columns(
+        client=client, time=time, label=label, count=count, text=text, n_text_features=text_features,
+        features=feature_names(features),
+    )  # fmt: skip
+    trace = Narrowing(last=last, clients=clients).apply(_read_trace(file, columns, quiet=quiet))
+    written: dict[str, int | str] = {"file": str(out), "clients": len(trace.client_ids), "classes": len(trace.classes)}
+    if reports:
+        plan = WindowPlan(interval=interval, gap=gap, window=window, align=align)
+        stream = report_stream(trace, plan=plan, drift_test=drift_test_named(detector))
+        write_reports(stream, out)
+        written |= {"reports": stream.n_rows, "steps": len(stream)}
+    else:
+        write_trace(trace, out)
+        written |= {"rows": trace.n_rows}
+        written |= {} if trace.x is None else {"features": math.prod(trace.x.shape[1:])}
+    if as_json:
+        say_json(written)
+    elif not quiet:
+        say(plain(written))
+
+
+@data_app.command("list")
 def list_data(data: DataFolder = None, as_json: JsonOutput = False) -> None:
     """List the known data sets: which are here, how large they are, and how to get the others."""
     folder = data_folder(data)
@@ -75,6 +194,7 @@ def _record(entry: Entry, folder: Path) -> dict[str, object]:
     }
 
 
+@data_app.command("fetch")
 def fetch_command(
     name: Annotated[str, typer.Argument(help="A data set that can be downloaded freely; see `fielding data list`.")],
     to: TargetFolder = None,
@@ -101,12 +221,83 @@ def fetch_command(
         say(plain(written) if is_new else f"{path} is there already; delete it to fetch it again")
 
 
+# ---------------------------------------------------------------- reading samples
+
+
+def _find_known_set(place: Path) -> Entry | None:
+    """Return the data set of this name, None for a path; files and folders that are there come first."""
+    if place.exists() or place.suffix or len(place.parts) != 1:
+        return None
+    if str(place) not in CATALOG:
+        raise unknown_name("file or data set", str(place), CATALOG)
+    return CATALOG[str(place)]
+
+
+def _column_names(file: Path) -> tuple[str, ...]:
+    """Return the columns or arrays of a file."""
+    return tuple(array_names(file, ["client", "time", "y"])) if file.suffix == ".npz" else open_table(file).header
+
+
+def _read_known(
+    entry: Entry, narrowing: Narrowing, *, folder: Path | None, quiet: bool = False
+) -> Trace | PoolDescription:
+    """Return a known data set; of a natural trace the part that is used by default, unless another is wanted."""
+    usual = Narrowing() if entry.defaults is None else entry.defaults.narrowing
+    part = Narrowing(last=narrowing.last or usual.last, clients=narrowing.clients or usual.clients)
+    with progress_bar(f"reading {entry.name}", None, quiet=quiet) as bar:
+        advance = counting(bar)
+        opening = Opening(narrowing=part, on_images=lambda done, _total: advance(done))
+        source = entry.open(data_folder(folder), opening)
+    return describe_pool(source.y, source.classes, shape=source.shape) if isinstance(source, Pool) else source
+
+
+def _read_own(place: Path, columns: Columns, narrowing: Narrowing, *, quiet: bool = False) -> Trace | PoolDescription:
+    """Return the trace of a file or of a folder of images, or its description if clients and times are not known.
+
+    No image is decoded.
+    """
+    if place.is_dir():
+        index = place / "index.csv"
+        return _narrow_images(read_image_list(index, columns) if index.exists() else find_images(place), narrowing)
+    names = _column_names(place)
+    has_owners = bool({columns.client, columns.time} & set(names))
+    if place.suffix == ".npz" and "x" in names and not has_owners:
+        pool = import_pool(place, columns)
+        return describe_pool(pool.y, pool.classes, shape=pool.shape)
+    if place.suffix != ".npz" and FILE in names and not has_owners:
+        return _narrow_images(read_image_list(place, columns), narrowing)
+    return narrowing.apply(_read_trace(place, columns, quiet=quiet))
+
+
+def _read_trace(source: Path, columns: Columns, *, quiet: bool) -> Trace:
+    """Read a trace, showing the rows read so far."""
+    with progress_bar(f"reading {source.name}", None, quiet=quiet) as advance:
+        return import_trace(source, columns, on_rows=counting(advance))
+
+
+def _narrow_images(found: FoundImages, narrowing: Narrowing) -> Trace | PoolDescription:
+    return describe_pool(found.y, found.classes) if found.trace is None else narrowing.apply(found.trace)
+
+
+def _inspect(trace: Trace, plan: WindowPlan, metric: str, *, quiet: bool) -> dict[str, object]:
+    """Return all that can be told of a trace: its numbers, its kinds of drift, what to use, and the verdict."""
+    from fielding.traces.diagnosis import diagnose_drift, inspect_trace
+
+    found = inspect_trace(trace, plan, metric)
+    with progress_bar("telling kinds of drift apart", None, quiet=quiet) as bar:
+        kinds = asdict(diagnose_drift(trace, found.trace, on_pair=bar))
+    probe = {name: kinds.pop(name) for name in ("n_trained", "n_compared", "accuracy")}
+    verdict, advice = found.verdict, kinds.pop("advice")
+    parts = {name: part for name, part in asdict(found).items() if name != "verdict"}
+    return {**parts, **kinds, "probe": probe, "verdict": verdict, "advice": advice}
+
+
+# ---------------------------------------------------------------- descriptions
 _EARLIEST = 1e8
 """Numbers below this are hardly meant as unix times: 1973."""
 _UNITS = (("day", 86_400.0), ("hour", 3600.0), ("minute", 60.0), ("second", 1.0))
 _SHOWN = 12
 """Classes whose counts are told; of more only the largest are."""
-
 TITLES = {
     "trace": "samples over time",
     "pool": "samples without clients and times: a scenario deals them",
@@ -160,7 +351,6 @@ WORDS = {
 }
 OWN_WORDS = {"reports": {"drift": "mean step, over clients"}}
 """Words for what has another meaning in one part than elsewhere."""
-
 ABSENT = {
     "trace": "- (nothing to compare; the verdict says why)",
     "pool": "- (images are brought to one size when they are decoded)",
@@ -257,196 +447,3 @@ def _format_counts(counts: Mapping[str, int]) -> str:
     most = sorted(counts.items(), key=lambda pair: -pair[1])[:_SHOWN]
     shown = ", ".join(f"{name} {count:,}" for name, count in most)
     return f"{shown}, and {len(counts) - _SHOWN:,} more with at least {min(counts.values()):,} each"
-
-
-def _find_known_set(place: Path) -> Entry | None:
-    """Return the data set of this name, None for a path; files and folders that are there come first."""
-    if place.exists() or place.suffix or len(place.parts) != 1:
-        return None
-    if str(place) not in CATALOG:
-        raise unknown_name("file or data set", str(place), CATALOG)
-    return CATALOG[str(place)]
-
-
-def _column_names(file: Path) -> tuple[str, ...]:
-    """Return the columns or arrays of a file."""
-    return tuple(array_names(file, ["client", "time", "y"])) if file.suffix == ".npz" else open_table(file).header
-
-
-def _read_known(
-    entry: Entry, narrowing: Narrowing, *, folder: Path | None, quiet: bool = False
-) -> Trace | PoolDescription:
-    """Return a known data set; of a natural trace the part that is used by default, unless another is wanted."""
-    usual = Narrowing() if entry.defaults is None else entry.defaults.narrowing
-    part = Narrowing(last=narrowing.last or usual.last, clients=narrowing.clients or usual.clients)
-    with progress_bar(f"reading {entry.name}", None, quiet=quiet) as bar:
-        advance = counting(bar)
-        opening = Opening(narrowing=part, on_images=lambda done, _total: advance(done))
-        source = entry.open(data_folder(folder), opening)
-    return describe_pool(source.y, source.classes, shape=source.shape) if isinstance(source, Pool) else source
-
-
-def _read_own(place: Path, columns: Columns, narrowing: Narrowing, *, quiet: bool = False) -> Trace | PoolDescription:
-    """Return the trace of a file or of a folder of images, or its description if clients and times are not known.
-
-    No image is decoded.
-    """
-    if place.is_dir():
-        index = place / "index.csv"
-        return _narrow_images(read_image_list(index, columns) if index.exists() else find_images(place), narrowing)
-    names = _column_names(place)
-    has_owners = bool({columns.client, columns.time} & set(names))
-    if place.suffix == ".npz" and "x" in names and not has_owners:
-        pool = import_pool(place, columns)
-        return describe_pool(pool.y, pool.classes, shape=pool.shape)
-    if place.suffix != ".npz" and FILE in names and not has_owners:
-        return _narrow_images(read_image_list(place, columns), narrowing)
-    return narrowing.apply(_read_trace(place, columns, quiet=quiet))
-
-
-def _read_trace(source: Path, columns: Columns, *, quiet: bool) -> Trace:
-    """Read a trace, showing the rows read so far."""
-    with progress_bar(f"reading {source.name}", None, quiet=quiet) as advance:
-        return import_trace(source, columns, on_rows=counting(advance))
-
-
-def _inspect(trace: Trace, plan: WindowPlan, metric: str, *, quiet: bool) -> dict[str, object]:
-    """Return all that can be told of a trace: its numbers, its kinds of drift, what to use, and the verdict."""
-    from fielding.traces.diagnosis import diagnose_drift, inspect_trace
-
-    found = inspect_trace(trace, plan, metric)
-    with progress_bar("telling kinds of drift apart", None, quiet=quiet) as bar:
-        kinds = asdict(diagnose_drift(trace, found.trace, on_pair=bar))
-    probe = {name: kinds.pop(name) for name in ("n_trained", "n_compared", "accuracy")}
-    verdict, advice = found.verdict, kinds.pop("advice")
-    parts = {name: part for name, part in asdict(found).items() if name != "verdict"}
-    return {**parts, **kinds, "probe": probe, "verdict": verdict, "advice": advice}
-
-
-def _narrow_images(found: FoundImages, narrowing: Narrowing) -> Trace | PoolDescription:
-    return describe_pool(found.y, found.classes) if found.trace is None else narrowing.apply(found.trace)
-
-
-data_app = typer.Typer(help="Look at data, import traces, turn traces into reports.", no_args_is_help=True)
-
-Source = Annotated[Path, typer.Argument(help="A .npz or .csv[.gz] file.")]
-ClientColumn = Annotated[str, typer.Option("--client", help="Column that says who.")]
-TimeColumn = Annotated[str, typer.Option("--time", help="Column that says when: unix seconds, ISO dates or months.")]
-LabelColumn = Annotated[str, typer.Option("--label", help="Column that says what: the class.")]
-CountColumn = Annotated[str | None, typer.Option("--count", help="Column that says how many equal samples.")]
-FeatureColumns = Annotated[
-    str | None, typer.Option("--features", help="Columns of numbers, separated by commas; acc_* is a pattern.")
-]
-TextColumn = Annotated[str | None, typer.Option("--text", help="Column of text, hashed to features.")]
-TextFeatures = Annotated[int, typer.Option("--text-features", help="Features that a text is hashed to.")]
-Last = Annotated[str | None, typer.Option("--last", help="Keep only the last so much time, e.g. 1050d.")]
-MostActive = Annotated[int | None, typer.Option("--clients", help="Keep only the so many most active clients.")]
-IntervalOption = Annotated[str, typer.Option("--interval", help="Real time between arrivals: 6h, 1d, month, ...")]
-Gap = Annotated[int, typer.Option(help="Rounds between arrivals.")]
-Window = Annotated[int, typer.Option(help="Rounds that a sample stays visible.")]
-UsualInterval = Annotated[
-    str | None,
-    typer.Option(
-        "--interval", help="Time between which drift is measured: 6h, month, ...; 1d, or what suits a known set."
-    ),
-]
-UsualAlign = Annotated[
-    str | None,
-    typer.Option("--align", help="calendar (real dates) or client (each one's own start); as suits the data."),
-]
-AlignOption = Annotated[str, typer.Option("--align", help="calendar (real dates) or client (each one's own start).")]
-Detector = Annotated[str, typer.Option(help=f"When a client reports: {', '.join(DRIFT_TESTS)}.")]
-
-
-@data_app.command("info")
-def info_command(
-    file: Annotated[Path, typer.Argument(help="A .npz or .csv[.gz] file, a folder of images, or a known data set.")],
-    client: ClientColumn = "client",
-    time: TimeColumn = "time",
-    label: LabelColumn = "label",
-    count: CountColumn = None,
-    last: Last = None,
-    clients: MostActive = None,
-    interval: UsualInterval = None,
-    window: Annotated[int, typer.Option(help="Intervals that a histogram sums up, for delta and Delta.")] = 1,
-    align: UsualAlign = None,
-    metric: MetricOption = "l1",
-    kind: KindOption = "histogram",
-    data: DataFolder = None,
-    as_json: JsonOutput = False,
-    quiet: Quiet = False,
-) -> None:
-    """Tell what a file, a folder of images or a known data set holds, which kinds of drift it has, and what to use.
-
-    For a trace: rows, clients, classes, span; the L1 distance between a client's label shares of consecutive
-    intervals and what sampling alone would give. Then, for its windowed histograms or for the reports in the file: the
-    largest step of one client (delta) and the largest distance within the clusters of the first step (Delta). Then
-    whether label mixes, inputs of a label and meanings of labels change over time and differ between clients, and
-    what to use for that. For samples without clients and times: how many, their shape, and how many of each class.
-    """
-    from fielding.traces.diagnosis import POOL_ADVICE, inspect_reports
-
-    entry = _find_known_set(file)
-    names = () if entry is not None or file.is_dir() else _column_names(file)
-    if "representation" in names or ("step" in names and "client" in names):
-        _say_description(asdict(inspect_reports(read_reports(file, kind), metric)), as_json=as_json)
-        return
-    columns, part = Columns(client=client, time=time, label=label, count=count), Narrowing(last=last, clients=clients)
-    if entry is not None:
-        samples = _read_known(entry, part, folder=data, quiet=quiet)
-    else:
-        samples = _read_own(file, columns, part, quiet=quiet)
-    if isinstance(samples, PoolDescription):
-        _say_description({"pool": asdict(samples), "advice": POOL_ADVICE}, as_json=as_json)
-        return
-    usual = (entry and entry.defaults) or NaturalDefaults()
-    plan = WindowPlan(interval=interval or usual.interval, gap=1, window=window, align=align or usual.align)
-    _say_description(_inspect(samples, plan, metric, quiet=quiet), as_json=as_json)
-
-
-@data_app.command("import")
-def import_command(
-    file: Source,
-    out: Annotated[Path, typer.Option("--out", "-o", help="File to write: .npz (with --reports also .csv[.gz]).")],
-    client: ClientColumn = "client",
-    time: TimeColumn = "time",
-    label: LabelColumn = "label",
-    count: CountColumn = None,
-    features: FeatureColumns = None,
-    text: TextColumn = None,
-    text_features: TextFeatures = TEXT_FEATURES,
-    last: Last = None,
-    clients: MostActive = None,
-    reports: Annotated[bool, typer.Option("--reports", help="Write label-histogram reports for `replay`.")] = False,
-    interval: IntervalOption = "1d",
-    gap: Gap = 2,
-    window: Window = 100,
-    align: AlignOption = "calendar",
-    detector: Detector = "chi2",
-    as_json: JsonOutput = False,
-    quiet: Quiet = False,
-) -> None:
-    """Turn a CSV or npz file with client, time and label into a trace, or with --reports into reports for replay."""
-    columns = Columns(
-        client=client, time=time, label=label, count=count, text=text, n_text_features=text_features,
-        features=feature_names(features),
-    )  # fmt: skip
-    trace = Narrowing(last=last, clients=clients).apply(_read_trace(file, columns, quiet=quiet))
-    written: dict[str, int | str] = {"file": str(out), "clients": len(trace.client_ids), "classes": len(trace.classes)}
-    if reports:
-        plan = WindowPlan(interval=interval, gap=gap, window=window, align=align)
-        stream = report_stream(trace, plan=plan, drift_test=drift_test_named(detector))
-        write_reports(stream, out)
-        written |= {"reports": stream.n_rows, "steps": len(stream)}
-    else:
-        write_trace(trace, out)
-        written |= {"rows": trace.n_rows}
-        written |= {} if trace.x is None else {"features": math.prod(trace.x.shape[1:])}
-    if as_json:
-        say_json(written)
-    elif not quiet:
-        say(plain(written))
-
-
-data_app.command("list")(list_data)
-data_app.command("fetch")(fetch_command)

@@ -82,7 +82,7 @@ def _list_all(*, as_json: bool) -> None:
     for head in ("method", "what it does", "sends beside models", "options"):
         table.add_column(head, overflow="fold")
     for name, kind in METHODS.items():
-        options = ", ".join(f"{option} {_shown(value)}" for option, value in method_options(kind).items())
+        options = ", ".join(f"{option} {_format_default(value)}" for option, value in method_options(kind).items())
         table.add_row(name, kind.summary, kind.sends, options or "-")
     console = Console()
     (console if console.is_terminal else Console(width=WIDTH)).print(table, markup=False)
@@ -107,15 +107,15 @@ def _show(name: str, kind: MethodKind) -> None:
     words, options = option_words(getdoc(kind.build) or ""), method_options(kind)
     say("options:" if options else "options: none")
     for option, value in options.items():
-        say(f"  {option} = {_shown(value)}{f'  {words[option]}' if option in words else ''}")
+        say(f"  {option} = {_format_default(value)}{f'  {words[option]}' if option in words else ''}")
 
 
-def _shown(value: Json) -> str:
+def _format_default(value: Json) -> str:
     """Return a default as a config writes it.
 
     Examples
     --------
-    >>> [_shown(value) for value in (True, 0.001, "random", None)]
+    >>> [_format_default(value) for value in (True, 0.001, "random", None)]
     ['true', '0.001', 'random', 'none']
     """
     return str(value).lower() if value is None or isinstance(value, bool) else str(value)

@@ -37,19 +37,6 @@ _SENTENCES = {
     "final_newest_accuracy": "Newest interval: of the samples in the clients' windows those that came last.",
     "final_prequential_accuracy": "Interval to come: the samples that arrive next, before models are trained on them.",
 }
-
-
-def explained(figures: Collection[str]) -> str:
-    """Return what names of figures in ``summary.json`` mean, of those that do not say it themselves; nothing if all do.
-
-    Examples
-    --------
-    >>> explained(["moves", "worst_decile"])
-    'Worst tenth: mean over the tenth of the clients with the lowest accuracy.'
-    """
-    return " ".join(words for figure, words in _SENTENCES.items() if figure in figures)
-
-
 _EXPLAINED = ("final_newest_accuracy", "final_prequential_accuracy")
 """Figures of the table whose names say too little."""
 SHORTEST_WORDS_S = 0.25
@@ -57,7 +44,6 @@ SHORTEST_WORDS_S = 0.25
 Overrides = Annotated[
     list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Change a key of the config; may be repeated.")
 ]
-
 Tracks = Annotated[
     list[str] | None,
     typer.Option(
@@ -141,6 +127,17 @@ def _say_figures(summary: Mapping[str, Json], folder: Path, *, took_s: float, pa
     say(f"results: {folder}")
     if page:
         say(f"page:    {folder / 'report.html'}")
+
+
+def explained(figures: Collection[str]) -> str:
+    """Return what names of figures in ``summary.json`` mean, of those that do not say it themselves; nothing if all do.
+
+    Examples
+    --------
+    >>> explained(["moves", "worst_decile"])
+    'Worst tenth: mean over the tenth of the clients with the lowest accuracy.'
+    """
+    return " ".join(words for figure, words in _SENTENCES.items() if figure in figures)
 
 
 def as_options(message: str) -> str:

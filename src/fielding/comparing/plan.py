@@ -33,81 +33,6 @@ from fielding.records.run_folder import read_manifest
 
 ANY = ("seed", "workers", "checkpoint")
 """Keys of a base config that do not tell one comparison from another."""
-
-
-def extend_plan(stored: Plan, new: Plan, folder: Path, taken: Collection[str] = ()) -> tuple[Plan, dict[str, str]]:
-    """Return a plan with what is new in another one after what it has.
-
-    ``taken`` is how names of run folders begin that are in use beside those of the plan.
-
-    Returns
-    -------
-    The plan, and by the name of each new variant that is there already under another name, that name.
-
-    Raises
-    ------
-    InputError
-        If they have other base configs, or other variants by the same name.
-    """
-    if differing := first_difference(_base_keys(stored.config, folder), _base_keys(new.config, folder), "config"):
-        words = differing.removeprefix("config.")
-        raise InputError(f"{folder} holds a comparison of another config ({words}); name another folder")
-    variants, same = list(stored.variants), {}
-    configs = {one.name: resolve_variant(new.config, one) for one in stored.variants}
-    for one in new.variants:
-        config = resolve_variant(new.config, one)
-        if one.name in configs:
-            old = stored.variant_named(one.name)
-            differing = first_difference(dict(old.settings), dict(one.settings), one.name)
-            if differing and (config is None or config != configs[one.name]):
-                raise InputError(f"{folder} holds another {one.name} ({differing}); name another folder")
-        elif equal := [name for name, known in configs.items() if config is not None and known == config]:
-            same[one.name] = equal[0]
-        else:
-            used = {*(old.folder.casefold() for old in variants), *(text.casefold() for text in taken)}
-            variants.append(replace(one, folder=folder_name(one.name, used)))
-    seeds = tuple(dict.fromkeys((*stored.seeds, *new.seeds)))
-    return replace(stored, config=new.config, variants=tuple(variants), seeds=seeds), same
-
-
-def resolve_variant(table: Table, variant: Variant) -> dict[str, Json] | None:
-    """Return all keys that the results of a variant depend on but the seed, however they were written.
-
-    Presets and values by default count as if they were given, and 1/2 is 0.5. None if there is no such config.
-
-    Examples
-    --------
-    >>> one, other = ({"coordinator.tau": tau} for tau in ("1/2", 0.5))
-    >>> one, other = (Variant(name="x", folder="x", settings=settings) for settings in (one, other))
-    >>> resolve_variant({}, one) == resolve_variant({"preset": None, "coordinator": {"metric": "l1"}}, other)
-    True
-    """
-    try:
-        config = config_from(with_settings(table, variant.settings))
-        section = config.coordinator
-        describing = describing_of(section, is_own=is_own_function(section), seed=0)
-    except InputError:
-        return None
-    given = {name: getattr(section, name) for name in section.__dataclass_fields__ if name != "options"}
-    known: dict[str, Json] = {"metric": describing.metric, "detector": describing.detector}
-    with contextlib.suppress(OptionError):  # a word, such as "learned", stays
-        known["tau"] = parse_factor(section.tau)
-    whole = {**config_table(config), "coordinator": {**given, **known, **section.options}}
-    return {name: value for name, value in whole.items() if name not in (*ANY, "preset")}
-
-
-def _base_keys(table: Table, folder: Path) -> dict[str, Json]:
-    """Return all keys of a base config that tell it from others; every variant names its method itself."""
-    try:
-        whole = config_table(config_from(table))
-    except InputError as error:
-        raise InputError(f"{folder} holds a comparison of another version: {error}; name another folder") from None
-    method = whole.get("method")
-    options = {name: value for name, value in method.items() if name != "name"} if isinstance(method, dict) else {}
-    kept = {name: value for name, value in whole.items() if name not in ANY}
-    return {"preset": None, **kept, "method": options}  # the preset first: other differences come from it
-
-
 DEFAULT_REFERENCE = "global"
 DEFAULT_SEEDS = 5
 MOST_SEEDS = 10_000
@@ -219,11 +144,6 @@ def plan_comparison(
     return PlannedComparison(folder=folder, plan=plan, stored=stored, configs=_make_configs(plan), notes=tuple(notes))
 
 
-def _without(plan: Plan, names: Collection[str]) -> Plan:
-    """Return a plan without some variants."""
-    return replace(plan, variants=tuple(one for one in plan.variants if one.name not in names))
-
-
 def base_table(config: Config | Mapping[str, Any] | str | Path, changes: Sequence[str] = ()) -> dict[str, Json]:
     """Return a base config as a table that JSON can hold, with only the keys that were given.
 
@@ -279,6 +199,11 @@ def _whole(value: object, name: str) -> int:
         raise OptionError(f"{name} is {echo(value)}; give a whole number") from None
 
 
+def _without(plan: Plan, names: Collection[str]) -> Plan:
+    """Return a plan without some variants."""
+    return replace(plan, variants=tuple(one for one in plan.variants if one.name not in names))
+
+
 def _make_configs(plan: Plan) -> dict[str, Config]:
     """Return the config of every run of a plan, by the name of its folder; all variants of a seed before the next.
 
@@ -312,6 +237,79 @@ def _read_stored(folder: Path) -> Plan | None:
     if foreign:
         raise InputError(f"{folder} holds {echo(foreign[0])}, which is of no comparison; name another folder")
     return None
+
+
+def extend_plan(stored: Plan, new: Plan, folder: Path, taken: Collection[str] = ()) -> tuple[Plan, dict[str, str]]:
+    """Return a plan with what is new in another one after what it has.
+
+    ``taken`` is how names of run folders begin that are in use beside those of the plan.
+
+    Returns
+    -------
+    The plan, and by the name of each new variant that is there already under another name, that name.
+
+    Raises
+    ------
+    InputError
+        If they have other base configs, or other variants by the same name.
+    """
+    if differing := first_difference(_base_keys(stored.config, folder), _base_keys(new.config, folder), "config"):
+        words = differing.removeprefix("config.")
+        raise InputError(f"{folder} holds a comparison of another config ({words}); name another folder")
+    variants, same = list(stored.variants), {}
+    configs = {one.name: resolve_variant(new.config, one) for one in stored.variants}
+    for one in new.variants:
+        config = resolve_variant(new.config, one)
+        if one.name in configs:
+            old = stored.variant_named(one.name)
+            differing = first_difference(dict(old.settings), dict(one.settings), one.name)
+            if differing and (config is None or config != configs[one.name]):
+                raise InputError(f"{folder} holds another {one.name} ({differing}); name another folder")
+        elif equal := [name for name, known in configs.items() if config is not None and known == config]:
+            same[one.name] = equal[0]
+        else:
+            used = {*(old.folder.casefold() for old in variants), *(text.casefold() for text in taken)}
+            variants.append(replace(one, folder=folder_name(one.name, used)))
+    seeds = tuple(dict.fromkeys((*stored.seeds, *new.seeds)))
+    return replace(stored, config=new.config, variants=tuple(variants), seeds=seeds), same
+
+
+def resolve_variant(table: Table, variant: Variant) -> dict[str, Json] | None:
+    """Return all keys that the results of a variant depend on but the seed, however they were written.
+
+    Presets and values by default count as if they were given, and 1/2 is 0.5. None if there is no such config.
+
+    Examples
+    --------
+    >>> one, other = ({"coordinator.tau": tau} for tau in ("1/2", 0.5))
+    >>> one, other = (Variant(name="x", folder="x", settings=settings) for settings in (one, other))
+    >>> resolve_variant({}, one) == resolve_variant({"preset": None, "coordinator": {"metric": "l1"}}, other)
+    True
+    """
+    try:
+        config = config_from(with_settings(table, variant.settings))
+        section = config.coordinator
+        describing = describing_of(section, is_own=is_own_function(section), seed=0)
+    except InputError:
+        return None
+    given = {name: getattr(section, name) for name in section.__dataclass_fields__ if name != "options"}
+    known: dict[str, Json] = {"metric": describing.metric, "detector": describing.detector}
+    with contextlib.suppress(OptionError):  # a word, such as "learned", stays
+        known["tau"] = parse_factor(section.tau)
+    whole = {**config_table(config), "coordinator": {**given, **known, **section.options}}
+    return {name: value for name, value in whole.items() if name not in (*ANY, "preset")}
+
+
+def _base_keys(table: Table, folder: Path) -> dict[str, Json]:
+    """Return all keys of a base config that tell it from others; every variant names its method itself."""
+    try:
+        whole = config_table(config_from(table))
+    except InputError as error:
+        raise InputError(f"{folder} holds a comparison of another version: {error}; name another folder") from None
+    method = whole.get("method")
+    options = {name: value for name, value in method.items() if name != "name"} if isinstance(method, dict) else {}
+    kept = {name: value for name, value in whole.items() if name not in ANY}
+    return {"preset": None, **kept, "method": options}  # the preset first: other differences come from it
 
 
 def _choose_reference(plan: Plan, stored: Plan | None, wanted: str | None) -> Plan:

@@ -27,6 +27,14 @@ ELSEWHERE = {
     "checkpoint.every": "it changes nothing but the time",
 }
 """Keys that cannot be varied, and why."""
+LONGEST_FOLDER = 80
+FREE_SELECTION = "uniform"
+"""The selection that needs no reports of clients; others may ask for some that the method itself would not hear."""
+Table: TypeAlias = Mapping[str, Json]
+Settings: TypeAlias = Mapping[str, Json]
+"""Values by dotted key; None leaves a key out."""
+Variants: TypeAlias = Sequence[Variant] | Sequence[str] | Mapping[str, Settings]
+"""What stands for variants: they themselves, names of methods, or settings by name."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -96,14 +104,6 @@ def _parse_value(key: str, text: str) -> Json:
     if value == float("inf"):
         return "inf"  # the text, since JSON knows no infinity
     return value if isinstance(value, (bool, int, float, str, list, dict)) else text  # nor dates
-
-
-Table: TypeAlias = Mapping[str, Json]
-Settings: TypeAlias = Mapping[str, Json]
-"""Values by dotted key; None leaves a key out."""
-Variants: TypeAlias = Sequence[Variant] | Sequence[str] | Mapping[str, Settings]
-"""What stands for variants: they themselves, names of methods, or settings by name."""
-LONGEST_FOLDER = 80
 
 
 def cross_variants(table: Table, methods: Sequence[str] = (), axes: Sequence[Axis] = ()) -> tuple[Variant, ...]:
@@ -181,6 +181,40 @@ def _check_axis(table: Table, methods: Sequence[str], axis: Axis) -> None:
             config_from(with_settings(table, {METHOD: method, axis.key: value}))
         except OptionError as error:
             raise OptionError(f"{axis.words}: {error}") from None
+
+
+def uses_key(
+    method: str, key: str, *, values: Collection[Json] = (), selections: Collection[Json] = (FREE_SELECTION,)
+) -> bool:
+    """Return whether a key may change anything for a method; in doubt it may.
+
+    Parameters
+    ----------
+    method
+        Its name; nothing is known of what methods of one's own do with ``[coordinator]``.
+    key
+        Dotted.
+    values
+        What it is set to.
+    selections
+        What ``selection.name`` is, or may be.
+
+    Examples
+    --------
+    >>> [uses_key(name, "coordinator.tau") for name in ("fielding", "moves", "global")]
+    [True, False, False]
+    >>> uses_key("ifca", "method.k"), uses_key("global", "method.k")
+    (True, False)
+    """
+    section, _, name = key.rpartition(".")
+    if section == "method":
+        return name in method_options(kind_named(method))
+    if section != "coordinator" or method not in METHODS:
+        return True
+    if key in KEYS and (methods := KEYS[key].rule.used_by) is not None:
+        return method in methods
+    # With auto come other keys, of serving among others, which all methods use.
+    return METHODS[method].reports_from != "nobody" or set(selections) != {FREE_SELECTION} or "auto" in values
 
 
 def named_variants(settings: Mapping[str, Settings]) -> tuple[Variant, ...]:
@@ -316,41 +350,3 @@ def variant_config(table: Table, variant: Variant, seed: int) -> Config:
     except InputError as error:
         raise OptionError(f"{variant.name}: {error}") from None
     return config
-
-
-FREE_SELECTION = "uniform"
-"""The selection that needs no reports of clients; others may ask for some that the method itself would not hear."""
-
-
-def uses_key(
-    method: str, key: str, *, values: Collection[Json] = (), selections: Collection[Json] = (FREE_SELECTION,)
-) -> bool:
-    """Return whether a key may change anything for a method; in doubt it may.
-
-    Parameters
-    ----------
-    method
-        Its name; nothing is known of what methods of one's own do with ``[coordinator]``.
-    key
-        Dotted.
-    values
-        What it is set to.
-    selections
-        What ``selection.name`` is, or may be.
-
-    Examples
-    --------
-    >>> [uses_key(name, "coordinator.tau") for name in ("fielding", "moves", "global")]
-    [True, False, False]
-    >>> uses_key("ifca", "method.k"), uses_key("global", "method.k")
-    (True, False)
-    """
-    section, _, name = key.rpartition(".")
-    if section == "method":
-        return name in method_options(kind_named(method))
-    if section != "coordinator" or method not in METHODS:
-        return True
-    if key in KEYS and (methods := KEYS[key].rule.used_by) is not None:
-        return method in methods
-    # With auto come other keys, of serving among others, which all methods use.
-    return METHODS[method].reports_from != "nobody" or set(selections) != {FREE_SELECTION} or "auto" in values

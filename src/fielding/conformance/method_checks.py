@@ -30,11 +30,15 @@ from fielding.traces.pool import Pool
 from fielding.traces.trace import Trace
 from fielding.training.trainer import LocalWork, Trained
 
+LOGS = (ROUNDS, EVENTS, MEMBERSHIPS, CONCEPTS, CLIENTS, "summary.json")
 N_CLIENTS, N_DAYS, PER_DAY, N_ROUNDS = 16, 6, 8, 8
 DAY_S = 86400.0
 WANDERER, GUEST, LATE, LEAVER, EMPTY, WAKING, GONE = 1, 6, 7, 8, 9, 10, 11
 LONG_S = 1e9
-
+WIDE = 9000
+"""Hidden units of a model so large that two workers share the work."""
+BROKEN = {2: np.nan, 5: np.inf}
+"""Clients whose answers are no models, and what they hold."""
 Table = dict[str, Json]
 
 
@@ -54,92 +58,6 @@ class Stage:
         """Return a simulation that is ready to run."""
         return assemble(config_from(self.table), self.own, n_workers=1)
 
-
-def stage_for(name: str, options: Mapping[str, Json], folder: Path) -> Stage:
-    """Return the stage of a method: a natural trace, or a scenario for methods that have to know the true concepts.
-
-    Raises
-    ------
-    InputError
-        If the method cannot be made on either.
-    """
-    availability = folder / "availability.csv"
-    write_availability(availability)
-    table: Table = {
-        "rounds": N_ROUNDS,
-        "workers": 1,
-        "model": {"name": "softmax"},
-        "training": {"participants": 8, "local_steps": 2, "batch_size": 4, "learning_rate": 0.1},
-        "method": {**options, "name": name},
-        "coordinator": {"detector": "any-change", "k_max": 3},
-        "clock": {"availability": str(availability)},
-        "evaluation": {"every": 2},
-        "checkpoint": {"every": 1},
-    }
-    natural = Stage(table=table, own=Own(samples=hard_trace())).changed("trace", interval="1d", gap=2, window=4)
-    try:
-        try_method(natural)
-    except OptionError:
-        dealt = Stage(table=table, own=Own(samples=two_kinds_pool()))
-        dealt = dealt.changed("trace", scenario="places", clients=N_CLIENTS, samples=PER_DAY, gap=2, window=4)
-        try_method(dealt)
-        return dealt
-    return natural
-
-
-def try_method(stage: Stage) -> None:
-    """Make the method of a stage, which raises if it cannot be made."""
-    simulation = stage.simulation()
-    try:
-        simulation.method(initial_model(simulation, None))
-    finally:
-        simulation.clients.close()
-
-
-def hard_trace() -> Trace:
-    """Return six days of samples, of clients that move, come late, leave or have none."""
-    rng = stream(0, "conformance")
-    client = np.repeat(np.arange(N_CLIENTS, dtype=np.int32), N_DAYS * PER_DAY)
-    day = np.tile(np.repeat(np.arange(N_DAYS), PER_DAY), N_CLIENTS)
-    kind = (client % 2) ^ ((client == WANDERER) & (day >= N_DAYS // 2))
-    y = np.where(rng.random(client.size) < 0.8, kind, 1 - kind) + 2 * (rng.random(client.size) < 0.3)
-    is_away = ((client == LATE) & (day < N_DAYS // 2)) | ((client == LEAVER) & (day > 1)) | (client == EMPTY)
-    kept = ~is_away
-    return Trace(
-        client_ids=tuple(range(N_CLIENTS)),
-        client=client[kept],
-        time=(DAY_S * day + np.arange(client.size) % PER_DAY)[kept].astype(np.float64),
-        y=y[kept].astype(np.int32),
-        classes=tuple("abcd"),
-        x=_features(y, rng)[kept],
-    )
-
-
-def two_kinds_pool() -> Pool:
-    """Return samples of four classes for a scenario to deal."""
-    rng = stream(0, "conformance")
-    y = rng.integers(0, 4, 240)
-    return Pool(x=_features(y, rng), y=y.astype(np.int32), classes=tuple("abcd"))
-
-
-def _features(y: Counts, rng: np.random.Generator) -> Features:
-    return (rng.standard_normal((y.size, 4)) + 2.0 * np.eye(4)[y]).astype(np.float32)
-
-
-def write_availability(path: Path) -> None:
-    """Write when clients can be reached."""
-    spans = dict.fromkeys(range(N_CLIENTS), (0.0, LONG_S))
-    spans |= {WAKING: (0.5, LONG_S), GONE: (0.0, 0.0)}
-    lines = [f"{client},{start},{stop},{LONG_S}" for client, (start, stop) in spans.items() if client != GUEST]
-    lines += [f"{GUEST},{at},{at + 0.3},{LONG_S}" for at in np.arange(0.0, 20.0, 0.6).tolist()]
-    path.write_text("\n".join(["client,start_s,stop_s,finish_s", *lines]) + "\n", encoding="utf-8")
-
-
-LOGS = (ROUNDS, EVENTS, MEMBERSHIPS, CONCEPTS, CLIENTS, "summary.json")
-WIDE = 9000
-"""Hidden units of a model so large that two workers share the work."""
-BROKEN = {2: np.nan, 5: np.inf}
-"""Clients whose answers are no models, and what they hold."""
 
 Check: TypeAlias = Callable[[Stage, Path], None]
 """Tries a method on a stage, with a folder to write into; raises :class:`ConformanceError`."""
@@ -178,9 +96,6 @@ def check_method(
                 words = " ".join(f"{type(error).__name__}: {error}".split())
                 raise ConformanceError(f"{name} is not {check}: it fails with {words}") from error
         on_check(check)
-
-
-# ---- whole runs ------------------------------------------------------------------------------------------------
 
 
 def check_repeatable(stage: Stage, folder: Path) -> None:
@@ -230,9 +145,6 @@ def _compare(expected: Path, got: Path, what: str) -> None:
     ]
     if arrays[0] != arrays[1] or last.values != other_last.values:
         raise ConformanceError(f"{what} ends in another state; everything that decides the future is in snapshot()")
-
-
-# ---- round by round, with audited clients ----------------------------------------------------------------------
 
 
 def check_charged(stage: Stage, folder: Path) -> None:  # noqa: ARG001
@@ -352,3 +264,86 @@ CHECKS: dict[str, Check] = {
     "independent of the number of workers": check_workers,
 }
 """Every check, by what a method is that passes it; those with the plainest messages come first."""
+
+
+# ---------------------------------------------------------------- the stage
+
+
+def stage_for(name: str, options: Mapping[str, Json], folder: Path) -> Stage:
+    """Return the stage of a method: a natural trace, or a scenario for methods that have to know the true concepts.
+
+    Raises
+    ------
+    InputError
+        If the method cannot be made on either.
+    """
+    availability = folder / "availability.csv"
+    write_availability(availability)
+    table: Table = {
+        "rounds": N_ROUNDS,
+        "workers": 1,
+        "model": {"name": "softmax"},
+        "training": {"participants": 8, "local_steps": 2, "batch_size": 4, "learning_rate": 0.1},
+        "method": {**options, "name": name},
+        "coordinator": {"detector": "any-change", "k_max": 3},
+        "clock": {"availability": str(availability)},
+        "evaluation": {"every": 2},
+        "checkpoint": {"every": 1},
+    }
+    natural = Stage(table=table, own=Own(samples=hard_trace())).changed("trace", interval="1d", gap=2, window=4)
+    try:
+        try_method(natural)
+    except OptionError:
+        dealt = Stage(table=table, own=Own(samples=two_kinds_pool()))
+        dealt = dealt.changed("trace", scenario="places", clients=N_CLIENTS, samples=PER_DAY, gap=2, window=4)
+        try_method(dealt)
+        return dealt
+    return natural
+
+
+def try_method(stage: Stage) -> None:
+    """Make the method of a stage, which raises if it cannot be made."""
+    simulation = stage.simulation()
+    try:
+        simulation.method(initial_model(simulation, None))
+    finally:
+        simulation.clients.close()
+
+
+def hard_trace() -> Trace:
+    """Return six days of samples, of clients that move, come late, leave or have none."""
+    rng = stream(0, "conformance")
+    client = np.repeat(np.arange(N_CLIENTS, dtype=np.int32), N_DAYS * PER_DAY)
+    day = np.tile(np.repeat(np.arange(N_DAYS), PER_DAY), N_CLIENTS)
+    kind = (client % 2) ^ ((client == WANDERER) & (day >= N_DAYS // 2))
+    y = np.where(rng.random(client.size) < 0.8, kind, 1 - kind) + 2 * (rng.random(client.size) < 0.3)
+    is_away = ((client == LATE) & (day < N_DAYS // 2)) | ((client == LEAVER) & (day > 1)) | (client == EMPTY)
+    kept = ~is_away
+    return Trace(
+        client_ids=tuple(range(N_CLIENTS)),
+        client=client[kept],
+        time=(DAY_S * day + np.arange(client.size) % PER_DAY)[kept].astype(np.float64),
+        y=y[kept].astype(np.int32),
+        classes=tuple("abcd"),
+        x=_features(y, rng)[kept],
+    )
+
+
+def two_kinds_pool() -> Pool:
+    """Return samples of four classes for a scenario to deal."""
+    rng = stream(0, "conformance")
+    y = rng.integers(0, 4, 240)
+    return Pool(x=_features(y, rng), y=y.astype(np.int32), classes=tuple("abcd"))
+
+
+def _features(y: Counts, rng: np.random.Generator) -> Features:
+    return (rng.standard_normal((y.size, 4)) + 2.0 * np.eye(4)[y]).astype(np.float32)
+
+
+def write_availability(path: Path) -> None:
+    """Write when clients can be reached."""
+    spans = dict.fromkeys(range(N_CLIENTS), (0.0, LONG_S))
+    spans |= {WAKING: (0.5, LONG_S), GONE: (0.0, 0.0)}
+    lines = [f"{client},{start},{stop},{LONG_S}" for client, (start, stop) in spans.items() if client != GUEST]
+    lines += [f"{GUEST},{at},{at + 0.3},{LONG_S}" for at in np.arange(0.0, 20.0, 0.6).tolist()]
+    path.write_text("\n".join(["client,start_s,stop_s,finish_s", *lines]) + "\n", encoding="utf-8")

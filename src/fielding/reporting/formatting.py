@@ -7,6 +7,28 @@ from fielding._typing import Json
 
 SECONDS = {"days": 86_400.0, "hours": 3_600.0, "minutes": 60.0}
 """Units of time, longest first."""
+UNTESTED = "none, no client had test samples"
+_LABELS = {
+    "method": "method",
+    "n_rounds": "rounds",
+    "final_accuracy": "final accuracy, mean over clients",
+    "worst_decile": "of the worst tenth of the clients",
+    "final_accuracy_corrected": "corrected to clients' label mixes",
+    "worst_decile_corrected": "corrected, of the worst tenth",
+    "final_accuracy_tuned": "tuned on clients' own samples",
+    "worst_decile_tuned": "tuned, of the worst tenth",
+    "final_newest_accuracy": "on the newest interval",
+    "final_newest_accuracy_corrected": "on the newest interval, corrected",
+    "final_prequential_accuracy": "on the interval to come",
+    "final_prequential_accuracy_corrected": "on the interval to come, corrected",
+    "final_ari": "agreement with the true groups (ARI)",
+    "n_clusters_last": "clusters at the end",
+    "n_first_reports": "first reports, to join",
+    "n_drift_reports": "reports of drift",
+    "moves": "moves one by one",
+    "reclusterings": "re-clusterings of all",
+}
+Row: TypeAlias = Mapping[str, Json]
 
 
 def plain(value: object) -> str:
@@ -97,31 +119,6 @@ def time_unit(seconds: float) -> str:
     ('days', 'hours', 'minutes')
     """
     return next((unit for unit, length in SECONDS.items() if seconds >= 3 * length), "minutes")
-
-
-Row: TypeAlias = Mapping[str, Json]
-
-UNTESTED = "none, no client had test samples"
-_LABELS = {
-    "method": "method",
-    "n_rounds": "rounds",
-    "final_accuracy": "final accuracy, mean over clients",
-    "worst_decile": "of the worst tenth of the clients",
-    "final_accuracy_corrected": "corrected to clients' label mixes",
-    "worst_decile_corrected": "corrected, of the worst tenth",
-    "final_accuracy_tuned": "tuned on clients' own samples",
-    "worst_decile_tuned": "tuned, of the worst tenth",
-    "final_newest_accuracy": "on the newest interval",
-    "final_newest_accuracy_corrected": "on the newest interval, corrected",
-    "final_prequential_accuracy": "on the interval to come",
-    "final_prequential_accuracy_corrected": "on the interval to come, corrected",
-    "final_ari": "agreement with the true groups (ARI)",
-    "n_clusters_last": "clusters at the end",
-    "n_first_reports": "first reports, to join",
-    "n_drift_reports": "reports of drift",
-    "moves": "moves one by one",
-    "reclusterings": "re-clusterings of all",
-}
 
 
 def run_table(summary: Row) -> list[list[str]]:

@@ -19,6 +19,21 @@ from typing import Any
 from fielding._typing import Json
 from fielding.reporting.charts.figures import Figure, library_script
 
+LIVE_POLICY = (
+    "default-src 'none'; script-src 'self'; connect-src 'self'; style-src 'self' 'unsafe-inline'; "
+    "img-src data: blob:; frame-ancestors 'none'; form-action 'self'; base-uri 'none'"
+)
+"""The content security policy of a live page; plotly sets styles within its drawings."""
+_POLICY = "style-src 'unsafe-inline'; img-src data: blob:; form-action 'none'; base-uri 'none'"
+_HEAD = (
+    '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
+    '<meta name="viewport" content="width=device-width, initial-scale=1">'
+    '<meta name="color-scheme" content="light dark"><link rel="icon" href="data:,">'
+)
+_BODY = '<body><main id="page"><noscript>The figures of this page are drawn by its own script.</noscript></main>'
+_OWN_IDS = ("page", "head", "switches", "sections", "foot", "inside", "client", "client-ids", "record")
+"""Ids of parts of the page, which no section may have."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Card:
@@ -137,24 +152,6 @@ def live_html(title: str, scripts: Sequence[str], styles: Sequence[str]) -> str:
     links = "".join(f'<link rel="stylesheet" href="{escape(one)}">' for one in styles)
     tags = "".join(f'<script src="{escape(one)}"></script>' for one in scripts)
     return f"{_HEAD}<title>{escape(title)}</title>{links}</head>\n{_BODY}{tags}</body></html>\n"
-
-
-LIVE_POLICY = (
-    "default-src 'none'; script-src 'self'; connect-src 'self'; style-src 'self' 'unsafe-inline'; "
-    "img-src data: blob:; frame-ancestors 'none'; form-action 'self'; base-uri 'none'"
-)
-"""The content security policy of a live page; plotly sets styles within its drawings."""
-_POLICY = "style-src 'unsafe-inline'; img-src data: blob:; form-action 'none'; base-uri 'none'"
-_HEAD = (
-    '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
-    '<meta name="viewport" content="width=device-width, initial-scale=1">'
-    '<meta name="color-scheme" content="light dark"><link rel="icon" href="data:,">'
-)
-_BODY = '<body><main id="page"><noscript>The figures of this page are drawn by its own script.</noscript></main>'
-
-
-_OWN_IDS = ("page", "head", "switches", "sections", "foot", "inside", "client", "client-ids", "record")
-"""Ids of parts of the page, which no section may have."""
 
 
 @cache

@@ -41,103 +41,6 @@ SETTINGS = {
 }
 """What counts while a run waits for MLflow, unless the user's environment says otherwise: a server that is away must
 not hold it up for minutes, and standard output is for results."""
-
-
-@contextlib.contextmanager
-def quiet_mlflow() -> Iterator[None]:
-    """Call MLflow without telemetry, long waits, lines about its database, and warnings that only it could mend.
-
-    Raises
-    ------
-    OptionError
-        If it is not installed.
-    """
-    os.environ.setdefault("MLFLOW_DISABLE_TELEMETRY", "true")  # it is looked at while MLflow is imported
-    added = {name: value for name, value in SETTINGS.items() if name not in os.environ}
-    loggers = [logging.getLogger(name) for name in ("mlflow", "alembic")]
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        os.environ.update(added)
-        levels = [logger.level for logger in loggers]
-        try:
-            require("mlflow")
-            levels = [logger.level for logger in loggers]  # importing MLflow sets them
-            for logger in loggers:
-                logger.setLevel(logging.ERROR)
-            yield
-        finally:
-            for logger, level in zip(loggers, levels, strict=True):
-                logger.setLevel(level)
-            for name in added:
-                os.environ.pop(name, None)
-
-
-def check_store(uri: str) -> None:
-    """Raise if MLflow knows no such kind of store, or it is a database and what MLflow needs to open one is missing."""
-    kind = uri.partition(":")[0].partition("+")[0]  # mysql+pymysql is mysql by the driver pymysql
-    if kind not in KINDS and kind not in {one.name for one in entry_points(group="mlflow.tracking_store")}:
-        raise OptionError(
-            f"mlflow knows no store {echo(without_password(uri))}; name a database or a server, for example "
-            "sqlite:///mlflow.db or http://localhost:5000"
-        )
-    if uri.startswith(("http:", "https:", "databricks")):
-        return
-    for package in ("sqlalchemy", "alembic"):
-        if importlib.util.find_spec(package) is None:
-            raise OptionError(
-                f"{package} is not installed, which stores of MLflow need; run: {install_words('mlflow')}"
-            )
-
-
-def make_database(uri: str) -> None:
-    """Make the file of a new sqlite store, with all its tables.
-
-    MLflow makes the tables one by one, and processes that begin together stumble over each other's. So each makes a
-    file of its own, and the first one to be ready counts.
-    """
-    path = database_file(uri)
-    if path is None or path.exists():
-        return
-    from mlflow import MlflowClient
-
-    path.parent.mkdir(parents=True, exist_ok=True)
-    scratch = path.with_name(f".{path.name}.{os.getpid()}.tmp")
-    try:
-        MlflowClient(tracking_uri=f"sqlite:///{scratch}").search_experiments()
-        try:
-            os.link(scratch, path)  # unless another process was first
-        except FileExistsError:
-            return
-        except OSError:  # a file system without links
-            if not path.exists():
-                scratch.replace(path)
-    finally:
-        scratch.unlink(missing_ok=True)
-
-
-def database_file(uri: str) -> Path | None:
-    """Return the file of a sqlite store; None for all others.
-
-    Examples
-    --------
-    >>> database_file("sqlite:///mlflow.db").name, database_file("http://localhost:5000")
-    ('mlflow.db', None)
-    """
-    found = re.fullmatch(r"sqlite:///([^?]+)", uri)
-    return None if found is None or found[1] == ":memory:" else Path(found[1]).absolute()
-
-
-def without_password(text: str) -> str:
-    """Return a text whose addresses name no user and no password.
-
-    Examples
-    --------
-    >>> without_password("cannot reach http://me:secret@host:5000/api")
-    'cannot reach http://host:5000/api'
-    """
-    return re.sub(r"://[^/@\s]+@", "://", text)
-
-
 TARGET, EXPERIMENT = "sqlite:///mlflow.db", "fielding"
 """The store, in the current folder, which is also MLflow's own choice; the experiment."""
 MOST_METRICS, MOST_PARAMS = 1000, 100
@@ -314,3 +217,98 @@ def params_of(config: Mapping[str, Json], prefix: str = "") -> dict[str, str]:
             cut = text if len(text) <= LONGEST_VALUE else f"{text[: LONGEST_VALUE - 3]}..."
             found[name[:LONGEST_NAME]] = cut
     return found
+
+
+@contextlib.contextmanager
+def quiet_mlflow() -> Iterator[None]:
+    """Call MLflow without telemetry, long waits, lines about its database, and warnings that only it could mend.
+
+    Raises
+    ------
+    OptionError
+        If it is not installed.
+    """
+    os.environ.setdefault("MLFLOW_DISABLE_TELEMETRY", "true")  # it is looked at while MLflow is imported
+    added = {name: value for name, value in SETTINGS.items() if name not in os.environ}
+    loggers = [logging.getLogger(name) for name in ("mlflow", "alembic")]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        os.environ.update(added)
+        levels = [logger.level for logger in loggers]
+        try:
+            require("mlflow")
+            levels = [logger.level for logger in loggers]  # importing MLflow sets them
+            for logger in loggers:
+                logger.setLevel(logging.ERROR)
+            yield
+        finally:
+            for logger, level in zip(loggers, levels, strict=True):
+                logger.setLevel(level)
+            for name in added:
+                os.environ.pop(name, None)
+
+
+def check_store(uri: str) -> None:
+    """Raise if MLflow knows no such kind of store, or it is a database and what MLflow needs to open one is missing."""
+    kind = uri.partition(":")[0].partition("+")[0]  # mysql+pymysql is mysql by the driver pymysql
+    if kind not in KINDS and kind not in {one.name for one in entry_points(group="mlflow.tracking_store")}:
+        raise OptionError(
+            f"mlflow knows no store {echo(without_password(uri))}; name a database or a server, for example "
+            "sqlite:///mlflow.db or http://localhost:5000"
+        )
+    if uri.startswith(("http:", "https:", "databricks")):
+        return
+    for package in ("sqlalchemy", "alembic"):
+        if importlib.util.find_spec(package) is None:
+            raise OptionError(
+                f"{package} is not installed, which stores of MLflow need; run: {install_words('mlflow')}"
+            )
+
+
+def make_database(uri: str) -> None:
+    """Make the file of a new sqlite store, with all its tables.
+
+    MLflow makes the tables one by one, and processes that begin together stumble over each other's. So each makes a
+    file of its own, and the first one to be ready counts.
+    """
+    path = database_file(uri)
+    if path is None or path.exists():
+        return
+    from mlflow import MlflowClient
+
+    path.parent.mkdir(parents=True, exist_ok=True)
+    scratch = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    try:
+        MlflowClient(tracking_uri=f"sqlite:///{scratch}").search_experiments()
+        try:
+            os.link(scratch, path)  # unless another process was first
+        except FileExistsError:
+            return
+        except OSError:  # a file system without links
+            if not path.exists():
+                scratch.replace(path)
+    finally:
+        scratch.unlink(missing_ok=True)
+
+
+def database_file(uri: str) -> Path | None:
+    """Return the file of a sqlite store; None for all others.
+
+    Examples
+    --------
+    >>> database_file("sqlite:///mlflow.db").name, database_file("http://localhost:5000")
+    ('mlflow.db', None)
+    """
+    found = re.fullmatch(r"sqlite:///([^?]+)", uri)
+    return None if found is None or found[1] == ":memory:" else Path(found[1]).absolute()
+
+
+def without_password(text: str) -> str:
+    """Return a text whose addresses name no user and no password.
+
+    Examples
+    --------
+    >>> without_password("cannot reach http://me:secret@host:5000/api")
+    'cannot reach http://host:5000/api'
+    """
+    return re.sub(r"://[^/@\s]+@", "://", text)

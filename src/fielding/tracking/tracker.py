@@ -15,31 +15,6 @@ from fielding.records.manifest import write_json
 from fielding.records.run_folder import CONFIG
 
 NAME = "tracking.json"
-
-
-def recall_place(folder: Path, tracker: str, target: str) -> str | None:
-    """Return the place that a run has with a tracker at a target (a server, a folder); None if it has none."""
-    place = _places(folder).get(tracker, {}).get(target)
-    return place if isinstance(place, str) else None
-
-
-def remember_place(folder: Path, tracker: str, target: str, *, place: str) -> None:
-    """Write down the place that a run has with a tracker at a target."""
-    places = _places(folder)
-    places.setdefault(tracker, {})[target] = place
-    write_json(folder / NAME, {name: {**targets} for name, targets in places.items()})
-
-
-def _places(folder: Path) -> dict[str, dict[str, str]]:
-    """Return what is written down; nothing if it cannot be read, for then the run gets a new place."""
-    try:
-        stored = json.loads((folder / NAME).read_text(encoding="utf-8"))
-    except (OSError, ValueError):
-        return {}
-    items = stored.items() if isinstance(stored, dict) else ()
-    return {name: targets for name, targets in items if isinstance(targets, dict)}
-
-
 Figures: TypeAlias = Mapping[str, float]
 """Numbers by name; the same names in every tracker."""
 Ending: TypeAlias = Literal["complete", "stopped", "failed"]
@@ -141,3 +116,26 @@ def plain_name(name: str) -> str:
     'share of _b_'
     """
     return re.sub(r"[^\w./ -]", "_", name)
+
+
+def recall_place(folder: Path, tracker: str, target: str) -> str | None:
+    """Return the place that a run has with a tracker at a target (a server, a folder); None if it has none."""
+    place = _places(folder).get(tracker, {}).get(target)
+    return place if isinstance(place, str) else None
+
+
+def remember_place(folder: Path, tracker: str, target: str, *, place: str) -> None:
+    """Write down the place that a run has with a tracker at a target."""
+    places = _places(folder)
+    places.setdefault(tracker, {})[target] = place
+    write_json(folder / NAME, {name: {**targets} for name, targets in places.items()})
+
+
+def _places(folder: Path) -> dict[str, dict[str, str]]:
+    """Return what is written down; nothing if it cannot be read, for then the run gets a new place."""
+    try:
+        stored = json.loads((folder / NAME).read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return {}
+    items = stored.items() if isinstance(stored, dict) else ()
+    return {name: targets for name, targets in items if isinstance(targets, dict)}

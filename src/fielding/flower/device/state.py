@@ -20,7 +20,7 @@ from fielding._typing import Json, Models, Vector
 from fielding.errors import CheckpointError, InputError, OutputError
 from fielding.federation.clients import Updates
 from fielding.flower.device.samples import FARTHEST, Kept, kept_from
-from fielding.flower.wire.messages import checked_layout, model_names, named_model, order_records
+from fielding.flower.wire.messages import checked_layout, order_parts
 from fielding.flower.wire.orders import NO_REPORT, EvaluateOrder, Order, Report, SharedView, TrainOrder, WorkRule
 from fielding.records.container import Contents, read_contents, write_contents
 from fielding.training.layout import Layout
@@ -218,11 +218,10 @@ def read_whole(path: Path) -> Contents | None:
 def order_digest(order: TrainOrder) -> str:
     """Return what tells one job from another: a device that is asked for the same one again gives the same answer."""
     job = replace(order, confirmed=NO_REPORT, observe={}, shared=None)  # these change when an order comes again
-    digest = blake2b(digest_size=16)
-    records = order_records(job)
-    digest.update(str(records["config"]["order"]).encode())
-    for name in sorted(model_names(records)):
-        digest.update(named_model(records, name, None).tobytes())
+    text, models = order_parts(job)
+    digest = blake2b(text.encode(), digest_size=16)
+    for model in models.values():
+        digest.update(np.ascontiguousarray(model, dtype="<f4").tobytes())
     return digest.hexdigest()
 
 

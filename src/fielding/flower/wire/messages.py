@@ -203,6 +203,18 @@ def order_records(order: Order, sent: SentModels | None = None) -> "RecordDict":
     """
     from flwr.app import ConfigRecord, RecordDict
 
+    text, models = order_parts(order)
+    config = ConfigRecord({"fielding": PROTOCOL, "order": text})
+    view = order.shared if isinstance(order, (TrainOrder, DescribeOrder)) else None
+    if view is not None and view.reference is not None:
+        config[REFERENCE] = view.reference.astype("<f8").tobytes()
+    if not models:
+        return RecordDict({"config": config})
+    return RecordDict({"arrays": models_record(models, {} if sent is None else sent), "config": config})
+
+
+def order_parts(order: Order) -> tuple[str, dict[str, Models]]:
+    """Return what an order says, as JSON, and the models that go with it, by name."""
     common: dict[str, Any] = {"run": order.run_id, "round": order.round_index, "seed": order.seed}
     common["observe"] = dict(order.observe)
     if not isinstance(order, EvaluateOrder):
@@ -214,13 +226,7 @@ def order_records(order: Order, sent: SentModels | None = None) -> "RecordDict":
         if view.model is not None and view.layout is not None:
             body.shared = _Shared(key=view.key, layout=_layout(view.layout), work=_sparse(view.work))
             models = {**models, SHARED: view.model}
-    text = msgspec.json.encode(body, enc_hook=_plain).decode()
-    config = ConfigRecord({"fielding": PROTOCOL, "order": text})
-    if view is not None and view.reference is not None:
-        config[REFERENCE] = view.reference.astype("<f8").tobytes()
-    if not models:
-        return RecordDict({"config": config})
-    return RecordDict({"arrays": models_record(models, {} if sent is None else sent), "config": config})
+    return msgspec.json.encode(body, enc_hook=_plain).decode(), models
 
 
 def _body(order: Order, common: dict[str, Any]) -> tuple[_Order, dict[str, Models]]:

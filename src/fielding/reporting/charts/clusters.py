@@ -18,6 +18,11 @@ OWN = tuple(color for at, color in enumerate(PALETTE) if at != GRAY)
 COLORS = (*OWN, PALETTE[GRAY], "#B9C0C8")
 SHARED, NONE = len(OWN), len(OWN) + 1
 """Places in ``COLORS``: of the smallest clusters if there are too many, and of clients without a cluster."""
+MOST_CARDS = 12
+TOP_LABELS = 3
+WORST = 0.1
+"""The share of a cluster's clients that counts as its worst."""
+_LONGEST_NAME = 30
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -105,13 +110,6 @@ class _Life:
 
     def meets(self, other: "_Life") -> bool:
         return self.first <= other.last and other.first <= self.last
-
-
-MOST_CARDS = 12
-TOP_LABELS = 3
-WORST = 0.1
-"""The share of a cluster's clients that counts as its worst."""
-_LONGEST_NAME = 30
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

@@ -10,50 +10,6 @@ import numpy.typing as npt
 
 from fielding._typing import Vector
 
-MOST_POINTS = 2000
-"""Points of a curve; no screen shows more."""
-MOST_BARS = 400
-"""Bars of a figure."""
-
-
-def thin(x: Vector, y: Vector, most: int = MOST_POINTS) -> tuple[Vector, Vector]:
-    """Return a curve of at most so many points, four at least: first, last, and the extremes of equal parts between.
-
-    Examples
-    --------
-    >>> y = np.zeros(100)
-    >>> y[37] = 1.0
-    >>> x, y = thin(np.arange(100.0), y, most=6)
-    >>> x.tolist(), y.tolist()
-    ([0.0, 1.0, 37.0, 50.0, 99.0], [0.0, 0.0, 1.0, 0.0, 0.0])
-    """
-    if x.size <= most:
-        return x, y
-    edges = np.linspace(1, x.size - 1, max(1, most // 2 - 1) + 1).astype(np.int64)
-    kept = [0]
-    for start, stop in zip(edges[:-1].tolist(), edges[1:].tolist(), strict=True):
-        part, is_gap = y[start:stop], np.isnan(y[start:stop])
-        lowest, highest = np.where(is_gap, np.inf, part).argmin(), np.where(is_gap, -np.inf, part).argmax()
-        kept += sorted({start + int(lowest), start + int(highest)})
-    chosen = np.array([*kept, x.size - 1])
-    return x[chosen], y[chosen]
-
-
-def bin_sums(values: Vector, most: int = MOST_BARS) -> tuple[Vector, Vector, int]:
-    """Return sums over equal spans of rounds, the round each span begins with, and how many rounds a span has.
-
-    Examples
-    --------
-    >>> starts, sums, width = bin_sums(np.ones(10), most=4)
-    >>> starts.tolist(), sums.tolist(), width
-    ([0.0, 3.0, 6.0, 9.0], [3.0, 3.0, 3.0, 1.0], 3)
-    """
-    width = max(1, -(-values.size // most))
-    starts = np.arange(0, values.size, width)
-    sums = np.add.reduceat(np.nan_to_num(values, nan=0.0), starts) if values.size else np.zeros(0)
-    return starts.astype(np.float64), sums, width
-
-
 PALETTE = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00", "#7F7F7F", "#B8A900", "#8C564B", "#5B3A9B")
 DASHES = ("solid", "dash", "dot", "dashdot", "longdash", "longdashdot")
 EVENT_COLOR = "#D55E00"
@@ -62,9 +18,12 @@ GRAY = 6
 """The style of what is there for comparison only."""
 MOST_MARKS = 300
 """More vertical lines would be a gray wall, and slow to draw."""
+MOST_POINTS = 2000
+"""Points of a curve; no screen shows more."""
+MOST_BARS = 400
+"""Bars of a figure."""
 _BAND_OPACITY = 0.18
 _FEWEST_PACKED = 24
-
 Figure: TypeAlias = dict[str, Any]
 """``data`` and ``layout``, as plotly's browser library takes them."""
 Values: TypeAlias = Sequence[float] | Vector
@@ -132,7 +91,7 @@ def stack_figure(layers: Sequence[Line], *, x_title: str, y_title: str, events: 
     """Return layers upon each other; each keeps its height until its next point."""
     traces = [
         {
-            **_named(layer), "type": "scatter", "x": pack(layer.x), "y": pack(layer.y), "stackgroup": "all",
+            **_trace_names(layer), "type": "scatter", "x": pack(layer.x), "y": pack(layer.y), "stackgroup": "all",
             "mode": "lines", "line": {"color": layer.color, "width": 0.5, "shape": "hv"}, "fillcolor": layer.color,
         }
         for layer in layers
@@ -144,7 +103,7 @@ def bars_figure(bars: Sequence[Line], *, x_title: str, y_title: str, mode: str =
     """Return bars from zero; ``mode`` says how those of one place stand: ``overlay``, ``stack`` or ``group``."""
     traces = [
         {
-            **_named(row), "type": "bar", "x": pack(row.x), "y": pack(row.y),
+            **_trace_names(row), "type": "bar", "x": pack(row.x), "y": pack(row.y),
             "marker": {"color": row.color, "line": {"width": 0}},
         }
         for row in bars
@@ -173,6 +132,37 @@ def blank_figure(traces: Sequence[Mapping[str, Any]], *, x_title: str, y_title: 
             "height": 340,
         },
     }
+
+
+def _trace_names(line: Line) -> dict[str, Any]:
+    names: dict[str, Any] = {"name": as_text(line.name), "legendgroup": as_text(line.name)}
+    return names if line.group is None else {**names, "meta": {"group": line.group}}
+
+
+def _curve(line: Line) -> dict[str, Any]:
+    dash = "solid" if line.is_main else DASHES[line.style % len(DASHES)]
+    # A line through a single point is invisible.
+    mode = "markers" if line.symbol or len(line.x) == 1 else "lines"
+    return {
+        **_trace_names(line), "type": "scatter", "x": pack(line.x), "y": pack(line.y), "mode": mode,
+        "line": {
+            "color": line.color, "width": 3 if line.is_main else 1.5, "dash": dash,
+            "shape": "hv" if line.is_step else "linear",
+        },
+        "marker": {"symbol": line.symbol or "circle", "color": line.color, "size": 10 if line.is_main else 6},
+        "cliponaxis": not line.is_step,  # steps may run along the edge
+    }  # fmt: skip
+
+
+def _band(line: Line, low: Vector, high: Vector) -> dict[str, Any]:
+    """Return the band around a line as one closed shape, which the line's place in the legend switches too."""
+    forth = np.asarray(line.x, dtype=np.float64)
+    return {
+        **_trace_names(line), "type": "scatter",
+        "x": pack(np.concatenate([forth, forth[::-1]])), "y": pack(np.concatenate([high, low[::-1]])),
+        "fill": "toself", "fillcolor": shade(line.color, _BAND_OPACITY), "line": {"width": 0}, "mode": "lines",
+        "showlegend": False, "hoverinfo": "skip",
+    }  # fmt: skip
 
 
 def mark_places(figure: Figure, places: Sequence[float], *, color: str = EVENT_COLOR) -> Figure:
@@ -209,6 +199,44 @@ def zoom(figure: Figure, low: float, high: float) -> Figure:
     return change_layout(figure, yaxis={"range": [low, high], "rangemode": "normal"}, height=440)
 
 
+def thin(x: Vector, y: Vector, most: int = MOST_POINTS) -> tuple[Vector, Vector]:
+    """Return a curve of at most so many points, four at least: first, last, and the extremes of equal parts between.
+
+    Examples
+    --------
+    >>> y = np.zeros(100)
+    >>> y[37] = 1.0
+    >>> x, y = thin(np.arange(100.0), y, most=6)
+    >>> x.tolist(), y.tolist()
+    ([0.0, 1.0, 37.0, 50.0, 99.0], [0.0, 0.0, 1.0, 0.0, 0.0])
+    """
+    if x.size <= most:
+        return x, y
+    edges = np.linspace(1, x.size - 1, max(1, most // 2 - 1) + 1).astype(np.int64)
+    kept = [0]
+    for start, stop in zip(edges[:-1].tolist(), edges[1:].tolist(), strict=True):
+        part, is_gap = y[start:stop], np.isnan(y[start:stop])
+        lowest, highest = np.where(is_gap, np.inf, part).argmin(), np.where(is_gap, -np.inf, part).argmax()
+        kept += sorted({start + int(lowest), start + int(highest)})
+    chosen = np.array([*kept, x.size - 1])
+    return x[chosen], y[chosen]
+
+
+def bin_sums(values: Vector, most: int = MOST_BARS) -> tuple[Vector, Vector, int]:
+    """Return sums over equal spans of rounds, the round each span begins with, and how many rounds a span has.
+
+    Examples
+    --------
+    >>> starts, sums, width = bin_sums(np.ones(10), most=4)
+    >>> starts.tolist(), sums.tolist(), width
+    ([0.0, 3.0, 6.0, 9.0], [3.0, 3.0, 3.0, 1.0], 3)
+    """
+    width = max(1, -(-values.size // most))
+    starts = np.arange(0, values.size, width)
+    sums = np.add.reduceat(np.nan_to_num(values, nan=0.0), starts) if values.size else np.zeros(0)
+    return starts.astype(np.float64), sums, width
+
+
 def pack(values: Values | Gaps | Sequence[str] | npt.NDArray[Any]) -> Any:
     """Return numbers as the browser library reads them, many of them as bytes: a quarter of the length of digits.
 
@@ -224,6 +252,16 @@ def pack(values: Values | Gaps | Sequence[str] | npt.NDArray[Any]) -> Any:
         return [None if np.isnan(one) else one for one in column.tolist()]
     kind = _narrowest(column)
     return {"dtype": kind, "bdata": base64.b64encode(column.astype(f"<{kind}").tobytes()).decode()}
+
+
+def _narrowest(column: Vector) -> str:
+    """Return the shortest type that tells these numbers apart on a screen."""
+    if np.isnan(column).any():
+        return "f4"
+    highest = float(np.abs(column).max())
+    if (column == np.round(column)).all() and highest < 2**31:
+        return "i2" if highest < 2**15 else "i4"
+    return "f4" if highest < 1e6 else "f8"
 
 
 def as_text(words: str) -> str:
@@ -254,44 +292,3 @@ def library_script() -> str:
     from plotly.offline import get_plotlyjs
 
     return str(get_plotlyjs())
-
-
-def _named(line: Line) -> dict[str, Any]:
-    named: dict[str, Any] = {"name": as_text(line.name), "legendgroup": as_text(line.name)}
-    return named if line.group is None else {**named, "meta": {"group": line.group}}
-
-
-def _curve(line: Line) -> dict[str, Any]:
-    dash = "solid" if line.is_main else DASHES[line.style % len(DASHES)]
-    # A line through a single point is invisible.
-    mode = "markers" if line.symbol or len(line.x) == 1 else "lines"
-    return {
-        **_named(line), "type": "scatter", "x": pack(line.x), "y": pack(line.y), "mode": mode,
-        "line": {
-            "color": line.color, "width": 3 if line.is_main else 1.5, "dash": dash,
-            "shape": "hv" if line.is_step else "linear",
-        },
-        "marker": {"symbol": line.symbol or "circle", "color": line.color, "size": 10 if line.is_main else 6},
-        "cliponaxis": not line.is_step,  # steps may run along the edge
-    }  # fmt: skip
-
-
-def _band(line: Line, low: Vector, high: Vector) -> dict[str, Any]:
-    """Return the band around a line as one closed shape, which the line's place in the legend switches too."""
-    forth = np.asarray(line.x, dtype=np.float64)
-    return {
-        **_named(line), "type": "scatter",
-        "x": pack(np.concatenate([forth, forth[::-1]])), "y": pack(np.concatenate([high, low[::-1]])),
-        "fill": "toself", "fillcolor": shade(line.color, _BAND_OPACITY), "line": {"width": 0}, "mode": "lines",
-        "showlegend": False, "hoverinfo": "skip",
-    }  # fmt: skip
-
-
-def _narrowest(column: Vector) -> str:
-    """Return the shortest type that tells these numbers apart on a screen."""
-    if np.isnan(column).any():
-        return "f4"
-    highest = float(np.abs(column).max())
-    if (column == np.round(column)).all() and highest < 2**31:
-        return "i2" if highest < 2**15 else "i4"
-    return "f4" if highest < 1e6 else "f8"
