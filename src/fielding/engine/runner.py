@@ -51,7 +51,7 @@ def round_row(federation: Federation, done: Done, changed: tuple[int, bool] = (0
         **(_agreement(federation) if done.scores else {}),
         **(_heterogeneity(federation) if done.scores else {}),
         **{f"{name}_accuracy": scores.summary()["accuracy"] for name, scores in done.other_scores.items()},
-        **_served_otherwise(done),
+        **_more_scores(done),
     }
 
 
@@ -70,7 +70,7 @@ def changes_of(method: Method, before: Membership | None, ids: tuple[int, ...] |
     return int(has_moved.sum()), set(ids) != set(now_ids)
 
 
-def _served_otherwise(done: Done) -> dict[str, Json]:
+def _more_scores(done: Done) -> dict[str, Json]:
     """Return how clients fare if more is done to their models, ``corrected`` or ``tuned``; nothing if nothing is."""
     found: dict[str, Json] = {}
     for name, scores in (done.scores.also if done.scores else {}).items():
@@ -159,7 +159,7 @@ def membership_row(federation: Federation, before: Membership | None, round_inde
 
 
 def concept_row(federation: Federation, before: Codes | None, round_index: int) -> dict[str, Json] | None:
-    """Return the line of ``concepts.jsonl``: clients whose true concept changed; None if none did, or is known."""
+    """Return the line of ``concepts.jsonl``: clients whose true concept changed; None without changes or concepts."""
     now = federation.clients.concepts()
     return None if now is None else _change_row(federation, before, now, round_index)
 

@@ -266,7 +266,7 @@ class Own:
     represent
         Describes a window: features, labels, number of classes to a vector.
     on_images
-        Told how many images of how many are decoded.
+        Called with how many images of how many are decoded.
     """
 
     samples: Source | None = None
@@ -322,7 +322,7 @@ def assemble(config: Config, own: Own, *, n_workers: int, path: TrainingPath | N
 
 
 def _assemble(config: Config, own: Own, n_workers: int, path: TrainingPath | None) -> Simulation:
-    # What the config alone tells, before any data are read; a mistake is told even if the method never looks at it.
+    # What the config alone says, before any data are read; a mistake is raised even if the method never looks at it.
     kind, section = kind_of(config), config.coordinator
     is_own = own.represent is not None or is_own_function(section)
     describing = describing_of(section, is_own=is_own, seed=config.seed)

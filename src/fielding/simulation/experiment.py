@@ -51,11 +51,11 @@ class Watching:
     after_round
         Called after each round with its record; a False stops the run.
     on_phase
-        Told what begins: ``"reading digits"``, ..., and at last ``"training"``.
+        Called with what begins: ``"reading digits"``, ..., and at last ``"training"``.
     on_images
-        Told how many images of how many are decoded.
+        Called with how many images of how many are decoded.
     on_trained
-        Told how many participants of how many have trained in this round.
+        Called with how many participants of how many have trained in this round.
 
     Examples
     --------
@@ -228,7 +228,7 @@ def run(
     start
         Whether to resume, and what to begin with.
     watch
-        Called after each round with its record; a False stops the run. Or a :class:`Watching`, which is told more.
+        Called after each round with its record; a False stops the run. Or a :class:`Watching`, with more callbacks.
     page
         Write ``report.html`` into the folder.
 

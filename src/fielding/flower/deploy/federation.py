@@ -169,7 +169,7 @@ class LocalFederation:
 
     def kill_server_apps(self) -> list[int]:
         """Kill the processes in which the server's side of runs goes on (Linux), and return their ids."""
-        pids = self.supervisor.marked("flwr-serverapp")
+        pids = self.supervisor.find_marked("flwr-serverapp")
         for pid in pids:
             self.supervisor.signal(pid, signal.SIGKILL)
         return pids

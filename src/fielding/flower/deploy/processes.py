@@ -190,7 +190,7 @@ class Supervisor:
                 process.running.wait()
                 self._tell_guard("-", process.pid)
 
-    def marked(self, word: str = "") -> list[int]:
+    def find_marked(self, word: str = "") -> list[int]:
         """Return the ids of all processes that carry the mark and have a word in their command line (Linux)."""
         return [
             pid for pid in reaper.marked_processes(self.mark) if any(word in part for part in reaper.command_of(pid))

@@ -460,7 +460,7 @@ class FlowerClients:
             if one.reason is None and isinstance(one.answer, EvaluateReply) and one.answer.scores.clients.size
         ]
         tested = np.array([client for client, _ in found], dtype=np.int64)
-        # If some clients did no more than test, nothing is told of how the others fared otherwise.
+        # Corrected or tuned scores count only if all clients have them.
         names = [name for name in ALSO if found and all(name in scores.also for _, scores in found)]
         also = {name: _stack_scores(tested, [scores.also[name] for _, scores in found]) for name in names}
         return replace(_stack_scores(tested, [scores for _, scores in found]), also=also)
@@ -569,7 +569,7 @@ class FlowerClients:
     # ---- checkpoints -----------------------------------------------------------------------------------------------
 
     def snapshot(self) -> dict[str, npt.NDArray[np.generic]]:
-        """Return the ids of the clients, and what they told that has not acted yet."""
+        """Return the ids of the clients, and their reports that have not acted yet."""
         return self._contacts.arrays()
 
     def return_to(

@@ -32,7 +32,7 @@ from fielding.methods.kinds import ReportsFrom
 from fielding.rng import Hashes, client_key
 
 UNKNOWN = -1
-"""In place of a number of samples: the client has not told yet."""
+"""Number of samples of a client that has not reported it yet."""
 _NAMES = ("confirmed", "n_samples", "waiting", "waiting_n_samples", "waiting_kinds", "waiting_rows")
 _NO_KIND = -1
 
@@ -280,9 +280,9 @@ class Contacts:
                 len(changes.turned_away),
                 changes.turned_away[0],
             )
-        for what, who in (("joined", changes.joined), ("came back", changes.returned), ("left", changes.left)):
-            if who:
-                _LOG.info("%d clients %s, for example %s", len(who), what, echo(who[0]))
+        for what, clients in (("joined", changes.joined), ("came back", changes.returned), ("left", changes.left)):
+            if clients:
+                _LOG.info("%d clients %s, for example %s", len(clients), what, echo(clients[0]))
         return nodes, changes
 
     def _wait_for_nodes(self) -> tuple[Node, ...]:
@@ -414,7 +414,7 @@ class Contacts:
     # ---- checkpoints -----------------------------------------------------------------------------------------------
 
     def arrays(self) -> dict[str, npt.NDArray[np.generic]]:
-        """Return what a checkpoint needs beside the ledger: the ids of clients, and what they told."""
+        """Return what a checkpoint needs beside the ledger: the ids of clients, and their reports."""
         roster = Roster() if self._roster is None else self._roster
         shared = {} if self.sharing is None else self.sharing.arrays()
         return {**roster.arrays(), **self.inbox.arrays(), **shared}

@@ -387,7 +387,7 @@ def runner_of(
     the method cannot take in others, clients that come later are left out, and the log says so.
     """
     config, kind = setup.config, kind_of(setup.config)
-    method_of(config, _setting(setup, deployment, range(deployment.presence.min_nodes)))  # mistakes are told at once
+    method_of(config, _setting(setup, deployment, range(deployment.presence.min_nodes)))  # raises mistakes at once
     orders = orders_of(setup, deployment)
     sharing = None
     if kind.reports_from != "nobody":

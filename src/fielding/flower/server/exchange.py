@@ -151,7 +151,7 @@ class Board:
         else:
             self.pending[ticket], self.bytes_down[at] = at, n_bytes
 
-    def awaited(self) -> dict[str, tuple[int, Verb]]:
+    def unanswered_orders(self) -> dict[str, tuple[int, Verb]]:
         """Return address and verb of the orders without an answer, by ticket, in the order of tasks."""
         return {ticket: (self.tasks[at].address, self.tasks[at].order.verb) for ticket, at in self.pending.items()}
 
@@ -394,7 +394,7 @@ class Exchange:
         """Take in what has come: answers of this exchange, and late ones of earlier ones."""
         asked = {ticket: (debt.address, debt.verb) for ticket, debt in self._debts.items()}
         if board is not None:
-            asked |= board.awaited()
+            asked |= board.unanswered_orders()
         if not asked:
             return
         found = self._wire.pull(asked)
@@ -418,7 +418,7 @@ class Exchange:
     def _give_up(self, board: Board, started: float, end: float) -> None:
         """Write down which nodes owe an answer, and why it is missing: the node is gone, or slow."""
         now = self._clock()
-        for ticket, (address, verb) in board.awaited().items():
+        for ticket, (address, verb) in board.unanswered_orders().items():
             self._debts[ticket] = _Debt(
                 address=address,
                 verb=verb,
@@ -429,6 +429,6 @@ class Exchange:
             if now >= end:
                 self._slow.add(address)
         there = {node.address for node in self.look()}
-        for ticket, (address, _) in board.awaited().items():
+        for ticket, (address, _) in board.unanswered_orders().items():
             is_there = address in there and ticket in self._debts
             board.give_up(ticket, "straggler" if is_there else "offline", now - started)

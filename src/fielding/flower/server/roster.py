@@ -59,7 +59,7 @@ class RosterChanges:
     left
         Clients that can no longer be reached.
     unknown
-        Addresses of nodes that still have to say who they are, rising.
+        Addresses of nodes that still have to name their partition, rising.
     turned_away
         Addresses of nodes whose clients came after the roster was closed, rising; each is named once.
     """
@@ -102,7 +102,7 @@ class Roster:
         self._client: dict[int, int] = {}  # the same, the other way round
         self._nodes: frozenset[int] = frozenset()
         self._is_open = True
-        self._strangers: dict[int, bool] = {}  # addresses of clients that came too late, and whether that was told
+        self._strangers: dict[int, bool] = {}  # addresses of clients that came too late, and whether that was reported
 
     def close(self) -> None:
         """Let no client join any more: those that come for the first time are turned away."""
