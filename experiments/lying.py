@@ -29,7 +29,7 @@ from fielding.config.keys import Config
 from fielding.config.reader import config_from
 from fielding.federation.evaluation import adjusted_rand_index
 from fielding.records.run_folder import CLIENTS
-from fielding.simulation.attacks import LIES, drawn_liars
+from fielding.simulation.attacks import LIES, draw_liars
 from fielding.traces.sliding import SlidingWindows
 from fielding.traces.sources import deal_samples
 
@@ -89,7 +89,7 @@ def run_case(case: Case) -> Outcome:
         tests = [json.loads(line) for line in (Path(folder) / "run" / CLIENTS).read_text().splitlines()]
     dealt = deal_samples(config.trace, rounds=config.rounds, seed=config.seed)
     windows = SlidingWindows(dealt.pool, dealt.schedule, dealt.plan)
-    liars = drawn_liars(dealt.schedule.client_ids, case.share, seed=case.seed)
+    liars = draw_liars(dealt.schedule.client_ids, case.share, seed=case.seed)
     late = [test for test in tests if test["round"] >= config.rounds // 2]
     return Outcome(
         case=case,

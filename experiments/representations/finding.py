@@ -21,7 +21,7 @@ from fielding.config.reader import config_from
 from fielding.coordinator.clustering import Clusterer
 from fielding.federation.evaluation import adjusted_rand_index
 from fielding.reporting.numbers.paired import estimate
-from fielding.simulation.assembly import HELD_OUT, MOMENTUM, Lessons, Own, Simulation, assemble, pool_model
+from fielding.simulation.assembly import HELD_OUT, MOMENTUM, Own, Simulation, assemble, pool_model
 from fielding.traces.catalog import Opening, Source, open_source
 from fielding.traces.sources import deal_samples, hold_out
 from fielding.training.trainer import Sgd
@@ -107,13 +107,15 @@ def shared_model(config: Config, simulation: Simulation) -> Models:
     section, training = config.coordinator, config.training
     whole = deal_samples(config.trace, rounds=config.rounds, seed=config.seed, source=_source(config.trace.name))
     _, held = hold_out(whole, config.trace.held_out or HELD_OUT, seed=config.seed)
-    lessons = Lessons(
+    return pool_model(
+        simulation.trainer,
+        whole.pool,
+        held,
         sgd=Sgd(learning_rate=training.learning_rate, momentum=MOMENTUM),
         n_steps=-(-section.shared_epochs * held.samples.size // training.batch_size),
         batch_size=training.batch_size,
         seed=config.seed,
     )
-    return pool_model(simulation.trainer, whole.pool, held, lessons)
 
 
 def tables(found: Mapping[str, Table], seeds: Sequence[int]) -> dict[str, list[list[str]]]:

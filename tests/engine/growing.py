@@ -24,7 +24,7 @@ from fielding.simulation.assembly import Own, Simulation, assemble
 from fielding.simulation.clients import SimulatedClients
 from fielding.simulation.experiment import federation_of
 from fielding.traces.trace import Trace
-from tests.simulation.run_cases import N_ROUNDS, Table, table
+from tests.simulation.run_cases import Table, table
 
 START = -1
 """The round in which clients join that are there from the start."""
@@ -192,7 +192,7 @@ class GrowingRun:
 
     def run(self, watch: Watch = lambda _row: True) -> dict[str, Json] | None:
         """Begin, or go on after the last checkpoint; return the summary if it came to the end."""
-        rules = Rules(n_rounds=N_ROUNDS, gap=2, checkpoint_every=1)
+        rules = Rules(gap=2, checkpoint_every=1)
         with closing(RunFolder(self.path, {"seed": 1})) as folder:
             layout = self._simulation.trainer.layout
             runner = Runner(self.federation, folder, layout=layout, method_name="some", rules=rules)

@@ -48,10 +48,15 @@ def runner_of(folder: RunFolder, federation: Federation, rules: Rules) -> Runner
 
 
 def run(
-    folder: RunFolder, rules: Rules, *, accuracy: Mapping[int, float] | None = None, last: int | None = None
+    folder: RunFolder,
+    rules: Rules,
+    *,
+    accuracy: Mapping[int, float] | None = None,
+    last: int | None = None,
+    stop_at_time_s: float | None = None,
 ) -> dict[str, Json] | None:
     """Run into a fresh folder; the watch says stop after round ``last``."""
-    federation = noting_federation([], accuracy=accuracy, n_rounds=rules.n_rounds, stop_at_time_s=rules.stop_at_time_s)
+    federation = noting_federation([], accuracy=accuracy, n_rounds=N_ROUNDS, stop_at_time_s=stop_at_time_s)
     folder.begin("")
     return runner_of(folder, federation, rules).run(watch_until(last))
 
@@ -70,7 +75,7 @@ def stopped_by(summary: dict[str, Json] | None) -> Json:
 
 
 def test_without_a_rule_a_run_ends_with_its_last_round(folder: RunFolder) -> None:
-    summary = run(folder, Rules(n_rounds=N_ROUNDS))
+    summary = run(folder, Rules())
 
     assert stopped_by(summary) == "rounds"
     assert [row["round"] for row in rounds_in(folder)] == list(range(N_ROUNDS))
@@ -78,7 +83,7 @@ def test_without_a_rule_a_run_ends_with_its_last_round(folder: RunFolder) -> Non
 
 def test_the_first_evaluation_that_reaches_the_accuracy_is_the_last(folder: RunFolder) -> None:
     # Rounds 0, 4, 9 and 11 are evaluated; 2 is not, and 4 falls just short.
-    summary = run(folder, Rules(n_rounds=N_ROUNDS, stop_at_accuracy=0.5), accuracy={2: 0.9, 4: 0.49, 9: 0.5, 11: 0.9})
+    summary = run(folder, Rules(stop_at_accuracy=0.5), accuracy={2: 0.9, 4: 0.49, 9: 0.5, 11: 0.9})
 
     assert stopped_by(summary) == "accuracy"
     assert len(rounds_in(folder)) == 10
@@ -88,7 +93,7 @@ def test_the_first_evaluation_that_reaches_the_accuracy_is_the_last(folder: RunF
 def test_the_round_that_reaches_the_time_is_the_last_and_is_evaluated(
     folder: RunFolder, latest: float, n_rounds: int
 ) -> None:
-    summary = run(folder, Rules(n_rounds=N_ROUNDS, stop_at_time_s=latest), accuracy={2: 0.7, 3: 0.7, 0: 0.7})
+    summary = run(folder, Rules(), stop_at_time_s=latest, accuracy={2: 0.7, 3: 0.7, 0: 0.7})
 
     assert stopped_by(summary) == "time"
     rows = rounds_in(folder)
@@ -97,13 +102,13 @@ def test_the_round_that_reaches_the_time_is_the_last_and_is_evaluated(
 
 
 def test_accuracy_counts_before_time(folder: RunFolder) -> None:
-    rules = Rules(n_rounds=N_ROUNDS, stop_at_accuracy=0.5, stop_at_time_s=ROUND_S)
+    rules = Rules(stop_at_accuracy=0.5)
 
-    assert stopped_by(run(folder, rules, accuracy={0: 0.6})) == "accuracy"
+    assert stopped_by(run(folder, rules, stop_at_time_s=ROUND_S, accuracy={0: 0.6})) == "accuracy"
 
 
 def test_a_run_that_is_told_to_stop_commits_and_has_no_summary(folder: RunFolder, committed: list[int]) -> None:
-    summary = run(folder, Rules(n_rounds=N_ROUNDS, checkpoint_every=100), last=6)
+    summary = run(folder, Rules(checkpoint_every=100), last=6)
 
     assert summary is None
     assert len(rounds_in(folder)) == 7
@@ -116,13 +121,13 @@ def test_a_run_that_is_told_to_stop_commits_and_has_no_summary(folder: RunFolder
 def test_every_so_many_rounds_are_committed_and_the_last(
     folder: RunFolder, committed: list[int], every: int, expected: list[int]
 ) -> None:
-    run(folder, Rules(n_rounds=N_ROUNDS, checkpoint_every=every))
+    run(folder, Rules(checkpoint_every=every))
 
     assert committed == expected
 
 
 def test_the_round_in_which_a_rule_stops_is_committed(folder: RunFolder, committed: list[int]) -> None:
-    run(folder, Rules(n_rounds=N_ROUNDS, checkpoint_every=100, stop_at_time_s=3 * ROUND_S))
+    run(folder, Rules(checkpoint_every=100), stop_at_time_s=3 * ROUND_S)
 
     assert committed == [2]
 
@@ -150,7 +155,7 @@ def test_by_default_commits_take_a_fiftieth_of_the_time(
 ) -> None:
     tell_time(monkeypatch, commit_s=0.05)
 
-    run(folder, Rules(n_rounds=N_ROUNDS))
+    run(folder, Rules())
 
     # The first round is committed to learn what that takes; 0.05 s are a fiftieth of 2.5 s, so of three rounds.
     assert committed == [0, 3, 6, 9, 11]
@@ -161,7 +166,7 @@ def test_by_default_a_run_is_committed_at_least_at_its_end(
 ) -> None:
     tell_time(monkeypatch, commit_s=1e6)
 
-    run(folder, Rules(n_rounds=N_ROUNDS))
+    run(folder, Rules())
 
     assert committed == [0, N_ROUNDS - 1]
 
@@ -170,7 +175,7 @@ def test_by_default_a_run_is_committed_at_least_at_its_end(
 def test_a_resumed_run_goes_on_after_its_checkpoint_with_the_reports_that_waited(
     tmp_path: Path, is_delayed: bool
 ) -> None:
-    rules = Rules(n_rounds=N_ROUNDS, checkpoint_every=5)
+    rules = Rules(checkpoint_every=5)
     notes: list[list[str]] = [[], []]
     for at, stop in enumerate((None, 6)):
         folder = RunFolder(tmp_path / str(at), {"seed": 1})
@@ -202,7 +207,7 @@ def concepts_at(folder: RunFolder) -> list[tuple[Json, Json]]:
 
 @pytest.mark.parametrize("n_done", range(1, 8))
 def test_concepts_are_written_down_alike_wherever_a_run_was_stopped(folder: RunFolder, n_done: int) -> None:
-    rules = Rules(n_rounds=8)
+    rules = Rules()
     folder.begin("")
     runner_of(folder, swapping_federation(), rules).run(watch_until(n_done - 1))
 
@@ -212,7 +217,7 @@ def test_concepts_are_written_down_alike_wherever_a_run_was_stopped(folder: RunF
 
 
 def test_a_log_of_concepts_that_begins_late_begins_with_all_of_them(folder: RunFolder) -> None:
-    rules = Rules(n_rounds=8)
+    rules = Rules()
     folder.begin("")
     runner_of(folder, noting_federation([], n_rounds=8), rules).run(watch_until(4))
 
@@ -242,7 +247,7 @@ class LateClients(NotingClients):
 def test_delayed_reports_that_begin_late_act_alike_wherever_a_run_was_stopped(
     tmp_path: Path, first: int, n_done: int
 ) -> None:
-    rules = Rules(n_rounds=7, checkpoint_every=1)
+    rules = Rules(checkpoint_every=1)
     notes: list[list[str]] = [[], []]
     for at, last in enumerate((None, n_done - 1)):
         with closing(RunFolder(tmp_path / str(at), {"seed": 1})) as folder:
@@ -270,19 +275,19 @@ def resumed(folder: RunFolder, federation: Federation, rules: Rules) -> Runner:
 
 
 def test_a_run_that_a_rule_stopped_does_not_go_on(folder: RunFolder) -> None:
-    rules = Rules(n_rounds=N_ROUNDS, stop_at_time_s=3 * ROUND_S)
-    run(folder, rules)
+    run(folder, Rules(), stop_at_time_s=3 * ROUND_S)
     notes: list[str] = []
+    federation = noting_federation(notes, n_rounds=N_ROUNDS, stop_at_time_s=3 * ROUND_S)
 
-    assert stopped_by(resumed(folder, noting_federation(notes), rules).run()) == "time"
+    assert stopped_by(resumed(folder, federation, Rules()).run()) == "time"
     assert notes == ["begin 2"]
     assert len(rounds_in(folder)) == 3
 
 
 def test_a_checkpoint_of_another_model_is_refused(folder: RunFolder) -> None:
-    run(folder, Rules(n_rounds=2))
+    run(folder, Rules())
     other = Layout(names=("weight",), shapes=((3,),), n_parameters=1)
-    runner = Runner(noting_federation([]), folder, layout=other, method_name="noting", rules=Rules(n_rounds=2))
+    runner = Runner(noting_federation([]), folder, layout=other, method_name="noting", rules=Rules())
     found = folder.resume()
     assert found is not None
 

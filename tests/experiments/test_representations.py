@@ -10,7 +10,7 @@ from fielding.client.representation.representation import Seen
 from fielding.config.keys import Config
 from fielding.config.reader import config_from
 from fielding.reporting.numbers.paired import estimate
-from fielding.simulation.assembly import Own, Simulation, Watched, _shared_model, assemble
+from fielding.simulation.assembly import Own, Simulation, assemble, shared_model_of
 from fielding.simulation.experiment import run
 from fielding.traces.sources import deal_samples, hold_out
 
@@ -128,11 +128,10 @@ class TestFinding:
     def test_the_shared_model_is_the_one_that_a_run_trains(self) -> None:
         config, simulation = small_config(), small_simulation()
         _, held = hold_out(deal_samples(config.trace, rounds=config.rounds, seed=config.seed), 20, seed=config.seed)
-        watched = Watched(windows=simulation.clients.windows, trainer=simulation.trainer, held=held)
 
         ours = finding.shared_model(config, simulation)
 
-        assert ours.tolist() == _shared_model(config, watched).tolist()
+        assert ours.tolist() == shared_model_of(config, simulation.trainer, simulation.dealt.pool, held).tolist()
 
     def test_every_scenario_source_and_seed_has_a_task_and_a_cell(self) -> None:
         tasks = finding.tasks([1, 2])

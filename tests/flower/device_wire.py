@@ -17,9 +17,9 @@ from fielding.flower.device.samples import DeviceNode, Samples
 from fielding.flower.server.contacts import Presence
 from fielding.flower.server.deployment import Deployment, run_deployment
 from fielding.flower.server.device_rule import device_record
-from fielding.flower.server.exchange import Asked, Node, Patience, Posted, Received
+from fielding.flower.server.exchange import Node, Patience
 from fielding.flower.wire.messages import n_bytes, order_from, order_records, reply_from, reply_records
-from fielding.flower.wire.orders import Expected, Order, Refusal, TrainReply
+from fielding.flower.wire.orders import Answer, Expected, Order, Refusal, TrainReply, Verb
 from fielding.records.logs import Logs
 from fielding.records.run_folder import EVENTS, ROUNDS
 from fielding.simulation.assembly import Own, Simulation, assemble
@@ -67,37 +67,36 @@ class DeviceWire:
             return [Node(address=at, public_key=f"-----BEGIN {at}".encode()) for at in there]
         return [Node(address=at, public_key=b"random", heartbeat_s=HIDDEN_HEARTBEAT_S) for at in there]
 
-    def push(self, orders: Sequence[tuple[int, Order]]) -> list[Posted]:
+    def push(self, orders: Sequence[tuple[int, Order]]) -> list[tuple[str | None, int]]:
         self.pushes.append(list(orders))
         self.on_push()
-        posted = []
+        posted: list[tuple[str | None, int]] = []
         for at, (address, order) in enumerate(orders):
             records = order_records(order, {})
             ticket = f"{len(self.pushes)}/{at}"
             if address not in self.dead:
                 self._ready[ticket] = (address, order_from(records, order.verb))
-            posted.append(Posted(ticket=ticket, n_bytes=n_bytes(records)))
+            posted.append((ticket, n_bytes(records)))
         return posted
 
-    def pull(self, asked: Mapping[str, Asked]) -> list[Received]:
+    def pull(self, asked: Mapping[str, tuple[int, Verb]]) -> dict[str, tuple[Answer, int]]:
         ready = [ticket for ticket in asked if ticket in self._ready and self._is_done(ticket)]
-        return [self._answered(ticket, *self._ready.pop(ticket)) for ticket in ready]
+        return {ticket: self.answer(*self._ready.pop(ticket)) for ticket in ready}
 
     def _is_done(self, ticket: str) -> bool:
         return self._ready[ticket][0] not in self.slow or int(ticket.split("/")[0]) < len(self.pushes)
 
-    def _answered(self, ticket: str, address: int, order: Order) -> Received:
+    def answer(self, address: int, order: Order) -> tuple[Answer, int]:
         try:
             reply = self.devices[address].answer(order)
         except Exception as error:  # as Flower does
-            return Received(ticket=ticket, answer=Refusal(reason="failed", text=str(error)), n_bytes=0)
+            return Refusal(reason="failed", text=str(error)), 0
         if address in self.sick and isinstance(reply, TrainReply):
             sick = np.full_like(reply.updates.models, np.nan)
             reply = replace(reply, updates=replace(reply.updates, models=sick))
         records = reply_records(reply)
         assert self.expected is not None
-        answer = reply_from(records, order.verb, self.expected)
-        return Received(ticket=ticket, answer=answer, n_bytes=n_bytes(records))
+        return reply_from(records, order.verb, self.expected), n_bytes(records)
 
     def wire_of(self, expected: Expected, _patience: Patience) -> "DeviceWire":
         """Return this wire, as a server asks for it."""

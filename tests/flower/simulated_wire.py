@@ -2,8 +2,8 @@
 
 from collections.abc import Mapping, Sequence
 
-from fielding.flower.server.exchange import Asked, Exchange, Node, Outcome, Patience, Posted, Received, Task
-from fielding.flower.wire.orders import Answer, Order
+from fielding.flower.server.exchange import Exchange, Node, Patience, Settled, Task
+from fielding.flower.wire.orders import Answer, Order, Verb
 from tests.flower import mail
 
 NEVER = float("inf")
@@ -49,24 +49,21 @@ class SimulatedWire:
             if at not in self.gone
         ]
 
-    def push(self, orders: Sequence[tuple[int, Order]]) -> list[Posted]:
+    def push(self, orders: Sequence[tuple[int, Order]]) -> list[tuple[str | None, int]]:
         self.clock.now += self.push_s
         self.pushes.append(list(orders))
-        posted = []
+        posted: list[tuple[str | None, int]] = []
         for number, (address, order) in enumerate(orders):
             ticket = None if address in self.refusing else f"{len(self.pushes)}/{number}"
             if ticket is not None:
                 due = self.clock.now + self.delays.get(address, 0.0)
                 self._due[ticket] = (due, self.answers.get(address, usual(order)))
-            posted.append(Posted(ticket=ticket, n_bytes=100))
+            posted.append((ticket, 100))
         return posted
 
-    def pull(self, asked: Mapping[str, Asked]) -> list[Received]:
+    def pull(self, asked: Mapping[str, tuple[int, Verb]]) -> dict[str, tuple[Answer, int]]:
         ready = [ticket for ticket in asked if ticket in self._due and self._due[ticket][0] <= self.clock.now]
-        return [
-            Received(ticket=ticket, answer=self._due.pop(ticket)[1], n_bytes=10)
-            for ticket in reversed(ready)  # in no useful order
-        ]
+        return {ticket: (self._due.pop(ticket)[1], 10) for ticket in reversed(ready)}  # in no useful order
 
 
 def usual(order: Order) -> Answer:
@@ -94,5 +91,5 @@ def describe(address: int, round_index: int = 0) -> Task:
     return Task(address=address, order=mail.describe_order(round_index))
 
 
-def reasons(outcome: Outcome) -> list[str | None]:
-    return [one.reason for one in outcome.settled]
+def reasons(settled: Sequence[Settled]) -> list[str | None]:
+    return [one.reason for one in settled]

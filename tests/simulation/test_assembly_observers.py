@@ -5,8 +5,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from fielding._typing import Counts, Floats, Json
-from fielding.client.drift import Always, Never
+from fielding._typing import Counts, Floats, Json, Models
+from fielding.client.drift import Always, DriftTest, Never
 from fielding.client.representation.registry import representation_named
 from fielding.config.keys import Config
 from fielding.config.reader import config_from
@@ -14,7 +14,8 @@ from fielding.engine.report_rule import is_own_function, report_rule_of
 from fielding.errors import OptionError
 from fielding.records.model_file import write_model
 from fielding.runtime.observe import LabelObserver, Observer, SampleObserver, VectorObserver
-from fielding.simulation.assembly import HELD_OUT, Lessons, Watched, observer_of, pool_model, without_held_out
+from fielding.simulation.assembly import HELD_OUT, observer_of, pool_model, without_held_out
+from fielding.traces.pool import Pool
 from fielding.traces.sliding import SlidingWindows
 from fielding.traces.sources import Dealt, HeldOut, deal_samples
 from fielding.training.factory import ModelRequest, trainer_for
@@ -34,15 +35,12 @@ def mlp(hidden: int = 8) -> Trainer:
     return trainer_for(ModelRequest(name="mlp", hidden=hidden, input_shape=(4,), n_classes=4, trainer="numpy"))
 
 
-def watched_by(config: Config) -> Watched:
-    dealt, held = without_held_out(config, dealt_by(config), needs_pool=config.coordinator.shared_model == "pool")
-    return Watched(windows=SlidingWindows(dealt.pool, dealt.schedule, dealt.plan), trainer=mlp(), held=held)
-
-
-def observer_for(config: Config) -> Observer:
+def observer_for(config: Config, drift_test: DriftTest | None = None) -> Observer:
     section = config.coordinator
     report_rule = report_rule_of(section, is_own=is_own_function(section), seed=config.seed)
-    return observer_of(config, report_rule, watched_by(config), None, None)
+    dealt, held = without_held_out(config, dealt_by(config), needs_pool=section.shared_model == "pool")
+    windows = SlidingWindows(dealt.pool, dealt.schedule, dealt.plan)
+    return observer_of(config, report_rule, windows, trainer=mlp(), held=held, drift_test=drift_test)
 
 
 def describe(x: Floats, y: Counts, n_classes: int) -> Floats:
@@ -108,9 +106,7 @@ def test_smoothed_shares_are_told_as_such() -> None:
 
 
 def test_a_method_with_a_test_of_its_own_counts_labels() -> None:
-    config = config_of({"representation": "embedding"})
-    report_rule = report_rule_of(config.coordinator, is_own=False, seed=1)
-    found = [observer_of(config, report_rule, watched_by(config), None, test) for test in (Never(), Always())]
+    found = [observer_for(config_of({"representation": "embedding"}), test) for test in (Never(), Always())]
 
     assert all(isinstance(observer, LabelObserver) for observer in found)
     for observer in found:
@@ -194,15 +190,25 @@ def trainer(name: str = "mlp") -> Trainer:
     return trainer_for(ModelRequest(name=name, hidden=8, input_shape=(4,), n_classes=4, trainer="numpy"))
 
 
-def lessons(n_steps: int = 60, seed: int = 1, batch_size: int = 16, momentum: float = 0.9) -> Lessons:
-    return Lessons(sgd=Sgd(learning_rate=0.1, momentum=momentum), n_steps=n_steps, batch_size=batch_size, seed=seed)
+def trained(
+    made: Trainer,
+    pool: Pool = POOL,
+    held: HeldOut = HELD,
+    *,
+    n_steps: int = 60,
+    seed: int = 1,
+    batch_size: int = 16,
+    momentum: float = 0.9,
+) -> Models:
+    sgd = Sgd(learning_rate=0.1, momentum=momentum)
+    return pool_model(made, pool, held, sgd=sgd, n_steps=n_steps, batch_size=batch_size, seed=seed)
 
 
 def test_it_learns_the_samples_of_the_server() -> None:
     others = np.setdiff1d(np.arange(240), HELD.samples)
     made = trainer()
 
-    model = pool_model(made, POOL, HELD, lessons())
+    model = trained(made)
 
     assert model.dtype == np.float32
     assert model.shape == (made.layout.size,)
@@ -212,7 +218,7 @@ def test_it_learns_the_samples_of_the_server() -> None:
 
 
 def test_it_depends_on_the_seed_alone() -> None:
-    first, again, other = (pool_model(trainer(), POOL, HELD, lessons(seed=seed)) for seed in (1, 1, 2))
+    first, again, other = (trained(trainer(), seed=seed) for seed in (1, 1, 2))
 
     assert first.tobytes() == again.tobytes()
     assert first.tobytes() != other.tobytes()
@@ -224,18 +230,16 @@ def test_no_other_sample_counts() -> None:
     strange.x[others] = 99.0
     strange.y[others] = 0
 
-    assert pool_model(trainer(), strange, HELD, lessons()).tobytes() == (
-        pool_model(trainer(), POOL, HELD, lessons()).tobytes()
-    )
+    assert trained(trainer(), strange).tobytes() == trained(trainer()).tobytes()
 
 
 def test_without_momentum_it_does_not_matter_in_how_many_goes_batches_are_drawn(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    whole = pool_model(trainer(), POOL, HELD, lessons(n_steps=7, momentum=0.0))
+    whole = trained(trainer(), n_steps=7, momentum=0.0)
     monkeypatch.setattr("fielding.simulation.assembly.STEPS_AT_ONCE", 3)
 
-    assert pool_model(trainer(), POOL, HELD, lessons(n_steps=7, momentum=0.0)).tobytes() == whole.tobytes()
+    assert trained(trainer(), n_steps=7, momentum=0.0).tobytes() == whole.tobytes()
 
 
 def test_one_step_on_one_sample_is_a_step_down_its_gradient() -> None:
@@ -243,7 +247,7 @@ def test_one_step_on_one_sample_is_a_step_down_its_gradient() -> None:
     made = trainer("softmax")
     start = made.initial_model(1)
 
-    model = pool_model(made, POOL, one, lessons(n_steps=1, batch_size=3))
+    model = trained(made, held=one, n_steps=1, batch_size=3)
 
     slope = made.gradient(start, POOL.features(one.samples), one.labels)
     assert np.allclose(model, start - 0.1 * slope, atol=1e-6)

@@ -24,7 +24,7 @@ from fielding.simulation.attacks import (
     LyingObserver,
     Spoiling,
     check_spoil,
-    drawn_liars,
+    draw_liars,
     spoil_models,
 )
 from fielding.simulation.experiment import run
@@ -94,22 +94,22 @@ def planned_lies(rounds: Sequence[dict[int, list[float]]], kind: str, *, is_hist
 
 @given(st.integers(0, 60), st.floats(0.0, 1.0), st.integers(0, 99))
 def test_exactly_the_share_lies(n_clients: int, share: float, seed: int) -> None:
-    assert drawn_liars(range(n_clients), share, seed=seed).sum() == round(share * n_clients)
+    assert draw_liars(range(n_clients), share, seed=seed).sum() == round(share * n_clients)
 
 
 @given(st.floats(0.0, 1.0), st.floats(0.0, 1.0), st.integers(0, 99))
 def test_whoever_lies_in_a_small_share_lies_in_a_larger_one(one: float, other: float, seed: int) -> None:
-    few, many = (drawn_liars(range(30), share, seed=seed) for share in sorted((one, other)))
+    few, many = (draw_liars(range(30), share, seed=seed) for share in sorted((one, other)))
 
     assert (many | ~few).all()
 
 
 def test_who_lies_depends_on_seed_and_id_and_not_on_the_order_of_clients() -> None:
     ids = [f"client {at}" for at in range(40)]
-    liars = drawn_liars(ids, 0.5, seed=1)
+    liars = draw_liars(ids, 0.5, seed=1)
 
-    assert (drawn_liars(ids[::-1], 0.5, seed=1)[::-1] == liars).all()
-    assert (drawn_liars(ids, 0.5, seed=2) != liars).any()
+    assert (draw_liars(ids[::-1], 0.5, seed=1)[::-1] == liars).all()
+    assert (draw_liars(ids, 0.5, seed=2) != liars).any()
 
 
 @pytest.mark.parametrize("share", [-0.1, 1.1, float("nan"), True, "half"])

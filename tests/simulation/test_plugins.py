@@ -15,12 +15,12 @@ from fielding.config.reader import config_from
 from fielding.coordinator.policy import Policy
 from fielding.coordinator.trigger import LearnedTau
 from fielding.distance import Kind
-from fielding.engine.plugins import aggregator_of, kind_of, pace_of, parts_of, policy_of, rate_of, selection_of
+from fielding.engine.plugins import kind_of, local_rule, parts_of, policy_of
 from fielding.engine.report_rule import report_rule_of
 from fielding.errors import OptionError
 from fielding.federation.aggregation.robust import TrimmedMean
 from fielding.federation.pace.restarts import Restarts
-from fielding.methods import METHODS
+from fielding.methods import METHODS, Parts
 from fielding.reporting.formatting import run_table
 from fielding.simulation.assembly import lie_of, spoiling_of
 from fielding.simulation.experiment import run
@@ -51,7 +51,8 @@ def test_parts_are_what_the_config_says() -> None:
 
 
 def test_the_learning_rate_falls_as_the_config_says() -> None:
-    rate = rate_of(config_of(training={"learning_rate": 0.8, "lr_decay": 0.5, "lr_every": 2, "lr_floor": 0.3}))
+    training: Json = {"learning_rate": 0.8, "lr_decay": 0.5, "lr_every": 2, "lr_floor": 0.3}
+    rate = local_rule(config_of(training=training)).rate
 
     assert [rate.at(round_index) for round_index in range(5)] == [0.8, 0.8, 0.4, 0.4, 0.3]
 
@@ -64,14 +65,14 @@ def labels_policy(config: Config) -> Policy:
     return policy_of(config, kind="histogram", metric="l1")
 
 
+def parts(config: Config) -> Parts:
+    return parts_of(config, 3, Policy())
+
+
 WRONG: list[tuple[str, dict[str, Json], Callable[[Config], object]]] = [
-    ("aggregation: share is 0.7", {"aggregation": {"name": "trimmed-mean", "share": 0.7}}, aggregator_of),
-    ("pace: longest is 3", {"pace": {"name": "master-fl", "longest": 3}}, pace_of),
-    (
-        "selection: penalty is -1",
-        {"selection": {"name": "oort", "penalty": -1}},
-        lambda config: selection_of(config, 3, Policy()),
-    ),
+    ("aggregation: share is 0.7", {"aggregation": {"name": "trimmed-mean", "share": 0.7}}, parts),
+    ("pace: longest is 3", {"pace": {"name": "master-fl", "longest": 3}}, parts),
+    ("selection: penalty is -1", {"selection": {"name": "oort", "penalty": -1}}, parts),
     ("method: ", {"method": {"name": "tests.methods.own:Quiet", "pase": 3}}, kind_of),
     ("method.name: ", {"method": {"name": "nothing:"}}, kind_of),
     ("trace: ", {"trace": {"liars": 0.1, "lie": "permut"}}, lambda config: lie_of(config, is_histogram=True)),

@@ -25,7 +25,7 @@ from fielding.cli.options import (
     stop_on_signal,
 )
 from fielding.coordinator.trigger import LearnedTau
-from fielding.engine.replay import Origin, run_replay
+from fielding.engine.replay import run_replay
 from fielding.errors import OptionError
 from fielding.records.manifest import file_digest, stream_digest
 from fielding.records.replay_folder import ReplayRow
@@ -93,14 +93,15 @@ def replay_command(
         with progress_bar(f"reading {reports.name}", None, quiet=quiet) as bar:
             stream = read_reports(reports, kind=policy.kind, on_rows=counting(bar))
         digest = file_digest(reports)
-    origin = Origin(source=reports.name, digest=digest, resume=resume, page=page)
     with stop_on_signal() as stop, progress_bar("replaying", len(stream), quiet=quiet) as advance:
 
         def watch(_row: ReplayRow | None) -> bool:
             advance(1)
             return stop.received is None
 
-        summary = run_replay(stream, policy, out, origin=origin, watch=watch)
+        summary = run_replay(
+            stream, policy, out, source=reports.name, digest=digest, resume=resume, page=page, watch=watch
+        )
     if summary is None:
         tell(f"stopped; what was done is in {out}, go on with --resume")
         raise typer.Exit(stop.exit_code)

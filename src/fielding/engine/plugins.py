@@ -1,6 +1,9 @@
-"""The plug-ins that a config names, made with their options; a mistake is told with its section."""
+"""The plug-ins that a config names, made with their options; the message of a mistake names its section."""
 
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 from fielding._typing import Json, Models
 from fielding.config.keys import Config, CoordinatorSection
@@ -9,31 +12,59 @@ from fielding.coordinator.clustering import Clusterer
 from fielding.coordinator.policy import Policy, trigger_named
 from fielding.distance import Kind
 from fielding.errors import CheckpointError, InputError, OptionError
-from fielding.federation.aggregation import Aggregator, aggregator_named
-from fielding.federation.pace import Pace, pace_named
+from fielding.federation.aggregation import aggregator_named
+from fielding.federation.pace import pace_named
 from fielding.federation.selection import Selection, selector_named
 from fielding.methods import Method, MethodKind, MethodSetting, Parts, kind_named, method_named
 from fielding.methods.kinds import ReportsFrom, check_method_options, resolve_reports_from
 from fielding.records.model_file import read_model
 from fielding.runtime.serve import Serving
 from fielding.runtime.train import LocalRule
+from fielding.training.factory import ModelRequest, trainer_for
 from fielding.training.label_mix import LabelMixTrainer
 from fielding.training.layout import Layout
-from fielding.training.trainer import LearningRate, Trainer
+from fielding.training.trainer import LearningRate, Trainer, TrainingPath
+
+
+@contextmanager
+def mistakes_in(key: str) -> Iterator[None]:
+    """Name a key or section of the config in the messages of an :class:`OptionError`."""
+    try:
+        yield
+    except OptionError as error:
+        raise OptionError(f"{key}: {error}") from None
+
+
+def trainer_of(
+    config: Config,
+    input_shape: tuple[int, ...],
+    n_classes: int,
+    *,
+    model: Callable[..., Any] | None = None,
+    path: TrainingPath | None = None,
+) -> Trainer:
+    """Return the trainer of the model that a config names, for samples of a shape.
+
+    ``model`` makes a torch module instead: ``model(input_shape=..., n_classes=...)``. A run that goes on gives the
+    ``path`` that its trainer took before.
+    """
+    is_own = model is not None or config.model.factory is not None
+    request = ModelRequest(
+        name=config.model.factory or config.model.name,
+        factory=model,
+        path=path,
+        hidden=config.model.hidden,
+        input_shape=input_shape,
+        n_classes=n_classes,
+        trainer="torch" if is_own else config.training.trainer,
+        device=config.training.device,
+    )
+    with mistakes_in("model"):
+        return trainer_for(request)
 
 
 def with_mix(config: Config, trainer: Trainer, n_classes: int) -> Trainer:
-    """Return the trainer of models that carry their label mix, if clients correct for it; else the trainer itself.
-
-    Parameters
-    ----------
-    config
-        Says whether, and how fast the mix follows training.
-    trainer
-        Of models without a mix.
-    n_classes
-        Classes.
-    """
+    """Return the trainer of models that carry their label mix, if clients correct for it; else the trainer itself."""
     if config.serving.correction == "none":
         return trainer
     return LabelMixTrainer(trainer, n_classes, rate=config.serving.mix_rate, is_balanced=config.training.balanced)
@@ -44,19 +75,7 @@ POOL, GLOBAL = "pool", "global"
 
 
 def file_model(section: CoordinatorSection, layout: Layout) -> Models:
-    """Return the shared model of the file that a config names, or raise :class:`OptionError`.
-
-    Parameters
-    ----------
-    section
-        Of a config.
-    layout
-        What its numbers have to mean.
-
-    Returns
-    -------
-    float32, shape ``(n_numbers,)``.
-    """
+    """Return the shared model of the file that a config names, float32, shape ``(n_numbers,)``, or raise."""
     try:
         return read_model(Path(section.shared_model).expanduser(), layout)
     except (InputError, CheckpointError) as error:
@@ -69,11 +88,17 @@ LEARNED = "learned"
 
 def parts_of(config: Config, n_clients: int, policy: Policy) -> Parts:
     """Return the plug-ins that work with any method."""
+    with mistakes_in("selection"):
+        selector = selector_named(config.selection.name, config.selection.options)
+    with mistakes_in("aggregation"):
+        aggregator = aggregator_named(config.aggregation.name, config.aggregation.options)
+    with mistakes_in("pace"):
+        pace = pace_named(config.pace.name, config.pace.options, seed=config.seed)
     return Parts(
         participants=config.training.participants,
-        selection=selection_of(config, n_clients, policy),
-        aggregator=aggregator_of(config),
-        pace=pace_of(config),
+        selection=Selection(selector, n_clients, metric=policy.metric, kind=policy.kind),
+        aggregator=aggregator,
+        pace=pace,
         weighted=config.training.weighted,
         strict_budget=config.training.strict_budget,
         n_steps=config.training.local_steps,
@@ -84,59 +109,21 @@ def kind_of(config: Config) -> MethodKind:
     """Return what is known of the method of a config; an option that it does not have is named."""
     section = config.method
     kind = kind_named(section.name)
-    try:
+    with mistakes_in("method"):
         check_method_options(kind, section.options)
-    except OptionError as error:
-        raise OptionError(f"method: {error}") from None
     return kind
 
 
 def method_of(config: Config, setting: MethodSetting) -> Method:
     """Return the method that a config names, made of what a run gives it."""
-    section = config.method
-    try:
-        return method_named(kind_named(section.name), setting, section.options)
-    except OptionError as error:
-        raise OptionError(f"method: {error}") from None
-
-
-def rate_of(config: Config) -> LearningRate:
-    """Return the learning rate of local steps, by round."""
-    section = config.training
-    return LearningRate(
-        initial=section.learning_rate, decay=section.lr_decay, every=section.lr_every, floor=section.lr_floor
-    )
+    with mistakes_in("method"):
+        return method_named(kind_named(config.method.name), setting, config.method.options)
 
 
 def run_reports_from(config: Config, kind: MethodKind, selection: Selection, n_clients: int) -> ReportsFrom:
-    """Return whose reports are heard: as the method says, unless the selection needs more."""
+    """Return which clients' reports are heard: as the method says, unless the selection needs more."""
     reports_from = resolve_reports_from(kind, config.method.options, n_clients)
     return "drifted" if selection.needs_reports and reports_from in ("nobody", "flags", "first") else reports_from
-
-
-def selection_of(config: Config, n_clients: int, policy: Policy) -> Selection:
-    """Return who chooses participants."""
-    try:
-        selector = selector_named(config.selection.name, config.selection.options)
-    except OptionError as error:
-        raise OptionError(f"selection: {error}") from None
-    return Selection(selector, n_clients, metric=policy.metric, kind=policy.kind)
-
-
-def pace_of(config: Config) -> Pace:
-    """Return how fast participants train."""
-    try:
-        return pace_named(config.pace.name, config.pace.options, seed=config.seed)
-    except OptionError as error:
-        raise OptionError(f"pace: {error}") from None
-
-
-def aggregator_of(config: Config) -> Aggregator:
-    """Return how the models of participants become one."""
-    try:
-        return aggregator_named(config.aggregation.name, config.aggregation.options)
-    except OptionError as error:
-        raise OptionError(f"aggregation: {error}") from None
 
 
 def policy_of(config: Config, *, kind: Kind, metric: str) -> Policy:
@@ -145,14 +132,12 @@ def policy_of(config: Config, *, kind: Kind, metric: str) -> Policy:
     is_learned = section.tau == LEARNED and section.trigger == "center-shift"
     shift: dict[str, Json] = {"reference": section.reference, "noise_floor": section.noise_floor}
     if not is_learned:
-        try:
+        with mistakes_in("coordinator.tau"):
             shift["tau"] = parse_factor(section.tau)
-        except OptionError as error:
-            raise OptionError(f"coordinator.tau: {error}") from None
     options: dict[str, dict[str, Json]] = {"center-shift": shift, "pairwise": {"step": section.delta_step}}
     # Fewer participants each would make a cluster's model the work of one or two clients (METHODS.md A7).
     k_max = max(1, min(section.k_max, config.training.participants // section.participants_per_cluster))
-    try:
+    with mistakes_in("coordinator"):
         return Policy(
             kind=kind,
             metric=metric,
@@ -167,17 +152,13 @@ def policy_of(config: Config, *, kind: Kind, metric: str) -> Policy:
             inherit=section.inherit,
             seed=config.seed,
         )
-    except OptionError as error:
-        raise OptionError(f"coordinator: {error}") from None
 
 
 def serving_of(config: Config) -> Serving:
     """Return what clients do to the model that serves them."""
     section = config.serving
-    try:
+    with mistakes_in("serving"):
         return Serving(correction=section.correction, smoothing=section.smoothing, fine_tune=section.fine_tune)
-    except OptionError as error:
-        raise OptionError(f"serving: {error}") from None
 
 
 def local_rule(config: Config) -> LocalRule:
@@ -186,7 +167,9 @@ def local_rule(config: Config) -> LocalRule:
     return LocalRule(
         n_steps=section.local_steps,
         batch_size=section.batch_size,
-        rate=rate_of(config),
+        rate=LearningRate(
+            initial=section.learning_rate, decay=section.lr_decay, every=section.lr_every, floor=section.lr_floor
+        ),
         momentum=section.momentum,
         weight_decay=section.weight_decay,
         prox=section.prox,

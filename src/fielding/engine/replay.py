@@ -4,7 +4,6 @@ import math
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeAlias
 
@@ -29,28 +28,6 @@ COMMIT_EVERY_S = 30.0
 
 Watch: TypeAlias = Callable[[ReplayRow | None], bool]
 """Called after each step with its line, with None for a step that was replayed before; a False stops the replay."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Origin:
-    """Where reports come from, and what to do with what is there already.
-
-    Parameters
-    ----------
-    source
-        The name of the file, for people.
-    digest
-        What tells these reports from others.
-    resume
-        Go on where an earlier replay of the same reports and rules was stopped.
-    page
-        Write ``report.html``.
-    """
-
-    source: str
-    digest: str
-    resume: bool = False
-    page: bool = True
 
 
 def replay_row(coordinator: Coordinator, decision: Decision) -> ReplayRow:
@@ -96,7 +73,10 @@ def run_replay(
     policy: Policy,
     out: Path,
     *,
-    origin: Origin,
+    source: str,
+    digest: str,
+    resume: bool = False,
+    page: bool = True,
     watch: Watch,
 ) -> dict[str, Json] | None:
     """Replay a stream of reports into a folder, from the start or from where an earlier one was stopped.
@@ -105,14 +85,12 @@ def run_replay(
     ----------
     reports
         By rising step; the first step is START.
-    policy
-        The rules.
-    out
-        The folder.
-    origin
-        Where the reports come from, and whether an earlier replay of them may go on.
-    watch
-        Told of every step; it may stop the replay.
+    source, digest
+        Name and digest of their file, for the manifest.
+    resume
+        Go on where an earlier replay of the same reports and rules was stopped.
+    page
+        Write ``report.html``.
 
     Returns
     -------
@@ -120,10 +98,16 @@ def run_replay(
     """
     if "config" in read_manifest(out):
         raise InputError(f"{out} holds a run; name another folder for the replay")
-    folder = ReplayFolder(out, _manifest(policy, origin))
+    manifest: dict[str, Json] = {
+        "fielding": __version__,
+        "source": source,
+        "reports_blake2b": digest,
+        "policy": policy_record(policy),
+    }
+    folder = ReplayFolder(out, manifest)
     try:
         found, after = None, None
-        if origin.resume and folder.is_begun():
+        if resume and folder.is_begun():
             found, after = folder.resume()
         else:
             folder.begin()
@@ -134,21 +118,12 @@ def run_replay(
             return None
         rows = folder.lines(LOGS[0])
         summary = replay_summary(rows)
-        if origin.page:
-            folder.write_page(replay_page(rows, summary, _manifest(policy, origin)))
+        if page:
+            folder.write_page(replay_page(rows, summary, manifest))
         folder.write_summary(summary)
         return summary
     finally:
         folder.close()
-
-
-def _manifest(policy: Policy, origin: Origin) -> dict[str, Json]:
-    return {
-        "fielding": __version__,
-        "source": origin.source,
-        "reports_blake2b": origin.digest,
-        "policy": policy_record(policy),
-    }
 
 
 def replay(

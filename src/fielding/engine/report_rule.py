@@ -1,7 +1,6 @@
 """How clients describe their windows and when they report, as a config says."""
 
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 
 from fielding._extras import require
 from fielding._typing import Json
@@ -14,6 +13,7 @@ from fielding.config.keys import KEYS, CoordinatorSection
 from fielding.config.options import options_of
 from fielding.config.parts import BY_KIND
 from fielding.config.reader import unknown_key
+from fielding.engine.plugins import mistakes_in
 from fielding.errors import OptionError, unknown_name
 
 LABEL = "label"
@@ -35,16 +35,9 @@ NATURAL_TESTS = {
 
 
 def report_rule_of(section: CoordinatorSection, *, is_own: bool, seed: int) -> ReportRule:
-    """Return how clients describe their windows.
+    """Return how clients describe their windows, or that a function of the user's own does.
 
-    Parameters
-    ----------
-    section
-        Of a config.
-    is_own
-        Whether a function of the user's own describes them.
-    seed
-        Of projections, unless the section has one.
+    ``seed`` is that of projections, unless the section has one.
 
     Raises
     ------
@@ -52,17 +45,18 @@ def report_rule_of(section: CoordinatorSection, *, is_own: bool, seed: int) -> R
         If a name or an option is unknown, or test and representation do not fit.
     """
     text = AUTO_REPRESENTATION if section.representation == AUTO else section.representation
-    with _told_of("coordinator.representation"):
+    with mistakes_in("coordinator.representation"):
         if not is_own and "+" not in text and text.rpartition("*")[2].strip() not in REPRESENTATIONS:
             raise unknown_name("representation", text, (AUTO, *REPRESENTATIONS))
         of_vector = {} if is_own else representation_options(text)
-    detector = section.detector or _natural_test(section.representation, is_own=is_own)
+    natural = BY_KIND if section.representation == AUTO else NATURAL_TESTS.get(section.representation, "joint")
+    detector = section.detector or ("chi2" if is_own else natural)
     of_test = _test_options(detector)
     _check_known(section, {**of_vector, **of_test}, detector)
     given = {name: value for name, value in section.options.items() if name in of_vector}
     if "seed" in of_vector:
         given.setdefault("seed", seed)
-    with _told_of("coordinator"):
+    with mistakes_in("coordinator"):
         representation = None if is_own else representation_named(text, given)
     rule = ReportRule(
         representation=representation,
@@ -72,40 +66,21 @@ def report_rule_of(section: CoordinatorSection, *, is_own: bool, seed: int) -> R
         name=None if is_own else text,
         of_representation=given,
     )
-    _check_test(rule)
-    return rule
-
-
-def _check_test(rule: ReportRule) -> None:
-    """Raise if an option of the drift test has no sense, or it cannot judge what is reported."""
+    # An option of the drift test may have no sense, or it cannot judge what is reported.
     is_plain = rule.detector in DRIFT_TESTS
-    with _told_of("coordinator"):
+    with mistakes_in("coordinator"):
         rule.drift_test() if is_plain else rule.drift_detector()
-    with _told_of("coordinator.detector"):
+    with mistakes_in("coordinator.detector"):
         if {rule.detector, rule.options.get("errors")} & {*RIVER_TESTS}:
-            require("drift")  # or its lack would be told when the first client is in doubt
+            require("drift")  # or its lack would show when the first client is in doubt
         if is_plain and not rule.is_label:
             check_vector_test(rule.drift_test())
-
-
-@contextmanager
-def _told_of(key: str) -> Iterator[None]:
-    """Say where in the config a mistake is."""
-    try:
-        yield
-    except OptionError as error:
-        raise OptionError(f"{key}: {error}") from None
+    return rule
 
 
 def is_own_function(section: CoordinatorSection) -> bool:
     """Return whether a representation is a function of the user's own, as ``my_module:describe``."""
     return ":" in section.representation
-
-
-def _natural_test(name: str, *, is_own: bool) -> str:
-    if is_own:
-        return "chi2"
-    return BY_KIND if name == AUTO else NATURAL_TESTS.get(name, "joint")
 
 
 def _test_options(detector: str) -> dict[str, Json]:

@@ -24,7 +24,7 @@ from fielding.methods.method import Adapts, Grows, Method, PlacesClients
 
 
 class Driver(Clients, Protocol):
-    """What a driver adds to the door: rounds begin, time passes, and costs add up."""
+    """What a driver adds to the client API: rounds begin, time passes, and costs add up."""
 
     @property
     def ledger(self) -> Ledger:
@@ -50,7 +50,7 @@ class Driver(Clients, Protocol):
         """Let data arrive, and return what clients have to tell.
 
         Clients may join here, and nowhere else: ``client_ids`` is then longer, new ones at its end, and from now on all
-        arrays by client, the ledger too, have the new length. Nobody is ever taken away: who left is not askable.
+        arrays by client, the ledger too, have the new length. None is ever taken away: one that left is not askable.
         """
         ...
 
@@ -60,7 +60,7 @@ class Driver(Clients, Protocol):
         ...
 
     def share(self, model: Models) -> None:
-        """Freeze a model and send it to everybody."""
+        """Freeze a model and send it to all clients."""
         ...
 
     def serve(self, models: Models, row: Counts) -> None:
@@ -72,7 +72,7 @@ class Driver(Clients, Protocol):
         ...
 
     def charge_reports(self) -> None:
-        """Charge the reports that came last to whoever sent them."""
+        """Charge the reports that came last to the clients that sent them."""
         ...
 
     def snapshot(self) -> Arrays:
@@ -96,11 +96,11 @@ class Driver(Clients, Protocol):
         ...
 
     def heterogeneity(self, membership: Membership) -> float | None:
-        """Return how different the data of clients of the same cluster are; a measurement of ours."""
+        """Return how different the data of clients of the same cluster are; no method sees it."""
         ...
 
     def concepts(self) -> Codes | None:
-        """Return the true concept of each client now, for scoring, or None if nobody knows."""
+        """Return the true concept of each client now, for scoring, or None if it is not known."""
         ...
 
     def other_scores(self, models: Models, row: Counts) -> Mapping[str, ClientScores]:
@@ -138,10 +138,6 @@ class Federation:
 
     Parameters
     ----------
-    clients
-        The door.
-    method
-        Who groups clients and owns the models.
     evaluate_every, n_rounds
         Clients are tested every so many rounds, in the first and in the last.
     stop_at_time_s
@@ -152,7 +148,7 @@ class Federation:
         Whether clients train before they can report, since a shared model has to be trained first: then their first
         reports are delayed, too. Otherwise these act at once, or there would be no clusters.
     selection
-        Who trains: it hears reports and how training went, whatever the method.
+        Chooses participants: it hears reports and how training went, whatever the method.
     n_train_samples
         Local steps times batch size, for the selection.
     keeps_reports
@@ -182,11 +178,11 @@ class Done:
     reports
         Those that acted in this round.
     waiting
-        Those that will act in the next one; None if nobody ever reported, or nothing is delayed.
+        Those that will act in the next one; None if no client ever reported, or nothing is delayed.
     decision
         What the coordinator made of them; None if the method does not listen.
     plan, updates
-        Who was asked to train, and what came back.
+        Which clients were asked to train, and what came back.
     scores, other_scores
         How well clients are served, by their windows and by other samples; None if this round was not evaluated.
     seconds
@@ -205,34 +201,28 @@ class Done:
 
 
 def run_round(federation: Federation, round_index: int, waiting: ReportBatch | None = None) -> Done:
-    """Advance a federation by one round.
+    """Advance a federation by one round, from 0, one after the other.
 
-    Parameters
-    ----------
-    federation
-        Its method and its clients move on.
-    round_index
-        From 0, one after the other.
-    waiting
-        Reports that were sent in the round before and act now, if reports are delayed; None if nobody ever reported.
+    If reports are delayed, those that were sent in the round before are ``waiting`` and act now; None if no client ever
+    reported.
     """
     clients, method, watch = federation.clients, federation.method, _StopWatch()
     known = clients.client_ids
-    sent = watch.measure("observe", lambda: clients.begin(round_index))  # 1-4: data arrive; who drifted says so
+    sent = watch.measure("observe", lambda: clients.begin(round_index))  # 1-4: data arrive; clients that drifted say so
     welcome(federation, known, clients.client_ids)
     clients.charge_reports()
     acting, waiting = _in_turn(federation, sent, waiting) if federation.is_delayed else (sent, None)
     _hear(federation, acting)
     decision = watch.measure("adapt", lambda: _adapt(method, acting, clients))  # 5-8: move, re-cluster, warm-start
-    plan = watch.measure("select", lambda: method.plan(clients))  # 9: who trains
+    plan = watch.measure("select", lambda: method.plan(clients))  # 9: which clients train
     updates = watch.measure("train", lambda: clients.train(plan))  # 10: local training
     watch.seconds["steps"] = round(clients.worked_s, 6)
     federation.selection.feedback(_feedback(plan, updates, federation.n_train_samples))
     watch.measure("learn", lambda: method.learn(updates))  # 11: one model per cluster
-    if len((told := clients.collect(updates.clients)).client_ids):  # for methods that hear participants alone
+    if len((collected := clients.collect(updates.clients)).client_ids):  # for methods that hear participants alone
         clients.charge_reports()
-        _hear(federation, told)
-        acting, decision = told, watch.measure("adapt", lambda: _adapt(method, told, clients))
+        _hear(federation, collected)
+        acting, decision = collected, watch.measure("adapt", lambda: _adapt(method, collected, clients))
     scores, other_scores = watch.measure("evaluate", lambda: _evaluate(federation, round_index))  # 12
     hand_out(federation)
     return Done(
@@ -251,12 +241,7 @@ def run_round(federation: Federation, round_index: int, waiting: ReportBatch | N
 def welcome(federation: Federation, known: tuple[ClientId, ...], now: tuple[ClientId, ...]) -> None:
     """Let method and selection know of clients that joined, if any did.
 
-    Parameters
-    ----------
-    federation
-        Its method and its selection grow.
-    known, now
-        The clients that they know, and all there are: the same ones, and new ones behind them.
+    ``known`` are the clients that they know, ``now`` all there are: the same ones, and new ones behind them.
 
     Raises
     ------
@@ -301,7 +286,7 @@ def _in_turn(
 
 
 def _hear(federation: Federation, reports: ReportBatch) -> None:
-    """Let the selection hear what clients reported, if it wants to."""
+    """Let the selection hear reports, if it looks at them."""
     if federation.selection.looks_at_members and len(reports.client_ids):
         position = {client_id: at for at, client_id in enumerate(federation.clients.client_ids)}
         clients = np.array([position[client_id] for client_id in reports.client_ids], dtype=np.int64)
@@ -309,7 +294,7 @@ def _hear(federation: Federation, reports: ReportBatch) -> None:
 
 
 def _feedback(plan: TrainingPlan, updates: Updates, n_train_samples: int) -> Feedback:
-    """Return what the selection is told of a round."""
+    """Return the feedback of a round for the selection."""
     cluster_of = plan.start if plan.selected_for is None else plan.selected_for
     return Feedback(
         round_index=updates.round_index,
@@ -345,7 +330,7 @@ def _evaluate(federation: Federation, round_index: int) -> tuple[ClientScores | 
 
 
 def serving(method: Method) -> tuple[Models, Counts]:
-    """Return models and the row of each client; who has no cluster is served by the mean of all models."""
+    """Return models and the row of each client; clients without a cluster are served by the mean of all models."""
     models, membership = method.models, method.membership()
     row = membership.astype(np.int64)
     if (membership < 0).any():

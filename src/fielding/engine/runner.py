@@ -8,9 +8,8 @@ from typing import TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from fielding._typing import ClientId, Codes, Json, Membership, Vector
+from fielding._typing import Codes, Json, Membership
 from fielding.client.report import DRIFT_KINDS, NO_REPORTS, ReportBatch
-from fielding.coordinator.decision import Decision
 from fielding.coordinator.registry import UNASSIGNED
 from fielding.engine.round import Done, Federation, hand_out, run_round, timing_record, welcome
 from fielding.errors import CheckpointError
@@ -24,67 +23,54 @@ from fielding.reporting.numbers.run_summary import run_summary
 from fielding.training.layout import Layout
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Changes:
-    """How clusters changed in a round, as seen from outside.
+def round_row(federation: Federation, done: Done, changed: tuple[int, bool] = (0, False)) -> dict[str, Json]:
+    """Return the line of ``rounds.jsonl`` of a round that was just done.
 
-    Parameters
-    ----------
-    n_moved
-        Clients that went from one cluster to another, both of which were there before and are there now.
-    has_other_clusters
-        Whether a cluster came or went.
+    ``changed`` is what :func:`changes_of` gives; it counts where the method made no decision.
     """
-
-    n_moved: int
-    has_other_clusters: bool
-
-
-def round_row(federation: Federation, done: Done, changed: Changes) -> dict[str, Json]:
-    """Return the line of ``rounds.jsonl`` of a round that was just done; ``changed`` counts where nobody decided."""
     decision, updates = done.decision, done.updates
+    n_moved, has_other_clusters = changed
+    with np.errstate(over="ignore", invalid="ignore"):
+        train_loss = float(updates.loss.mean()) if updates.loss.size else np.nan
     missing = {f"n_{reason}": len(clients) for reason, clients in updates.missing.items()}
+    failed: list[Json] = [federation.clients.client_ids[client] for client in updates.missing.get("failed", [])]
     return {
         "round": done.round_index,
         "time_s": federation.clients.now_s,
         "n_reports": len(done.reports.client_ids),
-        "n_moved": len(decision.moved) if decision else changed.n_moved,
-        "reclustered": decision.reclustered if decision else changed.has_other_clusters,
+        "n_moved": len(decision.moved) if decision else n_moved,
+        "reclustered": decision.reclustered if decision else has_other_clusters,
         "n_clusters": decision.n_live if decision else int(federation.method.models.shape[0]),
         "n_asked": int(done.plan.clients.size),
         "n_participants": int(updates.clients.size),
         **missing,
-        **_named_failures(federation, done),
-        "train_loss": _finite_mean(updates.loss),
+        **({"failed": failed} if failed else {}),
+        "train_loss": train_loss if np.isfinite(train_loss) else None,  # JSON has no infinity
         **federation.clients.round_costs,
         **(done.scores.summary() if done.scores else {}),
         **(_agreement(federation) if done.scores else {}),
         **(_heterogeneity(federation) if done.scores else {}),
         **{f"{name}_accuracy": scores.summary()["accuracy"] for name, scores in done.other_scores.items()},
-        **_served_otherwise(done),
+        **_more_scores(done),
     }
 
 
-def _finite_mean(losses: Vector) -> float | None:
-    """Return a mean; None if there is nothing to take it of, or it is not finite: JSON has no infinity."""
-    with np.errstate(over="ignore", invalid="ignore"):
-        mean = float(losses.mean()) if losses.size else np.nan
-    return mean if np.isfinite(mean) else None
+def changes_of(method: Method, before: Membership | None, ids: tuple[int, ...] | None) -> tuple[int, bool]:
+    """Return how many clients moved since the round before, and whether a cluster came or went.
 
-
-def changes_of(method: Method, before: Membership | None, ids: tuple[int, ...] | None) -> Changes:
-    """Return how the clusters of a method differ from what they were after the round before."""
+    Clients move between clusters that were there before and are there now.
+    """
     if before is None or ids is None:
-        return Changes(n_moved=0, has_other_clusters=False)
+        return 0, False
     now, now_ids = stable_membership(method), cluster_ids(method)
-    before = np.pad(before, (0, now.size - before.size), constant_values=UNASSIGNED)  # who joined was nowhere
-    # Who leaves a cluster that is gone, or joins one that is new, did not move: its cluster changed.
+    before = np.pad(before, (0, now.size - before.size), constant_values=UNASSIGNED)  # new clients were in no cluster
+    # A client that leaves a cluster that is gone, or joins one that is new, did not move: its cluster changed.
     lasting = sorted(set(ids) & set(now_ids))
     has_moved = (before != now) & np.isin(before, lasting) & np.isin(now, lasting)
-    return Changes(n_moved=int(has_moved.sum()), has_other_clusters=set(ids) != set(now_ids))
+    return int(has_moved.sum()), set(ids) != set(now_ids)
 
 
-def _served_otherwise(done: Done) -> dict[str, Json]:
+def _more_scores(done: Done) -> dict[str, Json]:
     """Return how clients fare if more is done to their models, ``corrected`` or ``tuned``; nothing if nothing is."""
     found: dict[str, Json] = {}
     for name, scores in (done.scores.also if done.scores else {}).items():
@@ -95,27 +81,19 @@ def _served_otherwise(done: Done) -> dict[str, Json]:
     return found
 
 
-def _named_failures(federation: Federation, done: Done) -> dict[str, Json]:
-    """Return who answered with something that is no model; nothing if nobody did."""
-    failed = done.updates.missing.get("failed", [])
-    return {"failed": [federation.clients.client_ids[client] for client in failed]} if failed else {}
-
-
 def _heterogeneity(federation: Federation) -> dict[str, Json]:
     """Return how unlike clients of the same cluster are, and how unlike they would be if all were in one."""
+
+    def measure(membership: Membership) -> float | None:
+        measured = federation.clients.heterogeneity(membership)
+        return None if measured is None else round(measured, 6)
+
     membership = federation.method.membership()
-    measured = _measured(federation, membership)
-    together = np.minimum(membership, 0)  # whoever has no cluster stays without one
+    clustered = measure(membership)
     has_several = np.unique(membership[membership >= 0]).size > 1
-    return {
-        "measured_heterogeneity": measured,
-        "unclustered_heterogeneity": _measured(federation, together) if has_several else measured,
-    }
-
-
-def _measured(federation: Federation, membership: Membership) -> float | None:
-    measured = federation.clients.heterogeneity(membership)
-    return None if measured is None else round(measured, 6)
+    # A client without a cluster stays without one.
+    together = measure(np.minimum(membership, 0)) if has_several else clustered
+    return {"measured_heterogeneity": clustered, "unclustered_heterogeneity": together}
 
 
 def _agreement(federation: Federation) -> dict[str, Json]:
@@ -129,10 +107,14 @@ def _agreement(federation: Federation) -> dict[str, Json]:
 
 
 def event_row(method: Method, done: Done) -> dict[str, Json] | None:
-    """Return the line of ``events.jsonl``; None if nobody reported, or nobody listens."""
-    decision = done.decision
+    """Return the line of ``events.jsonl``; None if no client reported, or the method does not listen."""
+    decision, kinds = done.decision, done.reports.kinds
     if decision is None or not (decision.reported or decision.notes):
         return None
+    seen: dict[str, Json] = {}
+    if kinds is not None and kinds.any():  # how many clients saw which kind of drift, if they looked for it
+        counts = np.bincount(kinds, minlength=len(DRIFT_KINDS)).tolist()
+        seen = {"kinds": {name: count for name, count in zip(DRIFT_KINDS, counts, strict=True) if count}}
     return {
         "round": done.round_index,
         "shift": decision.shift,
@@ -144,24 +126,10 @@ def event_row(method: Method, done: Done) -> dict[str, Json] | None:
         "cluster_ids": list(decision.cluster_ids),
         "mean_client_distance": measure_heterogeneity(method),
         "silhouettes": {str(k): score for k, score in decision.silhouettes.items()},
-        **_kinds(done),
+        **seen,
         **decision.notes,
-        **_who(decision),
+        **{name: list(getattr(decision, name)) for name in ("reported", "moved", "joined", "silenced")},
     }
-
-
-def _kinds(done: Done) -> dict[str, Json]:
-    """Return how many clients saw which kind of drift, if they looked for it."""
-    kinds = done.reports.kinds
-    if kinds is None or not kinds.any():
-        return {}
-    counts = np.bincount(kinds, minlength=len(DRIFT_KINDS)).tolist()
-    return {"kinds": {name: count for name, count in zip(DRIFT_KINDS, counts, strict=True) if count}}
-
-
-def _who(decision: Decision) -> dict[str, Json]:
-    names = ("reported", "moved", "joined", "silenced")
-    return {name: list(getattr(decision, name)) for name in names}
 
 
 def client_row(federation: Federation, scores: ClientScores, round_index: int) -> dict[str, Json]:
@@ -186,12 +154,12 @@ def stable_membership(method: Method) -> Membership:
 
 
 def membership_row(federation: Federation, before: Membership | None, round_index: int) -> dict[str, Json] | None:
-    """Return the line of ``memberships.jsonl``: who changed its cluster; None if nobody did."""
+    """Return the line of ``memberships.jsonl``: clients that changed their cluster; None if there are none."""
     return _change_row(federation, before, stable_membership(federation.method), round_index)
 
 
 def concept_row(federation: Federation, before: Codes | None, round_index: int) -> dict[str, Json] | None:
-    """Return the line of ``concepts.jsonl``: whose true concept changed; None if nobody's did, or nobody knows."""
+    """Return the line of ``concepts.jsonl``: clients whose true concept changed; None without changes or concepts."""
     now = federation.clients.concepts()
     return None if now is None else _change_row(federation, before, now, round_index)
 
@@ -199,7 +167,7 @@ def concept_row(federation: Federation, before: Codes | None, round_index: int) 
 def _change_row(
     federation: Federation, before: Membership | Codes | None, now: Membership | Codes, round_index: int
 ) -> dict[str, Json] | None:
-    """Return who is somewhere else now, or joined; None if nobody did. Without a before, all are new."""
+    """Return the clients that are somewhere else now, or joined; None if none are. Without a before, all are new."""
     if before is not None and np.array_equal(before, now):
         return None
     changed: list[Json] = [list(pair) for pair in changes(before, now, federation.clients.client_ids)]
@@ -215,43 +183,25 @@ Watch: TypeAlias = Callable[[Mapping[str, Json]], bool]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rules:
-    """When to stop and when to commit.
+    """When to stop before the federation's own end, and when to commit.
 
     Parameters
     ----------
-    n_rounds
-        How many rounds at most.
     gap
         Rounds between arrivals of data, for the summary.
-    stop_at_accuracy, stop_at_time_s
-        Stop after the first evaluation that reaches the one, or when the other has passed.
+    stop_at_accuracy
+        Stop after the first evaluation that reaches it.
     checkpoint_every
         Rounds between checkpoints; None for as often as costs little.
     """
 
-    n_rounds: int
     gap: int = 1
     stop_at_accuracy: float | None = None
-    stop_at_time_s: float | None = None
     checkpoint_every: int | None = None
 
 
 class Runner:
-    """Runs a federation into a folder, from the start or from a checkpoint of the same run.
-
-    Parameters
-    ----------
-    federation
-        What runs.
-    folder
-        Where it is written down; it must be begun or resumed.
-    layout
-        What the numbers of a model mean.
-    method_name
-        For the checkpoint.
-    rules
-        When to stop and when to commit.
-    """
+    """Runs a federation into a folder, which must be begun or resumed, from the start or from a checkpoint of a run."""
 
     def __init__(
         self, federation: Federation, folder: RunFolder, *, layout: Layout, method_name: str, rules: Rules
@@ -271,7 +221,13 @@ class Runner:
         """Go on after the round that a checkpoint was written in."""
         if checkpoint.layout != self._layout:
             raise CheckpointError("the checkpoint holds models of another shape; begin anew in another folder")
-        self._welcome(checkpoint.client_ids)
+        begun, joined = self.federation.clients.client_ids, checkpoint.client_ids
+        if joined[: len(begun)] != begun:
+            raise CheckpointError(
+                f"the checkpoint has {len(joined)} clients, and the {len(begun)} that the run begins with are not the "
+                "first of them; begin with those that it began with"
+            )
+        welcome(self.federation, begun, joined)
         self.federation.method.restore(
             checkpoint.values, under(METHOD, checkpoint.arrays) | {"models": checkpoint.models}
         )
@@ -300,7 +256,7 @@ class Runner:
         self._next_round, self._last_row = checkpoint.round_index + 1, rows[-1]
 
     def _waiting_after(self, rows: Sequence[Mapping[str, Json]], sent: ReportBatch) -> ReportBatch | None:
-        """Return the reports that wait after the last of some rounds; None if nobody ever reported."""
+        """Return the reports that wait after the last of some rounds; None if no client ever reported."""
         first = next((at for at, row in enumerate(rows) if row["n_reports"]), None)
         if self.federation.has_late_start:
             return sent if first is not None or len(sent.client_ids) else None
@@ -308,21 +264,11 @@ class Runner:
             return None
         return NO_REPORTS if first == len(rows) - 1 else sent
 
-    def _welcome(self, client_ids: tuple[ClientId, ...]) -> None:
-        """Let method and selection know of clients that had joined when a checkpoint was written."""
-        begun = self.federation.clients.client_ids
-        if client_ids[: len(begun)] != begun:
-            raise CheckpointError(
-                f"the checkpoint has {len(client_ids)} clients, and the {len(begun)} that the run begins with are not "
-                "the first of them; begin with those that it began with"
-            )
-        welcome(self.federation, begun, client_ids)
-
     def run(self, watch: Watch = lambda _row: True) -> dict[str, Json] | None:
         """Run the rounds that are left; return the summary, or None if it was stopped and can go on."""
         # A run that a rule stopped is complete: resumed, it must not go on.
         reason = "rounds" if self._last_row is None else self._stopped_by(self._last_row) or "rounds"
-        n_rounds = self._rules.n_rounds if reason == "rounds" else 0
+        n_rounds = self.federation.n_rounds if reason == "rounds" else 0
         for round_index in range(self._next_round, n_rounds):
             row = self._record(run_round(self.federation, round_index, self._waiting))
             self._next_round = round_index + 1
@@ -392,7 +338,7 @@ class Runner:
 
     def _stopped_by(self, row: Mapping[str, Json]) -> str | None:
         accuracy, time_s = row.get("accuracy"), row["time_s"]
-        target, latest = self._rules.stop_at_accuracy, self._rules.stop_at_time_s
+        target, latest = self._rules.stop_at_accuracy, self.federation.stop_at_time_s
         if target is not None and isinstance(accuracy, float) and accuracy >= target:
             return "accuracy"
         return "time" if latest is not None and isinstance(time_s, float) and time_s >= latest else None

@@ -24,10 +24,12 @@ from fielding.engine.plugins import (
     kind_of,
     local_rule,
     method_of,
+    mistakes_in,
     parts_of,
     policy_of,
     run_reports_from,
     serving_of,
+    trainer_of,
     with_mix,
 )
 from fielding.engine.report_rule import AUTO, LABEL, is_own_function, report_rule_of
@@ -39,55 +41,38 @@ from fielding.rng import stream
 from fielding.runtime.observe import LabelObserver, Observer, Represent, SampleObserver, Sight, VectorObserver
 from fielding.runtime.train import LocalRule
 from fielding.runtime.workers import Workers
-from fielding.simulation.attacks import Lie, LyingObserver, Spoiling, drawn_liars
+from fielding.simulation.attacks import Lie, LyingObserver, Spoiling, draw_liars
 from fielding.simulation.clients import SimulatedClients
-from fielding.simulation.hardware import AlwaysAvailable, Hardware, devices_of, read_availability
+from fielding.simulation.hardware import AlwaysAvailable, Availability, Hardware, devices_of, read_availability
 from fielding.simulation.reports import SharedModel
 from fielding.traces.catalog import Source
 from fielding.traces.pool import Pool
 from fielding.traces.schedule import Schedule
 from fielding.traces.sliding import SlidingWindows
 from fielding.traces.sources import Dealt, HeldOut, OnImages, check_scenario, deal_samples, hold_out
-from fielding.training.factory import ModelRequest, trainer_for
 from fielding.training.head import NO_HEAD, head_size
 from fielding.training.label_mix import LABEL_MIX
 from fielding.training.trainer import Contrast, LocalWork, Sgd, Trainer, TrainingPath, try_scores, try_work
 
 STEPS_AT_ONCE = 200
 """Steps whose batches are drawn in one go."""
+HELD_OUT = 200
+"""Samples of each class that are held out where a shared model is trained on them, unless the config says."""
+MOMENTUM = 0.9
+"""Of the steps of the shared model."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Lessons:
-    """How a shared model is trained.
-
-    Parameters
-    ----------
-    sgd
-        The rule of a step.
-    n_steps, batch_size
-        Steps, and samples of a step.
-    seed
-        Of the first weights and of the batches.
-    """
-
-    sgd: Sgd
-    n_steps: int
-    batch_size: int
-    seed: int
-
-
-def pool_model(trainer: Trainer, pool: Pool, held: HeldOut, lessons: Lessons) -> Models:
+def pool_model(
+    trainer: Trainer, pool: Pool, held: HeldOut, *, sgd: Sgd, n_steps: int, batch_size: int, seed: int
+) -> Models:
     """Train a model on held-out samples (the paper: 200 of each class, 300 passes over them).
 
     Parameters
     ----------
-    trainer
-        Of the model.
     pool, held
-        The samples, as they look before anybody's camera changes them.
-    lessons
-        How.
+        The samples, as they look before a client's camera changes them.
+    seed
+        Of the first weights and of the batches.
 
     Returns
     -------
@@ -97,43 +82,18 @@ def pool_model(trainer: Trainer, pool: Pool, held: HeldOut, lessons: Lessons) ->
     def gather(entries: Counts) -> tuple[Features, Codes]:
         return pool.features(held.samples[entries]), held.labels[entries]
 
-    rng, model = stream(lessons.seed, "shared model"), trainer.initial_model(lessons.seed)
-    for first in range(0, lessons.n_steps, STEPS_AT_ONCE):
-        n_now = min(STEPS_AT_ONCE, lessons.n_steps - first)
+    rng, model = stream(seed, "shared model"), trainer.initial_model(seed)
+    for first in range(0, n_steps, STEPS_AT_ONCE):
+        n_now = min(STEPS_AT_ONCE, n_steps - first)
         work = LocalWork(
             models=model[np.newaxis],
             start=np.zeros(1, dtype=np.int64),
-            draws=rng.integers(0, held.samples.size, (1, n_now, lessons.batch_size)),
+            draws=rng.integers(0, held.samples.size, (1, n_now, batch_size)),
             gather=gather,
-            sgd=lessons.sgd,
+            sgd=sgd,
         )
         model = trainer.train(work).models[0]
     return model
-
-
-HELD_OUT = 200
-"""Samples of each class that are held out where a shared model is trained on them, unless the config says."""
-MOMENTUM = 0.9
-"""Of the steps of the shared model."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Watched:
-    """What there is to watch.
-
-    Parameters
-    ----------
-    windows
-        What clients see when.
-    trainer
-        Of models without a label mix.
-    held
-        The server's own samples; None if there are none.
-    """
-
-    windows: SlidingWindows
-    trainer: Trainer
-    held: HeldOut | None
 
 
 def without_held_out(config: Config, dealt: Dealt, *, needs_pool: bool) -> tuple[Dealt, HeldOut | None]:
@@ -152,125 +112,70 @@ def without_held_out(config: Config, dealt: Dealt, *, needs_pool: bool) -> tuple
 
 
 def observer_of(
-    config: Config, report_rule: ReportRule, watched: Watched, represent: Represent | None, drift_test: DriftTest | None
+    config: Config,
+    report_rule: ReportRule,
+    windows: SlidingWindows,
+    *,
+    trainer: Trainer,
+    held: HeldOut | None = None,
+    represent: Represent | None = None,
+    drift_test: DriftTest | None = None,
 ) -> Observer:
-    """Return who watches the clients.
+    """Return the observer of the clients: what they report of their windows, and when.
 
     Parameters
     ----------
-    config
-        The config.
-    report_rule
-        What clients report, and when.
-    watched
-        The clients.
+    trainer
+        Of models without a label mix.
+    held
+        The server's own samples; None if there are none.
     represent
         A function of the user's own, that describes a window.
     drift_test
         The method's own test on label counts; None: that of the config.
     """
+    section = config.coordinator
     if drift_test is not None:
-        return LabelObserver(watched.windows, drift_test)
+        return LabelObserver(windows, drift_test)
     if report_rule.representation is None:
-        return _own_observer(config, report_rule, watched.windows, represent)
+        if represent is None:
+            own = imported_function(section.representation, key="coordinator.representation", known=(LABEL,))
+            represent = cast(Represent, own)
+        with mistakes_in("coordinator.detector"):
+            test, metric = report_rule.drift_test(), metric_named(report_rule.metric)
+            by_vector = VectorObserver(windows, represent, drift_test=test, metric=metric)
+        by_vector.try_out()
+        return by_vector
     if report_rule.is_label:
-        is_plain = config.coordinator.representation == LABEL
-        test = report_rule.drift_test()
-        return LabelObserver(watched.windows, test, None if is_plain else report_rule.representation)
-    sight = Sight(watched.windows, Workers(watched.trainer) if report_rule.needs_model else None)
-    observer = SampleObserver(
-        watched.windows, report_rule.representation, detector=report_rule.drift_detector(), sight=sight
-    )
-    if report_rule.needs_model and config.coordinator.shared_model != GLOBAL:
-        observer.share(_shared_model(config, watched))
+        is_plain = section.representation == LABEL
+        return LabelObserver(windows, report_rule.drift_test(), None if is_plain else report_rule.representation)
+    sight = Sight(windows, Workers(trainer) if report_rule.needs_model else None)
+    observer = SampleObserver(windows, report_rule.representation, detector=report_rule.drift_detector(), sight=sight)
+    if report_rule.needs_model and section.shared_model != GLOBAL:
+        observer.share(shared_model_of(config, trainer, windows.pool, held))
     return observer
 
 
-def _shared_model(config: Config, watched: Watched) -> Models:
-    """Return the model that all clients see their samples with, from the start."""
-    section, trainer = config.coordinator, watched.trainer
-    if section.shared_model != POOL or watched.held is None:
+def shared_model_of(config: Config, trainer: Trainer, pool: Pool, held: HeldOut | None) -> Models:
+    """Return the model that all clients see their samples with from the start: of a file, or trained on a pool."""
+    section, training = config.coordinator, config.training
+    if section.shared_model != POOL or held is None:
         return file_model(section, trainer.layout)
-    batch_size = config.training.batch_size
-    n_steps = -(-section.shared_epochs * watched.held.samples.size // batch_size)
-    lessons = Lessons(
-        sgd=Sgd(learning_rate=config.training.learning_rate, momentum=MOMENTUM),
-        n_steps=n_steps,
-        batch_size=batch_size,
+    model = pool_model(
+        trainer,
+        pool,
+        held,
+        sgd=Sgd(learning_rate=training.learning_rate, momentum=MOMENTUM),
+        n_steps=-(-section.shared_epochs * held.samples.size // training.batch_size),
+        batch_size=training.batch_size,
         seed=config.seed,
     )
-    model = pool_model(trainer, watched.windows.pool, watched.held, lessons)
     if not is_finite(model):
         raise OptionError(
-            f"coordinator.shared_model: training it at training.learning_rate = {config.training.learning_rate:g} with "
+            f"coordinator.shared_model: training it at training.learning_rate = {training.learning_rate:g} with "
             f"momentum {MOMENTUM:g} does not converge; lower the rate, or give a model file"
         )
     return model
-
-
-def _own_observer(
-    config: Config, report_rule: ReportRule, windows: SlidingWindows, represent: Represent | None
-) -> VectorObserver:
-    """Return who describes windows by a function of the user's own."""
-    if represent is None:
-        name = config.coordinator.representation
-        represent = cast(Represent, imported_function(name, key="coordinator.representation", known=(LABEL,)))
-    try:
-        test, metric = report_rule.drift_test(), metric_named(report_rule.metric)
-        observer = VectorObserver(windows, represent, drift_test=test, metric=metric)
-    except OptionError as error:
-        raise OptionError(f"coordinator.detector: {error}") from None
-    observer.try_out()
-    return observer
-
-
-def trainer_of(
-    config: Config, pool: Pool, *, model: Callable[..., Any] | None = None, path: TrainingPath | None = None
-) -> Trainer:
-    """Return the trainer of the model, sized by the samples.
-
-    Parameters
-    ----------
-    config
-        Names the model.
-    pool
-        The samples.
-    model
-        Makes a torch module instead: ``model(input_shape=..., n_classes=...)``.
-    path
-        How the trainer worked before, for a run that goes on.
-    """
-    is_own = model is not None or config.model.factory is not None
-    request = ModelRequest(
-        name=config.model.factory or config.model.name,
-        factory=model,
-        path=path,
-        hidden=config.model.hidden,
-        input_shape=pool.shape,
-        n_classes=len(pool.classes),
-        trainer="torch" if is_own else config.training.trainer,
-        device=config.training.device,
-    )
-    try:
-        return trainer_for(request)
-    except OptionError as error:
-        raise OptionError(f"model: {error}") from None
-
-
-def hardware_of(config: Config, dealt: Dealt) -> Hardware:
-    """Return what clients run on."""
-    ids, section = dealt.schedule.client_ids, config.clock
-    try:
-        devices = devices_of(section.profile, ids, seed=config.seed)
-    except OptionError as error:
-        raise OptionError(f"clock.profile: {error}") from None
-    return Hardware(
-        devices=devices,
-        availability=AlwaysAvailable()
-        if section.availability is None
-        else read_availability(section.availability, ids),
-        overcommit=section.overcommit,
-    )
 
 
 def try_step(trainer: Trainer, windows: SlidingWindows, rule: LocalRule) -> None:
@@ -295,22 +200,20 @@ def try_step(trainer: Trainer, windows: SlidingWindows, rule: LocalRule) -> None
         draws=np.resize(rows, (1, 1, rule.batch_size)),
         gather=windows.gather,
         sgd=rule.sgd(0),
-        contrast=_contrast(trainer, rule) if rule.moon else None,
     )
+    if rule.moon:  # a client that has not trained before
+        contrast = Contrast(
+            mu=rule.moon,
+            temperature=rule.moon_temperature,
+            previous=np.zeros((1, trainer.layout.size), dtype=np.float32),
+            has_previous=np.zeros(1, dtype=np.bool_),
+        )
+        work = replace(work, contrast=contrast)
     try_work(trainer, work)
 
 
 def try_look(trainer: Trainer, windows: SlidingWindows, representation: Representation | None) -> None:
-    """Look at a sample with a model, as clients will that describe their windows with a shared one.
-
-    Parameters
-    ----------
-    trainer
-        Of models without a label mix.
-    windows
-        The samples.
-    representation
-        What stands for a window; None for a function of the user's own.
+    """Look at a sample with a model without a label mix, as clients will that describe their windows with a shared one.
 
     Raises
     ------
@@ -332,35 +235,21 @@ def _rows(windows: SlidingWindows) -> Counts:
     return ranges.of(np.flatnonzero(ranges.sizes)[:1])[0]
 
 
-def _contrast(trainer: Trainer, rule: LocalRule) -> Contrast:
-    """Return the contrast of a client that has not trained before."""
-    return Contrast(
-        mu=rule.moon,
-        temperature=rule.moon_temperature,
-        previous=np.zeros((1, trainer.layout.size), dtype=np.float32),
-        has_previous=np.zeros(1, dtype=np.bool_),
-    )
-
-
 def lie_of(config: Config, *, is_histogram: bool) -> Lie | None:
     """Return how some clients lie in their reports; None if all are honest."""
     section = config.trace
-    try:
+    with mistakes_in("trace"):
         lie = Lie(kind=section.lie, share=section.liars, is_histogram=is_histogram)
-    except OptionError as error:
-        raise OptionError(f"trace: {error}") from None
     return lie if section.liars else None
 
 
 def spoiling_of(config: Config, schedule: Schedule) -> Spoiling | None:
     """Return what liars do to the models that they send; None if nothing."""
     section = config.trace
-    try:
+    with mistakes_in("trace"):
         spoiling = Spoiling(
-            attackers=drawn_liars(schedule.client_ids, section.liars, seed=config.seed), kind=section.spoil
+            attackers=draw_liars(schedule.client_ids, section.liars, seed=config.seed), kind=section.spoil
         )
-    except OptionError as error:
-        raise OptionError(f"trace: {error}") from None
     return spoiling if section.liars and section.spoil != "none" else None
 
 
@@ -377,7 +266,7 @@ class Own:
     represent
         Describes a window: features, labels, number of classes to a vector.
     on_images
-        Told how many images of how many are decoded.
+        Called with how many images of how many are decoded.
     """
 
     samples: Source | None = None
@@ -433,7 +322,7 @@ def assemble(config: Config, own: Own, *, n_workers: int, path: TrainingPath | N
 
 
 def _assemble(config: Config, own: Own, n_workers: int, path: TrainingPath | None) -> Simulation:
-    # What the config alone tells, before any data are read; a mistake is told even if the method never looks at it.
+    # What the config alone says, before any data are read; a mistake is raised even if the method never looks at it.
     kind, section = kind_of(config), config.coordinator
     is_own = own.represent is not None or is_own_function(section)
     report_rule = report_rule_of(section, is_own=is_own, seed=config.seed)
@@ -450,7 +339,7 @@ def _assemble(config: Config, own: Own, n_workers: int, path: TrainingPath | Non
     reports_from = run_reports_from(config, kind, parts.selection, dealt.schedule.n_clients)
     is_seen = reports_from != "nobody" and kind.detector is None and report_rule.needs_model
     dealt, held = without_held_out(config, dealt, needs_pool=is_seen and section.shared_model == POOL)
-    plain = trainer_of(config, dealt.pool, model=own.model, path=path)
+    plain = trainer_of(config, dealt.pool.shape, len(dealt.pool.classes), model=own.model, path=path)
     # What all clients share comes again and again: they would be tested on what they trained on.
     windows = SlidingWindows(
         dealt.pool, dealt.schedule, dealt.plan, looks_ahead=not config.trace.shared, kept_aside=config.trace.kept_aside
@@ -473,17 +362,26 @@ def _assemble(config: Config, own: Own, n_workers: int, path: TrainingPath | Non
         own_test = None if kind.detector is None else kind.detector(config.method.options)
         if is_seen:
             try_look(plain, windows, report_rule.representation)
-        watched = Watched(windows=windows, trainer=plain, held=held)
-        observer = observer_of(config, report_rule, watched, own.represent, own_test)
+        observer = observer_of(
+            config, report_rule, windows, trainer=plain, held=held, represent=own.represent, drift_test=own_test
+        )
     reporting = observer
     if lie is not None and observer is not None:
         reporting = LyingObserver(observer, windows, lie=lie, seed=config.seed)
+
+    # What they run on.
+    clock, client_ids = config.clock, dealt.schedule.client_ids
+    with mistakes_in("clock.profile"):
+        devices = devices_of(clock.profile, client_ids, seed=config.seed)
+    availability: Availability = AlwaysAvailable()
+    if clock.availability is not None:
+        availability = read_availability(clock.availability, client_ids)
     clients = SimulatedClients(
         windows,
         reporting,
         trainer,
         rule=rule,
-        hardware=hardware_of(config, dealt),
+        hardware=Hardware(devices=devices, availability=availability, overcommit=clock.overcommit),
         reports_from=reports_from,
         sharing=SharedModel(observer, rounds=section.shared_rounds),
         spoiling=spoiling_of(config, dealt.schedule),

@@ -11,6 +11,7 @@ from fielding.client.fleet import FleetReports
 from fielding.errors import OptionError, echo, unknown_name
 from fielding.rng import Hashes, client_key, hashed
 from fielding.runtime.observe import LookingCosts, Observer
+from fielding.simulation.hardware import unit_numbers
 from fielding.traces.sliding import SlidingWindows
 
 SPOILS = ("none", "sign-flip", "scale", "nan")
@@ -21,20 +22,7 @@ SCALE = 10.0
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Spoiling:
-    """Who spoils its uploads, and how.
-
-    Parameters
-    ----------
-    attackers
-        A yes or no per client, shape ``(n_clients,)``.
-    kind
-        One of :data:`SPOILS`.
-
-    Raises
-    ------
-    OptionError
-        If there is no such kind.
-    """
+    """Attackers, a yes or no per client, shape ``(n_clients,)``, and how they spoil uploads: one of :data:`SPOILS`."""
 
     attackers: Mask
     kind: str = "none"
@@ -48,9 +36,9 @@ class Spoiling:
         Parameters
         ----------
         models, clients
-            What was trained, one row per job, and by whom.
+            The trained models, one row per job, and the client of each job.
         offered, start
-            The models that training started from, and which of them each job did.
+            The models that training started from, and the row of each job's model.
 
         Examples
         --------
@@ -77,11 +65,6 @@ def spoil_models(models: Models, start: Models, *, kind: str) -> Models:
     kind
         ``"none"``: the models themselves; ``"sign-flip"``: the update turned round; ``"scale"``: ten times the update;
         ``"nan"``: the first number is none.
-
-    Raises
-    ------
-    OptionError
-        If there is no such kind.
 
     Examples
     --------
@@ -126,21 +109,9 @@ Rows = npt.NDArray[np.float32]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Lie:
-    """Who lies how.
+    """How a share of the clients, from 0 to 1, lies; ``kind`` is one of :data:`LIES`.
 
-    Parameters
-    ----------
-    kind
-        One of :data:`LIES`.
-    share
-        Of the clients that lie, from 0 to 1.
-    is_histogram
-        Whether reports are shares of labels, which lies then are too; of other vectors lies keep the Euclidean length.
-
-    Raises
-    ------
-    OptionError
-        If there is no such kind, or the share is none.
+    If reports are histograms of labels, lies are too; of other vectors lies keep the Euclidean length.
     """
 
     kind: str = "permute"
@@ -153,26 +124,16 @@ class Lie:
         _check_share(self.share)
 
 
-def drawn_liars(client_ids: Sequence[ClientId], share: float, *, seed: int) -> Mask:
+def draw_liars(client_ids: Sequence[ClientId], share: float, *, seed: int) -> Mask:
     """Return which clients lie: those with the smallest draws, so that the liars of a small share lie in a larger too.
 
-    Parameters
-    ----------
-    client_ids
-        The clients.
-    share
-        From 0 to 1; so many of them, rounded to the nearest whole number, halves to the even one.
-    seed
-        Of the draws, which depend on it and on the ids alone.
-
-    Returns
-    -------
-    A yes or no per client, shape ``(n_clients,)``.
+    Draws depend on the seed and the ids alone. The number of liars is rounded to the nearest whole number, halves to
+    the even one. Returned is a yes or no per client, shape ``(n_clients,)``.
 
     Examples
     --------
-    >>> liars = drawn_liars(("ann", "bob", "cid", "dan"), 0.5, seed=1)
-    >>> int(liars.sum()), bool((liars[::-1] == drawn_liars(("dan", "cid", "bob", "ann"), 0.5, seed=1)).all())
+    >>> liars = draw_liars(("ann", "bob", "cid", "dan"), 0.5, seed=1)
+    >>> int(liars.sum()), bool((liars[::-1] == draw_liars(("dan", "cid", "bob", "ann"), 0.5, seed=1)).all())
     (2, True)
     """
     _check_share(share)
@@ -186,23 +147,13 @@ class LyingObserver:
     """Reports of all clients, those of some replaced by lies; all train honestly (METHODS.md B10).
 
     A lie follows from the seed, the client's id, the round and what was observed up to it, so a resumed run, which
-    observes all rounds again, tells the same ones. A client that goes silent says so truly.
-
-    Parameters
-    ----------
-    inner
-        Who knows the truth, and when it is told.
-    windows
-        What clients see when: flip-flops speak at every arrival.
-    lie
-        Who lies how.
-    seed
-        Of all draws.
+    observes all rounds again, tells the same ones. A client that goes silent says so truly. The truth, and when it is
+    told, comes from the ``inner`` observer; flip-flops speak whenever data arrive in the windows.
     """
 
     def __init__(self, inner: Observer, windows: SlidingWindows, *, lie: Lie, seed: int) -> None:
         self._inner, self._windows, self._lie, self._seed = inner, windows, lie, seed
-        self._liars = drawn_liars(windows.schedule.client_ids, lie.share, seed=seed)
+        self._liars = draw_liars(windows.schedule.client_ids, lie.share, seed=seed)
         self._keys = _keys_of(windows.schedule.client_ids)
         self._truth: Rows = np.zeros((windows.n_clients, 0), dtype=np.float32)
         self._ever_spoke, self._speaks = (np.zeros(windows.n_clients, dtype=np.bool_) for _ in range(2))
@@ -224,13 +175,15 @@ class LyingObserver:
         """Return the reports that are due, with those of liars as they tell them."""
         reports = self._inner.observe(round_index)
         self._remember(reports)
-        if self._lie.kind == "flip-flop" and self._arrives(round_index):
+        # At the start all clients with data report by themselves.
+        n_complete = self._windows.n_complete
+        if self._lie.kind == "flip-flop" and round_index and n_complete(round_index) != n_complete(round_index - 1):
             reports = self._with_flips(reports, round_index)
-        told = np.flatnonzero(self._liars[reports.clients] & reports.representations.any(axis=1))
-        if not told.size:
+        rows = np.flatnonzero(self._liars[reports.clients] & reports.representations.any(axis=1))
+        if not rows.size:
             return reports
         representations = reports.representations.copy()
-        representations[told] = self._told(reports.clients[told], representations[told], round_index)
+        representations[rows] = self._lies(reports.clients[rows], representations[rows], round_index)
         return replace(reports, representations=representations)
 
     def hold(self, clients: Counts) -> None:
@@ -238,7 +191,7 @@ class LyingObserver:
         self._inner.hold(clients)
 
     def _remember(self, reports: FleetReports) -> None:
-        """Keep the newest true representation of everybody who has one."""
+        """Keep the newest true representation of each client that has one."""
         if not len(reports):
             return
         if not self._truth.shape[1]:
@@ -247,10 +200,6 @@ class LyingObserver:
         self._speaks[reports.clients] = speaks
         self._ever_spoke[reports.clients[speaks]] = True
         self._truth[reports.clients[speaks]] = reports.representations[speaks]
-
-    def _arrives(self, round_index: int) -> bool:
-        """Return whether data arrive; at the start all who have any report by themselves."""
-        return round_index > 0 and self._windows.n_complete(round_index) != self._windows.n_complete(round_index - 1)
 
     def _with_flips(self, reports: FleetReports, round_index: int) -> FleetReports:
         """Return the reports together with those of liars that have nothing to tell."""
@@ -267,36 +216,38 @@ class LyingObserver:
         order = np.argsort(clients)
         return FleetReports(clients=clients[order], representations=rows[order], n_samples=n_samples[order])
 
-    def _told(self, clients: Counts, rows: Rows, round_index: int) -> Rows:
+    def _lies(self, clients: Counts, rows: Rows, round_index: int) -> Rows:
         """Return what liars tell instead of their rows, none of which is all zeros."""
         keys, kind = self._keys[clients], self._lie.kind
         match kind:
             case "permute":
-                return self._permuted(rows, keys)
+                return self._permute(rows, keys)
             case "permute-anew":
-                return self._permuted(rows, keys, round_index)
+                return self._permute(rows, keys, round_index)
             case "random":
                 return self._random(rows, keys, round_index)
             case "mimic":
-                return self._mimicked(clients, rows)
+                return self._mimic(clients, rows)
             case "flip-flop":
                 n_arrivals = self._windows.n_complete(round_index) - self._windows.n_complete(0)
-                return self._permuted(rows, keys) if n_arrivals % 2 else rows
+                return self._permute(rows, keys) if n_arrivals % 2 else rows
             case _:
-                return self._one_hot(rows, self._labels(keys, rows.shape[1]))
+                points = np.zeros(rows.shape)
+                points[np.arange(clients.size), self._labels(keys, rows.shape[1])] = 1.0
+                return self._scale(points, rows)
 
-    def _permuted(self, rows: Rows, keys: Hashes, *moment: int) -> Rows:
+    def _permute(self, rows: Rows, keys: Hashes, *moment: int) -> Rows:
         draws = hashed(self._seed, "lie", *moment, keys[:, np.newaxis], _numbers(rows.shape[1]))
         return np.take_along_axis(rows, np.argsort(draws, axis=1, kind="stable"), axis=1)
 
     def _random(self, rows: Rows, keys: Hashes, round_index: int) -> Rows:
         """Return points spread evenly over all histograms, or directions over the sphere."""
         cells = (round_index, keys[:, np.newaxis], _numbers(rows.shape[1]))
-        points = -np.log(_units(hashed(self._seed, "lie size", *cells)))
+        points = -np.log(unit_numbers(hashed(self._seed, "lie size", *cells)))
         if self._lie.is_histogram:
-            return self._sized(points, rows)
-        angles = 2.0 * np.pi * _units(hashed(self._seed, "lie angle", *cells))
-        return self._sized(np.sqrt(2.0 * points) * np.cos(angles), rows)  # Box and Muller's normal numbers
+            return self._scale(points, rows)
+        angles = 2.0 * np.pi * unit_numbers(hashed(self._seed, "lie angle", *cells))
+        return self._scale(np.sqrt(2.0 * points) * np.cos(angles), rows)  # Box and Muller's normal numbers
 
     def _labels(self, keys: Hashes, n_labels: int) -> Counts:
         """Return the only label of each liar, or the target that it shares with others."""
@@ -307,20 +258,15 @@ class LyingObserver:
         # At least one further on: two targets are two labels.
         return np.asarray((first + side * (np.uint64(1) + step)) % np.uint64(n_labels), dtype=np.int64)
 
-    def _one_hot(self, rows: Rows, labels: Counts) -> Rows:
-        points = np.zeros(rows.shape)
-        points[np.arange(labels.size), labels] = 1.0
-        return self._sized(points, rows)
-
-    def _sized(self, points: npt.NDArray[np.float64], rows: Rows) -> Rows:
+    def _scale(self, points: npt.NDArray[np.float64], rows: Rows) -> Rows:
         """Return points as large as the true rows: all shares sum to 1, vectors keep their length."""
         if self._lie.is_histogram:
             return np.asarray(points / points.sum(axis=1, keepdims=True), dtype=np.float32)
         lengths = np.linalg.norm(rows.astype(np.float64), axis=1, keepdims=True)
         return np.asarray(points * lengths / np.linalg.norm(points, axis=1, keepdims=True), dtype=np.float32)
 
-    def _mimicked(self, clients: Counts, rows: Rows) -> Rows:
-        """Return what the honest clients that liars pose as reported last; the truth while there is none."""
+    def _mimic(self, clients: Counts, rows: Rows) -> Rows:
+        """Return the last reports of the honest clients that liars pose as; the truth while there is none."""
         honest = np.flatnonzero(self._ever_spoke & ~self._liars)
         if not honest.size:
             return rows
@@ -344,8 +290,3 @@ def _keys_of(client_ids: Sequence[ClientId]) -> Hashes:
 
 def _numbers(count: int) -> Hashes:
     return np.arange(count, dtype=np.uint64)
-
-
-def _units(draws: Hashes) -> npt.NDArray[np.float64]:
-    """Return draws as numbers above 0 and below 1."""
-    return ((draws >> np.uint64(12)).astype(np.float64) + 0.5) * 2.0**-52

@@ -35,28 +35,20 @@ from fielding.training.trainer import Trainer
 
 
 class SimulatedClients:
-    """All clients of a simulation, at one round at a time.
+    """All clients of a simulation, at one round at a time; see :class:`~fielding.engine.round.Driver`.
 
     Parameters
     ----------
-    windows
-        The samples that clients see when.
     observer
-        What they report; None if no method listens.
-    trainer
-        How they train.
-    rule
-        How long and how fast they train.
-    hardware
-        What they run on.
+        What they report; None if the method hears no reports.
     reports_from, spoiling
-        Whose reports the method hears, and who spoils the models that it sends.
+        Whose reports the method hears, and how attackers spoil the models that they send.
     sharing
         How a shared model reaches the observer; None: it needs none.
     serving
         What clients do to the model that serves them; None: nothing.
-    seed, n_workers
-        Seed of all draws, and how many threads may train; the latter changes nothing but the time it takes.
+    n_workers
+        How many threads may train; it changes nothing but the time it takes.
     """
 
     def __init__(
@@ -191,13 +183,13 @@ class SimulatedClients:
         for done in range(round_index + 1):
             self._accounts.return_to(times[done])
             self._sharing.share_again(done)
-            told = self.begin(done)
+            reports = self.begin(done)
             self.collect(self._mailbox.sent_in(done, dict(arrays)))
         self._accounts.return_to(times[round_index + 1], ledger)
         self._letters = None
         self.runtime.restore(arrays)
         self._sharing.share_again(round_index + 1)
-        return told
+        return reports
 
     # ---- the client API ----------------------------------------------------------------------------------------
 
@@ -222,7 +214,7 @@ class SimulatedClients:
         return invited_count(wanted, self._hardware.overcommit, available)
 
     def train(self, plan: TrainingPlan) -> Updates:
-        """Find out who answers in time, let those train, charge everyone who was asked, and let time pass."""
+        """Find which clients answer in time, let those train, charge all that were asked, and let time pass."""
         samples = self.runtime.samples(plan.clients, plan.blocks)
         refused = samples.sizes == 0
         rule = self.runtime.rule
@@ -304,16 +296,8 @@ class SimulatedClients:
     ) -> Matrix:
         """Return the answers of the clients that can be reached and have samples, a row each, and charge them.
 
-        Parameters
-        ----------
-        clients, models, samples
-            Who is asked about which models on which samples; a client may be asked several times.
-        measure
-            Returns the answers of some of them.
-        held
-            Which clients have these models already; None for none.
-        more_passes
-            Samples that each client puts through each model beside those it is asked about; None for none.
+        A client may be asked several times. ``held`` says which have these models already, ``more_passes`` how many
+        samples each puts through each model beside those that it is asked about; None for none.
         """
         reached = np.flatnonzero(self._accounts.is_online(clients) & (samples.sizes > 0))
         asked = clients[reached]
@@ -325,7 +309,7 @@ class SimulatedClients:
         found[reached] = measure(asked, samples.some(reached))
         return found
 
-    # ---- measurements of ours, which no method sees --------------------------------------------------------------
+    # ---- measurements, which no method sees ----------------------------------------------------------------------
 
     def scores(self, models: Models, row: Counts) -> ClientScores:
         """Measure each client's model on the test samples of its window; what clients do to serve it is charged."""
@@ -341,7 +325,7 @@ class SimulatedClients:
         return found
 
     def other_scores(self, models: Models, row: Counts) -> dict[str, ClientScores]:
-        """Measure each client's model on other samples than those of its window; nobody pays for it.
+        """Measure each client's model on other samples than those of its window; this costs clients nothing.
 
         ``"newest"``, where windows show several intervals: test samples of the last one, since a window may show what
         the client has left behind. ``"prequential"``, on natural traces: all samples of the interval to come.

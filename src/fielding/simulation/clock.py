@@ -1,4 +1,4 @@
-"""Simulated time: how long tasks take, whose answers a round waits for, and when it ends (METHODS.md 12)."""
+"""Simulated time: how long tasks take, which answers a round waits for, and when it ends (METHODS.md 12)."""
 
 from dataclasses import dataclass, replace
 
@@ -17,16 +17,9 @@ BYTES_PER_KBIT = 1024.0 / 8.0
 
 
 def seconds_of(devices: Devices, clients: Counts, costs: Costs) -> Vector:
-    """Return how long each task takes: computing, then both transfers one after the other.
+    """Return how long each task takes the device of its client: computing, then both transfers one after the other.
 
-    Parameters
-    ----------
-    devices
-        The speed of every client.
-    clients
-        Who does each task, shape ``(n_tasks,)``.
-    costs
-        What each task asks for.
+    ``clients`` has shape ``(n_tasks,)``.
 
     Examples
     --------
@@ -41,14 +34,14 @@ def seconds_of(devices: Devices, clients: Counts, costs: Costs) -> Vector:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class RoundOutcome:
-    """Whose answers count, and how long it took.
+    """Which answers of a round count, and how long it took.
 
     Parameters
     ----------
     kept
-        Whose answers count, shape ``(n_tasks,)``.
+        Whether the answer of a task counts, shape ``(n_tasks,)``.
     reasons
-        Why the others' do not: ``""``, ``"straggler"`` or ``"offline"``, same shape.
+        Why it does not: ``""``, ``"straggler"`` or ``"offline"``, same shape.
     durations_s
         How long each group took, shape ``(n_groups,)``.
     duration_s
@@ -61,12 +54,12 @@ class RoundOutcome:
     duration_s: float
 
     def spent(self, costs: Costs) -> Costs:
-        """Return what the tasks really cost: stragglers everything, those who went offline all but the upload."""
+        """Return what the tasks really cost: stragglers everything, clients that went offline all but the upload."""
         return replace(costs, up_bytes=np.where(self.reasons == "offline", 0, costs.up_bytes))
 
 
 def settle_round(groups: Counts, seconds: Vector, *, wanted: Counts, finishes_online: Mask) -> RoundOutcome:
-    """Decide whose answers a round keeps; groups run side by side, and the round waits for the slowest.
+    """Decide which answers a round keeps; groups run side by side, and the round waits for the slowest.
 
     Of a group's tasks that finish online, the ``wanted`` fastest are kept (ties: as they stand in the arrays), and
     the slowest of these is the group's duration. If none finishes online, the group keeps nothing and takes the
@@ -119,12 +112,7 @@ def _check_tasks(groups: Counts, seconds: Vector, wanted: Counts, finishes_onlin
 
 
 class Clock:
-    """Simulated time, which moves only when told to.
-
-    Parameters
-    ----------
-    now_s
-        Where it starts, in seconds; a resumed run gives the moment it had come to.
+    """Simulated time in seconds, which moves only when told to; a resumed run gives the moment it had come to.
 
     Examples
     --------
@@ -135,7 +123,7 @@ class Clock:
     """
 
     def __init__(self, now_s: float = 0.0) -> None:
-        self._now_s = _checked_seconds("now_s", now_s)
+        self._now_s = _check_seconds("now_s", now_s)
 
     @property
     def now_s(self) -> float:
@@ -144,10 +132,10 @@ class Clock:
 
     def advance(self, seconds: float) -> None:
         """Let time pass."""
-        self._now_s += _checked_seconds("seconds to advance", seconds)
+        self._now_s += _check_seconds("seconds to advance", seconds)
 
 
-def _checked_seconds(name: str, seconds: float) -> float:
+def _check_seconds(name: str, seconds: float) -> float:
     if not 0.0 <= seconds < np.inf:
         raise InputError(f"{name} is {echo(seconds)}; give a finite number that is not negative")
     return float(seconds)

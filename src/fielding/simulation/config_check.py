@@ -2,15 +2,13 @@
 
 from pathlib import Path
 
-import numpy as np
-
 from fielding._extras import require
 from fielding.config.keys import KEYS, Config, TraceSection
 from fielding.config.parts import imported_function
-from fielding.engine.plugins import GLOBAL, POOL, kind_of, parts_of, policy_of, serving_of
+from fielding.engine.plugins import GLOBAL, POOL, kind_of, mistakes_in, parts_of, policy_of, serving_of, trainer_of
 from fielding.engine.report_rule import AUTO, is_own_function, report_rule_of
 from fielding.errors import FileFormatError, OptionError, echo
-from fielding.simulation.assembly import lie_of, trainer_of
+from fielding.simulation.assembly import lie_of
 from fielding.simulation.attacks import check_spoil
 from fielding.simulation.hardware import devices_of, read_availability
 from fielding.traces.catalog import CATALOG, Source, entry_named
@@ -27,13 +25,16 @@ def check_config(config: Config) -> None:
     InputError
         The message names the key.
     """
-    _check_source(config.trace)
+    trace = config.trace
+    if trace.file is None:
+        if entry_named(trace.name).kind == "pool" and trace.scenario == NATURAL:
+            raise OptionError(f"trace.scenario is 'natural', but {trace.name} knows no clients and times")
+    elif not Path(trace.file).expanduser().exists():
+        raise FileFormatError(f"trace.file is {echo(trace.file)}, but there is no such file; check the path")
     check_window(config.trace)
     check_times(config.trace)
-    try:
+    with mistakes_in("trace"):
         check_spoil(config.trace.spoil)
-    except OptionError as error:
-        raise OptionError(f"trace: {error}") from None
     check_effects(config)
     kind_of(config)
     section = config.coordinator
@@ -44,7 +45,10 @@ def check_config(config: Config) -> None:
     check_scenario(config.trace)
     parts_of(config, 1, policy)
     _check_model(config)
-    _check_clock(config)
+    with mistakes_in("clock.profile"):  # which clients are in files of the clock is not known yet
+        devices_of(config.clock.profile, (), seed=config.seed)
+    if config.clock.availability is not None:
+        read_availability(config.clock.availability, ())
 
 
 def check_effects(config: Config, *, source: Source | None = None, has_own: bool = False) -> None:
@@ -54,14 +58,8 @@ def check_effects(config: Config, *, source: Source | None = None, has_own: bool
     pool. Parts that one method leaves alone (the coordinator's keys with a global model, a selection with local models)
     are not refused: one config serves many methods (docs/decisions/0019).
 
-    Parameters
-    ----------
-    config
-        The config.
-    source
-        Samples of the caller's own, instead of what the config names.
-    has_own
-        Whether the caller brings a function along that describes windows.
+    ``source`` holds samples of the caller's own, instead of what the config names; ``has_own`` says whether the caller
+    brings a function along that describes windows.
 
     Raises
     ------
@@ -122,38 +120,16 @@ def _missing_of_others(config: Config, *, has_own: bool) -> dict[str, str]:
     return found
 
 
-def _check_source(section: TraceSection) -> None:
-    """Raise if there is no such file or data set, or it is to be taken with the times that it does not have."""
-    if section.file is not None:
-        if not Path(section.file).expanduser().exists():
-            raise FileFormatError(f"trace.file is {echo(section.file)}, but there is no such file; check the path")
-    elif entry_named(section.name).kind == "pool" and section.scenario == NATURAL:
-        raise OptionError(f"trace.scenario is 'natural', but {section.name} knows no clients and times")
-
-
 def _check_model(config: Config) -> None:
     """Raise if there is no such model, trainer or device; large models are not made for that."""
     section, factory = config.training, config.model.factory
     if factory is None and (section.trainer != "torch" or config.model.name not in TORCH_ONLY):
-        stand_in = Pool(x=np.zeros((1, 1), dtype=np.float32), y=np.zeros(1, dtype=np.int32), classes=("a", "b"))
-        trainer_of(config, stand_in)
+        trainer_of(config, (1,), 2)
         return
-    try:
+    with mistakes_in("model"):
         require("torch")
         from fielding.training.torch_trainer import device_named
 
         device_named(section.device)
         if factory is not None:
             imported_function(factory, key="model.factory")
-    except OptionError as error:
-        raise OptionError(f"model: {error}") from None
-
-
-def _check_clock(config: Config) -> None:
-    """Raise if there is no such profile, or a file of the clock cannot be read; who is in it is not known yet."""
-    try:
-        devices_of(config.clock.profile, (), seed=config.seed)
-    except OptionError as error:
-        raise OptionError(f"clock.profile: {error}") from None
-    if config.clock.availability is not None:
-        read_availability(config.clock.availability, ())

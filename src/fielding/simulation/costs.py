@@ -1,4 +1,4 @@
-"""What jobs and answers cost clients, and what time that makes it: ledger, clock, sums of the round in hand."""
+"""Costs of jobs and answers, and the accounts of all clients: ledger, clock, sums of the round in hand."""
 
 import numpy as np
 
@@ -14,14 +14,9 @@ BYTES_PER_NUMBER = 4
 
 
 def job_costs(plan: TrainingPlan, *, n_trained: Counts, n_passed: Counts) -> Costs:
-    """Return what each job of a plan asks for.
+    """Return the costs of each job of a plan.
 
-    Parameters
-    ----------
-    plan
-        The plan.
-    n_trained, n_passed
-        Samples that each job trains on, and those that it puts through a model beside that, shape ``(n_jobs,)``.
+    It trains on ``n_trained`` samples, and puts ``n_passed`` through a model beside that, shape ``(n_jobs,)``.
     """
     model_bytes, n_models = BYTES_PER_NUMBER * plan.models.shape[1], plan.models.shape[0]
     # Which model was chosen comes back with it; so does the loss before training.
@@ -41,9 +36,9 @@ def answer_costs(clients: Counts, models: Models, n_passed: Counts, held: Mask |
     Parameters
     ----------
     clients
-        Who answers, shape ``(n_asked,)``; a client may come several times.
+        The clients that answer, shape ``(n_asked,)``; one may come several times.
     models
-        What it is about, shape ``(n_models, n_numbers)``; without models one number is sent back.
+        Shape ``(n_models, n_numbers)``; without models one number is sent back.
     n_passed
         Samples that each client puts through each model, shape ``(n_asked,)``.
     held
@@ -110,25 +105,14 @@ def finish_times(clients: Counts, seconds: Vector) -> Vector:
 
 
 IDLE_S = 60.0
-"""Simulated seconds that a round waits in which nobody can be asked."""
+"""Simulated seconds that a round waits in which no client can be asked."""
 
 
 class Accounts:
     """Charges clients for what they do, by the hardware they do it on, and lets time pass.
 
-    Parameters
-    ----------
-    n_clients
-        How many clients there are; they are known by their row.
-    hardware
-        How fast they are, and when they can be reached.
-
-    Attributes
-    ----------
-    ledger
-        What was charged since the start.
-    round_costs
-        What the round in hand cost so far: ``bytes_down``, ``bytes_up``, ``client_seconds``.
+    ``ledger`` holds what was charged since the start, ``round_costs`` what the round in hand cost so far:
+    ``bytes_down``, ``bytes_up``, ``client_seconds``.
     """
 
     def __init__(self, n_clients: int, hardware: Hardware) -> None:
@@ -165,18 +149,9 @@ class Accounts:
         return seconds_of(self._hardware.devices, clients, costs)
 
     def charge(self, category: str, clients: Counts, costs: Costs, *, seconds: Vector | None = None) -> Vector:
-        """Charge tasks to clients without waiting for them, and return how long each takes.
+        """Charge tasks to clients, shape ``(n_tasks,)``, without waiting for them, and return how long each takes.
 
-        Parameters
-        ----------
-        category
-            One of the ledger's.
-        clients
-            Who does each task, shape ``(n_tasks,)``.
-        costs
-            What each task asks for.
-        seconds
-            How long each took, if that is not what its costs say.
+        ``seconds`` is how long each took, if that is not what its costs say.
         """
         spent = self.seconds(clients, costs) if seconds is None else seconds
         self.ledger.charge(category, clients, down_bytes=costs.down_bytes, up_bytes=costs.up_bytes, seconds=spent)

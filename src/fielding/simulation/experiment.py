@@ -4,7 +4,7 @@ import hashlib
 import os
 import platform
 import tempfile
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from importlib import metadata
 from pathlib import Path
@@ -51,11 +51,11 @@ class Watching:
     after_round
         Called after each round with its record; a False stops the run.
     on_phase
-        Told what begins: ``"reading digits"``, ..., and at last ``"training"``.
+        Called with what begins: ``"reading digits"``, ..., and at last ``"training"``.
     on_images
-        Told how many images of how many are decoded.
+        Called with how many images of how many are decoded.
     on_trained
-        Told how many participants of how many have trained in this round.
+        Called with how many participants of how many have trained in this round.
 
     Examples
     --------
@@ -90,7 +90,11 @@ def run_manifest(config: Config, own: Own, simulation: Simulation, initial: Mode
     given = {name: getattr(own, name) is not None for name in ("samples", "model", "represent")}
     return {
         "fielding": __version__,
-        "machine": _machine(packages),
+        "machine": {
+            "python": platform.python_version(),
+            "system": platform.system(),
+            **{name: metadata.version(name) for name in packages},
+        },
         "classes": list(simulation.dealt.pool.classes),
         "seed": config.seed,
         "config": table,
@@ -108,7 +112,7 @@ def run_manifest(config: Config, own: Own, simulation: Simulation, initial: Mode
 
 
 def _data_digest(dealt: Dealt) -> str:
-    """Return what tells these samples from others; of more than 256 MB only every so many rows are read."""
+    """Return a digest of the samples; of more than 256 MB only every so many rows are read."""
     schedule, pool = dealt.schedule, dealt.pool
     digest = hashlib.blake2b(repr((schedule.client_ids, pool.shape, pool.classes)).encode(), digest_size=16)
     for column in (schedule.client, schedule.interval, schedule.sample, schedule.y, schedule.look):
@@ -116,14 +120,6 @@ def _data_digest(dealt: Dealt) -> str:
     step = max(1, -(-pool.x.nbytes // _HASHED_BYTES))
     digest.update(np.ascontiguousarray(pool.x[::step]).data)
     return digest.hexdigest()
-
-
-def _machine(packages: Sequence[str]) -> dict[str, Json]:
-    return {
-        "python": platform.python_version(),
-        "system": platform.system(),
-        **{name: metadata.version(name) for name in packages},
-    }
 
 
 def version_notes(stored: dict[str, Json], now: dict[str, Json]) -> tuple[str, ...]:
@@ -232,7 +228,7 @@ def run(
     start
         Whether to resume, and what to begin with.
     watch
-        Called after each round with its record; a False stops the run. Or a :class:`Watching`, which is told more.
+        Called after each round with its record; a False stops the run. Or a :class:`Watching`, with more callbacks.
     page
         Write ``report.html`` into the folder.
 
@@ -245,41 +241,54 @@ def run(
     settled = read_config(Path(config)) if isinstance(config, (str, Path)) else config
     settled = settled if isinstance(settled, Config) else config_from(settled)
     watching = watch if isinstance(watch, Watching) else Watching(after_round=watch)
-    experiment = _Experiment(config=settled, own=own or Own(), start=start or Start(), watching=watching)
-    check_effects(settled, source=experiment.own.samples, has_own=experiment.own.represent is not None)
+    own, start = own or Own(), start or Start()
+    check_effects(settled, source=own.samples, has_own=own.represent is not None)
     if out is not None:
-        return _run_into(Path(out), experiment, page=page)
-    if experiment.start.resume:
+        return _run_into(Path(out), settled, own, start, watching, page=page)
+    if start.resume:
         raise InputError("a run can only be resumed from a folder; name it")
     with tempfile.TemporaryDirectory(prefix="fielding-") as scratch:
-        result = _run_into(Path(scratch) / "run", experiment, page=False)
+        result = _run_into(Path(scratch) / "run", settled, own, start, watching, page=False)
     return replace(result, folder=None)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class _Experiment:
-    """What :func:`run` was asked for."""
-
-    config: Config
-    own: Own
-    start: Start
-    watching: Watching
-
-
-def _run_into(out: Path, experiment: _Experiment, *, page: bool) -> Result:
-    config, start, watching = experiment.config, experiment.start, experiment.watching
+def _run_into(out: Path, config: Config, own: Own, start: Start, watching: Watching, *, page: bool) -> Result:
     with claim_folder(out) as lock:
-        _check_folder(out, config, resume=start.resume)
+        # A folder that is not free or holds another run is refused before data are read.
+        table = {name: value for name, value in config_table(config).items() if name not in FREE}
+        check_same_config(out, table, resume=start.resume)
+        if not start.resume:
+            check_free(out, config_text(config))
         watching.on_phase(f"reading {config.trace.file or config.trace.name}")
-        simulation = _prepared(out, experiment)
+        simulation = assemble(
+            config,
+            own if own.on_images is not None else replace(own, on_images=watching.on_images),
+            n_workers=config.workers or os.cpu_count() or 1,
+            path=recorded_path(out) if start.resume else None,
+        )
+        simulation.clients.on_trained(watching.on_trained)
         try:
             initial = initial_model(simulation, start.init_from)
-            manifest = run_manifest(config, experiment.own, simulation, initial)
+            manifest = run_manifest(config, own, simulation, initial)
             notes = version_notes(read_manifest(out), manifest) if start.resume else ()
             folder = RunFolder(out, manifest, kind=simulation.policy.kind, lock=lock)
             try:
                 watching.on_phase(TRAINING)
-                runner = _runner(simulation, simulation.method(initial), folder, resume=start.resume)
+                runner = Runner(
+                    federation_of(simulation, simulation.method(initial), simulation.clients),
+                    folder,
+                    layout=simulation.trainer.layout,
+                    method_name=config.method.name,
+                    rules=Rules(
+                        gap=config.trace.gap,
+                        stop_at_accuracy=config.stop_at_accuracy,
+                        checkpoint_every=config.checkpoint.every,
+                    ),
+                )
+                if not (start.resume and folder.is_begun()):
+                    folder.begin(config_text(config))
+                elif (found := folder.resume()) is not None:
+                    runner.restore(found)
                 summary = runner.run(watching)
                 if summary is not None:
                     if page:
@@ -294,26 +303,6 @@ def _run_into(out: Path, experiment: _Experiment, *, page: bool) -> Result:
     return Result(
         summary=summary, rounds=rounds, checkpoint=checkpoint, folder=out, notes=(*simulation.dealt.notes, *notes)
     )
-
-
-def _check_folder(out: Path, config: Config, *, resume: bool) -> None:
-    """Raise if a folder is not free or holds another run, before data are read."""
-    table = {name: value for name, value in config_table(config).items() if name not in FREE}
-    check_same_config(out, table, resume=resume)
-    if not resume:
-        check_free(out, config_text(config))
-
-
-def _prepared(out: Path, experiment: _Experiment) -> Simulation:
-    """Return the simulation; of a resumed run, one whose trainer works as it did before."""
-    config, watching = experiment.config, experiment.watching
-    own = experiment.own
-    if own.on_images is None:
-        own = replace(own, on_images=watching.on_images)
-    path = recorded_path(out) if experiment.start.resume else None
-    simulation = assemble(config, own, n_workers=config.workers or os.cpu_count() or 1, path=path)
-    simulation.clients.on_trained(watching.on_trained)
-    return simulation
 
 
 def recorded_path(out: Path) -> TrainingPath | None:
@@ -340,24 +329,3 @@ def federation_of(simulation: Simulation, method: Method, clients: Driver) -> Fe
         n_train_samples=config.training.local_steps * config.training.batch_size,
         keeps_reports=simulation.clients.reports_from != "flags",
     )
-
-
-def _runner(simulation: Simulation, method: Method, folder: RunFolder, *, resume: bool) -> Runner:
-    """Return a runner at the start of a run, or where an earlier one was stopped."""
-    config = simulation.config
-    federation = federation_of(simulation, method, simulation.clients)
-    rules = Rules(
-        n_rounds=config.rounds,
-        gap=config.trace.gap,
-        stop_at_accuracy=config.stop_at_accuracy,
-        stop_at_time_s=config.stop_at_time_s,
-        checkpoint_every=config.checkpoint.every,
-    )
-    runner = Runner(federation, folder, layout=simulation.trainer.layout, method_name=config.method.name, rules=rules)
-    if resume and folder.is_begun():
-        found = folder.resume()
-        if found is not None:
-            runner.restore(found)
-    else:
-        folder.begin(config_text(config))
-    return runner

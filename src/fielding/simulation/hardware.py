@@ -1,4 +1,4 @@
-"""What simulated clients run on: speeds of devices and networks, and who can be reached when."""
+"""The hardware of simulated clients: speeds of devices and networks, and when clients can be reached."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -31,15 +31,7 @@ class Availability(Protocol):
     """Knows when clients can be reached; has no memory, so that any moment may be asked for in any order."""
 
     def available(self, clients: Counts, time_s: float | Vector) -> Mask:
-        """Return who can be reached.
-
-        Parameters
-        ----------
-        clients
-            Positions, shape ``(n,)``.
-        time_s
-            The moment in simulated seconds, at least 0: one for all, or one for each.
-        """
+        """Return which clients, by position, can be reached at a moment in simulated seconds: one for all, or each."""
         ...
 
 
@@ -65,7 +57,7 @@ class Intervals:
     Parameters
     ----------
     clients
-        Whose interval a row is, shape ``(n_rows,)``.
+        The client of each row, shape ``(n_rows,)``.
     start_s, stop_s
         From when to when, the stop excluded; a row whose start is its stop says nothing. Shape ``(n_rows,)``.
     finish_s
@@ -82,19 +74,8 @@ class Intervals:
 class IntervalAvailability:
     """Clients can be reached in intervals, which repeat without end; they may overlap.
 
-    A client without an interval can never be reached.
-
-    Parameters
-    ----------
-    n_clients
-        How many clients there are.
-    intervals
-        When they can be reached.
-
-    Raises
-    ------
-    InputError
-        If an interval names no client, stops before it starts, or does not fit into its client's period.
+    A client without an interval can never be reached. An interval that names no client, stops before it starts or does
+    not fit into its client's period is an :class:`InputError`.
 
     Examples
     --------
@@ -105,7 +86,15 @@ class IntervalAvailability:
     """
 
     def __init__(self, n_clients: int, intervals: Intervals) -> None:
-        _check_shapes(n_clients, intervals)
+        shape = checked_column("clients of intervals", intervals.clients, n_clients).shape
+        for name in ("start_s", "stop_s", "finish_s"):
+            moments = getattr(intervals, name)
+            if moments is None:
+                continue
+            if moments.shape != shape:
+                raise InputError(f"{name} has shape {moments.shape}, clients {shape}; give one of each per interval")
+            if not ((moments >= 0.0) & (moments <= LAST_MOMENT)).all():
+                raise InputError(f"{name} holds {echo(moments.tolist())}; give seconds from 0 to {LAST_MOMENT:g}")
         if misfit := _first_misfit(intervals):
             row, column, reason = misfit
             raise InputError(f"{column} of interval {row} is {reason}")
@@ -120,23 +109,19 @@ class IntervalAvailability:
         np.maximum.at(self._period_s, intervals.clients, finish_s)
 
     def available(self, clients: Counts, time_s: float | Vector) -> Mask:
-        """Return who can be reached; a binary search per client, any moment in any order."""
+        """Return which clients can be reached; a binary search per client, any moment in any order."""
         period = self._period_s[clients]
         # A client without a period has no interval either: what its time becomes does not matter.
         time = np.mod(np.broadcast_to(time_s, clients.shape), np.where(period > 0.0, period, 1.0))
-        after = self._n_started(clients, time)
+        # Behind the last interval of each client that started at or before its time.
+        after, high = self._first[clients], self._first[clients + 1]
+        while (open_rows := np.flatnonzero(after < high)).size:
+            middle = (after[open_rows] + high[open_rows]) // 2
+            has_started = self._start_s[middle] <= time[open_rows]
+            after[open_rows[has_started]] = middle[has_started] + 1
+            high[open_rows[~has_started]] = middle[~has_started]
         has_one = after > self._first[clients]
         return np.asarray(has_one & (time < self._reach_s[np.where(has_one, after - 1, 0)]))
-
-    def _n_started(self, clients: Counts, time: Vector) -> Counts:
-        """Return behind the last interval of each client that started at or before its time."""
-        low, high = self._first[clients], self._first[clients + 1]
-        while (open_rows := np.flatnonzero(low < high)).size:
-            middle = (low[open_rows] + high[open_rows]) // 2
-            has_started = self._start_s[middle] <= time[open_rows]
-            low[open_rows[has_started]] = middle[has_started] + 1
-            high[open_rows[~has_started]] = middle[~has_started]
-        return low
 
 
 def read_availability(path: str | Path, client_ids: Sequence[ClientId]) -> IntervalAvailability:
@@ -144,13 +129,6 @@ def read_availability(path: str | Path, client_ids: Sequence[ClientId]) -> Inter
 
     Rows may stand in any order; clients of the file that are not in the run do not matter. A client that can never
     be reached has one row whose start is its stop.
-
-    Parameters
-    ----------
-    path
-        The file.
-    client_ids
-        The clients of the run.
 
     Raises
     ------
@@ -171,20 +149,14 @@ def read_availability(path: str | Path, client_ids: Sequence[ClientId]) -> Inter
         row, column, reason = misfit
         raise table.mistake(row, column, got=f"{columns[column].values()[row]:g}", wanted=reason)
     owners = rows_of_clients(table, names, client_ids)
-    return IntervalAvailability(len(client_ids), _of_the_run(rows, owners))
-
-
-def _check_shapes(n_clients: int, intervals: Intervals) -> None:
-    """Raise unless every row names a client and has finite moments."""
-    shape = checked_column("clients of intervals", intervals.clients, n_clients).shape
-    for name in ("start_s", "stop_s", "finish_s"):
-        moments = getattr(intervals, name)
-        if moments is None:
-            continue
-        if moments.shape != shape:
-            raise InputError(f"{name} has shape {moments.shape}, clients {shape}; give one of each per interval")
-        if not ((moments >= 0.0) & (moments <= LAST_MOMENT)).all():
-            raise InputError(f"{name} holds {echo(moments.tolist())}; give seconds from 0 to {LAST_MOMENT:g}")
+    kept = owners >= 0
+    own = Intervals(
+        clients=owners[kept],
+        start_s=rows.start_s[kept],
+        stop_s=rows.stop_s[kept],
+        finish_s=None if rows.finish_s is None else rows.finish_s[kept],
+    )
+    return IntervalAvailability(len(client_ids), own)
 
 
 def _first_misfit(intervals: Intervals) -> tuple[int, str, str] | None:
@@ -199,17 +171,6 @@ def _first_misfit(intervals: Intervals) -> tuple[int, str, str] | None:
         if is_misfit.any():
             return int(np.argmax(is_misfit)), column, reason
     return None
-
-
-def _of_the_run(rows: Intervals, owners: Counts) -> Intervals:
-    """Return the intervals of the run's own clients, named by their position in it."""
-    kept = owners >= 0
-    return Intervals(
-        clients=owners[kept],
-        start_s=rows.start_s[kept],
-        stop_s=rows.stop_s[kept],
-        finish_s=None if rows.finish_s is None else rows.finish_s[kept],
-    )
 
 
 def _furthest_stops(clients: Counts, stop_s: Vector) -> Vector:
@@ -230,15 +191,6 @@ def rows_of_clients(table: CsvTable, names: NameColumn, client_ids: Sequence[Cli
     """Return for every row of a file the position of its client in the run; -1 for clients that are not in the run.
 
     Ids are compared as they are written: the client 7 of the run is the text ``7`` of the file.
-
-    Parameters
-    ----------
-    table
-        The file, for its name in errors.
-    names
-        Its column of ids.
-    client_ids
-        The clients of the run.
 
     Raises
     ------
@@ -347,16 +299,7 @@ PROFILES: Mapping[str, DeviceProfile] = MappingProxyType(
 
 
 def devices_of(profile: str | Path, client_ids: Sequence[ClientId], *, seed: int) -> Devices:
-    """Return the devices of a run's clients.
-
-    Parameters
-    ----------
-    profile
-        A name of ``PROFILES``, or the path of a CSV file for :func:`read_devices`.
-    client_ids
-        The clients of the run.
-    seed
-        The seed of the run.
+    """Return the devices of a run's clients: of a name of ``PROFILES``, or of a CSV file for :func:`read_devices`.
 
     Raises
     ------
@@ -382,16 +325,7 @@ def devices_of(profile: str | Path, client_ids: Sequence[ClientId], *, seed: int
 
 
 def synthetic_devices(keys: Hashes, seed: int, profile: DeviceProfile = SYNTHETIC) -> Devices:
-    """Draw devices; a client's device depends on its key, the seed and the profile alone.
-
-    Parameters
-    ----------
-    keys
-        :func:`~fielding.rng.client_key` of every client, uint64, shape ``(n_clients,)``.
-    seed
-        The seed of the run.
-    profile
-        The population to draw from.
+    """Draw devices; a client's depends on its :func:`~fielding.rng.client_key`, the seed and the profile alone.
 
     Examples
     --------
@@ -415,13 +349,6 @@ def read_devices(path: str | Path, client_ids: Sequence[ClientId]) -> Devices:
     With a column ``client`` every client takes the row of its id, and other clients of the file do not matter.
     Without one, the client at position c of the run takes row ``c`` modulo the number of rows.
 
-    Parameters
-    ----------
-    path
-        The file.
-    client_ids
-        The clients of the run.
-
     Raises
     ------
     FileFormatError
@@ -437,47 +364,32 @@ def read_devices(path: str | Path, client_ids: Sequence[ClientId]) -> Devices:
     if has_ids := "client" in table.header:
         wanted.append((table.position("client"), names))
     fill_columns(table, wanted, None)
-    in_turn = np.arange(len(client_ids)) % kbps.values().size
-    rows = _row_per_client(table, names, client_ids) if has_ids else in_turn
+    rows = np.arange(len(client_ids)) % kbps.values().size
+    if has_ids:
+        owners, codes = rows_of_clients(table, names, client_ids), names.codes()
+        _, first = np.unique(codes, return_index=True)
+        if first.size < codes.size:
+            again = int(np.setdiff1d(np.arange(codes.size), first)[0])
+            got = names.names()[codes[again]]
+            raise table.mistake(again, "client", got=got, wanted="there twice; keep one row each")
+        rows[owners[owners >= 0]] = np.flatnonzero(owners >= 0)
     return Devices(ms_per_sample=ms_per_sample.values()[rows], kbps=kbps.values()[rows])
-
-
-def _row_per_client(table: CsvTable, names: NameColumn, client_ids: Sequence[ClientId]) -> Counts:
-    """Return the row of every client, or raise if one has none or two."""
-    owners, codes = rows_of_clients(table, names, client_ids), names.codes()
-    _, first = np.unique(codes, return_index=True)
-    if first.size < codes.size:
-        again = int(np.setdiff1d(np.arange(codes.size), first)[0])
-        raise table.mistake(again, "client", got=names.names()[codes[again]], wanted="there twice; keep one row each")
-    rows = np.empty(len(client_ids), dtype=np.int64)
-    rows[owners[owners >= 0]] = np.flatnonzero(owners >= 0)
-    return rows
 
 
 def _normal(keys: Hashes, seed: int, purpose: str) -> Vector:
     """Return a standard normal number for every client, by the method of Box and Muller (1958)."""
-    radius, angle = (_between_0_and_1(hashed(seed, purpose, keys, draw)) for draw in (0, 1))
+    radius, angle = (unit_numbers(hashed(seed, purpose, keys, draw)) for draw in (0, 1))
     return np.asarray(np.sqrt(-2.0 * np.log(radius)) * np.cos(2.0 * np.pi * angle))
 
 
-def _between_0_and_1(hashes: Hashes) -> Vector:
+def unit_numbers(hashes: Hashes) -> Vector:
     """Return evenly spread numbers that are neither 0 nor 1: the upper 52 bits, and a half."""
     return ((hashes >> np.uint64(12)).astype(np.float64) + 0.5) * 2.0**-52
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Hardware:
-    """What clients run on.
-
-    Parameters
-    ----------
-    devices
-        How fast each computes and transfers.
-    availability
-        Who is there when.
-    overcommit
-        How many are asked for each answer that is wanted.
-    """
+    """Speeds and availability of all clients; ``overcommit`` of them are asked for each answer that is wanted."""
 
     devices: Devices
     availability: Availability

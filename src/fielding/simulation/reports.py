@@ -1,4 +1,4 @@
-"""What clients have to tell, until it is sent: whose reports travel when, and what they weigh."""
+"""Reports of clients until they are sent: which travel when, and their bytes."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -19,14 +19,9 @@ _MODEL = "shared_model"
 
 
 class SharedModel:
-    """Gives observers that need them a shared model and the errors of served models.
+    """Gives an observer that needs them a shared model and the errors of served models; others are left alone.
 
-    Parameters
-    ----------
-    observer
-        Watches the clients; whoever needs no model is left alone.
-    rounds
-        After so many rounds the clients get the model that they wait for, if they do.
+    After ``rounds`` rounds the clients get the model that they wait for, if they do.
     """
 
     def __init__(self, observer: Observer | None, *, rounds: int) -> None:
@@ -39,7 +34,7 @@ class SharedModel:
         return self._observer is not None and self._observer.awaits_model and n_done >= self._rounds
 
     def share(self, model: Models) -> None:
-        """Send a model to everybody, and remember it."""
+        """Send a model to all clients, and remember it."""
         if self._observer is not None:
             self._model = model.copy()
             self._observer.share(self._model)
@@ -67,7 +62,7 @@ class SharedModel:
 
 
 IsOnline: TypeAlias = Callable[[Counts], Mask]
-"""Says who of some clients can be reached now."""
+"""Says which of some clients can be reached now."""
 
 _SENT = ("sent_round", "sent_client")
 
@@ -78,12 +73,10 @@ class SentReports:
 
     Parameters
     ----------
-    clients
-        Who reports, shape ``(n_reports,)``.
+    clients, n_samples
+        The clients that report, and how many samples each report sums up, shape ``(n_reports,)``.
     representations
-        What they say, shape ``(n_reports, n_features)``; of flags 1 for a client with data and 0 for one without.
-    n_samples
-        How many samples each sums up.
+        Shape ``(n_reports, n_features)``; of flags 1 for a client with data and 0 for one without.
     looked
         What it took clients to look at what arrived, whether or not they report.
     kinds
@@ -106,7 +99,7 @@ class SentReports:
         )
 
     def costs(self) -> tuple[Counts, Costs]:
-        """Return who has to be charged, rising, and for what: sending reports, and looking at samples for them."""
+        """Return the clients to charge, rising, and their costs: sending reports, and looking at samples for them."""
         clients = np.union1d(self.clients, self.looked.clients)
         down, up, forward, backward = np.zeros((4, clients.size), dtype=np.int64)
         up[np.isin(clients, self.clients)] = BYTES_PER_NUMBER * self.representations.shape[1]
@@ -117,14 +110,10 @@ class SentReports:
 
 
 class Mailbox:
-    """Holds back reports of clients that cannot be reached, or that nobody listens to before they train.
+    """Holds back reports of clients that cannot be reached, or that the method does not hear before they train.
 
-    Parameters
-    ----------
-    observer
-        Watches the clients; None if nobody listens.
-    reports_from
-        Whose reports the method hears, and whether more than that they drifted. At the start all clients report.
+    There is no ``observer`` if the method hears no reports. ``reports_from`` says whose it hears, and whether more than
+    that they drifted. At the start all clients report.
     """
 
     def __init__(self, observer: Observer | None, reports_from: ReportsFrom) -> None:
@@ -144,7 +133,7 @@ class Mailbox:
         online = is_online(reports.clients)
         self._unsent = reports.clients[~online]
         reports = _some(reports, online)
-        if self._reports_from == "first":  # clients know that nobody listens any more
+        if self._reports_from == "first":  # clients know that they are not heard any more
             is_new = ~np.isin(reports.clients, self._heard)
             looked = self._observer.looked.without(self._heard) if is_new.any() else None
             self._heard = np.union1d(self._heard, reports.clients)
@@ -168,12 +157,12 @@ class Mailbox:
         return self._sent_reports(reports)
 
     def arrays(self) -> dict[str, npt.NDArray[np.generic]]:
-        """Return who sent a report with its model, and when: what looking at the data again does not tell."""
+        """Return which clients sent a report with a model, and when: looking at the data again does not tell."""
         pairs = np.concatenate([np.empty((0, 2), dtype=np.int64), *self._sent])
         return {name: pairs[:, column].astype("<i8") for column, name in enumerate(_SENT)}
 
     def sent_in(self, round_index: int, arrays: dict[str, npt.NDArray[np.generic]]) -> Counts:
-        """Return who sent a report with its model in a round, from the arrays of a checkpoint."""
+        """Return which clients sent a report with a model in a round, from the arrays of a checkpoint."""
         rounds, clients = (arrays.get(name, np.empty(0, dtype=np.int64)) for name in _SENT)
         return np.asarray(clients[rounds == round_index], dtype=np.int64)
 

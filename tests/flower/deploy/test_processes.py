@@ -107,8 +107,8 @@ def test_what_a_dead_process_started_ends_with_the_rest(tmp_path: Path, far: boo
     with Supervisor(folder=folder, environment=clean_environment(folder), patience_s=0.5) as supervisor:
         process = supervisor.start("one", python(PARENT.format(child=child, far=far)))
         assert eventually(lambda: not process.is_running)
-        assert eventually(lambda: len(supervisor.marked("time.sleep")) == 1)
-        assert process.pid not in supervisor.marked()
+        assert eventually(lambda: len(supervisor.find_marked("time.sleep")) == 1)
+        assert process.pid not in supervisor.find_marked()
 
     assert reaper.marked_processes(supervisor.mark) == []
 

@@ -20,7 +20,7 @@ from fielding.flower.device.device import Device
 from fielding.flower.device.own_code import OwnCode
 from fielding.flower.device.rule import DeviceRule
 from fielding.flower.device.samples import DeviceNode, Samples
-from fielding.flower.server.sharing import Sharing, SharingRule
+from fielding.flower.server.sharing import Sharing
 from fielding.flower.wire.orders import DescribeOrder, DescribeReply, EvaluateOrder, Report, WorkRule
 from fielding.runtime.observe import LabelObserver, Observer, SampleObserver, Sight
 from fielding.runtime.train import LocalRule
@@ -122,9 +122,7 @@ class Deployed:
     def __init__(self, windows: SlidingWindows, case: DriftTest | str, model: Models, folder: Path) -> None:
         self._windows, self._folder, self._rule = windows, folder, rule_for(windows.plan, case)
         representation = self._rule.representation or LabelShares()
-        self._sharing = Sharing(
-            SharingRule(representation=representation, layout=TRAINER.layout, work=WORK, model=model)
-        )
+        self._sharing = Sharing(representation, layout=TRAINER.layout, work=WORK, model=model)
         self._sharing.grow(N_CLIENTS)
         self._confirmed = [0] * N_CLIENTS
 

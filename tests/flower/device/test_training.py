@@ -114,7 +114,7 @@ def test_of_a_part_that_is_wanted_the_server_makes_a_whole_model(tmp_path: Path)
 
     exchange, wire, _ = exchange_with(1)
     wire.answers = {1: part}
-    (settled,) = exchange.send([Task(address=1, order=order)]).settled
+    (settled,) = exchange.send([Task(address=1, order=order)])[0]
 
     assert isinstance(settled.answer, TrainReply)
     numbers = model(settled.answer)

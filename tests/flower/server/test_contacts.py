@@ -82,9 +82,9 @@ def test_a_late_answer_is_charged_as_its_order(order: Order, category: str) -> N
     del wire.answers[5]
     wire.delays[5] = 2.0
     task = Task(address=5, order=order)
-    (settled,) = contacts.send([task]).settled
+    (settled,) = contacts.send([task])[0]
     contacts.take_in(task, settled)
-    (refused,) = contacts.send([Task(address=5, order=mail.train_order(2))]).settled  # it owes an answer: not sent
+    (refused,) = contacts.send([Task(address=5, order=mail.train_order(2))])[0]  # it owes an answer: not sent
     contacts.arrive()
 
     assert (settled.reason, refused.bytes_down) == ("straggler", 0)

@@ -6,7 +6,7 @@ from fielding._typing import Json
 from fielding.config.presets import PRESETS
 from fielding.config.reader import config_from
 from fielding.errors import OptionError
-from fielding.flower.server.deployment import check_deployable, deployed_config, described_by
+from fielding.flower.server.deployment import check_deployable, deployed_config, describing_on_devices
 
 
 @pytest.mark.parametrize(
@@ -28,7 +28,7 @@ def test_what_nobody_tells_a_device_to_do_is_refused(table: dict[str, Json], mes
 def test_presets_and_representations_ask_for_nothing_that_is_refused(preset: str | None, representation: str) -> None:
     config = deployed_config({"preset": preset, "coordinator": {"representation": representation, "detector": None}})
     check_deployable(config)
-    assert described_by(config).needs_model == (representation != "label")
+    assert describing_on_devices(config).needs_model == (representation != "label")
     assert config.coordinator.shared_model == ("pool" if representation == "label" else "global")
 
 

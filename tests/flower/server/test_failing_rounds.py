@@ -9,13 +9,12 @@ from fielding.errors import InputError
 from fielding.federation.clients import Reason
 from fielding.flower.server.clients import FailingRounds
 from fielding.flower.server.exchange import Settled
-from fielding.flower.wire.orders import Order
+from fielding.flower.wire.orders import Answer, Order
 from fielding.records.run_folder import ROUNDS
 from tests.simulation.run_cases import table
 
 pytest.importorskip("flwr", reason="the flower extra is not installed")
 
-from fielding.flower.server.exchange import Received
 from fielding.flower.wire.orders import Refusal
 from tests.flower.device_wire import Deployed, deployed_config, lines
 
@@ -57,14 +56,14 @@ def test_a_few_broken_nodes_that_are_asked_again_and_again_do_not_end_the_run_of
 def broken(deployed: Deployed, verb: str) -> None:
     """Let all devices fail at something."""
     wire = deployed.wire
-    answered = wire._answered
+    answer = wire.answer
 
-    def fails(ticket: str, address: int, order: Order) -> Received:
+    def fails(address: int, order: Order) -> tuple[Answer, int]:
         if order.verb != verb:
-            return answered(ticket, address, order)
-        return Received(ticket=ticket, answer=Refusal(reason="failed", text="no such thing"), n_bytes=0)
+            return answer(address, order)
+        return Refusal(reason="failed", text="no such thing"), 0
 
-    wire._answered = fails  # type: ignore[method-assign]
+    wire.answer = fails  # type: ignore[method-assign]
 
 
 def test_a_run_whose_nodes_all_fail_ends_and_goes_on_when_they_are_mended(tmp_path: Path) -> None:

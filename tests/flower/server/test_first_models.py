@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from fielding.errors import CheckpointError, InputError
-from fielding.flower.server.deployment import FILE, kept_first_model, own_first_model
+from fielding.flower.server.deployment import FILE, keep_first_model, own_first_model
 
 
 class Module:
@@ -37,16 +37,16 @@ def test_parameters_come_first_and_whole_numbers_become_floats() -> None:
 
 
 def test_a_run_that_goes_on_has_the_model_that_it_began_with(tmp_path: Path) -> None:
-    begun = own_first_model(kept_first_model(Module, tmp_path, is_begun=False))
-    again = own_first_model(kept_first_model(Module, tmp_path, is_begun=True))
-    anew = own_first_model(kept_first_model(Module, tmp_path, is_begun=False))
+    begun = own_first_model(keep_first_model(Module, tmp_path, is_begun=False))
+    again = own_first_model(keep_first_model(Module, tmp_path, is_begun=True))
+    anew = own_first_model(keep_first_model(Module, tmp_path, is_begun=False))
 
     assert again[0].tolist() == begun[0].tolist() != anew[0].tolist()
     assert again[1] == begun[1]
 
 
 def test_a_run_of_which_no_model_was_kept_draws_one_and_a_damaged_one_is_told(tmp_path: Path) -> None:
-    kept = kept_first_model(Module, tmp_path, is_begun=True)
+    kept = keep_first_model(Module, tmp_path, is_begun=True)
     assert own_first_model(kept)[0].size == 5
     (tmp_path / FILE).write_bytes((tmp_path / FILE).read_bytes()[:-3])
     with pytest.raises(CheckpointError):

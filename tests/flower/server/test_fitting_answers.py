@@ -21,7 +21,7 @@ TWO_MODELS = np.stack([mail.model(0.0), mail.model(1.0)])
 def answered(order: Order, answer: Answer) -> Settled:
     exchange, wire, _ = exchange_with(1)
     wire.answers = {1: answer}
-    (settled,) = exchange.send([Task(address=1, order=order)]).settled
+    (settled,) = exchange.send([Task(address=1, order=order)])[0]
     return settled
 
 

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from fielding.flower.server.exchange import Asked, Exchange, Patience, Task
+from fielding.flower.server.exchange import Exchange, Patience, Task
 from fielding.flower.server.grid_wire import GridWire
 from fielding.flower.wire.messages import order_from, reply_records
 from fielding.flower.wire.orders import (
@@ -94,10 +94,9 @@ def wire_on(grid: Any, ttl_s: float = 60.0) -> GridWire:
     return GridWire(grid, mail.EXPECTED, ttl_s=ttl_s)
 
 
-def asked(grid: FakeGrid) -> dict[str, Asked]:
+def asked(grid: FakeGrid) -> dict[str, tuple[int, Verb]]:
     return {
-        one.metadata.message_id: Asked(address=one.metadata.dst_node_id, verb=VERBS[one.metadata.message_type])
-        for one in grid.pushed
+        one.metadata.message_id: (one.metadata.dst_node_id, VERBS[one.metadata.message_type]) for one in grid.pushed
     }
 
 
@@ -106,8 +105,8 @@ def answer_to_training(content: RecordDict | Error) -> Answer:
     wire = wire_on(grid)
     wire.push([(5, mail.train_order())])
     grid.answer(content)
-    (received,) = wire.pull(asked(grid))
-    return received.answer
+    ((answer, _),) = wire.pull(asked(grid)).values()
+    return answer
 
 
 def test_each_order_is_a_message_of_its_type_to_its_node() -> None:
@@ -119,8 +118,8 @@ def test_each_order_is_a_message_of_its_type_to_its_node() -> None:
         (one.metadata.dst_node_id, one.metadata.message_type, one.metadata.group_id, one.metadata.ttl)
         for one in grid.pushed
     ] == [(5, "train", "3", 60.0), (6, "query.describe", "3", 60.0), (7, "evaluate", "3", 60.0)]
-    assert [one.ticket for one in posted] == ["id-0", "id-1", "id-2"]
-    assert posted[0].n_bytes > posted[1].n_bytes > 0
+    assert [ticket for ticket, _ in posted] == ["id-0", "id-1", "id-2"]
+    assert posted[0][1] > posted[1][1] > 0
 
 
 def test_a_client_reads_what_was_pushed() -> None:
@@ -151,13 +150,13 @@ def test_an_order_that_the_link_refuses_has_no_ticket(leaves_out: bool) -> None:
 
     posted = wire_on(grid).push([(5, mail.describe_order()), (6, mail.describe_order())])
 
-    assert [one.ticket for one in posted] == [None, "id-1"]
+    assert [ticket for ticket, _ in posted] == [None, "id-1"]
 
 
 def test_nothing_is_pushed_or_pulled_for_nothing() -> None:
     grid = FakeGrid()
 
-    assert (wire_on(grid).push([]), wire_on(grid).pull({})) == ([], [])
+    assert (wire_on(grid).push([]), wire_on(grid).pull({})) == ([], {})
     assert (grid.pushed, grid.pulls) == ([], [])
 
 
@@ -170,9 +169,9 @@ def test_replies_are_known_by_what_they_answer() -> None:
 
     found = wire.pull(asked(grid))
 
-    assert [one.ticket for one in found] == ["id-0", "id-1", "id-2"]
-    assert [type(one.answer) for one in found] == [TrainReply, DescribeReply, EvaluateReply]
-    assert all(one.n_bytes > 0 for one in found)
+    assert list(found) == ["id-0", "id-1", "id-2"]
+    assert [type(answer) for answer, _ in found.values()] == [TrainReply, DescribeReply, EvaluateReply]
+    assert all(n_bytes > 0 for _, n_bytes in found.values())
     assert grid.replies == {}
 
 
@@ -225,11 +224,11 @@ def test_the_link_may_speak_for_a_node_but_no_node_for_another() -> None:
     gone.metadata.__dict__["_src_node_id"] = LINK
     grid.replies = {"id-0": lambda: forged, "id-1": lambda: gone}
 
-    first, second = wire.pull(asked(grid))
+    (first, _), (second, _) = wire.pull(asked(grid)).values()
 
-    assert isinstance(first.answer, Refusal)
-    assert isinstance(second.answer, Refusal)
-    assert (first.answer.reason, second.answer.reason) == ("failed", "offline")
+    assert isinstance(first, Refusal)
+    assert isinstance(second, Refusal)
+    assert (first.reason, second.reason) == ("failed", "offline")
 
 
 def torn() -> Message:
@@ -244,7 +243,7 @@ def test_a_reply_that_cannot_be_unpacked_makes_stragglers_of_the_others_of_its_p
     grid.answer(reply_records(mail.describe_reply()), 1)
     found = wire.pull(asked(grid))
 
-    assert [(one.ticket, one.answer.reason) for one in found if isinstance(one.answer, Refusal)] == [
+    assert [(ticket, answer.reason) for ticket, (answer, _) in found.items() if isinstance(answer, Refusal)] == [
         ("id-0", "straggler"),
         ("id-1", "straggler"),
     ]
@@ -262,11 +261,11 @@ def test_after_one_such_reply_the_next_takes_no_others_with_it() -> None:
     grid.answer(reply_records(mail.describe_reply()), 2)
     tickets = asked(grid)
     del tickets["id-0"]
-    first, second = wire.pull(tickets)
+    (first, _), (second, _) = wire.pull(tickets).values()
 
-    assert isinstance(first.answer, Refusal)
-    assert first.answer.text == "the reply cannot be unpacked: Unexpected set of `children`."
-    assert isinstance(second.answer, DescribeReply)
+    assert isinstance(first, Refusal)
+    assert first.text == "the reply cannot be unpacked: Unexpected set of `children`."
+    assert isinstance(second, DescribeReply)
 
 
 def test_replies_that_can_be_unpacked_are_pulled_together() -> None:
@@ -301,7 +300,7 @@ def test_replies_to_messages_of_others_are_passed_over() -> None:
     stray = Message(reply_records(mail.describe_reply()), reply_to=grid.pushed[1])
     grid.replies["id-0"] = lambda: stray
 
-    assert wire.pull({"id-0": Asked(address=5, verb="describe")}) == []
+    assert wire.pull({"id-0": (5, "describe")}) == {}
 
 
 def test_nodes_come_by_address_with_who_they_are() -> None:
@@ -336,10 +335,10 @@ def test_an_exchange_runs_over_a_grid() -> None:
         Task(address=7, order=mail.describe_order()),
     ]
 
-    outcome = exchange.send(tasks, {0: 2})
+    settled, duration_s = exchange.send(tasks, {0: 2})
 
-    assert [one.reason for one in outcome.settled] == [None, "failed", "straggler"]
-    assert (len(grid.pushed), exchange.owing(), outcome.duration_s) == (3, frozenset({7}), 1.0)
+    assert [one.reason for one in settled] == [None, "failed", "straggler"]
+    assert (len(grid.pushed), exchange.owing(), duration_s) == (3, frozenset({7}), 1.0)
     grid.answer(reply_records(mail.describe_reply()), 2)
     assert len(exchange.gather(3, within_s=5.0)) == 3
     assert [type(one.answer) for one in exchange.take_late()] == [DescribeReply]

@@ -18,7 +18,6 @@ from tests.simulation.run_cases import table
 
 pytest.importorskip("flwr", reason="the flower extra is not installed")
 
-from fielding.flower.server.exchange import Received
 from fielding.flower.wire.messages import n_bytes, reply_from, reply_records
 from tests.flower.device_wire import FIRST_ADDRESS, Deployed, deployed_config, deployment_of, lines
 
@@ -38,18 +37,17 @@ def _no_waiting_for_the_disk(monkeypatch: pytest.MonkeyPatch) -> None:
 def with_liars(deployed: Deployed, lie: Lie, liars: Sequence[int]) -> None:
     """Let devices send something else than they should, in the form of Flower's records."""
     wire = deployed.wire
-    answered = wire._answered
+    answer = wire.answer
 
-    def lied(ticket: str, address: int, order: Order) -> Received:
-        told: Answer = answered(ticket, address, order).answer
+    def lied(address: int, order: Order) -> tuple[Answer, int]:
+        told, _ = answer(address, order)
         if address not in liars or not isinstance(told, (TrainReply, DescribeReply, EvaluateReply)):
-            return Received(ticket=ticket, answer=told, n_bytes=1)
+            return told, 1
         records = reply_records(lie(told))
         assert wire.expected is not None
-        answer = reply_from(records, order.verb, wire.expected)
-        return Received(ticket=ticket, answer=answer, n_bytes=n_bytes(records))
+        return reply_from(records, order.verb, wire.expected), n_bytes(records)
 
-    wire._answered = lied  # type: ignore[method-assign]
+    wire.answer = lied  # type: ignore[method-assign]
 
 
 def reporting(report: Callable[[Report | None], Report | None]) -> Lie:

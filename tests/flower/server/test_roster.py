@@ -181,7 +181,7 @@ def test_a_roster_of_keys_comes_back_from_a_checkpoint(names: list[str]) -> None
     for at, name in enumerate(names):
         roster.see([node(at, name)])
 
-    again = Roster.restored(roster.arrays())
+    again = Roster.from_arrays(roster.arrays())
 
     assert (again.identity, again.client_ids) == ("key", roster.client_ids)
     assert not again.online().any()
@@ -194,7 +194,7 @@ def test_a_roster_of_partitions_comes_back_from_a_checkpoint(partitions: list[in
     for at, partition in enumerate(partitions):
         roster.learn({at: partition})
 
-    again = Roster.restored({**roster.arrays(), "something.else": np.zeros(1)})
+    again = Roster.from_arrays({**roster.arrays(), "something.else": np.zeros(1)})
 
     assert (again.identity, again.client_ids) == ("partition", tuple(partitions))
 
@@ -203,7 +203,7 @@ def test_restored_clients_are_found_at_their_new_addresses() -> None:
     roster = Roster()
     roster.see([node(1, "a"), node(2, "b")])
 
-    again = Roster.restored(roster.arrays())
+    again = Roster.from_arrays(roster.arrays())
     changes = again.see([node(11, "a"), node(12, "b")])
 
     assert (changes.joined, set(changes.returned)) == ((), {ids["a"], ids["b"]})
@@ -232,4 +232,4 @@ def test_what_a_roster_keeps_fits_into_a_checkpoint() -> None:
 )
 def test_what_is_no_roster_is_not_restored(arrays: Mapping[str, npt.NDArray[np.generic]]) -> None:
     with pytest.raises(CheckpointError):
-        Roster.restored(arrays)
+        Roster.from_arrays(arrays)

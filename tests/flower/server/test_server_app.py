@@ -16,7 +16,7 @@ from fielding._typing import Json
 from fielding.config.presets import PRESETS
 from fielding.errors import InputError, OptionError
 from fielding.flower.device.samples import DeviceNode, Embedded, Fitted, Job, Samples, Scored, Tensors
-from fielding.flower.server.deployment import described_by
+from fielding.flower.server.deployment import describing_on_devices
 from fielding.records.run_checkpoint import load_run
 from fielding.records.run_folder import newest_checkpoint
 
@@ -279,14 +279,14 @@ def test_a_representation_brings_along_all_that_goes_with_it(preset: str | None)
         0.1,
         "global",
     )
-    assert described_by(config).needs_model
+    assert describing_on_devices(config).needs_model
 
 
 def test_a_shared_model_that_nobody_can_train_is_refused_if_it_is_asked_for() -> None:
     asked: dict[str, Json] = {"coordinator.representation": "class-means", "coordinator.shared_model": "pool"}
     deployment, _ = deployment_from({**RUN_CONFIG, **asked, "out": "there"})
     with pytest.raises(OptionError, match=r'coordinator\.shared_model is "pool", but a deployment holds no samples'):
-        described_by(deployment.checked_config())
+        describing_on_devices(deployment.checked_config())
 
 
 def test_devices_follow_the_servers_config_whatever_they_could_read_themselves(tmp_path: Path) -> None:

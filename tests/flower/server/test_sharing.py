@@ -7,21 +7,25 @@ import pytest
 
 from fielding.client.representation.confusion import Confusion
 from fielding.client.representation.embedding import ClassMeans, Embedding
+from fielding.client.representation.representation import Representation
 from fielding.errors import CheckpointError
 from fielding.flower.device.state import confirmation, keep_shared
-from fielding.flower.server.sharing import Sharing, SharingRule
+from fielding.flower.server.sharing import Sharing
 from fielding.flower.wire.orders import Report, SharedView
 from fielding.training.layout import Layout
 from tests.flower.devices import WORK
 
 LAYOUT = Layout(names=("w",), shapes=((2,),), n_parameters=1)
 MODEL = np.array([1, 2], dtype=np.float32)
-RULE = SharingRule(representation=Embedding(), layout=LAYOUT, work=WORK, rounds=2)
 NOTHING = np.empty(0, dtype=np.float32)
 
 
-def shared(n_clients: int = 2, rule: SharingRule = RULE) -> Sharing:
-    sharing = Sharing(rule)
+def embedding() -> Sharing:
+    return Sharing(Embedding(), layout=LAYOUT, work=WORK, rounds=2)
+
+
+def shared(n_clients: int = 2, representation: Representation | None = None) -> Sharing:
+    sharing = embedding() if representation is None else Sharing(representation, layout=LAYOUT, work=WORK)
     sharing.grow(n_clients)
     sharing.share(MODEL)
     return sharing
@@ -36,18 +40,18 @@ def described(sharing: Sharing) -> dict[int, list[float]]:
 
 
 def test_it_is_time_after_some_rounds_and_only_once() -> None:
-    sharing = Sharing(RULE)
+    sharing = embedding()
     assert [sharing.is_time(n_done) for n_done in range(4)] == [False, False, True, True]
     assert sharing.view_for(None) is None
 
     sharing.share(MODEL)
 
     assert not sharing.is_time(4)
-    assert not Sharing(SharingRule(representation=Embedding(), layout=LAYOUT, work=WORK, model=MODEL)).is_time(9)
+    assert not Sharing(Embedding(), layout=LAYOUT, work=WORK, model=MODEL).is_time(9)
 
 
 def test_the_first_reports_are_relative_to_their_sum_whoever_comes_later_too() -> None:
-    means = shared(3, SharingRule(representation=ClassMeans(dims=1, shrink=0.0), layout=LAYOUT, work=WORK))
+    means = shared(3, ClassMeans(dims=1, shrink=0.0))
     first, other = summed(2.0, 0.0, 0.0), summed(2.0, 8.0, 32.0)  # one class: samples, sum, squares
     assert means.accept(1, first) is None
     assert means.accept(0, other) is None
@@ -60,7 +64,7 @@ def test_the_first_reports_are_relative_to_their_sum_whoever_comes_later_too() -
 
 
 def test_sums_that_cannot_be_those_of_a_window_count_for_nothing() -> None:
-    sharing = shared(4, SharingRule(representation=Confusion(), layout=LAYOUT, work=WORK))
+    sharing = shared(4, Confusion())
     sharing.accept(0, summed(3.0, 1.0, 0.0, 4.0))
     sharing.accept(1, summed(-9.0, 1.0, 0.0, 4.0))  # shares below zero
     sharing.accept(2, summed(3.0, 1.0))
@@ -80,7 +84,7 @@ def test_a_vector_before_there_is_a_reference_is_refused() -> None:
 
 
 def test_sums_that_add_up_to_infinity_are_no_reference() -> None:
-    sharing = shared(2, SharingRule(representation=ClassMeans(dims=1, shrink=0.0), layout=LAYOUT, work=WORK))
+    sharing = shared(2, ClassMeans(dims=1, shrink=0.0))
     with np.errstate(over="ignore"):
         for client in (0, 1):
             sharing.accept(client, summed(1.5e308, 1.0, 1.0))
@@ -90,7 +94,7 @@ def test_sums_that_add_up_to_infinity_are_no_reference() -> None:
 
 
 def test_reports_without_sums_pass_and_sums_without_a_model_do_not() -> None:
-    sharing = Sharing(RULE)
+    sharing = embedding()
     silent = Report(number=1, representation=NOTHING, n_samples=0)
 
     assert sharing.accept(0, silent) is silent
@@ -146,7 +150,7 @@ def test_what_is_shared_survives_a_server() -> None:
     before.note(0, view.key)
     before.accept(0, summed(1.0, 1.0, 1.0))
     before.settle()
-    after = Sharing(RULE)
+    after = embedding()
 
     after.restore(before.arrays())
 

@@ -15,7 +15,7 @@ from fielding.records.run_folder import SUMMARY, read_manifest
 
 PROJECT = "pyproject.toml"
 DEFAULT_MIN_NODES = 2
-"""How many nodes an app waits for that does not say."""
+"""Number of nodes that an app waits for if its config does not say."""
 LEAST_BYTES = 16_000_000
 """What must be free on the disk of a federation, in bytes."""
 _COMPONENTS = ("serverapp", "clientapp")
@@ -25,15 +25,7 @@ _SURE = ("rounds", "seed")
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class AppFolder:
-    """A Flower app and its settings.
-
-    Parameters
-    ----------
-    path
-        Its folder.
-    config
-        What its ``[tool.flwr.app.config]`` says.
-    """
+    """A Flower app: its folder, and its ``[tool.flwr.app.config]``."""
 
     path: Path
     config: Mapping[str, Any]

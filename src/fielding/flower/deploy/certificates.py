@@ -1,6 +1,6 @@
 """Certificates and keys for a federation on one machine: TLS on loopback, and one key for every node.
 
-The key of the authority signs once and is never written: nobody can issue a second certificate in its name.
+The key of the authority signs once and is never written: no second certificate can be issued in its name.
 """
 
 import os
@@ -37,15 +37,7 @@ class Certificates:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeKey:
-    """Where the key of a node is, in OpenSSH format, and the id of the client that it makes.
-
-    Parameters
-    ----------
-    private, public
-        The two files.
-    client_id
-        The SHA-256 of the public key, as the server sees it.
-    """
+    """The two files of a node's key, in OpenSSH format, and its client's id: SHA-256 of the key as servers see it."""
 
     private: Path
     public: Path
@@ -55,12 +47,7 @@ class NodeKey:
 def issue_certificates(folder: Path, *, days: int = VALID_DAYS) -> Certificates:
     """Make a new authority and a server certificate for this machine alone (127.0.0.1 and localhost).
 
-    Parameters
-    ----------
-    folder
-        Made if need be, for its owner only. It must not hold certificates already.
-    days
-        How long they hold.
+    They hold for ``days`` days. The folder is made if need be, for its owner only.
 
     Raises
     ------
@@ -77,8 +64,8 @@ def issue_certificates(folder: Path, *, days: int = VALID_DAYS) -> Certificates:
     paths = Certificates(authority=folder / "ca.crt", server=folder / "server.crt", server_key=folder / "server.key")
     issuer, server_key = ec.generate_private_key(ec.SECP256R1()), ec.generate_private_key(ec.SECP256R1())
     until = datetime.now(UTC) + timedelta(days=days)
-    authority = _signed("Fielding local authority", issuer, issuer=issuer, until=until, is_authority=True)
-    server = _signed("localhost", server_key, issuer=issuer, until=until, is_authority=False)
+    authority = _sign("Fielding local authority", issuer, issuer=issuer, until=until, is_authority=True)
+    server = _sign("localhost", server_key, issuer=issuer, until=until, is_authority=False)
     write_private(paths.server_key, _private_text(server_key, PrivateFormat.PKCS8))
     write_private(paths.server, server.public_bytes(Encoding.PEM))
     write_private(paths.authority, authority.public_bytes(Encoding.PEM))
@@ -86,24 +73,32 @@ def issue_certificates(folder: Path, *, days: int = VALID_DAYS) -> Certificates:
 
 
 def node_key(folder: Path, name: str) -> NodeKey:
-    """Return the key of a node, the one that is there or a new one: whoever keeps the key stays the same client.
+    """Return the key of a node, the one that is there or a new one: a node that keeps its key stays the same client.
 
-    Parameters
-    ----------
-    folder
-        Made if need be, for its owner only.
-    name
-        Of the private file; the public one has ``.pub`` after it.
+    The folder is made if need be, for its owner only; ``name`` is that of the private file, the public one has ``.pub``
+    after it.
     """
     require("flower", "cryptography")
+    from cryptography.exceptions import UnsupportedAlgorithm
     from cryptography.hazmat.primitives.asymmetric import ec
-    from cryptography.hazmat.primitives.serialization import Encoding, PrivateFormat, PublicFormat
+    from cryptography.hazmat.primitives.serialization import (
+        Encoding,
+        PrivateFormat,
+        PublicFormat,
+        load_ssh_private_key,
+    )
 
     private = private_folder(folder) / name
     public = private.with_name(f"{name}.pub")
     if not private.exists():
         write_private(private, _private_text(ec.generate_private_key(ec.SECP384R1()), PrivateFormat.OpenSSH))
-    key = _read_key(private).public_key()
+    try:
+        private_key = load_ssh_private_key(private.read_bytes(), password=None)
+    except (OSError, ValueError, TypeError, UnsupportedAlgorithm):
+        private_key = None
+    if not isinstance(private_key, ec.EllipticCurvePrivateKey):
+        raise FileFormatError(f"{private} holds no elliptic-curve key in OpenSSH format; remove it to get a new one")
+    key = private_key.public_key()
     if not public.exists():
         write_private(public, key.public_bytes(Encoding.OpenSSH, PublicFormat.OpenSSH) + b"\n")
     as_server_sees_it = key.public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo)
@@ -147,21 +142,7 @@ def _private_text(key: "EllipticCurvePrivateKey", form: "PrivateFormat") -> byte
     return key.private_bytes(Encoding.PEM, form, NoEncryption())
 
 
-def _read_key(path: Path) -> "EllipticCurvePrivateKey":
-    from cryptography.exceptions import UnsupportedAlgorithm
-    from cryptography.hazmat.primitives.asymmetric.ec import EllipticCurvePrivateKey
-    from cryptography.hazmat.primitives.serialization import load_ssh_private_key
-
-    try:
-        key = load_ssh_private_key(path.read_bytes(), password=None)
-    except (OSError, ValueError, TypeError, UnsupportedAlgorithm):
-        key = None
-    if not isinstance(key, EllipticCurvePrivateKey):
-        raise FileFormatError(f"{path} holds no elliptic-curve key in OpenSSH format; remove it to get a new one")
-    return key
-
-
-def _signed(
+def _sign(
     subject: str,
     key: "EllipticCurvePrivateKey",
     *,
@@ -176,6 +157,17 @@ def _signed(
 
     here = [x509.DNSName("localhost"), x509.IPAddress(ip_address(LOOPBACK))]
     owner = x509.SubjectKeyIdentifier.from_public_key(key.public_key())
+    usage = x509.KeyUsage(  # an authority signs certificates, a server proves its identity
+        digital_signature=True,
+        key_cert_sign=is_authority,
+        crl_sign=is_authority,
+        content_commitment=False,
+        key_encipherment=False,
+        data_encipherment=False,
+        key_agreement=False,
+        encipher_only=False,
+        decipher_only=False,
+    )
     signer = x509.AuthorityKeyIdentifier.from_issuer_public_key(issuer.public_key())
     builder = (
         x509.CertificateBuilder()
@@ -186,7 +178,7 @@ def _signed(
         .not_valid_before(datetime.now(UTC) - _CLOCK_SLACK)
         .not_valid_after(until)
         .add_extension(x509.BasicConstraints(ca=is_authority, path_length=0 if is_authority else None), critical=True)
-        .add_extension(_usage(is_authority), critical=True)
+        .add_extension(usage, critical=True)
         .add_extension(owner, critical=False)
         .add_extension(signer, critical=False)
     )
@@ -200,20 +192,3 @@ def _name(common_name: str) -> "x509.Name":
     from cryptography import x509
 
     return x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, common_name)])
-
-
-def _usage(is_authority: bool) -> "x509.KeyUsage":
-    """Return what a key may be used for: an authority signs certificates, a server proves who it is."""
-    from cryptography import x509
-
-    return x509.KeyUsage(
-        digital_signature=True,
-        key_cert_sign=is_authority,
-        crl_sign=is_authority,
-        content_commitment=False,
-        key_encipherment=False,
-        data_encipherment=False,
-        key_agreement=False,
-        encipher_only=False,
-        decipher_only=False,
-    )

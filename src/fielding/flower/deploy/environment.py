@@ -1,4 +1,4 @@
-"""What processes of a local federation find around them: programs, variables, a port."""
+"""The environment of the processes of a local federation: programs, variables, a port."""
 
 import os
 import site
@@ -23,12 +23,8 @@ _FIND = "import importlib.util as u; found = u.find_spec('fielding'); print(foun
 def clean_environment(home: Path, extra: Mapping[str, str] | None = None) -> dict[str, str]:
     """Return an environment made from nothing: programs, a home, one thread each, and Flower kept quiet and off-line.
 
-    Parameters
-    ----------
-    home
-        What the processes take for the user's folder; Flower's settings are in ``flwr`` inside.
-    extra
-        Variables that are added, or take the place of others.
+    The processes take ``home`` for the user's folder; Flower's settings are in ``flwr`` inside. Variables of ``extra``
+    are added, or take the place of others.
     """
     inherited = {name: os.environ[name] for name in _INHERITED if name in os.environ}
     if site.ENABLE_USER_SITE:  # packages in the home that we came with, which is not the one that they see
@@ -52,11 +48,6 @@ def clean_environment(home: Path, extra: Mapping[str, str] | None = None) -> dic
 
 def check_installation(home: Path) -> None:
     """Raise if a federation could not run here: packages, versions, programs, and fielding itself.
-
-    Parameters
-    ----------
-    home
-        As for :func:`clean_environment`; need not be there.
 
     Raises
     ------
@@ -102,7 +93,7 @@ def _program_folders() -> list[Path]:
 
 
 def free_port() -> int:
-    """Return a port of loopback that was free a moment ago; somebody may take it before it is used."""
+    """Return a port of loopback that was free a moment ago; another process may take it before it is used."""
     with socket.socket() as probe:
         probe.bind((LOOPBACK, 0))
         return int(probe.getsockname()[1])

@@ -4,6 +4,7 @@ import signal
 import time
 from collections.abc import Mapping, Sequence
 from functools import partial
+from itertools import count
 from pathlib import Path
 from types import TracebackType
 from typing import IO, Self
@@ -36,8 +37,8 @@ _RETRY_S = 3.0
 class LocalFederation:
     """A SuperLink and SuperNodes on loopback, as a block: all of it has ended when the block is left.
 
-    Nothing listens on a network. Whoever may log in on this machine can reach the ports, though, and Flower's open
-    distribution lets everybody who reaches the SuperLink submit an app: use machines of your own.
+    Nothing listens on a network. Every user of this machine can reach the ports, though, and Flower's open distribution
+    lets all who reach the SuperLink submit an app: use machines of your own.
 
     A folder that was used before is gone on with: the same node keys, and so the same clients, with the same states;
     certificates and the SuperLink's database are new at every start.
@@ -124,7 +125,7 @@ class LocalFederation:
 
     def stop(self) -> None:
         """Stop everything that was started, whatever it is doing; may be called again, as when it was interrupted."""
-        if self._lock is None:  # nothing here is ours, and what runs in the folder is somebody else's
+        if self._lock is None:  # what runs in the folder was started by another federation
             return
         self.supervisor.close()
         self._lock.close()
@@ -168,7 +169,7 @@ class LocalFederation:
 
     def kill_server_apps(self) -> list[int]:
         """Kill the processes in which the server's side of runs goes on (Linux), and return their ids."""
-        pids = self.supervisor.marked("flwr-serverapp")
+        pids = self.supervisor.find_marked("flwr-serverapp")
         for pid in pids:
             self.supervisor.signal(pid, signal.SIGKILL)
         return pids
@@ -176,12 +177,8 @@ class LocalFederation:
     def run_app(self, app_folder: Path | str, config: Mapping[str, Value] | None = None) -> str:
         """Submit an app and return the id of its run; it begins some seconds later.
 
-        Parameters
-        ----------
-        app_folder
-            With a pyproject.toml that has ``[tool.flwr.app]``.
-        config
-            Settings of the app to change; it must have them all. Paths in them should be absolute.
+        Its pyproject.toml must have ``[tool.flwr.app]`` and all settings that ``config`` changes. Paths in these should
+        be absolute.
         """
         return self.flower.submit(Path(app_folder), config or {}, self.folder / "run-config.toml")
 
@@ -210,14 +207,14 @@ class LocalFederation:
         return self._link
 
     def _start_link(self) -> None:
-        """Start the SuperLink on a free port; if somebody was quicker to take it, on another.
+        """Start the SuperLink on a free port; if another process was quicker to take it, on another.
 
         Every start has a database of its own: from an old one, runs that were just beginning would begin once more,
         and nodes that were killed would be refused for a minute.
         """
         for old in self.folder.glob("link-*/state.db*"):
             old.unlink()
-        folder = _unused(self.folder, "link")
+        folder = next(one for at in count() if not (one := self.folder / f"link-{at}").exists())
         certificates = issue_certificates(folder)
         for tries_left in reversed(range(_TRIES)):
             self._link = Link(port=free_port(), certificates=certificates, database=folder / "state.db")
@@ -262,11 +259,3 @@ class LocalFederation:
 
 def _node_name(number: int) -> str:
     return f"node-{number}"
-
-
-def _unused(folder: Path, name: str) -> Path:
-    """Return the first of NAME-0, NAME-1, ... that is not there."""
-    number = 0
-    while (folder / f"{name}-{number}").exists():
-        number += 1
-    return folder / f"{name}-{number}"

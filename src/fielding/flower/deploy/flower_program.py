@@ -1,4 +1,4 @@
-"""What Flower's command line is asked: register nodes, submit an app, tell how it is doing, stop it."""
+"""Flower's command line: register nodes, submit an app, see how it is doing, stop it."""
 
 import json
 import ssl
@@ -29,16 +29,9 @@ _TAKEN = "address already in use"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Link:
-    """A SuperLink on loopback that only talks TLS and only to nodes whose keys are registered.
+    """A SuperLink on loopback that only talks TLS, on one port, and only to nodes whose keys are registered.
 
-    Parameters
-    ----------
-    port
-        The one port for everything.
-    certificates
-        Of its own and of the authority.
-    database
-        The file that keeps nodes and runs over a restart.
+    The file ``database`` keeps nodes and runs over a restart.
     """
 
     port: int
@@ -99,7 +92,7 @@ def was_refused(node: Process) -> bool:
 
 
 def found_port_taken(process: Process) -> bool:
-    """Return whether a process ended because somebody else listens on its port."""
+    """Return whether a process ended because another one listens on its port."""
     return _TAKEN in process.words().lower()
 
 
@@ -155,13 +148,7 @@ class RunState:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FlowerProgram:
-    """Flower's command line, with the settings of one local federation.
-
-    Parameters
-    ----------
-    supervisor
-        Whose environment it gets, and with whose processes it ends.
-    """
+    """Flower's command line, with the environment of a supervisor, with whose processes it ends."""
 
     supervisor: Supervisor
 
@@ -187,27 +174,21 @@ class FlowerProgram:
                 raise ProcessError(f"the key of {name} could not be registered; Flower said: {_said(call)}")
 
     def submit(self, app: Path, config: Mapping[str, Value], overrides: Path) -> str:
-        """Submit an app and return the id of its run; the settings go through a file, so that any text may be in them.
+        """Submit the app of a folder and return the id of its run.
 
-        Parameters
-        ----------
-        app
-            Its folder, with a pyproject.toml.
-        config
-            What to change in the app's settings: keys that it has.
-        overrides
-            The file for them, replaced if it is there.
+        ``config`` is what to change in the app's settings: keys that it has. It goes through the file ``overrides``,
+        which is replaced if it is there, so that any text may be in it.
         """
         if not (app / "pyproject.toml").is_file():
             raise InputError(f"{app} holds no pyproject.toml; name the folder of a Flower app")
         overrides.write_text(tomli_w.dumps(dict(config)))
         call = ["run", str(app.resolve()), CONNECTION, "--format", "json"]
-        answer = self._asked([*call, "-c", str(overrides)] if config else call)
+        answer = self._ask([*call, "-c", str(overrides)] if config else call)
         return str(answer["run-id"])
 
     def state(self, run_id: str) -> RunState:
         """Return how a run is doing; takes a second or two."""
-        runs = self._asked(["list", CONNECTION, "--format", "json"]).get("runs")
+        runs = self._ask(["list", CONNECTION, "--format", "json"]).get("runs")
         for run in runs if isinstance(runs, list) else []:
             if isinstance(run, dict) and str(run.get("run-id")) == run_id:
                 traffic = run.get("network-traffic")
@@ -227,7 +208,7 @@ class FlowerProgram:
             raise ProcessError(f"no log of run {run_id}; Flower said: {_said(call)}")
         return (call.out + call.err).splitlines()
 
-    def _asked(self, words: list[str]) -> dict[str, Json]:
+    def _ask(self, words: list[str]) -> dict[str, Json]:
         """Run one command that answers in JSON."""
         (call,) = self._calls([words])
         if (answer := _answer(call)) is None:

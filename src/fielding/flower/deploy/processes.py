@@ -34,14 +34,7 @@ class ProcessError(FieldingError, RuntimeError):
 class Process:
     """A process that the supervisor started, the leader of a group of its own.
 
-    Parameters
-    ----------
-    name
-        Of its log file, too.
-    running
-        The process.
-    log, log_start
-        The file that takes all its words, and where those of this start begin.
+    All its output goes to the file ``log``, which has its name; that of this start begins at ``log_start``, in bytes.
     """
 
     name: str
@@ -197,7 +190,7 @@ class Supervisor:
                 process.running.wait()
                 self._tell_guard("-", process.pid)
 
-    def marked(self, word: str = "") -> list[int]:
+    def find_marked(self, word: str = "") -> list[int]:
         """Return the ids of all processes that carry the mark and have a word in their command line (Linux)."""
         return [
             pid for pid in reaper.marked_processes(self.mark) if any(word in part for part in reaper.command_of(pid))

@@ -1,4 +1,4 @@
-"""The last one to leave: ends every process of a local federation once whoever started it is gone.
+"""The last one to leave: ends every process of a local federation once the process that started it is gone.
 
 Runs as a small process of its own (``python reaper.py MARK``, standard library only) and waits on a pipe that closes
 when its owner ends, however that happens. Processes are told apart by a mark in their environment, which everything
@@ -99,7 +99,7 @@ def end_groups(leaders: list[int], *, patience_s: float = PATIENCE_S) -> None:
 def reap() -> None:
     """Wait for the end of standard input, which names leaders of groups to end, and end what is left."""
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-        signal.signal(number, signal.SIG_IGN)  # whoever signals the whole family must not lose its guard
+        signal.signal(number, signal.SIG_IGN)  # a signal to the whole family must not end its guard
     alive: dict[int, None] = {}
     for line in sys.stdin:
         sign, pid = line[0], int(line[1:])

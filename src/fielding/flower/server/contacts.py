@@ -1,4 +1,4 @@
-"""Who the clients are, where they can be reached, what they told and what it cost: all that a deployment remembers."""
+"""All that a deployment remembers of its clients: ids, addresses, reports, costs."""
 
 import logging
 from collections import Counter
@@ -12,7 +12,7 @@ from fielding._typing import ClientId, Counts, Mask
 from fielding.client.report import DRIFT_KINDS, NO_REPORTS, ReportBatch
 from fielding.errors import CheckpointError, InputError, OptionError, echo
 from fielding.federation.ledger import Ledger
-from fielding.flower.server.exchange import Exchange, Node, Outcome, Settled, Task
+from fielding.flower.server.exchange import Exchange, Node, Settled, Task
 from fielding.flower.server.roster import Roster, RosterChanges, identity_of
 from fielding.flower.server.sharing import Sharing
 from fielding.flower.wire.orders import (
@@ -32,7 +32,7 @@ from fielding.methods.kinds import ReportsFrom
 from fielding.rng import Hashes, client_key
 
 UNKNOWN = -1
-"""In place of a number of samples: the client has not told yet."""
+"""Number of samples of a client that has not reported it yet."""
 _NAMES = ("confirmed", "n_samples", "waiting", "waiting_n_samples", "waiting_kinds", "waiting_rows")
 _NO_KIND = -1
 
@@ -81,8 +81,8 @@ class Inbox:
     def take(self, client: int, report: Report) -> bool:
         """Take in a report, and return whether it counts: it is new, a vector, and as long as the others.
 
-        Of a client that reports again before its last report acted, the newest counts. As long as nobody knows how
-        long the others are, whatever length it has counts for the time being.
+        Of a client that reports again before its last report acted, the newest counts. As long as the length of the
+        others is not known, any length counts for the time being.
         """
         if report.number <= self.confirmed[client] or report.tally is not None:
             return False
@@ -101,7 +101,7 @@ class Inbox:
         reports = [self._waiting.pop(client) for client in clients]
         for client in clients:
             self._before.pop(client, None)
-        if not reports or self.n_features is None:  # of whom none ever had data, nothing can be told
+        if not reports or self.n_features is None:  # clients that never had data have nothing to report
             return NO_REPORTS
         kinds = [DRIFT_KINDS.index(report.kind or DRIFT_KINDS[0]) for report in reports]
         has_kinds = any(report.kind is not None for report in reports)
@@ -113,7 +113,7 @@ class Inbox:
         )
 
     def _decide(self) -> None:
-        """Find how long representations are, if somebody sent one by now, and refuse those of another length."""
+        """Find how long representations are, if a client sent one by now, and refuse those of another length."""
         sizes = Counter(report.representation.size for report in self._waiting.values() if not report.is_silent)
         if self.n_features is not None or not sizes:
             return
@@ -170,7 +170,7 @@ class Inbox:
 COSTS = ("bytes_down", "bytes_up", "client_seconds")
 _CATEGORIES = {"train": "model", "describe": "report", "evaluate": "probe", "probe": "probe"}
 _TELL_S = 60.0
-"""Seconds between two lines of the log while nobody is there."""
+"""Seconds between two lines of the log while no node is there."""
 _LOG = logging.getLogger(__name__)
 
 
@@ -201,10 +201,6 @@ class Contacts:
 
     Parameters
     ----------
-    exchange
-        The way to nodes.
-    presence
-        How many nodes are needed.
     reports_from
         Whose reports the method hears; may be changed before the first round.
     n_features
@@ -212,14 +208,10 @@ class Contacts:
 
     Attributes
     ----------
-    inbox
-        What clients told.
-    ledger
-        What was charged since the start.
     round_costs
         What the round in hand cost so far: ``bytes_down``, ``bytes_up``, ``client_seconds``.
     keys
-        The hash of each client's id, for draws.
+        The hash of each client's id, for draws, uint64, shape ``(n_clients,)``.
     sharing
         The model that clients see their samples with, if they do; to be set before the first of them comes.
     """
@@ -233,7 +225,7 @@ class Contacts:
         self.sharing: Sharing | None = None
         self.round_costs: dict[str, float] = {}
         self.keys: Hashes = np.empty(0, dtype=np.uint64)
-        self._introduced: dict[int, int] = {}  # partitions of nodes that said late who they are, by address
+        self._introduced: dict[int, int] = {}  # partitions that nodes named late, by address
         self._owed: dict[tuple[int, Verb], str] = {}  # what late answers are charged as, by address
         self._is_new, self._is_first = True, True
 
@@ -243,11 +235,11 @@ class Contacts:
         return () if self._roster is None else self._roster.client_ids
 
     def address(self, client: int) -> int | None:
-        """Return where a client can be reached; None if it cannot."""
+        """Return the address of a client; None if it cannot be reached."""
         return None if self._roster is None else self._roster.address(client)
 
     def free(self) -> Mask:
-        """Return who can be reached and owes no answer, shape ``(n_clients,)``."""
+        """Return which clients can be reached and owe no answer, shape ``(n_clients,)``."""
         if self._roster is None:
             return np.empty(0, dtype=np.bool_)
         free = self._roster.online()
@@ -256,16 +248,16 @@ class Contacts:
         return free
 
     def close(self) -> None:
-        """Let nobody join any more; clients that are known come and go as before."""
+        """Let no client join any more; those that are known come and go as before."""
         if self._roster is not None:
             self._roster.close()
 
-    # ---- who is there ----------------------------------------------------------------------------------------------
+    # ---- nodes come and go -----------------------------------------------------------------------------------------
 
     def arrive(self) -> tuple[tuple[Node, ...], RosterChanges]:
         """Begin a round: wait until enough nodes are free, and return all of them, and what is new."""
         self.round_costs = dict.fromkeys(COSTS, 0)
-        nodes = self._present()
+        nodes = self._wait_for_nodes()
         identity = identity_of(nodes)
         roster = self._roster = self._roster or Roster(identity)
         if nodes and roster.identity != identity:
@@ -274,7 +266,12 @@ class Contacts:
                 "go on with the engine that the run began with, or begin anew in another folder"
             )
         self.take_late()
-        changes = self._seen(roster, nodes)
+        changes = roster.see(nodes)
+        if roster.identity == "partition":  # nodes that named theirs late have joined; those that owe it are not asked
+            late, self._introduced = self._introduced, {}
+            joined, owing = roster.learn(late), self.exchange.owing()
+            unknown = [at for at in changes.unknown if roster.client_at(at) is None and at not in owing]
+            changes = replace(changes, joined=(*changes.joined, *joined), unknown=tuple(unknown))
         self._make_room()
         if changes.turned_away:
             _LOG.warning(
@@ -283,22 +280,12 @@ class Contacts:
                 len(changes.turned_away),
                 changes.turned_away[0],
             )
-        for what, who in (("joined", changes.joined), ("came back", changes.returned), ("left", changes.left)):
-            if who:
-                _LOG.info("%d clients %s, for example %s", len(who), what, echo(who[0]))
+        for what, clients in (("joined", changes.joined), ("came back", changes.returned), ("left", changes.left)):
+            if clients:
+                _LOG.info("%d clients %s, for example %s", len(clients), what, echo(clients[0]))
         return nodes, changes
 
-    def _seen(self, roster: Roster, nodes: Sequence[Node]) -> RosterChanges:
-        """Return what is new; whoever said late who it is has joined, and whoever still owes it is not asked again."""
-        changes = roster.see(nodes)
-        if roster.identity == "key":
-            return changes
-        late, self._introduced = self._introduced, {}
-        joined, owing = roster.learn(late), self.exchange.owing()
-        unknown = [at for at in changes.unknown if roster.client_at(at) is None and at not in owing]
-        return replace(changes, joined=(*changes.joined, *joined), unknown=tuple(unknown))
-
-    def _present(self) -> tuple[Node, ...]:
+    def _wait_for_nodes(self) -> tuple[Node, ...]:
         if self._is_first:
             wanted, within_s = self._presence.min_nodes, self._presence.within_s
             free = self.exchange.gather(wanted, within_s=within_s)
@@ -313,22 +300,22 @@ class Contacts:
         return self.exchange.look()
 
     def introduce(self, nodes: Sequence[int], order: Order, *, with_report: bool) -> None:
-        """Let nodes say who they are, by address; clients may join by it."""
+        """Let nodes name their partitions, by address; clients may join by it."""
         tasks = self.with_views([Task(address=at, order=order) for at in nodes], is_start=with_report)
-        outcome = self.send(tasks)
+        settled, _ = self.send(tasks)
         if self._roster is not None and self._roster.identity == "partition":
-            found = {at: _partition(one.answer) for at, one in zip(nodes, outcome.settled, strict=True)}
+            found = {at: _partition(one.answer) for at, one in zip(nodes, settled, strict=True)}
             joined = self._roster.learn({at: part for at, part in found.items() if part is not None})
             self._make_room()
             _LOG.info("%d clients joined", len(joined))
-        for task, one in zip(tasks, outcome.settled, strict=True):
+        for task, one in zip(tasks, settled, strict=True):
             self.take_in(task, one, with_report=with_report)
         self.take_late()
-        if with_report and outcome.settled and all(one.reason == "failed" for one in outcome.settled):
-            raise InputError(f"no node can tell of its data; one of {len(nodes)} said: {outcome.settled[0].text}")
+        if with_report and settled and all(one.reason == "failed" for one in settled):
+            raise InputError(f"no node can tell of its data; one of {len(nodes)} said: {settled[0].text}")
 
     def _make_room(self) -> None:
-        """Lengthen all that is kept by client."""
+        """Lengthen all arrays by client."""
         ids = self.client_ids
         self.ledger.grow(len(ids))
         self.inbox.grow(len(ids))
@@ -340,43 +327,52 @@ class Contacts:
     def with_views(self, tasks: Sequence[Task], *, is_start: bool = True) -> list[Task]:
         """Return tasks whose orders bring along what their clients lack of the shared model, if it matters.
 
-        After the start, whoever has not said yet who it is may hold it: its next order will tell.
+        After the start, a node that has not yet named its partition may hold it: its next order will tell.
         """
-        if self.sharing is None or self.reports_from == "nobody":
-            return list(tasks)
-        return [self._with_view(task, self.sharing, is_start=is_start) for task in tasks]
+        sharing, viewed = self.sharing, list(tasks)
+        if sharing is None or self.reports_from == "nobody":
+            return viewed
+        for at, task in enumerate(tasks):
+            if isinstance(task.order, (TrainOrder, DescribeOrder)):
+                client = self._client_at(task.address)
+                view = sharing.view_for(client) if client is not None or is_start else sharing.bare_view()
+                viewed[at] = replace(task, order=replace(task.order, shared=view))
+        return viewed
 
-    def _with_view(self, task: Task, sharing: Sharing, *, is_start: bool) -> Task:
-        if not isinstance(task.order, (TrainOrder, DescribeOrder)):
-            return task
-        client = None if self._roster is None else self._roster.client_at(task.address)
-        view = sharing.view_for(client) if client is not None or is_start else sharing.bare_view()
-        return replace(task, order=replace(task.order, shared=view))
+    def _client_at(self, address: int) -> int | None:
+        return None if self._roster is None else self._roster.client_at(address)
 
     # ---- answers ---------------------------------------------------------------------------------------------------
 
-    def send(self, tasks: Sequence[Task], wanted: Mapping[int, int] | None = None) -> Outcome:
-        """Push all tasks at once, and wait for answers; they still have to be taken in."""
-        outcome = self.exchange.send(tasks, wanted)
-        for task, one in zip(tasks, outcome.settled, strict=True):
+    def send(self, tasks: Sequence[Task], wanted: Mapping[int, int] | None = None) -> tuple[tuple[Settled, ...], float]:
+        """Push all tasks at once, and wait for answers, see :meth:`Exchange.send`; they still have to be taken in."""
+        settled, duration_s = self.exchange.send(tasks, wanted)
+        for task, one in zip(tasks, settled, strict=True):
             if one.answer is None and one.bytes_down:  # it was sent: if an answer comes, it is charged as this order
                 self._owed[task.address, task.order.verb] = category_of(task.order)
-        return outcome
+        return settled, duration_s
 
     def take_in(self, task: Task, settled: Settled, *, with_report: bool = True) -> None:
-        """Charge a task, and take note of what its answer tells of the client's data."""
-        client = None if self._roster is None else self._roster.client_at(task.address)
+        """Charge a task, and take note of what its answer tells of the client's data.
+
+        What the order brings of the shared model counts as a report, as in the simulator.
+        """
+        order, client = task.order, self._client_at(task.address)
         if settled.reason not in (None, "refused"):
             who = f"node {task.address}" if client is None else f"client {echo(self.client_ids[client])}"
-            _LOG.warning("%s, %s: %s (%s)", who, task.order.verb, settled.reason, settled.text)
+            _LOG.warning("%s, %s: %s (%s)", who, order.verb, settled.reason, settled.text)
         if client is not None:
-            self._charge_order(task.order, client, settled)
+            view = order.shared if isinstance(order, (TrainOrder, DescribeOrder)) else None
+            n_shared = 0 if view is None else min(view.n_bytes, settled.bytes_down)
+            if n_shared:
+                self._charge("report", client, Settled(reason=None, bytes_down=n_shared))
+            self._charge(category_of(order), client, replace(settled, bytes_down=settled.bytes_down - n_shared))
             self._hear(client, settled.answer, with_report=with_report)
 
     def take_late(self) -> None:
         """Take note of what answers tell that came after their exchange."""
         for late in self.exchange.take_late():
-            client = None if self._roster is None else self._roster.client_at(late.address)
+            client = self._client_at(late.address)
             if client is not None:
                 category = self._owed.get((late.address, late.verb), _CATEGORIES[late.verb])
                 self._charge(category, client, Settled(reason=None, bytes_up=late.bytes_up))
@@ -401,21 +397,13 @@ class Contacts:
                 self._keep(client, taken)
 
     def _keep(self, client: int, report: Report) -> None:
-        """Keep a new report if somebody listens; else it has come all the same and need not come again."""
+        """Keep a new report if the method hears it; else it has come all the same and need not come again."""
         had_any = bool(self.inbox.confirmed[client])
         if self.reports_from == "nobody" or (self.reports_from == "first" and had_any):
             self.inbox.confirmed[client] = report.number
         elif not self.inbox.take(client, report):
             sizes = (report.representation.size, self.inbox.n_features)
             _LOG.warning("client %s reports %d numbers instead of %s: refused", echo(self.client_ids[client]), *sizes)
-
-    def _charge_order(self, order: Order, client: int, settled: Settled) -> None:
-        """Charge an order; what it brings of the shared model counts as a report, as in the simulator."""
-        view = order.shared if isinstance(order, (TrainOrder, DescribeOrder)) else None
-        n_shared = 0 if view is None else min(view.n_bytes, settled.bytes_down)
-        if n_shared:
-            self._charge("report", client, Settled(reason=None, bytes_down=n_shared))
-        self._charge(category_of(order), client, replace(settled, bytes_down=settled.bytes_down - n_shared))
 
     def _charge(self, category: str, client: int, settled: Settled) -> None:
         amounts = (settled.bytes_down, settled.bytes_up, settled.seconds)
@@ -426,14 +414,14 @@ class Contacts:
     # ---- checkpoints -----------------------------------------------------------------------------------------------
 
     def arrays(self) -> dict[str, npt.NDArray[np.generic]]:
-        """Return what a checkpoint needs beside the ledger: who the clients are, and what they told."""
+        """Return what a checkpoint needs beside the ledger: the ids of clients, and their reports."""
         roster = Roster() if self._roster is None else self._roster
         shared = {} if self.sharing is None else self.sharing.arrays()
         return {**roster.arrays(), **self.inbox.arrays(), **shared}
 
     def restore(self, arrays: Mapping[str, npt.NDArray[np.generic]], ledger: Ledger) -> None:
-        """Go on from what :meth:`arrays` gave; nobody is there yet."""
-        self._roster, self.ledger = Roster.restored(arrays), ledger
+        """Go on from what :meth:`arrays` gave; no client is there yet."""
+        self._roster, self.ledger = Roster.from_arrays(arrays), ledger
         self.inbox.restore(arrays)
         if self.sharing is not None:
             self.sharing.restore(arrays)

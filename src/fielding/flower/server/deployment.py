@@ -26,10 +26,12 @@ from fielding.engine.plugins import (
     kind_of,
     local_rule,
     method_of,
+    mistakes_in,
     parts_of,
     policy_of,
     run_reports_from,
     serving_of,
+    trainer_of,
     with_mix,
 )
 from fielding.engine.report_rule import AUTO, is_own_function, report_rule_of
@@ -43,17 +45,15 @@ from fielding.flower.server.clients import FlowerClients, OrderBook
 from fielding.flower.server.contacts import Presence
 from fielding.flower.server.device_rule import device_record
 from fielding.flower.server.exchange import Exchange, Patience, Wire
-from fielding.flower.server.sharing import Sharing, sharing_of
+from fielding.flower.server.sharing import sharing_of
 from fielding.flower.wire.orders import Expected, WorkRule
 from fielding.methods import MethodSetting
-from fielding.methods.kinds import ReportsFrom
-from fielding.methods.method import Grows, Method
+from fielding.methods.method import Grows
 from fielding.records.container import Contents, read_contents, write_contents
 from fielding.records.run_checkpoint import DRIVER
 from fielding.records.run_folder import RunFolder, check_free, check_same_config, claim_folder, read_manifest
 from fielding.reporting.report_page import report_page
 from fielding.traces.histograms import WindowPlan
-from fielding.training.factory import ModelRequest, trainer_for
 from fielding.training.head import NO_HEAD, head_size
 from fielding.training.label_mix import LABEL_MIX, append_even_mix, extend_layout
 from fielding.training.layout import Layout, layout_from
@@ -81,34 +81,31 @@ def own_first_model(first_model: FirstModel) -> tuple[Models, Layout]:
     return layout.flat(tensors), layout
 
 
-def kept_first_model(first_model: FirstModel, folder: Path, *, is_begun: bool) -> FirstModel:
-    """Return what gives the model that the run in a folder began with, or begins with.
+def keep_first_model(first_model: FirstModel, folder: Path, *, is_begun: bool) -> FirstModel:
+    """Return a function that gives the model that the run in a folder began with, or begins with.
 
-    Parameters
-    ----------
-    first_model
-        Draws one, another one at every call for all we know.
-    folder
-        Of the run.
-    is_begun
-        Whether it goes on: then the model that lies in the folder counts.
+    ``first_model`` may draw another one at every call; of a run that is begun the model in its folder counts.
     """
 
-    def kept() -> AnyModel:
+    def keep() -> AnyModel:
         path = folder / FILE
-        if is_begun and path.exists():
-            return _read(path)
-        model, layout = own_first_model(first_model)
-        values = {"layout": layout.record()}
-        write_contents(Contents(values=values, arrays={"model": model}, progress={}, kind=KIND), path)
-        return _Kept(model=model, layout=layout)
+        if not (is_begun and path.exists()):
+            model, layout = own_first_model(first_model)
+            values = {"layout": layout.record()}
+            write_contents(Contents(values=values, arrays={"model": model}, progress={}, kind=KIND), path)
+            return _KeptModel(model=model, layout=layout)
+        contents = read_contents(path)
+        stored = contents.arrays.get("model")
+        if contents.kind != KIND or stored is None:
+            raise CheckpointError(f"{path} holds no first model of a run; begin anew in another folder")
+        return _KeptModel(model=stored.astype(np.float32), layout=layout_from(contents.values.get("layout")))
 
-    return kept
+    return keep
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class _Kept:
-    """A model that tells of itself what a torch module does."""
+class _KeptModel:
+    """A model with the methods of a torch module that :func:`own_first_model` calls."""
 
     model: Models
     layout: Layout
@@ -120,25 +117,8 @@ class _Kept:
         return iter(list(self.state_dict().items())[: self.layout.n_parameters])
 
 
-def _read(path: Path) -> _Kept:
-    contents = read_contents(path)
-    model = contents.arrays.get("model")
-    if contents.kind != KIND or model is None:
-        raise CheckpointError(f"{path} holds no first model of a run; begin anew in another folder")
-    return _Kept(model=model.astype(np.float32), layout=layout_from(contents.values.get("layout")))
-
-
 def try_model(trainer: Trainer, shape: tuple[int, ...], config: Config) -> None:
-    """Do with a model, on samples of zeros, what a config asks of it beyond plain training.
-
-    Parameters
-    ----------
-    trainer
-        Of the model.
-    shape
-        Of one sample.
-    config
-        Of the run.
+    """Do with a model, on samples of zeros of a shape, what a config asks of it beyond plain training.
 
     Raises
     ------
@@ -147,14 +127,11 @@ def try_model(trainer: Trainer, shape: tuple[int, ...], config: Config) -> None:
     """
     if LABEL_MIX in trainer.layout.names:
         try_scores(trainer, np.zeros((1, *shape), dtype=np.float32), key="serving.correction")
-    if config.training.moon:
-        try_work(trainer, _step(trainer, shape, config))
-
-
-def _step(trainer: Trainer, shape: tuple[int, ...], config: Config) -> LocalWork:
-    """Return one step of a device that has trained before."""
-    section, models = config.training, trainer.initial_model(config.seed)[np.newaxis]
-    return LocalWork(
+    section = config.training
+    if not section.moon:
+        return
+    models = trainer.initial_model(config.seed)[np.newaxis]
+    work = LocalWork(  # one step of a device that has trained before
         models=models,
         start=np.zeros(1, dtype=np.int64),
         draws=np.zeros((1, 1, section.batch_size), dtype=np.int64),
@@ -167,10 +144,11 @@ def _step(trainer: Trainer, shape: tuple[int, ...], config: Config) -> LocalWork
             has_previous=np.ones(1, dtype=np.bool_),
         ),
     )
+    try_work(trainer, work)
 
 
 ALL_KNOWING = ("oracle",)
-"""Methods that know what nobody knows in life."""
+"""Methods that know the true concepts, as only a simulator does."""
 
 
 def deployed_config(table: Mapping[str, Any]) -> Config:
@@ -187,18 +165,13 @@ def deployed_config(table: Mapping[str, Any]) -> Config:
     """
     config = config_from(table)
     section = config.coordinator
-    if "shared_model" in table.get("coordinator", {}) or not _needs_model(config):
+    if "shared_model" in table.get("coordinator", {}) or is_own_function(section):
         return config
-    return replace(config, coordinator=replace(section, shared_model=GLOBAL))
-
-
-def _needs_model(config: Config) -> bool:
-    if is_own_function(config.coordinator):
-        return False
     try:
-        return report_rule_of(config.coordinator, is_own=False, seed=config.seed).needs_model
-    except OptionError:  # whoever describes windows tells it, if anybody does
-        return False
+        needs_model = report_rule_of(section, is_own=False, seed=config.seed).needs_model
+    except OptionError:  # it is raised again where windows are described, if they are
+        return config
+    return replace(config, coordinator=replace(section, shared_model=GLOBAL)) if needs_model else config
 
 
 def check_deployable(config: Config) -> None:
@@ -220,7 +193,10 @@ def check_deployable(config: Config) -> None:
             f"method.name is {echo(config.method.name)}, which knows the true concepts, as only the simulator does: "
             "choose another method"
         )
-    for key, value, usual in _without_orders(config):
+    for key, value, usual in (
+        ("trace.liars", config.trace.liars, 0.0),
+        ("clock.availability", config.clock.availability, None),
+    ):
         if value != usual:
             raise OptionError(f"{key} is {echo(value)}, which works in the simulator alone; leave it out")
     if (config.checkpoint.every or 1) > 1:
@@ -230,22 +206,8 @@ def check_deployable(config: Config) -> None:
         )
 
 
-def _without_orders(config: Config) -> list[tuple[str, object, object]]:
-    """Return what nobody tells real devices to do: to lie, and to be away; with the value that asks for none of it."""
-    return [
-        ("trace.liars", config.trace.liars, 0.0),
-        ("clock.availability", config.clock.availability, None),
-    ]
-
-
-def described_by(config: Config) -> ReportRule:
-    """Return how devices describe their windows, and judge drift, or raise if they cannot.
-
-    Parameters
-    ----------
-    config
-        Of a run whose devices have no code of their own for it.
-    """
+def describing_on_devices(config: Config) -> ReportRule:
+    """Return how devices without code of their own describe their windows and judge drift, or raise if they cannot."""
     section, kind = config.coordinator, kind_of(config)
     if is_own_function(section):
         raise OptionError(
@@ -277,11 +239,9 @@ class Deployment:
     config
         As for the simulator; of the trace, ``window`` and ``gap`` count alone. Reports always travel with training.
     classes
-        How many there are.
+        Number of classes.
     shape
         Of one sample, as ``load_data`` of the client app gives it; not used if ``first_model`` is given.
-    presence, patience
-        How many nodes are needed, and how long they are waited for.
     first_model
         The model that training starts from, if Fielding knows neither it nor how to train it.
     aggregator
@@ -315,8 +275,8 @@ class Deployment:
 class RunSetup:
     """What a config and the first model make of a run.
 
-    ``draw_model`` gives other models, None if nobody knows how; ``report_rule`` is what devices report and when,
-    None if by code of the user's own.
+    ``draw_model`` gives other models, None if the model is the user's own; ``report_rule`` is what devices report and
+    when, None if by code of the user's own.
     """
 
     config: Config
@@ -327,6 +287,11 @@ class RunSetup:
     run_id: str
     draw_model: Callable[[int], Models] | None = None
     report_rule: ReportRule | None = None
+
+    @property
+    def plan(self) -> WindowPlan:
+        """Rounds between arrivals of data, and length of windows."""
+        return WindowPlan(gap=self.config.trace.gap, window=self.config.trace.window)
 
     def manifest(self, table: Mapping[str, Json], deployment: Deployment) -> dict[str, Json]:
         """Return what the results depend on; the machines of clients are not known."""
@@ -355,7 +320,7 @@ class RunSetup:
 
 def set_up_run(deployment: Deployment, config: Config, *, run_id: str) -> RunSetup:
     """Return what a run stands on, or raise if the model or the representation cannot be."""
-    report_rule = None if deployment.own_vectors else described_by(config)
+    report_rule = None if deployment.own_vectors else describing_on_devices(config)
     kind: Kind = "vector" if report_rule is None else report_rule.kind
     metric = config.coordinator.metric or "l1" if report_rule is None else report_rule.metric
     initial, layout, draw_model = _first_model(deployment, config)
@@ -380,19 +345,9 @@ def _first_model(deployment: Deployment, config: Config) -> tuple[Models, Layout
         if config.serving.correction != "none":
             layout, model = extend_layout(layout, deployment.classes), append_even_mix(model, deployment.classes)
         return model, layout, None
-    is_own = config.model.factory is not None
-    request = ModelRequest(
-        name=config.model.factory or config.model.name,
-        input_shape=deployment.shape,
-        n_classes=deployment.classes,
-        trainer="torch" if is_own else config.training.trainer,
-        device=config.training.device,
-        hidden=config.model.hidden,
-    )
-    try:
-        trainer = with_mix(config, trainer_for(request), deployment.classes)
-    except OptionError as error:
-        raise OptionError(f"model: {error}") from None
+    plain = trainer_of(config, deployment.shape, deployment.classes)
+    with mistakes_in("model"):
+        trainer = with_mix(config, plain, deployment.classes)
     try_model(trainer, deployment.shape, config)
     return trainer.initial_model(config.seed), trainer.layout, trainer.initial_model
 
@@ -428,20 +383,23 @@ def runner_of(
 ) -> Runner:
     """Return a runner at the start of a run, or after the last round that was committed.
 
-    A method is made for the clients that are there: at the start they are waited for, and let known who they are. If
-    the method cannot take in others, whoever comes later is left out, and the log says so.
+    A method is made for the clients that are there: at the start they are waited for, and their ids are asked for. If
+    the method cannot take in others, clients that come later are left out, and the log says so.
     """
-    config = setup.config
-    method_of(config, _setting(setup, deployment, range(deployment.presence.min_nodes)))  # mistakes are told at once
+    config, kind = setup.config, kind_of(setup.config)
+    method_of(config, _setting(setup, deployment, range(deployment.presence.min_nodes)))  # raises mistakes at once
     orders = orders_of(setup, deployment)
+    sharing = None
+    if kind.reports_from != "nobody":
+        sharing = sharing_of(config, setup.report_rule, layout=orders.layout, work=orders.work)
     clients = FlowerClients(
         Exchange(wire, deployment.patience),
         orders,
         presence=deployment.presence,
         overcommit=config.clock.overcommit,
-        plan=_plan(config),
+        plan=setup.plan,
         n_features=setup.expected.n_features,
-        sharing=_sharing(setup, orders),
+        sharing=sharing,
         clock=clock,
     )
     found = folder.resume() if folder.is_begun() else None
@@ -449,32 +407,30 @@ def runner_of(
         folder.begin(config_text(config))
     client_ids = clients.meet() if found is None else clients.remember(under(DRIVER, found.arrays))
     setting = _setting(setup, deployment, client_ids)
-    reports_from = _reports_from(config, setting)
+    reports_from = run_reports_from(config, kind, setting.parts.selection, len(setting.client_ids))
+    if reports_from == "drifted" and kind.detector is not None:  # one that never fires: it hears each client once
+        reports_from = "first"
     clients.listen(reports_from)
     method = method_of(config, setting)
-    federation = _federation(config, clients, method, setting)
-    runner = Runner(
-        replace(federation, keeps_reports=reports_from != "flags"),
-        folder,
-        layout=setup.layout,
-        method_name=config.method.name,
-        rules=_rules(config),
+    federation = Federation(
+        clients=clients,
+        method=method,
+        evaluate_every=config.evaluation.every,
+        n_rounds=config.rounds,
+        stop_at_time_s=config.stop_at_time_s,
+        selection=setting.parts.selection,
+        n_train_samples=config.training.local_steps * config.training.batch_size,
+        keeps_reports=reports_from != "flags",
     )
+    rules = Rules(
+        gap=config.trace.gap, stop_at_accuracy=config.stop_at_accuracy, checkpoint_every=config.checkpoint.every or 1
+    )
+    runner = Runner(federation, folder, layout=setup.layout, method_name=config.method.name, rules=rules)
     if found is not None:
         runner.restore(found)
     if not isinstance(method, Grows):
         clients.close()
     return runner
-
-
-def _sharing(setup: RunSetup, orders: OrderBook) -> Sharing | None:
-    if kind_of(setup.config).reports_from == "nobody":
-        return None
-    return sharing_of(setup.config, setup.report_rule, layout=orders.layout, work=orders.work)
-
-
-def _plan(config: Config) -> WindowPlan:
-    return WindowPlan(gap=config.trace.gap, window=config.trace.window)
 
 
 def _setting(setup: RunSetup, deployment: Deployment, client_ids: Sequence[ClientId]) -> MethodSetting:
@@ -498,37 +454,8 @@ def _setting(setup: RunSetup, deployment: Deployment, client_ids: Sequence[Clien
         n_parameters=setup.layout.parameter_size,
         n_head=n_head,
         draw_model=setup.draw_model,
-        n_visible=_plan(config).n_visible,
+        n_visible=setup.plan.n_visible,
         is_guarded=config.coordinator.representation == AUTO,
-    )
-
-
-def _reports_from(config: Config, setting: MethodSetting) -> ReportsFrom:
-    """Return whose reports are heard; a method with a drift test of its own that never fires hears each client once."""
-    kind = kind_of(config)
-    reports_from = run_reports_from(config, kind, setting.parts.selection, len(setting.client_ids))
-    return "first" if reports_from == "drifted" and kind.detector is not None else reports_from
-
-
-def _federation(config: Config, clients: FlowerClients, method: Method, setting: MethodSetting) -> Federation:
-    return Federation(
-        clients=clients,
-        method=method,
-        evaluate_every=config.evaluation.every,
-        n_rounds=config.rounds,
-        stop_at_time_s=config.stop_at_time_s,
-        selection=setting.parts.selection,
-        n_train_samples=config.training.local_steps * config.training.batch_size,
-    )
-
-
-def _rules(config: Config) -> Rules:
-    return Rules(
-        n_rounds=config.rounds,
-        gap=config.trace.gap,
-        stop_at_accuracy=config.stop_at_accuracy,
-        stop_at_time_s=config.stop_at_time_s,
-        checkpoint_every=config.checkpoint.every or 1,
     )
 
 
@@ -554,16 +481,10 @@ def run_deployment(
 
     Parameters
     ----------
-    deployment
-        What to run.
-    wire_of
-        The way to nodes.
-    out
-        The folder.
     watch
         Called after each round with its record; a False stops the run.
     clock
-        What the time is, in seconds from anywhere.
+        Tells the time, in seconds from anywhere.
 
     Returns
     -------
@@ -577,12 +498,18 @@ def run_deployment(
     """
     config = deployment.checked_config()
     table = {name: value for name, value in config_table(config).items() if name not in FREE}
-    _check_same(out, table)  # whoever came to the wrong folder need not wait for it
-    with _folder_of_one(out) as lock:
-        _check_same(out, table)
-        if not read_manifest(out):
+    check_same_config(out, table, resume=bool(read_manifest(out)))  # a wrong folder need not be waited for
+    with _lock_folder(out) as lock:
+        stored = read_manifest(out)
+        check_same_config(out, table, resume=bool(stored))
+        if not stored:
             check_free(out, config_text(config))
-        setup = set_up_run(_with_kept_model(deployment, out), config, run_id=_run_id(out))
+        started = deployment
+        if deployment.first_model is not None:
+            first_model = keep_first_model(deployment.first_model, out, is_begun=bool(stored))
+            started = replace(deployment, first_model=first_model)
+        run_id = stored.get("run_id")  # devices keep their state by it
+        setup = set_up_run(started, config, run_id=run_id if isinstance(run_id, str) and run_id else uuid.uuid4().hex)
         folder = RunFolder(out, setup.manifest(table, deployment), kind=setup.expected.kind, lock=lock)
         try:
             wire = wire_of(setup.expected, deployment.patience)
@@ -596,42 +523,17 @@ def run_deployment(
             folder.close()
 
 
-def _with_kept_model(deployment: Deployment, out: Path) -> Deployment:
-    """Return a deployment that begins, or began, with the model in its folder, if the model is the user's own."""
-    if deployment.first_model is None:
-        return deployment
-    kept = kept_first_model(deployment.first_model, out, is_begun=bool(read_manifest(out)))
-    return replace(deployment, first_model=kept)
-
-
-def _run_id(out: Path) -> str:
-    """Return the id of the run in a folder; a new one for a new run: clients keep their state by it."""
-    stored = read_manifest(out).get("run_id")
-    return stored if isinstance(stored, str) and stored else uuid.uuid4().hex
-
-
-def _check_same(out: Path, table: Mapping[str, Json]) -> None:
-    check_same_config(out, table, resume=bool(read_manifest(out)))
-
-
 @contextlib.contextmanager
-def _folder_of_one(out: Path) -> Iterator[IO[bytes]]:
-    """Hold the lock of a folder, having waited until nobody else does."""
-    news_at = time.monotonic()
+def _lock_folder(out: Path) -> Iterator[IO[bytes]]:
+    """Hold the lock of a folder, having waited until no other process does."""
+    news_at, lock = time.monotonic(), None
     with contextlib.ExitStack() as held:
-        lock = _lock(out, held)
         while lock is None:
-            if time.monotonic() >= news_at:
-                _LOG.info("another server writes into %s; this one waits until that has ended, then goes on", out)
-                news_at = time.monotonic() + LOCK_NEWS_S
-            time.sleep(LOCK_POLL_S)
-            lock = _lock(out, held)
+            try:
+                lock = held.enter_context(claim_folder(out))
+            except InputError:  # another process has it; all other trouble is an OutputError
+                if time.monotonic() >= news_at:
+                    _LOG.info("another server writes into %s; this one waits until that has ended, then goes on", out)
+                    news_at = time.monotonic() + LOCK_NEWS_S
+                time.sleep(LOCK_POLL_S)
         yield lock
-
-
-def _lock(out: Path, held: contextlib.ExitStack) -> IO[bytes] | None:
-    """Return the lock of a folder; None if somebody else has it, since all other trouble is an OutputError."""
-    try:
-        return held.enter_context(claim_folder(out))
-    except InputError:
-        return None

@@ -23,20 +23,12 @@ USUAL_MEMORY = 1000
 def device_record(config: Config, *, classes: int, own_vectors: bool = False, memory: Json = None) -> dict[str, Json]:
     """Return what devices keep, and when they report, as orders hold it.
 
-    Parameters
-    ----------
-    config
-        The config of the run.
-    classes
-        How many there are.
-    own_vectors
-        Whether the app describes windows by code of its own; then drift is judged by labels.
-    memory
-        How many rounds samples are kept after they left the window; None: as long as the method needs them.
+    With ``own_vectors`` the app describes windows by code of its own; drift is judged by labels then. Samples that left
+    the window are kept ``memory`` rounds; None: as long as the method needs them.
     """
     window, gap = config.trace.window, config.trace.gap
     own_test = own_drift_test(config)
-    report_rule = _described(config, own_vectors) if own_test is None else label_report_rule(own_test)
+    report_rule = _describing(config, own_vectors) if own_test is None else label_report_rule(own_test)
     record = ObserveRecord(
         classes=classes,
         max_rounds=-(-window // gap) * gap,  # as many intervals as the simulator shows
@@ -71,7 +63,7 @@ def own_drift_test(config: Config) -> DriftTest | None:
     return None if isinstance(test, Never) else test
 
 
-def _described(config: Config, own_vectors: bool) -> ReportRule:
+def _describing(config: Config, own_vectors: bool) -> ReportRule:
     """Return how windows are described and drift is judged."""
     section = config.coordinator
     if not own_vectors:

@@ -2,13 +2,14 @@
 
 import logging
 import re
+from collections import deque
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from fielding.federation.clients import Reason
-from fielding.flower.server.exchange import Asked, Node, Posted, Received
+from fielding.flower.server.exchange import Node
 from fielding.flower.wire.messages import MESSAGE_TYPES, SentModels, n_bytes, order_records, reply_from
-from fielding.flower.wire.orders import Expected, Order, Refusal, one_line
+from fielding.flower.wire.orders import Answer, Expected, Order, Refusal, Verb, one_line
 
 if TYPE_CHECKING:
     from flwr.app import Message
@@ -18,21 +19,14 @@ REASONS: dict[int, Reason] = {3: "straggler", 4: "straggler", 5: "offline"}
 """Flower's error codes: message or reply outlived, node gone; with all others the client's own code failed."""
 _LOG = logging.getLogger(__name__)
 _RAISED = re.compile(r"<class '(?:\w+\.)*(\w+)'>:<'(.*)'>", re.DOTALL)
-"""How Flower tells of an exception in a client's own code."""
+"""How Flower tells of an exception in a client's own code: its class, perhaps of a module, and its message."""
 
 
 class GridWire:
-    """Sends orders through a grid.
+    """Sends orders through the grid that Flower gives to a ServerApp.
 
-    Parameters
-    ----------
-    grid
-        What Flower gives to a ServerApp.
-    expected
-        What replies have to look like; may be set anew between exchanges.
-    ttl_s
-        How long messages and their replies live, seconds. Well above the deadline: a reply that comes late then still
-        says that its node is free again.
+    ``expected`` says what replies have to look like. Messages and their replies live ``ttl_s`` seconds, well above the
+    deadline: a reply that comes late then still says that its node is free again.
     """
 
     def __init__(self, grid: "Grid", expected: Expected, *, ttl_s: float) -> None:
@@ -41,7 +35,7 @@ class GridWire:
         self.expected = expected
 
     def nodes(self) -> list[Node]:
-        """Return who can be reached now, by address."""
+        """Return the nodes that can be reached now, by address."""
         found = [
             Node(
                 address=int(one.node_id),
@@ -54,7 +48,7 @@ class GridWire:
         ]
         return sorted(found, key=lambda node: node.address)
 
-    def push(self, orders: Sequence[tuple[int, Order]]) -> list[Posted]:
+    def push(self, orders: Sequence[tuple[int, Order]]) -> list[tuple[str | None, int]]:
         """Send orders in one push, a model that goes to many nodes written once."""
         from flwr.app import Message
 
@@ -73,79 +67,52 @@ class GridWire:
             return []
         # Ids are set by the push. The list of those taken may be shorter, or hold None where one was refused.
         taken = set(self._grid.push_messages(messages))
-        return [
-            Posted(
-                ticket=message.metadata.message_id if message.metadata.message_id in taken else None,
-                n_bytes=n_bytes(message.content),
-            )
-            for message in messages
-        ]
+        tickets = [one.metadata.message_id if one.metadata.message_id in taken else None for one in messages]
+        return [(ticket, n_bytes(one.content)) for ticket, one in zip(tickets, messages, strict=True)]
 
-    def pull(self, asked: Mapping[str, Asked]) -> list[Received]:
+    def pull(self, asked: Mapping[str, tuple[int, Verb]]) -> dict[str, tuple[Answer, int]]:
         """Return the answers that have come.
 
         Flower forgets the replies of a pull before they are unpacked. One that cannot be takes the others of its pull
         with it, which then count as stragglers; from then on every reply is pulled alone.
         """
         if not asked:
-            return []
-        if self._pulls_alone:
-            return self._each_alone(asked)
+            return {}
         import httpx
 
-        try:
-            replies = list(self._grid.pull_messages(list(asked)))
-        except (httpx.HTTPError, OSError):  # nobody's fault: the link cannot be reached
-            raise
-        except Exception as error:  # whose reply it was is not known: the next one like it is found
-            _LOG.warning("a reply cannot be unpacked, and took others with it: %s", one_line(error))
-            self._pulls_alone = True
-            return self._each_alone(asked)
-        return [
-            self._received(reply, asked[reply.metadata.reply_to_message_id])
-            for reply in replies
-            if reply.metadata.reply_to_message_id in asked
-        ]
+        found: dict[str, tuple[Answer, int]] = {}
+        alone = [{ticket: one} for ticket, one in asked.items()]
+        batches = deque(alone if self._pulls_alone else [asked])
+        while batches:
+            batch = batches.popleft()
+            try:
+                replies = list(self._grid.pull_messages(list(batch)))
+            except (httpx.HTTPError, OSError):  # the link cannot be reached: no node failed
+                raise
+            except Exception as error:
+                if self._pulls_alone:
+                    text = one_line(f"the reply cannot be unpacked: {error}")
+                    found |= dict.fromkeys(batch, (Refusal(reason="failed", text=text), 0))
+                else:  # which reply it was is not known: the next one like it is found
+                    _LOG.warning("a reply cannot be unpacked, and took others with it: %s", one_line(error))
+                    self._pulls_alone, batches = True, deque(alone)
+                continue
+            for reply in replies:
+                ticket = reply.metadata.reply_to_message_id
+                if ticket in batch:
+                    found[ticket] = self._read(reply, *batch[ticket])
+        return found
 
-    def _each_alone(self, asked: Mapping[str, Asked]) -> list[Received]:
-        return [received for ticket, one in asked.items() for received in self._pulled_alone(ticket, one)]
-
-    def _pulled_alone(self, ticket: str, asked: Asked) -> list[Received]:
-        """Return the answer to one order, if it has come; one that Flower cannot unpack is a refusal."""
-        import httpx
-
-        try:
-            replies = list(self._grid.pull_messages([ticket]))
-        except (httpx.HTTPError, OSError):
-            raise
-        except Exception as error:
-            refusal = Refusal(reason="failed", text=one_line(f"the reply cannot be unpacked: {error}"))
-            return [Received(ticket=ticket, answer=refusal, n_bytes=0)]
-        return [self._received(reply, asked) for reply in replies if reply.metadata.reply_to_message_id == ticket]
-
-    def _received(self, reply: "Message", asked: Asked) -> Received:
-        """Return what a reply says; the link speaks for nodes that are gone, but only a node itself brings content."""
-        ticket = reply.metadata.reply_to_message_id
+    def _read(self, reply: "Message", address: int, verb: Verb) -> tuple[Answer, int]:
+        """Return what a reply says, and its bytes; the link speaks for nodes that are gone, but brings no content."""
         if reply.has_error():
-            reason = REASONS.get(reply.error.code, "failed")
-            text = one_line(f"error {reply.error.code}: {_raised(reply.error.reason or 'no reason given')}")
-            return Received(ticket=ticket, answer=Refusal(reason=reason, text=text), n_bytes=0)
+            reason, why = REASONS.get(reply.error.code, "failed"), reply.error.reason or "no reason given"
+            if raised := _RAISED.fullmatch(why):
+                why = f"{raised.group(1)}: {raised.group(2)}"
+            return Refusal(reason=reason, text=one_line(f"error {reply.error.code}: {why}")), 0
         if not reply.has_content():
-            return Received(ticket=ticket, answer=Refusal(reason="failed", text="an empty reply"), n_bytes=0)
+            return Refusal(reason="failed", text="an empty reply"), 0
         size = n_bytes(reply.content)
-        if reply.metadata.src_node_id != asked.address:
-            refusal = Refusal(reason="failed", text=f"node {reply.metadata.src_node_id} answered for another")
-            return Received(ticket=ticket, answer=refusal, n_bytes=size)
-        return Received(ticket=ticket, answer=reply_from(reply.content, asked.verb, self.expected), n_bytes=size)
-
-
-def _raised(reason: str) -> str:
-    """Return what a client's own code failed with, in as few words as there are.
-
-    Examples
-    --------
-    >>> _raised("<class 'fielding.errors.InputError'>:<'train gave None'>")
-    'InputError: train gave None'
-    """
-    found = _RAISED.fullmatch(reason)
-    return f"{found.group(1)}: {found.group(2)}" if found else reason
+        if reply.metadata.src_node_id != address:
+            return Refusal(reason="failed", text=f"node {reply.metadata.src_node_id} answered for another"), size
+        return reply_from(reply.content, verb, self.expected), size

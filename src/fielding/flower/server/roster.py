@@ -1,4 +1,4 @@
-"""Who the clients are: nodes come, go and return at other addresses, but a client keeps its place for good."""
+"""The clients of a deployment: nodes come, go and return at other addresses, a client keeps its place for good."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -59,7 +59,7 @@ class RosterChanges:
     left
         Clients that can no longer be reached.
     unknown
-        Addresses of nodes that still have to say who they are, rising.
+        Addresses of nodes that still have to name their partition, rising.
     turned_away
         Addresses of nodes whose clients came after the roster was closed, rising; each is named once.
     """
@@ -102,33 +102,33 @@ class Roster:
         self._client: dict[int, int] = {}  # the same, the other way round
         self._nodes: frozenset[int] = frozenset()
         self._is_open = True
-        self._strangers: dict[int, bool] = {}  # addresses of who came too late, and whether that was told
+        self._strangers: dict[int, bool] = {}  # addresses of clients that came too late, and whether that was reported
 
     def close(self) -> None:
-        """Let nobody join any more: whoever comes for the first time has come too late."""
+        """Let no client join any more: those that come for the first time are turned away."""
         self._is_open = False
 
     @property
     def client_ids(self) -> tuple[ClientId, ...]:
-        """All clients that ever came; nobody loses a place."""
+        """All clients that ever came; none loses its place."""
         return tuple(self._ids)
 
     def __len__(self) -> int:
-        """Return how many clients ever came."""
+        """Return the number of clients that ever came."""
         return len(self._ids)
 
     def online(self) -> Mask:
-        """Return who can be reached, shape ``(n_clients,)``."""
+        """Return which clients can be reached, shape ``(n_clients,)``."""
         mask = np.zeros(len(self._ids), dtype=np.bool_)
         mask[list(self._address)] = True
         return mask
 
     def address(self, client: int) -> int | None:
-        """Return where a client can be reached, by its place; None if it cannot."""
+        """Return the address of the client at a place; None if it cannot be reached."""
         return self._address.get(client)
 
     def client_at(self, address: int) -> int | None:
-        """Return the place of the client at an address; None if nobody is there, or it has not said who it is."""
+        """Return the place of the client at an address; None if there is none, or it has not named its partition."""
         return self._client.get(address)
 
     def see(self, nodes: Iterable[Node]) -> RosterChanges:
@@ -144,8 +144,7 @@ class Roster:
             where = {key_id(node.public_key): node.address for node in present if _has_key(node)}
         else:
             where = {self._ids[place]: at for place, at in before.items() if at in self._nodes}
-        joined = self._appended(where)
-        self._settle(where)
+        joined = self._place_clients(where)
         turned_away = tuple(sorted(at for at, is_told in self._strangers.items() if not is_told))
         self._strangers |= dict.fromkeys(turned_away, True)
         return RosterChanges(
@@ -163,9 +162,9 @@ class Roster:
         )
 
     def learn(self, partitions: Mapping[int, int]) -> tuple[ClientId, ...]:
-        """Take note of the parts of the data that nodes hold, by address, and return who joined, by id.
+        """Take note of the parts of the data that nodes hold, by address, and return the clients that joined, by id.
 
-        Nodes that cannot be reached are passed over, and so is whoever claims a part that another node holds; of
+        Nodes that cannot be reached are passed over, and so are those that claim a part which another node holds; of
         several new ones the lowest address counts.
         """
         if self.identity != "partition":
@@ -174,12 +173,13 @@ class Roster:
         for address in sorted(self._nodes & partitions.keys()):
             if address not in self._client:
                 where.setdefault(partitions[address], address)
-        joined = self._appended(where)
-        self._settle(where)
-        return joined
+        return self._place_clients(where)
 
-    def _appended(self, where: dict[ClientId, int]) -> tuple[ClientId, ...]:
-        """Give places to clients that have none, by id, and return them; a closed roster forgets them."""
+    def _place_clients(self, where: dict[ClientId, int]) -> tuple[ClientId, ...]:
+        """Note the addresses of clients; give places to those that have none, by id, and return them.
+
+        A closed roster forgets these instead.
+        """
         if not self._is_open:
             for client in [client for client in where if client not in self._place]:
                 self._strangers.setdefault(where.pop(client), False)
@@ -187,22 +187,20 @@ class Roster:
         for client in joined:
             self._place[client] = len(self._ids)
             self._ids.append(client)
-        return joined
-
-    def _settle(self, where: Mapping[ClientId, int]) -> None:
         self._address = {self._place[client]: address for client, address in where.items()}
         self._client = {address: place for place, address in self._address.items()}
+        return joined
 
     def arrays(self) -> dict[str, npt.NDArray[np.generic]]:
-        """Return what a checkpoint needs: the ids, in order. Where clients are is found out anew."""
+        """Return what a checkpoint needs: the ids, in order. Addresses are found out anew."""
         if self.identity == "key":
             raw = b"".join(bytes.fromhex(str(client)) for client in self._ids)
             return {_NAMES["key"]: np.frombuffer(raw, dtype=np.uint8).reshape(-1, _KEY_BYTES)}
         return {_NAMES["partition"]: np.array(self._ids, dtype="<i8")}
 
     @classmethod
-    def restored(cls, arrays: Mapping[str, npt.NDArray[np.generic]]) -> "Roster":
-        """Return a roster with the clients of the one whose :meth:`arrays` are among these; nobody is reachable yet.
+    def from_arrays(cls, arrays: Mapping[str, npt.NDArray[np.generic]]) -> "Roster":
+        """Return a roster with the clients of the one whose :meth:`arrays` are among these, none reachable yet.
 
         Raises
         ------
@@ -212,9 +210,15 @@ class Roster:
         found: list[Identity] = [identity for identity, name in _NAMES.items() if name in arrays]
         if len(found) != 1:
             raise CheckpointError(f"the checkpoint holds {len(found)} rosters; it must be one of a deployment")
-        column = arrays[_NAMES[found[0]]]
-        roster = cls(found[0])
-        for client in _ids_from(column, found[0]):
+        identity, column = found[0], arrays[_NAMES[found[0]]]
+        wanted = ("|u1", 2) if identity == "key" else ("<i8", 1)
+        if (column.dtype.str, column.ndim) != wanted or (identity == "key" and column.shape[1] != _KEY_BYTES):
+            raise CheckpointError(
+                f"the roster of the checkpoint is {column.dtype} of shape {column.shape}; {wanted[0]} is wanted"
+            )
+        roster = cls(identity)
+        ids: list[ClientId] = [row.tobytes().hex() for row in column] if identity == "key" else column.tolist()
+        for client in ids:
             if client in roster._place:
                 raise CheckpointError(
                     f"the roster of the checkpoint names {echo(client)} twice; use another checkpoint"
@@ -222,15 +226,3 @@ class Roster:
             roster._place[client] = len(roster._ids)
             roster._ids.append(client)
         return roster
-
-
-def _ids_from(column: npt.NDArray[np.generic], identity: Identity) -> list[ClientId]:
-    """Return the ids that an array holds, or raise."""
-    wanted = ("|u1", 2) if identity == "key" else ("<i8", 1)
-    if (column.dtype.str, column.ndim) != wanted or (identity == "key" and column.shape[1] != _KEY_BYTES):
-        raise CheckpointError(
-            f"the roster of the checkpoint is {column.dtype} of shape {column.shape}; {wanted[0]} is wanted"
-        )
-    if identity == "key":
-        return [row.tobytes().hex() for row in column]
-    return [int(one) for one in column.tolist()]

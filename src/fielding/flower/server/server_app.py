@@ -80,35 +80,27 @@ def server_app(
 
 
 def serve(grid: "Grid", deployment: Deployment, out: Path) -> None:
-    """Run a deployment on a grid, and tell how it goes where `flwr log` finds it."""
-    _join_logs()
-    _LOG.info("fielding: %s into %s", deployment.config.method.name, out)
-    summary = run_deployment(
-        deployment, lambda expected, patience: GridWire(grid, expected, ttl_s=patience.owed_s), out, watch=_told
-    )
-    _LOG.info("fielding: complete; final accuracy %s", (summary or {}).get("final_accuracy"))
-
-
-def _join_logs() -> None:
-    """Let what Fielding logs go where Flower's own log goes."""
+    """Run a deployment on a grid, and log how it goes where Flower logs: `flwr log` finds it."""
     log = logging.getLogger("fielding")
     log.setLevel(logging.INFO)
     for handler in logging.getLogger("flwr").handlers:
         if handler not in log.handlers:
             log.addHandler(handler)
+    _LOG.info("fielding: %s into %s", deployment.config.method.name, out)
+    summary = run_deployment(
+        deployment, lambda expected, patience: GridWire(grid, expected, ttl_s=patience.owed_s), out, watch=_log_round
+    )
+    _LOG.info("fielding: complete; final accuracy %s", (summary or {}).get("final_accuracy"))
 
 
-def _told(row: Mapping[str, Json]) -> bool:
-    """Tell the figures of a round; the run goes on."""
+def _log_round(row: Mapping[str, Json]) -> bool:
+    """Log the figures of a round; the run goes on."""
     names = ("n_clusters", "n_reports", "n_moved", "reclustered", "n_participants", "n_asked", "accuracy", "test_loss")
-    figures = [f"{name}={_short(row[name])}" for name in names if row.get(name) is not None]
+    values = {name: value for name in names if (value := row.get(name)) is not None}
+    figures = [f"{name}={one:.4f}" if isinstance(one, float) else f"{name}={one}" for name, one in values.items()]
     missing = [f"{name}={row[name]}" for name in ("n_straggler", "n_offline", "n_refused", "n_failed") if row.get(name)]
     _LOG.info("fielding: round %s: %s", row["round"], " ".join([*figures, *missing]))
     return True
-
-
-def _short(value: Json) -> str:
-    return f"{value:.4f}" if isinstance(value, float) else str(value)
 
 
 def deployment_from(
@@ -145,8 +137,14 @@ def deployment_from(
 
 def _config(run_config: Mapping[str, Json], config: Path | Mapping[str, Any] | None) -> Config:
     """Return the config: of a file or table, and of the run config above it."""
-    named = run_config.get("config")
-    base = _table(Path(named).expanduser() if isinstance(named, str) and named else config)
+    if isinstance(named := run_config.get("config"), str) and named:
+        config = Path(named).expanduser()
+    base: Mapping[str, Any] = {"trace": {"gap": 1}}  # in life samples come at any time
+    if isinstance(config, Path):
+        read_config(config)  # tells what is wrong with it, and where
+        base = tomllib.loads(config.read_text(encoding="utf-8"))
+    elif config is not None:
+        base = config
     table: dict[str, Any] = {name: dict(one) if isinstance(one, Mapping) else one for name, one in base.items()}
     for key, value in run_config.items():
         section, _, name = key.partition(".")
@@ -160,16 +158,6 @@ def _config(run_config: Mapping[str, Json], config: Path | Mapping[str, Any] | N
         return deployed_config(table)
     except InputError as error:
         raise OptionError(f"run config: {error}") from None
-
-
-def _table(config: Path | Mapping[str, Any] | None) -> Mapping[str, Any]:
-    """Return the table below the run config."""
-    if config is None:
-        return {"trace": {"gap": 1}}  # in life samples come at any time
-    if isinstance(config, Path):
-        read_config(config)  # tells what is wrong with it, and where
-        return tomllib.loads(config.read_text(encoding="utf-8"))
-    return config
 
 
 def _whole(run_config: Mapping[str, Json], key: str, default: int | None) -> int:

@@ -1,9 +1,9 @@
-"""The server's side of the shared model: when it is frozen, who holds it, and what first reports are relative to."""
+"""The server's side of the shared model: when it is frozen, which clients hold it, what reports are relative to."""
 
 import logging
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 import numpy.typing as npt
@@ -24,58 +24,45 @@ _NAMES = ("shared.model", "shared.reference", "shared.held")
 _LOG = logging.getLogger(__name__)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class SharingRule:
-    """What is shared when.
-
-    Parameters
-    ----------
-    representation
-        What clients make of their windows.
-    layout, work
-        Of the shared model, for clients.
-    rounds
-        After so many rounds the mean of all models is frozen.
-    model
-        The model that is shared from the start instead; None: there is none.
-    """
-
-    representation: Representation
-    layout: Layout
-    work: WorkRule
-    rounds: int = 1
-    model: Models | None = None
-
-
 class Sharing:
-    """Sends the shared model with the next order to everybody, and makes vectors of the sums that come back first.
+    """Sends the shared model with the next order to each client, and makes vectors of the sums that come back first.
 
     Reports are relative to the sums over all windows at the start, which no client knows then: it sends the sums of its
     own window, and the server makes the vector. The sums over all go with the next orders, and from then on clients
-    report vectors. Who answered the first exchange with the model counts.
+    report vectors. Clients that answered the first exchange with the model count.
 
     Parameters
     ----------
-    rule
-        What is shared when.
+    layout, work
+        Of the shared model, for clients.
+    rounds, model
+        The mean of all models is shared after so many rounds, unless a model is shared from the start.
     """
 
-    def __init__(self, rule: SharingRule) -> None:
-        self._rule = rule
+    def __init__(
+        self,
+        representation: Representation,
+        *,
+        layout: Layout,
+        work: WorkRule,
+        rounds: int = 1,
+        model: Models | None = None,
+    ) -> None:
+        self._representation, self._layout, self._work, self._rounds = representation, layout, work, rounds
         self._model: Models | None = None
         self._reference: Vector | None = None
         self._key = ""
         self._held: Counts = np.empty(0, dtype=np.int64)
         self._pending: dict[int, Report] = {}
-        if rule.model is not None:
-            self.share(rule.model)
+        if model is not None:
+            self.share(model)
 
     def is_time(self, n_done: int) -> bool:
         """Return whether clients wait for a model that is due after so many rounds."""
-        return self._model is None and n_done >= self._rule.rounds
+        return self._model is None and n_done >= self._rounds
 
     def share(self, model: Models) -> None:
-        """Freeze a model; it goes with the next order to everybody."""
+        """Freeze a model; it goes with the next order to each client."""
         self._model, self._reference = np.array(model, dtype=np.float32), None
         self._name()
         self._held[:] = NOTHING
@@ -87,20 +74,14 @@ class Sharing:
     # ---- orders ----------------------------------------------------------------------------------------------------
 
     def view_for(self, client: int | None) -> SharedView | None:
-        """Return what an order to a client says of the shared model; None: there is none yet.
-
-        Parameters
-        ----------
-        client
-            Who; None for one that has not said yet who it is.
-        """
+        """Return what an order to a client, None for an unknown one, says of the shared model; None: none yet."""
         if self._model is None:
             return None
         held = NOTHING if client is None else int(self._held[client])
         view = SharedView(key=self._key, reference=None if held == ALL else self._reference)
         if held != NOTHING:
             return view
-        return replace(view, model=self._model, layout=self._rule.layout, work=self._rule.work)
+        return replace(view, model=self._model, layout=self._layout, work=self._work)
 
     def bare_view(self) -> SharedView | None:
         """Return which model is shared, without it; None: there is none yet."""
@@ -138,9 +119,14 @@ class Sharing:
             return []
         pending, self._pending = dict(sorted(self._pending.items())), {}
         tallies = {client: one.tally for client, one in pending.items() if one.tally is not None}
-        # Windows described with the same model have equally many sums; whoever has others did something else.
+        # Windows described with the same model have equally many sums; clients with others did something else.
         width, _ = Counter(tally.size for tally in tallies.values()).most_common(1)[0]
-        fitting = {client: tally for client, tally in tallies.items() if self._fits(client, tally, width)}
+        fitting: dict[int, Vector] = {}
+        for client, tally in tallies.items():
+            if tally.size != width:
+                _LOG.warning("client %d sums up %d numbers, others %d: refused", client, tally.size, width)
+            elif self._vector(client, tally, tally) is not None:  # by itself it makes a vector that may be reported
+                fitting[client] = tally
         if not fitting:
             return []
         reference = np.asarray(np.stack(list(fitting.values())).sum(axis=0))
@@ -152,13 +138,6 @@ class Sharing:
         found = [(client, self._as_vector(client, pending[client])) for client in fitting]
         return [(client, report) for client, report in found if report is not None]
 
-    def _fits(self, client: int, tally: Vector, width: int) -> bool:
-        """Return whether sums can be those of a window: by themselves they make a vector that may be reported."""
-        if tally.size != width:
-            _LOG.warning("client %d sums up %d numbers, others %d: refused", client, tally.size, width)
-            return False
-        return self._vector(client, tally, tally) is not None
-
     def _as_vector(self, client: int, report: Report) -> Report | None:
         if report.tally is None or self._reference is None:
             return None
@@ -166,18 +145,18 @@ class Sharing:
         return None if vector is None else replace(report, representation=vector, tally=None)
 
     def _vector(self, client: int, tally: Vector, reference: Vector) -> npt.NDArray[np.float32] | None:
-        if tally.size == reference.size:
-            try:
-                rows = self._rule.representation.vectors(tally[np.newaxis], reference).astype(np.float32)
-                checked_rows(rows, 1, kind=self._rule.representation.kind, width=None)
-                if not rows.any():
-                    raise ReportError("a window without samples has no sums")
-                return np.asarray(rows[0])
-            except (ReportError, ValueError) as error:
-                _LOG.warning("the sums of client %d are no window: %s", client, error)
-                return None
-        _LOG.warning("client %d sums up %d numbers instead of %d: refused", client, tally.size, reference.size)
-        return None
+        if tally.size != reference.size:
+            _LOG.warning("client %d sums up %d numbers instead of %d: refused", client, tally.size, reference.size)
+            return None
+        try:
+            rows = self._representation.vectors(tally[np.newaxis], reference).astype(np.float32)
+            checked_rows(rows, 1, kind=self._representation.kind, width=None)
+            if not rows.any():
+                raise ReportError("a window without samples has no sums")
+        except (ReportError, ValueError) as error:
+            _LOG.warning("the sums of client %d are no window: %s", client, error)
+            return None
+        return np.asarray(rows[0])
 
     # ---- checkpoints -----------------------------------------------------------------------------------------------
 
@@ -194,7 +173,7 @@ class Sharing:
         if any(one is None for one in found):
             raise CheckpointError("the checkpoint lacks the shared model of a deployment; begin anew in another folder")
         model, reference, held = (np.asarray(one) for one in found)
-        if model.size not in (0, self._rule.layout.size):
+        if model.size not in (0, self._layout.size):
             raise CheckpointError(f"the shared model of the checkpoint has {model.size} numbers; begin anew")
         self._model = model.astype(np.float32) if model.size else None
         self._reference = reference.astype(np.float64) if reference.size else None
@@ -203,30 +182,22 @@ class Sharing:
 
     def _name(self) -> None:
         """Find the key of what is shared."""
-        parts = [digest_of(one) for one in (self._model, self._reference) if one is not None]
-        self._key = ".".join(parts)
+        self._key = ".".join(digest_of(one) for one in (self._model, self._reference) if one is not None)
 
 
 def sharing_of(config: Config, report_rule: ReportRule | None, *, layout: Layout, work: WorkRule) -> Sharing | None:
-    """Return how the shared model of a config reaches devices; None if they need none, or nobody listens to them.
+    """Return how the shared model of a config reaches devices; None if they need none.
 
-    Parameters
-    ----------
-    config
-        Says where it comes from.
-    report_rule
-        How devices describe their windows; None: by code of the user's own.
-    layout, work
-        Of the models that are trained: the shared model is made alike.
+    ``report_rule`` is how devices describe their windows, None if by code of the user's own; ``layout`` and ``work``
+    are those of the models that are trained: the shared model is made alike.
     """
     if report_rule is None or report_rule.representation is None or not report_rule.needs_model:
         return None
     section = config.coordinator
-    rule = SharingRule(
-        representation=report_rule.representation,
+    return Sharing(
+        report_rule.representation,
         layout=layout,
         work=work,
         rounds=section.shared_rounds,
         model=None if section.shared_model == GLOBAL else file_model(section, layout),
     )
-    return Sharing(rule)

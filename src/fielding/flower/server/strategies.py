@@ -79,47 +79,37 @@ class FlowerStrategy:
         self, model: Models, uploads: Uploads, memory: Mapping[str, Models]
     ) -> tuple[Models, dict[str, Models]]:
         """Return the model that the strategy makes of the uploads, and its momentum; buffers take their mean."""
-        n_parameters, replies, strategy = uploads.n_parameters, _replies(uploads), self.make()
-        _remind(strategy, model[:n_parameters], memory)
+        n_parameters, replies = uploads.n_parameters, _replies(uploads)
+        strategy: Any = self.make()
+        if _has_momentum(strategy):
+            from flwr.app import Array, ArrayRecord
+
+            strategy.current_arrays = ArrayRecord({_PARAMETERS: Array(model[:n_parameters].astype(np.float32))})
+            strategy.momentum_vector = [memory[MOMENTUM][:n_parameters].astype(np.float32)]
         try:
             arrays, _ = strategy.aggregate_train(1, replies)
         except Exception as error:  # the run goes on: a cluster may be too small for a strategy
-            return self._kept(model, memory, f"failed with {type(error).__name__}: {error}")
+            return self._keep(model, memory, f"failed with {type(error).__name__}: {error}")
         found = None if arrays is None else arrays.to_numpy_ndarrays()
         if not found or found[0].shape != (n_parameters,) or not np.isfinite(found[0]).all():
-            return self._kept(model, memory, "gave no model")
+            return self._keep(model, memory, "gave no model")
         combined = model.copy()
         combined[:n_parameters] = found[0]
         if n_parameters < model.size:
             combined[n_parameters:] = mean_model(uploads.models[:, n_parameters:], uploads.weights)
-        return combined, _remembered(strategy, memory)
+        remembered = {name: array.copy() for name, array in memory.items()}
+        if MOMENTUM in remembered:
+            (momentum,) = strategy.momentum_vector
+            remembered[MOMENTUM][: momentum.size] = momentum
+        return combined, remembered
 
-    def _kept(self, model: Models, memory: Mapping[str, Models], why: str) -> tuple[Models, dict[str, Models]]:
+    def _keep(self, model: Models, memory: Mapping[str, Models], why: str) -> tuple[Models, dict[str, Models]]:
         _LOG.warning("%r %s; the cluster keeps its model", self, why)
         return model.copy(), {name: array.copy() for name, array in memory.items()}
 
 
 def _has_momentum(strategy: object) -> bool:
     return any(family.__name__ == "FedAvgM" for family in type(strategy).__mro__)
-
-
-def _remind(strategy: Any, model: Models, memory: Mapping[str, Models]) -> None:
-    """Tell a strategy that was just made where its cluster stands; one without momentum needs nothing."""
-    if not _has_momentum(strategy):
-        return
-    from flwr.app import Array, ArrayRecord
-
-    strategy.current_arrays = ArrayRecord({_PARAMETERS: Array(model.astype(np.float32))})
-    strategy.momentum_vector = [memory[MOMENTUM][: model.size].astype(np.float32)]
-
-
-def _remembered(strategy: Any, memory: Mapping[str, Models]) -> dict[str, Models]:
-    """Return what a strategy has to remember of its cluster."""
-    kept = {name: array.copy() for name, array in memory.items()}
-    if MOMENTUM in kept:
-        (momentum,) = strategy.momentum_vector
-        kept[MOMENTUM][: momentum.size] = momentum
-    return kept
 
 
 def _replies(uploads: Uploads) -> "list[Message]":
