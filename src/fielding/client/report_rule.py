@@ -32,13 +32,9 @@ class ReportRule:
 
     def record(self) -> dict[str, Json]:
         """Return what a device needs to do the same, for :func:`report_rule_from`."""
-        return {
-            "representation": self.name,
-            "of_representation": dict(self.of_representation),
-            "metric": self.metric,
-            "detector": self.detector,
-            "options": dict(self.options),
-        }
+        options = {"of_representation": dict(self.of_representation), "options": dict(self.options)}
+        given = {name: values for name, values in options.items() if values}  # it goes with every order
+        return {"representation": self.name, "metric": self.metric, "detector": self.detector, **given}
 
     @property
     def kind(self) -> Kind:
@@ -75,7 +71,8 @@ class ReportRule:
 
 def report_rule_from(record: Mapping[str, Json]) -> ReportRule:
     """Return what :meth:`ReportRule.record` gave, or raise if a name or an option is unknown here."""
-    name, own, options = (record.get(key) for key in ("representation", "of_representation", "options"))
+    name = record.get("representation")
+    own, options = (record.get(key, {}) for key in ("of_representation", "options"))
     if not isinstance(own, dict) or not isinstance(options, dict) or not isinstance(name, (str, type(None))):
         raise InputError(f"how to describe windows is {echo(dict(record))}; use the same release on server and clients")
     return ReportRule(

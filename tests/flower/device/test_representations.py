@@ -216,7 +216,7 @@ def test_what_is_sent_of_the_shared_model_is_charged_as_a_report(tmp_path: Path)
     (model, report), (usual_model, usual_report) = down(deployed.out), down(plain.out)
     assert report - usual_report >= N_CLIENTS * (4 * TRAINER.layout.size + 8 * n_sums)
     # Words about it, and about what to observe, in 28 orders; but not the model, which four of them bring.
-    assert abs(model - usual_model) < 28 * 100 < 4 * 4 * TRAINER.layout.size
+    assert abs(model - usual_model) < 28 * 120 < 4 * 4 * TRAINER.layout.size
 
 
 def test_a_joiner_is_sent_all_of_it_and_reports_at_once(tmp_path: Path) -> None:
