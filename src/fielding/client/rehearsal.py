@@ -10,12 +10,10 @@ from fielding.rng import Hashes
 
 THRESHOLD, SLACK = 5.0, 0.5
 """Standard errors of shortfall that add up to an alarm, and those that each look is forgiven (METHODS.md 10)."""
-LEAST_REFERENCE = 20.0
-"""Samples that a reference needs before anything is held against it."""
+LEAST_REFERENCE = 20.0  # samples that a reference needs before anything is held against it
 LEAST_SPREAD = 0.1
 """Confidence lies between 0 and 1, mostly close to 1: the spread of a few samples without a mistake says too little."""
-FORGETTING = 0.8
-"""Weight of the reference after each look: models learn, and what was normal long ago is not now."""
+FORGETTING = 0.8  # weight of the reference after each look: models learn, and what was normal long ago is not now
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,10 +64,8 @@ class Confidence:
         return after, is_alarm
 
 
-PER_LABEL = 20
-"""Most samples of a label that a client remembers (METHODS.md 10)."""
-LEAST_LOOK = 10
-"""Samples that a client looks at together at least; fewer wait for the next ones."""
+PER_LABEL = 20  # most samples of a label that a client remembers (METHODS.md 10)
+LEAST_LOOK = 10  # samples that a client looks at together at least; fewer wait for the next ones
 PURPOSE = "rehearsal"
 """Of the hashes that choose what is remembered: of seed, client, and the place of a sample among all of the client."""
 

@@ -11,15 +11,13 @@ from fielding._typing import ClientId, Counts, Floats, Mask
 from fielding.distance import Kind
 from fielding.errors import ReportError, echo
 
-LONGEST_ID = 1024
-"""Ids beyond this many characters are refused: they are mistakes or attacks."""
+LONGEST_ID = 1024  # ids beyond this many characters are refused: they are mistakes or attacks
 SUM_TOLERANCE = 1e-3
 """How far the shares of a histogram may miss one: enough for shares that were rounded for a text file."""
 DRIFT_KINDS = ("none", "label", "covariate", "concept", "mixed", "unexplained")
 """What a client may say of its drift; unexplained: the model that serves it errs more, and no test says why."""
 UNEXPLAINED = DRIFT_KINDS.index("unexplained")
-CHUNK = 8_192
-"""Rows that are looked at in one go, so that checking a million reports needs no second copy of them."""
+CHUNK = 8_192  # rows that are looked at in one go, so that checking a million reports needs no second copy of them
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -180,5 +178,4 @@ def id_order(client_ids: Sequence[ClientId]) -> Counts:
     return np.array(sorted(range(len(client_ids)), key=lambda at: client_ids[at]), dtype=np.int64)
 
 
-NO_REPORTS = ReportBatch(client_ids=[], representations=np.empty((0, 0), dtype=np.float32))
-"""No client reports."""
+NO_REPORTS = ReportBatch(client_ids=[], representations=np.empty((0, 0), dtype=np.float32))  # no client reports

@@ -13,10 +13,8 @@ from fielding.coordinator.points import Points
 from fielding.distance import METRICS, Metric, unit_rows
 from fielding.errors import InputError
 
-MOST_MEMBERS = 4096
-"""Clusters up to this size are measured exactly, larger ones on so many of their clients."""
-BLOCK = 256
-"""Clients whose distances to all others are taken at a time."""
+MOST_MEMBERS = 4096  # clusters up to this size are measured exactly, larger ones on so many of their clients
+BLOCK = 256  # clients whose distances to all others are taken at a time
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,8 +75,7 @@ def _stand_ins(points: Points, members: Counts, metric: Metric, rng: np.random.G
     return np.sort(np.concatenate([far, rng.choice(others, MOST_MEMBERS // 2, replace=False)]))
 
 
-MOST_EXACT = 6_000
-"""Larger sets of clients are sampled down to this many."""
+MOST_EXACT = 6_000  # larger sets of clients are sampled down to this many
 MOST_EXACT_OF: dict[str, int] = {"l1": 10_000, "cosine": 10_000, "js": 1_500}
 """The same for metrics whose sums over all pairs are cheap, or dear."""
 

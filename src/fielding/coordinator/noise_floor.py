@@ -23,16 +23,12 @@ import numpy as np
 from fielding._typing import Counts, Mask, Matrix, Vector
 from fielding.coordinator.movement import Movement, Resampled
 
-Z = 2.33
-"""The normal quantile of the floor: 99 %."""
+Z = 2.33  # the normal quantile of the floor: 99 %
 MOST_FEATURES = 256
 """Correlations are looked at among so many features with the most noise; the noise of others hardly adds to it."""
-MOST_MEMBERS = 512
-"""Scatter is taken from so many members at most, evenly spaced."""
-RARE = 2.0
-"""Samples of a label behind a center from which on it counts as frequent."""
-HALF_NORMAL = math.sqrt(2.0 / math.pi)
-"""Mean of the absolute value of a standard normal number."""
+MOST_MEMBERS = 512  # scatter is taken from so many members at most, evenly spaced
+RARE = 2.0  # samples of a label behind a center from which on it counts as frequent
+HALF_NORMAL = math.sqrt(2.0 / math.pi)  # mean of the absolute value of a standard normal number
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -7,8 +7,7 @@ import numpy as np
 
 from fielding._typing import Counts, Floats, Matrix, Vector
 
-CHUNK = 4_096
-"""Rows that are read at a time: a chunk of 100 features in float64 fits into the cache of a core's share."""
+CHUNK = 4_096  # rows that are read at a time: a chunk of 100 features in float64 fits into the cache of a core's share
 
 
 @dataclass(frozen=True, slots=True, eq=False)

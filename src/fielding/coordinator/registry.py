@@ -105,8 +105,7 @@ class IdIndex:
 
 SAMPLE_COLUMNS = ("n_samples", "n_global", "origin", "heard")
 """The columns, as checkpoints name them; those of earlier versions lack them: then no number is known."""
-MOST_SAMPLES = 2**31 - 1
-"""Larger numbers of samples are kept as this one: their noise is nothing."""
+MOST_SAMPLES = 2**31 - 1  # larger numbers of samples are kept as this one: their noise is nothing
 NOWHERE = -1
 
 
@@ -196,10 +195,8 @@ class SampleColumns:
         return Resampled(stayed=stayed, n_before=before, n_after=self._n_samples.values[active])
 
 
-UNASSIGNED = -1
-"""The cluster of a client that never had data."""
-COLUMNS = ("representations", "membership", "active", "last_step")
-"""The columns that every checkpoint holds."""
+UNASSIGNED = -1  # the cluster of a client that never had data
+COLUMNS = ("representations", "membership", "active", "last_step")  # the columns that every checkpoint holds
 _GROWTH = 1.25
 _FIRST_CAPACITY = 64
 

@@ -17,16 +17,11 @@ from fielding.coordinator.points import Points
 from fielding.distance import TIE, Metric
 from fielding.errors import InputError, OptionError, echo
 
-Reference: TypeAlias = Literal["previous", "last-global"]
-"""Since when shifts are measured."""
-PAPER = 1.0 / 3.0
-"""As long as no other arm does clearly better, the nearest to the paper's factor decides."""
-CLEARLY = 2.0
-"""Standard errors by which a mean reward has to be higher to be clearly better."""
-KEPT = 0.5
-"""What earlier rewards still count when all arms are tried again: the world may have changed."""
-BASELINE_RATE = 0.3
-"""How fast the baseline follows rewards."""
+Reference: TypeAlias = Literal["previous", "last-global"]  # since when shifts are measured
+PAPER = 1.0 / 3.0  # as long as no other arm does clearly better, the nearest to the paper's factor decides
+CLEARLY = 2.0  # standard errors by which a mean reward has to be higher to be clearly better
+KEPT = 0.5  # what earlier rewards still count when all arms are tried again: the world may have changed
+BASELINE_RATE = 0.3  # how fast the baseline follows rewards
 LARGEST_BLOCK = 4096
 """Clients on each side of the pairs that are looked at; above that only those farthest from the center."""
 

@@ -82,8 +82,7 @@ def file_model(section: CoordinatorSection, layout: Layout) -> Models:
         raise OptionError(f"coordinator.shared_model: {error}") from None
 
 
-LEARNED = "learned"
-"""In place of a number for tau: it is found out."""
+LEARNED = "learned"  # in place of a number for tau: it is found out
 
 
 def parts_of(config: Config, n_clients: int, policy: Policy) -> Parts:

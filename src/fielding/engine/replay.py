@@ -23,8 +23,7 @@ from fielding.reporting.replay_page import replay_page
 from fielding.rng import stream
 from fielding.traces.reports import ReportStream
 
-COMMIT_EVERY_S = 30.0
-"""Wall-clock seconds of work that a crash may cost, and the step in hand."""
+COMMIT_EVERY_S = 30.0  # wall-clock seconds of work that a crash may cost, and the step in hand
 
 Watch: TypeAlias = Callable[[ReplayRow | None], bool]
 """Called after each step with its line, with None for a step that was replayed before; a False stops the replay."""

@@ -328,8 +328,7 @@ class VectorObserver:
             self._vector(x, y.astype(np.int64), self._windows.n_classes)
 
 
-ServedErrors = Callable[[Counts], Vector]
-"""Returns 1 where the model that serves its client errs on a row, else 0."""
+ServedErrors = Callable[[Counts], Vector]  # returns 1 where the model that serves its client errs on a row, else 0
 
 _ERRORS = "served_errors"
 

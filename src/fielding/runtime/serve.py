@@ -22,8 +22,7 @@ from fielding.training.head import SampleScores, score_samples
 from fielding.training.label_mix import label_mix_of
 from fielding.training.trainer import Scores
 
-MOST_NUMBERS = 1 << 22
-"""Probabilities held at a time, in numbers: 32 MB."""
+MOST_NUMBERS = 1 << 22  # probabilities held at a time, in numbers: 32 MB
 NO_SAMPLES: SampleScores = (np.empty(0, dtype=np.float32), np.empty(0, dtype=np.bool_))
 """Loss and correctness of no samples."""
 

@@ -19,8 +19,7 @@ from fielding.runtime.workers import Compute
 from fielding.training.head import SampleScores
 from fielding.training.trainer import LocalWork, Scores
 
-MOST_NUMBERS = 1 << 24
-"""Tuned models held at a time, in numbers: 64 MB, unless one call of the trainer gives more."""
+MOST_NUMBERS = 1 << 24  # tuned models held at a time, in numbers: 64 MB, unless one call of the trainer gives more
 Score: TypeAlias = Callable[[Models, Counts], Sequence[SampleScores]]
 """Returns loss and correctness of rows under a model in each of several ways, always in the same order."""
 

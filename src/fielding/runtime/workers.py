@@ -15,8 +15,7 @@ from fielding.training.trainer import Gather, LocalWork, Scores, Trained, Traine
 
 Piece = TypeVar("Piece")
 Answer = TypeVar("Answer")
-OnTrained: TypeAlias = Callable[[int, int], None]
-"""Called with how many participants of how many have trained."""
+OnTrained: TypeAlias = Callable[[int, int], None]  # called with how many participants of how many have trained
 
 SMALL_MODEL = 20_000
 """Numbers of a stacked model below which a second thread does not pay (7,000: slower on a busy machine)."""

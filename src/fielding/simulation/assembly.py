@@ -54,12 +54,10 @@ from fielding.training.head import NO_HEAD, head_size
 from fielding.training.label_mix import LABEL_MIX
 from fielding.training.trainer import Contrast, LocalWork, Sgd, Trainer, TrainingPath, try_scores, try_work
 
-STEPS_AT_ONCE = 200
-"""Steps whose batches are drawn in one go."""
+STEPS_AT_ONCE = 200  # steps whose batches are drawn in one go
 HELD_OUT = 200
 """Samples of each class that are held out where a shared model is trained on them, unless the config says."""
-MOMENTUM = 0.9
-"""Of the steps of the shared model."""
+MOMENTUM = 0.9  # of the steps of the shared model
 
 
 def pool_model(

@@ -14,10 +14,8 @@ from fielding.runtime.observe import LookingCosts, Observer
 from fielding.simulation.hardware import unit_numbers
 from fielding.traces.sliding import SlidingWindows
 
-SPOILS = ("none", "sign-flip", "scale", "nan")
-"""What attackers may do to the models that they upload."""
-SCALE = 10.0
-"""Factor on the update of a client that scales it."""
+SPOILS = ("none", "sign-flip", "scale", "nan")  # what attackers may do to the models that they upload
+SCALE = 10.0  # factor on the update of a client that scales it
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -101,8 +99,7 @@ LIES = {
     "flip-flop": "the truth and its permutation by turns, at every arrival of data",
 }
 """What liars may report, in a line each."""
-CANDIDATES = 8
-"""Honest clients of whom a mimic picks the one that is least like it."""
+CANDIDATES = 8  # honest clients of whom a mimic picks the one that is least like it
 
 Rows = npt.NDArray[np.float32]
 

@@ -10,8 +10,7 @@ from fielding.errors import InputError, echo
 from fielding.federation.ledger import Costs
 from fielding.simulation.hardware import Devices
 
-TRAINING_FACTOR = 3.0
-"""Training on a sample takes as long as this many forward passes: forward and backward."""
+TRAINING_FACTOR = 3.0  # training on a sample takes as long as this many forward passes: forward and backward
 BYTES_PER_KBIT = 1024.0 / 8.0
 """A kbit of size is 1024 bit here, as in FedScale; bandwidths in kbit/s are taken as they are."""
 

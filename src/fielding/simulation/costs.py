@@ -9,8 +9,7 @@ from fielding.runtime.train import is_choice
 from fielding.simulation.clock import Clock, seconds_of
 from fielding.simulation.hardware import Hardware
 
-BYTES_PER_NUMBER = 4
-"""Models and reports travel as float32."""
+BYTES_PER_NUMBER = 4  # models and reports travel as float32
 
 
 def job_costs(plan: TrainingPlan, *, n_trained: Counts, n_passed: Counts) -> Costs:
@@ -104,8 +103,7 @@ def finish_times(clients: Counts, seconds: Vector) -> Vector:
     return finish
 
 
-IDLE_S = 60.0
-"""Simulated seconds that a round waits in which no client can be asked."""
+IDLE_S = 60.0  # simulated seconds that a round waits in which no client can be asked
 
 
 class Accounts:

@@ -73,12 +73,10 @@ class Watching:
         return self.after_round(row)
 
 
-TRAINING = "training"
-"""The phase in which rounds are run."""
+TRAINING = "training"  # the phase in which rounds are run
 
 
-FREE = ("workers", "stop_at_accuracy", "stop_at_time_s", "checkpoint")
-"""Keys that may change when a run is resumed."""
+FREE = ("workers", "stop_at_accuracy", "stop_at_time_s", "checkpoint")  # keys that may change when a run is resumed
 _HASHED_BYTES = 1 << 28
 
 

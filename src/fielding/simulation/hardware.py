@@ -23,8 +23,7 @@ from fielding.traces.csv_table import (
     open_table,
 )
 
-LAST_MOMENT = 1e12
-"""Seconds beyond this are a mistake."""
+LAST_MOMENT = 1e12  # seconds beyond this are a mistake
 
 
 class Availability(Protocol):
@@ -225,8 +224,7 @@ def bounded_parser(what: str, *, least: float, most: float) -> Callable[[Sequenc
 
 FASTEST_MS, SLOWEST_MS = 15.0, 199.0
 """Drawn compute times are clipped to the range that FedScale's trace is said to have."""
-LEAST_SPEED, MOST_SPEED = 1e-6, 1e9
-"""What a file may say of a device; beyond, seconds would overflow."""
+LEAST_SPEED, MOST_SPEED = 1e-6, 1e9  # what a file may say of a device; beyond, seconds would overflow
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

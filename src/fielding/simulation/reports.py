@@ -61,8 +61,7 @@ class SharedModel:
             self.share(self._model)
 
 
-IsOnline: TypeAlias = Callable[[Counts], Mask]
-"""Says which of some clients can be reached now."""
+IsOnline: TypeAlias = Callable[[Counts], Mask]  # says which of some clients can be reached now
 
 _SENT = ("sent_round", "sent_client")
 

@@ -39,21 +39,14 @@ from fielding.traces.trace import Trace
 
 Kind: TypeAlias = Literal["labels", "inputs", "meanings"]
 KINDS: tuple[Kind, ...] = ("labels", "inputs", "meanings")
-Labels: TypeAlias = npt.NDArray[np.integer]
-"""A class per sample, shape ``(n_samples,)``."""
-
-SURE, UNSURE = 3.0, 2.0
-"""Standard errors above noise from which on drift counts as seen, and as possible."""
-FEWEST_PAIRS = 10
-"""With fewer pairs of intervals, no drift could ever be seen surely."""
+Labels: TypeAlias = npt.NDArray[np.integer]  # a class per sample, shape (n_samples,)
+SURE, UNSURE = 3.0, 2.0  # standard errors above noise from which on drift counts as seen, and as possible
+FEWEST_PAIRS = 10  # with fewer pairs of intervals, no drift could ever be seen surely
 LITTLE, LITTLE_SHIFT = 1.2, 1.05
 """Drift of labels, and of inputs or meanings, below so many times the noise is little: most pairs do not differ."""
-CALM = 1.15
-"""Inputs that lie no further apart than so many times what sampling alone gives count as alike."""
-MOST_CLIENTS, MOST_PAIRS = 200, 300
-"""Clients that are looked at, and pairs of cells of each sort."""
-AT_A_TIME = 40
-"""Pairs of one interval that are taken before others of the next: no single interval shall speak for all."""
+CALM = 1.15  # inputs that lie no further apart than so many times what sampling alone gives count as alike
+MOST_CLIENTS, MOST_PAIRS = 200, 300  # clients that are looked at, and pairs of cells of each sort
+AT_A_TIME = 40  # pairs of one interval that are taken before others of the next: no single interval shall speak for all
 LEAST_IN_CELL, MOST_IN_CELL = 10, 40
 """Samples without which a cell is left out, and samples of a cell that the probe looks at."""
 TRAINING_PART, LEAST_TRAINED, MOST_TRAINED = 4, 20, 6000

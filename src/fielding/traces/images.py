@@ -36,16 +36,13 @@ from fielding.traces.trace import Trace
 if TYPE_CHECKING:
     from PIL import Image
 
-CHUNK = 256
-"""Images that are decoded, and held in memory, at a time; fewer if they are large."""
-LARGEST_CHUNK = 64 << 20
-"""Bytes of decoded images at a time."""
+CHUNK = 256  # images that are decoded, and held in memory, at a time; fewer if they are large
+LARGEST_CHUNK = 64 << 20  # bytes of decoded images at a time
 LARGEST_SIDE = 4096
 _VERSION = b"fielding images 1"
 _THREADS = 4
 
-OnImages = Callable[[int, int], None]
-"""Called with how many images are done and how many there are."""
+OnImages = Callable[[int, int], None]  # called with how many images are done and how many there are
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -208,8 +205,7 @@ def _pixels(image: "Image.Image", box: Counts | None, spec: ImageSpec) -> Array:
 
 SUFFIXES = frozenset((".bmp", ".gif", ".jpeg", ".jpg", ".pgm", ".png", ".ppm", ".tif", ".tiff", ".webp"))
 """Files that are taken for images, whatever the case of their suffix."""
-FILE = "file"
-"""The column of a list that names images."""
+FILE = "file"  # the column of a list that names images
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

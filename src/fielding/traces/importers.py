@@ -37,11 +37,9 @@ from fielding.traces.npz_file import Array, array_names, missing_name, read_arra
 from fielding.traces.pool import Pool
 from fielding.traces.trace import Trace
 
-TEXT_FEATURES = 512
-"""Buckets that words are hashed into by default."""
+TEXT_FEATURES = 512  # buckets that words are hashed into by default
 MOST_FEATURES = 1 << 20
-LARGEST_CACHE = 1_000_000
-"""Distinct words that are remembered at most; beyond, they are hashed again."""
+LARGEST_CACHE = 1_000_000  # distinct words that are remembered at most; beyond, they are hashed again
 
 _WORD = re.compile(r"[^\W_]+")
 _CHUNK = 4096

@@ -19,8 +19,7 @@ ALIGNMENTS: dict[str, str] = {
 }
 SECONDS = {"s": 1.0, "m": 60.0, "h": 3600.0, "d": 86_400.0, "w": 604_800.0}
 MOST_INTERVALS = 2**31
-LAST_MOMENT = 1e11
-"""Unix seconds beyond this (year 5138) have no calendar month: they are no dates but mistakes."""
+LAST_MOMENT = 1e11  # unix seconds beyond this (year 5138) have no calendar month: they are no dates but mistakes
 
 _DURATION = re.compile(r"([0-9]+(?:\.[0-9]+)?) *([smhdw]?)")
 

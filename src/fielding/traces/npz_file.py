@@ -12,8 +12,7 @@ import numpy.typing as npt
 from fielding.atomic import replaced_file
 from fielding.errors import FileFormatError, echo
 
-Array: TypeAlias = npt.NDArray[Any]
-"""An array of any type, as it came out of a file."""
+Array: TypeAlias = npt.NDArray[Any]  # an array of any type, as it came out of a file
 
 ZIP_MAGIC = b"PK"
 NPY_MAGIC = b"\x93NUMPY"

@@ -9,8 +9,7 @@ from fielding.errors import InputError
 from fielding.rng import hashed
 from fielding.traces.npz_file import Array
 
-TEST_SHARE = 0.2
-"""Share of the samples that are for testing alone."""
+TEST_SHARE = 0.2  # share of the samples that are for testing alone
 _CHUNK = 1 << 22
 
 
@@ -37,8 +36,7 @@ class Scaling:
         return rows
 
 
-PIXELS = Scaling(factor=1.0 / 255.0)
-"""Bytes of images as numbers from 0 to 1."""
+PIXELS = Scaling(factor=1.0 / 255.0)  # bytes of images as numbers from 0 to 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -125,10 +123,8 @@ def _check_finite(x: Array) -> None:
             raise InputError(f"x in row {row} holds NaN or infinity; every feature must be a finite number")
 
 
-LARGE = 10.0
-"""Features beyond this, or a mean so many spreads away from 0, keep plain gradient steps from learning."""
-UNEQUAL = 100.0
-"""Spreads that differ by more: the smaller features drown."""
+LARGE = 10.0  # features beyond this, or a mean so many spreads away from 0, keep plain gradient steps from learning
+UNEQUAL = 100.0  # spreads that differ by more: the smaller features drown
 _NOTED_ROWS = 10_000
 
 

@@ -15,15 +15,12 @@ from fielding.training.numpy_models import Dense
 from fielding.training.numpy_trainer import NumpyTrainer
 from fielding.training.trainer import LocalWork, Sgd
 
-Raw = npt.NDArray[np.generic]
-"""Features as a trace holds them, shape ``(n_samples, ...)``."""
+Raw = npt.NDArray[np.generic]  # features as a trace holds them, shape (n_samples, ...)
 N_COMPONENTS, N_HIDDEN = 48, 64
-LARGEST = 5.0
-"""Spreads beyond which a feature counts no further: rare words and broken sensors would rule all else."""
+LARGEST = 5.0  # spreads beyond which a feature counts no further: rare words and broken sensors would rule all else
 MOST_EPOCHS, LEAST_STEPS, MOST_STEPS, BATCH = 30, 300, 4000, 32
 RULE = Sgd(learning_rate=0.03, momentum=0.9, weight_decay=1e-3)
-MOST_GROUPED, MOST_GROUPS = 2000, 64
-"""Samples that groups are found on, and groups."""
+MOST_GROUPED, MOST_GROUPS = 2000, 64  # samples that groups are found on, and groups
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

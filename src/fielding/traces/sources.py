@@ -32,12 +32,10 @@ from fielding.traces.scenarios.shared import add_shared
 from fielding.traces.schedule import Schedule
 from fielding.traces.trace import Trace
 
-DEFAULT_CLIENTS = 100
-"""Clients that a pool is dealt to unless a config says otherwise."""
+DEFAULT_CLIENTS = 100  # clients that a pool is dealt to unless a config says otherwise
 DEFAULT_SCENARIO = "places"
 NATURAL = "natural"
-LARGEST_PART = 4
-"""At most one in so many training samples of a class is held out: the clients need them, too."""
+LARGEST_PART = 4  # at most one in so many training samples of a class is held out: the clients need them, too
 
 OnImages = Callable[[int, int], None]
 

@@ -15,10 +15,8 @@ from fielding.traces.intervals import Align, Interval, checked_align, parse_inte
 from fielding.traces.reports import ReportStream
 from fielding.traces.trace import Trace
 
-MIN_SAMPLES = 20
-"""Windows with fewer samples are not compared: their shares are mostly noise."""
-CHUNK_CELLS = 2**21
-"""Counts that are looked at together: windows times labels."""
+MIN_SAMPLES = 20  # windows with fewer samples are not compared: their shares are mostly noise
+CHUNK_CELLS = 2**21  # counts that are looked at together: windows times labels
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

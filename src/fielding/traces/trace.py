@@ -12,8 +12,7 @@ from fielding.traces.csv_table import encode_ids, id_array, plain_numbers, text_
 from fielding.traces.intervals import Align, Interval, checked_align, interval_indices, natural_unit, parse_interval
 from fielding.traces.npz_file import Array, read_arrays, write_arrays
 
-MOST_SAMPLES = 2**53
-"""Samples beyond this could not be counted exactly in a float64."""
+MOST_SAMPLES = 2**53  # samples beyond this could not be counted exactly in a float64
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

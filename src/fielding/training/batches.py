@@ -12,8 +12,7 @@ from fielding.rng import Hashes, hashed
 from fielding.training.layout import Layout
 from fielding.training.trainer import Contrast, LocalWork, Trained
 
-MOST_NUMBERS = 1 << 22
-"""Features held at a time, in numbers: 16 MB."""
+MOST_NUMBERS = 1 << 22  # features held at a time, in numbers: 16 MB
 
 
 def check_work(work: LocalWork, *, layout: Layout, n_classes: int) -> None:
@@ -106,8 +105,7 @@ def summarize_training(models: Models, losses: npt.NDArray[np.float32]) -> Train
     )
 
 
-_GROUP_BITS = 24
-"""Bits of a sort key that say whose epoch it is; the others are random."""
+_GROUP_BITS = 24  # bits of a sort key that say whose epoch it is; the others are random
 
 
 def draw_positions(sizes: Counts, *, keys: Hashes, moment: tuple[int, int], shape: tuple[int, int]) -> Counts:

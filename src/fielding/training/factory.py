@@ -11,10 +11,8 @@ from fielding.training.numpy_models import HIDDEN, Dense
 from fielding.training.numpy_trainer import NumpyTrainer, stacked_path
 from fielding.training.trainer import Trainer, TrainingPath
 
-DENSE = ("mlp", "softmax")
-"""Models that both trainers know."""
-TORCH_ONLY = ("cnn", "resnet18", "shufflenet-v2", "vit-b16")
-"""Models that need PyTorch."""
+DENSE = ("mlp", "softmax")  # models that both trainers know
+TORCH_ONLY = ("cnn", "resnet18", "shufflenet-v2", "vit-b16")  # models that need PyTorch
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -9,8 +9,7 @@ from fielding._typing import Codes, Counts, Mask, Models, Vector
 from fielding.training.layout import Layout
 from fielding.training.trainer import Gather, Scores, Trainer
 
-SampleScores: TypeAlias = tuple[npt.NDArray[np.float32], Mask]
-"""Loss and correctness of some samples."""
+SampleScores: TypeAlias = tuple[npt.NDArray[np.float32], Mask]  # loss and correctness of some samples
 
 
 def score_samples(scores: Scores, labels: Codes) -> SampleScores:

@@ -12,10 +12,8 @@ from fielding.training.batches import check_work
 from fielding.training.layout import Layout
 from fielding.training.trainer import LocalWork, Scores, Trained, Trainer, TrainingPath
 
-LABEL_MIX = "label_mix"
-"""Name of the buffer."""
-LEAST_SHARE = 1e-6
-"""The smallest share that a class is said to have: its logarithm stays finite."""
+LABEL_MIX = "label_mix"  # name of the buffer
+LEAST_SHARE = 1e-6  # the smallest share that a class is said to have: its logarithm stays finite
 
 Numbers = TypeVar("Numbers", npt.NDArray[np.float32], npt.NDArray[np.float64])
 

@@ -19,8 +19,7 @@ from fielding.training.trainer import Contrast, LocalWork
 
 Array = npt.NDArray[np.float32]
 
-HIDDEN = 64
-"""Hidden units of an ``"mlp"`` by default."""
+HIDDEN = 64  # hidden units of an "mlp" by default
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

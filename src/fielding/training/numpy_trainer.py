@@ -20,8 +20,7 @@ from fielding.training.numpy_models import (
 )
 from fielding.training.trainer import LocalWork, Scores, Sgd, Trained, TrainingPath
 
-_STACK_NUMBERS = 400_000
-"""Weights of a chunk, in numbers: more of them fall out of the cache between two steps."""
+_STACK_NUMBERS = 400_000  # weights of a chunk, in numbers: more of them fall out of the cache between two steps
 _SMALLEST_CHUNK, _LARGEST_CHUNK = 4, 64
 _LARGEST_EVAL_CHUNK = 2048
 

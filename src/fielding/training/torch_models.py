@@ -133,8 +133,7 @@ def _stage(n_in: int, n_out: int, *, stride: int) -> nn.Sequential:
 
 
 STEM = 24
-STAGES = ((116, 4), (232, 8), (464, 4))
-"""Channels and units of each stage."""
+STAGES = ((116, 4), (232, 8), (464, 4))  # channels and units of each stage
 LAST = 1024
 
 

@@ -69,8 +69,7 @@ class TorchThreads:
                     torch.set_num_threads(self._before)
 
 
-TORCH_THREADS = TorchThreads()
-"""``with TORCH_THREADS.limited_to(1):`` around work that several threads do at once."""
+TORCH_THREADS = TorchThreads()  # with TORCH_THREADS.limited_to(1): around work that several threads do at once
 
 
 class Descent:
@@ -116,14 +115,12 @@ class Descent:
             weights.addcmul_(gradient, self._rates, value=-1.0)
 
 
-ALONE_FROM = 20_000_000
-"""Models of at least so many numbers are trained one at a time: two would need twice the memory."""
+ALONE_FROM = 20_000_000  # models of at least so many numbers are trained one at a time: two would need twice the memory
 MOST_THREADS = 2
 _EVAL_NUMBERS = 100_000
 _SMALLEST_EVAL_CHUNK, _LARGEST_EVAL_CHUNK = 8, 128
 _REPRESENTATION = "a representation on a shared model"
-_GENERATOR = Lock()
-"""Held while a module draws: PyTorch has one generator for all threads and trainers."""
+_GENERATOR = Lock()  # held while a module draws: PyTorch has one generator for all threads and trainers
 
 
 def sequential_path(layout: Layout, input_shape: tuple[int, ...], *, is_random: bool) -> TrainingPath:

@@ -40,8 +40,7 @@ class LearningRate:
 Gather: TypeAlias = Callable[[Counts], tuple[Features, Codes]]
 """Returns features ``(n, ...)`` and labels ``(n,)`` of schedule entries given by position, ``(n,)``. Thread-safe."""
 
-Scores: TypeAlias = npt.NDArray[np.float32]
-"""A number per row and class, shape ``(n, n_classes)``."""
+Scores: TypeAlias = npt.NDArray[np.float32]  # a number per row and class, shape (n, n_classes)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

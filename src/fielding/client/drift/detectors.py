@@ -20,8 +20,7 @@ from fielding.distance import Metric
 from fielding.errors import OptionError, unknown_name
 
 Kinds = npt.NDArray[np.int8]
-KINDS_ALPHA = 0.01
-"""Level of the tests that tell kinds apart, unless drift itself is tested at a higher one."""
+KINDS_ALPHA = 0.01  # level of the tests that tell kinds apart, unless drift itself is tested at a higher one
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

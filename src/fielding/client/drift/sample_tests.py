@@ -49,12 +49,10 @@ class Joint:
 SAMPLE_TESTS: Family[Callable[..., SampleTest]] = Family("sample test")
 """Every drift test on samples, by the name that configs and commands use."""
 
-RIVER_TESTS = ("adwin", "hddm", "kswin", "page-hinkley")
-"""Those that need the extra ``drift``."""
+RIVER_TESTS = ("adwin", "hddm", "kswin", "page-hinkley")  # those that need the extra drift
 
 
-OF_ERRORS = ("error-rate", *RIVER_TESTS)
-"""Those that look at how served models err; they need no shared model."""
+OF_ERRORS = ("error-rate", *RIVER_TESTS)  # those that look at how served models err; they need no shared model
 
 
 def sample_test_named(name: str, options: Mapping[str, Json] | None = None) -> SampleTest:
@@ -72,8 +70,7 @@ def sample_test_named(name: str, options: Mapping[str, Json] | None = None) -> S
 # ---- kinds of drift ----------------------------------------------------------------------------------------------
 
 
-KINDS = DRIFT_KINDS[:UNEXPLAINED]
-"""The kinds of drift; what :func:`kinds_of` returns are positions in this list."""
+KINDS = DRIFT_KINDS[:UNEXPLAINED]  # the kinds of drift; what kinds_of returns are positions in this list
 NONE, LABEL, COVARIATE, CONCEPT, MIXED = range(len(KINDS))
 
 

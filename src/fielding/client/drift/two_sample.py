@@ -12,10 +12,8 @@ from fielding.config.options import check_whole
 from fielding.errors import OptionError, echo
 from fielding.rng import stream
 
-SLACK = 1e-9
-"""A deal that comes this close to the observed one, relative to its size, is as extreme: sums round."""
-TINY = 1e-9
-"""Axes along which samples spread by less than this share of the widest spread are noise of arithmetic."""
+SLACK = 1e-9  # a deal that comes this close to the observed one, relative to its size, is as extreme: sums round
+TINY = 1e-9  # axes along which samples spread by less than this share of the widest spread are noise of arithmetic
 
 
 # ---- permutation tests of a quadratic form -----------------------------------------------------------------------

@@ -11,8 +11,7 @@ from fielding.config.options import check_number
 from fielding.distance import Kind
 from fielding.errors import OptionError
 
-EFFORTS: tuple[Effort, ...] = ("none", "forward", "backward")
-"""From cheap to dear."""
+EFFORTS: tuple[Effort, ...] = ("none", "forward", "backward")  # from cheap to dear
 
 
 @runtime_checkable

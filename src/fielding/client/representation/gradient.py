@@ -24,8 +24,7 @@ from fielding.config.options import check_flag, check_whole
 from fielding.distance import Kind, unit_rows
 from fielding.errors import InputError, unknown_name
 
-LAYERS = ("last", "full")
-"""Which parameters a gradient is taken by."""
+LAYERS = ("last", "full")  # which parameters a gradient is taken by
 
 
 class _MeanGradient:

@@ -12,8 +12,7 @@ from fielding.rng import hashed, stream
 DENSE_NUMBERS = 2**22
 """The largest matrix for gradients, 32 MiB and about a second to make; beyond it numbers are hashed."""
 
-HASHED_AT_ONCE = 2**16
-"""How many numbers are hashed at a time."""
+HASHED_AT_ONCE = 2**16  # how many numbers are hashed at a time
 
 
 @lru_cache(maxsize=4)

@@ -11,13 +11,11 @@ from fielding._typing import Counts, Floats, Mask, Matrix, Vector
 from fielding.blas_threads import ONE_BLAS_THREAD
 from fielding.distance import Kind
 
-MOST_DIMS = 4096
-"""A projection to more numbers would cost more than it saves."""
+MOST_DIMS = 4096  # a projection to more numbers would cost more than it saves
 
 MOST_SEED = 2**31
 
-LARGEST_WEIGHT = 1e6
-"""Samples that a reference may stand for; beyond, the data of a client would never show."""
+LARGEST_WEIGHT = 1e6  # samples that a reference may stand for; beyond, the data of a client would never show
 
 
 Effort: TypeAlias = Literal["none", "forward", "backward"]
@@ -115,8 +113,7 @@ class Representation(Protocol):
         ...
 
 
-BLOCK_NUMBERS = 2**22
-"""How many float64 are worked on at a time, 32 MiB: memory beside the result stays bounded."""
+BLOCK_NUMBERS = 2**22  # how many float64 are worked on at a time, 32 MiB: memory beside the result stays bounded
 
 LARGEST = float(np.finfo(np.float32).max)
 

@@ -18,10 +18,8 @@ from fielding.coordinator.points import Points
 from fielding.distance import TIE, Metric
 from fielding.errors import OptionError, echo, unknown_name
 
-SHARES_TOLERANCE = 1e-3
-"""Rows that sum to one within this, and hold nothing negative, are shares."""
-LEAST_PRECISION = 1e-3
-"""Of shares that differ as much as shares can."""
+SHARES_TOLERANCE = 1e-3  # rows that sum to one within this, and hold nothing negative, are shares
+LEAST_PRECISION = 1e-3  # of shares that differ as much as shares can
 
 
 @runtime_checkable
@@ -57,13 +55,9 @@ class Extender(Protocol):
         ...
 
 
-PARTITIONERS: Family[Callable[..., Partitioner]] = Family("partitioner")
-"""Every partitioner by name."""
-
-MOST_EXACT = 6_000
-"""Larger sets are sampled down to this many points to choose K."""
-MOST_EXACT_OF: dict[str, int] = {"js": 2_000}
-"""The same for metrics whose pairwise distances are dear."""
+PARTITIONERS: Family[Callable[..., Partitioner]] = Family("partitioner")  # every partitioner by name
+MOST_EXACT = 6_000  # larger sets are sampled down to this many points to choose K
+MOST_EXACT_OF: dict[str, int] = {"js": 2_000}  # the same for metrics whose pairwise distances are dear
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

@@ -17,14 +17,11 @@ from fielding.client.report import row_chunks
 from fielding.coordinator.clustering.space import jensen_shannon, root_rows
 from fielding.distance import METRICS, Metric, unit_rows
 
-TILE = 256
-"""Rows and columns of a tile of distances: it stays in the cache while it is used."""
-TOO_CLOSE = 1e-8
-"""Squared distances below this share of the squared extent are measured again, without cancellation."""
+TILE = 256  # rows and columns of a tile of distances: it stays in the cache while it is used
+TOO_CLOSE = 1e-8  # squared distances below this share of the squared extent are measured again, without cancellation
 SINGLE_FROM = 2_048
 """From so many points on float32 may do: the errors of so many distances average out to less than 1e-7."""
-TOO_CLOSE_SINGLE = 5e-3
-"""The share below which squared distances in float32 are measured again."""
+TOO_CLOSE_SINGLE = 5e-3  # the share below which squared distances in float32 are measured again
 
 Number = TypeVar("Number", np.float32, np.float64)
 
@@ -116,10 +113,8 @@ def _single_will_do(centered: Matrix, extent: float) -> bool:
     return bool(distances.min() ** 2 > 2.0 * TOO_CLOSE_SINGLE * extent)
 
 
-BLOCK = 32
-"""Points in a block: small enough to waste no work, large enough for the matrix product."""
-N_GROUPS = 8
-"""Features are handled in so many groups, fixed so that sums do not depend on the number of threads."""
+BLOCK = 32  # points in a block: small enough to waste no work, large enough for the matrix product
+N_GROUPS = 8  # features are handled in so many groups, fixed so that sums do not depend on the number of threads
 
 
 def l1_sums(points: Matrix, weights: Matrix) -> Matrix:
@@ -172,8 +167,7 @@ def _fill(values: Vector, left: Matrix, right: Matrix) -> None:
     left[:, :, BLOCK] = values
 
 
-COSINE_NOISE = 1e-13
-"""Mean cosine distances below this are rounding."""
+COSINE_NOISE = 1e-13  # mean cosine distances below this are rounding
 
 
 def distance_sums(points: Matrix, partitions: Sequence[Membership], *, metric: Metric) -> list[Matrix]:

@@ -15,10 +15,8 @@ from fielding.coordinator.clustering.space import ClusterSums, Space, SpacePoint
 from fielding.coordinator.points import Points
 from fielding.distance import TIE, Metric
 
-MOST_PASSES = 100
-"""Passes after which k-means stops even if it still moves points."""
-EQUAL_COST = 1e-12
-"""Costs that differ by less than this share are equal; the later partition then wins."""
+MOST_PASSES = 100  # passes after which k-means stops even if it still moves points
+EQUAL_COST = 1e-12  # costs that differ by less than this share are equal; the later partition then wins
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -174,14 +172,10 @@ def draw_rows(masses: Floats, n_drawn: int, *, rng: np.random.Generator) -> Coun
     return np.asarray(np.minimum(np.stack(drawn), masses.shape[1] - 1))
 
 
-SEED_ROWS = 1_000
-"""Points that seeds are drawn from, evenly spaced over all: chance needs no more."""
-SEED_ROWS_OTHER = 500
-"""The same outside Euclidean space, where distances are dearer."""
-FEW = 200
-"""Up to so many points the metric itself is used."""
-MOST_NUMBERS = 2**25
-"""Distances that the restarts of one K may hold at a time."""
+SEED_ROWS = 1_000  # points that seeds are drawn from, evenly spaced over all: chance needs no more
+SEED_ROWS_OTHER = 500  # the same outside Euclidean space, where distances are dearer
+FEW = 200  # up to so many points the metric itself is used
+MOST_NUMBERS = 2**25  # distances that the restarts of one K may hold at a time
 
 Single: TypeAlias = npt.NDArray[np.float32]
 
@@ -296,16 +290,12 @@ class RoughSearch:
         return shaped, shaped.min(axis=0)
 
 
-SAMPLE = 2_000
-"""Points that restarts look at; what they find is then improved on all points."""
-MORE_EFFORT_BELOW = 4_000
-"""Sets smaller than this are searched harder, as many times as they fit into it."""
+SAMPLE = 2_000  # points that restarts look at; what they find is then improved on all points
+MORE_EFFORT_BELOW = 4_000  # sets smaller than this are searched harder, as many times as they fit into it
 MOST_EFFORT = 10
 """But no more than this many times; the first three times go into restarts, all of it into variants of the best."""
-ROUGH_PASSES = 3
-"""Passes that a start gets before it is judged."""
-SHORT_PASSES = 8
-"""Exact passes that tell which of several starts to follow to its end."""
+ROUGH_PASSES = 3  # passes that a start gets before it is judged
+SHORT_PASSES = 8  # exact passes that tell which of several starts to follow to its end
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

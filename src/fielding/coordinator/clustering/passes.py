@@ -12,8 +12,7 @@ from fielding.coordinator.clustering.space import Space, space_of
 from fielding.coordinator.points import CHUNK, Points
 from fielding.distance import Metric
 
-FULL_PASSES = 8
-"""Passes of k-means over all points, after it has settled on a sample."""
+FULL_PASSES = 8  # passes of k-means over all points, after it has settled on a sample
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

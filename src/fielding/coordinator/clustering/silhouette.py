@@ -10,8 +10,7 @@ from fielding.coordinator.clustering.distance_sums import distance_sums
 from fielding.coordinator.points import Points
 from fielding.distance import TIE, Metric
 
-PEEK = 1024
-"""Rows that are compared at a time when distinct points are counted."""
+PEEK = 1024  # rows that are compared at a time when distinct points are counted
 
 
 def choose_k(

@@ -13,12 +13,9 @@ from fielding._typing import Counts, Floats, Mask, Matrix, Membership, Vector
 from fielding.client.report import row_chunks
 from fielding.distance import METRICS, Metric, unit_rows
 
-NEVER_ZERO = 1e-300
-"""Added to shares before their logarithm; too small to change any share but zero."""
-TOO_CLOSE = 1e-9
-"""Divergences below this are measured by the metric itself."""
-CACHED = 16_384
-"""Numbers that stay in the nearest cache of a core."""
+NEVER_ZERO = 1e-300  # added to shares before their logarithm; too small to change any share but zero
+TOO_CLOSE = 1e-9  # divergences below this are measured by the metric itself
+CACHED = 16_384  # numbers that stay in the nearest cache of a core
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -126,8 +123,7 @@ def space_of(metric: Metric) -> Space:
     )
 
 
-DOUBT = 1e-6
-"""Share of the points' extent that a quick distance may be wrong by, at the very worst."""
+DOUBT = 1e-6  # share of the points' extent that a quick distance may be wrong by, at the very worst
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

@@ -14,13 +14,10 @@ from fielding.records.manifest import first_difference
 from fielding.records.run_folder import SUMMARY, read_manifest
 
 PROJECT = "pyproject.toml"
-DEFAULT_MIN_NODES = 2
-"""Number of nodes that an app waits for if its config does not say."""
-LEAST_BYTES = 16_000_000
-"""What must be free on the disk of a federation, in bytes."""
+DEFAULT_MIN_NODES = 2  # number of nodes that an app waits for if its config does not say
+LEAST_BYTES = 16_000_000  # what must be free on the disk of a federation, in bytes
 _COMPONENTS = ("serverapp", "clientapp")
-_SURE = ("rounds", "seed")
-"""Keys by which the config of a run can be told from another before the app itself is loaded."""
+_SURE = ("rounds", "seed")  # keys by which the config of a run can be told from another before the app itself is loaded
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

@@ -19,8 +19,7 @@ if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ec import EllipticCurvePrivateKey
     from cryptography.hazmat.primitives.serialization import PrivateFormat
 
-VALID_DAYS = 7
-"""How long certificates hold, unless another time is asked for."""
+VALID_DAYS = 7  # how long certificates hold, unless another time is asked for
 LOOPBACK = "127.0.0.1"
 _CLOCK_SLACK = timedelta(minutes=5)
 _PRIVATE_FOLDER, _PRIVATE_FILE = 0o700, 0o600

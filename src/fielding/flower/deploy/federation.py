@@ -27,8 +27,7 @@ from fielding.flower.deploy.flower_program import (
 from fielding.flower.deploy.processes import Process, ProcessError, Supervisor
 from fielding.records.lock import lock_folder
 
-READY_S = 60.0
-"""Seconds that a process has to become ready."""
+READY_S = 60.0  # seconds that a process has to become ready
 _LINK = "superlink"
 _TRIES = 5
 _RETRY_S = 3.0

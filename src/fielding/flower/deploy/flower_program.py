@@ -19,8 +19,7 @@ from fielding.flower.deploy.certificates import LOOPBACK, Certificates, NodeKey
 from fielding.flower.deploy.environment import program
 from fielding.flower.deploy.processes import Process, ProcessError, Supervisor
 
-LEASE_S = 60.0
-"""Seconds for which a SuperLink believes that a killed node is still there, and refuses its return."""
+LEASE_S = 60.0  # seconds for which a SuperLink believes that a killed node is still there, and refuses its return
 _HEALTH_S = 2.0
 _ONLINE = "SuperNode ID:"
 _REFUSED = "Failed to activate SuperNode"
@@ -96,8 +95,7 @@ def found_port_taken(process: Process) -> bool:
     return _TAKEN in process.words().lower()
 
 
-CONNECTION = "here"
-"""The name of the SuperLink in Flower's own settings."""
+CONNECTION = "here"  # the name of the SuperLink in Flower's own settings
 Value = str | int | float | bool
 _CALL_S = 120.0
 _KNOWN_KEY = "already in use"

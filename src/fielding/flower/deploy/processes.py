@@ -17,10 +17,8 @@ from fielding.errors import FieldingError, OptionError
 from fielding.flower.deploy import reaper
 from fielding.flower.deploy.certificates import private_folder
 
-POLL_S = 0.1
-"""Seconds between two looks at a process."""
-PATIENCE_S = 10.0
-"""Seconds that a process has to end after it was asked to."""
+POLL_S = 0.1  # seconds between two looks at a process
+PATIENCE_S = 10.0  # seconds that a process has to end after it was asked to
 _TAIL_LINES, _TAIL_BYTES = 3, 20_000
 _GUARD_S = 20.0
 _COLORS = re.compile(r"\x1b\[[0-9;]*m")

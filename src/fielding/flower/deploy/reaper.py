@@ -14,8 +14,7 @@ from pathlib import Path
 
 MARK = "FIELDING_LOCAL_FEDERATION"
 """The environment variable that all processes of a local federation carry: the folder of that federation."""
-PATIENCE_S = 5.0
-"""Seconds between the polite signal and the other."""
+PATIENCE_S = 5.0  # seconds between the polite signal and the other
 _POLL_S = 0.05
 _KILLS_S = 10.0
 _EMPTY_LOOKS = 2  # a process that is just becoming another program shows no environment for a moment

@@ -20,8 +20,7 @@ if TYPE_CHECKING:
     from flwr.app import Context, Message
     from flwr.clientapp import ClientApp
 
-STATE_DIR = "state-dir"
-"""Key of the node config, or of the run config: where state lies."""
+STATE_DIR = "state-dir"  # key of the node config, or of the run config: where state lies
 _LOG = logging.getLogger("fielding.flower")
 
 

@@ -19,8 +19,7 @@ from fielding.runtime.observe import SampleObserver, ServedErrors, Sight
 from fielding.runtime.workers import Compute
 
 Arrays = Mapping[str, npt.NDArray[np.generic]]
-ME: Counts = np.zeros(1, dtype=np.int64)
-"""A device is the only client that it knows."""
+ME: Counts = np.zeros(1, dtype=np.int64)  # a device is the only client that it knows
 
 
 class DeviceObserver(Protocol):

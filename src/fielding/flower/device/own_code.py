@@ -30,8 +30,7 @@ from fielding.training.label_mix import LABEL_MIX, move_mixes
 from fielding.training.layout import Layout
 from fielding.training.trainer import Gather, LocalWork, Scores, Trained, TrainingPath
 
-ModelFactory = Callable[..., object]
-"""Makes a torch module: ``factory(input_shape=..., n_classes=...)``."""
+ModelFactory = Callable[..., object]  # makes a torch module: factory(input_shape=..., n_classes=...)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

@@ -13,14 +13,11 @@ from fielding._typing import Codes, Counts, Features, Floats, Json, Mask
 from fielding.client.arrivals import checked_column
 from fielding.errors import CheckpointError, InputError
 
-TEST_SHARE = 0.2
-"""Share of samples that are tested on and never trained on, unless load_data says which."""
-_TEST, _ASIDE = b"", b"aside"
-"""What makes the two choices independent of each other."""
+TEST_SHARE = 0.2  # share of samples that are tested on and never trained on, unless load_data says which
+_TEST, _ASIDE = b"", b"aside"  # what makes the two choices independent of each other
 
 
-FARTHEST = 2**31
-"""Rounds before the start beyond this are mistakes."""
+FARTHEST = 2**31  # rounds before the start beyond this are mistakes
 
 Tensors: TypeAlias = dict[str, npt.NDArray[np.float32]]
 """A model as a user's own code takes it: arrays by name, as in a state dict."""
@@ -153,12 +150,9 @@ class Embedded:
 
 LoadData: TypeAlias = Callable[[DeviceNode, int], Samples | None]
 """Returns the samples that came after round ``node.since``, up to a round; may be asked again for the same ones."""
-Train: TypeAlias = Callable[[Tensors, Samples, Job], Fitted]
-"""Trains a model."""
-Evaluate: TypeAlias = Callable[[Tensors, Samples], Scored]
-"""Tests a model."""
-Embed: TypeAlias = Callable[[Tensors, Samples], Embedded]
-"""Looks at samples with a model."""
+Train: TypeAlias = Callable[[Tensors, Samples, Job], Fitted]  # trains a model
+Evaluate: TypeAlias = Callable[[Tensors, Samples], Scored]  # tests a model
+Embed: TypeAlias = Callable[[Tensors, Samples], Embedded]  # looks at samples with a model
 Describe: TypeAlias = Callable[[Samples, int], Floats]
 """Returns what stands for a window of training samples, shape ``(n_features,)``; the number is that of classes."""
 

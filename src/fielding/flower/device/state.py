@@ -28,14 +28,12 @@ from fielding.training.layout import Layout
 STATE, TRAINED, MEMORY = "device.fielding", "trained.fielding", "memory.fielding"
 SHARED, SERVED = "shared.fielding", "served.fielding"
 KIND = "device"
-WATCHED = ("window.", "monitor.", "watch.", "last.", "looks.")
-"""How the names begin of what watches the samples."""
+WATCHED = ("window.", "monitor.", "watch.", "last.", "looks.")  # how the names begin of what watches the samples
 FOREIGN = (ValueError, KeyError, IndexError, TypeError, msgspec.MsgspecError)
 """What reading raises if a file is whole but holds something else."""
 _SCRATCH, _OLDEST_SCRATCH_S = re.compile(r"\..*\.(\d+)\.tmp"), 3600.0
 """Names of files that are being written, with the process that does; none of them takes as long."""
-LOG = logging.getLogger("fielding.flower")
-"""Shows in the log of the node."""
+LOG = logging.getLogger("fielding.flower")  # shows in the log of the node
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

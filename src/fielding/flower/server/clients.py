@@ -149,8 +149,7 @@ def _stack_scores(clients: Counts, slices: Sequence[ClientScores]) -> ClientScor
     )
 
 
-MOST_ROUNDS = 3
-"""So many rounds in a row in which all clients that were asked to train failed end a run,"""
+MOST_ROUNDS = 3  # so many rounds in a row in which all clients that were asked to train failed end a run,
 MOST_CLIENTS = 10
 """if so many clients failed in them, or all that are there: a few broken ones may be asked several times in a row."""
 

@@ -31,8 +31,7 @@ from fielding.flower.wire.orders import (
 from fielding.methods.kinds import ReportsFrom
 from fielding.rng import Hashes, client_key
 
-UNKNOWN = -1
-"""Number of samples of a client that has not reported it yet."""
+UNKNOWN = -1  # number of samples of a client that has not reported it yet
 _NAMES = ("confirmed", "n_samples", "waiting", "waiting_n_samples", "waiting_kinds", "waiting_rows")
 _NO_KIND = -1
 
@@ -169,8 +168,7 @@ class Inbox:
 
 COSTS = ("bytes_down", "bytes_up", "client_seconds")
 _CATEGORIES = {"train": "model", "describe": "report", "evaluate": "probe", "probe": "probe"}
-_TELL_S = 60.0
-"""Seconds between two lines of the log while no node is there."""
+_TELL_S = 60.0  # seconds between two lines of the log while no node is there
 _LOG = logging.getLogger(__name__)
 
 

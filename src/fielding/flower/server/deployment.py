@@ -147,8 +147,7 @@ def try_model(trainer: Trainer, shape: tuple[int, ...], config: Config) -> None:
     try_work(trainer, work)
 
 
-ALL_KNOWING = ("oracle",)
-"""Methods that know the true concepts, as only a simulator does."""
+ALL_KNOWING = ("oracle",)  # methods that know the true concepts, as only a simulator does
 
 
 def deployed_config(table: Mapping[str, Any]) -> Config:
@@ -459,8 +458,7 @@ def _setting(setup: RunSetup, deployment: Deployment, client_ids: Sequence[Clien
     )
 
 
-FREE = ("workers", "stop_at_accuracy", "stop_at_time_s", "checkpoint")
-"""Keys that may change when a run goes on."""
+FREE = ("workers", "stop_at_accuracy", "stop_at_time_s", "checkpoint")  # keys that may change when a run goes on
 LOCK_POLL_S, LOCK_NEWS_S = 0.2, 60.0
 """Seconds between two looks whether another server has let go of the folder, and between two words about it."""
 

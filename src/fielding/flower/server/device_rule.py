@@ -12,12 +12,10 @@ from fielding.engine.report_rule import report_rule_of
 from fielding.errors import OptionError, echo
 from fielding.flower.device.rule import ObserveRecord
 
-MEMORY = "memory-rounds"
-"""Key of the run config: how many rounds devices keep samples that have left the window."""
+MEMORY = "memory-rounds"  # key of the run config: how many rounds devices keep samples that have left the window
 KEEPING_SAMPLES = ("feddrift", "feddrift-eager")
 """Methods that train on samples which have left the window, unless ``method.memory`` is ``"window"``."""
-USUAL_MEMORY = 1000
-"""Rounds that devices keep samples for such a method, if the run config does not say."""
+USUAL_MEMORY = 1000  # rounds that devices keep samples for such a method, if the run config does not say
 
 
 def device_record(config: Config, *, classes: int, own_vectors: bool = False, memory: Json = None) -> dict[str, Json]:

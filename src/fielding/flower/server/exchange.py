@@ -237,8 +237,7 @@ def _complete_model(order: TrainOrder, reply: TrainReply) -> TrainReply:
     return replace(reply, updates=updates, is_part=False)
 
 
-NODE_POLL_S = 0.5
-"""Seconds between two looks at which nodes are there, while the server waits for them."""
+NODE_POLL_S = 0.5  # seconds between two looks at which nodes are there, while the server waits for them
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -15,8 +15,7 @@ from fielding.flower.server.exchange import Node
 Identity: TypeAlias = Literal["key", "partition"]
 """What clients are known by: the hash of a public key, or the part of the data that they hold."""
 
-ENDLESS_S = 1e299
-"""Nodes of Flower's simulation give no sign of life for longer than this."""
+ENDLESS_S = 1e299  # nodes of Flower's simulation give no sign of life for longer than this
 _KEY_BYTES = 32
 _NAMES: dict[Identity, str] = {"key": "roster.keys", "partition": "roster.partitions"}
 

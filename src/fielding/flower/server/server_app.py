@@ -25,8 +25,7 @@ if TYPE_CHECKING:
 
 KEYS = ("config", "out", "classes", "shape", "min-nodes", "deadline", "start-wait", "state-dir", "own-vectors", MEMORY)
 """Keys of the run config beside those of Fielding's configs, and those that are for clients."""
-OWN = "own"
-"""Table of the run config for the user's own code; the server only writes it down."""
+OWN = "own"  # table of the run config for the user's own code; the server only writes it down
 _LOG = logging.getLogger(__name__)
 
 

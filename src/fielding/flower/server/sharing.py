@@ -18,8 +18,7 @@ from fielding.errors import CheckpointError, ReportError
 from fielding.flower.wire.orders import Report, SharedView, WorkRule, digest_of
 from fielding.training.layout import Layout
 
-NOTHING, MODEL, ALL = 0, 1, 2
-"""What a client holds: nothing, the model, or the model and the reference."""
+NOTHING, MODEL, ALL = 0, 1, 2  # what a client holds: nothing, the model, or the model and the reference
 _NAMES = ("shared.model", "shared.reference", "shared.held")
 _LOG = logging.getLogger(__name__)
 

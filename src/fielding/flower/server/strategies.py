@@ -24,8 +24,7 @@ REMEMBERING = {
     "FedProx": "mean and training.prox",
 }
 """Flower's strategies that need more than the models of one round, and what Fielding has in their place."""
-MOMENTUM = "momentum"
-"""What FedAvgM remembers of a cluster, as Fielding keeps it."""
+MOMENTUM = "momentum"  # what FedAvgM remembers of a cluster, as Fielding keeps it
 _PARAMETERS, _EXAMPLES = "parameters", "num-examples"
 _LOG = logging.getLogger(__name__)
 

@@ -62,8 +62,7 @@ from fielding.training.layout import Layout
 if TYPE_CHECKING:
     from flwr.app import ArrayRecord, RecordDict
 
-PROTOCOL = 2
-"""Which of our own agreements a message follows; it goes up when a message of old would be misread."""
+PROTOCOL = 2  # which of our own agreements a message follows; it goes up when a message of old would be misread
 MESSAGE_TYPES: dict[Verb, str] = {
     "train": "train",
     "describe": "query.describe",
@@ -71,16 +70,11 @@ MESSAGE_TYPES: dict[Verb, str] = {
     "probe": "query.probe",
 }
 """What Flower calls each verb."""
-MOST = 2**53
-"""Whole numbers beyond this are mistakes."""
-LONGEST_JSON = 1 << 20
-"""Characters of JSON that are parsed."""
-LONGEST_NPY_HEADER = 1024
-"""Bytes before the numbers of an array; NumPy writes 128."""
-MOST_FEATURES = 1 << 20
-"""Numbers of a representation."""
-MOST_PARTS = 1000
-"""Parts of a model that a pull may treat differently."""
+MOST = 2**53  # whole numbers beyond this are mistakes
+LONGEST_JSON = 1 << 20  # characters of JSON that are parsed
+LONGEST_NPY_HEADER = 1024  # bytes before the numbers of an array; NumPy writes 128
+MOST_FEATURES = 1 << 20  # numbers of a representation
+MOST_PARTS = 1000  # parts of a model that a pull may treat differently
 LARGEST = 1e15
 """Sums and vectors of a client are at most this large: distances between them, squared, then fit into a float32."""
 LARGEST_LOSS = 1e30

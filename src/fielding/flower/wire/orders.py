@@ -17,21 +17,16 @@ from fielding.runtime.serve import Serving
 from fielding.runtime.train import LocalRule
 from fielding.training.layout import Layout
 
-Verb: TypeAlias = Literal["train", "describe", "evaluate", "probe"]
-"""What a device is asked to do."""
+Verb: TypeAlias = Literal["train", "describe", "evaluate", "probe"]  # what a device is asked to do
 Wanted: TypeAlias = Literal["losses", "accuracies", "sizes"]
 """What a device is asked about its samples: mean losses or shares of right answers of models, or their number."""
 Block: TypeAlias = tuple[int, ...] | None
 """Intervals whose samples count, rising, also those that have left the window; None for the window."""
 
-NO_LAYOUT = Layout(names=(), shapes=(), n_parameters=0)
-"""Layout of no model."""
-NO_REPORT = 0
-"""The number that confirms nothing: reports are numbered from 1."""
-ALSO = ("corrected", "tuned")
-"""What clients may do to a model that serves them, and be tested on beside it."""
-LONGEST_TEXT = 200
-"""Characters of a client's words that are kept; the rest could fill a disk."""
+NO_LAYOUT = Layout(names=(), shapes=(), n_parameters=0)  # layout of no model
+NO_REPORT = 0  # the number that confirms nothing: reports are numbered from 1
+ALSO = ("corrected", "tuned")  # what clients may do to a model that serves them, and be tested on beside it
+LONGEST_TEXT = 200  # characters of a client's words that are kept; the rest could fill a disk
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -207,8 +202,7 @@ class ProbeOrder:
         return 0 if self.wanted == "sizes" else self.models.shape[0]
 
 
-Order: TypeAlias = TrainOrder | DescribeOrder | EvaluateOrder | ProbeOrder
-"""Whatever a device may be asked."""
+Order: TypeAlias = TrainOrder | DescribeOrder | EvaluateOrder | ProbeOrder  # whatever a device may be asked
 
 
 def category_of(order: Order) -> str:
@@ -319,10 +313,8 @@ class Refusal:
     report: Report | None = None
 
 
-Reply: TypeAlias = TrainReply | DescribeReply | EvaluateReply | ProbeReply
-"""Whatever a device may answer."""
-Answer: TypeAlias = Reply | Refusal
-"""What comes out of a message: a reply, or why it is none."""
+Reply: TypeAlias = TrainReply | DescribeReply | EvaluateReply | ProbeReply  # whatever a device may answer
+Answer: TypeAlias = Reply | Refusal  # what comes out of a message: a reply, or why it is none
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

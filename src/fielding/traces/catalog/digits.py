@@ -12,8 +12,7 @@ from fielding.traces.npz_file import unreadable
 from fielding.traces.pool import Pool, Scaling
 
 SIDE = 8
-LARGEST = 16
-"""Pixels run from 0 to this."""
+LARGEST = 16  # pixels run from 0 to this
 
 
 def load(folder: Path, opening: Opening) -> Pool:  # noqa: ARG001

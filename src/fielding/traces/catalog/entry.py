@@ -16,8 +16,7 @@ from fielding.traces.intervals import parse_span
 from fielding.traces.pool import Pool
 from fielding.traces.trace import Trace
 
-N_INTERVALS = 10
-"""Intervals that the paper cuts the samples of each client into."""
+N_INTERVALS = 10  # intervals that the paper cuts the samples of each client into
 
 
 def ranks_within(groups: Codes) -> tuple[Counts, Counts]:
@@ -45,13 +44,11 @@ def interval_times(client: Codes, n_intervals: int = N_INTERVALS) -> Vector:
     return (ranks * n_intervals // sizes).astype(np.float64)
 
 
-FOLDER_VARIABLE = "FIELDING_DATA"
-"""The environment variable that names the folder of data sets."""
+FOLDER_VARIABLE = "FIELDING_DATA"  # the environment variable that names the folder of data sets
 
 Kind: TypeAlias = Literal["pool", "natural"]
 """``"pool"``: samples that a scenario deals to clients; ``"natural"``: real clients and times."""
-Source: TypeAlias = Pool | Trace
-"""What a data set opens as: a pool, or a trace with features."""
+Source: TypeAlias = Pool | Trace  # what a data set opens as: a pool, or a trace with features
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -41,8 +41,7 @@ PEOPLE = frozenset((
     "ECECC2AB", "F50235E0", "FDAA70A1",
 ))  # fmt: skip
 """The 30 people of ExtraSensory that Fielding uses, by the first eight letters of their ids."""
-LARGEST_FEATURE = 5.0
-"""Standardized features beyond this are cut off."""
+LARGEST_FEATURE = 5.0  # standardized features beyond this are cut off
 
 
 _DAMAGE = (
@@ -184,12 +183,10 @@ def _standardize(x: Array) -> Features | Array:
     return np.clip(scaled, -LARGEST_FEATURE, LARGEST_FEATURE).astype(np.float16)
 
 
-Convert: TypeAlias = Callable[[dict[str, Path]], Arrays]
-"""Turns downloaded files, by name, into arrays."""
+Convert: TypeAlias = Callable[[dict[str, Path]], Arrays]  # turns downloaded files, by name, into arrays
 
 
-TIMEOUT = 30.0
-"""Seconds without an answer after which a server counts as out of reach."""
+TIMEOUT = 30.0  # seconds without an answer after which a server counts as out of reach
 LARGEST_FILE = 4 << 30
 _CHUNK = 1 << 18
 

@@ -31,8 +31,7 @@ from fielding.traces.trace import Trace
 FOLDER = "open_images"
 SIZE = 64
 N_CLASSES = 100
-LEAST_CLASSES = 10
-"""Classes that a client must have samples of."""
+LEAST_CLASSES = 10  # classes that a client must have samples of
 _MAPPING = "client_data_mapping/train.csv"
 
 

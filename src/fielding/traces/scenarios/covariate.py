@@ -23,11 +23,9 @@ from fielding.traces.schedule import AS_IS, Look, Schedule
 
 LOOKS = ("auto", "rotation", "brightness", "blur", "mixed", "affine")
 IMAGE_CYCLE = ("rotation", "brightness", "blur")
-MOST_ROTATIONS, MOST_MIXED = 4, 10
-"""Concepts beyond this would look like earlier ones."""
+MOST_ROTATIONS, MOST_MIXED = 4, 10  # concepts beyond this would look like earlier ones
 LARGEST_BRIGHTENING = 0.5
-LARGEST_BLUR = 1 / 8
-"""Standard deviation of the strongest blur, as a share of the shorter side of an image."""
+LARGEST_BLUR = 1 / 8  # standard deviation of the strongest blur, as a share of the shorter side of an image
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

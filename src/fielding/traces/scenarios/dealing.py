@@ -12,8 +12,7 @@ from fielding.traces.pool import Pool
 from fielding.traces.scenarios.scenario import DealRequest
 from fielding.traces.schedule import AS_IS, Look, Schedule
 
-Units: TypeAlias = npt.NDArray[np.float64]
-"""Numbers spread evenly over [0, 1), of any shape."""
+Units: TypeAlias = npt.NDArray[np.float64]  # numbers spread evenly over [0, 1), of any shape
 
 
 def client_keys(request: DealRequest) -> Hashes:

@@ -10,11 +10,8 @@ from fielding._typing import Features
 from fielding.errors import InputError, OptionError, echo
 from fielding.traces.pool import Pool, Scaling
 
-Pairs: TypeAlias = npt.NDArray[np.int64]
-"""Which features turn together, shape ``(n_layers, 2, n_pairs)``."""
-
-MOST_ROWS = 2000
-"""Samples of a pool from which the center and spread of its features are taken."""
+Pairs: TypeAlias = npt.NDArray[np.int64]  # which features turn together, shape (n_layers, 2, n_pairs)
+MOST_ROWS = 2000  # samples of a pool from which the center and spread of its features are taken
 N_LAYERS = 3
 LARGEST_ANGLE = np.pi / 2
 LARGEST_SHIFT = 0.5

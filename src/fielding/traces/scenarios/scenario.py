@@ -33,8 +33,7 @@ def check_choice(name: str, value: object, choices: tuple[str, ...]) -> None:
         raise OptionError(f"{name} is {echo(value)}; give one of {', '.join(choices)}")
 
 
-MOST_ENTRIES = 2**27
-"""Samples dealt beyond this would fill the memory."""
+MOST_ENTRIES = 2**27  # samples dealt beyond this would fill the memory
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
