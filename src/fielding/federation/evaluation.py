@@ -75,3 +75,7 @@ class ClientScores:
             "test_loss": loss if np.isfinite(loss) else None,
             "n_tested": int(self.clients.size),
         }
+
+
+_NONE: Counts = np.empty(0, dtype=np.int64)
+NO_SCORES = ClientScores(clients=_NONE, n_test=_NONE, correct=_NONE, loss=np.empty(0))  # no client was tested

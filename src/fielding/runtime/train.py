@@ -89,11 +89,14 @@ def draw_batches(
     return np.asarray(ranges.entries[ranges.start[which, np.newaxis, np.newaxis] + positions])
 
 
-def sent_numbers(draw: Hashes, share: float, n_numbers: int) -> Mask:
-    """Return which numbers of a model a client sends that sends a share of them; the server knows them by the draw."""
+def sent_numbers(share: float, n_numbers: int, *, seed: int, round_index: int, key: Hashes) -> Mask:
+    """Return which numbers of a model a client sends that sends a share of them in a round; the server draws alike.
+
+    ``key``: the hash of the client's id, shape ``(1,)``.
+    """
     if share >= 1.0:
         return np.ones(n_numbers, dtype=np.bool_)
-    numbers = np.arange(n_numbers, dtype=np.uint64)
+    draw, numbers = hashed(seed, "send", round_index, key), np.arange(n_numbers, dtype=np.uint64)
     return np.asarray(hashed(0, "sent numbers", draw, numbers) < np.uint64(share * 2**64))
 
 
@@ -272,9 +275,9 @@ class LocalTraining:
         clients = plan.clients[jobs]
         if plan.upload_shares is not None:
             models, shares = models.copy(), plan.upload_shares[jobs]
-            draws = hashed(self._seed, "send", round_index, self._keys[clients])
             for row in np.flatnonzero(shares < 1.0).tolist():
-                is_sent = sent_numbers(draws[row], shares[row], models.shape[1])
+                key = self._keys[clients[row : row + 1]]
+                is_sent = sent_numbers(shares[row], models.shape[1], seed=self._seed, round_index=round_index, key=key)
                 models[row] = np.where(is_sent, models[row], plan.models[start[row]])
         if self._attack is None:
             return models

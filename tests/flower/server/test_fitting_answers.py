@@ -9,7 +9,7 @@ import pytest
 from fielding._typing import Mask
 from fielding.flower.server.exchange import Settled, Task
 from fielding.flower.wire.orders import Answer, Order, ProbeReply, Refusal, TrainOrder, TrainReply
-from fielding.rng import client_key, hashed
+from fielding.rng import client_key
 from fielding.runtime.train import sent_numbers
 from tests.flower import mail
 from tests.flower.devices import WORK
@@ -87,7 +87,7 @@ def test_training_as_it_was_ordered_counts() -> None:
 def sent(share: float) -> Mask:
     """Return which of six numbers the client of these orders sends."""
     key = np.array([client_key(WORK.client)], dtype=np.uint64)
-    return np.asarray(sent_numbers(hashed(7, "send", 0, key)[0], share, 6))
+    return np.asarray(sent_numbers(share, 6, seed=7, round_index=0, key=key))
 
 
 def test_of_a_part_of_a_model_the_other_numbers_are_those_that_training_started_from() -> None:

@@ -7,7 +7,7 @@ import numpy as np
 from fielding._typing import Counts, Vector
 from fielding.errors import CheckpointError, InputError
 from fielding.federation.clients import Updates
-from fielding.federation.evaluation import ClientScores
+from fielding.federation.evaluation import NO_SCORES
 from fielding.flower.device.observe import (
     ME,
     DeviceObserver,
@@ -54,9 +54,8 @@ from fielding.flower.wire.orders import (
     TrainReply,
     WorkRule,
 )
-from fielding.rng import client_key, hashed
+from fielding.rng import client_key
 from fielding.runtime.runtime import ClientRuntime
-from fielding.runtime.train import sent_numbers
 from fielding.runtime.workers import Compute, Workers
 from fielding.training.factory import ModelRequest, trainer_for
 from fielding.training.label_mix import LABEL_MIX, LabelMixTrainer
@@ -97,10 +96,7 @@ class Device:
                 reply = TrainReply(updates=updates, report=report, holds=holds)
                 if order.share is None:
                     return reply
-                key = np.array([client_key(order.work.client)], dtype=np.uint64)
-                draw = hashed(order.seed, "send", order.round_index, key)[0]
-                is_sent = sent_numbers(draw, order.share, updates.models.shape[1])
-                part = np.ascontiguousarray(updates.models[:, is_sent])
+                part = np.ascontiguousarray(updates.models[:, order.sent_numbers()])
                 return replace(reply, updates=replace(updates, models=part), is_part=True)
         n_samples = int(store.training(order.round_index).sizes[0])
         return DescribeReply(n_samples=n_samples, report=report, partition=here.partition, holds=holds)
@@ -297,8 +293,7 @@ class Device:
         """Return how a model serves the device; without test or training samples the scores are empty."""
         now = order.round_index
         if not store.testing(now).sizes[0] or not store.training(now).sizes[0]:
-            none = np.empty(0, dtype=np.int64)
-            return EvaluateReply(scores=ClientScores(clients=none, n_test=none, correct=none, loss=np.empty(0)))
+            return EvaluateReply(scores=NO_SCORES)
         runtime = self._runtime(order.layout, order.work, store, seed=order.seed)
         runtime.begin(now)
         return EvaluateReply(scores=runtime.test(order.model[np.newaxis], ME))

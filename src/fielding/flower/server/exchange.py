@@ -21,8 +21,6 @@ from fielding.flower.wire.orders import (
     TrainReply,
     Verb,
 )
-from fielding.rng import client_key, hashed
-from fielding.runtime.train import sent_numbers
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -228,8 +226,7 @@ def _complete_model(order: TrainOrder, reply: TrainReply) -> TrainReply:
         raise InputError("a part of a model came, but the whole was wanted, or the other way round")
     if order.share is not None:
         model, part = plan.models[updates.start[0]].copy(), updates.models[0]
-        key = np.array([client_key(order.work.client)], dtype=np.uint64)
-        is_sent = sent_numbers(hashed(order.seed, "send", order.round_index, key)[0], order.share, model.size)
+        is_sent = order.sent_numbers()
         if part.size != int(np.count_nonzero(is_sent)):
             raise InputError(f"a part of a model has {part.size} numbers; the order wanted {np.count_nonzero(is_sent)}")
         model[is_sent] = part

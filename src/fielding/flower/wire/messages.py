@@ -32,7 +32,7 @@ from fielding._typing import Json, Models, Vector
 from fielding.client.report import DRIFT_KINDS, checked_rows
 from fielding.errors import InputError, echo
 from fielding.federation.clients import Pull, TrainingPlan, Updates
-from fielding.federation.evaluation import ClientScores
+from fielding.federation.evaluation import NO_SCORES, ClientScores
 from fielding.federation.models import finite_rows
 from fielding.flower.wire.orders import (
     ALSO,
@@ -576,8 +576,7 @@ def _evaluate_reply(records: "RecordDict") -> EvaluateReply:
         if correct is not UNSET:
             also[name] = scores(correct, loss)
     if not metrics.n_test:
-        none = np.empty(0, dtype=np.int64)
-        return EvaluateReply(scores=ClientScores(clients=none, n_test=none, correct=none, loss=np.empty(0)))
+        return EvaluateReply(scores=NO_SCORES)
     return EvaluateReply(scores=replace(plain, also=also))
 
 

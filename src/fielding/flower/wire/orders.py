@@ -9,12 +9,13 @@ import numpy as np
 import numpy.typing as npt
 from msgspec import Meta
 
-from fielding._typing import ClientId, Counts, Json, Matrix, Models, Vector
+from fielding._typing import ClientId, Counts, Json, Mask, Matrix, Models, Vector
 from fielding.distance import Kind
 from fielding.federation.clients import Reason, TrainingPlan, Updates
 from fielding.federation.evaluation import ClientScores
+from fielding.rng import client_key
 from fielding.runtime.serve import Serving
-from fielding.runtime.train import LocalRule
+from fielding.runtime.train import LocalRule, sent_numbers
 from fielding.training.layout import Layout
 
 Verb: TypeAlias = Literal["train", "describe", "evaluate", "probe"]  # what a device is asked to do
@@ -134,6 +135,12 @@ class TrainOrder:
     def share(self) -> float | None:
         """Share of the numbers of its model that the device sends; None for all."""
         return None if self.plan.upload_shares is None else float(self.plan.upload_shares[0])
+
+    def sent_numbers(self) -> Mask:
+        """Return which numbers of its model the device sends, shape ``(n_numbers,)``; server and device draw alike."""
+        key = np.array([client_key(self.work.client)], dtype=np.uint64)
+        share = 1.0 if self.share is None else self.share
+        return sent_numbers(share, self.layout.size, seed=self.seed, round_index=self.round_index, key=key)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
