@@ -15,10 +15,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from experiments.peers.comparing import markdown
-from experiments.peers.grounds import Table, merged
 from experiments.sweeping import swept
 from experiments.swinging import PERIOD, swinging_file
+from experiments.tables import Table, markdown, merged
 from experiments.threshold.cases import LOCAL, MLP_64
 from experiments.threshold.verdicts import percent
 from fielding._typing import Json

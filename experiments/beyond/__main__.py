@@ -21,7 +21,7 @@ from experiments.beyond.rows import AUTO, CHOOSING, GLOBAL, PARTS, REFERENCES, R
 from experiments.beyond.running import run_all, stored_run, wall_seconds
 from experiments.beyond.scenarios import SCENARIOS
 from experiments.beyond.traffic import Traffic, traffic_of
-from experiments.peers.comparing import markdown
+from experiments.tables import markdown
 from fielding.comparing.sweep import Finished
 from fielding.config.keys import Config
 

@@ -3,8 +3,7 @@
 from collections.abc import Iterable, Sequence
 
 from experiments.beyond.scenarios import Scenario, base_table
-from experiments.peers.grounds import Table, merged
-from experiments.peers.rows import folder_name
+from experiments.tables import Table, folder_name, merged
 from fielding._typing import Json
 from fielding.config.keys import Config
 from fielding.config.reader import config_from

@@ -2,7 +2,8 @@
 
 from dataclasses import dataclass
 
-from experiments.peers.grounds import SCENARIO, Table
+from experiments.peers.benchmarks import SCENARIO
+from experiments.tables import Table
 from fielding._typing import Json
 
 LOCAL: Table = {"local_steps": 10, "batch_size": 20, "momentum": 0.9, "learning_rate": 0.05, "participants": 20}

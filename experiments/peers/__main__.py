@@ -1,60 +1,101 @@
 """Compare Fielding with its peers.
 
-    python -m experiments.peers tune GROUND        choose everybody's knobs on the validation trace (frozen in tuning/)
-    python -m experiments.peers compare GROUND     all methods, all seeds; prints a Markdown table
-    python -m experiments.peers partners GROUND    global model and Fielding with every optimisation they combine with
+    python -m experiments.peers tune BENCHMARK        choose everybody's knobs on the validation trace
+    python -m experiments.peers compare BENCHMARK     all methods, all seeds; writes docs/results/BENCHMARK.md
+    python -m experiments.peers partners BENCHMARK    global model and Fielding with what they combine with
+    python -m experiments.peers all                   tune and compare everywhere, most important first
 
 Data come from FIELDING_DATA. Every command goes on where it was stopped; runs are kept in --out.
 """
 
 import argparse
 import sys
+import time
+from datetime import UTC, datetime
 from pathlib import Path
 
-from experiments.peers.comparing import comparison_runs, markdown, partner_runs, table
-from experiments.peers.grounds import GROUNDS, Ground
-from experiments.peers.rows import PARTNERS, rows_on
-from experiments.peers.tuning import candidates, choose, read_choice, write_choice
-from experiments.sweeping import swept
+from experiments.peers.benchmarks import BENCHMARKS, Benchmark
+from experiments.peers.comparing import (
+    accuracy_table,
+    compare,
+    cost_table,
+    partner_variants,
+    tuning_table,
+    variants,
+    with_served,
+)
+from experiments.peers.rows import rows_on
+from experiments.peers.tuning import choice_file, read_choices, tune, write_choices
+from experiments.tables import markdown, write_measured
+
+BEGIN = "<!-- measured: written by python -m experiments.peers; what stands before and after is by hand -->"
+PAGES = Path("docs/results")
 
 
 def main() -> None:
     options = _options()
-    ground = GROUNDS[options.ground]
-    out = Path(options.out) / f"{options.command}-{ground.name}"
-    seeds = list(range(1, options.seeds + 1))
-    if options.command == "tune":
-        done = swept(candidates(ground, Path(options.out)), out, options.jobs)
-        print(f"wrote {write_choice(ground, choose(ground, done))}")
+    if options.command == "all":
+        for benchmark in BENCHMARKS.values():
+            if not choice_file(benchmark).exists():
+                _tune(benchmark, options)
+            _compare(benchmark, options)
         return
-    chosen = read_choice(ground)
-    if options.command == "compare":
-        rows = [
-            name for name in rows_on(ground) if options.rows is None or name in ("global", *options.rows.split(";"))
-        ]
-        done = swept(comparison_runs(ground, Path(options.out), chosen, seeds, rows), out, options.jobs)
-        _tell(ground, markdown(table(rows, seeds, done, out)))
-    else:
-        done = swept(partner_runs(ground, Path(options.out), chosen, seeds), out, options.jobs)
-        for method in ("global", "fielding"):
-            rows = [f"{method} + {partner}" for partner in PARTNERS]
-            _tell(ground, markdown(table(rows, seeds, done, out, baselines=[f"global + {one}" for one in PARTNERS])))
+    if options.benchmark is None:
+        raise SystemExit(f"{options.command} needs a benchmark: {', '.join(BENCHMARKS)}")
+    benchmark = BENCHMARKS[options.benchmark]
+    {"tune": _tune, "compare": _compare, "partners": _partners}[options.command](benchmark, options)
 
 
 def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m experiments.peers", description=__doc__)
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
-    parser.add_argument("command", choices=("tune", "compare", "partners"))
-    parser.add_argument("ground", choices=tuple(GROUNDS))
-    parser.add_argument("--out", default="runs/peers", help="folder for all runs (runs/peers)")
-    parser.add_argument("--rows", help="compare: only these rows beside global, separated by ;")
+    parser.add_argument("command", choices=("tune", "compare", "partners", "all"))
+    parser.add_argument("benchmark", nargs="?", choices=tuple(BENCHMARKS))
+    parser.add_argument("--out", type=Path, default=Path("runs/peers"), help="folder for all runs (runs/peers)")
+    parser.add_argument("--rows", help="only these rows, separated by ;")
     parser.add_argument("--seeds", type=int, default=5, help="how many seeds, from 1 (5)")
     parser.add_argument("--jobs", type=int, default=2, help="runs at a time (2)")
     return parser.parse_args()
 
 
-def _tell(ground: Ground, text: str) -> None:
-    print(f"\n### {ground.title}\n\n{text}")
+def _tune(benchmark: Benchmark, options: argparse.Namespace) -> None:
+    names = None if options.rows is None else options.rows.split(";")
+    found = tune(benchmark, options.out, n_jobs=options.jobs, names=names)
+    print(f"wrote {write_choices(benchmark, found)}")
+
+
+def _compare(benchmark: Benchmark, options: argparse.Namespace) -> None:
+    """Run all rows of a benchmark, print the tables and write its page; some rows alone are only printed."""
+    begun, choices = time.monotonic(), read_choices(benchmark)
+    names = list(rows_on(benchmark)) if options.rows is None else ["global", *options.rows.split(";")]
+    settings, seeds = variants(benchmark, choices, names), list(range(1, options.seeds + 1))
+    plain = compare(
+        benchmark, settings, options.out, name=f"compare-{benchmark.name}", seeds=seeds, n_jobs=options.jobs
+    )
+    results = with_served(plain, benchmark)
+    minutes = (time.monotonic() - begun) / 60
+    sections = {
+        "Accuracy, %": accuracy_table(results),
+        "Costs, and what clusters did": cost_table(plain, list(settings)),
+        "What was tuned": tuning_table(choices, list(settings)),
+    }
+    tables = "\n\n".join(f"## {title}\n\n{markdown(cells)}" for title, cells in sections.items())
+    part = (
+        f"{benchmark.about}\n\n{tables}\n\nSeeds 1 to {len(seeds)}; 95 % intervals; differences seed by seed. Measured "
+        f"{datetime.now(UTC):%Y-%m-%d}, {minutes:.0f} minutes since it was last begun. "
+        "[How to read and repeat it](index.md), [how we evaluate](../evaluation.md)."
+    )
+    print(f"\n# {benchmark.title}\n\n{part}")
+    if options.rows is None:
+        write_measured(PAGES / f"{benchmark.name}.md", part, begin=BEGIN, title=benchmark.title)
+
+
+def _partners(benchmark: Benchmark, options: argparse.Namespace) -> None:
+    settings, seeds = partner_variants(read_choices(benchmark)), list(range(1, options.seeds + 1))
+    results = compare(
+        benchmark, settings, options.out, name=f"partners-{benchmark.name}", seeds=seeds, n_jobs=options.jobs
+    )
+    print(f"\n### {benchmark.title}\n\n{markdown(cost_table(results, list(settings)))}")
 
 
 if __name__ == "__main__":

@@ -1,154 +1,163 @@
-"""All rows on all seeds of a ground, and the table that comes out."""
+"""All rows on all seeds of a benchmark, and the tables that come out."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from experiments.peers.grounds import Ground, base_table, merged
-from experiments.peers.rows import PARTNERS, ROWS, Chosen, folder_name, rows_on, settings_of
+from experiments.peers.benchmarks import Benchmark, base_table
+from experiments.peers.rows import PARTNERS, ROWS, Settings, rows_on, settings_of
+from experiments.peers.tuning import Choice, chosen_for
+from experiments.reproduce.results import Results, as_served, results_of
+from experiments.reproduce.tables import COLUMNS, Cells
+from experiments.sweeping import telling
 from fielding._typing import Json
-from fielding.comparing.sweep import Finished
-from fielding.config.keys import Config
-from fielding.config.reader import config_from
-from fielding.records.logs import read_lines
-from fielding.records.run_folder import ROUNDS
-from fielding.reporting.numbers.paired import Estimate, estimate, paired_difference
-from fielding.reporting.numbers.run_summary import last_crossing
+from fielding.comparing.compare import run_comparison
+from fielding.comparing.plan import plan_comparison
+from fielding.comparing.sweep import Following
+from fielding.reporting.numbers.paired import COVERAGE, holm, paired_p
 
-HEAD = (
-    "method",
-    "final accuracy",
-    "against global",
-    "worst tenth",
-    "newest data",
-    "next interval",
-    "hours to target",
-    "dip",
-    "MB down",
-    "MB up",
-    "client hours",
-    "moves",
-    "re-clusterings",
-    "K at the end",
-    "within-cluster L1",
-)
-BASELINE = "global"
+REFERENCE = "global"
+ACCURACIES = ("accuracy", "gain", "next", "next gain", "newest", "worst")
+COSTS = (
+    "hours", "rounds", "all hours", "dip", "down", "up", "client hours", "reports", "moves", "reclusterings",
+    "clusters", "heterogeneity",
+)  # fmt: skip
+"""Columns of the two tables of a benchmark."""
 
 
-def comparison_runs(
-    ground: Ground, folder: Path, chosen: Chosen, seeds: Sequence[int], rows: Sequence[str]
-) -> dict[str, Config]:
-    """Return the runs of some rows of the comparison of methods, by the name of their folder."""
-    base = base_table(ground, folder, is_tuning=False)
+def variants(benchmark: Benchmark, choices: Mapping[str, Choice], names: Sequence[str]) -> dict[str, Settings]:
+    """Return the settings of the rows that have runs of their own, with what was chosen for them."""
     return {
-        run_name(name, seed): config_from(merged(base, {"seed": seed}, settings_of(row, ground), chosen.of(name)))
-        for seed in seeds
-        for name, row in rows_on(ground).items()
-        if name in rows
+        name: {**settings_of(row, benchmark), **chosen_for(name, row, choices)}
+        for name, row in rows_on(benchmark).items()
+        if row.runs_of is None and name in names
     }
 
 
-def partner_runs(ground: Ground, folder: Path, chosen: Chosen, seeds: Sequence[int]) -> dict[str, Config]:
-    """Return the runs of a global model and of Fielding with everything that they combine with."""
-    base = base_table(ground, folder, is_tuning=False)
+def partner_variants(choices: Mapping[str, Choice]) -> dict[str, Settings]:
+    """Return the settings of a global model and of Fielding with everything that they combine with."""
     return {
-        run_name(f"{method} + {partner}", seed): config_from(
-            merged(base, {"seed": seed}, ROWS[method].settings, chosen.of(method), extra)
-        )
-        for seed in seeds
+        f"{method} + {partner}": {**ROWS[method].settings, **chosen_for(method, ROWS[method], choices), **extra}
+        for method in (REFERENCE, "fielding")
         for partner, extra in PARTNERS.items()
-        for method in ("global", "fielding")
     }
 
 
-def run_name(row: str, seed: int) -> str:
-    """Return the folder of a run."""
-    return f"{folder_name(row)}-{seed}"
-
-
-def table(
-    rows: Sequence[str],
-    seeds: Sequence[int],
-    done: Mapping[str, Finished],
-    out: Path,
+def compare(
+    benchmark: Benchmark,
+    settings: Mapping[str, Settings],
+    folder: Path,
     *,
-    baselines: Sequence[str] | None = None,
-) -> list[list[str]]:
-    """Return the figures of rows as cells, heads first; rows that failed say why.
-
-    Parameters
-    ----------
-    rows, seeds, done, out
-        What was run, and where.
-    baselines
-        The row that each row is held against; the global model by default.
-    """
-    lines = [list(HEAD)]
-    for name, baseline in zip(rows, baselines or [BASELINE] * len(rows), strict=True):
-        runs = [done[run_name(name, seed)] for seed in seeds]
-        targets = [_figure(done[run_name(baseline, seed)], "final_accuracy") for seed in seeds]
-        failed = [one.error for one in runs if one.summary is None]
-        if failed:
-            lines.append([name, f"failed: {failed[0]}", *[""] * (len(HEAD) - 2)])
-        else:
-            lines.append([name, *_cells(runs, targets, out)])
-    return lines
+    name: str,
+    seeds: Sequence[int],
+    n_jobs: int,
+) -> Results:
+    """Do all runs of a comparison, or what is left of them, and read them; SystemExit names a run that failed."""
+    comparison = plan_comparison(
+        base_table(benchmark, folder, is_tuning=False),
+        settings,
+        seeds=list(seeds),
+        out=folder / name,
+        reference=REFERENCE if REFERENCE in settings else next(iter(settings)),
+    )
+    note = telling(len(comparison.configs), f"{name} ")
+    failures = run_comparison(comparison, n_jobs=n_jobs, following=Following(on_done=note)).failures
+    if failures:
+        failed, error = next(iter(failures.items()))
+        raise SystemExit(f"{len(failures)} runs failed, {failed} among them: {error}")
+    return results_of(comparison.folder, comparison.plan, list(settings))
 
 
-def _cells(runs: Sequence[Finished], targets: Sequence[float], out: Path) -> list[str]:
-    accuracies = [_figure(one, "final_accuracy") for one in runs]
-    gain = paired_difference(accuracies, targets)
+def with_served(results: Results, benchmark: Benchmark) -> Results:
+    """Return the results with rows that score the runs of another row in another way."""
+    runs, metrics = dict(results.runs), dict(results.metrics)
+    for name, row in rows_on(benchmark).items():
+        source = row.runs_of or name
+        if source in results.runs and row.served:
+            runs[name] = results.runs[source]
+            metrics[name] = [as_served(one, row.served) for one in results.metrics[source]]
+    ordered = [name for name in rows_on(benchmark) if name in runs]
+    return Results(
+        seeds=results.seeds,
+        runs={name: runs[name] for name in ordered},
+        metrics={name: metrics[name] for name in ordered},
+    )
+
+
+def accuracy_table(results: Results) -> Cells:
+    """Return the accuracies of all rows, heads first; the last column says who is clearly above or below one model."""
+    columns = [COLUMNS[name] for name in ACCURACIES]
+    so = verdicts(results)
     return [
-        _percent(estimate(accuracies)),
-        _percent(gain, sign="+"),
-        _percent(estimate([_figure(one, "worst_decile") for one in runs])),
-        _mean(runs, "final_newest_accuracy", 0.01, 1),
-        _mean(runs, "final_prequential_accuracy", 0.01, 1),
-        _hours([_time_to(out / one.name, target) for one, target in zip(runs, targets, strict=True)]),
-        *(_mean(runs, name, unit, places) for name, unit, places in _FIGURES),
+        ["method", *(column.head for column in columns), "so"],
+        *([name, *(column.cell(results, name, REFERENCE) for column in columns), so[name]] for name in results.runs),
     ]
 
 
-_FIGURES = (
-    ("dip", 0.01, 1),
-    ("bytes_down", 1e6, 0),
-    ("bytes_up", 1e6, 0),
-    ("client_seconds", 3600.0, 1),
-    ("moves", 1.0, 0),
-    ("reclusterings", 1.0, 1),
-    ("n_clusters_last", 1.0, 1),
-    ("measured_heterogeneity", 1.0, 2),
-)
+def verdicts(results: Results) -> dict[str, str]:
+    """Return which rows are clearly above or below one model: on the window *and* on the next interval.
+
+    Paired t-tests over the seeds, adjusted for the number of rows by Holm's rule, at 5 %.
+    """
+    others = [name for name in results.runs if name != REFERENCE]
+    found: dict[str, list[float]] = {name: [] for name in others}
+    for figure in ("final_accuracy", "final_next_accuracy"):
+        theirs = results.values(REFERENCE, figure)
+        gaps = {
+            name: [
+                one - other
+                for one, other in zip(results.values(name, figure), theirs, strict=True)
+                if one is not None and other is not None
+            ]
+            for name in others
+        }
+        for name, p in zip(others, holm([paired_p(gaps[name]) for name in others]), strict=True):
+            is_clear = p is not None and p < 1 - COVERAGE
+            found[name].append(sum(gaps[name]) if is_clear else 0.0)
+    words = {name: _verdict(gaps) for name, gaps in found.items()}
+    return {name: words.get(name, "reference") for name in results.runs}
 
 
-def _percent(one: Estimate, *, sign: str = "") -> str:
-    width = "" if one.half_width is None else f" ± {100 * one.half_width:.1f}"
-    return f"{100 * one.mean:{sign}.1f}{width}"
+def _verdict(gaps: Sequence[float]) -> str:
+    if min(gaps) > 0:
+        return "above"
+    return "below" if max(gaps) < 0 else "not clear"
 
 
-def _mean(runs: Sequence[Finished], name: str, unit: float, places: int) -> str:
-    values = [value for one in runs if isinstance(value := (one.summary or {}).get(name), (int, float))]
-    return f"{sum(values) / len(values) / unit:.{places}f}" if values else "-"
+def cost_table(results: Results, names: Sequence[str]) -> Cells:
+    """Return what rows cost and what their clusters did, heads first."""
+    columns = [COLUMNS[name] for name in COSTS]
+    return [
+        ["method", *(column.head for column in columns)],
+        *([name, *(column.cell(results, name, REFERENCE) for column in columns)] for name in names),
+    ]
 
 
-def _hours(times: Sequence[float | None]) -> str:
-    known = [time for time in times if time is not None]
-    if not known:
-        return "never"
-    mean = f"{sum(known) / len(known) / 3600:.1f}"
-    return mean if len(known) == len(times) else f"{mean} ({len(known)} of {len(times)})"
+def tuning_table(choices: Mapping[str, Choice], names: Sequence[str]) -> Cells:
+    """Return what was chosen for rows on the validation trace, and what came second, heads first."""
+    lines = [["method", "chosen", "score", "second", "its score", "runs", "at an edge"]]
+    for name in names:
+        found = choices.get(name)
+        if found is None:
+            continue
+        edges, tried = found["at_edge"], found["tried"]
+        lines.append(
+            [
+                name,
+                _words(found["chosen"]),
+                _percent(found["score"]),
+                _words(found["runner_up"]),
+                _percent(found["runner_up_score"]),
+                str(sum(len(one["scores"]) for one in tried)),  # type: ignore[union-attr, index, arg-type, misc, call-overload]
+                ", ".join(str(key) for key in edges) if isinstance(edges, list) and edges else "no",
+            ]
+        )
+    return lines
 
 
-def _time_to(folder: Path, target: float) -> float | None:
-    row = last_crossing(list(read_lines(folder / ROUNDS)), target)
-    return None if row is None else float(str(row["time_s"]))
+def _words(settings: Json) -> str:
+    pairs = settings.items() if isinstance(settings, dict) else ()
+    return ", ".join(f"{key.rpartition('.')[2]} {value:.4g}" for key, value in pairs if isinstance(value, (int, float)))
 
 
-def _figure(one: Finished, name: str) -> float:
-    value: Json = (one.summary or {}).get(name)
-    return float(value) if isinstance(value, (int, float)) else float("nan")
-
-
-def markdown(lines: Sequence[Sequence[str]]) -> str:
-    """Return cells as a Markdown table."""
-    rows = ["| " + " | ".join(line) + " |" for line in lines]
-    return "\n".join([rows[0], "|" + "---|" * len(lines[0]), *rows[1:]])
+def _percent(value: Json) -> str:
+    return f"{100 * value:.1f}" if isinstance(value, (int, float)) and value >= 0 else "-"

@@ -2,8 +2,23 @@
 
 from dataclasses import dataclass, field
 
-from experiments.peers.grounds import Ground, Table, merged
+from experiments.peers.benchmarks import Benchmark
 from fielding._typing import Json
+
+Settings = dict[str, Json]
+"""Values by dotted config key."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Knob:
+    """A key to choose a value for: a ladder of values, from low to high, and the one that the search starts from.
+
+    Ladders are long on purpose: a best value at the end of what was tried is tried further.
+    """
+
+    key: str
+    ladder: tuple[Json, ...]
+    start: Json
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -13,111 +28,151 @@ class Row:
     Parameters
     ----------
     settings
-        What differs from all others: sections of a config.
+        What differs from all others.
     knobs
-        Settings to choose among on the validation trace, the default first; at most ``BUDGET`` of them.
+        What is chosen on the validation trace.
     like
-        The row whose choice counts here, too; variants of a method are not tuned apart.
+        The row whose choice counts here, too: variants and ablations of a method are not tuned apart.
+    runs_of
+        The row whose runs these are, scored in another way; none of its own then.
+    served
+        Which models are scored: as they come (``""``), ``"corrected"`` to each client's label mix, or ``"tuned"`` by
+        steps of its own.
     needs_truth
-        Whether it can only be run where true concepts are known.
+        Whether it can be run only where true concepts are known.
     in_large
-        What else differs where federations are too large to have everybody in every round.
+        What differs, too, where not everybody can be asked.
     """
 
-    settings: Table
-    knobs: tuple[Table, ...] = ()
+    settings: Settings = field(default_factory=dict)
+    knobs: tuple[Knob, ...] = ()
     like: str | None = None
+    runs_of: str | None = None
+    served: str = ""
     needs_truth: bool = False
-    in_large: Table = field(default_factory=dict)
+    in_large: Settings = field(default_factory=dict)
 
 
-BUDGET = 4
-"""Runs on the validation trace that every method gets."""
+RATE = Knob(
+    key="training.learning_rate",
+    ladder=(0.003125, 0.00625, 0.0125, 0.025, 0.05, 0.1, 0.2, 0.4, 0.8, 1.6, 3.2),
+    start=0.05,
+)
+SERVER_RATE = Knob(key="aggregation.eta", ladder=(0.0625, 0.125, 0.25, 0.5, 1.0, 2.0, 4.0, 8.0), start=1.0)
+BOTH_RATES = (RATE, SERVER_RATE)
+"""What everybody's speed of learning is tuned by: of clients and of the server."""
+_DELTA = Knob(key="method.delta", ladder=(0.0125, 0.025, 0.05, 0.1, 0.2, 0.4, 0.8, 1.6), start=0.1)
+_STEP = Knob(key="method.step_rounds", ladder=(1, 10, 20, 40, 80), start=1)
+_SAMPLED: Settings = {"method.participation": "sampled"}
 
 
-def _method(name: str, **options: Json) -> Table:
-    return {"method": {"name": name, **options}}
+def _clusters(key: str, start: int) -> Knob:
+    return Knob(key=key, ladder=(1, 2, 3, 4, 5, 6, 8, 10, 14, 20), start=start)
 
-
-def _choices(section: str, key: str, values: tuple[Json, ...]) -> tuple[Table, ...]:
-    return tuple({section: {key: value}} for value in values)
-
-
-_TAU = _choices("coordinator", "tau", (1 / 3, 1 / 6, 1 / 2, 1.0))
-_K_MAX = _choices("coordinator", "k_max", (10, 2, 3, 4))
-_DELTA = _choices("method", "delta", (0.1, 0.05, 0.2, 0.4))
-_SAMPLED: Table = {"method": {"participation": "sampled"}}
 
 ROWS: dict[str, Row] = {
-    "global": Row(settings=_method("global")),
-    "local": Row(settings=_method("local")),
-    "static": Row(settings=_method("static"), knobs=_K_MAX),
-    "moves": Row(settings=_method("moves"), knobs=_K_MAX),
-    "always": Row(settings=_method("always"), knobs=_K_MAX),
-    "selected": Row(settings=_method("selected"), like="fielding, tau tuned"),
-    "fielding": Row(settings=_method("fielding")),
-    "fielding, tau tuned": Row(settings=_method("fielding"), knobs=_TAU),
-    "fielding+": Row(
-        settings={**_method("fielding"), "coordinator": {"metric": "hellinger", "detector": "chi2"}},
-        like="fielding, tau tuned",
+    "global": Row(settings={"method.name": "global"}, knobs=BOTH_RATES),
+    "global, corrected": Row(runs_of="global", served="corrected"),
+    "global, fine-tuned": Row(
+        settings={"method.name": "global", "serving.correction": "none"},
+        knobs=(
+            Knob(key="serving.fine_tune", ladder=(1, 2, 5, 10, 20, 40, 80, 160), start=10),
+            *BOTH_RATES,
+        ),
+        served="tuned",
     ),
-    "oracle": Row(settings=_method("oracle"), needs_truth=True),
-    "ifca": Row(settings=_method("ifca"), knobs=_choices("method", "k", (4, 2, 3, 6))),
-    "ifca, drifted re-assess": Row(settings=_method("ifca", reassess="drifted"), like="ifca"),
-    "flexcfl": Row(settings=_method("flexcfl"), knobs=_choices("method", "k", (5, 2, 3, 8))),
-    "flexcfl, original test": Row(settings=_method("flexcfl", detector="original"), like="flexcfl"),
-    "auxo": Row(settings=_method("auxo"), knobs=_choices("method", "epsilon", (0.01, 0.05, 0.1, 0.2))),
-    "auxo, forced splits": Row(settings=_method("auxo", split="forced"), like="auxo"),
-    "auxo, original rule": Row(settings=_method("auxo", split="original"), like="auxo"),
-    "feddrift": Row(settings=_method("feddrift"), knobs=_DELTA, in_large=_SAMPLED),
-    "feddrift-eager": Row(settings=_method("feddrift-eager"), knobs=_DELTA, in_large=_SAMPLED),
-    "fedac (reconstructed)": Row(settings=_method("fedac"), knobs=_choices("method", "clusters", (4, 2, 3, 6))),
+    "FedAvgM": Row(settings={"method.name": "global", "aggregation.name": "fedavgm"}, knobs=BOTH_RATES),
+    "flash (server half)": Row(
+        settings={"method.name": "flash"},
+        knobs=(
+            RATE,
+            Knob(key="method.eta", ladder=(0.0003, 0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1.0), start=0.01),
+        ),
+    ),
+    "flash, corrected": Row(runs_of="flash (server half)", served="corrected"),
+    "local": Row(settings={"method.name": "local"}, knobs=(RATE,)),
+    "local, equal compute": Row(settings={"method.name": "local", "method.budget": "participants"}, like="local"),
+    "static": Row(settings={"method.name": "static"}, knobs=(RATE, _clusters("coordinator.k_max", 10), SERVER_RATE)),
+    "moves": Row(settings={"method.name": "moves"}, like="fielding"),
+    "always": Row(settings={"method.name": "always"}, like="fielding"),
+    "selected": Row(settings={"method.name": "selected"}, like="fielding"),
+    "fielding": Row(settings={"method.name": "fielding"}, knobs=BOTH_RATES),
+    "fielding, corrected": Row(runs_of="fielding", served="corrected"),
+    "fielding, tau tuned": Row(
+        settings={"method.name": "fielding"},
+        knobs=(
+            RATE,
+            Knob(key="coordinator.tau", ladder=(1 / 24, 1 / 12, 1 / 6, 1 / 3, 1 / 2, 1.0, 2.0, 4.0), start=1 / 3),
+            SERVER_RATE,
+        ),
+    ),
+    "fielding+": Row(
+        settings={"method.name": "fielding", "coordinator.metric": "hellinger", "coordinator.detector": None},
+        like="fielding",
+    ),
+    "fielding+, corrected": Row(runs_of="fielding+", served="corrected"),
+    "fielding with Flash": Row(
+        settings={"method.name": "fielding", "aggregation.name": "flash"},
+        knobs=(
+            RATE,
+            Knob(key="aggregation.eta", ladder=(0.0003, 0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1.0), start=0.01),
+        ),
+    ),
+    "oracle": Row(settings={"method.name": "oracle"}, knobs=BOTH_RATES, needs_truth=True),
+    "ifca": Row(settings={"method.name": "ifca"}, knobs=(RATE, _clusters("method.k", 4), SERVER_RATE)),
+    "ifca, participants choose": Row(settings={"method.name": "ifca", "method.reassess": "participants"}, like="ifca"),
+    "flexcfl": Row(settings={"method.name": "flexcfl"}, knobs=(RATE, _clusters("method.k", 5), SERVER_RATE)),
+    "flexcfl, original test": Row(settings={"method.name": "flexcfl", "method.detector": "original"}, like="flexcfl"),
+    "auxo": Row(
+        settings={"method.name": "auxo"},
+        knobs=(
+            RATE,
+            Knob(key="method.epsilon", ladder=(0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1.0), start=0.01),
+            SERVER_RATE,
+        ),
+    ),
+    "auxo, forced splits": Row(settings={"method.name": "auxo", "method.split": "forced"}, like="auxo"),
+    "feddrift": Row(settings={"method.name": "feddrift"}, knobs=(RATE, _DELTA, _STEP, SERVER_RATE), in_large=_SAMPLED),
+    "feddrift-eager": Row(
+        settings={"method.name": "feddrift-eager"}, knobs=(RATE, _DELTA, _STEP, SERVER_RATE), in_large=_SAMPLED
+    ),
+    "fedac (reconstructed)": Row(
+        settings={"method.name": "fedac"}, knobs=(RATE, _clusters("method.clusters", 4), SERVER_RATE)
+    ),
     "cfl": Row(
-        settings=_method("cfl"),
-        knobs=_choices("method", "start_after", (20, 5, 10, 40)),
+        settings={"method.name": "cfl"},
+        knobs=(
+            RATE,
+            Knob(key="method.eps1", ladder=(0.025, 0.05, 0.1, 0.2, 0.4, 0.8, 1.6, 3.2), start=0.4),
+            Knob(key="method.eps2", ladder=(0.1, 0.2, 0.4, 0.8, 1.6, 3.2, 6.4), start=1.6),
+            SERVER_RATE,
+        ),
         in_large=_SAMPLED,
     ),
-    "flash (server half)": Row(settings=_method("flash"), knobs=_choices("method", "eta", (0.01, 0.003, 0.03, 0.1))),
 }
 """The comparison of methods, by what a row is called."""
 
-PARTNERS: dict[str, Table] = {
+PARTNERS: dict[str, Settings] = {
     "uniform, mean": {},
-    "Oort": {"selection": {"name": "oort"}},
-    "nearest": {"selection": {"name": "nearest"}},
-    "PyramidFL": {"selection": {"name": "pyramidfl"}},
-    "FedYogi": {"aggregation": {"name": "fedyogi"}},
-    "q-FedAvg": {"aggregation": {"name": "q-fedavg"}},
-    "median": {"aggregation": {"name": "median"}},
-    "Adaptive-FedAvg": {"pace": {"name": "adaptive"}},
-    "Master-FL": {"pace": {"name": "master-fl"}},
-    "MOON": {"training": {"moon": 1.0}},
-    "CDA-FedAvg": {"training": {"rehearsal": True}},
+    "Oort": {"selection.name": "oort"},
+    "nearest": {"selection.name": "nearest"},
+    "PyramidFL": {"selection.name": "pyramidfl"},
+    "FedYogi": {"aggregation.name": "fedyogi", "aggregation.eta": None},
+    "q-FedAvg": {"aggregation.name": "q-fedavg", "aggregation.eta": None},
+    "median": {"aggregation.name": "median", "aggregation.eta": None},
+    "Adaptive-FedAvg": {"pace.name": "adaptive"},
+    "Master-FL": {"pace.name": "master-fl"},
+    "MOON": {"training.moon": 1.0},
+    "CDA-FedAvg": {"training.rehearsal": True},
 }
 """What methods combine with; authors' defaults, nothing tuned."""
 
 
-def folder_name(row: str) -> str:
-    """Return what a row is called on disk."""
-    return "".join(letter if letter.isalnum() or letter == "+" else "-" for letter in row)
+def rows_on(benchmark: Benchmark) -> dict[str, Row]:
+    """Return the rows that can be run on a benchmark."""
+    return {name: row for name, row in ROWS.items() if benchmark.has_truth or not row.needs_truth}
 
 
-def rows_on(ground: Ground) -> dict[str, Row]:
-    """Return the rows that can be run on a ground."""
-    return {name: row for name, row in ROWS.items() if ground.has_truth or not row.needs_truth}
-
-
-def settings_of(row: Row, ground: Ground) -> Table:
-    """Return what a row differs by on a ground."""
-    return row.settings if ground.is_small else merged(row.settings, row.in_large)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Chosen:
-    """Knobs that were chosen for rows on a ground."""
-
-    by_row: dict[str, Table] = field(default_factory=dict)
-
-    def of(self, name: str) -> Table:
-        """Return the choice of a row, or of the row that it goes with; nothing if it has no knobs."""
-        return self.by_row.get(ROWS[name].like or name, {})
+def settings_of(row: Row, benchmark: Benchmark) -> Settings:
+    """Return what a row differs by on a benchmark."""
+    return row.settings if benchmark.is_small else {**row.settings, **row.in_large}

@@ -1,77 +1,132 @@
-"""Knobs chosen on the validation trace: the same small number of runs for every method, then frozen in a file."""
+"""Knobs chosen on the validation trace: the same number of runs for every method, then frozen in a file."""
 
 import tomllib
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import tomli_w
 
-from experiments.peers.grounds import Ground, Table, base_table, merged
-from experiments.peers.rows import Chosen, Row, folder_name, rows_on, settings_of
-from fielding.comparing.sweep import Finished
+from experiments.peers.benchmarks import Benchmark, base_table
+from experiments.peers.rows import Row, Settings, rows_on, settings_of
+from experiments.peers.search import Point, Scores, is_inside, ranked, wanted
+from experiments.sweeping import swept
+from experiments.tables import Table, folder_name
+from fielding._typing import Json
+from fielding.comparing.variants import with_settings
 from fielding.config.keys import Config
 from fielding.config.reader import config_from
 
 FOLDER = Path(__file__).parent.parent / "tuning"
-"""Where choices are kept, a file per ground."""
+"""Where choices are kept, a file per benchmark."""
 SEED = 1_000
-"""Of all runs for tuning; comparisons use seeds from 1."""
+"""The first of all runs for tuning; comparisons use seeds from 1."""
+ALLOWANCE = 14
+"""Runs on the validation trace that every row gets that is tuned."""
+Choice = Mapping[str, Json]
+"""What was found for a row: ``chosen``, ``runner_up``, their scores, ``at_edge``, and all that was tried."""
 
 
-def candidates(ground: Ground, folder: Path) -> dict[str, Config]:
-    """Return the runs for tuning, by the name of their folder."""
-    base = merged(base_table(ground, folder, is_tuning=True), {"seed": SEED})
+def tuned_rows(benchmark: Benchmark) -> dict[str, Row]:
+    """Return the rows that have something to choose."""
+    return {name: row for name, row in rows_on(benchmark).items() if row.knobs}
+
+
+def tune(benchmark: Benchmark, folder: Path, *, n_jobs: int, names: list[str] | None = None) -> dict[str, Choice]:
+    """Choose the knobs of all rows, or of some, on the validation trace; done runs are not done again."""
+    rows = {name: row for name, row in tuned_rows(benchmark).items() if names is None or name in names}
+    base, out = base_table(benchmark, folder, is_tuning=True), folder / f"tune-{benchmark.name}"
+    scores: dict[str, dict[Point, list[float]]] = {name: {} for name in rows}
+    while True:
+        batch: dict[str, tuple[str, Point, Config]] = {}
+        for name, row in rows.items():
+            for point, number in wanted(_lengths(row), _start(row), scores[name], ALLOWANCE):
+                run = f"{folder_name(name)}-{'-'.join(map(str, point))}-{number}"
+                config = with_settings(base, {**settings_of(row, benchmark), **values_at(row, point)})
+                batch[run] = (name, point, config_from(with_settings(config, {"seed": SEED + number})))
+        if not batch:
+            return {name: choice_of(row, scores[name]) for name, row in rows.items()}
+        done = swept({run: config for run, (_, _, config) in batch.items()}, out, n_jobs)
+        for run, (name, point, _) in batch.items():
+            scores[name].setdefault(point, []).append(score_of(done[run].summary, rows[name].served))
+
+
+def values_at(row: Row, point: Point) -> Settings:
+    """Return the values of a row's knobs at a point."""
+    return {knob.key: knob.ladder[at] for knob, at in zip(row.knobs, point, strict=True)}
+
+
+def score_of(summary: Mapping[str, Json] | None, served: str) -> float:
+    """Return what knobs are chosen by: the mean of the final accuracies on window and next interval.
+
+    A run that failed scores less than any other.
+    """
+    names = (f"{name}_{served}" if served else name for name in ("final_accuracy", "final_next_accuracy"))
+    values = [value for name in names if isinstance(value := (summary or {}).get(name), (int, float))]
+    return round(sum(values) / len(values), 4) if values else -1.0
+
+
+def choice_of(row: Row, scores: Scores) -> Choice:
+    """Return what was chosen for a row, and what else was tried."""
+    best, *others = ranked(scores)
+    edges: list[Json] = [
+        knob.key
+        for axis, knob in enumerate(row.knobs)
+        if best[axis] in (0, len(knob.ladder) - 1) or not _has_neighbours(best, axis, scores)
+    ]
     return {
-        candidate_name(name, at): config_from(merged(base, settings_of(row, ground), knob))
-        for name, row in tuned_rows(ground).items()
-        for at, knob in enumerate(row.knobs)
+        "chosen": values_at(row, best),
+        "score": _mean(scores[best]),
+        "runner_up": values_at(row, others[0]) if others else {},
+        "runner_up_score": _mean(scores[others[0]]) if others else -1.0,
+        "at_edge": edges,
+        "is_finished": is_inside(_lengths(row), _start(row), scores),
+        "tried": [{**values_at(row, point), "scores": list(scores[point])} for point in scores],
     }
 
 
-def tuned_rows(ground: Ground) -> dict[str, Row]:
-    """Return the rows that have something to choose."""
-    return {name: row for name, row in rows_on(ground).items() if row.knobs}
+def _has_neighbours(point: Point, axis: int, scores: Scores) -> bool:
+    """Return whether a lower and a higher value of a knob were tried, whatever the other knobs were then."""
+    tried = {other[axis] for other in scores}
+    return min(tried) < point[axis] < max(tried)
 
 
-def candidate_name(row: str, at: int) -> str:
-    """Return the folder of a candidate."""
-    return f"{folder_name(row)}-{at}"
+def _lengths(row: Row) -> list[int]:
+    return [len(knob.ladder) for knob in row.knobs]
 
 
-def choose(ground: Ground, done: dict[str, Finished]) -> dict[str, Table]:
-    """Return, for every row, the settings with the highest final accuracy (ties: the earlier), and all accuracies."""
-    found: dict[str, Table] = {}
-    for name, row in tuned_rows(ground).items():
-        accuracies = [_accuracy(done[candidate_name(name, at)]) for at in range(len(row.knobs))]
-        best = max(range(len(accuracies)), key=lambda at: (accuracies[at], -at))
-        found[name] = {
-            "chosen": row.knobs[best],
-            "tried": [
-                {**knob, "final_accuracy": accuracy} for knob, accuracy in zip(row.knobs, accuracies, strict=True)
-            ],
-        }
-    return found
+def _start(row: Row) -> Point:
+    return tuple(knob.ladder.index(knob.start) for knob in row.knobs)
 
 
-def _accuracy(one: Finished) -> float:
-    """Return the final accuracy of a run, less than any for one that failed."""
-    value = None if one.summary is None else one.summary["final_accuracy"]
-    return round(float(value), 4) if isinstance(value, (int, float)) else -1.0
+def _mean(values: Sequence[float]) -> float:
+    return round(sum(values) / len(values), 4)
 
 
-def write_choice(ground: Ground, found: dict[str, Table]) -> Path:
-    """Write down what was chosen."""
-    path = FOLDER / f"{ground.name}.toml"
+def choice_file(benchmark: Benchmark) -> Path:
+    """Return where the choices for a benchmark are kept."""
+    return FOLDER / f"{benchmark.name}.toml"
+
+
+def write_choices(benchmark: Benchmark, found: Mapping[str, Choice]) -> Path:
+    """Write down what was chosen, beside what was chosen for other rows before."""
+    path = choice_file(benchmark)
+    known = read_choices(benchmark) if path.exists() else {}
     path.write_text(
-        f"# Chosen on the validation trace by `python -m experiments.peers tune {ground.name}`; do not edit.\n"
-        + tomli_w.dumps(found)
+        f"# Chosen on the validation trace by `python -m experiments.peers tune {benchmark.name}`; do not edit.\n"
+        + tomli_w.dumps({**known, **found})
     )
     return path
 
 
-def read_choice(ground: Ground) -> Chosen:
+def read_choices(benchmark: Benchmark) -> dict[str, Choice]:
     """Return what was chosen; an error says how to choose."""
-    path = FOLDER / f"{ground.name}.toml"
+    path = choice_file(benchmark)
     if not path.exists():
-        raise SystemExit(f"{path} is missing; run python -m experiments.peers tune {ground.name} first")
-    table = tomllib.loads(path.read_text())
-    return Chosen(by_row={name: entry["chosen"] for name, entry in table.items()})
+        raise SystemExit(f"{path} is missing; run python -m experiments.peers tune {benchmark.name} first")
+    return tomllib.loads(path.read_text())
+
+
+def chosen_for(name: str, row: Row, choices: Mapping[str, Choice]) -> Table:
+    """Return the values that were chosen for a row, or for the row that it goes with; nothing if it has no knobs."""
+    chosen = choices.get(row.like or name, {}).get("chosen", {})
+    return dict(chosen) if isinstance(chosen, dict) else {}

@@ -13,9 +13,9 @@ import json
 import sys
 from pathlib import Path
 
-from experiments.peers.comparing import markdown
 from experiments.representations import concept, costs, finding, stages
 from experiments.representations.tasks import collected
+from experiments.tables import markdown
 from fielding.comparing.sweep import Finished, sweep
 
 SEEDS = {"ari": 5, "stages": 3, "concept": 5, "costs": 0}

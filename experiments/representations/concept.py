@@ -3,9 +3,8 @@
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from experiments.peers.grounds import merged
-from experiments.peers.rows import folder_name
 from experiments.representations.tasks import Table
+from experiments.tables import folder_name, merged
 from fielding._typing import Json
 from fielding.comparing.sweep import Finished
 from fielding.config.keys import Config

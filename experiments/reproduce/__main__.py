@@ -79,7 +79,7 @@ def reproduced(experiment: Experiment, way: Way) -> str:
     if experiment.measure is None:
         plan = run_all(experiment, way)
         minutes = _minutes(experiment, way, (time.monotonic() - begun) / 60)
-        results = results_of(way.folder_of(experiment), plan, list(experiment.variants))
+        results = results_of(way.folder_of(experiment), plan, list(experiment.variants), experiment.served)
         beside = claim_table(experiment, results)
         sections = [section("All rows", variant_table(experiment, results))]
         if courses := course_table(experiment, results):

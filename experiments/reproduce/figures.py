@@ -8,8 +8,8 @@ from experiments.reproduce import courses, speed
 from experiments.reproduce.results import Figure, Results, figure_of
 from fielding.reporting.numbers.paired import estimate, paired_difference
 
-PLAIN, CORRECTED = "final_accuracy", "final_accuracy_corrected"
-"""Final accuracy of the models as they are, and of those that clients correct to their own label mix."""
+PLAIN, NEXT, CORRECTED = "final_accuracy", "final_next_accuracy", "final_accuracy_corrected"
+"""Final accuracy on the window and on the next interval, and on the window after clients corrected their models."""
 
 
 def level(results: Results, of: str, _against: str, *, name: str = PLAIN) -> Figure:
@@ -34,7 +34,9 @@ FIGURES: Mapping[str, Callable[[Results, str, str], Figure | None]] = MappingPro
     {
         "level": level,
         "gain": gain,
+        "next gain": partial(gain, name=NEXT),
         "corrected gain": partial(gain, name=CORRECTED),
+        "corrected next gain": partial(gain, name=f"{NEXT}_corrected"),
         "gain over corrected": partial(gain, theirs=CORRECTED),
         "speedup": speed.faster,
         "speedup in rounds": partial(speed.faster, name=speed.ROUNDS),

@@ -6,13 +6,11 @@ from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 
-from experiments.peers.comparing import markdown
 from experiments.reproduce.claims import HEAD
 from experiments.reproduce.reading import Experiment
-from fielding.atomic import replaced_file
+from experiments.tables import markdown, write_measured
 
 BEGIN = "<!-- measured: written by python -m experiments.reproduce; what stands before and after is by hand -->"
-END = "<!-- end of what was measured -->"
 PAGES = Path("docs/results/reproduce")
 VERDICTS = (
     "agrees",
@@ -35,7 +33,7 @@ def measured_part(experiment: Experiment, sections: Sequence[str], *, minutes: f
     """Return what stands between the marks."""
     standin, is_quick = experiment.standin, n_seeds == 1
     took = "" if minutes is None else f" Took {minutes:.1f} minutes on {os.cpu_count()} cores that others used as well."
-    lines = [BEGIN, f"**{experiment.of_paper} of the paper.**"]
+    lines = [f"**{experiment.of_paper} of the paper.**"]
     if is_quick:
         lines.append("**The quick form: a few rounds of other data, one seed. The numbers mean nothing.**")
     elif standin is not None:
@@ -48,13 +46,13 @@ def measured_part(experiment: Experiment, sections: Sequence[str], *, minutes: f
         f"{spread}{took} Measured {datetime.now(UTC):%Y-%m-%d}; again: "
         f"`make experiment-{experiment.name}`. [How to read it](index.md)."
     )
-    return "\n\n".join([*lines, END])
+    return "\n\n".join(lines)
 
 
 def waiting_part(experiment: Experiment) -> str:
     """Return what stands between the marks before anything was measured."""
     words = f"**{experiment.of_paper} of the paper.** Not measured yet: `make experiment-{experiment.name}`."
-    return f"{BEGIN}\n\n{words}\n\n{END}"
+    return words
 
 
 def index_part(rows: Mapping[str, Sequence[Sequence[str]]], experiments: Sequence[Experiment]) -> str:
@@ -75,7 +73,7 @@ def index_part(rows: Mapping[str, Sequence[Sequence[str]]], experiments: Sequenc
         for row in rows.get(one.name, []) or [["not measured yet", *["-"] * (len(HEAD) - 1)]]:
             cells.append([link, one.of_paper, row[0], *row[2:]])
     verdicts = [str(row[-1]) for one in experiments for row in rows.get(one.name, [])]
-    return f"{BEGIN}\n\n{tally_words(verdicts)}\n\n{markdown(cells)}\n\n{END}"
+    return f"{tally_words(verdicts)}\n\n{markdown(cells)}"
 
 
 def tally_words(verdicts: Sequence[str]) -> str:
@@ -116,9 +114,4 @@ def section(title: str, cells: Sequence[Sequence[str]]) -> str:
 
 def write_page(title: str, part: str, path: Path) -> None:
     """Write a page, or put the measured part in its place in one that is there."""
-    old = path.read_text(encoding="utf-8") if path.exists() else f"# {title}\n\n{BEGIN}\n{END}\n\n{WAITING}\n"
-    before, _, rest = old.partition(BEGIN)
-    after = rest.partition(END)[2]
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with replaced_file(path) as file:
-        file.write(f"{before}{part}{after}".encode())
+    write_measured(path, part, begin=BEGIN, title=title, after=f"\n{WAITING}\n")

@@ -6,6 +6,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeAlias
 
+from experiments.peers.benchmarks import BENCHMARKS
+from experiments.peers.rows import ROWS
+from experiments.peers.tuning import choice_file, chosen_for, read_choices
 from fielding._typing import Json
 from fielding.errors import InputError, unknown_name
 
@@ -92,6 +95,8 @@ class Experiment:
         The data; None where none are needed.
     variants
         By name, the settings by dotted key.
+    served
+        Variants of which the scores of corrected or tuned models count, and which of the two.
     reference
         The variant that others are held against, unless ``against`` names another one.
     seeds
@@ -122,6 +127,7 @@ class Experiment:
     reference: str
     seeds: int
     claims: tuple[Claim, ...]
+    served: Mapping[str, str] = field(default_factory=dict)
     config: Table = field(default_factory=dict)
     quick: Table = field(default_factory=dict)
     against: Mapping[str, str] = field(default_factory=dict)
@@ -162,7 +168,15 @@ def read(name: str) -> Experiment:
             title=table["title"],
             of_paper=table["of_paper"],
             standin=standin(table["standin"]) if "standin" in table else None,
-            variants=runs.get("variants", {}),
+            variants={
+                variant: variant_settings(settings, runs.get("tuning"))
+                for variant, settings in runs.get("variants", {}).items()
+            },
+            served={
+                variant: ROWS[settings["row"]].served
+                for variant, settings in runs.get("variants", {}).items()
+                if "row" in settings and ROWS[settings["row"]].served
+            },
             reference=table.get("reference", ""),
             seeds=runs["seeds"],
             claims=tuple(_claim(one) for one in table["paper"]),
@@ -178,6 +192,26 @@ def read(name: str) -> Experiment:
         )
     except (KeyError, TypeError, ValueError) as error:
         raise InputError(f"{name}.toml: {error!r}") from error
+
+
+def variant_settings(settings: Mapping[str, Json], tuning: str | None) -> Table:
+    """Return the settings of a variant; ``row`` stands for those of a row of the comparison of peers.
+
+    With them come the knobs that were chosen for it on the first half of the trace (``tuning``), but for the rates of
+    learning, which are the paper's for everybody here; a server optimiser keeps its own.
+    """
+    own = {key: value for key, value in settings.items() if key != "row"}
+    if "row" not in settings:
+        return own
+    name = str(settings["row"])
+    row = ROWS[name]
+    chosen: Table = {}
+    if tuning is not None and choice_file(BENCHMARKS[tuning]).exists():
+        chosen = chosen_for(name, row, read_choices(BENCHMARKS[tuning]))
+        chosen.pop("training.learning_rate", None)
+        if "aggregation.name" not in row.settings:
+            chosen.pop("aggregation.eta", None)
+    return {**row.settings, **chosen, **own}
 
 
 def standin(name: str) -> StandIn:

@@ -69,12 +69,25 @@ class Results:
         return found
 
 
-def results_of(folder: Path, plan: Plan, variants: Sequence[str]) -> Results:
-    """Read the runs of some variants of a comparison."""
+SCORES = ("final_accuracy", "final_next_accuracy", "final_newest_accuracy", "worst_decile")
+"""Scores that runs also have of models that clients corrected or tuned."""
+
+
+def as_served(metrics: Mapping[str, Json], served: str) -> dict[str, Json]:
+    """Return the figures of a run with the scores of corrected or tuned models in the place of the plain ones."""
+    return {**metrics, **{name: metrics.get(f"{name}_{served}") for name in SCORES}}
+
+
+def results_of(folder: Path, plan: Plan, variants: Sequence[str], served: Mapping[str, str] | None = None) -> Results:
+    """Read the runs of some variants of a comparison.
+
+    ``served``: variants of which the scores of corrected or tuned models count, and which of the two.
+    """
     runs = {
         name: [read_run(folder / plan.folder_of(plan.variant_named(name), seed)) for seed in plan.seeds]
         for name in variants
     }
-    return Results(
-        seeds=plan.seeds, runs=runs, metrics={name: [run_metrics(one) for one in mine] for name, mine in runs.items()}
-    )
+    metrics = {name: [run_metrics(one) for one in mine] for name, mine in runs.items()}
+    for name, how in (served or {}).items():
+        metrics[name] = [as_served(one, how) for one in metrics[name]]
+    return Results(seeds=plan.seeds, runs=runs, metrics=metrics)

@@ -3,10 +3,10 @@
 from collections.abc import Sequence
 from pathlib import Path
 
-from experiments.peers.comparing import markdown
 from experiments.representations import stages
 from experiments.representations.tasks import Table, collected
 from experiments.reproduce.results import Figure, figure_of
+from experiments.tables import markdown
 from fielding.reporting.numbers.paired import estimate
 
 STAGES = (10, 20, 50, 100, 150)

@@ -6,7 +6,7 @@ from itertools import pairwise
 
 from experiments.reproduce.claims import HEAD, compared_rows, measured_row
 from experiments.reproduce.courses import N_PARTS, course, difference_course
-from experiments.reproduce.figures import CORRECTED, gain, level
+from experiments.reproduce.figures import CORRECTED, NEXT, PLAIN, gain, level
 from experiments.reproduce.reading import Experiment
 from experiments.reproduce.results import Figure, Results, figure_of
 from experiments.reproduce.speed import FIRST, ROUNDS, SECONDS, times_there
@@ -31,26 +31,24 @@ def _mean(name: str, unit: float, places: int) -> Callable[[Results, str, str], 
     return cell
 
 
-def _accuracy(results: Results, of: str, against: str) -> str:
-    return plus_minus(level(results, of, against))
+def _accuracy(name: str) -> Callable[[Results, str, str], str]:
+    """Return the column of an accuracy, mean over seeds; a dash where a run lacks it."""
+
+    def cell(results: Results, of: str, against: str) -> str:
+        return "-" if None in results.values(of, name) else plus_minus(level(results, of, against, name=name))
+
+    return cell
 
 
-def _corrected(results: Results, of: str, against: str) -> str:
-    if None in results.values(of, CORRECTED):
-        return "-"
-    return plus_minus(level(results, of, against, name=CORRECTED))
+def _gain(name: str) -> Callable[[Results, str, str], str]:
+    """Return the column of an accuracy minus that of what a row is held against, seed by seed."""
 
+    def cell(results: Results, of: str, against: str) -> str:
+        if None in results.values(of, name) + results.values(against, name):
+            return "-"
+        return "reference" if of == against else plus_minus(gain(results, of, against, name=name), sign="+")
 
-def _gain(results: Results, of: str, against: str) -> str:
-    if of == against:
-        return "reference"
-    return plus_minus(gain(results, of, against), sign="+")
-
-
-def _corrected_gain(results: Results, of: str, against: str) -> str:
-    if None in results.values(of, CORRECTED) + results.values(against, CORRECTED):
-        return "-"
-    return "reference" if of == against else plus_minus(gain(results, of, against, name=CORRECTED), sign="+")
+    return cell
 
 
 def _there(name: str, unit: float, places: int) -> Callable[[Results, str, str], str]:
@@ -74,11 +72,16 @@ def _heterogeneity(results: Results, of: str, _against: str) -> str:
 
 
 COLUMNS: dict[str, Column] = {
-    "accuracy": Column(head="final accuracy, %", cell=_accuracy),
-    "gain": Column(head="against its reference, points", cell=_gain),
-    "corrected": Column(head="corrected, %", cell=_corrected),
-    "corrected gain": Column(head="corrected, against its corrected reference", cell=_corrected_gain),
-    "worst": Column(head="worst tenth, %", cell=_mean("worst_decile", 0.01, 1)),
+    "accuracy": Column(head="window", cell=_accuracy(PLAIN)),
+    "gain": Column(head="window, against reference", cell=_gain(PLAIN)),
+    "next": Column(head="next interval", cell=_accuracy(NEXT)),
+    "next gain": Column(head="next, against reference", cell=_gain(NEXT)),
+    "newest": Column(head="newest", cell=_accuracy("final_newest_accuracy")),
+    "corrected": Column(head="corrected: window", cell=_accuracy(CORRECTED)),
+    "corrected gain": Column(head="window, against corrected reference", cell=_gain(CORRECTED)),
+    "corrected next": Column(head="corrected: next", cell=_accuracy(f"{NEXT}_corrected")),
+    "corrected next gain": Column(head="next, against corrected reference", cell=_gain(f"{NEXT}_corrected")),
+    "worst": Column(head="worst tenth", cell=_accuracy("worst_decile")),
     "all hours": Column(head="hours in all", cell=_mean("time_s", 3600.0, 1)),
     "hours": Column(head="hours to target", cell=_there(SECONDS, 3600.0, 1)),
     "first": Column(head="hours till first there", cell=_there(FIRST, 3600.0, 1)),
@@ -86,12 +89,14 @@ COLUMNS: dict[str, Column] = {
     "dip": Column(head="dip, points", cell=_mean("dip", 0.01, 1)),
     "down": Column(head="MB down", cell=_mean("bytes_down", 1e6, 0)),
     "up": Column(head="MB up", cell=_mean("bytes_up", 1e6, 0)),
+    "client hours": Column(head="client hours", cell=_mean("client_seconds", 3600.0, 1)),
+    "reports": Column(head="reports", cell=_mean("n_reports", 1.0, 0)),
     "moves": Column(head="moves", cell=_mean("moves", 1.0, 0)),
     "reclusterings": Column(head="re-clusterings", cell=_mean("reclusterings", 1.0, 1)),
     "clusters": Column(head="K at the end", cell=_mean("n_clusters_last", 1.0, 1)),
     "heterogeneity": Column(head="within-cluster L1", cell=_heterogeneity),
 }
-"""What a table of variants may have, in the usual order."""
+"""What a table of variants may have, in the usual order; accuracies in percent, differences in points."""
 
 
 def plus_minus(one: Figure, *, sign: str = "", places: int = 1) -> str:

@@ -15,7 +15,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from experiments.peers.comparing import markdown
+from experiments.tables import markdown
 from experiments.theorem.log_cosh import Example, example_rows, examples
 from experiments.theorem.outcomes import HEAD, Outcome, check_rows, outcome, row
 from experiments.theorem.settings import quick_settings, settings

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from experiments.peers.grounds import Table, merged
+from experiments.tables import Table, merged
 from fielding.config.keys import Config
 from fielding.config.reader import config_from
 

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from experiments.peers.comparing import markdown
+from experiments.tables import markdown
 from experiments.threshold.cases import FIXED, LEARNED, Case
 from fielding._typing import Json
 from fielding.comparing.sweep import Finished

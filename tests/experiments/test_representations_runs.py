@@ -3,10 +3,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from experiments.peers.grounds import merged
 from experiments.representations import concept, costs
 from experiments.representations.tasks import Table
 from experiments.representations.viewing import representation_called
+from experiments.tables import merged
 from fielding._typing import Json
 from fielding.comparing.sweep import Finished, sweep
 from fielding.config.reader import config_from, config_table

@@ -7,9 +7,10 @@ import pytest
 
 from experiments.reproduce import __main__ as program
 from experiments.reproduce.figures import FIGURES
-from experiments.reproduce.page import BEGIN, END, index_part, measured_part, write_page
+from experiments.reproduce.page import BEGIN, index_part, measured_part, write_page
 from experiments.reproduce.reading import HERE, ORDER, RELATIONS, STANDINS, Experiment, names, read, standin
 from experiments.reproduce.running import Way, base_config, check_data, comparison_of
+from experiments.tables import END
 from fielding._typing import Json
 from fielding.comparing.variants import named_variants, variant_config, with_settings
 from fielding.errors import InputError, OptionError
@@ -86,12 +87,12 @@ class TestFiles:
 class TestPages:
     def test_words_by_hand_survive_and_the_measured_part_is_replaced(self, tmp_path: Path) -> None:
         page = tmp_path / "page.md"
-        write_page("Title", f"{BEGIN}\nfirst\n{END}", page)
+        write_page("Title", "first", page)
         page.write_text(
             page.read_text().replace("*What we see: not written yet.*", "Our words.").replace("# T", "# My t")
         )
 
-        write_page("Title", f"{BEGIN}\nsecond\n{END}", page)
+        write_page("Title", "second", page)
 
         text = page.read_text()
         assert text.startswith("# My title")
