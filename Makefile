@@ -54,6 +54,11 @@ experiment-theorem: $(CORE)  ## measure the regret of the paper's algorithm besi
 experiment-all: $(CORE)  ## run all of them, most important first; make experiment-NAME runs one; ARGS=--quick, ARGS="--jobs 2"
 	@$(ONE_THREAD) $(BIN)/python -m experiments.reproduce all $(ARGS) </dev/null
 
+.PHONY: results
+results: $(CORE)  ## tune, compare and reproduce: every table of docs/results again (hours; goes on where it was stopped)
+	@$(ONE_THREAD) $(BIN)/python -m experiments.peers all $(ARGS) </dev/null
+	@$(ONE_THREAD) $(BIN)/python -m experiments.reproduce all --jobs 2 </dev/null
+
 .PHONY: bench
 bench: $(FULL)  ## measure coordinator and simulator beside their peers; prints tables and JSON
 	@$(BIN)/python -m benchmarks coordinator </dev/null
