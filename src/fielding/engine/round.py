@@ -10,7 +10,7 @@ from typing import Protocol, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from fielding._typing import ClientId, Codes, Counts, Json, Membership, Models
+from fielding._typing import ClientId, Codes, Counts, Json, Membership, Models, Vector
 from fielding.client.report import NO_REPORTS, ReportBatch
 from fielding.coordinator.decision import Decision
 from fielding.errors import InputError, echo
@@ -43,7 +43,16 @@ class Driver(Clients, Protocol):
 
     @property
     def now_s(self) -> float:
-        """Simulated seconds since the start."""
+        """Simulated seconds since the start; of the latest cluster, if clusters go on by themselves."""
+        ...
+
+    @property
+    def done_s(self) -> Vector | None:
+        """Simulated time at which the cluster of each client was done with the round; None if all are at ``now_s``."""
+        ...
+
+    def wait_for_all(self) -> None:
+        """Let clusters that go on by themselves wait for the latest of them."""
         ...
 
     def begin(self, round_index: int) -> ReportBatch:
@@ -141,7 +150,7 @@ class Federation:
     evaluate_every, n_rounds
         Clients are tested every so many rounds, in the first and in the last.
     stop_at_time_s
-        The round that reaches this simulated time is the last.
+        The round in which the latest cluster reaches this simulated time is the last.
     is_delayed
         Whether reports act in the round after the one they were sent in, as they do when they travel with training.
     has_late_start
@@ -286,7 +295,9 @@ def _in_turn(
 
 
 def _hear(federation: Federation, reports: ReportBatch) -> None:
-    """Let the selection hear reports, if it looks at them."""
+    """Let clusters meet if there are reports, which act on all of them, and the selection hear these if it listens."""
+    if len(reports.client_ids):
+        federation.clients.wait_for_all()
     if federation.selection.looks_at_members and len(reports.client_ids):
         position = {client_id: at for at, client_id in enumerate(federation.clients.client_ids)}
         clients = np.array([position[client_id] for client_id in reports.client_ids], dtype=np.int64)

@@ -60,7 +60,8 @@ class SelectedReports(Fielding):
 
     def plan(self, clients: Clients) -> TrainingPlan:
         """Choose participants in every cluster; clients without one may train in the largest, and report then."""
-        return self.plan_for(add_newcomers(self.membership()), clients)
+        plan = self.plan_for(add_newcomers(self.membership()), clients)
+        return replace(plan, is_parallel=False)  # after every round participants may report, and clients move
 
 
 def first_reports(reports: ReportBatch, coordinator: Coordinator) -> ReportBatch:
