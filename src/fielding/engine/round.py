@@ -20,7 +20,7 @@ from fielding.federation.evaluation import ClientScores
 from fielding.federation.ledger import Ledger
 from fielding.federation.models import mean_by_members
 from fielding.federation.selection import Feedback, Selection, Uniform
-from fielding.methods.method import Adapts, Grows, Method, PlacesClients
+from fielding.methods.method import Adapts, Grows, Method, PlacesClients, cluster_ids
 
 
 class Driver(Clients, Protocol):
@@ -227,7 +227,7 @@ def run_round(federation: Federation, round_index: int, waiting: ReportBatch | N
     updates = watch.measure("train", lambda: clients.train(plan))  # 10: local training
     watch.seconds["steps"] = round(clients.worked_s, 6)
     federation.selection.feedback(_feedback(plan, updates, federation.n_train_samples))
-    watch.measure("learn", lambda: method.learn(updates))  # 11: one model per cluster
+    watch.measure("learn", lambda: _learn(federation, updates))  # 11: one model per cluster
     if len((collected := clients.collect(updates.clients)).client_ids):  # for methods that hear participants alone
         clients.charge_reports()
         _hear(federation, collected)
@@ -326,6 +326,14 @@ def _feedback(plan: TrainingPlan, updates: Updates, n_train_samples: int) -> Fee
 
 def _adapt(method: Method, reports: ReportBatch, clients: Clients) -> Decision | None:
     return method.adapt(reports, clients) if isinstance(method, Adapts) else None
+
+
+def _learn(federation: Federation, updates: Updates) -> None:
+    """Let the method make new models; clusters meet if one of them came or went."""
+    before = cluster_ids(federation.method)
+    federation.method.learn(updates)
+    if cluster_ids(federation.method) != before:
+        federation.clients.wait_for_all()
 
 
 def _evaluate(federation: Federation, round_index: int) -> tuple[ClientScores | None, Mapping[str, ClientScores]]:

@@ -60,8 +60,7 @@ class SelectedReports(Fielding):
 
     def plan(self, clients: Clients) -> TrainingPlan:
         """Choose participants in every cluster; clients without one may train in the largest, and report then."""
-        plan = self.plan_for(add_newcomers(self.membership()), clients)
-        return replace(plan, is_parallel=False)  # after every round participants may report, and clients move
+        return self.plan_for(add_newcomers(self.membership()), clients)
 
 
 def first_reports(reports: ReportBatch, coordinator: Coordinator) -> ReportBatch:

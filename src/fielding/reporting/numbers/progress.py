@@ -41,6 +41,8 @@ def progress(run: RunRecord, name: str = "accuracy") -> tuple[Vector, Vector]:
             if one.done_s is not None and at:
                 done_s[at, own] = np.clip(np.nan_to_num(one.done_s, nan=ends[at]), ends[0], ends[at])
 
+    done_s = np.maximum.accumulate(done_s, axis=0)  # a client that moved never counts with an older one
+
     # Each finished evaluation of a client changes the sum over clients, and perhaps how many there are.
     is_tested = np.isfinite(accuracy)
     more = np.diff(np.where(is_tested, accuracy, 0.0), axis=0, prepend=0.0)
