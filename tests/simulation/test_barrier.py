@@ -141,6 +141,15 @@ def test_clusters_meet_when_data_arrive(tmp_path: Path, method: str) -> None:
     assert any(float(str(row["first_time_s"])) < before[int(str(row["round"])) - 1] for row in apart)
 
 
+def test_clusters_meet_when_reports_act_a_round_later(tmp_path: Path) -> None:
+    result = run_with(tmp_path, "event", coordinator={"reports": "with-training"})
+
+    assert [row["round"] for row in result.rounds if row["n_reports"]] == [0, 9, 17]
+    for at in (9, 17):
+        first_s = result.rounds[at].get("first_time_s", result.rounds[at]["time_s"])
+        assert float(str(first_s)) >= float(str(result.rounds[at - 1]["time_s"]))
+
+
 # ---------------------------------------------------------------- clients that come and go, and stops
 
 
@@ -237,6 +246,30 @@ def test_clients_are_asked_at_the_time_of_their_cluster() -> None:
     assert clients.askable().tolist() == [True, True, True, False, False, False]
     clients.wait_for_all()
     assert not clients.askable().any()
+
+
+@pytest.mark.parametrize("is_back", [True, False])
+def test_a_client_that_was_away_reports_at_the_time_of_the_latest_cluster(is_back: bool) -> None:
+    met = small_clients()
+    train_apart(met)
+    assert met.done_s is not None
+    soon, late = float(met.done_s[0]), met.now_s
+    # Client 1, of the first cluster, is away at first; it is back when the second is done, or only when its own is.
+    back = [(soon + late) / 2, late + 1.0] if is_back else [soon / 2, (soon + late) / 2]
+    rows = Intervals(
+        clients=np.arange(6),
+        start_s=np.array([0.0, back[0], 0.0, 0.0, 0.0, 0.0]),
+        stop_s=np.array([late + 9.0, back[1], *[late + 9.0] * 4]),
+        finish_s=np.full(6, late + 9.0),
+    )
+    clients = small_clients(availability=IntervalAvailability(6, rows))
+    train_apart(clients)
+
+    reports = clients.begin(1)
+    clients.charge_reports()
+
+    assert reports.client_ids == ([1] if is_back else [])
+    assert (clients.done_s is None) == is_back, "a report brings all clusters together"
 
 
 @pytest.mark.parametrize("meeting", ["data", "question", "training together", "shared model", "wait"])
