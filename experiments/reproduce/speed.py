@@ -5,6 +5,7 @@ from collections.abc import Sequence
 
 from experiments.reproduce.results import Figure, Results
 from fielding.reporting.numbers.paired import estimate
+from fielding.reporting.numbers.progress import progress
 from fielding.reporting.numbers.run_record import RunRecord
 from fielding.reporting.numbers.run_summary import times_to_target
 
@@ -15,7 +16,10 @@ SECONDS, ROUNDS, FIRST = "time_to_target_s", "rounds_to_target", "time_to_first_
 def times_there(results: Results, of: str, against: str, name: str = SECONDS) -> list[float | None]:
     """Return by seed when a variant is at the final accuracy of another; None where it never is."""
     targets = results.known(against, "final_accuracy")
-    return [times_to_target(run.rounds, target)[name] for run, target in zip(results.runs[of], targets, strict=True)]
+    return [
+        times_to_target(run.rounds, target, progress(run))[name]
+        for run, target in zip(results.runs[of], targets, strict=True)
+    ]
 
 
 def n_reached(results: Results, of: str, against: str, name: str = SECONDS) -> int:

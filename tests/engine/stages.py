@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 import numpy.typing as npt
 
-from fielding._typing import ClientId, Codes, Counts, Json, Mask, Matrix, Membership, Models
+from fielding._typing import ClientId, Codes, Counts, Json, Mask, Matrix, Membership, Models, Vector
 from fielding.client.report import NO_REPORTS, ReportBatch
 from fielding.engine.round import Federation
 from fielding.federation.clients import Clients, TrainingPlan, Updates
@@ -36,6 +36,13 @@ class NotingClients:
         self._round = round_index
         self.notes.append(f"begin {round_index}")
         return ReportBatch(client_ids=[str(round_index)], representations=np.array([[1.0, 0.0]], dtype=np.float32))
+
+    @property
+    def done_s(self) -> Vector | None:
+        return None
+
+    def wait_for_all(self) -> None:
+        """Wait for nobody: there is one cluster."""
 
     def charge_reports(self) -> None:
         self.notes.append(f"charge {self._round}")

@@ -26,6 +26,7 @@ CONFIG = {
     "rounds": 24,
     "trace": {"clients": 24, "samples": 40, "gap": 6, "window": 12, "share": 0.5},
     "training": {"participants": 12},
+    "clock": {"barrier": "round"},  # the clock of earlier versions
     "evaluation": {"every": 4},
     "workers": 1,
 }

@@ -11,7 +11,7 @@ from fielding.simulation.experiment import run
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "logs.md"
 NATURAL_ONLY = {"prequential_accuracy"}
-SOMETIMES = {"failed"}
+SOMETIMES = {"failed", "first_time_s"}
 RARE = {"guard", "merged"}
 
 

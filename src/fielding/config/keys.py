@@ -251,6 +251,11 @@ class ClockSection:
     profile: str = key("synthetic", "synthetic, synthetic-slow, uniform, or a CSV file with ms_per_sample, kbps")
     availability: str | None = key(None, "CSV file with client, start_s, stop_s; everyone is always there by default")
     overcommit: float = key(1.3, "how many are asked for each answer that is wanted", low=1, high=100)
+    barrier: str = key(
+        "event",
+        "when clusters wait for each other: when data arrive or reports act, or in every round",
+        choices=("event", "round"),
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

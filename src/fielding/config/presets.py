@@ -35,7 +35,7 @@ PRESETS: dict[str, dict[str, dict[str, Json]]] = {
             "inherit": "average",
             "reports": "before-round",
         },
-        "clock": {"overcommit": 1.3},
+        "clock": {"overcommit": 1.3, "barrier": "event"},
         "selection": {"name": "uniform"},
         "aggregation": {"name": "mean"},
     },

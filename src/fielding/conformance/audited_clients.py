@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from fielding._typing import Codes, Counts, Features, Mask, Matrix, Models
+from fielding._typing import Codes, Counts, Features, Mask, Matrix, Models, Vector
 from fielding.client.report import ReportBatch
 from fielding.errors import FieldingError
 from fielding.federation.clients import TrainingPlan, Updates
@@ -74,7 +74,7 @@ class AuditedClients:
         """Let clients train; only samples of those that are asked may be read, and each of them is charged."""
         self._check_plan(plan)
         self.before_training()
-        began_s = self._clients.now_s
+        began_s = self._clients.begins_s(plan)
         with self._reading(self._those(plan.clients)):
             updates = self._clients.train(plan)
         self._expect_updates(plan, updates, began_s)
@@ -180,7 +180,7 @@ class AuditedClients:
         is_lost = np.isin(clients, self._mute) | self._is_silent
         return np.where(is_lost[:, np.newaxis], np.nan, found)
 
-    def _expect_updates(self, plan: TrainingPlan, updates: Updates, began_s: float) -> None:
+    def _expect_updates(self, plan: TrainingPlan, updates: Updates, began_s: Vector) -> None:
         """Expect every job to pay for what it receives, and for what it sends unless it went offline."""
         kind = "probe" if plan.is_probe else "model"
         n_models, n_numbers = plan.models.shape
@@ -215,6 +215,12 @@ class AuditedClients:
             raise ConformanceError("clients, groups and start of a plan differ in length; give one of each per job")
         if n_jobs and not (plan.start.min() >= 0 and plan.start.max() < plan.models.shape[0]):
             raise ConformanceError(f"a plan starts from rows {plan.start.tolist()} of {plan.models.shape[0]} models")
+        if plan.is_parallel and not np.unique(plan.groups).size == np.unique(plan.start).size == len(
+            set(zip(plan.groups.tolist(), plan.start.tolist(), strict=True))
+        ):
+            raise ConformanceError(
+                "a plan is parallel, but its groups do not train one cluster each; set is_parallel = False"
+            )
         if not np.isfinite(plan.models).all():
             raise ConformanceError("a plan sends a model that is not finite; leave such answers out of what is learned")
         idle = plan.clients[~self._clients.has_data()[plan.clients]]

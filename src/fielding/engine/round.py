@@ -10,7 +10,7 @@ from typing import Protocol, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from fielding._typing import ClientId, Codes, Counts, Json, Membership, Models
+from fielding._typing import ClientId, Codes, Counts, Json, Membership, Models, Vector
 from fielding.client.report import NO_REPORTS, ReportBatch
 from fielding.coordinator.decision import Decision
 from fielding.errors import InputError, echo
@@ -20,7 +20,7 @@ from fielding.federation.evaluation import ClientScores
 from fielding.federation.ledger import Ledger
 from fielding.federation.models import mean_by_members
 from fielding.federation.selection import Feedback, Selection, Uniform
-from fielding.methods.method import Adapts, Grows, Method, PlacesClients
+from fielding.methods.method import Adapts, Grows, Method, PlacesClients, cluster_ids
 
 
 class Driver(Clients, Protocol):
@@ -43,7 +43,16 @@ class Driver(Clients, Protocol):
 
     @property
     def now_s(self) -> float:
-        """Simulated seconds since the start."""
+        """Simulated seconds since the start; of the latest cluster, if clusters go on by themselves."""
+        ...
+
+    @property
+    def done_s(self) -> Vector | None:
+        """Simulated time at which the cluster of each client was done with the round; None if all are at ``now_s``."""
+        ...
+
+    def wait_for_all(self) -> None:
+        """Let clusters that go on by themselves wait for the latest of them."""
         ...
 
     def begin(self, round_index: int) -> ReportBatch:
@@ -141,7 +150,7 @@ class Federation:
     evaluate_every, n_rounds
         Clients are tested every so many rounds, in the first and in the last.
     stop_at_time_s
-        The round that reaches this simulated time is the last.
+        The round in which the latest cluster reaches this simulated time is the last.
     is_delayed
         Whether reports act in the round after the one they were sent in, as they do when they travel with training.
     has_late_start
@@ -218,7 +227,7 @@ def run_round(federation: Federation, round_index: int, waiting: ReportBatch | N
     updates = watch.measure("train", lambda: clients.train(plan))  # 10: local training
     watch.seconds["steps"] = round(clients.worked_s, 6)
     federation.selection.feedback(_feedback(plan, updates, federation.n_train_samples))
-    watch.measure("learn", lambda: method.learn(updates))  # 11: one model per cluster
+    watch.measure("learn", lambda: _learn(federation, updates))  # 11: one model per cluster
     if len((collected := clients.collect(updates.clients)).client_ids):  # for methods that hear participants alone
         clients.charge_reports()
         _hear(federation, collected)
@@ -286,7 +295,9 @@ def _in_turn(
 
 
 def _hear(federation: Federation, reports: ReportBatch) -> None:
-    """Let the selection hear reports, if it looks at them."""
+    """Let clusters meet if there are reports, which act on all of them, and the selection hear these if it listens."""
+    if len(reports.client_ids):
+        federation.clients.wait_for_all()
     if federation.selection.looks_at_members and len(reports.client_ids):
         position = {client_id: at for at, client_id in enumerate(federation.clients.client_ids)}
         clients = np.array([position[client_id] for client_id in reports.client_ids], dtype=np.int64)
@@ -315,6 +326,14 @@ def _feedback(plan: TrainingPlan, updates: Updates, n_train_samples: int) -> Fee
 
 def _adapt(method: Method, reports: ReportBatch, clients: Clients) -> Decision | None:
     return method.adapt(reports, clients) if isinstance(method, Adapts) else None
+
+
+def _learn(federation: Federation, updates: Updates) -> None:
+    """Let the method make new models; clusters meet if one of them came or went."""
+    before = cluster_ids(federation.method)
+    federation.method.learn(updates)
+    if cluster_ids(federation.method) != before:
+        federation.clients.wait_for_all()
 
 
 def _evaluate(federation: Federation, round_index: int) -> tuple[ClientScores | None, Mapping[str, ClientScores]]:

@@ -33,10 +33,12 @@ def round_row(federation: Federation, done: Done, changed: tuple[int, bool] = (0
     with np.errstate(over="ignore", invalid="ignore"):
         train_loss = float(updates.loss.mean()) if updates.loss.size else np.nan
     missing = {f"n_{reason}": len(clients) for reason, clients in updates.missing.items()}
+    done_s = federation.clients.done_s
     failed: list[Json] = [federation.clients.client_ids[client] for client in updates.missing.get("failed", [])]
     return {
         "round": done.round_index,
         "time_s": federation.clients.now_s,
+        **({} if done_s is None else {"first_time_s": float(done_s.min())}),
         "n_reports": len(done.reports.client_ids),
         "n_moved": len(decision.moved) if decision else n_moved,
         "reclustered": decision.reclustered if decision else has_other_clusters,
@@ -135,9 +137,14 @@ def event_row(method: Method, done: Done) -> dict[str, Json] | None:
 def client_row(federation: Federation, scores: ClientScores, round_index: int) -> dict[str, Json]:
     """Return the line of ``clients.jsonl``: every client that was tested."""
     ids, clusters = federation.clients.client_ids, (*cluster_ids(federation.method), -1)
-    membership = federation.method.membership()
+    membership, done_s = federation.method.membership(), federation.clients.done_s
+    sooner: dict[str, Json] = {}
+    for client in scores.clients.tolist() if done_s is not None else ():
+        if done_s[client] < federation.clients.now_s:
+            sooner[str(clusters[membership[client]])] = float(done_s[client])
     return {
         "round": round_index,
+        **({"cluster_time_s": sooner} if sooner else {}),
         "client": [ids[client] for client in scores.clients.tolist()],
         "cluster": [clusters[membership[client]] for client in scores.clients.tolist()],
         "n_test": scores.n_test.tolist(),

@@ -42,6 +42,9 @@ class TrainingPlan:
     upload_shares: Vector | None = None
     pull: "Pull | None" = None  # a second pull, beside FedProx
     selected_for: Counts | None = None  # the cluster that each job's client was selected for; None for that of start
+    # Whether each group trains a cluster of its own, whose row is its start, that depends on no other cluster until
+    # data arrive or reports act: then it need not wait for the others (clock.barrier). If in doubt, it is not so.
+    is_parallel: bool = False
 
     def job(self, at: int) -> "TrainingPlan":
         """Return the plan of one job alone, as the device is asked that does it: it is client 0 of a fleet of one."""
@@ -102,7 +105,7 @@ class Updates:
     square_loss: Vector
     # Per reason, the clients that were asked and did not answer.
     missing: dict[Reason, list[int]] = field(default_factory=dict)
-    duration_s: float = 0.0  # simulated seconds until the last group had enough
+    duration_s: float = 0.0  # simulated seconds that the slowest group took until it had enough
     n_parameters: int  # how many numbers of a model are parameters; the others are buffers
     learning_rate: float  # of the local steps
     # Mean loss of the model that training started from over all of each client's samples, if the plan asked.
@@ -156,7 +159,7 @@ class Clients(Protocol):
         ...
 
     def train(self, plan: TrainingPlan) -> Updates:
-        """Let clients train; time passes until every group has enough answers."""
+        """Let clients train; time passes until every group has enough answers, for groups in parallel by themselves."""
         ...
 
     def losses(

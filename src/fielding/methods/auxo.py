@@ -115,7 +115,7 @@ class Auxo:
         n_open = np.unique(self._membership[clients.askable()]).size
         share = max(1, self._parts.participants // self._ids.size)
         parts = replace(self._parts, participants=min(self._parts.participants, share * n_open))
-        return plan_by_cluster(self._cluster_models, self._membership, clients, parts)
+        return plan_by_cluster(self._cluster_models, self._membership, clients, parts, is_parallel=True)
 
     def learn(self, updates: Updates) -> None:
         """Combine what came back; compare the updates, split cohorts that are ripe, and let participants move."""

@@ -97,7 +97,7 @@ class CFL:
             updates = clients.train(plan_probe(going, tree.models, tree.split_at(going)))
             tree.walk(updates.clients, update_deltas(updates, tree.models))
             going = updates.clients[tree.waits()[updates.clients]]
-        return plan_by_cluster(self._cluster_models, self.membership(), clients, self._parts)
+        return plan_by_cluster(self._cluster_models, self.membership(), clients, self._parts, is_parallel=True)
 
     def learn(self, updates: Updates) -> None:
         """Split clusters that stand still, then let every cluster learn from its own members alone."""

@@ -145,7 +145,7 @@ class Fielding:
 
     def plan_for(self, membership: Membership, clients: Clients) -> TrainingPlan:
         """Choose participants as if these were the clusters."""
-        return plan_by_cluster(self._cluster_models, membership, clients, self._parts)
+        return plan_by_cluster(self._cluster_models, membership, clients, self._parts, is_parallel=True)
 
     def learn(self, updates: Updates) -> None:
         """Combine what came back, cluster by cluster."""

@@ -167,7 +167,8 @@ class FlexCFL:
 
     def plan(self, clients: Clients) -> TrainingPlan:
         """Choose participants in every group, as the selection of the run does."""
-        return plan_by_cluster(self._cluster_models, self._membership, clients, self._parts)
+        is_parallel = self._eta_g == 0.0  # else groups pull each other in every round
+        return plan_by_cluster(self._cluster_models, self._membership, clients, self._parts, is_parallel=is_parallel)
 
     def learn(self, updates: Updates) -> None:
         """Combine what came back, group by group, and let groups pull each other if that is asked for."""

@@ -32,7 +32,7 @@ class GlobalModel:
 
     def plan(self, clients: Clients) -> TrainingPlan:
         """Choose participants among all clients."""
-        return plan_by_cluster(self._cluster_models, self._everyone, clients, self._parts)
+        return plan_by_cluster(self._cluster_models, self._everyone, clients, self._parts, is_parallel=True)
 
     def learn(self, updates: Updates) -> None:
         """Combine what came back."""

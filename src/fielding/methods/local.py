@@ -53,6 +53,7 @@ class Local:
             wanted=np.ones(alone.size, dtype=np.int64),
             downloads=nothing,
             uploads=nothing,
+            is_parallel=True,
         )
 
     def learn(self, updates: Updates) -> None:

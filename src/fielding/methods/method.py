@@ -1,7 +1,7 @@
 """What every method can do, what it may do beside, and what all of them share: parts, participants, plans."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Literal, Protocol, runtime_checkable
 
 import numpy as np
@@ -243,9 +243,16 @@ def plan_training(models: ClusterModels, participants: Participants, parts: Part
     )
 
 
-def plan_by_cluster(models: ClusterModels, membership: Membership, clients: Clients, parts: Parts) -> TrainingPlan:
-    """Return the plan in which participants of every cluster train its model."""
-    return plan_training(models, select_participants(membership, models.models.shape[0], clients, parts), parts)
+def plan_by_cluster(
+    models: ClusterModels, membership: Membership, clients: Clients, parts: Parts, *, is_parallel: bool = False
+) -> TrainingPlan:
+    """Return the plan in which participants of every cluster train its model.
+
+    ``is_parallel``: whether the method lets no cluster depend on another until data arrive or reports act. It is not so
+    if clusters share the body of their models, or the selection ranks the participants of all.
+    """
+    plan = plan_training(models, select_participants(membership, models.models.shape[0], clients, parts), parts)
+    return replace(plan, is_parallel=is_parallel and not parts.n_shared and not parts.selection.ranks_all)
 
 
 def plan_probe(

@@ -51,7 +51,7 @@ class Oracle:
             self._concepts += tuple(new)
         row_of = {concept: at for at, concept in enumerate(self._concepts)}
         self._membership = np.array([row_of.get(concept, -1) for concept in truth.tolist()], dtype=np.int32)
-        return plan_by_cluster(self._cluster_models, self._membership, clients, self._parts)
+        return plan_by_cluster(self._cluster_models, self._membership, clients, self._parts, is_parallel=True)
 
     def learn(self, updates: Updates) -> None:
         """Combine what came back, concept by concept."""

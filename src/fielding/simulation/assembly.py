@@ -384,6 +384,7 @@ def _assemble(config: Config, own: Own, n_workers: int, path: TrainingPath | Non
         sharing=SharedModel(observer, rounds=section.shared_rounds),
         spoiling=spoiling_of(config, dealt.schedule),
         serving=serving,
+        barrier=clock.barrier,
         seed=config.seed,
         n_workers=n_workers,
     )

@@ -6,7 +6,7 @@ from dataclasses import replace
 import numpy as np
 import numpy.typing as npt
 
-from fielding._typing import ClientId, Codes, Counts, Mask, Matrix, Membership, Models
+from fielding._typing import ClientId, Codes, Counts, Mask, Matrix, Membership, Models, Vector
 from fielding.client.ranges import Ranges
 from fielding.client.report import ReportBatch
 from fielding.coordinator.heterogeneity import mean_client_distance
@@ -47,6 +47,9 @@ class SimulatedClients:
         How a shared model reaches the observer; None: it needs none.
     serving
         What clients do to the model that serves them; None: nothing.
+    barrier
+        When clusters that train in parallel wait for each other: ``"event"``, when data arrive or reports act;
+        ``"round"``, in every round.
     n_workers
         How many threads may train; it changes nothing but the time it takes.
     """
@@ -63,11 +66,12 @@ class SimulatedClients:
         sharing: SharedModel | None = None,
         spoiling: Spoiling | None = None,
         serving: Serving | None = None,
+        barrier: str = "event",
         seed: int,
         n_workers: int = 1,
     ) -> None:
         self.windows, self.trainer, self.reports_from = windows, trainer, reports_from
-        self._hardware, self._seed = hardware, seed
+        self._hardware, self._barrier, self._seed = hardware, barrier, seed
         self._accounts = Accounts(windows.n_clients, hardware)
         self._mailbox = Mailbox(observer, reports_from)
         self._letters: SentReports | None = None
@@ -100,8 +104,17 @@ class SimulatedClients:
 
     @property
     def now_s(self) -> float:
-        """Simulated seconds since the start."""
+        """Simulated seconds since the start, of the latest cluster."""
         return self._accounts.now_s
+
+    @property
+    def done_s(self) -> Vector | None:
+        """Simulated time at which the cluster of each client was done with the round; None if all are at ``now_s``."""
+        return self._accounts.times_of(np.arange(self.windows.n_clients)) if self._accounts.clock.sooner else None
+
+    def wait_for_all(self) -> None:
+        """Let all clusters wait for the latest."""
+        self._accounts.clock.meet()
 
     @property
     def ledger(self) -> Ledger:
@@ -133,13 +146,17 @@ class SimulatedClients:
     def begin(self, round_index: int) -> ReportBatch:
         """Let data arrive and windows slide, and return the reports of the clients that can be reached.
 
-        Rounds come one after the other, from 0. A client that is offline reports as soon as it is back.
+        Rounds come one after the other, from 0. A client that is offline reports as soon as it is back. Clusters meet
+        if data arrive or a client reports, which acts on all of them: so reports come at the time of the latest.
         """
         if round_index != self.round_index + 1:
             raise InputError(f"round {round_index} cannot follow round {self.round_index}; go round by round")
         self.runtime.begin(round_index)
         self._accounts.begin()
-        self._letters = self._mailbox.send(round_index, self._accounts.is_online)
+        if self.windows.n_complete(round_index) > self.windows.n_complete(max(0, round_index - 1)):
+            self.wait_for_all()
+        now_s, availability = self.now_s, self._hardware.availability
+        self._letters = self._mailbox.send(round_index, lambda clients: availability.available(clients, now_s))
         return self._letters.batch(self.client_ids)
 
     def collect(self, clients: Counts) -> ReportBatch:
@@ -159,16 +176,23 @@ class SimulatedClients:
         return self._sharing.is_time(self.round_index + 1)
 
     def share(self, model: Models) -> None:
-        """Send a model to all clients; they are charged for it when they look at samples with it."""
+        """Send a model of all clusters to all clients; these are charged for it when they look at samples with it."""
+        self.wait_for_all()
         self._sharing.share(plain_model(model, self.trainer.layout, self.windows.n_classes))
 
     def serve(self, models: Models, row: Counts) -> None:
         """Let clients know the models that serve them."""
         self.runtime.serve(models, row)
+        self._accounts.serve(row)
 
     def snapshot(self) -> dict[str, npt.NDArray[np.generic]]:
         """Return what cannot be found out by going through the data again."""
-        return {**self._mailbox.arrays(), **self.runtime.arrays(), **self._sharing.arrays()}
+        return {
+            **self._mailbox.arrays(),
+            **self.runtime.arrays(),
+            **self._sharing.arrays(),
+            **self._accounts.clock.arrays(),
+        }
 
     def return_to(
         self,
@@ -185,7 +209,7 @@ class SimulatedClients:
             self._sharing.share_again(done)
             reports = self.begin(done)
             self.collect(self._mailbox.sent_in(done, dict(arrays)))
-        self._accounts.return_to(times[round_index + 1], ledger)
+        self._accounts.return_to(times[round_index + 1], ledger, arrays)
         self._letters = None
         self.runtime.restore(arrays)
         self._sharing.share_again(round_index + 1)
@@ -213,6 +237,16 @@ class SimulatedClients:
         """Return how many to ask so that enough answer in time."""
         return invited_count(wanted, self._hardware.overcommit, available)
 
+    def begins_s(self, plan: TrainingPlan) -> Vector:
+        """Return the time at which the jobs of a plan begin: that of their clusters if these are in parallel."""
+        if self._goes_on(plan):
+            return self._accounts.clock.times_of(plan.start)
+        return np.full(plan.clients.shape, self.now_s)
+
+    def _goes_on(self, plan: TrainingPlan) -> bool:
+        """Return whether the clusters of a plan go on by themselves."""
+        return plan.is_parallel and self._barrier == "event"
+
     def train(self, plan: TrainingPlan) -> Updates:
         """Find which clients answer in time, let those train, charge all that were asked, and let time pass."""
         samples = self.runtime.samples(plan.clients, plan.blocks)
@@ -224,14 +258,19 @@ class SimulatedClients:
         costs = without(costs, refused)
         seconds = self._accounts.seconds(plan.clients, costs)
         finish = finish_times(plan.clients, seconds)
-        online = self._hardware.availability.available(plan.clients, np.asarray(self.now_s + finish)) & ~refused
+        online = self._hardware.availability.available(plan.clients, self.begins_s(plan) + finish) & ~refused
         outcome = settle_round(plan.groups, finish, wanted=plan.wanted, finishes_online=online)
         reasons = np.where(refused, "refused", outcome.reasons)
         self._accounts.charge(
             "probe" if plan.is_probe else "model", plan.clients, outcome.spent(costs), seconds=seconds
         )
-        # Without tasks no time would pass, and a client that is offline now would be so for ever.
-        self._accounts.wait(outcome.duration_s if (~refused).any() or plan.is_probe else IDLE_S)
+        if not ((~refused).any() or plan.is_probe):
+            self._accounts.wait(IDLE_S)  # else no time would pass, and a client that is offline now be so for ever
+        elif self._goes_on(plan):
+            groups, first = np.unique(plan.groups, return_index=True)
+            self._accounts.clock.go_on(plan.start[first], outcome.durations_s[groups])
+        else:
+            self._accounts.wait(outcome.duration_s)
         updates = self.runtime.train(plan, np.flatnonzero(outcome.kept), samples)
         names: tuple[Reason, ...] = ("straggler", "offline", "refused")
         computing = Costs(forward_samples=costs.forward_samples, train_samples=costs.train_samples)

@@ -1,5 +1,6 @@
 """Simulated time: how long tasks take, which answers a round waits for, and when it ends (METHODS.md 12)."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -13,6 +14,7 @@ from fielding.simulation.hardware import Devices
 TRAINING_FACTOR = 3.0  # training on a sample takes as long as this many forward passes: forward and backward
 BYTES_PER_KBIT = 1024.0 / 8.0
 """A kbit of size is 1024 bit here, as in FedScale; bandwidths in kbit/s are taken as they are."""
+_SOONER = ("sooner_cluster", "sooner_s")
 
 
 def seconds_of(devices: Devices, clients: Counts, costs: Costs) -> Vector:
@@ -58,7 +60,7 @@ class RoundOutcome:
 
 
 def settle_round(groups: Counts, seconds: Vector, *, wanted: Counts, finishes_online: Mask) -> RoundOutcome:
-    """Decide which answers a round keeps; groups run side by side, and the round waits for the slowest.
+    """Decide which answers a round keeps; groups run side by side.
 
     Of a group's tasks that finish online, the ``wanted`` fastest are kept (ties: as they stand in the arrays), and
     the slowest of these is the group's duration. If none finishes online, the group keeps nothing and takes the
@@ -111,27 +113,77 @@ def _check_tasks(groups: Counts, seconds: Vector, wanted: Counts, finishes_onlin
 
 
 class Clock:
-    """Simulated time in seconds, which moves only when told to; a resumed run gives the moment it had come to.
+    """Simulated time in seconds, which moves only when told to; clusters may go on by themselves until they meet.
+
+    ``now_s`` is the time of the latest cluster; a cluster that was done sooner has a time of its own. A resumed run
+    gives what both had come to.
 
     Examples
     --------
     >>> clock = Clock()
     >>> clock.advance(1.5)
-    >>> clock.now_s
-    1.5
+    >>> clock.go_on(np.array([0, 1]), np.array([2.0, 8.0]))
+    >>> clock.go_on(np.array([0, 1]), np.array([3.0, 1.0]))
+    >>> clock.times_of(np.array([0, 1])).tolist(), clock.now_s
+    ([6.5, 10.5], 10.5)
+    >>> clock.meet()
+    >>> clock.times_of(np.array([0, 1])).tolist()
+    [10.5, 10.5]
     """
 
-    def __init__(self, now_s: float = 0.0) -> None:
+    def __init__(self, now_s: float = 0.0, sooner: Mapping[int, float] | None = None) -> None:
         self._now_s = _check_seconds("now_s", now_s)
+        self._sooner = {row: _check_seconds("time of a cluster", time_s) for row, time_s in (sooner or {}).items()}
+
+    @classmethod
+    def restored(cls, now_s: float, arrays: Mapping[str, npt.NDArray[np.generic]]) -> "Clock":
+        """Return a clock that goes on from what :meth:`arrays` gave, if that is among some arrays."""
+        rows, times = (arrays.get(name, np.empty(0)).tolist() for name in _SOONER)
+        return cls(now_s, {int(row): float(time_s) for row, time_s in zip(rows, times, strict=True)})
+
+    def arrays(self) -> dict[str, npt.NDArray[np.generic]]:
+        """Return the clusters with a time of their own, for a checkpoint; nothing if there are none."""
+        if not self._sooner:
+            return {}
+        rows, times = self.sooner.keys(), self.sooner.values()
+        return {_SOONER[0]: np.array([*rows], dtype="<i8"), _SOONER[1]: np.array([*times], dtype="<f8")}
 
     @property
     def now_s(self) -> float:
-        """Seconds since the start of the run."""
+        """Seconds since the start of the run, of the latest cluster."""
         return self._now_s
 
+    @property
+    def sooner(self) -> dict[int, float]:
+        """The clusters, by their rows, that were done sooner than the latest, and when; rising."""
+        return dict(sorted(self._sooner.items()))
+
+    def times_of(self, clusters: Counts) -> Vector:
+        """Return the time that each of some clusters has come to, by their rows; of an unknown one, the latest."""
+        if not self._sooner:
+            return np.full(clusters.shape, self._now_s)
+        table = np.full(max(max(self._sooner), int(clusters.max(initial=0))) + 1, self._now_s)
+        table[list(self._sooner)] = list(self._sooner.values())
+        return table[clusters]
+
+    def meet(self) -> None:
+        """Let all clusters wait for the latest."""
+        self._sooner = {}
+
     def advance(self, seconds: float) -> None:
-        """Let time pass."""
+        """Let all clusters meet, and then time pass for all of them."""
         self._now_s += _check_seconds("seconds to advance", seconds)
+        self.meet()
+
+    def go_on(self, clusters: Counts, seconds: Vector) -> None:
+        """Let time pass for some clusters, each by itself; a cluster that is not named waits for all of them.
+
+        It had no place in the round: would it not wait, more clients would be busy at once than a round has places.
+        """
+        ends = self.times_of(clusters) + [_check_seconds("seconds to advance", one) for one in seconds.tolist()]
+        self._now_s = max(self._now_s, float(ends.max(initial=0.0)))
+        pairs = zip(clusters.tolist(), ends.tolist(), strict=True)
+        self._sooner = {row: end for row, end in pairs if end < self._now_s}
 
 
 def _check_seconds(name: str, seconds: float) -> float:

@@ -1,6 +1,9 @@
 """Costs of jobs and answers, and the accounts of all clients: ledger, clock, sums of the round in hand."""
 
+from collections.abc import Mapping
+
 import numpy as np
+import numpy.typing as npt
 
 from fielding._typing import Counts, Mask, Models, Vector
 from fielding.federation.clients import TrainingPlan
@@ -117,30 +120,46 @@ class Accounts:
         self.ledger = Ledger(n_clients)
         self.round_costs: dict[str, float] = {}
         self._hardware = hardware
-        self._clock = Clock()
+        self.clock = Clock()
+        self._cluster_of: Counts = np.empty(0, dtype=np.int64)
 
     @property
     def now_s(self) -> float:
         """Simulated seconds since the start."""
-        return self._clock.now_s
+        return self.clock.now_s
+
+    def serve(self, row: Counts) -> None:
+        """Note the cluster of each client, as the row of the model that serves it."""
+        self._cluster_of = row
+
+    def times_of(self, clients: Counts) -> Vector:
+        """Return the time that the cluster of each of some clients has come to."""
+        if not self.clock.sooner:
+            return np.full(clients.shape, self.now_s)
+        return self.clock.times_of(self._cluster_of[clients])
 
     def is_online(self, clients: Counts) -> Mask:
-        """Return which of some clients can be reached now."""
-        return self._hardware.availability.available(clients, self.now_s)
+        """Return which of some clients can be reached by their clusters now."""
+        return self._hardware.availability.available(clients, self.times_of(clients))
 
     def begin(self) -> None:
         """Begin a round: it has cost nothing yet."""
         self.round_costs = dict.fromkeys(("bytes_down", "bytes_up", "client_seconds"), 0)
 
-    def return_to(self, now_s: float, ledger: Ledger | None = None) -> None:
-        """Come back to a time, and to what was charged by then; without a ledger that stays as it is."""
-        self._clock = Clock(now_s)
+    def return_to(
+        self, now_s: float, ledger: Ledger | None = None, arrays: Mapping[str, npt.NDArray[np.generic]] | None = None
+    ) -> None:
+        """Come back to a time, and to what was charged by then; without a ledger that stays as it is.
+
+        ``arrays``: those of the clock, if clusters had times of their own.
+        """
+        self.clock = Clock.restored(now_s, arrays or {})
         if ledger is not None:
             self.ledger = ledger
 
     def wait(self, seconds: float) -> None:
-        """Let time pass."""
-        self._clock.advance(seconds)
+        """Let all clusters meet, and time pass."""
+        self.clock.advance(seconds)
 
     def seconds(self, clients: Counts, costs: Costs) -> Vector:
         """Return how long each task takes the client that does it, shape ``(n_tasks,)``."""

@@ -66,6 +66,11 @@ class Selection:
         """Whether it matters to a choice which other clients are in the cluster."""
         return self._learner is not None or self._selector.needs_distances
 
+    @property
+    def ranks_all(self) -> bool:
+        """Whether what a participant does depends on the participants of all clusters."""
+        return self._tuner is not None
+
     def grow(self, n_clients: int) -> None:
         """Make room for clients that joined: never tried, without a report; the others stay what they were.
 

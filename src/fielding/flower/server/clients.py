@@ -336,6 +336,13 @@ class FlowerClients:
     def charge_reports(self) -> None:
         """Do nothing: reports were charged when they came."""
 
+    @property
+    def done_s(self) -> None:
+        """Nothing: all clusters are at ``now_s``, since they wait for each other in every round."""
+
+    def wait_for_all(self) -> None:
+        """Do nothing: clusters wait for each other in every round."""
+
     def share(self, model: Models) -> None:
         """Freeze a model; it goes with the next order to each client."""
         if self._contacts.sharing is not None:

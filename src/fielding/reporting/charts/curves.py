@@ -28,6 +28,7 @@ from fielding.reporting.charts.figures import (
 from fielding.reporting.formatting import SECONDS, amount, counterpart_words, time_unit
 from fielding.reporting.numbers.groups import BASELINE, Group, RunGroups, are_alike
 from fielding.reporting.numbers.paired import t_interval
+from fielding.reporting.numbers.progress import progress
 from fielding.reporting.numbers.run_record import RunRecord, column
 from fielding.reporting.numbers.run_summary import final_mean
 from fielding.reporting.page import Section
@@ -88,9 +89,9 @@ def reclusterings(run: RunRecord, axis: str = "round") -> list[float]:
     return [float(str(row[axis])) for row in run.rounds if row.get("reclustered")]
 
 
-def points(run: RunRecord, name: str, axis: str = "round") -> tuple[Vector, Vector]:
-    """Return where a run has a figure, and what it is; rounds without it are left out."""
-    x, values = column(run.rounds, axis), column(run.rounds, name)
+def points(run: RunRecord, name: str) -> tuple[Vector, Vector]:
+    """Return the rounds in which a run has a figure, and what it is; rounds without it are left out."""
+    x, values = column(run.rounds, "round"), column(run.rounds, name)
     is_known = np.isfinite(x) & np.isfinite(values)
     order = np.argsort(x[is_known], kind="stable")
     return x[is_known][order], values[is_known][order]
@@ -106,7 +107,7 @@ def over_time(runs: Sequence[RunRecord], name: str, n_points: int = MOST_POINTS)
 
     A value holds until the next one; moments go from when all runs have a value to the end of the shortest run.
     """
-    tracks = [track for track in (points(run, name, "time_s") for run in runs) if track[0].size]
+    tracks = [track for track in (progress(run, name) for run in runs) if track[0].size]
     if not tracks:
         return None
     first, last = max(float(x[0]) for x, _ in tracks), min(float(x[-1]) for x, _ in tracks)

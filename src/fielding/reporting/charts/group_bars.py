@@ -11,6 +11,7 @@ from fielding.reporting.charts.figures import DASHES, GRAY, PALETTE, Figure, as_
 from fielding.reporting.formatting import SECONDS, amount, counterpart_words, time_unit
 from fielding.reporting.numbers.groups import Group, RunGroups
 from fielding.reporting.numbers.paired import estimate
+from fielding.reporting.numbers.progress import progress
 from fielding.reporting.numbers.run_record import RunRecord
 from fielding.reporting.numbers.run_summary import evaluations, times_to_target
 from fielding.reporting.page import Section
@@ -208,7 +209,7 @@ def draw_times_to_target(gathered: RunGroups) -> list[Section]:
     # Runs without a target or an evaluation are left out.
     found = {
         group.name: [
-            times_to_target(run.rounds, targets[run.seed])
+            times_to_target(run.rounds, targets[run.seed], progress(run))
             for run in counted_runs(group)
             if run.seed in (targets := finals[goals[group.name]]) and evaluations(run.rounds)
         ]

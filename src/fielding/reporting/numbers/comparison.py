@@ -14,6 +14,7 @@ from fielding.reporting.numbers.groups import (
     version_words,
 )
 from fielding.reporting.numbers.paired import best, holm, paired_p, seed_record, speedup
+from fielding.reporting.numbers.progress import progress
 from fielding.reporting.numbers.run_metrics import TIMINGS, run_metrics
 from fielding.reporting.numbers.run_record import FAILED, RunRecord
 from fielding.reporting.numbers.run_summary import dynamic_regret, times_to_target
@@ -90,7 +91,7 @@ def compare_groups(gathered: RunGroups) -> dict[str, Json]:
         for seed, figures in mine.items():
             rounds = records[name][seed].rounds
             regret = dynamic_regret(rounds, oracle[seed].rounds) if seed in oracle else None
-            times = times_to_target(rounds, targets[name].get(seed))
+            times = times_to_target(rounds, targets[name].get(seed), progress(records[name][seed]))
             runs[name][seed] = {**figures, **times, "dynamic_regret": regret}
 
     methods = _tabulate_methods(runs, seeds)

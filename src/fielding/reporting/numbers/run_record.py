@@ -137,7 +137,8 @@ class ClientTests:
     """All clients that were tested after a round.
 
     ``cluster`` is -1 for none; ``correct`` of the ``n_test`` test samples of each its model got right, and
-    ``otherwise`` how many if it corrected (``"corrected"``) or tuned (``"tuned"``) its model.
+    ``otherwise`` how many if it corrected (``"corrected"``) or tuned (``"tuned"``) its model. ``done_s``: when the
+    cluster of each was done with the round, if that was sooner than the latest cluster was, else NaN; None if none was.
     """
 
     round_index: int
@@ -146,6 +147,7 @@ class ClientTests:
     n_test: npt.NDArray[np.int32]
     correct: npt.NDArray[np.int32]
     otherwise: Mapping[str, npt.NDArray[np.int32]]
+    done_s: Vector | None = None
 
     def accuracy(self, how: str = "") -> Vector:
         """Return the accuracy of each client, NaN without test samples; ``how`` may name one of ``otherwise``."""
@@ -174,7 +176,11 @@ def parse_client_tests(line: Row) -> ClientTests:
     if any(values.shape != (len(ids),) for values in (*found.values(), *otherwise.values())):
         raise ValueError
     client_ids = tuple(one if isinstance(one, int) else str(one) for one in ids)
-    return ClientTests(round_index=round_index, client_ids=client_ids, **found, otherwise=otherwise)
+    done_s, sooner = None, line.get("cluster_time_s")
+    if isinstance(sooner, dict):
+        times = {int(cluster): float(str(time_s)) for cluster, time_s in sooner.items()}
+        done_s = np.array([times.get(cluster, np.nan) for cluster in found["cluster"].tolist()])
+    return ClientTests(round_index=round_index, client_ids=client_ids, **found, otherwise=otherwise, done_s=done_s)
 
 
 def _drop_damage(value: Json) -> Json:

@@ -5,7 +5,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from itertools import pairwise
 from math import ceil, isfinite
 
-from fielding._typing import Json
+import numpy as np
+
+from fielding._typing import Json, Vector
 
 Row = Mapping[str, Json]
 LAST_SHARE = 0.1  # share of the rounds, at the end, whose evaluations make the final figures
@@ -121,13 +123,16 @@ def first_hold(rounds: Sequence[Row], target: float, n_in_a_row: int = IN_A_ROW)
     return next((tested[before + 1] for before, at in gaps if at - before > n_in_a_row), None)
 
 
-def times_to_target(rounds: Sequence[Row], target: float | None) -> dict[str, float | None]:
+def times_to_target(
+    rounds: Sequence[Row], target: float | None, curve: tuple[Vector, Vector] | None = None
+) -> dict[str, float | None]:
     """Return after how many rounds and simulated seconds a run was at a target, in three senses.
 
     ``rounds_to_target`` and ``time_to_target_s``: until accuracy came to stay at the target or above (its last upward
     crossing). ``..._first_crossing...``: until it first was there. ``..._held...``: until the first of five evaluations
     in a row that were there. A run that is there at its first evaluation needs the rounds up to that one; None if it
-    never is. ``target``: the accuracy; None if it is not known, and then nothing is.
+    never is. ``target``: the accuracy; None if it is not known, and then nothing is. ``curve``: accuracy over time, as
+    ``progress`` gives it, if more is known of it than the evaluations; the time to ``held`` is always theirs.
 
     Examples
     --------
@@ -141,6 +146,12 @@ def times_to_target(rounds: Sequence[Row], target: float | None) -> dict[str, fl
         row = None if target is None else crossing(rounds, target)
         found[f"rounds_to_{name}"] = None if row is None else float(str(row["round"])) + 1
         found[f"time_to_{name}_s"] = None if row is None else float(str(row["time_s"]))
+    if curve is not None and target is not None:
+        moments, is_there = curve[0], curve[1] >= target
+        below = np.flatnonzero(~is_there)
+        stays, first = int(below[-1]) + 1 if below.size else 0, int(np.argmax(is_there)) if is_there.any() else None
+        found["time_to_target_s"] = float(moments[stays]) if stays < moments.size else None
+        found["time_to_first_crossing_s"] = None if first is None else float(moments[first])
     return found
 
 
