@@ -4,7 +4,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from fielding.traces.trace import write_trace
+from fielding.traces.trace import Trace, write_trace
 from tests.cli.invoke import assert_one_line_error, fielding
 from tests.traces.dealt_traces import dealt_trace
 
@@ -152,6 +152,42 @@ def test_info_tells_kinds_of_drift_apart_and_what_to_use(tmp_path: Path) -> None
     assert described["over_time"]["labels"].keys() == {"difference", "excess", "n_pairs", "verdict"}
     assert described["probe"]["accuracy"] > 0.8
     assert f"what to use: {described['advice']}" == people.stdout.splitlines()[-1]
+
+
+def test_info_tells_how_train_and_test_are_split_and_warns_of_near_duplicates(tmp_path: Path) -> None:
+    rng = np.random.default_rng(1)
+    y = np.repeat(rng.integers(0, 4, 200), 40)  # a sample a minute, the same thing for 40 minutes
+    trace = Trace(
+        client_ids=("a",),
+        client=np.zeros(8000, dtype=np.int32),
+        time=np.arange(8000) * 60.0,
+        y=y,
+        classes=tuple("wxyz"),
+    )
+    write_trace(trace, tmp_path / "minutes.npz")
+
+    measured = fielding("data", "info", tmp_path / "minutes.npz", "--json", "--quiet")
+    by_sample = fielding("data", "info", tmp_path / "minutes.npz", "--block", "none", "--json", "--quiet")
+    people = fielding("data", "info", tmp_path / "minutes.npz", "--block", "none")
+    wrong = fielding("data", "info", tmp_path / "minutes.npz", "--block", "soon")
+
+    found = json.loads(measured.stdout)
+    assert found["split"].keys() == {"block", "chosen", "measured", "is_short", "lags", "by_sample", "by_block"}
+    assert (found["split"]["block"], found["split"]["chosen"]) == ("1h", "measured")
+    assert found["split"]["lags"]["1m"]["same"] > 0.95
+    assert abs(found["split"]["lags"]["1h"]["excess"]) < 0.1
+    assert found["split"]["by_sample"]["same"] > 0.95
+    assert found["split"]["by_block"]["same"] < 0.75
+    assert "warning" not in found
+    split = json.loads(by_sample.stdout)
+    assert (split["split"]["block"], split["split"]["measured"]) == ("none", "1h")
+    assert split["split"]["by_block"] == split["split"]["by_sample"]
+    (line,) = [line for line in people.stdout.splitlines() if line.startswith("warning: ")]
+    assert line == f"warning: {split['warning']}"
+    assert "near-duplicates" in line
+    assert 'set trace.block = "1h"' in line
+    assert "block of time that is all train or all test none" in " ".join(people.stdout.split())
+    assert_one_line_error(wrong, "'soon' is no length of time")
 
 
 def test_info_of_a_name_that_is_nothing_names_the_nearest(tmp_path: Path) -> None:

@@ -117,12 +117,35 @@ def test_a_locked_folder_is_told_before_data_are_read(fielding: Command) -> None
     ("change", "words"),
     [
         ("trace.interval=2d", "trace.interval is '2d', but it has no effect: a pool knows no times"),
+        ("trace.block=1h", "trace.block is '1h', but it has no effect: a pool knows no times"),
         ("trace.text=words", "trace.text is 'words', but it has no effect: digits is a known data set"),
     ],
 )
 def test_a_key_that_changes_nothing_is_refused(fielding: Command, change: str, words: str) -> None:
     assert fielding.refuses(*RUN, "--set", change).startswith(f"error: --set {change}: {words}")
     assert [path.name for path in Path().iterdir()] == ["small.toml"]
+
+
+def test_a_run_says_how_train_and_test_are_split_and_warns_of_near_duplicates(fielding: Command) -> None:
+    y = np.repeat(np.random.default_rng(1).integers(0, 4, 200), 40)  # a sample a minute, the same thing for 40 minutes
+    x = np.eye(4)[y]
+    np.savez("minutes.npz", client=np.arange(8000) // 4000, time=np.arange(8000) % 4000 * 60.0, y=y, x=x)
+    Path("minutes.toml").write_text(
+        CONFIG.replace("clients = 8", 'file = "minutes.npz"\ninterval = "6h"').replace("samples = 12", "")
+    )
+
+    assert fielding("run", "minutes.toml", "--out", "measured") == 0
+    measured = fielding.out + fielding.err
+    assert fielding("run", "minutes.toml", "--out", "given", "--set", "trace.block=1h") == 0
+    given = fielding.out + fielding.err
+    assert fielding("run", "minutes.toml", "--out", "single", "--set", "trace.block=none") == 0
+    single = fielding.out + fielding.err
+
+    assert "train and test are split by blocks of 1h, as measured" in measured
+    assert "split" not in given
+    assert "neighbours in time are near-duplicates, and train and test are split by sample" in " ".join(single.split())
+    scores = [Path(folder, "clients.jsonl").read_bytes() for folder in ("measured", "given", "single")]
+    assert scores[0] == scores[1] != scores[2]
 
 
 def test_a_mistake_in_the_file_names_the_file(fielding: Command) -> None:

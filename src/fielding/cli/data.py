@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Mapping
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated
@@ -20,9 +20,11 @@ from fielding.traces.csv_table import open_table
 from fielding.traces.histograms import WindowPlan, report_stream
 from fielding.traces.images import FILE, FoundImages, find_images, read_image_list
 from fielding.traces.importers import TEXT_FEATURES, Columns, feature_names, import_pool, import_trace
-from fielding.traces.intervals import LAST_MOMENT
+from fielding.traces.intervals import LAST_MOMENT, parse_block, parse_interval
+from fielding.traces.likeness import describe_split
 from fielding.traces.npz_file import array_names
 from fielding.traces.pool import Pool
+from fielding.traces.sources import sort_samples
 from fielding.traces.statistics import PoolDescription, describe_pool
 from fielding.traces.trace import Trace, write_trace
 
@@ -76,6 +78,10 @@ def info_command(
     interval: UsualInterval = None,
     window: Annotated[int, typer.Option(help="Intervals that a histogram sums up, for delta and Delta.")] = 1,
     align: UsualAlign = None,
+    block: Annotated[
+        str | None,
+        typer.Option(help="Time that is all train or all test: 1h, 1d, ..., none; measured, or as suits a known set."),
+    ] = None,
     metric: MetricOption = "l1",
     kind: KindOption = "histogram",
     data: DataFolder = None,
@@ -88,10 +94,14 @@ def info_command(
     intervals and what sampling alone would give. Then, for its windowed histograms or for the reports in the file: the
     largest step of one client (delta) and the largest distance within the clusters of the first step (Delta). Then
     whether label mixes, inputs of a label and meanings of labels change over time and differ between clients, and
-    what to use for that. For samples without clients and times: how many, their shape, and how many of each class.
+    what to use for that. Then how train and test are split: the block of time, how alike the labels of a client are by
+    lag, and how often a test sample has the label of the nearest training sample. For samples without clients and
+    times: how many, their shape, and how many of each class.
     """
     from fielding.traces.diagnosis import POOL_ADVICE, inspect_reports
 
+    if block is not None:
+        parse_block(block)  # a mistake is told before anything is read
     entry = _find_known_set(file)
     names = () if entry is not None or file.is_dir() else _column_names(file)
     if "representation" in names or ("step" in names and "client" in names):
@@ -107,7 +117,12 @@ def info_command(
         return
     usual = (entry and entry.defaults) or NaturalDefaults()
     plan = WindowPlan(interval=interval or usual.interval, gap=1, window=window, align=align or usual.align)
-    _say_description(_inspect(samples, plan, metric, quiet=quiet), as_json=as_json)
+    split: dict[str, object] = {}
+    if samples.count is None or int(samples.count.max()) == 1:  # counts have no features to train on
+        bare = sort_samples(replace(samples, x=None))
+        found, warning = describe_split(bare, parse_interval(plan.interval), given=block, usual=usual.block)
+        split = {"split": asdict(found)} | ({} if warning is None else {"warning": warning})
+    _say_description(_inspect(samples, plan, metric, split, quiet=quiet), as_json=as_json)
 
 
 @data_app.command("import")
@@ -188,6 +203,7 @@ def _record(entry: Entry, folder: Path) -> dict[str, object]:
         "fetchable": entry.fetchable,
         "interval": None if defaults is None else defaults.interval,
         "align": None if defaults is None else defaults.align,
+        "block": None if defaults is None else defaults.block,
         "last": None if defaults is None else defaults.narrowing.last,
         "most_active": None if defaults is None else defaults.narrowing.clients,
     }
@@ -276,7 +292,9 @@ def _narrow_images(found: FoundImages, narrowing: Narrowing) -> Trace | PoolDesc
     return describe_pool(found.y, found.classes) if found.trace is None else narrowing.apply(found.trace)
 
 
-def _inspect(trace: Trace, plan: WindowPlan, metric: str, *, quiet: bool) -> dict[str, object]:
+def _inspect(
+    trace: Trace, plan: WindowPlan, metric: str, split: Mapping[str, object], *, quiet: bool
+) -> dict[str, object]:
     """Return all that can be told of a trace: its numbers, its kinds of drift, what to use, and the verdict."""
     from fielding.traces.diagnosis import diagnose_drift, inspect_trace
 
@@ -286,7 +304,7 @@ def _inspect(trace: Trace, plan: WindowPlan, metric: str, *, quiet: bool) -> dic
     probe = {name: kinds.pop(name) for name in ("n_trained", "n_compared", "accuracy")}
     verdict, advice = found.verdict, kinds.pop("advice")
     parts = {name: part for name, part in asdict(found).items() if name != "verdict"}
-    return {**parts, **kinds, "probe": probe, "verdict": verdict, "advice": advice}
+    return {**parts, **kinds, "probe": probe, **split, "verdict": verdict, "advice": advice}
 
 
 # ---------------------------------------------------------------- descriptions
@@ -303,6 +321,8 @@ TITLES = {
     "probe": "the small model through which inputs and meanings were looked at",
     "verdict": "does it drift beyond sampling noise?",
     "advice": "what to use:",
+    "split": "how train and test are split",
+    "warning": "warning:",
 }
 WORDS = {
     "n_rows": "rows",
@@ -343,6 +363,13 @@ WORDS = {
     "n_trained": "samples it was trained on",
     "n_compared": "samples that were compared",
     "accuracy": "share of these that it gets right",
+    "block": "block of time that is all train or all test",
+    "chosen": "chosen",
+    "measured": "what the measurement says",
+    "is_short": "samples a block apart are still alike",
+    "lags": "same label by lag (by chance)",
+    "by_sample": "copying the nearest training label, split by sample",
+    "by_block": "the same, split by the block",
 }
 OWN_WORDS = {"reports": {"drift": "mean step, over clients"}}
 """Words for what has another meaning in one part than elsewhere."""
@@ -381,6 +408,11 @@ def _format_value(name: str, value: object) -> str:
         return _format_span(value)
     if name == "samples_per_class" and isinstance(value, dict):
         return _format_counts(value)
+    if name == "lags" and isinstance(value, dict):
+        return ", ".join(f"{lag} {one['same']:.0%} ({one['chance']:.0%})" for lag, one in value.items()) or "-"
+    if isinstance(value, dict) and "majority" in value:
+        usual = f"a client's most frequent label {value['majority']:.1%}, chance {value['chance']:.1%}"
+        return f"right in {value['same']:.1%} ({usual})" if value["n_tested"] else "-"
     if isinstance(value, dict) and "verdict" in value:
         return str(value["verdict"])
     if isinstance(value, dict):

@@ -52,6 +52,12 @@ class TraceSection:
     align: str | None = key(
         None, "natural traces: calendar (real dates) or client (each one's own start)", used_with=("times", "intervals")
     )
+    block: str | None = key(
+        None,
+        "natural traces: a block of time is all train or all test, e.g. 1h; none: each sample by itself; "
+        "by default as the data set has it, or as measured",
+        used_with=("times", "intervals"),
+    )
     last: str | None = key(None, "natural traces: keep only the last so much time, e.g. 1050d", used_with=("times",))
     client: str = key("client", "CSV traces: the column that says who", used_with=("file",))
     time: str = key("time", "CSV traces: the column that says when", used_with=("file",))

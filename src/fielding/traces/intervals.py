@@ -19,6 +19,8 @@ ALIGNMENTS: dict[str, str] = {
 }
 SECONDS = {"s": 1.0, "m": 60.0, "h": 3600.0, "d": 86_400.0, "w": 604_800.0}
 MOST_INTERVALS = 2**31
+MOST_BLOCKS = 2**53  # blocks since time 0 beyond this cannot be told apart
+BY_SAMPLE = "none"  # the block of a trace that is split into train and test sample by sample
 LAST_MOMENT = 1e11  # unix seconds beyond this (year 5138) have no calendar month: they are no dates but mistakes
 
 _DURATION = re.compile(r"([0-9]+(?:\.[0-9]+)?) *([smhdw]?)")
@@ -46,6 +48,17 @@ def parse_span(text: str | float) -> float:
     if isinstance(text, bool) or not 0.0 < seconds < np.inf:
         raise OptionError(f"{echo(text)} is no length of time; give a number of seconds, or one with s, m, h, d or w")
     return seconds
+
+
+def parse_block(text: str | float) -> float | None:
+    """Return the length of the blocks that train and test are split by, in seconds; None for ``"none"``: by sample.
+
+    Examples
+    --------
+    >>> parse_block("1h"), parse_block("none")
+    (3600.0, None)
+    """
+    return None if text == BY_SAMPLE else parse_span(text)
 
 
 def checked_align(align: str) -> Align:

@@ -6,10 +6,11 @@ import numpy as np
 
 from fielding._typing import Codes, Counts, Features, Mask, Vector
 from fielding.errors import InputError
-from fielding.rng import hashed
+from fielding.rng import Hashes, hashed
 from fielding.traces.npz_file import Array
 
 TEST_SHARE = 0.2  # share of the samples that are for testing alone
+BLOCKS_PER_TEST = 5  # blocks of which one is for testing alone: the same share
 _CHUNK = 1 << 22
 
 
@@ -40,8 +41,40 @@ PIXELS = Scaling(factor=1.0 / 255.0)  # bytes of images as numbers from 0 to 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Blocks:
+    """In which block of time of which client each sample lies: what is split together.
+
+    ``owner``: key of the client (:func:`fielding.rng.client_key`), ``index``: block since time 0, both of shape
+    ``(n_samples,)``.
+    """
+
+    owner: Hashes
+    index: Counts
+
+
+def choose_test(n_samples: int, blocks: Blocks | None = None) -> Mask:
+    """Return which samples are for testing, shape ``(n_samples,)``: a fifth of them, the same in every run.
+
+    Without blocks by position. With blocks, one of every five blocks of a client, counted from time 0, as a hash of
+    client and five says: nothing else of the data matters, so that a part of a trace is split as all of it.
+
+    Examples
+    --------
+    >>> hours = Blocks(owner=np.full(10, 7, dtype=np.uint64), index=np.arange(10))
+    >>> choose_test(10, hours).reshape(2, 5).sum(axis=1).tolist()
+    [1, 1]
+    """
+    if blocks is None:
+        draws = hashed(0, "test", np.arange(n_samples, dtype=np.uint64))
+        return np.asarray(draws < np.uint64(int(TEST_SHARE * 2**64)))
+    five, place = np.divmod(blocks.index, BLOCKS_PER_TEST)
+    draws = hashed(0, "test block", blocks.owner, five.astype(np.uint64))
+    return np.asarray(place.astype(np.uint64) == draws % np.uint64(BLOCKS_PER_TEST))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Pool:
-    """Labelled samples; which of them are for testing follows from their position alone.
+    """Labelled samples; which of them are for testing follows from their position, or from their blocks of time.
 
     Parameters
     ----------
@@ -52,6 +85,8 @@ class Pool:
         Label of each sample, as a position in ``classes``, shape ``(n_samples,)``.
     scaling
         How raw features become numbers; bytes are taken as pixels by default.
+    blocks
+        Of a natural trace: samples of one block are all for training or all for testing. None: each by itself.
 
     Examples
     --------
@@ -65,6 +100,7 @@ class Pool:
     y: Codes
     classes: tuple[str, ...]
     scaling: Scaling | None = None
+    blocks: Blocks | None = None
 
     def __post_init__(self) -> None:
         if self.y.ndim != 1 or self.x.shape[:1] != self.y.shape:
@@ -104,12 +140,17 @@ class Pool:
 
     def is_test(self) -> Mask:
         """Return which samples are for testing, shape ``(n_samples,)``: a fifth of them, the same in every run."""
-        draws = hashed(0, "test", np.arange(len(self), dtype=np.uint64))
-        return np.asarray(draws < np.uint64(int(TEST_SHARE * 2**64)))
+        return choose_test(len(self), self.blocks)
 
     def is_aside(self, share: float) -> Mask:
-        """Return which training samples are kept aside, shape ``(n_samples,)``: a share of them, the same each time."""
-        draws = hashed(0, "aside", np.arange(len(self), dtype=np.uint64))
+        """Return which training samples are kept aside, shape ``(n_samples,)``: a share of them, the same each time.
+
+        Whole blocks where there are blocks: a model is judged by what lies no nearer than what it is tested on.
+        """
+        if self.blocks is None:
+            draws = hashed(0, "aside", np.arange(len(self), dtype=np.uint64))
+        else:
+            draws = hashed(0, "aside", self.blocks.owner, self.blocks.index.astype(np.uint64))
         return np.asarray((draws < np.uint64(int(share * 2**64))) & ~self.is_test())
 
 

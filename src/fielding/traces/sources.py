@@ -24,7 +24,8 @@ from fielding.traces.csv_table import open_table, sort_ids
 from fielding.traces.histograms import WindowPlan
 from fielding.traces.images import FILE, Decoding, ImageSpec, image_index, image_pool, is_image_list
 from fielding.traces.importers import Columns, feature_names, import_samples
-from fielding.traces.intervals import checked_align, parse_interval, parse_span
+from fielding.traces.intervals import BY_SAMPLE, checked_align, parse_block, parse_interval, parse_span
+from fielding.traces.likeness import measure_likeness, split_warning
 from fielding.traces.natural import n_rounds, natural_schedule, needed_intervals
 from fielding.traces.pool import Pool, scale_note, standardize
 from fielding.traces.scenarios import SCENARIOS, DealRequest, scenario_named
@@ -44,7 +45,8 @@ OnImages = Callable[[int, int], None]
 class Dealt:
     """Samples, which client sees which of them when, and how that maps to rounds.
 
-    ``notes``: what a user should know of: features on scales that models do not learn from.
+    ``notes``: what a user should know of: how a trace was split if nobody said how, tests on near-duplicates, features
+    on scales that models do not learn from.
     """
 
     pool: Pool
@@ -93,7 +95,9 @@ def deal_samples(
         check_no_options(section)
         if source is not None:
             opened = Narrowing(last=section.last, clients=section.clients).apply(opened)
-        dealt = _add_shared(_schedule_natural(opened, plan, rounds), section, seed)
+        usual = defaults.block if section.block is None else None
+        dealt = _schedule_natural(opened, plan, rounds, given=section.block, usual=usual)
+        dealt = _add_shared(dealt, section, seed)
         if section.standardize:
             return replace(dealt, pool=standardize(dealt.pool, first_samples(dealt)))
     else:
@@ -104,7 +108,7 @@ def deal_samples(
             pool = standardize(dealt.pool, first_samples(dealt))
             return _deal_scenario(pool, section, plan, n_intervals, seed=seed)
     note = scale_note(dealt.pool, first_samples(dealt))
-    return dealt if note is None else replace(dealt, notes=(note,))
+    return dealt if note is None else replace(dealt, notes=(*dealt.notes, note))
 
 
 def first_samples(dealt: Dealt) -> Counts:
@@ -121,7 +125,12 @@ def check_window(section: TraceSection) -> None:
 
 def check_times(section: TraceSection) -> None:
     """Raise if the times of a trace section make no sense."""
-    for name, check in (("interval", parse_interval), ("align", checked_align), ("last", parse_span)):
+    for name, check in (
+        ("interval", parse_interval),
+        ("align", checked_align),
+        ("block", parse_block),
+        ("last", parse_span),
+    ):
         try:
             if (given := getattr(section, name)) is not None:
                 check(given)
@@ -216,7 +225,7 @@ def sort_samples(trace: Trace) -> Trace:
     """Return the same samples by client id, then by time and label, so that results do not hang on their order.
 
     Rows equal in all three keep their order. Features in a file of their own (images) are not moved: their rows stay
-    as they are, and with them the split into train and test, which goes by row.
+    as they are, and with them a split into train and test by sample, which goes by row.
 
     Examples
     --------
@@ -242,18 +251,28 @@ def sort_samples(trace: Trace) -> Trace:
     )
 
 
-def _schedule_natural(trace: Trace, plan: WindowPlan, rounds: int) -> Dealt:
-    """Return a trace as it is; it must last for the rounds."""
-    as_given = natural_schedule(trace, plan)  # first, because mistakes are named by row
-    sorted_trace = sort_samples(trace)
-    pool, schedule = as_given if sorted_trace is trace else natural_schedule(sorted_trace, plan)
+def _schedule_natural(trace: Trace, plan: WindowPlan, rounds: int, *, given: str | None, usual: str | None) -> Dealt:
+    """Return a trace as it is; it must last for the rounds.
+
+    Train and test are split by the block that the user gave, or that is usual for the data set, or else is measured.
+    """
+    sorted_trace, block, note = sort_samples(trace), given or usual, None
+    if block is None or given == BY_SAMPLE:
+        found = measure_likeness(sorted_trace, parse_interval(plan.interval))
+        block = given or found.block
+        note = split_warning(found, block)
+        if block != BY_SAMPLE:
+            note = f"train and test are split by blocks of {block}, as measured; trace.block says otherwise"
+    as_given = natural_schedule(trace, plan, block=parse_block(block))  # first, because mistakes are named by row
+    is_sorted = sorted_trace is trace
+    pool, schedule = as_given if is_sorted else natural_schedule(sorted_trace, plan, block=parse_block(block))
     lasts = n_rounds(schedule.n_intervals, plan)
     if lasts < rounds:
         raise OptionError(
             f"rounds is {rounds}, but the trace ends after {lasts} rounds: it has {schedule.n_intervals} intervals of "
             f"{plan.interval}, one every {plan.gap} rounds; lower rounds, or choose a shorter interval or a larger gap"
         )
-    return Dealt(pool=pool, schedule=schedule, plan=plan)
+    return Dealt(pool=pool, schedule=schedule, plan=plan, notes=() if note is None else (note,))
 
 
 def _deal_scenario(source: Source, section: TraceSection, plan: WindowPlan, n_intervals: int, *, seed: int) -> Dealt:

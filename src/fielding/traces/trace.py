@@ -8,9 +8,19 @@ import numpy as np
 from fielding._typing import ClientId, Codes, Counts, Mask, Vector
 from fielding.client.report import checked_ids, id_order
 from fielding.errors import FileFormatError, InputError, OptionError, echo
+from fielding.rng import client_key
 from fielding.traces.csv_table import encode_ids, id_array, plain_numbers, text_names, whole_numbers
-from fielding.traces.intervals import Align, Interval, checked_align, interval_indices, natural_unit, parse_interval
+from fielding.traces.intervals import (
+    MOST_BLOCKS,
+    Align,
+    Interval,
+    checked_align,
+    interval_indices,
+    natural_unit,
+    parse_interval,
+)
 from fielding.traces.npz_file import Array, read_arrays, write_arrays
+from fielding.traces.pool import Blocks
 
 MOST_SAMPLES = 2**53  # samples beyond this could not be counted exactly in a float64
 
@@ -146,6 +156,22 @@ class Trace:
         """
         length, known = parse_interval(interval), checked_align(align)
         return interval_indices(self.time, length, self.first_times(length, known)[self.client])
+
+    def blocks_of(self, length: float) -> Blocks:
+        """Return in which block of so many seconds each row lies, counted from time 0 whatever the trace begins with.
+
+        Examples
+        --------
+        >>> trace = Trace(client_ids=("a",), client=np.zeros(3, dtype=np.int32), time=np.array([3599.0, 3600.0, -1.0]),
+        ...               y=np.zeros(3, dtype=np.int32), classes=("cat",))
+        >>> trace.blocks_of(3600.0).index.tolist()
+        [0, 1, -1]
+        """
+        index = np.floor(self.time / length)
+        if not float(np.abs(index).max()) < MOST_BLOCKS:
+            raise InputError(f"the times reach {float(np.abs(self.time).max()):g}; give a block longer than {length:g}")
+        keys = np.array([client_key(one) for one in self.client_ids], dtype=np.uint64)
+        return Blocks(owner=keys[self.client], index=index.astype(np.int64))
 
 
 def _check_codes(name: str, codes: Array, n_known: int) -> None:

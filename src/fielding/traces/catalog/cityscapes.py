@@ -96,5 +96,6 @@ ENTRY = Entry(
     how_to_get="register at cityscapes-dataset.com for leftImg8bit and gtFine, then make the lists with Ekya's script",
     files=(f"{FOLDER}/{_LIST}/", f"{FOLDER}/leftImg8bit/"),
     load=load_cityscapes,
-    defaults=NaturalDefaults(interval="1s"),
+    # Ten consecutive crops, an interval, are about those of one frame; times are numbers of intervals, none is shorter.
+    defaults=NaturalDefaults(interval="1s", block="1s"),
 )

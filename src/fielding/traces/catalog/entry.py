@@ -71,11 +71,13 @@ class Narrowing:
 class NaturalDefaults:
     """How the time of a natural trace is used unless a config says otherwise.
 
-    ``interval``: real time between arrivals, such as ``"6h"``; ``align``: ``"calendar"`` or ``"client"``.
+    ``interval``: real time between arrivals, such as ``"6h"``; ``align``: ``"calendar"`` or ``"client"``; ``block``: a
+    time that is all train or all test, such as ``"1h"``, ``"none"`` for each sample by itself; None: as measured.
     """
 
     interval: str = "1d"
     align: str = "calendar"
+    block: str | None = None
     narrowing: Narrowing = Narrowing()
 
 

@@ -112,5 +112,6 @@ ENTRY = Entry(
     how_to_get="download fmow_v1.1 (50 GB) with the `wilds` package and put the folder there",
     files=(f"{FOLDER}/rgb_metadata.csv", f"{FOLDER}/images/"),
     load=load_fmow,
-    defaults=NaturalDefaults(interval="1d"),
+    # Images of one pass of a satellite are seconds apart; that a place comes again weeks later, no block can help.
+    defaults=NaturalDefaults(interval="1d", block="1d"),
 )

@@ -67,7 +67,7 @@ EXTRASENSORY = Entry(
     files=("extrasensory.npz",),
     load=load_extrasensory,
     # People were recorded in different weeks: on the calendar at most 4 of 30 overlap.
-    defaults=NaturalDefaults(interval="6h", align="client"),
+    defaults=NaturalDefaults(interval="6h", align="client", block="1h"),
     fetchable=True,
 )
 
@@ -83,5 +83,5 @@ ZEPHYR = Entry(
     files=("zephyr_commits.csv.gz",),
     load=load_zephyr,
     # Over the whole history most authors are not there most of the time.
-    defaults=NaturalDefaults(interval="1d", narrowing=Narrowing(last="1050d", clients=302)),
+    defaults=NaturalDefaults(interval="1d", block="3h", narrowing=Narrowing(last="1050d", clients=302)),
 )
