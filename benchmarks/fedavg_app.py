@@ -101,7 +101,7 @@ def tested(message: "Message", context: "Context") -> "Message":
 
     here = _here(message, context)
     runtime = here.work.runtime(here.partition, here.round_index)
-    found = runtime.test(here.model[np.newaxis], np.zeros(1, dtype=np.int64))
+    found = runtime.test(here.model[np.newaxis], np.zeros(1, dtype=np.int64))["window"]
     n_test, correct, loss = int(found.n_test[0]), int(found.correct[0]), float(found.loss[0])
     metrics = MetricRecord({"eval_loss": loss, "eval_acc": correct / n_test, "num-examples": n_test})
     return Message(RecordDict({"metrics": metrics}), reply_to=message)

@@ -62,15 +62,6 @@ class Examining(GlobalModel):
         return super().plan(clients)
 
 
-class Foreseeing(GlobalModel):
-    """Looks at samples that have not come."""
-
-    def plan(self, clients: Clients) -> TrainingPlan:
-        driver: Any = clients
-        driver.other_scores(self.models, self.membership().astype(np.int64))
-        return super().plan(clients)
-
-
 class Blind(GlobalModel):
     """Asks clients that have nothing."""
 
@@ -150,7 +141,6 @@ FLAWS = {
     "Forgetful": "is not resumable: a run that was stopped and resumed after every round differs in line",
     "Peeking": r"it reads samples of clients \[0\], which it did not ask",
     "Examining": "it asks for scores on test samples",
-    "Foreseeing": "it asks for scores on samples that have not come yet",
     "Blind": r"it asks clients \[7, 9\] without samples; ask those of clients.askable",
     "Misplaced": "membership holds 1, but there are 1 models",
     "Cooking": "client 0 has to send 0 bytes .probe., but 8 are charged",

@@ -113,11 +113,8 @@ class GrowingClients:
         self.served = models, row
         self.inner.serve(models, self._for_all(row))
 
-    def scores(self, models: Models, row: Counts) -> ClientScores:
-        return self._of_known(self.inner.scores(models, self._for_all(row)))
-
-    def other_scores(self, models: Models, row: Counts) -> dict[str, ClientScores]:
-        found = self.inner.other_scores(models, self._for_all(row))
+    def scores(self, models: Models, row: Counts) -> dict[str, ClientScores]:
+        found = self.inner.scores(models, self._for_all(row))
         return {name: self._of_known(scores) for name, scores in found.items()}
 
     def concepts(self) -> Codes | None:

@@ -140,16 +140,13 @@ class NotingClients:
     def block_sizes(self, clients: Counts, blocks: Sequence[Counts]) -> Counts:  # noqa: ARG002
         return np.zeros(clients.size, dtype=np.int64)
 
-    def scores(self, models: Models, row: Counts) -> ClientScores:  # noqa: ARG002
+    def scores(self, models: Models, row: Counts) -> dict[str, ClientScores]:  # noqa: ARG002
         self.notes.append("test")
         right = round(100 * self._accuracy.get(self._round, 0.0))
-        return ClientScores(
+        one = ClientScores(
             clients=np.array([0]), n_test=np.array([100]), correct=np.array([right]), loss=np.array([1.0])
         )
-
-    def other_scores(self, models: Models, row: Counts) -> dict[str, ClientScores]:  # noqa: ARG002
-        self.notes.append("test elsewhere")
-        return {}
+        return {"window": one}
 
 
 class NotingMethod:

@@ -17,7 +17,7 @@ from fielding.engine.runner import (
     round_row,
     stable_membership,
 )
-from fielding.federation.evaluation import ClientScores
+from fielding.federation.evaluation import NO_SCORES, ClientScores
 from tests.engine.stages import NotingClients, NotingMethod, noting_federation
 
 NOTHING_CHANGED = (0, False)
@@ -216,7 +216,7 @@ def test_heterogeneity_is_also_measured_as_if_all_were_in_one_cluster(
     clients = Knowing([0, 0, 0, 0])
     federation = replace(noting_federation([]), clients=clients, method=Grouped(membership, (5, 6, 7)))
 
-    row = round_row(federation, replace(done_round()[1], scores=right(2)))
+    row = round_row(federation, replace(done_round()[1], scores={"window": right(2)}))
 
     assert (row["measured_heterogeneity"], row["unclustered_heterogeneity"]) == found
     assert clients.asked == asked
@@ -234,13 +234,18 @@ def right(n_right: int, **also: ClientScores) -> ClientScores:
 
 def test_corrected_and_tuned_scores_stand_beside_plain_ones() -> None:
     federation, done = done_round()
-    scores = right(2, corrected=right(5), tuned=right(9))
-    elsewhere = {"newest": right(1, corrected=right(4))}
+    scores = {
+        "window": right(2, corrected=right(5), tuned=right(9)),
+        "newest": right(1, corrected=right(4)),
+        "next": right(3, tuned=right(6)),
+    }
 
-    row = round_row(federation, replace(done, scores=scores, other_scores=elsewhere))
+    row = round_row(federation, replace(done, scores=scores))
 
     assert (row["accuracy"], row["corrected_accuracy"], row["tuned_accuracy"]) == (0.2, 0.5, 0.9)
     assert (row["newest_accuracy"], row["corrected_newest_accuracy"]) == (0.1, 0.4)
+    assert (row["next_accuracy"], row["tuned_next_accuracy"]) == (0.3, 0.6)
+    assert (row["prequential_accuracy"], row["tuned_prequential_accuracy"]) == (0.3, 0.6), "the old names"
     assert (row["corrected_worst_decile"], row["corrected_test_loss"]) == (0.5, 1.0)
     plain = round_row(federation, done)
     assert not [name for name in plain if name.startswith(("corrected", "tuned"))]
@@ -249,5 +254,13 @@ def test_corrected_and_tuned_scores_stand_beside_plain_ones() -> None:
 def test_every_client_has_its_count_of_right_ones() -> None:
     federation, _ = done_round()
 
-    assert client_row(federation, right(2, corrected=right(5)), 0)["corrected"] == [5]
-    assert "corrected" not in client_row(federation, right(2), 0)
+    assert client_row(federation, {"window": right(2, corrected=right(5))}, 0)["corrected"] == [5]
+    assert "corrected" not in client_row(federation, {"window": right(2)}, 0)
+
+
+def test_clients_that_are_tested_on_what_comes_next_alone_have_no_samples_in_the_window() -> None:
+    federation, _ = done_round()
+    row = client_row(federation, {"window": NO_SCORES, "next": right(3, corrected=right(4))}, 0)
+
+    assert (row["client"], row["n_test"], row["correct"], row["loss"]) == (["only"], [0], [0], [None])
+    assert (row["next_n_test"], row["next_correct"], row["next_corrected"]) == ([10], [3], [4])

@@ -75,7 +75,7 @@ def test_eager_opens_one_model_for_all_that_drift_together() -> None:
 
     assert n_models == [1] * (3 * GAP) + [2] * (40 - 3 * GAP)
     assert agreement(clients, method) == 1.0
-    scores = clients.scores(method.models, method.membership().astype(np.int64))
+    scores = clients.scores(method.models, method.membership().astype(np.int64))["window"]
     assert scores.correct.sum() / scores.n_test.sum() > 0.9
 
 

@@ -54,7 +54,7 @@ def test_planted_groups_are_found() -> None:
     assert agreement(clients, method) == 1.0
     truth = clients.concepts()
     assert truth is not None
-    scores = clients.scores(method.models, method.membership().astype(np.int64))
+    scores = clients.scores(method.models, method.membership().astype(np.int64))["window"]
     assert scores.correct.sum() / scores.n_test.sum() > 0.9
 
 
@@ -233,7 +233,7 @@ def test_labels_of_test_samples_change_no_choice() -> None:
         clients = plane_clients(windows)
         method = ifca_of(clients, k=2, reassess="evaluated")
         done = run_rounds(clients, method, range(8), every=2)
-        scores = [one.scores.correct.sum() for one in done if one.scores is not None]
+        scores = [one.scores["window"].correct.sum() for one in done if one.scores]
         found.append((method.membership().tolist(), method.models.tobytes(), scores))
 
     assert found[0][:2] == found[1][:2]

@@ -59,7 +59,8 @@ def test_everyone_with_data_is_tested_on_the_model_that_serves_it() -> None:
     models = np.array([[0.0], [1.0]], dtype=np.float32)
     clients = runtime_of(windows, scripted(models), RULE)
 
-    now, ahead = clients.test(models, np.array([0, 1, 0])), clients.test(models, EVERYONE, windows.upcoming(0))
+    now = clients.test(models, np.array([0, 1, 0]))["window"]
+    ahead = clients.test(models, EVERYONE, {"next": windows.next(0)})["next"]
 
     # Models always say one label; a wrong answer costs 2.
     assert now.clients.tolist() == [0, 1]
@@ -73,14 +74,14 @@ def test_a_compute_that_tests_whole_windows_has_its_figures_told_beside_correcte
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     clients = serving_runtime()
-    honest, n_test = clients.test(model(), EVERYONE), 4
+    honest, n_test = clients.test(model(), EVERYONE)["window"], 4
 
     def measured(*_asked: object) -> tuple[Counts, Counts, Vector]:
         return np.full(3, n_test), np.full(3, 3), np.full(3, 7.0)
 
     monkeypatch.setattr(clients.compute, "tests_whole_windows", True)
     monkeypatch.setattr(clients.compute, "measure", measured)
-    found = clients.test(model(), EVERYONE)
+    found = clients.test(model(), EVERYONE)["window"]
 
     assert (found.correct.tolist(), found.loss.tolist()) == ([3] * 3, [7.0] * 3)
     assert found.also["corrected"].loss.tolist() == honest.also["corrected"].loss.tolist()
@@ -101,7 +102,7 @@ def plain_model() -> Models:
 
 
 def test_clients_learn_their_own_labels() -> None:
-    scores = tuning_runtime().test(plain_model(), EVERYONE)
+    scores = tuning_runtime().test(plain_model(), EVERYONE)["window"]
 
     assert scores.accuracy.tolist() == [1.0, 0.0, 0.5]
     assert scores.also["tuned"].accuracy.tolist() == [1.0, 1.0, 1.0]
@@ -111,7 +112,7 @@ def test_clients_learn_their_own_labels() -> None:
 def test_the_model_that_serves_is_not_touched() -> None:
     served, clients = plain_model(), tuning_runtime()
 
-    first, second = (clients.test(served, EVERYONE) for _ in range(2))
+    first, second = (clients.test(served, EVERYONE)["window"] for _ in range(2))
 
     assert served.tolist() == plain_model().tolist()
     assert first.also["tuned"].loss.tolist() == second.also["tuned"].loss.tolist()
@@ -124,8 +125,8 @@ def test_with_a_correction_it_goes_on_from_what_it_is_served() -> None:
         rule=replace(RULE, rate=replace(RULE.rate, initial=1e-9)),
     )
 
-    served = corrected.test(model(0.2), EVERYONE).also["corrected"]
-    after = tuned.test(model(0.2), EVERYONE).also["tuned"]
+    served = corrected.test(model(0.2), EVERYONE)["window"].also["corrected"]
+    after = tuned.test(model(0.2), EVERYONE)["window"].also["tuned"]
 
     assert after.loss == pytest.approx(served.loss, rel=1e-5), "steps of no length leave what is served"
 
@@ -154,12 +155,17 @@ def test_steps_are_drawn_apart_from_those_of_training() -> None:
     assert (trained != tuned).any()
 
 
-def test_only_the_window_is_tuned_on_and_by_those_who_are_tested() -> None:
+def test_clients_that_are_tested_tune_once_for_all_samples_that_they_are_tested_on() -> None:
     windows = labelled(empty=(1,))
-    clients = serving_runtime(windows, TUNED, trainer=softmax_trainer())
+    trainer = RecordingTrainer(inner=softmax_trainer())
+    clients = serving_runtime(windows, TUNED, trainer=trainer)
 
-    assert clients.test(plain_model(), EVERYONE).also["tuned"].clients.tolist() == [0, 2]
-    assert "tuned" not in clients.test(plain_model(), EVERYONE, windows.upcoming(0)).also
+    found = clients.test(plain_model(), EVERYONE, {"next": windows.next(0)})
+
+    assert found["window"].also["tuned"].clients.tolist() == [0, 2]
+    assert found["next"].also["tuned"].clients.tolist() == found["next"].clients.tolist()
+    assert found["next"].clients.size
+    assert len(trainer.asked) == 1
 
 
 def test_neither_workers_nor_pieces_change_a_bit_and_no_progress_is_shown(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -180,7 +186,7 @@ def test_neither_workers_nor_pieces_change_a_bit_and_no_progress_is_shown(monkey
 
         monkeypatch.setattr(clients.compute, "train", noted)
         monkeypatch.setattr(clients.compute, "on_trained", lambda done, _total: told.append(done))
-        found = clients.test(models, EVERYONE).also["tuned"]
+        found = clients.test(models, EVERYONE)["window"].also["tuned"]
         clients.compute.close()
         return found
 

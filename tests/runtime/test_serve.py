@@ -30,7 +30,7 @@ def accuracy(scores: ClientScores) -> list[float]:
 
 
 def test_a_model_in_doubt_believes_the_labels_of_the_client_that_it_serves() -> None:
-    scores = serving_runtime().test(model(), EVERYONE)
+    scores = serving_runtime().test(model(), EVERYONE)["window"]
 
     assert accuracy(scores) == [1.0, 0.0, 0.5], "as it is, it says a"
     assert accuracy(scores.also["corrected"]) == [1.0, 1.0, 0.5]
@@ -40,7 +40,7 @@ def test_a_model_in_doubt_believes_the_labels_of_the_client_that_it_serves() -> 
 
 
 def test_what_the_model_was_trained_on_counts_against_it() -> None:
-    scores = serving_runtime().test(model(mix=(0.9, 0.1)), EVERYONE)
+    scores = serving_runtime().test(model(mix=(0.9, 0.1)), EVERYONE)["window"]
 
     # The third client has 4.9 a and 4.1 b of 9: less a than the model expects, more b.
     assert accuracy(scores.also["corrected"]) == [1.0, 1.0, 0.5]
@@ -50,14 +50,14 @@ def test_what_the_model_was_trained_on_counts_against_it() -> None:
 
 def test_the_same_mix_changes_nothing() -> None:
     for mix in ((0.5, 0.5), (4.0, 4.0)):
-        scores = serving_runtime().test(model(0.3, mix), EVERYONE)
+        scores = serving_runtime().test(model(0.3, mix), EVERYONE)["window"]
 
         assert scores.also["corrected"].loss[2] == scores.loss[2]
 
 
 def test_raw_figures_are_those_of_clients_who_do_not_correct() -> None:
-    plain = serving_runtime(serving=None).test(model(0.7), EVERYONE)
-    raw = serving_runtime().test(model(0.7), EVERYONE)
+    plain = serving_runtime(serving=None).test(model(0.7), EVERYONE)["window"]
+    raw = serving_runtime().test(model(0.7), EVERYONE)["window"]
 
     assert plain.also == {}
     assert (plain.correct.tolist(), plain.clients.tolist()) == (raw.correct.tolist(), raw.clients.tolist())
@@ -67,7 +67,7 @@ def test_raw_figures_are_those_of_clients_who_do_not_correct() -> None:
 def test_every_client_is_corrected_against_the_model_that_serves_it() -> None:
     models = np.concatenate([model(mix=(0.5, 0.5)), model(mix=(0.01, 0.99))])
 
-    scores = serving_runtime().test(models, np.array([0, 0, 1])).also["corrected"]
+    scores = serving_runtime().test(models, np.array([0, 0, 1]))["window"].also["corrected"]
 
     assert accuracy(scores) == [1.0, 1.0, 0.5]
     assert scores.loss[2] > 1.0, "a model that knew b alone is told that half is a, and goes too far without scores"
@@ -77,7 +77,7 @@ def test_test_samples_have_no_part_in_the_mix() -> None:
     samples = [Sample(client=0, interval=0, label=int(at >= 8), for_testing=at >= 8) for at in range(12)]
     windows = planted_windows(samples, n_clients=3, plan=WindowPlan(gap=1, window=1), n_intervals=1)
 
-    scores = serving_runtime(windows).test(model(), EVERYONE).also["corrected"]
+    scores = serving_runtime(windows).test(model(), EVERYONE)["window"].also["corrected"]
 
     # It has trained on eight a and is tested on four b.
     assert (scores.clients.tolist(), accuracy(scores)) == ([0], [0.0])
@@ -85,7 +85,7 @@ def test_test_samples_have_no_part_in_the_mix() -> None:
 
 
 def test_whoever_has_nothing_to_train_on_is_not_tested() -> None:
-    scores = serving_runtime(labelled(empty=(1,))).test(model(), EVERYONE)
+    scores = serving_runtime(labelled(empty=(1,))).test(model(), EVERYONE)["window"]
 
     assert scores.clients.tolist() == scores.also["corrected"].clients.tolist() == [0, 2]
 
@@ -94,7 +94,7 @@ def test_other_models_in_the_same_round_are_not_taken_for_the_last_ones() -> Non
     clients = serving_runtime()
     first, second = model(), model(mix=(0.99, 0.01))
 
-    losses = [clients.test(one, EVERYONE).also["corrected"].loss.tolist() for one in (first, second, first)]
+    losses = [clients.test(one, EVERYONE)["window"].also["corrected"].loss.tolist() for one in (first, second, first)]
 
     assert losses[0] == losses[2] != losses[1]
 
@@ -107,8 +107,8 @@ def test_without_labels_the_mix_is_that_of_what_the_model_predicts() -> None:
     leaning = model(0.6, (0.8, 0.2))
     leaning[0, 2] = np.log(4.0)
 
-    plain = serving_runtime().test(leaning, EVERYONE)
-    found = serving_runtime(serving=PREDICTED).test(leaning, EVERYONE).also["corrected"]
+    plain = serving_runtime().test(leaning, EVERYONE)["window"]
+    found = serving_runtime(serving=PREDICTED).test(leaning, EVERYONE)["window"].also["corrected"]
 
     assert accuracy(plain) == [1.0, 0.0, 0.5]
     assert accuracy(found) == [1.0, 1.0, 1.0]
@@ -116,7 +116,7 @@ def test_without_labels_the_mix_is_that_of_what_the_model_predicts() -> None:
 
 def test_labels_of_training_samples_change_no_predicted_mix(monkeypatch: pytest.MonkeyPatch) -> None:
     windows = labelled()
-    before = serving_runtime(windows, PREDICTED).test(model(1.0), EVERYONE).also["corrected"].loss
+    before = serving_runtime(windows, PREDICTED).test(model(1.0), EVERYONE)["window"].also["corrected"].loss
     asked: list[np.ndarray] = []
     gather = windows.gather
 
@@ -127,19 +127,19 @@ def test_labels_of_training_samples_change_no_predicted_mix(monkeypatch: pytest.
         return x, np.where(is_training, 0, y).astype(np.int32)
 
     monkeypatch.setattr(windows, "gather", relabelled)
-    after = serving_runtime(windows, PREDICTED).test(model(1.0), EVERYONE).also["corrected"].loss
+    after = serving_runtime(windows, PREDICTED).test(model(1.0), EVERYONE)["window"].also["corrected"].loss
 
     assert sum(map(len, asked)) == 24
     assert before.tolist() == after.tolist()
 
 
 def test_many_clients_are_looked_at_in_pieces_with_the_same_result(monkeypatch: pytest.MonkeyPatch) -> None:
-    together = serving_runtime(serving=PREDICTED).test(model(1.0), EVERYONE).also["corrected"].loss
+    together = serving_runtime(serving=PREDICTED).test(model(1.0), EVERYONE)["window"].also["corrected"].loss
     monkeypatch.setattr("fielding.runtime.serve.MOST_NUMBERS", 20)
 
-    assert serving_runtime(serving=PREDICTED).test(model(1.0), EVERYONE).also["corrected"].loss == pytest.approx(
-        together, rel=1e-6
-    )
+    assert serving_runtime(serving=PREDICTED).test(model(1.0), EVERYONE)["window"].also[
+        "corrected"
+    ].loss == pytest.approx(together, rel=1e-6)
 
 
 def test_a_model_that_diverged_serves_badly_but_breaks_nothing() -> None:
@@ -147,7 +147,7 @@ def test_a_model_that_diverged_serves_badly_but_breaks_nothing() -> None:
     broken[0, :2] = np.nan
 
     for serving in (PRIOR, PREDICTED):
-        scores = serving_runtime(serving=serving).test(broken, EVERYONE)
+        scores = serving_runtime(serving=serving).test(broken, EVERYONE)["window"]
         assert np.isnan(scores.loss).all()
         assert scores.also["corrected"].summary()["test_loss"] is None
 
@@ -198,7 +198,7 @@ def test_what_cannot_be_is_refused(options: dict[str, str], match: str) -> None:
 def test_calibrated_windows_are_believed_by_their_size() -> None:
     clients = serving_runtime(serving=Serving(correction="prior"))
 
-    corrected = clients.test(model(), EVERYONE).also["corrected"]
+    corrected = clients.test(model(), EVERYONE)["window"].also["corrected"]
 
     assert accuracy(corrected) == [1.0, 1.0, 0.5]
     assert corrected.loss[0] < 0.02, "eight labels that are all the same"

@@ -102,7 +102,7 @@ def test_evaluation_is_that_of_a_naive_loop_over_clients() -> None:
     models = np.stack([clients.trainer.initial_model(seed) for seed in (1, 2, 3)])
     row = np.array([2, 0, 0, 1, 2, 0])
 
-    scores = clients.scores(models, row)
+    scores = clients.scores(models, row)["window"]
 
     assert scores.clients.tolist() == list(range(6))
     for client in range(6):
@@ -142,9 +142,9 @@ def test_a_client_without_samples_is_never_asked_nor_tested() -> None:
     clients = begun(small_clients(type(windows)(windows.pool, schedule, windows.plan)))
 
     assert clients.askable().tolist() == [True, False, True]
-    assert clients.scores(
-        clients.trainer.initial_model(1)[np.newaxis], np.zeros(3, dtype=np.int64)
-    ).clients.tolist() == [0, 2]
+    assert clients.scores(clients.trainer.initial_model(1)[np.newaxis], np.zeros(3, dtype=np.int64))[
+        "window"
+    ].clients.tolist() == [0, 2]
 
 
 def test_clients_come_back_to_a_round_as_if_they_had_never_left() -> None:
@@ -191,7 +191,7 @@ def test_a_client_with_test_samples_only_is_not_tested() -> None:
     fewer = type(schedule)(client_ids=(0, 1, 2), n_intervals=4, **columns)
     clients = begun(small_clients(type(windows)(windows.pool, fewer, windows.plan)))
 
-    scores = clients.scores(clients.trainer.initial_model(1)[np.newaxis], np.zeros(3, dtype=np.int64))
+    scores = clients.scores(clients.trainer.initial_model(1)[np.newaxis], np.zeros(3, dtype=np.int64))["window"]
 
     assert clients.windows.testing(0).sizes[1] > 0
     assert scores.clients.tolist() == [0, 2]

@@ -176,7 +176,6 @@ def test_labels_are_free_but_estimates_and_steps_are_computed_and_nobody_waits(
 ) -> None:
     clients = serving_clients(serving=serving)
     clients.scores(model(), EVERYONE)
-    clients.other_scores(model(), EVERYONE)
 
     assert clients.ledger.client_seconds("probe") == pytest.approx(seconds)
     assert clients.now_s == 0.0
@@ -187,21 +186,21 @@ def test_labels_are_free_but_estimates_and_steps_are_computed_and_nobody_waits(
 def test_whoever_is_not_tested_takes_no_steps() -> None:
     clients = serving_clients(labelled(empty=(1,)), Serving(fine_tune=3), trainer=softmax_trainer())
 
-    scores = clients.scores(model()[:, :-2], EVERYONE)
+    scores = clients.scores(model()[:, :-2], EVERYONE)["window"]
 
     assert scores.also["tuned"].clients.tolist() == [0, 2]
     assert clients.ledger.client_seconds("probe")[1] == 0.0
 
 
-def test_newest_and_next_samples_are_corrected_too_and_not_tuned_on() -> None:
+def test_models_are_corrected_and_tuned_for_all_three_scores() -> None:
     serving = Serving(correction="prior", smoothing=1.0, fine_tune=1)
 
-    found = serving_clients(labelled(n_visible=2), serving).other_scores(model(), EVERYONE)
+    found = serving_clients(labelled(n_visible=2), serving).scores(model(), EVERYONE)
 
-    assert sorted(found) == ["newest", "prequential"]
+    assert list(found) == ["window", "newest", "next"]
     for scores in found.values():
         assert scores.accuracy.tolist() == [1.0, 0.0, 0.5]
-        assert list(scores.also) == ["corrected"]
+        assert list(scores.also) == ["corrected", "tuned"]
         assert scores.also["corrected"].accuracy.tolist() == [1.0, 1.0, 0.5]
 
 
@@ -245,24 +244,23 @@ def measured(windows: SlidingWindows, *, round_index: int = 0) -> SimulatedClien
     return clients
 
 
-def planted(samples: list[Sample], *, looks_ahead: bool = True, concepts: bool = False) -> SlidingWindows:
+def planted(samples: list[Sample], *, concepts: bool = False) -> SlidingWindows:
     known = np.zeros((2, 3), dtype=np.int32) if concepts else None
-    windows = planted_windows(samples, n_clients=3, plan=PLAN, n_intervals=2, concepts=known)
-    return SlidingWindows(windows.pool, windows.schedule, PLAN, looks_ahead=looks_ahead)
+    return planted_windows(samples, n_clients=3, plan=PLAN, n_intervals=2, concepts=known)
 
 
-def test_next_counts_all_samples_of_who_trains_now() -> None:
-    scores = measured(planted(SAMPLES)).other_scores(MODELS, np.array([1, 1, 1]))["prequential"]
+@pytest.mark.parametrize("concepts", [False, True])
+def test_next_counts_all_samples_of_who_trains_now(concepts: bool) -> None:
+    scores = measured(planted(SAMPLES, concepts=concepts)).scores(MODELS, np.array([1, 1, 1]))["next"]
 
     assert (scores.clients.tolist(), scores.n_test.tolist(), scores.correct.tolist()) == ([0], [2], [1])
 
 
-@pytest.mark.parametrize(("looks_ahead", "concepts"), [(False, False), (True, True)])
-def test_there_is_no_next_where_it_would_not_be_new_or_a_scenario_draws_it(looks_ahead: bool, concepts: bool) -> None:
-    clients = measured(planted(SAMPLES, looks_ahead=looks_ahead, concepts=concepts))
+def test_a_window_of_one_interval_is_the_newest() -> None:
+    found = measured(planted(SAMPLES)).scores(MODELS, np.array([1, 1, 1]))
 
-    assert clients.other_scores(MODELS, np.array([1, 1, 1])) == {}
-    assert clients.scores(MODELS, np.array([1, 1, 1])).clients.size == 2
+    assert found["newest"] is found["window"]
+    assert found["window"].clients.size == 2
 
 
 def test_the_newest_counts_apart_where_windows_show_more() -> None:
@@ -270,7 +268,7 @@ def test_the_newest_counts_apart_where_windows_show_more() -> None:
     samples = [sample(0, at, label, for_testing=for_testing) for at, label in labels for for_testing in (False, True)]
     windows = planted_windows(samples, n_clients=1, plan=WindowPlan(gap=1, window=2), n_intervals=3)
 
-    found = [measured(windows, round_index=at).other_scores(MODELS, np.array([1]))["newest"] for at in range(2)]
+    found = [measured(windows, round_index=at).scores(MODELS, np.array([1]))["newest"] for at in range(2)]
 
     # A model that says b, on the a and b of the first window and the b and a of the second.
     assert [one.correct.tolist() for one in found] == [[1], [0]]

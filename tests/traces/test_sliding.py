@@ -96,12 +96,12 @@ def test_a_fleet_fed_interval_by_interval_counts_what_the_windows_show(
     assert fleet.counts.tolist() == recount.tolist()
 
 
-def test_upcoming_samples_are_those_of_the_next_interval_and_none_after_the_last() -> None:
+def test_next_samples_are_those_of_the_interval_to_come_and_none_after_the_last() -> None:
     pool = Pool(x=np.eye(3, dtype=np.float32), y=np.zeros(3, dtype=np.int32), classes=("a",))
     schedule = sort_schedule((0,), 3, columns=([0, 0, 0], [0, 1, 2], [0, 1, 2], [0, 0, 0], [0, 0, 0]))
     windows = SlidingWindows(pool, schedule, WindowPlan(gap=1, window=1))
 
-    assert [windows.upcoming(at).of(np.array([0]))[0].tolist() for at in range(3)] == [[1], [2], []]
+    assert [windows.next(at).of(np.array([0]))[0].tolist() for at in range(3)] == [[1], [2], []]
 
 
 def test_a_test_sample_is_never_trained_on_by_anybody() -> None:
@@ -202,8 +202,27 @@ def test_the_newest_samples_are_test_samples_of_the_last_interval() -> None:
     assert found == [[test[1]], [test[2]], [test[2]]]
 
 
-def test_windows_look_ahead_unless_told_otherwise() -> None:
-    windows = three_clients()
+@given(st.data())
+def test_next_samples_are_all_those_that_no_client_has_trained_on_and_no_other(data: st.DataObject) -> None:
+    n_intervals, n_clients = data.draw(st.integers(1, 6)), data.draw(st.integers(1, 3))
+    pool = Pool(x=np.eye(12, dtype=np.float32), y=np.zeros(12, dtype=np.int32), classes=("a",))
+    row = st.tuples(st.integers(0, n_clients - 1), st.integers(0, n_intervals - 1), st.integers(0, 11))
+    client, interval, sample = zip(*data.draw(st.lists(row, min_size=1, max_size=60)), strict=True)
+    zeros = [0] * len(client)
+    schedule = sort_schedule(tuple(range(n_clients)), n_intervals, columns=(client, interval, sample, zeros, zeros))
+    kept_aside = data.draw(st.sampled_from([0.0, 0.5]))
+    windows = SlidingWindows(pool, schedule, WindowPlan(gap=1, window=2), kept_aside=kept_aside)
+    round_index = data.draw(st.integers(0, n_intervals))
 
-    assert windows.looks_ahead
-    assert not SlidingWindows(windows.pool, windows.schedule, windows.plan, looks_ahead=False).looks_ahead
+    rows, _ = windows.next(round_index).of(np.arange(n_clients))
+
+    coming, is_test = windows.n_complete(round_index), pool.is_test()
+    trained = {one for one, when in zip(sample, interval, strict=True) if when < coming and not is_test[one]}
+    wanted = [
+        (who, one)
+        for who, when, one in zip(client, interval, sample, strict=True)
+        if when == coming and one not in trained
+    ]
+    found = zip(schedule.client[rows].tolist(), schedule.sample[rows].tolist(), strict=True)
+    assert sorted(found) == sorted(wanted)
+    assert (schedule.interval[rows] == coming).all()

@@ -20,7 +20,7 @@ from fielding.cli.run import Overrides, Tracks, as_options, explained
 from fielding.errors import InputError, OptionError
 from fielding.records.run_folder import PAGE, SUMMARY
 from fielding.reporting.comparison_tables import named_records, printable
-from fielding.reporting.formatting import as_time
+from fielding.reporting.formatting import as_time, score_words
 from fielding.reporting.numbers.paired import estimate_of
 
 if TYPE_CHECKING:
@@ -224,9 +224,9 @@ class ProgressTally:
             return ""
         if one.error is not None:
             return printable(f"{run.label}: failed: {one.error}")
-        final = (one.summary or {}).get("final_accuracy")
-        words = f", final accuracy {final:.3f}" if isinstance(final, float) else ""
-        return f"{run.label}: done{words}"
+        summary = one.summary or {}
+        words = score_words({name.removeprefix("final_"): value for name, value in summary.items()})
+        return f"{run.label}: done{f', final {words}' if words else ''}"
 
     def note(self, note: "Note") -> str:
         """Return a line about what users should know of a run; nothing if the same was told of another."""

@@ -12,9 +12,11 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from fielding._typing import Json
 from fielding.cli.console import Bar, note_down, progress_bar, say, tell
 from fielding.cli.options import Quiet, stop_on_signal
 from fielding.errors import InputError
+from fielding.reporting.formatting import score_words
 
 if TYPE_CHECKING:
     from fielding.flower.deploy.app_folder import AppFolder
@@ -225,7 +227,7 @@ def _keep_log(federation: "LocalFederation", run_id: str) -> tuple[Path, list[st
     return kept, lines
 
 
-def _round_words(row: dict[str, object]) -> str:
+def _round_words(row: Mapping[str, Json]) -> str:
     """Return one line about a round.
 
     Examples
@@ -235,7 +237,7 @@ def _round_words(row: dict[str, object]) -> str:
     >>> _round_words({"round": 5, "n_clusters": 3, "n_failed": 2})
     'round 6, 3 clusters, 2 nodes failed'
     """
-    accuracy = row.get("accuracy")
-    measured = f", accuracy {accuracy:.3f}" if isinstance(accuracy, float) else ""
+    words = score_words(row)
+    measured = f", {words}" if words else ""
     failed = f", {row['n_failed']} nodes failed" if row.get("n_failed") else ""
     return f"round {int(str(row.get('round', 0))) + 1}{measured}, {row.get('n_clusters', '?')} clusters{failed}"

@@ -14,7 +14,7 @@ from fielding._typing import Json
 from fielding.cli.console import LINE_EVERY_S, at_intervals, note_down, progress_bar, say, say_json, say_table, tell
 from fielding.cli.options import JsonOutput, Quiet, StopRequest, stop_on_signal
 from fielding.errors import InputError, OptionError
-from fielding.reporting.formatting import as_time, failure_words, run_table
+from fielding.reporting.formatting import as_time, failure_words, run_table, score_words
 
 if TYPE_CHECKING:
     from fielding.config.keys import Config
@@ -25,10 +25,10 @@ _SENTENCES = {
     "worst_decile": "Worst tenth: mean over the tenth of the clients with the lowest accuracy.",
     "final_accuracy_corrected": "Corrected: each client shifts the scores of its model to its own mix of labels.",
     "final_accuracy_tuned": "Tuned: each client trains its model for some steps more, on its own samples.",
-    "final_newest_accuracy": "Newest interval: of the samples in the clients' windows those that came last.",
-    "final_prequential_accuracy": "Interval to come: the samples that arrive next, before models are trained on them.",
+    "final_newest_accuracy": "Newest interval: of the test samples in the clients' windows those that came last.",
+    "final_next_accuracy": "Next interval: samples that arrive next, before any client trains on them.",
 }
-_EXPLAINED = ("final_newest_accuracy", "final_prequential_accuracy")  # figures of the table whose names say too little
+_EXPLAINED = ("final_newest_accuracy", "final_next_accuracy")  # figures of the table whose names say too little
 SHORTEST_WORDS_S = 0.25  # seconds that words about a part of the work stay at least
 Overrides = Annotated[
     list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Change a key of the config; may be repeated.")
@@ -101,8 +101,8 @@ def run_command(
         else:
             tell("stopped before the first round; nothing was written")
         raise typer.Exit(stop.exit_code)
-    for note in (*result.notes, *filter(None, [failure_words(result.summary)])):
-        note_down(note)
+    if words := failure_words(result.summary):
+        note_down(words)
     if as_json:
         say_json(result.summary)
     elif not quiet:
@@ -176,7 +176,7 @@ def _run_with_progress(
     from fielding.tracking import tracked
 
     with progress_bar("preparing", config.rounds, quiet=quiet) as bar:
-        accuracy, done, last = "-", 0, time.monotonic()
+        scores, done, last = "accuracy -", 0, time.monotonic()
         describe_sometimes = at_intervals(bar.describe, SHORTEST_WORDS_S)
 
         def on_phase(phase: str) -> None:
@@ -184,12 +184,11 @@ def _run_with_progress(
             bar.describe(phase)
 
         def after_round(row: Mapping[str, Json]) -> bool:
-            nonlocal accuracy, done, last
-            if isinstance(measured := row.get("accuracy"), float):
-                accuracy = f"{measured:.3f}"
+            nonlocal scores, done, last
+            scores = score_words(row) or scores
             now, seconds = int(str(row["round"])) + 1, float(str(row["time_s"]))
             place = "" if bar.is_live else f"round {now} of {config.rounds}, "  # the bar itself shows it
-            bar.describe(f"{place}accuracy {accuracy}, {row['n_clusters']} clusters, simulated {as_time(seconds)}")
+            bar.describe(f"{place}{scores}, {row['n_clusters']} clusters, simulated {as_time(seconds)}")
             bar.advance(now - done)  # the first round of a resumed run is not the first
             done, last = now, time.monotonic()
             return stop.received is None
@@ -203,6 +202,7 @@ def _run_with_progress(
             on_phase=on_phase,
             on_images=lambda now, total: describe_sometimes(f"decoding images {now}/{total}"),
             on_trained=on_trained,
+            on_note=note_down,
         )
         with tracked(folder, trackers, watch=watching, note=note_down) as watch:
             return run_experiment(config, folder, start=start, watch=watch, page=page)

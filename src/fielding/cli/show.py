@@ -18,8 +18,13 @@ from fielding.records.checkpoint import load_coordinator
 from fielding.records.container import read_contents
 from fielding.records.model_file import write_model
 from fielding.records.run_checkpoint import KIND, RunCheckpoint, load_run
-from fielding.records.run_folder import newest_checkpoint
+from fielding.records.run_folder import ROUNDS, newest_checkpoint
 from fielding.reporting.formatting import as_time, plain
+from fielding.reporting.numbers.run_record import LogReader, parse_round
+from fielding.reporting.numbers.run_summary import evaluations
+
+_SCORES = {"round": "round", "window": "accuracy", "newest": "newest_accuracy", "next": "next_accuracy"}
+"""What is told of the last evaluation, with names of ``rounds.jsonl``."""
 
 
 def show(
@@ -39,7 +44,8 @@ def show(
     path = newest_checkpoint(checkpoint) if checkpoint.is_dir() else checkpoint
     contents = read_contents(path)
     if contents.kind == KIND:
-        _show_run(load_run(path), export, cluster, client, as_json=as_json)
+        rounds = LogReader().lines(checkpoint / ROUNDS, parse_round).rows if checkpoint.is_dir() else []
+        _show_run(load_run(path), rounds, export, cluster, client, as_json=as_json)
         return
     if export is not None or cluster is not None:
         raise InputError(f"{path} is a checkpoint of a {contents.kind}, which holds no models to export")
@@ -62,11 +68,20 @@ def _show_coordinator(coordinator: Coordinator, client: str | None, *, as_json: 
 
 
 def _show_run(
-    run: RunCheckpoint, export: Path | None, cluster: int | None, client: str | None, *, as_json: bool
+    run: RunCheckpoint,
+    rounds: Sequence[Mapping[str, Json]],
+    export: Path | None,
+    cluster: int | None,
+    client: str | None,
+    *,
+    as_json: bool,
 ) -> None:
     if export is None and cluster is not None:
         raise InputError("--cluster says which model to export; name a file with --export")
     record = describe_run(run)
+    tested = [row for row in evaluations(rounds) if int(str(row["round"])) <= run.round_index]
+    if tested:
+        record["scores"] = {name: tested[-1].get(figure) for name, figure in _SCORES.items()}
     if client is not None:
         known = _known(client, run.client_ids)
         record["client"] = {"id": known, "cluster": run.cluster_of(known)}
@@ -78,7 +93,8 @@ def _show_run(
         say_json(record)
         return
     record["time"] = f"{as_time(run.time_s)} (simulated)"
-    _say_lines({name: record[name] for name in ("method", "round", "time", "n_clients", "model")})
+    shown = ("method", "round", "time", "n_clients", "model", "scores")
+    _say_lines({name: record[name] for name in shown if name in record})
     _say_clusters(record, [["cluster", "clients"], ["none yet", str(record["n_without_cluster"])]])
     if export is not None:
         say(f"wrote {export}: the model of {whose}")

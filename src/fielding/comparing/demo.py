@@ -70,8 +70,9 @@ def demo_page(runs: RunGroups, summary: Mapping[str, Json]) -> Page:
         title="Do clusters pay off while clients move?",
         lead="100 clients live in four places; each place has its own mix of digits and its own look (turned by 90 "
         "degrees). Every 20 rounds three clients in ten move. Fielding against one global model, and against itself "
-        f"with parts left out ({', '.join(words)}). Accuracy is measured on each client's own test samples, "
-        "with the model that serves it, unweighted mean over clients. With the preset paper a client reports "
+        f"with parts left out ({', '.join(words)}). Accuracy is measured with the model that serves a "
+        "client, unweighted mean over clients: on the test samples of its window, and on samples of the interval to "
+        "come that no client has trained on (next). With the preset paper a client reports "
         "whenever its label histogram changed at all, so that all 100 do every 20 rounds, also those that stay; the "
         "drift test that is used without a preset (chi2) would spare two reports in three.",
         sections=[compared, *page.sections, Section(title="What this does not show", text=CAVEAT)],

@@ -114,21 +114,12 @@ class AuditedClients:
         np.add.at(self.up["probe"], clients[sizes > 0], N_BYTES)
         return np.where(np.isin(clients, self._mute) | self._is_silent, 0, sizes)
 
-    def scores(self, models: Models, row: Counts) -> ClientScores:
-        """Measure on test samples, which is ours to do and not the method's."""
+    def scores(self, models: Models, row: Counts) -> dict[str, ClientScores]:
+        """Measure on test samples and on those that come next, which is ours to do and not the method's."""
         if not self._is_measuring:
             raise ConformanceError("it asks for scores on test samples; ask for losses or accuracies, which are paid")
         with self._reading(np.ones_like(self._may_be_read)):
             return self._clients.scores(models, row)
-
-    def other_scores(self, models: Models, row: Counts) -> dict[str, ClientScores]:
-        """Measure on the newest samples, and on those that come next."""
-        if not self._is_measuring:
-            raise ConformanceError(
-                "it asks for scores on samples that have not come yet; ask for losses, on those here"
-            )
-        with self._reading(np.ones_like(self._may_be_read)):
-            return self._clients.other_scores(models, row)
 
     # ---- who may be read ---------------------------------------------------------------------------------------
 

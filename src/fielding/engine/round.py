@@ -112,13 +112,6 @@ class Driver(Clients, Protocol):
         """Return the true concept of each client now, for scoring, or None if it is not known."""
         ...
 
-    def other_scores(self, models: Models, row: Counts) -> Mapping[str, ClientScores]:
-        """Measure each client's model on other samples than those of its window, where that tells more; by name.
-
-        ``"newest"``: on what came last; ``"prequential"``: on what comes next.
-        """
-        ...
-
 
 def peak_bytes() -> int | None:
     """Return the most memory that this process held so far, in bytes; None where the system does not tell.
@@ -192,8 +185,9 @@ class Done:
         What the coordinator made of them; None if the method does not listen.
     plan, updates
         Which clients were asked to train, and what came back.
-    scores, other_scores
-        How well clients are served, by their windows and by other samples; None if this round was not evaluated.
+    scores
+        How well clients are served, by the names of :data:`~fielding.federation.evaluation.SCORES`; nothing if this
+        round was not evaluated.
     seconds
         Wall-clock time of each stage, and of the ``whole`` round.
     """
@@ -204,8 +198,7 @@ class Done:
     decision: Decision | None
     plan: TrainingPlan
     updates: Updates
-    scores: ClientScores | None
-    other_scores: Mapping[str, ClientScores]
+    scores: Mapping[str, ClientScores]
     seconds: Mapping[str, float] = field(default_factory=dict)
 
 
@@ -232,7 +225,7 @@ def run_round(federation: Federation, round_index: int, waiting: ReportBatch | N
         clients.charge_reports()
         _hear(federation, collected)
         acting, decision = collected, watch.measure("adapt", lambda: _adapt(method, collected, clients))
-    scores, other_scores = watch.measure("evaluate", lambda: _evaluate(federation, round_index))  # 12
+    scores = watch.measure("evaluate", lambda: _evaluate(federation, round_index))  # 12
     hand_out(federation)
     return Done(
         round_index=round_index,
@@ -242,7 +235,6 @@ def run_round(federation: Federation, round_index: int, waiting: ReportBatch | N
         plan=plan,
         updates=updates,
         scores=scores,
-        other_scores=other_scores,
         seconds=watch.totals(),
     )  # 13 is the runner's: what happened is written down
 
@@ -336,16 +328,16 @@ def _learn(federation: Federation, updates: Updates) -> None:
         federation.clients.wait_for_all()
 
 
-def _evaluate(federation: Federation, round_index: int) -> tuple[ClientScores | None, Mapping[str, ClientScores]]:
+def _evaluate(federation: Federation, round_index: int) -> Mapping[str, ClientScores]:
     """Test every client on the model that serves it, if it is time to."""
     latest = federation.stop_at_time_s
     is_last = round_index == federation.n_rounds - 1 or (latest is not None and federation.clients.now_s >= latest)
     if (round_index + 1) % federation.evaluate_every and not is_last and round_index:
-        return None, {}
+        return {}
     if isinstance(federation.method, PlacesClients):
         federation.method.place(federation.clients)
     models, row = serving(federation.method)
-    return federation.clients.scores(models, row), federation.clients.other_scores(models, row)
+    return federation.clients.scores(models, row)
 
 
 def serving(method: Method) -> tuple[Models, Counts]:

@@ -8,7 +8,7 @@ from typing import TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from fielding._typing import Codes, Json, Membership
+from fielding._typing import Codes, Counts, Json, Membership
 from fielding.client.report import DRIFT_KINDS, NO_REPORTS, ReportBatch
 from fielding.coordinator.registry import UNASSIGNED
 from fielding.engine.round import Done, Federation, hand_out, run_round, timing_record, welcome
@@ -49,11 +49,9 @@ def round_row(federation: Federation, done: Done, changed: tuple[int, bool] = (0
         **({"failed": failed} if failed else {}),
         "train_loss": train_loss if np.isfinite(train_loss) else None,  # JSON has no infinity
         **federation.clients.round_costs,
-        **(done.scores.summary() if done.scores else {}),
+        **(_score_figures(done.scores) if done.scores else {}),
         **(_agreement(federation) if done.scores else {}),
         **(_heterogeneity(federation) if done.scores else {}),
-        **{f"{name}_accuracy": scores.summary()["accuracy"] for name, scores in done.other_scores.items()},
-        **_more_scores(done),
     }
 
 
@@ -72,15 +70,19 @@ def changes_of(method: Method, before: Membership | None, ids: tuple[int, ...] |
     return int(has_moved.sum()), set(ids) != set(now_ids)
 
 
-def _more_scores(done: Done) -> dict[str, Json]:
-    """Return how clients fare if more is done to their models, ``corrected`` or ``tuned``; nothing if nothing is."""
-    found: dict[str, Json] = {}
-    for name, scores in (done.scores.also if done.scores else {}).items():
-        summary = scores.summary()
-        found |= {f"{name}_{figure}": summary[figure] for figure in ("accuracy", "worst_decile", "test_loss")}
-    for where, others in done.other_scores.items():
-        found |= {f"{name}_{where}_accuracy": one.summary()["accuracy"] for name, one in others.also.items()}
-    return found
+def _score_figures(scores: Mapping[str, ClientScores]) -> dict[str, Json]:
+    """Return the figures of an evaluation, and how clients fare that do more to their models, corrected or tuned."""
+    window = scores["window"]
+    found = window.summary()
+    for how, one in window.also.items():
+        summary = one.summary()
+        found |= {f"{how}_{figure}": summary[figure] for figure in ("accuracy", "worst_decile", "test_loss")}
+    for where, one in scores.items():
+        if where != "window":
+            found[f"{where}_accuracy"] = one.summary()["accuracy"]
+            found |= {f"{how}_{where}_accuracy": more.summary()["accuracy"] for how, more in one.also.items()}
+    # Until the next release under the old name, too.
+    return found | {name.replace("next_", "prequential_"): found[name] for name in found if "next_accuracy" in name}
 
 
 def _heterogeneity(federation: Federation) -> dict[str, Json]:
@@ -134,24 +136,39 @@ def event_row(method: Method, done: Done) -> dict[str, Json] | None:
     }
 
 
-def client_row(federation: Federation, scores: ClientScores, round_index: int) -> dict[str, Json]:
-    """Return the line of ``clients.jsonl``: every client that was tested."""
+def client_row(federation: Federation, scores: Mapping[str, ClientScores], round_index: int) -> dict[str, Json]:
+    """Return the line of ``clients.jsonl``: every client that was tested, with 0 samples where it has none."""
     ids, clusters = federation.clients.client_ids, (*cluster_ids(federation.method), -1)
-    membership, done_s = federation.method.membership(), federation.clients.done_s
+    membership, window, done_s = federation.method.membership(), scores["window"], federation.clients.done_s
+    tested = np.unique(np.concatenate([one.clients for one in scores.values()]))
     sooner: dict[str, Json] = {}
-    for client in scores.clients.tolist() if done_s is not None else ():
+    for client in tested.tolist() if done_s is not None else ():
         if done_s[client] < federation.clients.now_s:
             sooner[str(clusters[membership[client]])] = float(done_s[client])
-    return {
+
+    def spread(one: ClientScores, counts: Counts) -> list[Json]:
+        whole = np.zeros(tested.size, dtype=np.int64)
+        whole[np.searchsorted(tested, one.clients)] = counts
+        return list[Json](whole.tolist())
+
+    losses: list[Json] = [None] * tested.size
+    for at, loss in zip(np.searchsorted(tested, window.clients).tolist(), window.loss.tolist(), strict=True):
+        losses[at] = round(loss, 6) if np.isfinite(loss) else None
+    row: dict[str, Json] = {
         "round": round_index,
         **({"cluster_time_s": sooner} if sooner else {}),
-        "client": [ids[client] for client in scores.clients.tolist()],
-        "cluster": [clusters[membership[client]] for client in scores.clients.tolist()],
-        "n_test": scores.n_test.tolist(),
-        "correct": scores.correct.tolist(),
-        "loss": [round(loss, 6) if np.isfinite(loss) else None for loss in scores.loss.tolist()],
-        **{name: one.correct.tolist() for name, one in scores.also.items()},
+        "client": [ids[client] for client in tested.tolist()],
+        "cluster": [clusters[membership[client]] for client in tested.tolist()],
+        "n_test": spread(window, window.n_test),
+        "correct": spread(window, window.correct),
+        "loss": losses,
+        **{name: spread(one, one.correct) for name, one in window.also.items()},
     }
+    for where, one in scores.items():
+        if where != "window":
+            row |= {f"{where}_n_test": spread(one, one.n_test), f"{where}_correct": spread(one, one.correct)}
+            row |= {f"{where}_{how}": spread(more, more.correct) for how, more in one.also.items()}
+    return row
 
 
 def stable_membership(method: Method) -> Membership:

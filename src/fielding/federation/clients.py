@@ -1,6 +1,6 @@
 """The client API: the only way to clients, the same in the simulator and in life. What is missing has a reason."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Literal, Protocol, TypeAlias
 
@@ -203,8 +203,10 @@ class Clients(Protocol):
         """
         ...
 
-    def scores(self, models: Models, row: Counts) -> ClientScores:
-        """Measure each client's model on its own test samples; a measurement of ours, which costs clients nothing.
+    def scores(self, models: Models, row: Counts) -> Mapping[str, ClientScores]:
+        """Measure each client's model on samples of its own; a measurement of ours, which costs clients nothing.
+
+        By the names of :data:`~fielding.federation.evaluation.SCORES`; ``"window"`` is always there.
 
         ``models``: shape ``(n_models, n_numbers)``. ``row``: which of them serves each client, shape ``(n_clients,)``.
         """

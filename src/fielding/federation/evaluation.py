@@ -33,6 +33,26 @@ def adjusted_rand_index(first: npt.ArrayLike, second: npt.ArrayLike) -> float:
     return 1.0 if most == expected else float((together - expected) / (most - expected))
 
 
+SCORES = ("window", "newest", "next")
+"""What models are tested on: test samples of the window, those of its newest interval, and samples of the interval to
+come that no client has trained on."""
+WORST = 10  # the worst tenth is one in so many clients, rounded up
+
+
+def mean_of_worst_tenth(accuracy: Vector) -> float:
+    """Return the mean over the tenth of the clients with the lowest accuracy, rounded up to whole clients.
+
+    ``accuracy``: of each client, shape ``(n_clients,)``, at least one, none NaN.
+
+    Examples
+    --------
+    >>> mean_of_worst_tenth(np.array([0.5, 0.25, 1.0])), mean_of_worst_tenth(np.arange(11.0))
+    (0.25, 0.5)
+    """
+    n_worst = -(-accuracy.size // WORST)
+    return float(np.partition(accuracy, n_worst - 1)[:n_worst].mean())
+
+
 def _pairs(counts: Matrix) -> float:
     return float((counts * (counts - 1.0) / 2.0).sum())
 
@@ -66,12 +86,12 @@ class ClientScores:
         """
         if not self.clients.size:
             return dict.fromkeys(("accuracy", "accuracy_weighted", "worst_decile", "test_loss"), None) | {"n_tested": 0}
-        accuracy = np.sort(self.accuracy)
+        accuracy = self.accuracy
         loss = float(self.loss.mean())
         return {
             "accuracy": float(accuracy.mean()),
             "accuracy_weighted": float(self.correct.sum() / self.n_test.sum()),
-            "worst_decile": float(accuracy[: -(-accuracy.size // 10)].mean()),
+            "worst_decile": mean_of_worst_tenth(accuracy),
             "test_loss": loss if np.isfinite(loss) else None,
             "n_tested": int(self.clients.size),
         }

@@ -10,13 +10,22 @@ from typing import TypeAlias
 from fielding._typing import Json
 from fielding.atomic import replaced_file
 from fielding.reporting.formatting import SECONDS, counterpart_words, digits, megabytes, time_unit
-from fielding.reporting.numbers.paired import FEWEST_SEEDS, estimate_of
+from fielding.reporting.numbers.comparison import CLAIMED
+from fielding.reporting.numbers.paired import FEWEST_SEEDS, bounds_of, estimate_of
 
 Row: TypeAlias = Mapping[str, Json]
 
 NOTHING, MARK = "-", "*"
 FEW_SEEDS = 5  # with fewer seeds, only large differences are clear
-_ACCURACIES = {"worst_decile": "worst tenth", "final_accuracy_corrected": "corrected", "final_accuracy_tuned": "tuned"}
+_SCORES = {"final_newest_accuracy": "newest", "final_next_accuracy": "next"}
+"""Figures that stand beside the final accuracy, which is that of the window; with their heads."""
+_ACCURACIES = {
+    "worst_decile": "worst tenth",
+    "final_accuracy_corrected": "corrected",
+    "final_next_accuracy_corrected": "next, corrected",
+    "final_accuracy_tuned": "tuned",
+    "final_next_accuracy_tuned": "next, tuned",
+}
 # In braces: at the start of a row, LaTeX would take brackets and asterisks for options of the rule before it.
 _LATEX = {
     "\\": r"\textbackslash{}", "&": r"\&", "%": r"\%", "$": r"\$", "#": r"\#", "_": r"\_", "{": r"\{", "}": r"\}",
@@ -27,11 +36,6 @@ _LATIN = frozenset("ÀÁÂÃÄÅÆÇÈÉÊËÌÍÎÏÑÒÓÔÕÖØÙÚÛÜÝßà
 _MARKDOWN = {**{one: f"\\{one}" for one in r"\`*_[]|~#!"}, "&": "&amp;", "<": "&lt;", ">": "&gt;"}
 _PLAIN = ("n_seeds", "reference", "target_of", "n_targets")
 """What the CSV file of means tells of a method besides figures."""
-_AMOUNTS = (
-    "bytes_", "client_seconds", "time_", "rounds_to_", "n_", "moves", "reclusterings", "mean_clusters", "server_ms",
-    "adapt_ms", "wall_s", "peak_bytes", "detection_delay", "false_reports", "drift_recovery", "recluster_recovery",
-)  # fmt: skip
-"""How names of figures begin that no run can have less than nothing of; t-intervals over few seeds reach below."""
 _FORMULA = ("=", "+", "-", "@")
 
 
@@ -74,8 +78,8 @@ def markdown_table(summary: Row) -> str:
 def latex_table(summary: Row) -> str:
     r"""Return a table that fits a page as LaTeX with booktabs' rules, the best in ``\textbf``, with notes below it.
 
-    It has the figures that papers print: accuracy, differences, the worst tenth, and how soon. The Markdown table and
-    the CSV file have all.
+    It has the figures that papers print: the three scores, differences, the worst tenth, and how soon. The Markdown
+    table and the CSV file have all.
     """
 
     def cell_text(cell: TableCell) -> str:
@@ -89,6 +93,7 @@ def latex_table(summary: Row) -> str:
     shown = [
         _name_column(methods),
         _accuracy_column(summary, "final_accuracy", "accuracy"),
+        *_known_columns(summary, _SCORES),
         *_difference_columns(summary),
         _accuracy_column(summary, "worst_decile", _ACCURACIES["worst_decile"]),
         *(_target_columns(methods) if summary.get("target_of") else ()),
@@ -104,13 +109,15 @@ def latex_table(summary: Row) -> str:
             r"\label{tab:comparison}",
             r"\footnotesize",
             r"\setlength{\tabcolsep}{4pt}",
+            r"\resizebox{\ifdim\width>\linewidth\linewidth\else\width\fi}{!}{%",
             rf"\begin{{tabular}}{{{''.join('r' if one.is_number else 'l' for one in shown)}}}",
             r"\toprule",
             lines[0],
             r"\midrule",
             *lines[1:],
             r"\bottomrule",
-            r"\end{tabular}",
+            r"\end{tabular}%",
+            r"}",
             "",
             r"\smallskip",
             r"\begin{minipage}{\linewidth}",
@@ -122,7 +129,7 @@ def latex_table(summary: Row) -> str:
     )
     rare = sorted({one for one in table if not one.isascii() and one not in _LATIN})
     fonts = [f"% Needs xelatex or lualatex and a font that has: {' '.join(rare)}"] if rare else []
-    return "\n".join([r"% Needs \usepackage{booktabs}.", *fonts, table])
+    return "\n".join([r"% Needs \usepackage{booktabs} and \usepackage{graphicx}.", *fonts, table])
 
 
 def means_csv(summary: Row) -> str:
@@ -130,7 +137,7 @@ def means_csv(summary: Row) -> str:
 
     The columns of a figure are ``NAME``, ``NAME_low`` and ``NAME_high``; those of a difference ``NAME_difference``,
     the same with ``_low`` and ``_high``, ``NAME_p`` and ``NAME_p_holm``. Before them stand ``n_seeds``, ``reference``,
-    ``target_of`` and ``n_targets``. Intervals of times, bytes and counts end at 0.
+    ``target_of`` and ``n_targets``. Intervals of shares end at 0 and 1, those of times, bytes and counts at 0.
     """
     methods, timings, paired = (named_records(summary, name) for name in ("methods", "timings", "paired"))
     rows: list[dict[str, Json]] = []
@@ -218,14 +225,12 @@ def named_records(summary: Row, name: str) -> dict[str, dict[str, Json]]:
 
 
 def _records(table: Row) -> list[tuple[str, dict[str, Json]]]:
-    return [(name, one) for name, one in table.items() if isinstance(one, dict)]
+    return [(name, one) for name, one in table.items() if isinstance(one, dict) and name not in CLAIMED]
 
 
 def _ends(name: str, record: Row) -> dict[str, Json]:
     ends = record.get("ci95")
     low, high = ends if isinstance(ends, list) and len(ends) == 2 else (None, None)
-    if isinstance(low, (int, float)) and name.startswith(_AMOUNTS) and not name.endswith("_difference"):
-        low = max(low, 0.0)
     return {name: record.get("mean"), f"{name}_low": low, f"{name}_high": high}
 
 
@@ -272,10 +277,8 @@ def columns(summary: Row, *, is_brief: bool = False) -> list[TableColumn]:
     found = [_name_column(methods)]
     if len({str(one.get("n_seeds")) for one in methods.values()}) > 1:
         found.append(_column("seeds", [str(one.get("n_seeds")) for one in methods.values()]))
-    found += [_accuracy_column(summary, "final_accuracy", "final accuracy"), *_difference_columns(summary)]
-    for figure, head in _ACCURACIES.items():
-        if any(estimate_of(one.get(figure)) for one in methods.values()):
-            found.append(_accuracy_column(summary, figure, head))
+    found.append(_accuracy_column(summary, "final_accuracy", "final accuracy"))
+    found += [*_known_columns(summary, _SCORES), *_difference_columns(summary), *_known_columns(summary, _ACCURACIES)]
     if summary.get("target_of"):
         found += _target_columns(methods)
     rows = list(methods.values())
@@ -306,28 +309,42 @@ def _name_column(methods: Mapping[str, Row]) -> TableColumn:
     return TableColumn(head="method", cells=tuple(TableCell(text=printable(name)) for name in methods), is_number=False)
 
 
+def _known_columns(summary: Row, heads: Mapping[str, str]) -> list[TableColumn]:
+    """Return a column for each of some figures that any method has."""
+    methods = named_records(summary, "methods").values()
+    known = [figure for figure in heads if any(estimate_of(one.get(figure)) for one in methods)]
+    return [_accuracy_column(summary, figure, heads[figure]) for figure in known]
+
+
 def _accuracy_column(summary: Row, figure: str, head: str) -> TableColumn:
     marked = named_records(summary, "best").get(figure, {}).get("marked")
     cells = []
     for name, one in named_records(summary, "methods").items():
-        found, is_marked = estimate_of(one.get(figure)), isinstance(marked, list) and name in marked
+        found = estimate_of(one.get(figure), bounds_of(figure))
+        is_marked = isinstance(marked, list) and name in marked
         cells.append(TableCell(text=NOTHING if found is None else found.words(), is_marked=is_marked))
     return TableColumn(head=head, cells=tuple(cells))
 
 
 def _difference_columns(summary: Row) -> list[TableColumn]:
-    """Return differences in accuracy and their adjusted p-values; nothing where there is no reference."""
+    """Return differences in accuracy on the window and on the next interval, with their adjusted p-values.
+
+    Nothing where there is no reference; none for the next interval where no difference is known.
+    """
     if not summary.get("reference"):
         return []
     gains, whose = named_records(summary, "paired"), _reference_names(summary, "reference")
-    differences, p_words = [], []
-    for name in named_records(summary, "methods"):
-        record = gains.get(name, {}).get("final_accuracy")
-        found, p = estimate_of(record), record.get("p_holm") if isinstance(record, dict) else None
-        differences.append(NOTHING if found is None else found.words(sign="+"))
-        p_words.append(NOTHING if not isinstance(p, (int, float)) else "< 0.001" if p < 0.001 else digits(p))
-    head = printable(whose[0]) if len(whose) == 1 else "reference"
-    return [_column(f"minus {head}", differences), _column("p", p_words)]
+    head, found = printable(whose[0]) if len(whose) == 1 else "reference", []
+    for figure, prefix in ((CLAIMED["difference"], ""), (CLAIMED["next_difference"], "next ")):
+        differences, p_words = [], []
+        for name in named_records(summary, "methods"):
+            record = gains.get(name, {}).get(figure)
+            gain, p = estimate_of(record), record.get("p_holm") if isinstance(record, dict) else None
+            differences.append(NOTHING if gain is None else gain.words(sign="+"))
+            p_words.append(NOTHING if not isinstance(p, (int, float)) else "< 0.001" if p < 0.001 else digits(p))
+        if not prefix or set(differences) != {NOTHING}:
+            found += [_column(f"{prefix}minus {head}", differences), _column(f"p{prefix and ', next'}", p_words)]
+    return found
 
 
 def _target_columns(methods: Mapping[str, Row]) -> list[TableColumn]:
@@ -414,9 +431,31 @@ def _sentences(summary: Row, mark: str) -> tuple[list[str], list[str], list[str]
     if max(counts) < 2:
         each = " each" if isinstance(seeds, list) and len(seeds) > 1 else ""
         first = [f"One seed{each}: no intervals, no tests, and nothing is marked as best."]
-        return first, _target_sentences(summary), beware
+        return first, [*_score_sentences(summary), *_target_sentences(summary)], beware
     first = [f"Means over {seed_count_words(counts)} ± half of the 95 % t-interval."]
-    return first, [*_difference_sentences(summary, max(counts), mark), *_target_sentences(summary)], beware
+    if any(
+        "[" in cell.text
+        for column in _known_columns(summary, {"final_accuracy": "", **_SCORES, **_ACCURACIES})
+        for cell in column.cells
+    ):
+        first = [f"{first[0].removesuffix('.')}, in brackets its ends where 0 or 1 cuts it off."]
+    return (
+        first,
+        [*_score_sentences(summary), *_difference_sentences(summary, max(counts), mark), *_target_sentences(summary)],
+        beware,
+    )
+
+
+def _score_sentences(summary: Row) -> list[str]:
+    """Return what the three scores are, where a table shows more than one."""
+    known = {column.head for column in _known_columns(summary, _SCORES)}
+    if "next" not in known:
+        return []
+    newest = ", newest on those of its newest interval" if "newest" in known else ""
+    return [
+        f"Final accuracy is on test samples of the window{newest}, next on samples of the interval to come that no "
+        "client has trained on; better is who is better on the window and on next."
+    ]
 
 
 def _difference_sentences(summary: Row, n_seeds: int, mark: str) -> list[str]:
@@ -434,7 +473,8 @@ def _difference_sentences(summary: Row, n_seeds: int, mark: str) -> list[str]:
         few = " With fewer than five seeds only large differences are clear." if n_seeds < FEW_SEEDS else ""
         found.append(
             f"{mark.capitalize()}: best{among}, or not clearly worse than the best (same test, 5 %, adjusted for the "
-            f"number of pairs); nothing is marked where no method is clearly worse.{few}"
+            "number of pairs), and whoever has a higher mean than one of these; nothing is marked where no method is "
+            f"clearly worse.{few}"
         )
     if any(name.split()[0] == "oracle" for name in named_records(summary, "methods") if name.strip()):
         found.append("The oracle knows the truth and is not marked.")

@@ -10,16 +10,18 @@ UNTESTED = "none, no client had test samples"
 _LABELS = {
     "method": "method",
     "n_rounds": "rounds",
-    "final_accuracy": "final accuracy, mean over clients",
+    "final_accuracy": "final accuracy on the window, mean over clients",
+    "final_newest_accuracy": "on the newest interval",
+    "final_next_accuracy": "on the next interval",
     "worst_decile": "of the worst tenth of the clients",
     "final_accuracy_corrected": "corrected to clients' label mixes",
+    "final_newest_accuracy_corrected": "corrected, on the newest interval",
+    "final_next_accuracy_corrected": "corrected, on the next interval",
     "worst_decile_corrected": "corrected, of the worst tenth",
     "final_accuracy_tuned": "tuned on clients' own samples",
+    "final_newest_accuracy_tuned": "tuned, on the newest interval",
+    "final_next_accuracy_tuned": "tuned, on the next interval",
     "worst_decile_tuned": "tuned, of the worst tenth",
-    "final_newest_accuracy": "on the newest interval",
-    "final_newest_accuracy_corrected": "on the newest interval, corrected",
-    "final_prequential_accuracy": "on the interval to come",
-    "final_prequential_accuracy_corrected": "on the interval to come, corrected",
     "final_ari": "agreement with the true groups (ARI)",
     "n_clusters_last": "clusters at the end",
     "n_first_reports": "first reports, to join",
@@ -132,6 +134,22 @@ def run_table(summary: Row) -> list[list[str]]:
         rows.append(["trainings without a finite model", f"{summary['n_failed']} of {summary['n_trained']}"])
     rows.append(["simulated time", as_time(float(str(summary["time_s"])))])
     return rows + [[label, megabytes(summary[name])] for name, label in (("bytes_down", "down"), ("bytes_up", "up"))]
+
+
+def score_words(row: Row) -> str:
+    """Return the three scores of an evaluated round; nothing for another round.
+
+    Examples
+    --------
+    >>> score_words({"accuracy": 0.5, "newest_accuracy": 0.25, "next_accuracy": None}), score_words({"round": 3})
+    ('accuracy 0.500 (newest 0.250)', '')
+    """
+    known = [(name, row.get(f"{name}_accuracy")) for name in ("newest", "next")]
+    others = ", ".join(f"{name} {value:.3f}" for name, value in known if isinstance(value, float))
+    accuracy = row.get("accuracy")
+    if not isinstance(accuracy, float):
+        return ""
+    return f"accuracy {accuracy:.3f}{f' ({others})' if others else ''}"
 
 
 def n_drift_reports(summary: Row) -> int | None:

@@ -22,13 +22,13 @@ from fielding.reporting.charts.curves import (
 from fielding.reporting.charts.decisions import draw_decisions, draw_traffic
 from fielding.reporting.charts.fairness import draw_fairness
 from fielding.reporting.charts.figures import PALETTE
-from fielding.reporting.charts.group_bars import draw_costs, draw_times_to_target
+from fielding.reporting.charts.group_bars import draw_accuracy_against_bytes, draw_costs, draw_times_to_target
 from fielding.reporting.charts.river import draw_river
 from fielding.reporting.charts.tables import tabulate_results, tabulate_settings, tabulate_states
 from fielding.reporting.charts.truth import draw_truth
 from fielding.reporting.comparison_tables import seed_count_words
 from fielding.reporting.formatting import as_time, digits, megabytes, n_drift_reports
-from fielding.reporting.numbers.comparison import compare_groups, diverged_words
+from fielding.reporting.numbers.comparison import CLAIMED, compare_groups, diverged_words
 from fielding.reporting.numbers.groups import RunGroups, gather_runs
 from fielding.reporting.numbers.run_record import FINISHED, RunRecord
 from fielding.reporting.numbers.run_summary import evaluations, final_words, run_summary
@@ -43,6 +43,7 @@ DAMAGE = (FieldingError, OSError, ArithmeticError, LookupError, TypeError, Value
 """What drawing a damaged folder may raise."""
 _COMPARED: tuple[tuple[str, Callable[[RunGroups], Drawn]], ...] = (
     ("Accuracy", draw_accuracy),
+    ("Accuracy against bytes", draw_accuracy_against_bytes),
     ("Time to target", draw_times_to_target),
     ("Differences", draw_differences),
     ("How clients fare", draw_fairness),
@@ -177,8 +178,9 @@ def report_lead(runs: RunGroups) -> str:
         final = f" Final figures: {found.pop()}." if len(found) == 1 else ""
     return (
         f"{', '.join(names[:MOST_NAMES])}{more} on {_source_words(every)}; {rounds}, {seed_words}. Accuracy is "
-        "measured on each client's own test samples, with the model that serves it, unweighted mean over "
-        f"clients.{final}"
+        "measured with the model that serves a client, unweighted mean over clients: on the test samples of its "
+        "window; on those of the newest interval (newest); and on samples of the interval to come that no client has "
+        f"trained on (next).{final}"
     )
 
 
@@ -224,15 +226,21 @@ def run_cards(run: RunRecord) -> list[Card]:
     if summary["n_failed"]:
         cards.append(_diverged_card(summary["n_failed"], summary["n_trained"]))
     if run.state != FINISHED:
-        value, note = _newest_accuracy([run])
+        value, note = _last_accuracy([run])
         cards.append(Card(name="accuracy", value=value, note=note))
     elif summary["final_accuracy"] is None:
         cards.append(Card(name="final accuracy", value="none", note="no client was tested"))
     else:
-        cards.append(Card(name="final accuracy", value=digits(summary["final_accuracy"]), note="mean over clients"))
+        cards.append(Card(name="final accuracy", value=digits(summary["final_accuracy"]), note="on the window"))
+        for where, note in (("newest", "on the newest interval"), ("next", "samples that come next, before training")):
+            if (final := summary[f"final_{where}_accuracy"]) is not None:
+                cards.append(Card(name=f"{where} accuracy", value=digits(final), note=note))
         for how in ("corrected", "tuned"):
             if (final := summary.get(f"final_accuracy_{how}")) is not None:
-                note = f"worst tenth: {digits(summary.get(f'worst_decile_{how}'))}"
+                words = (
+                    [f"next: {digits(following)}"] if (following := summary.get(f"final_next_accuracy_{how}")) else []
+                )
+                note = ", ".join([*words, f"worst tenth: {digits(summary.get(f'worst_decile_{how}'))}"])
                 cards.append(Card(name=f"{how} accuracy", value=digits(final), note=note))
         worst = digits(summary["worst_decile"])
         cards.append(Card(name="worst decile", value=worst, note="the worst tenth of the clients"))
@@ -274,32 +282,44 @@ def _cluster_cards(summary: Row) -> list[Card]:
 
 
 def _group_card(runs: RunGroups, name: str, summary: Row) -> Card:
-    def record(part: str) -> Row:
+    def record(part: str, figure: str) -> Row:
         found: Json = dict(summary)
-        for key in (part, name, "final_accuracy"):
+        for key in (part, name, figure):
             found = found.get(key) if isinstance(found, dict) else None
         return found if isinstance(found, dict) else {}
 
-    gain, reference, group = record("paired"), runs.references.get(name), runs.group(name)
-    value, note = digits(record("methods").get("mean")), "mean over clients and seeds"
+    reference, group = runs.references.get(name), runs.group(name)
+    value, notes = digits(record("methods", "final_accuracy").get("mean")), []
+    if isinstance(following := record("methods", "final_next_accuracy").get("mean"), float):
+        notes.append(f"next {digits(following)}")
+    gains = {figure: record("paired", figure) for figure in CLAIMED.values()}
     if group is not None and not group.finished:
-        value, note = _newest_accuracy(group.runs)
+        value, note = _last_accuracy(group.runs)
+        notes = [note]
     elif name == reference:
-        note = "the others are held against it" if name == runs.reference else "others are held against it"
-    elif isinstance(mean := gain.get("mean"), float):
-        margin, ends = "", gain.get("ci95")
-        if isinstance(ends, list):
-            low, high = (float(str(end)) for end in ends)
-            margin = f" ± {(high - low) / 2:.3f}"
-        note = f"{mean:+.3f}{margin} against {reference}"
+        notes.append("the others are held against it" if name == runs.reference else "others are held against it")
+    elif any(isinstance(gain.get("mean"), float) for gain in gains.values()):
+        words = [words for gain in gains.values() if (words := _gain_words(gain))]
+        notes.append(f"{', next '.join(words)} against {reference}")
+    else:
+        notes = notes or ["mean over clients and seeds"]
+    note = ";\n".join(notes)
     return Card(name=name, value=value, note=note, group=name, color=PALETTE[runs.styles[name] % len(PALETTE)])
 
 
-def _newest_accuracy(runs: Sequence[RunRecord]) -> tuple[str, str]:
-    """Return the newest accuracy of runs that go on or were stopped, and how far they are."""
-    newest = [float(str(tested[-1]["accuracy"])) for run in runs if (tested := evaluations(run.rounds))]
+def _gain_words(gain: Row) -> str:
+    mean, ends = gain.get("mean"), gain.get("ci95")
+    if not isinstance(mean, float):
+        return ""
+    low, high = (float(str(end)) for end in ends) if isinstance(ends, list) else (mean, mean)
+    return f"{mean:+.3f}{f' ± {(high - low) / 2:.3f}' if isinstance(ends, list) else ''}"
+
+
+def _last_accuracy(runs: Sequence[RunRecord]) -> tuple[str, str]:
+    """Return the last accuracy of runs that go on or were stopped, and how far they are."""
+    last = [float(str(tested[-1]["accuracy"])) for run in runs if (tested := evaluations(run.rounds))]
     counts = [len(run.rounds) for run in runs]
     rounds = f"{min(counts):,} to {max(counts):,}" if min(counts) < max(counts) else f"{max(counts):,}"
     n_expected = max(run.n_expected for run in runs)
     note = f"so far, round {rounds}{f' of {n_expected:,}' if n_expected else ''}"
-    return digits(sum(newest) / len(newest) if newest else None), note
+    return digits(sum(last) / len(last) if last else None), note

@@ -93,12 +93,10 @@ class ClientRuntime:
 
     # ---- test and serve ------------------------------------------------------------------------------------------
 
-    def test(self, models: Models, row: Counts, ranges: Ranges | None = None) -> ClientScores:
-        """Score each client's model on test samples; those of its window by default, then also after own steps."""
-        samples = self.store.testing(self.round_index) if ranges is None else ranges
-        return self._test.test(
-            models, row, samples, round_index=self.round_index, training=self.training, tuned=ranges is None
-        )
+    def test(self, models: Models, row: Counts, others: Mapping[str, Ranges] | None = None) -> dict[str, ClientScores]:
+        """Score each client's model on the test samples of its window, by the name ``window``, and on ``others``."""
+        samples = {"window": self.store.testing(self.round_index), **(others or {})}
+        return self._test.test(models, row, samples, round_index=self.round_index, training=self.training)
 
     def serve(self, models: Models, row: Counts) -> None:
         """Hand out the models that serve clients: of these, the row of each client."""

@@ -1,6 +1,6 @@
 """Stage 12: how well clients are served; test samples of one model run through it together, not client by client."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from itertools import pairwise
 from typing import TypeAlias
@@ -10,7 +10,7 @@ import numpy as np
 from fielding._typing import Counts, Models
 from fielding.client.ranges import Ranges, segment_means, segment_sums
 from fielding.errors import InputError
-from fielding.federation.evaluation import ClientScores
+from fielding.federation.evaluation import NO_SCORES, ClientScores
 from fielding.rng import Hashes, hashed
 from fielding.runtime.serve import LabelCorrection
 from fielding.runtime.store import SampleStore
@@ -46,31 +46,35 @@ class LocalTest:
         self._last: tuple[Models, Counts, int, Scores] | None = None
 
     def test(
-        self, models: Models, row: Counts, ranges: Ranges, *, round_index: int, training: Ranges, tuned: bool = False
-    ) -> ClientScores:
-        """Score each client's model on some samples of it, if it also has samples to train on.
+        self, models: Models, row: Counts, samples: Mapping[str, Ranges], *, round_index: int, training: Ranges
+    ) -> dict[str, ClientScores]:
+        """Score each client's model on several sets of its samples, by name, if it also has samples to train on.
 
-        ``row``: which model serves each client. ``tuned``: whether clients that tune are tested after their own steps,
-        too.
+        ``row``: which model serves each client.
         """
-        tested = np.flatnonzero((ranges.sizes > 0) & (training.sizes > 0))
-        if self._correction is None:
-            found = self._measure(models, row, ranges, tested)
-        else:
-            offsets = self._offsets(models, row, round_index, training)
-            plain, corrected = score_clients(models, row, ranges, tested, self._correct(self._correction, offsets))
-            if self._compute.tests_whole_windows:
-                plain = self._measure(models, row, ranges, tested)
-                if (plain.n_test != corrected.n_test).any():
-                    raise InputError(
-                        f"evaluate tested {plain.n_test[0]} of {corrected.n_test[0]} samples, but corrected models are "
-                        "tested on all; test all of them"
-                    )
-            found = replace(plain, also={"corrected": corrected})
-        if self._tuning is None or not tuned:
+        found = {name: self._test_served(models, row, one, round_index, training) for name, one in samples.items()}
+        if self._tuning is None:
             return found
-        scores = self._test_tuned(self._tuning, models, row, ranges, tested, round_index, training)
-        return replace(found, also={**found.also, "tuned": scores})
+        tuned = self._test_tuned(self._tuning, models, row, samples, round_index, training)
+        return {name: replace(one, also={**one.also, "tuned": tuned[name]}) for name, one in found.items()}
+
+    def _test_served(
+        self, models: Models, row: Counts, ranges: Ranges, round_index: int, training: Ranges
+    ) -> ClientScores:
+        """Score the models that clients are served with: as they are, and corrected if that is what clients do."""
+        tested = _tested(ranges, training)
+        if self._correction is None:
+            return self._measure(models, row, ranges, tested)
+        offsets = self._offsets(models, row, round_index, training)
+        plain, corrected = score_clients(models, row, ranges, tested, self._correct(self._correction, offsets))
+        if self._compute.tests_whole_windows:
+            plain = self._measure(models, row, ranges, tested)
+            if (plain.n_test != corrected.n_test).any():
+                raise InputError(
+                    f"evaluate tested {plain.n_test[0]} of {corrected.n_test[0]} samples, but corrected models are "
+                    "tested on all; test all of them"
+                )
+        return replace(plain, also={"corrected": corrected})
 
     def _measure(self, models: Models, row: Counts, ranges: Ranges, tested: Counts) -> ClientScores:
         order = tested[np.argsort(row[tested], kind="stable")]
@@ -102,19 +106,21 @@ class LocalTest:
         rule: LocalRule,
         models: Models,
         row: Counts,
-        ranges: Ranges,
-        tested: Counts,
+        samples: Mapping[str, Ranges],
         round_index: int,
         training: Ranges,
-    ) -> ClientScores:
+    ) -> dict[str, ClientScores]:
         """Score the models that clients have after their own steps, with the offsets that they took them with."""
         offsets = None if self._correction is None else self._offsets(models, row, round_index, training)
-        own_row, pieces = np.zeros(row.size, dtype=np.int64), []
+        tested = {name: _tested(ranges, training) for name, ranges in samples.items()}
+        everyone = np.unique(np.concatenate([np.empty(0, dtype=np.int64), *tested.values()]))
+        own_row = np.zeros(row.size, dtype=np.int64)
+        pieces: dict[str, list[ClientScores]] = {name: [] for name in samples}
         # Whole calls of the trainer: what belongs into one must not depend on how much memory there is.
         chunk = self._compute.path.chunk
         at_once = chunk * max(1, MOST_NUMBERS // (chunk * models.shape[1]))
-        for first in range(0, tested.size, at_once):
-            some = tested[first : first + at_once]
+        for first in range(0, everyone.size, at_once):
+            some = everyone[first : first + at_once]
             work = LocalWork(
                 models=models,
                 start=row[some],
@@ -131,17 +137,30 @@ class LocalTest:
             )
             own = self._compute.train(work, training.some(some), with_progress=False).models
             own_row[some] = np.arange(some.size)
-            if self._correction is None or offsets is None:
-                pieces.append(self._measure(own, own_row, ranges, some))
-            else:
-                pieces.append(score_clients(own, own_row, ranges, some, self._correct(self._correction, offsets))[1])
-        none = np.empty(0, dtype=np.int64)
-        return ClientScores(
-            clients=np.concatenate([none, *(one.clients for one in pieces)]),
-            n_test=np.concatenate([none, *(one.n_test for one in pieces)]),
-            correct=np.concatenate([none, *(one.correct for one in pieces)]),
-            loss=np.concatenate([np.empty(0), *(one.loss for one in pieces)]),
-        )
+            for name, ranges in samples.items():
+                here = some[np.isin(some, tested[name])]
+                if self._correction is None or offsets is None:
+                    pieces[name].append(self._measure(own, own_row, ranges, here))
+                else:
+                    score = self._correct(self._correction, offsets)
+                    pieces[name].append(score_clients(own, own_row, ranges, here, score)[1])
+        return {name: _join_scores(parts) for name, parts in pieces.items()}
+
+
+def _tested(ranges: Ranges, training: Ranges) -> Counts:
+    """Return the clients that have samples to be tested on and samples to train on, rising."""
+    return np.flatnonzero((ranges.sizes > 0) & (training.sizes > 0))
+
+
+def _join_scores(parts: Sequence[ClientScores]) -> ClientScores:
+    if not parts:
+        return NO_SCORES
+    return ClientScores(
+        clients=np.concatenate([one.clients for one in parts]),
+        n_test=np.concatenate([one.n_test for one in parts]),
+        correct=np.concatenate([one.correct for one in parts]),
+        loss=np.concatenate([one.loss for one in parts]),
+    )
 
 
 def score_clients(

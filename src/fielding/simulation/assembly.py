@@ -338,10 +338,7 @@ def _assemble(config: Config, own: Own, n_workers: int, path: TrainingPath | Non
     is_seen = reports_from != "nobody" and kind.detector is None and report_rule.needs_model
     dealt, held = without_held_out(config, dealt, needs_pool=is_seen and section.shared_model == POOL)
     plain = trainer_of(config, dealt.pool.shape, len(dealt.pool.classes), model=own.model, path=path)
-    # What all clients share comes again and again: they would be tested on what they trained on.
-    windows = SlidingWindows(
-        dealt.pool, dealt.schedule, dealt.plan, looks_ahead=not config.trace.shared, kept_aside=config.trace.kept_aside
-    )
+    windows = SlidingWindows(dealt.pool, dealt.schedule, dealt.plan, kept_aside=config.trace.kept_aside)
     if not windows.training(0).sizes.any():
         raise InputError("no client has a sample to train on at the start; give more samples, or a longer window")
     trainer = with_mix(config, plain, windows.n_classes)

@@ -15,7 +15,7 @@ from fielding.distance import metric_named
 from fielding.errors import InputError
 from fielding.federation.budget import invited_count
 from fielding.federation.clients import Reason, TrainingPlan, Updates
-from fielding.federation.evaluation import ClientScores
+from fielding.federation.evaluation import SCORES, ClientScores
 from fielding.federation.ledger import Costs, Ledger
 from fielding.methods.kinds import ReportsFrom
 from fielding.rng import Hashes, client_key, hashed, stream
@@ -350,30 +350,26 @@ class SimulatedClients:
 
     # ---- measurements, which no method sees ----------------------------------------------------------------------
 
-    def scores(self, models: Models, row: Counts) -> ClientScores:
-        """Measure each client's model on the test samples of its window; what clients do to serve it is charged."""
-        found, serving = self.runtime.test(models, row), self.runtime.serving
+    def scores(self, models: Models, row: Counts) -> dict[str, ClientScores]:
+        """Measure each client's model on the samples that :data:`~fielding.federation.evaluation.SCORES` names.
+
+        What clients do to the models that serve them is charged, testing is not.
+        """
+        now, windows, serving = self.round_index, self.windows, self.runtime.serving
+        others = {"next": windows.next(now)}
+        if windows.n_visible > 1:  # else the newest interval is the window
+            others = {"newest": windows.newest(now), **others}
+        tested = self.runtime.test(models, row, others)
+        found = {name: tested.get(name, tested["window"]) for name in SCORES}
         if serving.has_own_work:  # the round does not wait for it
-            everyone, sizes = np.arange(self.windows.n_clients), self.runtime.training.sizes
+            everyone, sizes = np.arange(windows.n_clients), self.runtime.training.sizes
             steps = np.zeros_like(sizes)
-            steps[found.clients] = serving.fine_tune
+            for one in tested.values():
+                steps[one.clients] = serving.fine_tune
             costs = Costs(
                 forward_samples=serving.count_looks(sizes), train_samples=steps * self.runtime.rule.batch_size
             )
             self._accounts.charge("probe", everyone, costs)
-        return found
-
-    def other_scores(self, models: Models, row: Counts) -> dict[str, ClientScores]:
-        """Measure each client's model on other samples than those of its window; this costs clients nothing.
-
-        ``"newest"``, where windows show several intervals: test samples of the last one, since a window may show what
-        the client has left behind. ``"prequential"``, on natural traces: all samples of the interval to come.
-        """
-        found: dict[str, ClientScores] = {}
-        if self.windows.plan.n_visible > 1:
-            found["newest"] = self.runtime.test(models, row, self.windows.newest(self.round_index))
-        if self.windows.schedule.concepts is None and self.windows.looks_ahead:
-            found["prequential"] = self.runtime.test(models, row, self.windows.upcoming(self.round_index))
         return found
 
     def concepts(self) -> Codes | None:

@@ -32,10 +32,12 @@ from fielding.records.run_folder import (
     claim_folder,
     read_manifest,
 )
+from fielding.reporting.numbers.run_summary import final_evaluations
 from fielding.reporting.report_page import report_page
 from fielding.simulation.assembly import Own, Simulation, assemble, initial_model
 from fielding.simulation.config_check import check_effects
 from fielding.simulation.hardware import PROFILES
+from fielding.traces.sliding import SlidingWindows
 from fielding.traces.sources import Dealt
 from fielding.training.label_mix import LABEL_MIX
 from fielding.training.layout import Layout
@@ -56,6 +58,8 @@ class Watching:
         Called with how many images of how many are decoded.
     on_trained
         Called with how many participants of how many have trained in this round.
+    on_note
+        Called, before the first round, with each line that users should know.
 
     Examples
     --------
@@ -67,6 +71,7 @@ class Watching:
     on_phase: Callable[[str], None] = lambda _phase: None
     on_images: Callable[[int, int], None] | None = None
     on_trained: Callable[[int, int], None] = lambda _done, _total: None
+    on_note: Callable[[str], None] = lambda _note: None
 
     def __call__(self, row: Mapping[str, Json]) -> bool:
         """Return whether to go on after a round."""
@@ -110,11 +115,12 @@ def run_manifest(config: Config, own: Own, simulation: Simulation, initial: Mode
 
 
 def _data_digest(dealt: Dealt) -> str:
-    """Return a digest of the samples; of more than 256 MB only every so many rows are read."""
+    """Return a digest of the samples that rounds reach; of more than 256 MB only every so many rows are read."""
     schedule, pool = dealt.schedule, dealt.pool
+    is_reached = schedule.interval < schedule.n_intervals - schedule.n_ahead
     digest = hashlib.blake2b(repr((schedule.client_ids, pool.shape, pool.classes)).encode(), digest_size=16)
     for column in (schedule.client, schedule.interval, schedule.sample, schedule.y, schedule.look):
-        digest.update(np.ascontiguousarray(column).data)
+        digest.update(np.ascontiguousarray(column[is_reached]).data)
     step = max(1, -(-pool.x.nbytes // _HASHED_BYTES))
     digest.update(np.ascontiguousarray(pool.x[::step]).data)
     return digest.hexdigest()
@@ -124,6 +130,20 @@ def version_notes(stored: dict[str, Json], now: dict[str, Json]) -> tuple[str, .
     """Return, in words, which versions differ from those that a run was begun with; its bits may differ then, too."""
     found = [first_difference(stored[name], now[name], name) for name in ("fielding", "machine") if name in stored]
     return tuple(f"{one}; results may differ in the last digits" for one in found if one)
+
+
+def next_notes(config: Config, windows: SlidingWindows) -> tuple[str, ...]:
+    """Return that no final evaluation has an interval to come, and how many rounds would leave one; else nothing."""
+    every, n_rounds, n_intervals = config.evaluation.every, config.rounds, windows.schedule.n_intervals
+    tested = {0, n_rounds - 1, *range(every - 1, n_rounds, every)}
+    rows: list[Mapping[str, Json]] = [
+        {"round": at, "accuracy": 0.0 if at in tested else None} for at in range(n_rounds)
+    ]
+    if any(windows.n_complete(int(str(row["round"]))) < n_intervals for row in final_evaluations(rows)):
+        return ()
+    most = windows.plan.step_of(n_intervals - 1)
+    remedy = f"; set rounds to at most {most} to have it" if most else ""
+    return (f"the trace ends with the run, so there is no final accuracy on the next interval{remedy}",)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -265,10 +285,13 @@ def _run_into(out: Path, config: Config, own: Own, start: Start, watching: Watch
             path=recorded_path(out) if start.resume else None,
         )
         simulation.clients.on_trained(watching.on_trained)
+        notes = (*simulation.dealt.notes, *next_notes(config, simulation.clients.windows))
         try:
             initial = initial_model(simulation, start.init_from)
             manifest = run_manifest(config, own, simulation, initial)
-            notes = version_notes(read_manifest(out), manifest) if start.resume else ()
+            notes += version_notes(read_manifest(out), manifest) if start.resume else ()
+            for note in notes:
+                watching.on_note(note)
             folder = RunFolder(out, manifest, kind=simulation.policy.kind, lock=lock)
             try:
                 watching.on_phase(TRAINING)
@@ -298,9 +321,7 @@ def _run_into(out: Path, config: Config, own: Own, start: Start, watching: Watch
                 folder.close()
         finally:
             simulation.clients.close()
-    return Result(
-        summary=summary, rounds=rounds, checkpoint=checkpoint, folder=out, notes=(*simulation.dealt.notes, *notes)
-    )
+    return Result(summary=summary, rounds=rounds, checkpoint=checkpoint, folder=out, notes=notes)
 
 
 def recorded_path(out: Path) -> TrainingPath | None:

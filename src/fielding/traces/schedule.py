@@ -46,6 +46,8 @@ class Schedule:
     concepts
         The true concept of each client in each interval, for scoring only, shape ``(n_intervals, n_clients)``; None
         where it is not known.
+    n_ahead
+        How many intervals at the end no round of the run reaches: models are only tested on them.
     """
 
     client_ids: tuple[ClientId, ...]
@@ -57,6 +59,7 @@ class Schedule:
     look: npt.NDArray[np.int16]
     looks: tuple[Look, ...] = (AS_IS,)
     concepts: Membership | None = None
+    n_ahead: int = 0
 
     def __post_init__(self) -> None:
         checked_ids(self.client_ids)

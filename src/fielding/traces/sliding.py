@@ -17,8 +17,6 @@ class SlidingWindows:
 
     Parameters
     ----------
-    looks_ahead
-        Whether samples that come next are new to their clients, so that models may be tested on them.
     kept_aside
         Share of training samples that clients do not train on, but judge models by; the same samples in every run.
 
@@ -32,15 +30,16 @@ class SlidingWindows:
     [(0, 2), (0, 2), (1, 3)]
     """
 
-    def __init__(
-        self, pool: Pool, schedule: Schedule, plan: WindowPlan, *, looks_ahead: bool = True, kept_aside: float = 0.0
-    ) -> None:
-        self.pool, self.schedule, self.plan, self.looks_ahead = pool, schedule, plan, looks_ahead
+    def __init__(self, pool: Pool, schedule: Schedule, plan: WindowPlan, *, kept_aside: float = 0.0) -> None:
+        self.pool, self.schedule, self.plan = pool, schedule, plan
         is_test = pool.is_test()[schedule.sample]
         is_aside = pool.is_aside(kept_aside)[schedule.sample]
         kinds = (~is_test & ~is_aside, is_test, is_aside)
         self._train, self._test, self._aside = (_Index(schedule, keep) for keep in kinds)
-        self._all = _Index(schedule, np.ones(is_test.size, dtype=np.bool_))
+        # Scenarios draw from a pool with replacement: what some client trained on before is not new to its model.
+        first = np.full(len(pool), schedule.n_intervals, dtype=np.int64)
+        np.minimum.at(first, schedule.sample[~is_test], schedule.interval[~is_test])
+        self._new = _Index(schedule, is_test | (schedule.interval == first[schedule.sample]))
 
     @property
     def n_clients(self) -> int:
@@ -109,10 +108,14 @@ class SlidingWindows:
         stop = self.n_complete(round_index)
         return self._test.ranges(stop - 1, stop)
 
-    def upcoming(self, round_index: int) -> Ranges:
-        """Return the samples of the next interval, which no client has trained on yet; none after the last."""
+    def next(self, round_index: int) -> Ranges:
+        """Return the samples of the interval to come that no client has trained on; none after the last interval.
+
+        Those are its test samples, and the training samples that were dealt to no client in an earlier interval; what
+        clients keep aside or share counts as trained on.
+        """
         stop = self.n_complete(round_index)
-        return self._all.ranges(stop, min(stop + 1, self.schedule.n_intervals))
+        return self._new.ranges(stop, min(stop + 1, self.schedule.n_intervals))
 
     def concepts(self, round_index: int) -> Codes | None:
         """Return the true concept of each client in the newest interval, or None if it is not known."""

@@ -36,6 +36,7 @@ from fielding.traces.trace import Trace
 DEFAULT_CLIENTS = 100  # clients that a pool is dealt to unless a config says otherwise
 DEFAULT_SCENARIO = "places"
 NATURAL = "natural"
+AHEAD = 1  # intervals that a scenario deals beyond those that rounds reach, for models to be tested on
 LARGEST_PART = 4  # at most one in so many training samples of a class is held out: the clients need them, too
 
 OnImages = Callable[[int, int], None]
@@ -285,13 +286,14 @@ def _deal_scenario(source: Source, section: TraceSection, plan: WindowPlan, n_in
         source = Pool(x=source.x, y=source.y, classes=source.classes)
     request = DealRequest(
         n_clients=section.clients or DEFAULT_CLIENTS,
-        n_intervals=n_intervals,
+        n_intervals=n_intervals + AHEAD,
         n_first=min(plan.n_first, n_intervals),
+        n_ahead=AHEAD,
         samples_per_interval=section.samples,
     )
     scenario = scenario_named(section.scenario or DEFAULT_SCENARIO, section.options)
-    dealt = Dealt(pool=source, schedule=scenario.deal(source, request, seed=seed), plan=plan)
-    return _add_shared(dealt, section, seed)
+    schedule = replace(scenario.deal(source, request, seed=seed), n_ahead=AHEAD)
+    return _add_shared(Dealt(pool=source, schedule=schedule, plan=plan), section, seed)
 
 
 def _add_shared(dealt: Dealt, section: TraceSection, seed: int) -> Dealt:

@@ -220,10 +220,10 @@ def test_lower_may_be_better() -> None:
     assert best({"a": [3.0, 4.0, 5.0], "b": [1.0, 2.1, 3.0]}, lower_is_better=True)["winner"] == "b"
 
 
-def test_a_method_that_lacks_seeds_cannot_be_the_best_nor_be_judged_by_one() -> None:
+def test_nobody_is_marked_below_a_method_that_lacks_the_seeds_to_be_judged_by() -> None:
     found = best({"lucky": [None, None, 0.99], "a": [0.7, 0.8, 0.9], "b": [0.5, 0.61, 0.7]})
 
-    assert found == {"marked": ["a"], "winner": None, "worse": ["b"]}
+    assert found == {"marked": [], "winner": None, "worse": ["b"]}
 
 
 def test_a_method_that_lacks_seeds_is_judged_by_those_it_shares() -> None:
@@ -251,6 +251,40 @@ def test_nobody_is_marked_whom_another_clearly_beats() -> None:
     found = best({"a": [*above, *none, *below], "b": [*below, *above, *none], "c": [*none, *below, *above]})
 
     assert found == {"marked": [], "winner": None, "worse": ["a", "b", "c"]}
+
+
+def test_a_method_between_two_that_are_marked_is_marked_too() -> None:
+    # a is clearly above b, and c varies so much that nothing is clear of it; d is clearly below a and b.
+    found = best(
+        {
+            "a": [0.90, 0.91, 0.90, 0.91, 0.90],
+            "b": [0.85, 0.86, 0.86, 0.86, 0.85],
+            "c": [0.99, 0.7, 0.6, 0.95, 0.9],
+            "d": [0.20, 0.21, 0.21, 0.22, 0.20],
+        }
+    )
+
+    assert found == {"marked": ["a", "b", "c"], "winner": None, "worse": ["b", "d"]}
+
+
+@given(
+    st.lists(
+        st.lists(st.one_of(st.none(), st.floats(0.0, 1.0, width=16)), min_size=5, max_size=5), min_size=2, max_size=6
+    ),
+    st.booleans(),
+)
+def test_no_method_is_marked_while_one_with_a_better_mean_is_not(
+    rows: list[list[float | None]], lower_is_better: bool
+) -> None:
+    figures = {str(at): row for at, row in enumerate(rows)}
+    marked = best(figures, lower_is_better=lower_is_better)["marked"]
+
+    assert isinstance(marked, list)
+    known = {name: [one for one in row if one is not None] for name, row in figures.items()}
+    means = {name: sum(row) / len(row) * (-1 if lower_is_better else 1) for name, row in known.items() if row}
+    if marked:
+        floor = min(means[str(name)] for name in marked)
+        assert all(name in marked for name, mean in means.items() if mean > floor + 1e-9)
 
 
 @pytest.mark.parametrize("n_methods", [2, 8])

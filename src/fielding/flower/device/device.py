@@ -296,4 +296,4 @@ class Device:
             return EvaluateReply(scores=NO_SCORES)
         runtime = self._runtime(order.layout, order.work, store, seed=order.seed)
         runtime.begin(now)
-        return EvaluateReply(scores=runtime.test(order.model[np.newaxis], ME))
+        return EvaluateReply(scores=runtime.test(order.model[np.newaxis], ME)["window"])

@@ -449,8 +449,11 @@ class FlowerClients:
             compute_seconds=seconds,  # it is not known which part of them the network took
         )
 
-    def scores(self, models: Models, row: Counts) -> ClientScores:
-        """Let all clients that can be reached test the model that serves them: one exchange; clients rise."""
+    def scores(self, models: Models, row: Counts) -> dict[str, ClientScores]:
+        """Let all clients that can be reached test the model that serves them: one exchange; clients rise.
+
+        On their windows alone: devices test what they are sent, and what comes next is not there yet.
+        """
         contacts = self._contacts
         tests: dict[int, Task] = {}
         for client in np.flatnonzero(contacts.free()).tolist():
@@ -469,11 +472,7 @@ class FlowerClients:
         # Corrected or tuned scores count only if all clients have them.
         names = [name for name in ALSO if found and all(name in scores.also for _, scores in found)]
         also = {name: _stack_scores(tested, [scores.also[name] for _, scores in found]) for name in names}
-        return replace(_stack_scores(tested, [scores for _, scores in found]), also=also)
-
-    def other_scores(self, models: Models, row: Counts) -> dict[str, ClientScores]:  # noqa: ARG002
-        """Return nothing: devices have no other samples than those of their windows."""
-        return {}
+        return {"window": replace(_stack_scores(tested, [scores for _, scores in found]), also=also)}
 
     def concepts(self) -> None:
         """Return None: a deployment does not know the true concepts."""

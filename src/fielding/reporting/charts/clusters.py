@@ -7,6 +7,7 @@ from itertools import pairwise
 import numpy as np
 
 from fielding._typing import ClientId, Vector
+from fielding.federation.evaluation import mean_of_worst_tenth
 from fielding.reporting.charts.figures import GRAY, PALETTE
 from fielding.reporting.charts.histories import NOWHERE, ids_in_order, label_names, last_round, newest_rows, places_at
 from fielding.reporting.formatting import digits
@@ -19,7 +20,6 @@ SHARED, NONE = len(OWN), len(OWN) + 1
 """Places in ``COLORS``: of the smallest clusters if there are too many, and of clients without a cluster."""
 MOST_CARDS = 12
 TOP_LABELS = 3
-WORST = 0.1  # the share of a cluster's clients that counts as its worst
 _LONGEST_NAME = 30
 
 
@@ -193,10 +193,10 @@ def clusters_now(run: RunRecord) -> list[ClusterNow]:
 
 def mean_and_worst(accuracy: Vector) -> tuple[float, float]:
     """Return the mean of what is known, and of its lowest tenth, one at least; NaN if nothing is known."""
-    known = np.sort(accuracy[~np.isnan(accuracy)])
+    known = accuracy[~np.isnan(accuracy)]
     if not known.size:
         return float("nan"), float("nan")
-    return float(known.mean()), float(known[: max(1, int(np.ceil(WORST * known.size)))].mean())
+    return float(known.mean()), mean_of_worst_tenth(known)
 
 
 def _label_mixes(run: RunRecord, client_ids: Sequence[ClientId]) -> tuple[list[str], Vector] | None:

@@ -41,11 +41,14 @@ CUT_OFF = 0.1  # share of a curve, at the start, that the vertical axis need not
 CUT_WORDS = "The start is cut off; a double click shows it."
 NOT_EVALUATED = "No run has been evaluated yet."
 QUANTITIES = (
-    ("mean over clients", "accuracy"),
+    ("window", "accuracy"),
+    ("newest interval", "newest_accuracy"),
+    ("next interval", "next_accuracy"),
     ("worst tenth of the clients", "worst_decile"),
-    ("on the interval to come", "prequential_accuracy"),
-    ("mean, corrected", "corrected_accuracy"),
-    ("mean, tuned", "tuned_accuracy"),
+    ("corrected", "corrected_accuracy"),
+    ("corrected, next", "corrected_next_accuracy"),
+    ("tuned", "tuned_accuracy"),
+    ("tuned, next", "tuned_next_accuracy"),
 )
 """What a report on one group shows, with names of ``rounds.jsonl``."""
 PAPER_PAIRS = (
@@ -107,7 +110,22 @@ def over_time(runs: Sequence[RunRecord], name: str, n_points: int = MOST_POINTS)
 
     A value holds until the next one; moments go from when all runs have a value to the end of the shortest run.
     """
-    tracks = [track for track in (progress(run, name) for run in runs) if track[0].size]
+    return hold_curves([progress(run, name) for run in runs], n_points)
+
+
+def over_bytes(runs: Sequence[RunRecord], name: str, n_points: int = MOST_POINTS) -> Curves | None:
+    """Return a figure of ``rounds.jsonl`` over the megabytes that were sent down and up; otherwise as over time."""
+    tracks = []
+    for run in runs:
+        sent = np.nan_to_num(column(run.rounds, "bytes_down") + column(run.rounds, "bytes_up")).cumsum() / 1e6
+        values = column(run.rounds, name)
+        tracks.append((sent[np.isfinite(values)], values[np.isfinite(values)]))
+    return hold_curves(tracks, n_points)
+
+
+def hold_curves(tracks: Sequence[tuple[Vector, Vector]], n_points: int) -> Curves | None:
+    """Return curves whose values hold until the next one, at common places; None if all are empty."""
+    tracks = [track for track in tracks if track[0].size]
     if not tracks:
         return None
     first, last = max(float(x[0]) for x, _ in tracks), min(float(x[-1]) for x, _ in tracks)
@@ -177,12 +195,16 @@ def group_lines(
         curves = read(counted_runs(group))
         if curves is None:
             continue
-        line = mean_line(curves, group.name, style=style, most=most, group=group.name)
-        if line.band is not None:
-            lower, upper = (np.clip(end, *bounds) for end in line.band)
-            line = replace(line, band=(lower, upper))
-        lines.append(line)
+        lines.append(clip_band(mean_line(curves, group.name, style=style, most=most, group=group.name), bounds))
     return drop_many_bands(lines)
+
+
+def clip_band(line: Line, bounds: tuple[float, float]) -> Line:
+    """Return a line whose band ends where no value can be."""
+    if line.band is None:
+        return line
+    lower, upper = (np.clip(end, *bounds) for end in line.band)
+    return replace(line, band=(lower, upper))
 
 
 def drop_many_bands(lines: Sequence[Line]) -> list[Line]:
@@ -260,17 +282,30 @@ def seeds_words(gathered: RunGroups) -> str:
 
 
 def draw_accuracy(gathered: RunGroups) -> list[Section]:
-    """Return accuracy over rounds and over time, then, of clients that correct their models, the corrected one.
+    """Return accuracy over rounds and over time, that on the next and newest interval, and that of corrected models.
 
-    Of a single group: mean, worst tenth, and how clients fare that correct or tune.
+    Of a single group: the three scores, the worst tenth, and how clients fare that correct or tune.
     """
     if len(gathered.groups) == 1:
         return _draw_quantities(gathered)
-    what = "How often models are right on clients' test samples, as the mean over clients."
+    what = "How often models are right on the test samples of clients' windows, as the mean over clients."
     sections = _compare_accuracy(gathered, "accuracy", "Accuracy", what)
-    if any(over_rounds(counted_runs(group), "corrected_accuracy") for group in gathered.groups):
-        what = "The same models, with scores shifted to the label mix of each client."
-        sections += _compare_accuracy(gathered, "corrected_accuracy", "Corrected accuracy", what)
+    others = {
+        "next_accuracy": (
+            "Accuracy on the next interval",
+            "The same models on samples of the interval to come that no client has trained on: what clients are "
+            "really served.",
+        ),
+        "newest_accuracy": ("Accuracy on the newest interval", "The same models on what came last of the window."),
+        "corrected_accuracy": (
+            "Corrected accuracy",
+            "The same models on the window, with scores shifted to the label mix of each client.",
+        ),
+        "corrected_next_accuracy": ("Corrected accuracy on the next interval", "The same on the interval to come."),
+    }
+    for name, (title, what) in others.items():
+        if any(over_rounds(counted_runs(group), name) for group in gathered.groups):
+            sections += _compare_accuracy(gathered, name, title, what)[: 1 if name != "corrected_accuracy" else 2]
     return sections
 
 
@@ -324,7 +359,7 @@ def _draw_quantities(gathered: RunGroups) -> list[Section]:
     runs = counted_runs(gathered.groups[0])
     rounds, seconds = (
         [
-            mean_line(one, words, style=style)
+            clip_band(mean_line(one, words, style=style), (0.0, 1.0))
             for style, (words, name) in enumerate(QUANTITIES)
             if (one := read(runs, name)) is not None
         ]
@@ -344,7 +379,9 @@ def _draw_quantities(gathered: RunGroups) -> list[Section]:
     return [
         Section(
             title=titles[0],
-            text=f"How often models are right on clients' test samples.{many}{_arrival_words(runs)}{grouped}",
+            text="How often models are right, as the mean over clients: on the test samples of the window, of the "
+            "newest interval, and on samples of the next interval that no client has trained on."
+            f"{many}{_arrival_words(runs)}{grouped}",
             figure=figure,
         ),
         Section(title=titles[1], text=f"The same over the {_clock_words(unit, runs)}.{grouped}", figure=timed),
@@ -385,7 +422,9 @@ def draw_differences(gathered: RunGroups) -> list[Section]:
     """Return the difference of each group to the reference, then the paper's two; nothing for one group only."""
     if gathered.reference is None or len(gathered.groups) < 2:
         return []
-    sections = [_compare_to_reference(gathered)]
+    sections = [_compare_to_reference(gathered, "accuracy")]
+    if any(over_rounds(counted_runs(group), "next_accuracy") for group in gathered.groups):
+        sections.append(_compare_to_reference(gathered, "next_accuracy"))
     for name, other, meaning in PAPER_PAIRS:
         ours, theirs = gathered.group(name), gathered.group(other)
         # With two groups the figure above shows the same.
@@ -414,23 +453,24 @@ def paired_curves(group: Group, other: Group, name: str = "accuracy") -> Curves 
     return join_curves(tracks)
 
 
-def _compare_to_reference(gathered: RunGroups) -> Section:
+def _compare_to_reference(gathered: RunGroups, figure: str) -> Section:
     held_against = {group.name: gathered.references[group.name] for group in gathered.groups}
     names = list(dict.fromkeys(name for name in held_against.values() if name is not None))
-    title, whose = f"Accuracy against {names[0] if len(names) == 1 else 'the reference'}", counterpart_words(names)
+    what = "Accuracy on the next interval" if figure == "next_accuracy" else "Accuracy"
+    title, whose = f"{what} against {names[0] if len(names) == 1 else 'the reference'}", counterpart_words(names)
     if not any(gathered.group(name) for name in names):
         return Section(title=title, missing=f"There is no run of {whose}, which others are held against.")
     lines = []
     for style, group in enumerate(gathered.groups):
         other = gathered.group(held_against[group.name])
-        found = None if other is None or other is group else paired_curves(group, other)
+        found = None if other is None or other is group else paired_curves(group, other, figure)
         if found is not None:
             lines.append(mean_line(found, group.name, style=style, group=group.name))
     if not lines:
         why = f"No other group was evaluated on the data, on a seed and in a round that {whose} was."
         return Section(title=title, missing=why)
-    what = f"Accuracy minus that of {whose} on the same seed and round"
-    return _difference_section(gathered, title, drop_many_bands(lines), what)
+    text = f"{what} minus that of {whose} on the same seed and round"
+    return _difference_section(gathered, title, drop_many_bands(lines), text)
 
 
 def _difference_section(gathered: RunGroups, title: str, lines: list[Line], what: str) -> Section:

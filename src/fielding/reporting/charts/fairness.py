@@ -9,7 +9,8 @@ from fielding.reporting.charts.curves import counted_runs, hide_long_legend
 from fielding.reporting.charts.figures import Figure, Line, add_shapes, change_layout, lines_figure, thin
 from fielding.reporting.formatting import digits
 from fielding.reporting.numbers.groups import Group, RunGroups
-from fielding.reporting.numbers.run_metrics import fairness_figures
+from fielding.reporting.numbers.run_metrics import final_fairness
+from fielding.reporting.numbers.run_summary import final_evaluations
 from fielding.reporting.page import Section
 
 MOST_POINTS = 400  # points of the curve of a group
@@ -26,8 +27,9 @@ def draw_fairness(gathered: RunGroups) -> list[Section]:
     several = " of all seeds" if any(len(counted_runs(group)) > 1 for group in gathered.groups) else ""
     texts = {
         "": f"For each accuracy, the share of the clients{several} that have no more at the last evaluation. Further "
-        "right is better; a steeper curve is more even. The shaded part is the worst tenth of the clients; the table "
-        "tells its mean, and the accuracy that 10 %, 25 %, ... of the clients stay below.",
+        "right is better; a steeper curve is more even. The shaded part is the worst tenth of these clients. The table "
+        "tells the accuracy that 10 %, 25 %, ... of them stay below; its worst and best tenth are the final figures, "
+        "as in all tables: of each run, as means over the final evaluations and over seeds.",
         "corrected": "The same clients and models, with scores shifted to the label mix of each client.",
         "tuned": "The same clients, each after a few training steps of its own.",
     }
@@ -36,10 +38,11 @@ def draw_fairness(gathered: RunGroups) -> list[Section]:
         pooled = {group.name: _pool_accuracies(group, how) for group in gathered.groups}
         accuracies = {name: accuracy for name, accuracy in pooled.items() if accuracy.size}
         if accuracies:
-            rows = [[name, *_cells(accuracy)] for name, accuracy in accuracies.items()]
+            groups = [group for group in gathered.groups if group.name in accuracies]
+            rows = [[group.name, *_cells(accuracies[group.name], _final_tenths(group, how))] for group in groups]
             figure = _figure(accuracies, gathered.styles)
-            groups = list(accuracies)
-            section = Section(title=title, text=texts[how], figure=figure, table=[_HEADS, *rows], row_groups=groups)
+            names = list(accuracies)
+            section = Section(title=title, text=texts[how], figure=figure, table=[_HEADS, *rows], row_groups=names)
             sections.append(section)
         elif not how:
             return [Section(title=title, missing="No run has tests of single clients (clients.jsonl) yet.")]
@@ -94,7 +97,21 @@ def cumulative_shares(accuracy: Vector) -> tuple[Vector, Vector]:
     return thin(x, y, MOST_POINTS)
 
 
-def _cells(accuracy: Vector) -> list[str]:
-    spread = fairness_figures(accuracy)
+def _final_tenths(group: Group, how: str) -> tuple[float | None, float | None]:
+    """Return the final accuracy of the worst and of the best tenth of the clients, as means over runs."""
+    found = []
+    for run in counted_runs(group):
+        final = [int(str(row["round"])) for row in final_evaluations(run.rounds)]
+        figures = final_fairness(run.tests(), final)
+        names = [f"{name}_{how}" if how else name for name in ("worst_decile", "best_decile")]
+        pair = [value for name in names if isinstance(value := figures.get(name), float)]
+        found += [pair] if len(pair) == 2 else []
+    if not found:
+        return None, None
+    worst, best = (sum(column) / len(found) for column in zip(*found, strict=True))
+    return worst, best
+
+
+def _cells(accuracy: Vector, tenths: tuple[float | None, float | None]) -> list[str]:
     quantiles = [float(np.quantile(accuracy, share)) for share in (0.1, 0.25, 0.5, 0.75, 0.9)]
-    return [*map(digits, (spread["worst_decile"], *quantiles, spread["best_decile"])), f"{accuracy.size:,}"]
+    return [*map(digits, (tenths[0], *quantiles, tenths[1])), f"{accuracy.size:,}"]

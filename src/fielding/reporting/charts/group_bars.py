@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from math import isfinite
 from typing import Any
 
 from fielding._typing import Json
@@ -10,10 +11,10 @@ from fielding.reporting.charts.curves import NOT_EVALUATED, counted_runs, final_
 from fielding.reporting.charts.figures import DASHES, GRAY, PALETTE, Figure, as_text, blank_figure, change_layout, shade
 from fielding.reporting.formatting import SECONDS, amount, counterpart_words, time_unit
 from fielding.reporting.numbers.groups import Group, RunGroups
-from fielding.reporting.numbers.paired import estimate
+from fielding.reporting.numbers.paired import SHARE, estimate
 from fielding.reporting.numbers.progress import progress
 from fielding.reporting.numbers.run_record import RunRecord
-from fielding.reporting.numbers.run_summary import evaluations, times_to_target
+from fielding.reporting.numbers.run_summary import evaluations, final_mean, times_to_target
 from fielding.reporting.page import Section
 
 UNKNOWN = "all purposes"  # the part of a run whose costs are known in sum only
@@ -104,7 +105,7 @@ def _name_trace(group: str, words: str, most: int = 28) -> dict[str, Any]:
 
 
 def draw_costs(gathered: RunGroups) -> list[Section]:
-    """Return bytes and client hours by purpose; of several groups also final accuracy against all bytes."""
+    """Return bytes and client hours by purpose."""
     charged = {
         group.name: [(run, run.costs() or {}) for run in counted_runs(group) if run.rounds] for group in gathered.groups
     }
@@ -117,7 +118,7 @@ def draw_costs(gathered: RunGroups) -> list[Section]:
             if runs:
                 means[name] = {one: sum(parts.get(one, 0.0) for parts in split) / len(split) / size for one in purposes}
         sections.append(_cost_section(means, title, unit))
-    return sections if len(gathered.groups) == 1 else [*sections, _draw_accuracy_against_bytes(gathered)]
+    return sections
 
 
 def _split_costs(run: RunRecord, quantity: str, charged: Json) -> dict[str, float]:
@@ -155,28 +156,42 @@ def _cost_section(means: Mapping[str, Mapping[str, float]], title: str, unit: st
     )
 
 
-def _draw_accuracy_against_bytes(gathered: RunGroups) -> Section:
-    title = "Accuracy against bytes"
-    traces = [trace for style, group in enumerate(gathered.groups) for trace in _traffic_dots(group, style)]
-    if not traces:
-        return Section(title=title, missing=NOT_EVALUATED)
-    # From zero, or, if some groups send ten times as much as others, with a logarithmic axis.
-    places = [one for trace in traces for one in trace["x"]]
-    is_wide = min(places) > 0 and max(places) > 10 * min(places)
-    figure = blank_figure(traces, x_title="megabytes, down and up", y_title="final accuracy")
-    figure = change_layout(figure, hovermode="closest", yaxis={"rangemode": "normal"})
-    figure = hide_long_legend(figure, len(gathered.groups))
-    return Section(
-        title=title,
-        text="Final accuracy and all traffic of a run: large dots are means over seeds, small ones single runs. Best "
-        "is the upper left corner; whoever has another one above and to the left costs more and gives less.",
-        figure=change_layout(figure, xaxis={"type": "log"} if is_wide else {"rangemode": "tozero"}),
-    )
+def draw_accuracy_against_bytes(gathered: RunGroups) -> list[Section]:
+    """Return final accuracy against all bytes, on the window and on the next interval; nothing for one group only."""
+    if len(gathered.groups) < 2:
+        return []
+    sections = []
+    for figure, title, what in (
+        ("accuracy", "Accuracy against bytes", "Final accuracy"),
+        ("next_accuracy", "Accuracy on the next interval against bytes", "Final accuracy on the next interval"),
+    ):
+        traces = [one for style, group in enumerate(gathered.groups) for one in _traffic_dots(group, style, figure)]
+        if not traces:
+            sections += [Section(title=title, missing=NOT_EVALUATED)] if figure == "accuracy" else []
+            continue
+        # From zero, or, if some groups send ten times as much as others, with a logarithmic axis.
+        places = [one for trace in traces for one in trace["x"]]
+        is_wide = min(places) > 0 and max(places) > 10 * min(places)
+        figure_of = blank_figure(traces, x_title="megabytes, down and up", y_title=what.lower())
+        figure_of = change_layout(figure_of, hovermode="closest", yaxis={"rangemode": "normal"})
+        figure_of = hide_long_legend(figure_of, len(gathered.groups))
+        sections.append(
+            Section(
+                title=title,
+                text=f"{what} and all traffic of a run: large dots are means over seeds with 95 % t-intervals, small "
+                "ones single runs. Best is the upper left corner; whoever has another one above and to the left "
+                "costs more and gives less.",
+                figure=change_layout(figure_of, xaxis={"type": "log"} if is_wide else {"rangemode": "tozero"}),
+            )
+        )
+    return sections
 
 
-def _traffic_dots(group: Group, style: int) -> list[dict[str, Any]]:
-    found = [(_total(run, "bytes_down", "bytes_up") / 1e6, final_accuracy(run)) for run in counted_runs(group)]
-    known = [(traffic, final) for traffic, final in found if final is not None]
+def _traffic_dots(group: Group, style: int, figure: str) -> list[dict[str, Any]]:
+    found = [
+        (_total(run, "bytes_down", "bytes_up") / 1e6, final_mean(run.rounds, figure)) for run in counted_runs(group)
+    ]
+    known = [(traffic, final) for traffic, final in found if final is not None and isfinite(final)]
     if not known:
         return []
     color, name = PALETTE[style % len(PALETTE)], as_text(group.name)
@@ -184,13 +199,20 @@ def _traffic_dots(group: Group, style: int) -> list[dict[str, Any]]:
         "type": "scatter", "mode": "markers", "name": name, "legendgroup": name, "meta": {"group": group.name},
         "hovertemplate": "%{x:,.4~g} MB, accuracy %{y:.3f}",
     }  # fmt: skip
-    mean = [sum(column) / len(known) for column in zip(*known, strict=True)]
+    traffic, final = sum(one for one, _ in known) / len(known), estimate([one for _, one in known], SHARE)
     symbol = _SYMBOLS[style % len(DASHES)]
     single = {
         **common, "x": [one for one, _ in known], "y": [final for _, final in known], "showlegend": False,
         "marker": {"color": shade(color, 0.45), "size": 6, "symbol": symbol},
     }  # fmt: skip
-    large = {**common, "x": mean[:1], "y": mean[1:], "marker": {"color": color, "size": 14, "symbol": symbol}}
+    large: dict[str, Any] = {
+        **common, "x": [traffic], "y": [final.mean], "marker": {"color": color, "size": 14, "symbol": symbol}
+    }  # fmt: skip
+    if final.ends is not None:
+        large["error_y"] = {
+            "type": "data", "array": [final.ends[1] - final.mean], "arrayminus": [final.mean - final.ends[0]],
+            "symmetric": False, "thickness": 1.5, "width": 4, "color": color,
+        }  # fmt: skip
     return [single, large] if len(known) > 1 else [large]
 
 

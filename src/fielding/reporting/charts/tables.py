@@ -35,14 +35,14 @@ def tabulate_states(gathered: RunGroups) -> Section:
     """Return a table of all runs, also of those that have not begun: first what failed, last what is finished."""
     title = "State of the runs"
     rows = [(group.name, _state_cells(run)) for group, run in gathered.runs]
-    rows += [(one.group, [str(one.seed), one.state, "-", "-", one.problem or "-"]) for one in gathered.awaited]
+    rows += [(one.group, [str(one.seed), one.state, "-", "-", "-", one.problem or "-"]) for one in gathered.awaited]
     if not rows:
         return Section(title=title, missing="There is no run.")
     order = {name: at for at, name in reversed(list(enumerate(name for name, _ in rows)))}
     rows.sort(key=lambda row: (_URGENT.index(row[1][1]), order[row[0]], row[1][0].rjust(9)))
     states = [cells[1] for _, cells in rows]
     counts = ", ".join(f"{states.count(state)} {state}" for state in dict.fromkeys(states))
-    heads = ["group", "seed", "state", "rounds", "newest accuracy", "problem"]
+    heads = ["group", "seed", "state", "rounds", "last accuracy", "next", "problem"]
     return Section(
         title=title,
         text=f"{len(rows)} {'run' if len(rows) == 1 else 'runs'}: {counts}.",
@@ -53,10 +53,10 @@ def tabulate_states(gathered: RunGroups) -> Section:
 
 def _state_cells(run: RunRecord) -> list[str]:
     tested = evaluations(run.rounds)
-    newest = digits(tested[-1]["accuracy"]) if tested else "-"
+    scores = [digits(tested[-1].get(name)) if tested else "-" for name in ("accuracy", "next_accuracy")]
     rounds = f"{len(run.rounds):,}\xa0of\xa0{run.n_expected:,}" if run.n_expected else f"{len(run.rounds):,}"
     seed = "-" if run.seed is None else str(run.seed)
-    return [seed, run.state, rounds, newest, "; ".join(run.problems) or "-"]
+    return [seed, run.state, rounds, *scores, "; ".join(run.problems) or "-"]
 
 
 def tabulate_settings(gathered: RunGroups) -> list[Section]:

@@ -13,7 +13,7 @@ from fielding.reporting.numbers.groups import (
     match_terms,
     version_words,
 )
-from fielding.reporting.numbers.paired import best, holm, paired_p, seed_record, speedup
+from fielding.reporting.numbers.paired import SHARE, best, bounds_of, holm, paired_p, seed_record, speedup
 from fielding.reporting.numbers.progress import progress
 from fielding.reporting.numbers.run_metrics import TIMINGS, run_metrics
 from fielding.reporting.numbers.run_record import FAILED, RunRecord
@@ -25,15 +25,20 @@ MOST_NAMES = 3  # groups that a sentence names
 ORACLE = "oracle"
 """The method that knows the truth: regret is what others lose against it, and it never counts as the best."""
 ALWAYS = (
-    "final_accuracy", "final_accuracy_corrected", "worst_decile", "time_to_target_s", "speedup", "dip", "bytes_up",
-    "bytes_down", "client_seconds", "moves", "reclusterings", "heterogeneity",
+    "final_accuracy", "final_newest_accuracy", "final_next_accuracy", "final_accuracy_corrected", "worst_decile",
+    "time_to_target_s", "speedup", "dip", "bytes_up", "bytes_down", "client_seconds", "moves", "reclusterings",
+    "heterogeneity",
 )  # fmt: skip
 """Figures that every method has in ``summary.json``, first and in this order; null where they are not known."""
 PAIRED = (
-    "final_accuracy", "worst_decile", "final_accuracy_corrected", "worst_decile_corrected", "final_accuracy_tuned",
-    "worst_decile_tuned", "final_accuracy_weighted", "final_newest_accuracy", "final_prequential_accuracy",
+    "final_accuracy", "final_next_accuracy", "worst_decile", "final_newest_accuracy", "final_accuracy_weighted",
+    "final_accuracy_corrected", "final_next_accuracy_corrected", "final_newest_accuracy_corrected",
+    "worst_decile_corrected", "final_accuracy_tuned", "final_next_accuracy_tuned", "final_newest_accuracy_tuned",
+    "worst_decile_tuned",
 )  # fmt: skip
 """Figures whose differences to the reference are tested, and whose best methods are told."""
+CLAIMED = {"difference": "final_accuracy", "next_difference": "final_next_accuracy"}
+"""Who claims to be better needs both differences: that on the window and that on the next interval."""
 
 
 def compare_groups(gathered: RunGroups) -> dict[str, Json]:
@@ -55,6 +60,8 @@ def compare_groups(gathered: RunGroups) -> dict[str, Json]:
         By name: ``n_seeds``, its finished runs, and each figure as ``mean``, ``ci95`` and ``per_seed`` (null where a
         seed has none). ``reference`` is whom it is held against (null if others are held against it), ``target_of``
         whose final accuracy it is to reach, ``n_targets`` on how many seeds it was tested and that accuracy is known.
+        ``difference`` and ``next_difference`` are those of ``paired`` in the final accuracy on the window and on the
+        next interval; null for a method that others are held against.
     ``timings``
         Likewise those figures that depend on the machine; nothing else differs between equal comparisons.
     ``paired``
@@ -94,7 +101,7 @@ def compare_groups(gathered: RunGroups) -> dict[str, Json]:
             times = times_to_target(rounds, targets[name].get(seed), progress(records[name][seed]))
             runs[name][seed] = {**figures, **times, "dynamic_regret": regret}
 
-    methods = _tabulate_methods(runs, seeds)
+    methods, paired = _tabulate_methods(runs, seeds), _compare_pairs(runs, seeds, references)
     for name, table in methods.items():
         own = _values(runs[name], "time_to_target_s", seeds)
         theirs = _values(runs.get(goals[name] or "", {}), "time_to_target_s", seeds)
@@ -102,18 +109,20 @@ def compare_groups(gathered: RunGroups) -> dict[str, Json]:
         known = [1 for seed, final in finals[name].items() if None not in (final, targets[name].get(seed))]
         table["n_targets"] = len(known)
         table |= {"reference": None if references[name] == name else references[name], "target_of": goals[name]}
+        table |= {key: paired.get(name, {}).get(figure) for key, figure in CLAIMED.items()}
     timings: dict[str, Json] = {
-        name: {figure: seed_record(_values(mine, figure, seeds)) for figure in TIMINGS} for name, mine in runs.items()
+        name: {figure: seed_record(_values(mine, figure, seeds), bounds_of(figure)) for figure in TIMINGS}
+        for name, mine in runs.items()
     }
     reference = gathered.reference
     return {
         "seeds": list[Json](seeds),
         "reference": reference,
         "target_of": goals.get(reference or ""),
-        "target_accuracy": seed_record([targets.get(reference or "", {}).get(seed) for seed in seeds]),
+        "target_accuracy": seed_record([targets.get(reference or "", {}).get(seed) for seed in seeds], SHARE),
         "methods": dict[str, Json](methods),
         "timings": timings,
-        "paired": _compare_pairs(runs, seeds, references),
+        "paired": dict[str, Json](paired),
         "best": _find_best(gathered, runs, seeds),
         **_left_out(gathered),
         "notes": list[Json](_notes(gathered, runs)),
@@ -131,12 +140,17 @@ def _tabulate_methods(runs: Runs, seeds: Sequence[Seed]) -> dict[str, dict[str, 
     }
     ordered = [*ALWAYS, *sorted(known - {*ALWAYS, *TIMINGS})]
     return {
-        method: {"n_seeds": len(mine), **{name: seed_record(_values(mine, name, seeds)) for name in ordered}}
+        method: {
+            "n_seeds": len(mine),
+            **{name: seed_record(_values(mine, name, seeds), bounds_of(name)) for name in ordered},
+        }
         for method, mine in runs.items()
     }
 
 
-def _compare_pairs(runs: Runs, seeds: Sequence[Seed], references: Mapping[str, str | None]) -> dict[str, Json]:
+def _compare_pairs(
+    runs: Runs, seeds: Sequence[Seed], references: Mapping[str, str | None]
+) -> dict[str, dict[str, Json]]:
     """Return the differences of all methods to their references; p-values are adjusted for all of them at once."""
     held_against = {name: other for name, other in references.items() if other in runs and other != name}
     found: dict[str, dict[str, Json]] = {name: {} for name in held_against}
@@ -150,13 +164,13 @@ def _compare_pairs(runs: Runs, seeds: Sequence[Seed], references: Mapping[str, s
             for name, other in held_against.items()
         }
         known = {name: [value for value in gain if value is not None] for name, gain in gains.items()}
-        if figure not in PAIRED[:2] and not any(known.values()):
+        if figure not in PAIRED[:3] and not any(known.values()):
             continue
         p_values = [paired_p(gain) for gain in known.values()]
         for name, p, p_holm in zip(gains, p_values, holm(p_values), strict=True):
             record = seed_record(gains[name])
             found[name][figure] = {**record, "p": p, "p_holm": p_holm, "n_seeds": len(known[name])}
-    return dict[str, Json](found)
+    return found
 
 
 def _find_best(gathered: RunGroups, runs: Runs, seeds: Sequence[Seed]) -> dict[str, Json]:

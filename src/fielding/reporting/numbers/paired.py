@@ -16,32 +16,81 @@ COVERAGE = 0.95
 ROUNDING = 1e-9  # differences whose spread is this small a share of them are equal, but for how numbers are rounded
 
 
+Bounds: TypeAlias = tuple[float, float]
+ANY: Bounds = (-math.inf, math.inf)
+SHARE: Bounds = (0.0, 1.0)
+AMOUNT: Bounds = (0.0, math.inf)
+_SHARES = (
+    "final_accuracy", "final_newest_accuracy", "final_next_accuracy", "final_prequential_accuracy", "target_accuracy",
+    "worst_decile", "best_decile", "client_p10", "client_min", "client_std", "jain_index", "final_purity", "churn",
+    "miss_rate", "drift_unrecovered", "recluster_unrecovered",
+)  # fmt: skip
+_AMOUNTS = (
+    "bytes_", "client_seconds", "time_", "rounds_to_", "n_", "moves", "reclusterings", "mean_clusters", "server_ms",
+    "adapt_ms", "wall_s", "peak_bytes", "detection_delay", "false_reports", "drift_recovery", "recluster_recovery",
+)  # fmt: skip
+"""How names of figures begin that are shares, and that no run can have less than nothing of."""
+
+
+def bounds_of(figure: str) -> Bounds:
+    """Return between which numbers a figure of a run lies; t-intervals over few seeds reach beyond and are cut there.
+
+    Examples
+    --------
+    >>> bounds_of("worst_decile_tuned"), bounds_of("bytes_up"), bounds_of("dip")
+    ((0.0, 1.0), (0.0, inf), (-inf, inf))
+    """
+    return SHARE if figure.startswith(_SHARES) else AMOUNT if figure.startswith(_AMOUNTS) else ANY
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Estimate:
-    """A mean over seeds, with half of its 95 % t-interval; None for a single seed, which tells nothing about others."""
+    """A mean over seeds, with half of its 95 % t-interval; None for a single seed, which tells nothing about others.
+
+    ``bounds``: between which numbers the figure lies; the interval ends there.
+    """
 
     mean: float
     half_width: float | None
     per_seed: tuple[float, ...]
+    bounds: Bounds = ANY
+
+    @property
+    def ends(self) -> tuple[float, float] | None:
+        """The ends of the interval, None for a single seed."""
+        if self.half_width is None:
+            return None
+        low, high = self.bounds
+        # Rounding may put a mean of equal values a last digit beyond a bound.
+        return min(self.mean, max(low, self.mean - self.half_width)), max(
+            self.mean, min(high, self.mean + self.half_width)
+        )
 
     def record(self) -> dict[str, Json]:
         """Return it for ``summary.json``; ``ci95`` is None for a single seed."""
-        ends: Json = None if self.half_width is None else [self.mean - self.half_width, self.mean + self.half_width]
-        return {"mean": self.mean, "ci95": ends, "per_seed": list(self.per_seed)}
+        return {
+            "mean": self.mean,
+            "ci95": None if self.ends is None else list(self.ends),
+            "per_seed": list(self.per_seed),
+        }
 
     def words(self, places: int = 3, *, sign: str = "") -> str:
-        """Return mean and half width.
+        """Return mean and half width; where the interval is cut off at a bound, its ends.
 
         Examples
         --------
-        >>> estimate([0.5, 0.7]).words(), estimate([0.25]).words(2, sign="+")
-        ('0.600 ± 1.271', '+0.25')
+        >>> estimate([0.5, 0.7]).words(), estimate([0.25]).words(2, sign="+"), estimate([0.5, 0.7], SHARE).words(1)
+        ('0.600 ± 1.271', '+0.25', '0.6 [0.0, 1.0]')
         """
         mean = f"{self.mean:{sign}.{places}f}"
-        return mean if self.half_width is None else f"{mean} ± {self.half_width:.{places}f}"
+        if self.half_width is None or self.ends is None:
+            return mean
+        if self.ends != (self.mean - self.half_width, self.mean + self.half_width):
+            return f"{mean} [{', '.join(f'{end:{sign}.{places}f}' for end in self.ends)}]"
+        return f"{mean} ± {self.half_width:.{places}f}"
 
 
-def estimate(values: Sequence[float]) -> Estimate:
+def estimate(values: Sequence[float], bounds: Bounds = ANY) -> Estimate:
     """Return the mean of values of independent seeds with its 95 % t-interval; InputError if there is no value.
 
     Examples
@@ -55,7 +104,10 @@ def estimate(values: Sequence[float]) -> Estimate:
     center, half_width = t_interval(np.asarray(values, dtype=np.float64))
     width = float(half_width)
     return Estimate(
-        mean=float(center), half_width=None if np.isnan(width) else width, per_seed=tuple(float(one) for one in values)
+        mean=float(center),
+        half_width=None if np.isnan(width) else width,
+        per_seed=tuple(float(one) for one in values),
+        bounds=bounds,
     )
 
 
@@ -75,7 +127,7 @@ def paired_difference(ours: Sequence[float], theirs: Sequence[float]) -> Estimat
     return estimate([one - other for one, other in zip(ours, theirs, strict=True)])
 
 
-def estimate_of(record: Json) -> Estimate | None:
+def estimate_of(record: Json, bounds: Bounds = ANY) -> Estimate | None:
     """Return the estimate that a record of ``summary.json`` is of; None if no seed has a value.
 
     Examples
@@ -85,11 +137,13 @@ def estimate_of(record: Json) -> Estimate | None:
     """
     values = record.get("per_seed") if isinstance(record, dict) else None
     known = [float(one) for one in values if isinstance(one, (int, float))] if isinstance(values, list) else []
-    return estimate(known) if known else None
+    return estimate(known, bounds) if known else None
 
 
-def seed_record(values: Sequence[float | None]) -> dict[str, Json]:
+def seed_record(values: Sequence[float | None], bounds: Bounds = ANY) -> dict[str, Json]:
     """Return mean, interval and values for ``summary.json``; seeds without a value are None and do not count.
+
+    ``bounds``: between which numbers the figure lies.
 
     Examples
     --------
@@ -99,7 +153,7 @@ def seed_record(values: Sequence[float | None]) -> dict[str, Json]:
     {'mean': None, 'ci95': None, 'per_seed': [None]}
     """
     known = [value for value in values if value is not None]
-    found = estimate(known).record() if known else {"mean": None, "ci95": None}
+    found = estimate(known, bounds).record() if known else {"mean": None, "ci95": None}
     return {**found, "per_seed": list(values)}
 
 
@@ -219,8 +273,10 @@ def best(figures: Mapping[str, BySeed], *, lower_is_better: bool = False) -> dic
     Returns
     -------
     ``marked``
-        Of the methods that none clearly beats, the one that is better than most others on shared seeds, and those that
-        were held against it; empty if no method is clearly beaten.
+        The methods that may be the best: those that none clearly beats and that were held against the one of them with
+        the best mean, and all methods whose mean is as good as the lowest of these; so none is left out that has a
+        better mean than one that is marked. Empty if no method is clearly beaten, if these are all methods, or if one
+        of them was not held against the one with the best mean.
     ``winner``
         The one method that clearly beats all others; None without one.
     ``worse``
@@ -233,6 +289,9 @@ def best(figures: Mapping[str, BySeed], *, lower_is_better: bool = False) -> dic
     (['a', 'b'], None, ['c'])
     """
     sign = -1.0 if lower_is_better else 1.0
+    known = {name: [sign * one for one in values if one is not None] for name, values in figures.items()}
+    # As tables print them: a difference in the last bits is none.
+    means = {name: round(sum(values) / len(values), 12) if values else -math.inf for name, values in known.items()}
     gaps: dict[Pair, list[float]] = {
         (one, other): [
             sign * (ours - theirs)
@@ -250,13 +309,14 @@ def best(figures: Mapping[str, BySeed], *, lower_is_better: bool = False) -> dic
     unbeaten = [name for name in figures if name not in beaten and any(name in pair for pair in tested)]
     if not beats or not unbeaten:
         return {"marked": [], "winner": None, "worse": worse}
-    # How many others each method is better than on the seeds they share, less those it is worse than.
-    n_better = dict.fromkeys(figures, 0)
-    for (one, other), gap in gaps.items():
-        outcome = (sum(gap) > 0) - (sum(gap) < 0)
-        n_better[one] += outcome
-        n_better[other] -= outcome
-    first = max(unbeaten, key=lambda name: n_better[name])
-    level = [name for name in unbeaten if name == first or {(name, first), (first, name)} & tested.keys()]
+    first = max(unbeaten, key=lambda name: means[name])
+    rivals = {first, *(name for pair in tested if first in pair for name in pair)}
+    lowest = min(means[name] for name in unbeaten if name in rivals)
+    marked = [name for name in figures if means[name] >= lowest]
+    is_told = rivals.issuperset(marked) and len(marked) < len(figures)
     is_winner = all((first, name) in beats for name in figures if name != first)
-    return {"marked": list[Json](level), "winner": first if is_winner else None, "worse": worse}
+    return {
+        "marked": list[Json](marked) if is_told else [],
+        "winner": first if is_winner else None,
+        "worse": worse,
+    }

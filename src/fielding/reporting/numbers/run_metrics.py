@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from fielding._typing import ClientId, Json, Vector
+from fielding.federation.evaluation import WORST, mean_of_worst_tenth
 from fielding.federation.ledger import CATEGORIES
 from fielding.records.run_folder import EVENTS
 from fielding.reporting.numbers.run_record import ClientTests, Row, RunRecord, column
@@ -24,7 +25,6 @@ Rounds: TypeAlias = Mapping[ClientId, Sequence[int]]  # by client: rounds, risin
 TIMINGS = ("server_ms", "adapt_ms_mean", "adapt_ms_max", "wall_s", "peak_bytes")
 """Figures of a run that depend on the machine: equal runs differ in them."""
 FAIRNESS = ("worst_decile", "best_decile", "decile_gap", "client_p10", "client_min", "client_std", "jain_index")
-SHARE = 10  # the worst and the best are one in so many clients, rounded up
 BEFORE = 10  # rounds before a drift whose evaluations tell how good the models were
 RECOVERED = 0.95  # share of that accuracy at which models count as recovered
 _SERVER_STAGES = ("adapt", "select", "learn")
@@ -72,14 +72,13 @@ def fairness_figures(accuracy: Vector) -> dict[str, float]:
     known = np.sort(accuracy[~np.isnan(accuracy)])
     if not known.size:
         return {}
-    n_extreme = -(-known.size // SHARE)
-    worst, best = float(known[:n_extreme].mean()), float(known[-n_extreme:].mean())
+    worst, best = mean_of_worst_tenth(known), -mean_of_worst_tenth(-known)
     squares = float(known.size * (known**2).sum())
     return {
         "worst_decile": worst,
         "best_decile": best,
         "decile_gap": best - worst,
-        "client_p10": float(np.quantile(known, 1 / SHARE)),
+        "client_p10": float(np.quantile(known, 1 / WORST)),
         "client_min": float(known[0]),
         "client_std": float(known.std()),
         "jain_index": float(known.sum()) ** 2 / squares if squares else 1.0,

@@ -102,12 +102,20 @@ def parse_line(line: Row) -> Row:
 
 
 def parse_round(line: Row) -> Row:
-    """Return a line of ``rounds.jsonl``; raise if it is none."""
+    """Return a line of ``rounds.jsonl``; raise if it is none.
+
+    The score on the next interval has its name also where an older version called it prequential.
+
+    Examples
+    --------
+    >>> parse_round({"round": 0, "time_s": 9.0, "prequential_accuracy": 0.5})
+    {'round': 0, 'time_s': 9.0, 'next_accuracy': 0.5}
+    """
     _whole(line["round"])
     time = line["time_s"]
     if not isinstance(time, (int, float)):
         raise TypeError
-    return parse_line(line)
+    return parse_line({name.replace("prequential", "next"): value for name, value in line.items()})
 
 
 def parse_event(line: Row) -> Row:

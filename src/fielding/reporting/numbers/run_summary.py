@@ -172,10 +172,12 @@ def run_summary(rounds: Sequence[Row], events: Iterable[Row], *, gap: int) -> di
     """Return the figures of a run.
 
     Among others ``final_from_round`` and ``n_final_evaluations``, what the final figures are means over (None and 0 if
-    no client was tested); final figures that end in ``_corrected`` and ``_tuned`` if clients correct or tune their
-    models; ``n_trained``, trainings that came back in time, and ``n_failed``, those of them that gave no finite model;
-    ``n_reports``, and ``n_first_reports``, those of them by which a client joined (None where there is no coordinator
-    that knows). ``gap``: rounds between arrivals of data.
+    no client was tested); the three scores ``final_accuracy`` (of the window), ``final_newest_accuracy`` and
+    ``final_next_accuracy``, the last over those evaluations that have an interval to come; final figures that end in
+    ``_corrected`` and ``_tuned`` if clients correct or tune their models; ``n_trained``, trainings that came back in
+    time, and ``n_failed``, those of them that gave no finite model; ``n_reports``, and ``n_first_reports``, those of
+    them by which a client joined (None where there is no coordinator that knows). ``gap``: rounds between arrivals of
+    data.
     """
 
     def total(name: str) -> int | float:
@@ -188,7 +190,15 @@ def run_summary(rounds: Sequence[Row], events: Iterable[Row], *, gap: int) -> di
     otherwise = {
         f"{name}_{how}": final_mean(rounds, f"{how}_{name.removeprefix('final_')}")
         for how in ("corrected", "tuned")
-        for name in ("final_accuracy", "worst_decile", "final_newest_accuracy", "final_prequential_accuracy")
+        for name in ("final_accuracy", "worst_decile", "final_newest_accuracy", "final_next_accuracy")
+    }
+    known = {name: value for name, value in otherwise.items() if value is not None}
+    following = {"final_next_accuracy": final_mean(rounds, "next_accuracy")}
+    # Until the next release under the old name, too.
+    before = {
+        name.replace("next", "prequential"): value
+        for name, value in (following | known).items()
+        if name.startswith("final_next")
     }
     return {
         "n_rounds": len(rounds),
@@ -196,11 +206,12 @@ def run_summary(rounds: Sequence[Row], events: Iterable[Row], *, gap: int) -> di
         "final_from_round": final[0]["round"] if final else None,
         "n_final_evaluations": len(final),
         "final_accuracy": final_mean(rounds),
+        "final_newest_accuracy": final_mean(rounds, "newest_accuracy"),
+        **following,
         "final_accuracy_weighted": final_mean(rounds, "accuracy_weighted"),
         "worst_decile": final_mean(rounds, "worst_decile"),
-        "final_newest_accuracy": final_mean(rounds, "newest_accuracy"),
-        "final_prequential_accuracy": final_mean(rounds, "prequential_accuracy"),
-        **{name: value for name, value in otherwise.items() if value is not None},
+        **known,
+        **before,
         "final_ari": final_mean(rounds, "ari"),
         "dip": largest_dip(rounds, gap),
         "n_trained": total("n_participants") + n_failed,

@@ -129,4 +129,4 @@ def _own_meanings(pool: Pool, request: DealRequest, swap: ConceptSwap, *, seed: 
             picked = present[drawn.argsort(axis=1, kind="stable")[:, : 2 * min(swap.swaps, present.size // 2)]]
             today[drifts] = exchange_labels(today[drifts], picked)
         history[interval] = today
-    return number_contents(history)
+    return number_contents(history, request.n_ahead)

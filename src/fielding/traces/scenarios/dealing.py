@@ -141,11 +141,11 @@ Contents: TypeAlias = npt.NDArray[np.integer[Any]]
 """What each client has in each interval, shape ``(n_intervals, n_clients, n_values)``."""
 
 
-def number_contents(contents: Contents) -> tuple[Membership, Contents]:
+def number_contents(contents: Contents, n_ahead: int = 0) -> tuple[Membership, Contents]:
     """Return a number for each distinct content, from 0 in the order of clients, then of intervals.
 
-    Contents have shape ``(n_intervals, n_clients, n_values)``, the table one row per number. More clients at the end do
-    not change the numbers of those before.
+    Contents have shape ``(n_intervals, n_clients, n_values)``, the table one row per number. What comes in the last
+    ``n_ahead`` intervals alone is numbered last. More clients at the end do not change the numbers of those before.
 
     Examples
     --------
@@ -154,13 +154,17 @@ def number_contents(contents: Contents) -> tuple[Membership, Contents]:
     ([[0, 1], [0, 0]], [[7, 7], [3, 1]])
     """
     n_intervals, n_clients, width = contents.shape
-    rows: Contents = np.ascontiguousarray(contents.transpose(1, 0, 2)).reshape(-1, width)
+    n_now = n_intervals - n_ahead
+    parts = [np.ascontiguousarray(one.transpose(1, 0, 2)).reshape(-1, width) for one in np.split(contents, [n_now])]
+    rows: Contents = np.concatenate(parts)
     # Compared byte by byte: rows as structures, as unique(axis=0) has them, take many times as long.
     keys = rows.view(np.dtype((np.void, rows.dtype.itemsize * width))).ravel()
     _, first, group = np.unique(keys, return_index=True, return_inverse=True)
     rank = np.empty(first.size, dtype=np.int32)
     rank[np.argsort(first)] = np.arange(first.size, dtype=np.int32)
-    return rank[group].reshape(n_clients, n_intervals).T.copy(), rows[np.sort(first)]
+    now, ahead = np.split(rank[group], [n_clients * n_now])
+    numbers = np.concatenate([now.reshape(n_clients, n_now).T, ahead.reshape(n_clients, n_ahead).T])
+    return numbers, rows[np.sort(first)]
 
 
 Positions: TypeAlias = npt.NDArray[np.integer[Any]]

@@ -74,5 +74,5 @@ class LabelBuckets:
             tuple(range(request.n_clients)),
             request.n_intervals,
             columns=(client, interval, samples[client, slot], labels[client, slot], np.zeros(client.size)),
-            concepts=number_contents(np.array(sets))[0],
+            concepts=number_contents(np.array(sets), request.n_ahead)[0],
         )

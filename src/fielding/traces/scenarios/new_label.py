@@ -94,6 +94,7 @@ class NewLabel:
 
     def appears_at(self, request: DealRequest) -> int:
         """Return the interval in which the new labels appear."""
-        if self.at >= request.n_intervals:
-            raise OptionError(f"at is {self.at}, but there are {request.n_intervals} intervals; give a lower one")
-        return self.at or request.n_first + (request.n_intervals - request.n_first) // 2
+        n_intervals = request.n_intervals - request.n_ahead
+        if self.at >= n_intervals:
+            raise OptionError(f"at is {self.at}, but there are {n_intervals} intervals; give a lower one")
+        return self.at or request.n_first + (n_intervals - request.n_first) // 2

@@ -41,24 +41,26 @@ class DealRequest:
     """How many samples to deal to how many clients over how much time.
 
     ``n_first`` intervals are complete when training starts. Until then nothing drifts; every later boundary between two
-    intervals is a drift event.
+    intervals is a drift event. The last ``n_ahead`` of the ``n_intervals`` are there to test models on: what is dealt
+    before is the same without them.
     """
 
     n_clients: int
     n_intervals: int
     n_first: int = 1
+    n_ahead: int = 0
     samples_per_interval: int = 20
 
     def __post_init__(self) -> None:
         for name in ("n_clients", "n_intervals", "n_first", "samples_per_interval"):
             check_whole(name, getattr(self, name), low=1)
-        if self.n_first > self.n_intervals:
+        check_whole("n_ahead", self.n_ahead, low=0)
+        n_reached = self.n_intervals - self.n_ahead
+        if self.n_first > n_reached:
+            raise OptionError(f"n_first is {self.n_first}, but there are {n_reached} intervals; deal at least as many")
+        if self.n_clients * n_reached * self.samples_per_interval >= MOST_ENTRIES:
             raise OptionError(
-                f"n_first is {self.n_first}, but there are {self.n_intervals} intervals; deal at least as many"
-            )
-        if self.n_clients * self.n_intervals * self.samples_per_interval >= MOST_ENTRIES:
-            raise OptionError(
-                f"{self.n_clients} clients times {self.n_intervals} intervals of {self.samples_per_interval} samples "
+                f"{self.n_clients} clients times {n_reached} intervals of {self.samples_per_interval} samples "
                 "are too many to deal; lower one of them until there are fewer than 2^27 in all"
             )
 

@@ -1,5 +1,7 @@
 """Shared samples: the same few training samples for every client, which makes clients less unlike (METHODS.md B11)."""
 
+from dataclasses import replace
+
 import numpy as np
 
 from fielding._typing import Counts
@@ -38,7 +40,7 @@ def add_shared(schedule: Schedule, pool: Pool, n_shared: int, *, n_visible: int,
     samples = shared_samples(schedule, pool, n_shared, seed=seed)
     # By label, so that those that come together have as many labels as can be: else what is new would look like drift.
     samples = samples[np.argsort(pool.y[samples], kind="stable")]
-    n_visible = min(n_visible, schedule.n_intervals)
+    n_visible = min(n_visible, schedule.n_intervals - schedule.n_ahead)
     # In which interval which of the shared samples come, one entry per arrival.
     of_interval, of_sample = np.arange(schedule.n_intervals) % n_visible, np.arange(n_shared) % n_visible
     interval, turn = np.nonzero(of_interval[:, np.newaxis] == of_sample)
@@ -59,13 +61,14 @@ def add_shared(schedule: Schedule, pool: Pool, n_shared: int, *, n_visible: int,
         np.concatenate([schedule.y, pool.y[sample]]),
         np.concatenate([schedule.look, looks]),
     )
-    return sort_schedule(
+    both = sort_schedule(
         schedule.client_ids,
         schedule.n_intervals,
         columns=columns,
         looks=schedule.looks,
         concepts=schedule.concepts,
     )
+    return replace(both, n_ahead=schedule.n_ahead)
 
 
 def shared_samples(schedule: Schedule, pool: Pool, n_shared: int, *, seed: int) -> Counts:
@@ -80,7 +83,8 @@ def shared_samples(schedule: Schedule, pool: Pool, n_shared: int, *, seed: int) 
     order = stream(seed, "shared").permutation(np.flatnonzero(~is_test))
     if n_shared > order.size:
         raise OptionError(f"shared is {n_shared}, but there are {order.size} training samples; lower it")
-    seen = np.bincount(schedule.y[~is_test[schedule.sample]], minlength=len(pool.classes))
+    is_counted = ~is_test[schedule.sample] & (schedule.interval < schedule.n_intervals - schedule.n_ahead)
+    seen = np.bincount(schedule.y[is_counted], minlength=len(pool.classes))
     rank = np.empty(seen.size, dtype=np.int64)
     rank[np.argsort(seen, kind="stable")] = np.arange(seen.size)
     by_label = order[np.argsort(pool.y[order], kind="stable")]

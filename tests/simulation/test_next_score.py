@@ -1,8 +1,10 @@
-"""Prequential accuracy: today's models on the samples of the next interval, before anybody trains on them."""
+"""The score on what comes next: today's models on samples of the next interval that no client has trained on."""
 
+import json
 from pathlib import Path
 
 import numpy as np
+import pytest
 
 from fielding._typing import Counts, Json, Models
 from fielding.client.drift import AnyChange
@@ -10,7 +12,7 @@ from fielding.runtime.observe import LabelObserver
 from fielding.runtime.train import LocalRule
 from fielding.simulation.assembly import Own
 from fielding.simulation.clients import SimulatedClients
-from fielding.simulation.experiment import run
+from fielding.simulation.experiment import Watching, run
 from fielding.simulation.hardware import AlwaysAvailable, Devices, Hardware
 from fielding.traces.histograms import WindowPlan
 from fielding.traces.sliding import SlidingWindows
@@ -48,10 +50,9 @@ def one_client(next_labels: list[int]) -> list[Sample]:
     return now + soon
 
 
-def prequential(clients: SimulatedClients, models: list[Models], row: list[int]) -> dict[int, tuple[int, int]]:
+def scores_on_next(clients: SimulatedClients, models: list[Models], row: list[int]) -> dict[int, tuple[int, int]]:
     """Return the right ones and the number of samples of each client that is tested."""
-    scores = clients.other_scores(np.stack(models), np.array(row)).get("prequential")
-    assert scores is not None
+    scores = clients.scores(np.stack(models), np.array(row))["next"]
     pairs = zip(scores.correct.tolist(), scores.n_test.tolist(), strict=True)
     return dict(zip(scores.clients.tolist(), pairs, strict=True))
 
@@ -61,8 +62,8 @@ def test_all_samples_of_the_next_interval_count_and_none_of_now() -> None:
     clients = clients_of(windows)
     clients.begin(0)
 
-    assert prequential(clients, [ALWAYS_A], [0]) == {0: (1, 4)}
-    plain = clients.scores(ALWAYS_A[np.newaxis], np.array([0]))
+    assert scores_on_next(clients, [ALWAYS_A], [0]) == {0: (1, 4)}
+    plain = clients.scores(ALWAYS_A[np.newaxis], np.array([0]))["window"]
     assert (plain.correct.tolist(), plain.n_test.tolist()) == ([1], [1]), "today's test sample is an a"
 
 
@@ -71,7 +72,7 @@ def test_each_client_is_tested_on_its_own_model_of_now() -> None:
     clients = clients_of(planted_windows(samples, n_clients=2, plan=PLAN, n_intervals=2))
     clients.begin(0)
 
-    assert prequential(clients, [ALWAYS_A, ALWAYS_B], [1, 0]) == {0: (1, 1), 1: (0, 1)}
+    assert scores_on_next(clients, [ALWAYS_A, ALWAYS_B], [1, 0]) == {0: (1, 1), 1: (0, 1)}
 
 
 def test_only_the_very_next_interval_counts_and_none_is_left_at_the_end() -> None:
@@ -81,7 +82,7 @@ def test_only_the_very_next_interval_counts_and_none_is_left_at_the_end() -> Non
     found = []
     for at in range(5):
         clients.begin(at)
-        found.append(prequential(clients, [ALWAYS_A], [0]))
+        found.append(scores_on_next(clients, [ALWAYS_A], [0]))
 
     # Interval 1 (b) comes in round 2, interval 2 (a) in round 4.
     assert found == [{0: (0, 1)}, {0: (0, 1)}, {0: (1, 1)}, {0: (1, 1)}, {}]
@@ -100,22 +101,12 @@ def test_clients_without_training_data_are_not_tested() -> None:
     clients.begin(0)
 
     everyone = np.zeros(4, dtype=np.int64)
-    assert prequential(clients, [ALWAYS_A], everyone.tolist()) == {0: (1, 1)}
+    assert scores_on_next(clients, [ALWAYS_A], everyone.tolist()) == {0: (1, 1)}
     assert who_is_tested(clients, everyone) == [0, 3], "client 1 has test samples only (ADR 13)"
 
 
 def who_is_tested(clients: SimulatedClients, row: Counts) -> list[int]:
-    return [int(client) for client in clients.scores(ALWAYS_A[np.newaxis], row).clients]
-
-
-def test_there_is_none_where_concepts_are_known() -> None:
-    windows = planted_windows(
-        one_client([0]), n_clients=1, plan=PLAN, n_intervals=2, concepts=np.zeros((2, 1), dtype=np.int32)
-    )
-    clients = clients_of(windows)
-    clients.begin(0)
-
-    assert "prequential" not in clients.other_scores(ALWAYS_A[np.newaxis], np.array([0]))
+    return [int(client) for client in clients.scores(ALWAYS_A[np.newaxis], row)["window"].clients]
 
 
 def turning_trace() -> Trace:
@@ -141,39 +132,69 @@ def test_a_run_logs_what_it_would_have_got_right_of_the_next_interval(tmp_path: 
     }
     result = run(config, tmp_path / "run", own=Own(samples=turning_trace()), page=False)
 
-    rounds, values = result.column("prequential_accuracy")
+    rounds, values = result.column("next_accuracy")
     accuracy = dict(zip(*result.column("accuracy"), strict=True))
     assert rounds == [0, 1, 2, 3]
     # Every day turns the labels around: what is right today is wrong tomorrow.
     assert list(accuracy.values()) == [1.0] * 4
     assert values == [0.0] * 4
     assert result.summary is not None
-    assert result.summary["final_prequential_accuracy"] == 0.0
+    assert result.summary["final_next_accuracy"] == 0.0
+    assert result.summary["final_prequential_accuracy"] == 0.0, "the old name"
+    assert result.column("prequential_accuracy") == (rounds, values)
 
 
-def test_a_run_with_known_concepts_logs_none(tmp_path: Path) -> None:
-    result = run(table(rounds=2, evaluation={"every": 1}), tmp_path, own=Own(samples=small_pool()), page=False)
+def test_a_scenario_has_a_next_interval_for_every_evaluation(tmp_path: Path) -> None:
+    config = table(rounds=4, evaluation={"every": 1})
+    result = run(config, tmp_path / "run", own=Own(samples=small_pool()), page=False)
 
-    assert result.column("accuracy")[0] == [0, 1]
-    assert not any("prequential_accuracy" in row for row in result.rounds)
+    for name in ("accuracy", "newest_accuracy", "next_accuracy"):
+        rounds, values = result.column(name)
+        assert rounds == [0, 1, 2, 3], name
+        assert all(0.0 <= value <= 1.0 for value in values), name
+    lines = [json.loads(line) for line in (tmp_path / "run" / "clients.jsonl").read_text().splitlines()]
+    for row, line in zip(result.rounds, lines, strict=True):
+        pairs = zip(line["next_correct"], line["next_n_test"], strict=True)
+        assert row["next_accuracy"] == pytest.approx(np.mean([right / whole for right, whole in pairs if whole]))
 
 
-def test_samples_that_all_share_are_not_new_so_a_run_with_them_logs_none() -> None:
-    config: dict[str, Json] = {
-        "rounds": 2,
-        "trace": {"interval": "1d", "gap": 1, "window": 1},
-        "model": {"name": "softmax"},
-        "training": {"participants": 2, "local_steps": 1},
-        "evaluation": {"every": 1},
-    }
-    alone = run(config, own=Own(samples=turning_trace()), page=False)
+NATURAL: dict[str, Json] = {
+    "trace": {"interval": "1d", "gap": 1, "window": 1},
+    "model": {"name": "softmax"},
+    "training": {"participants": 2, "local_steps": 1},
+    "evaluation": {"every": 1},
+}
+
+
+def test_samples_that_all_share_are_not_new_and_the_others_are() -> None:
     trace: dict[str, Json] = {"interval": "1d", "gap": 1, "window": 1, "shared": 2}
-    shared = run({**config, "trace": trace}, own=Own(samples=turning_trace()), page=False)
+    alone, shared = (
+        run({**NATURAL, **more}, own=Own(samples=turning_trace()), page=False)
+        for more in ({"rounds": 2}, {"rounds": 2, "trace": trace})
+    )
 
-    assert alone.column("prequential_accuracy")[0] == [0, 1]
-    assert shared.column("accuracy")[0] == [0, 1]
-    assert not any("prequential_accuracy" in row for row in shared.rounds)
-    assert alone.summary is not None
-    assert shared.summary is not None
-    assert alone.summary["final_prequential_accuracy"] is not None
-    assert shared.summary["final_prequential_accuracy"] is None
+    for result in (alone, shared):
+        assert result.column("next_accuracy")[0] == [0, 1]
+
+
+def test_a_trace_that_ends_with_the_run_has_no_next_score_at_the_end_and_says_so() -> None:
+    told: list[str] = []
+    result = run(
+        {**NATURAL, "rounds": 5}, own=Own(samples=turning_trace()), page=False, watch=Watching(on_note=told.append)
+    )
+
+    assert result.column("next_accuracy")[0] == [0, 1, 2, 3], "the last day has none"
+    assert result.rounds[-1]["next_accuracy"] is None
+    assert result.summary is not None
+    assert result.summary["final_next_accuracy"] is not None, "the mean of those that have one"
+    assert told == []
+    late = run(
+        {**NATURAL, "rounds": 5, "evaluation": {"every": 5}},
+        own=Own(samples=turning_trace()),
+        page=False,
+        watch=Watching(on_note=told.append),
+    )
+    assert late.summary is not None
+    assert late.summary["final_next_accuracy"] is None
+    assert [one for one in told if "rounds" in one] == list(late.notes)
+    assert "at most 4" in late.notes[0]
