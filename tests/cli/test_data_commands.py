@@ -156,11 +156,11 @@ def test_info_tells_kinds_of_drift_apart_and_what_to_use(tmp_path: Path) -> None
 
 def test_info_tells_how_train_and_test_are_split_and_warns_of_near_duplicates(tmp_path: Path) -> None:
     rng = np.random.default_rng(1)
-    y = np.repeat(rng.integers(0, 4, 200), 40)  # a sample a minute, the same thing for 40 minutes
+    y = np.repeat(rng.integers(0, 4, 200, dtype=np.int32), 40)  # a sample a minute, the same thing for 40 minutes
     trace = Trace(
         client_ids=("a",),
         client=np.zeros(8000, dtype=np.int32),
-        time=np.arange(8000) * 60.0,
+        time=np.arange(8000, dtype=np.float64) * 60.0,
         y=y,
         classes=tuple("wxyz"),
     )

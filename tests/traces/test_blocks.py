@@ -83,12 +83,12 @@ def test_a_fifth_of_the_samples_is_for_testing_and_clients_differ_in_which() -> 
 def test_what_is_kept_aside_are_whole_blocks_that_are_not_for_testing() -> None:
     trace = spells(60_000)
     blocks = trace.blocks_of(HOUR)
-    pool = Pool(x=trace.x, y=trace.y, classes=CLASSES, blocks=blocks)
+    pool = Pool(x=np.zeros((trace.n_rows, 1)), y=trace.y, classes=CLASSES, blocks=blocks)
     is_aside, is_test = pool.is_aside(0.25), pool.is_test()
 
     assert not (is_aside & is_test).any()
     assert is_aside[~is_test].mean() == pytest.approx(0.25, abs=0.03)
-    whole = {}
+    whole: dict[tuple[int, int], bool] = {}
     for owner, index, side in zip(blocks.owner.tolist(), blocks.index.tolist(), is_aside.tolist(), strict=True):
         assert whole.setdefault((owner, index), side) == side
 
