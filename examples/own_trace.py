@@ -43,7 +43,7 @@ def main() -> None:
     }
     result = run(config, own=Own(samples=thermometers()))
     summary = result.summary or {}
-    print(f"accuracy {summary['final_accuracy']:.3f}, on the day to come {summary['final_prequential_accuracy']:.3f}")
+    print(f"accuracy {summary['final_accuracy']:.3f}, on the day to come {summary['final_next_accuracy']:.3f}")
     print(f"{summary['n_clusters_last']} clusters, {summary['moves']} moves, {summary['n_reports']} reports")
     for name in ("thermometer 0", "thermometer 1", "thermometer 2"):
         print(f"{name} is in cluster {result.cluster_of(name)}")

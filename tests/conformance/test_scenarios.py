@@ -113,6 +113,17 @@ def test_more_intervals_do_not_change_what_came_before(name: str) -> None:
 
 
 @every_scenario
+def test_intervals_that_are_only_tested_on_change_nothing_before_them(name: str) -> None:
+    alone = request_for(n_intervals=6)
+    without = deal(name, image_pool(), alone, seed=1)
+    ahead = deal(name, image_pool(), replace(alone, n_intervals=7, n_ahead=1), seed=1)
+
+    assert [row for row in rows_of(ahead) if row[1] < 6] == rows_of(without)
+    assert (concepts_of(ahead)[:6] == concepts_of(without)).all()
+    assert len(rows_of(ahead)) > len(rows_of(without))
+
+
+@every_scenario
 @every_pool
 def test_looks_keep_shape_and_type_and_leave_their_argument_alone(name: str, kind: str) -> None:
     pool = pool_of(kind)

@@ -21,7 +21,7 @@ from fielding.reporting.comparison_tables import (
 )
 from fielding.reporting.numbers.comparison import compare_groups
 from fielding.reporting.numbers.groups import gather_runs
-from tests.reporting.run_folders import compared
+from tests.reporting.run_folders import compared, round_rows, run_folder
 
 LEVELS = {"fielding": (0.7, 0.81, 0.75), "ifca": (0.71, 0.8, 0.73), "global": (0.5, 0.6, 0.55)}
 
@@ -142,7 +142,7 @@ def test_latex_has_few_columns_a_short_caption_a_label_and_the_notes_below(summa
     assert r"\caption{3 methods compared over 3 seeds.}" in lines
     assert r"\label{tab:comparison}" in lines
     notes = next(at for at, line in enumerate(lines) if r"95 \% t-interval" in line)
-    assert notes > lines.index(r"\end{tabular}")
+    assert notes > lines.index(r"\end{tabular}%")
 
 
 def test_latex_says_which_letters_need_another_program(summary: Any) -> None:
@@ -280,15 +280,39 @@ def test_all_tables_are_written(summary: Any, tmp_path: Path) -> None:
     assert sorted(path.name for path in tmp_path.iterdir() if path.is_file()) == sorted(path.name for path in paths)
 
 
-def test_intervals_of_times_and_bytes_do_not_reach_below_zero(tmp_path: Path) -> None:
+def test_intervals_end_where_no_value_can_be_and_cells_say_so(tmp_path: Path) -> None:
     summary = summary_of(tmp_path, {"fielding": (0.6, 0.1), "global": (0.5, 0.5)})
-    for name in ("bytes_up", "final_accuracy"):
-        summary["methods"]["fielding"][name]["ci95"] = [-2.0, 3.0]
 
     (row, _) = csv.DictReader(io.StringIO(means_csv(summary)))
 
-    assert (row["bytes_up_low"], row["bytes_up_high"]) == ("0.0", "3.0")
-    assert row["final_accuracy_low"] == "-2.0"
+    assert (row["final_accuracy_low"], row["final_accuracy_high"]) == ("0.0", "1.0")
+    assert float(row["final_accuracy_difference_low"]) < -1.0, "a difference is no share"
+    assert by_head(comparison_table(summary))["final accuracy"] == ["0.350 [0.000, 1.000]", "0.500 ± 0.000"]
+
+
+def test_the_three_scores_and_both_differences_stand_side_by_side(tmp_path: Path) -> None:
+    for method, levels in {"fielding": (0.5, 0.75, 0.625), "global": (0.25, 0.25, 0.5)}.items():
+        for seed, level in enumerate(levels, 1):
+            more: dict[str, Any] = {"newest_accuracy": [level] * 2, "next_accuracy": [level - 0.25] * 2}
+            run_folder(tmp_path / f"{method}-{seed}", round_rows([level] * 2, **more), method=method, seed=seed)
+    summary = json.loads(json.dumps(compare_groups(gather_runs([tmp_path]))))
+
+    heads = ["method", "final accuracy", "newest", "next", "minus global", "p", "next minus global", "p, next"]
+    assert comparison_table(summary)[0][: len(heads)] == heads
+    assert markdown_table(summary).startswith(f"| {' | '.join(heads)} |")
+    assert latex_table(summary).count("next minus global") == 1
+    assert "better on the window and on next" in table_words(summary)
+    (row, _) = rows_of(means_csv(summary))
+    assert float(row["final_next_accuracy"]) == 0.375
+    assert float(row["final_next_accuracy_difference"]) == pytest.approx(0.875 / 3)
+    assert [float(one["final_next_accuracy"]) for one in rows_of(runs_csv(summary))] == [
+        0.25,
+        0.5,
+        0.375,
+        0.0,
+        0.0,
+        0.25,
+    ]
 
 
 def test_the_page_folds_away_how_to_read_the_table(tmp_path: Path) -> None:
@@ -297,7 +321,10 @@ def test_the_page_folds_away_how_to_read_the_table(tmp_path: Path) -> None:
 
     text, more = page_words(summary)
 
-    assert text == "Means over 2 seeds ± half of the 95 % t-interval. Runs that are missing here: 1 failed."
+    assert text == (
+        "Means over 2 seeds ± half of the 95 % t-interval, in brackets its ends where 0 or 1 cuts it off. "
+        "Runs that are missing here: 1 failed."
+    )
     assert more.startswith("Differences to global")
     assert "(2/3): on two of the three seeds" in more
     assert sorted(table_words(summary).split()) == sorted(f"{text} {more}".split())

@@ -13,7 +13,7 @@ def test_a_run_tells_its_figures() -> None:
 
     table = shown(rows, {"joined": ["ann", "bob"]})
 
-    assert table["final accuracy, mean over clients"] == "0.75"
+    assert table["final accuracy on the window, mean over clients"] == "0.75"
     assert table["agreement with the true groups (ARI)"] == "0.5"
     assert (table["first reports, to join"], table["reports of drift"]) == ("2", "1")
     assert table["simulated time"] == "2m00s"
@@ -24,7 +24,7 @@ def test_a_run_in_which_nobody_was_tested_has_no_accuracy_and_says_why() -> None
     table = shown([round_line(0, **evaluated(None))])
 
     assert table["final accuracy"] == "none, no client had test samples"
-    assert "final accuracy, mean over clients" not in table
+    assert "final accuracy on the window, mean over clients" not in table
 
 
 def test_trainings_that_diverged_are_counted_and_noted() -> None:

@@ -10,7 +10,6 @@ import pytest
 from fielding.simulation.experiment import run
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "logs.md"
-NATURAL_ONLY = {"prequential_accuracy"}
 SOMETIMES = {"failed", "first_time_s"}
 RARE = {"guard", "merged"}
 
@@ -29,7 +28,7 @@ def small() -> Any:
 def test_fields_of_rounds_are_listed(small: Any) -> None:
     written = {name for row in small.rounds for name in row}
 
-    assert written == listed("rounds.jsonl") - NATURAL_ONLY - SOMETIMES
+    assert written == listed("rounds.jsonl") - SOMETIMES
 
 
 def test_fields_of_events_are_listed(tmp_path: Path) -> None:
@@ -50,11 +49,10 @@ def test_fields_of_corrected_and_tuned_models_are_listed() -> None:
 
     more = {name for row in result.rounds for name in row} - listed("rounds.jsonl")
     more |= set(result.summary or ()) - listed("summary.json")
-    known = {name for name in listed("serving", what="more with") if "prequential" not in name}
-    assert more == known - {"corrected", "tuned"}
+    assert more == listed("serving", what="more with") - {"corrected", "tuned"}
 
 
-@pytest.mark.parametrize("name", ["memberships.jsonl", "concepts.jsonl", "timings.jsonl"])
+@pytest.mark.parametrize("name", ["memberships.jsonl", "concepts.jsonl", "clients.jsonl", "timings.jsonl"])
 def test_fields_of_other_logs_are_listed(name: str, tmp_path: Path) -> None:
     run({"rounds": 3, "trace": {"clients": 8, "gap": 2, "window": 4}}, tmp_path / "run", page=False)
 

@@ -93,16 +93,32 @@ def test_corrected_accuracy_has_figures_of_its_own(tmp_path: Path) -> None:
     assert not traces(found[2], "b")
 
 
-def test_a_single_run_shows_mean_worst_tenth_and_more_with_arrivals_and_re_clusterings(tmp_path: Path) -> None:
-    rows = accuracies([0.5, 0.6, 0.7, 0.8], worst_decile=0.25, tuned_accuracy=0.9)
+def test_the_next_and_the_newest_interval_have_figures_and_differences_of_their_own(tmp_path: Path) -> None:
+    ours, theirs = (accuracies([0.5, 0.6], newest_accuracy=0.7, next_accuracy=level) for level in (0.75, 0.25))
+    gathered = groups_of(tmp_path, {"a": [theirs], "b": [ours]})
+
+    found = {section.title: section for section in draw_accuracy(gathered)}
+    differences = {section.title: section for section in draw_differences(gathered)}
+
+    assert numbers(traces(found["Accuracy on the next interval over rounds"], "b")[0]["y"]) == [0.75, 0.75]
+    assert numbers(traces(found["Accuracy on the newest interval over rounds"], "b")[0]["y"]) == [0.7, 0.7]
+    assert numbers(traces(differences["Accuracy on the next interval against a"], "b")[0]["y"]) == [0.5, 0.5]
+    assert numbers(traces(differences["Accuracy against a"], "b")[0]["y"]) == [0.0, 0.0]
+
+
+def test_a_single_run_shows_the_three_scores_worst_tenth_and_more_with_arrivals_and_re_clusterings(
+    tmp_path: Path,
+) -> None:
+    rows = accuracies([0.5, 0.6, 0.7, 0.8], worst_decile=0.25, tuned_accuracy=0.9, next_accuracy=0.4)
     rows[3]["reclustered"] = True
     gathered = groups_of(tmp_path, {"fielding": [rows]})
 
     section, timed = draw_accuracy(gathered)
 
-    assert numbers(traces(section, "mean over clients")[0]["y"]) == [0.5, 0.6, 0.7, 0.8]
+    assert numbers(traces(section, "window")[0]["y"]) == [0.5, 0.6, 0.7, 0.8]
+    assert numbers(traces(section, "next interval")[0]["y"]) == [0.4] * 4
     assert numbers(traces(section, "worst tenth of the clients")[0]["y"]) == [0.25] * 4
-    assert numbers(traces(section, "mean, tuned")[0]["y"]) == [0.9] * 4
+    assert numbers(traces(section, "tuned")[0]["y"]) == [0.9] * 4
     marks = {(shape["x0"], shape["line"]["color"]) for shape in drawn(section)["layout"]["shapes"]}
     assert marks == {(2.0, ARRIVAL_COLOR), (3.0, EVENT_COLOR)}
     assert [shape["x0"] for shape in drawn(timed)["layout"]["shapes"]] == [4.0]  # minutes
@@ -115,7 +131,8 @@ def test_a_single_group_of_seeds_has_bands_and_no_orange_marks(tmp_path: Path) -
 
     section, _ = draw_accuracy(groups_of(tmp_path, {"fielding": [rows, accuracies([0.7, 0.8])]}))
 
-    assert len(traces(section, "mean over clients")) == 2
+    band, _ = traces(section, "window")
+    assert max(numbers(band["y"])) == 1.0, "the band ends where no accuracy can be"
     assert "Orange" not in section.text
 
 

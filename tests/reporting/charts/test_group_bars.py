@@ -5,7 +5,13 @@ import numpy as np
 import pytest
 
 from fielding.federation.ledger import Ledger
-from fielding.reporting.charts.group_bars import GroupBar, draw_costs, draw_times_to_target, group_bars
+from fielding.reporting.charts.group_bars import (
+    GroupBar,
+    draw_accuracy_against_bytes,
+    draw_costs,
+    draw_times_to_target,
+    group_bars,
+)
 from fielding.reporting.numbers.run_record import Row, RunRecord
 from tests.reporting.charts.group_runs import accuracies, drawn, groups_of, numbers, traces
 
@@ -67,27 +73,37 @@ def test_costs_are_split_by_purpose_where_a_checkpoint_tells(tmp_path: Path, mon
 
 def test_accuracy_is_set_against_all_bytes_of_a_run(tmp_path: Path) -> None:
     gathered = groups_of(
-        tmp_path, {"ours": [accuracies([0.25]), accuracies([0.5] * 3)], "theirs": [accuracies([0.75])]}
+        tmp_path,
+        {
+            "ours": [accuracies([0.25], next_accuracy=0.125), accuracies([0.5] * 3, next_accuracy=0.25)],
+            "theirs": [accuracies([0.75])],
+        },
     )
 
-    section = draw_costs(gathered)[-1]
+    section, following, over = draw_accuracy_against_bytes(gathered)
 
     single, mean = traces(section, "ours")
     assert (numbers(single["x"]), numbers(single["y"])) == ([0.002, 0.006], [0.25, 0.5])
     np.testing.assert_allclose([*numbers(mean["x"]), *numbers(mean["y"])], [0.004, 0.375])
     assert len(traces(section, "theirs")) == 1
+    assert mean["error_y"]["array"] == [0.625], "the interval ends at 1"
+    assert numbers(traces(following, "ours")[1]["y"]) == [0.1875]
+    assert not traces(following, "theirs")
+    assert numbers(traces(over, "theirs")[0]["x"]) == [0.002]
 
 
 def test_one_group_is_not_set_against_anybody(tmp_path: Path) -> None:
-    titles = [section.title for section in draw_costs(groups_of(tmp_path, {"ours": [accuracies([0.5])]}))]
+    gathered = groups_of(tmp_path, {"ours": [accuracies([0.5])]})
+    titles = [section.title for section in draw_costs(gathered)]
 
     assert titles == ["What clients receive", "What clients send", "How long clients are busy"]
+    assert draw_accuracy_against_bytes(gathered) == []
 
 
 def test_traffic_that_differs_much_has_a_logarithmic_axis(tmp_path: Path) -> None:
     gathered = groups_of(tmp_path, {"a": [accuracies([0.5])], "b": [accuracies([0.5] * 11)]})
 
-    assert drawn(draw_costs(gathered)[-1])["layout"]["xaxis"]["type"] == "log"
+    assert drawn(draw_accuracy_against_bytes(gathered)[0])["layout"]["xaxis"]["type"] == "log"
 
 
 def test_before_the_first_round_nothing_is_drawn(tmp_path: Path) -> None:

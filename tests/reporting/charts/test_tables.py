@@ -31,7 +31,7 @@ def test_before_a_run_is_finished_there_are_no_results(tmp_path: Path) -> None:
 
 
 def test_every_run_has_a_row_and_what_failed_comes_first(tmp_path: Path) -> None:
-    done = one_run(tmp_path / "a", accuracies([0.5, 0.625]))
+    done = one_run(tmp_path / "a", accuracies([0.5, 0.625], next_accuracy=0.5))
     stopped = one_run(tmp_path / "b", accuracies([None]), is_finished=False)
     (tmp_path / "b" / "clients.jsonl").unlink()
     gathered = RunGroups(
@@ -44,9 +44,9 @@ def test_every_run_has_a_row_and_what_failed_comes_first(tmp_path: Path) -> None
     section = tabulate_states(gathered)
 
     assert [list(row) for row in section.table[1:]] == [
-        ["ours", "2", "failed", "-", "-", "out of memory"],
-        ["theirs", "1", "stopped", "1\xa0of\xa09", "-", "-"],
-        ["ours", "1", "finished", "2\xa0of\xa09", "0.625", "-"],
+        ["ours", "2", "failed", "-", "-", "-", "out of memory"],
+        ["theirs", "1", "stopped", "1\xa0of\xa09", "-", "-", "-"],
+        ["ours", "1", "finished", "2\xa0of\xa09", "0.625", "0.500", "-"],
     ]
     assert list(section.row_groups) == ["ours", "theirs", "ours"]
     assert section.text == "3 runs: 1 failed, 1 stopped, 1 finished."

@@ -31,10 +31,36 @@ def test_every_figure_is_a_mean_over_seeds_with_its_interval(summary: Any) -> No
     finals = [0.75, 0.5, 0.875]  # the second half of the rounds
     assert found["per_seed"] == finals
     assert found["mean"] == pytest.approx(np.mean(finals))
-    assert found["ci95"] == pytest.approx(stats.t.interval(0.95, 2, np.mean(finals), stats.sem(finals)))
+    low, high = stats.t.interval(0.95, 2, np.mean(finals), stats.sem(finals))
+    assert high > 1.0
+    assert found["ci95"] == pytest.approx((low, 1.0)), "no share is above 1"
     assert summary["methods"]["fielding"]["worst_decile"]["per_seed"] == [value / 2 for value in finals]
     assert summary["methods"]["fielding"]["bytes_down"]["mean"] == 4000.0
     assert summary["seeds"] == [1, 2, 3]
+
+
+def test_no_interval_of_a_share_leaves_0_and_1_and_none_of_an_amount_falls_below_0(summary: Any) -> None:
+    for figures in summary["methods"].values():
+        for name in ("final_accuracy", "worst_decile", "final_next_accuracy", "bytes_up", "time_s"):
+            low, high = figures[name]["ci95"] or (0.0, 1.0)
+            assert low >= 0.0, name
+            assert high <= 1.0 or name in ("bytes_up", "time_s"), name
+
+
+def test_both_differences_stand_side_by_side_also_for_runs_of_an_older_version(tmp_path: Path) -> None:
+    for method, levels in {"fielding": (0.5, 0.75, 0.625), "global": (0.5, 0.5, 0.5)}.items():
+        for seed, level in enumerate(levels, 1):
+            # An older version called the score on the next interval prequential.
+            rows = round_rows([0.25, 0.5, 0.5, 0.5], prequential_accuracy=[level] * 4)
+            run_folder(tmp_path / f"{method}-{seed}", rows, method=method, seed=seed)
+
+    ours = summary_of(tmp_path)["methods"]["fielding"]
+
+    assert ours["final_next_accuracy"]["per_seed"] == [0.5, 0.75, 0.625]
+    assert ours["difference"]["per_seed"] == [0.0, 0.0, 0.0]
+    assert ours["next_difference"]["per_seed"] == [0.0, 0.25, 0.125]
+    assert {"ci95", "p_holm"} <= ours["next_difference"].keys()
+    assert summary_of(tmp_path)["methods"]["global"]["next_difference"] is None
 
 
 def test_the_figures_that_users_rely_on_are_always_there(summary: Any) -> None:

@@ -2,12 +2,24 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from math import isfinite
 from typing import Any
 
 from fielding._typing import Json
 from fielding.federation.ledger import CATEGORIES
-from fielding.reporting.charts.curves import NOT_EVALUATED, counted_runs, final_accuracy, hide_long_legend
+from fielding.reporting.charts.curves import (
+    CUT_WORDS,
+    NOT_EVALUATED,
+    counted_runs,
+    curves_figure,
+    final_accuracy,
+    fit_axis,
+    group_lines,
+    hide_long_legend,
+    over_bytes,
+    seeds_words,
+)
 from fielding.reporting.charts.figures import DASHES, GRAY, PALETTE, Figure, as_text, blank_figure, change_layout, shade
 from fielding.reporting.formatting import SECONDS, amount, counterpart_words, time_unit
 from fielding.reporting.numbers.groups import Group, RunGroups
@@ -157,7 +169,10 @@ def _cost_section(means: Mapping[str, Mapping[str, float]], title: str, unit: st
 
 
 def draw_accuracy_against_bytes(gathered: RunGroups) -> list[Section]:
-    """Return final accuracy against all bytes, on the window and on the next interval; nothing for one group only."""
+    """Return final accuracy against all bytes, on the window and on the next interval, and accuracy as bytes add up.
+
+    Nothing for one group only.
+    """
     if len(gathered.groups) < 2:
         return []
     sections = []
@@ -172,7 +187,7 @@ def draw_accuracy_against_bytes(gathered: RunGroups) -> list[Section]:
         # From zero, or, if some groups send ten times as much as others, with a logarithmic axis.
         places = [one for trace in traces for one in trace["x"]]
         is_wide = min(places) > 0 and max(places) > 10 * min(places)
-        figure_of = blank_figure(traces, x_title="megabytes, down and up", y_title=what.lower())
+        figure_of = blank_figure(traces, x_title="megabytes, down and up", y_title="final accuracy")
         figure_of = change_layout(figure_of, hovermode="closest", yaxis={"rangemode": "normal"})
         figure_of = hide_long_legend(figure_of, len(gathered.groups))
         sections.append(
@@ -182,6 +197,17 @@ def draw_accuracy_against_bytes(gathered: RunGroups) -> list[Section]:
                 "ones single runs. Best is the upper left corner; whoever has another one above and to the left "
                 "costs more and gives less.",
                 figure=change_layout(figure_of, xaxis={"type": "log"} if is_wide else {"rangemode": "tozero"}),
+            )
+        )
+    lines = group_lines(gathered, partial(over_bytes, name="accuracy"), SHARE)
+    if lines:
+        drawn = curves_figure(lines, x_title="megabytes, down and up", y_title="accuracy", from_zero=False)
+        sections.append(
+            Section(
+                title="Accuracy over bytes",
+                text=f"Accuracy on the window after so much was sent, up to the end of the run of each group that sent "
+                f"least. {seeds_words(gathered)} {CUT_WORDS}",
+                figure=change_layout(fit_axis(drawn, lines), xaxis={"hoverformat": ",.4~g"}),
             )
         )
     return sections
