@@ -139,8 +139,8 @@ def client_row(federation: Federation, scores: ClientScores, round_index: int) -
     ids, clusters = federation.clients.client_ids, (*cluster_ids(federation.method), -1)
     membership, done_s = federation.method.membership(), federation.clients.done_s
     sooner: dict[str, Json] = {}
-    for client in scores.clients.tolist() if done_s is not None else ():
-        if done_s[client] < federation.clients.now_s:
+    if done_s is not None:
+        for client in scores.clients[done_s[scores.clients] < federation.clients.now_s].tolist():
             sooner[str(clusters[membership[client]])] = float(done_s[client])
     return {
         "round": round_index,
