@@ -34,15 +34,13 @@ def _no_waiting_for_the_disk(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def run_with(folder: Path, barrier: str, **sections: Json) -> Result:
     """Return a run with eight rounds between two arrivals, evaluated in every round; sections count more."""
-    config = table(
-        **{
-            "rounds": 18,
-            "trace": {"gap": 8, "window": 16},
-            "evaluation": {"every": 1},
-            "clock": {"barrier": barrier},
-            **sections,
-        }
-    )
+    usual: Table = {
+        "rounds": 18,
+        "trace": {"gap": 8, "window": 16},
+        "evaluation": {"every": 1},
+        "clock": {"barrier": barrier},
+    }
+    config = table(**{**usual, **sections})
     return run(config, folder / barrier, own=Own(samples=small_pool()), page=False)
 
 
@@ -108,7 +106,7 @@ def test_where_clusters_wait_anyway_the_logs_are_the_same(tmp_path: Path, sectio
 
 
 def test_with_data_in_every_round_both_barriers_take_the_same_time(tmp_path: Path) -> None:
-    trace = {"gap": 1, "window": 4}
+    trace: Json = {"gap": 1, "window": 4}
     event, waiting = (run_with(tmp_path, one, trace=trace, rounds=6) for one in ("event", "round"))
 
     assert times(event).tolist() == times(waiting).tolist()

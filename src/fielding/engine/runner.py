@@ -142,8 +142,8 @@ def client_row(federation: Federation, scores: Mapping[str, ClientScores], round
     membership, window, done_s = federation.method.membership(), scores["window"], federation.clients.done_s
     tested = np.unique(np.concatenate([one.clients for one in scores.values()]))
     sooner: dict[str, Json] = {}
-    for client in tested.tolist() if done_s is not None else ():
-        if done_s[client] < federation.clients.now_s:
+    if done_s is not None:
+        for client in tested[done_s[tested] < federation.clients.now_s].tolist():
             sooner[str(clusters[membership[client]])] = float(done_s[client])
 
     def spread(one: ClientScores, counts: Counts) -> list[Json]:

@@ -132,7 +132,8 @@ def times_to_target(
     crossing). ``..._first_crossing...``: until it first was there. ``..._held...``: until the first of five evaluations
     in a row that were there. A run that is there at its first evaluation needs the rounds up to that one; None if it
     never is. ``target``: the accuracy; None if it is not known, and then nothing is. ``curve``: accuracy over time, as
-    ``progress`` gives it, if more is known of it than the evaluations; the time to ``held`` is always theirs.
+    ``progress`` gives it. Rounds are counted, and targets held, by evaluations, so that all methods are looked at
+    equally often; the time is that from which on the curve is at the target up to the end of that evaluation.
 
     Examples
     --------
@@ -146,12 +147,11 @@ def times_to_target(
         row = None if target is None else crossing(rounds, target)
         found[f"rounds_to_{name}"] = None if row is None else float(str(row["round"])) + 1
         found[f"time_to_{name}_s"] = None if row is None else float(str(row["time_s"]))
-    if curve is not None and target is not None:
-        moments, is_there = curve[0], curve[1] >= target
-        below = np.flatnonzero(~is_there)
-        stays, first = int(below[-1]) + 1 if below.size else 0, int(np.argmax(is_there)) if is_there.any() else None
-        found["time_to_target_s"] = float(moments[stays]) if stays < moments.size else None
-        found["time_to_first_crossing_s"] = None if first is None else float(moments[first])
+        if curve is not None and target is not None and row is not None:
+            n_seen = int(np.searchsorted(curve[0], float(str(row["time_s"])), side="right"))
+            first = 1 + int(np.flatnonzero(curve[1][:n_seen] < target).max(initial=-1))
+            if first < n_seen:  # else some clusters are at a later evaluation by then, and worse
+                found[f"time_to_{name}_s"] = float(curve[0][first])
     return found
 
 
