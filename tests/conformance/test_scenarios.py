@@ -1,7 +1,7 @@
 """What every drift scenario must be able to do, whatever drifts in it."""
 
 import pickle
-from dataclasses import fields
+from dataclasses import fields, replace
 
 import numpy as np
 import pytest

@@ -18,7 +18,7 @@ from fielding.records.checkpoint import load_coordinator
 from fielding.records.container import read_contents
 from fielding.records.model_file import write_model
 from fielding.records.run_checkpoint import KIND, RunCheckpoint, load_run
-from fielding.records.run_folder import ROUNDS, newest_checkpoint
+from fielding.records.run_folder import CHECKPOINTS, ROUNDS, newest_checkpoint
 from fielding.reporting.formatting import as_time, plain
 from fielding.reporting.numbers.run_record import LogReader, parse_round
 from fielding.reporting.numbers.run_summary import evaluations
@@ -44,7 +44,8 @@ def show(
     path = newest_checkpoint(checkpoint) if checkpoint.is_dir() else checkpoint
     contents = read_contents(path)
     if contents.kind == KIND:
-        rounds = LogReader().lines(checkpoint / ROUNDS, parse_round).rows if checkpoint.is_dir() else []
+        home = path.parent.parent if path.parent.name == CHECKPOINTS else path.parent
+        rounds = LogReader().lines(home / ROUNDS, parse_round).rows
         _show_run(load_run(path), rounds, export, cluster, client, as_json=as_json)
         return
     if export is not None or cluster is not None:
