@@ -54,10 +54,11 @@ NOTHING = Cost()
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Asked:
-    """Who was asked to train in a call, and how many samples each had at hand."""
+    """Who was asked to train in a call, and how many samples these, and all clients, had at hand."""
 
     clients: Counts
     n_samples: Counts
+    sizes: Counts
 
 
 @pytest.fixture(autouse=True)
@@ -69,7 +70,7 @@ def calls(monkeypatch: pytest.MonkeyPatch) -> list[Asked]:
 
     def watched(self: SimulatedClients, plan: TrainingPlan) -> Updates:
         sizes = self.windows.training(self.round_index).sizes
-        kept.append(Asked(clients=plan.clients.copy(), n_samples=sizes[plan.clients]))
+        kept.append(Asked(clients=plan.clients.copy(), n_samples=sizes[plan.clients], sizes=sizes))
         return train(self, plan)
 
     monkeypatch.setattr(SimulatedClients, "train", watched)
@@ -219,22 +220,21 @@ def test_ifca_adds_all_models_and_passes_and_those_of_evaluated_choosers(
     aggregation: str, tmp_path: Path, calls: list[Asked]
 ) -> None:
     k, every = 3, 4
-    method: Table = {"name": "ifca", "k": k, "init": "random", "reassess": "evaluated"}
-    training: Table = {"participants": N}
     result = costly_run(
         tmp_path,
-        method,
-        {"aggregation": {"name": aggregation}, "evaluation": {"every": every}, "training": training},
+        {"name": "ifca", "k": k, "init": "random"},
+        {"aggregation": {"name": aggregation}, "evaluation": {"every": every}},
     )
 
     # The loss of the model that was chosen is known from the choice; q-FedAvg only has to hear it.
     n_said = 1 if aggregation == "mean" else 2
-    n_passes = [int(one.n_samples.sum()) for one in calls]
-    model = Cost(down=k * R * N * W, up=R * N * (W + 4 * n_said), forward=k * sum(n_passes), trained=R * N * L * B)
-    evaluated = [0, 3, 7, 11]
-    n_chosen = len(evaluated) * N
-    probe = Cost(down=k * n_chosen * W, up=4 * k * n_chosen, forward=k * sum(n_passes[at] for at in evaluated))
-    check(result, {"model": model, "probe": probe})
+    n_passes = sum(int(one.n_samples.sum()) for one in calls)
+    model = Cost(down=k * R * M * W, up=R * M * (W + 4 * n_said), forward=k * n_passes, trained=R * M * L * B)
+    # All clients are evaluated; those that took part in that round have just chosen.
+    evaluated = [calls[at] for at in (0, 3, 7, 11)]
+    n_chosen = len(evaluated) * (N - M)
+    n_probed = sum(int(one.sizes.sum() - one.n_samples.sum()) for one in evaluated)
+    check(result, {"model": model, "probe": Cost(down=k * n_chosen * W, up=4 * k * n_chosen, forward=k * n_probed)})
 
 
 def test_fedac_adds_the_embedding_and_no_computing(tmp_path: Path) -> None:
