@@ -118,6 +118,7 @@ PLAIN: dict[str, Table] = {
     "fedavg": {},
     "fedprox": {"training": {"prox": 0.5}},
     "weighted": {"training": {"weighted": True}},
+    "fedavgm": {"aggregation": {"name": "fedavgm"}},
     "fedadam": {"aggregation": {"name": "fedadam"}},
     "fedyogi": {"aggregation": {"name": "fedyogi"}},
     "multi-krum": {"aggregation": {"name": "multi-krum"}},
