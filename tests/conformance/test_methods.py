@@ -22,6 +22,7 @@ Options: TypeAlias = dict[str, Json]
 BUSY: tuple[tuple[str, Options], ...] = (
     ("ifca", {"k": 2, "init": "shared-backbone", "warm_up": 2, "reassess": "evaluated"}),
     ("ifca", {"k": 3, "init": "random", "reassess": "drifted"}),
+    ("local", {"budget": "participants"}),
     ("feddrift", {"delta": 0.01}),
     ("feddrift", {"delta": 0.01, "participation": "sampled"}),
     ("feddrift-eager", {"delta": 0.01}),

@@ -162,6 +162,13 @@ def test_alone_everybody_computes_and_sends_nothing(tmp_path: Path) -> None:
     check(costly_run(tmp_path, {"name": "local"}), {"model": Cost(trained=R * N * L * B)})
 
 
+def test_alone_at_equal_compute_as_many_train_as_take_part_elsewhere(tmp_path: Path, calls: list[Asked]) -> None:
+    check(costly_run(tmp_path, {"name": "local", "budget": "participants"}), {"model": Cost(trained=R * M * L * B)})
+
+    assert [np.unique(one.clients).size for one in calls] == [M] * R
+    assert np.unique(np.concatenate([one.clients for one in calls])).size == N, "all have their turn"
+
+
 # ---- reports ---------------------------------------------------------------------------------------------------
 
 
