@@ -92,6 +92,35 @@ def test_q_fedavg_is_its_formula(n_models: int, seed: int, q: float) -> None:
     assert np.allclose(new[:N_PARAMETERS], model[:N_PARAMETERS] - step / scale, atol=1e-4)
 
 
+@given(st.integers(1, 6), st.integers(0, 99), st.floats(0.1, 3.0))
+def test_the_mean_with_a_server_rate_goes_that_share_of_the_way(n_models: int, seed: int, eta: float) -> None:
+    model, models = some_models(1, seed + 1)[0], some_models(n_models, seed)
+
+    mean, _ = aggregator_named("mean").combine(model, uploads_of(models), {})
+    new, _ = aggregator_named("mean", {"eta": eta}).combine(model, uploads_of(models), {})
+
+    way = (mean - model)[:N_PARAMETERS].astype(np.float64)
+    assert np.allclose(new[:N_PARAMETERS] - model[:N_PARAMETERS], eta * way, atol=1e-5)
+
+
+def test_momentum_goes_on_with_the_last_step_and_without_it_is_the_mean() -> None:
+    model, models = some_models(1, 9)[0], some_models(3)
+    plain, _ = aggregator_named("mean", {"eta": 0.5}).combine(model, uploads_of(models), {})
+    alike, _ = aggregator_named("fedavgm", {"eta": 0.5, "beta": 0.0}).combine(
+        model, uploads_of(models), memory_of("fedavgm")
+    )
+    still = uploads_of(np.tile(model, (2, 1)))
+    rolling, memory = aggregator_named("fedavgm", {"beta": 0.5}).combine(
+        model, uploads_of(models), memory_of("fedavgm")
+    )
+    further, memory = aggregator_named("fedavgm", {"beta": 0.5}).combine(model, still, memory)
+
+    part = slice(0, N_PARAMETERS)
+    assert np.allclose(alike, plain, atol=1e-6)
+    assert np.allclose(further[part] - model[part], 0.5 * (rolling[part] - model[part]), atol=1e-6)
+    assert not memory["m"][N_PARAMETERS:].any(), "buffers have no momentum"
+
+
 @pytest.mark.parametrize("rule", ["adagrad", "adam", "yogi"])
 def test_server_optimisers_are_their_formulas_over_rounds(rule: str) -> None:
     optimiser = Adaptive(rule=rule, eta=0.3, beta1=0.8, beta2=0.95, tau=0.01)  # type: ignore[arg-type]
@@ -165,6 +194,8 @@ def test_clipping_shortens_what_is_longer_than_usual_and_remembers_the_usual() -
         ("trimmed-mean", {"share": 0.5}),
         ("multi-krum", {"liars": 0.7}),
         ("fedyogi", {"eta": 0.0}),
+        ("mean", {"eta": 0.0}),
+        ("fedavgm", {"beta": 1.0}),
         ("fedadam", {"beta1": 1.0}),
         ("norm-clipping", {"factor": 0.0}),
         ("mean", {"q": 1.0}),

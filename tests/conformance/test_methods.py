@@ -34,6 +34,8 @@ BUSY: tuple[tuple[str, Options], ...] = (
     ("cfl", {"start_after": 1, "eps1": 1000.0, "eps2": 1e-6, "gamma_max": 0.0, "participation": "sampled"}),
     ("fielding", {"guard": True, "reuse": 3}),
     ("clustered-sgd", {"k": 2, "delta": 0.2}),
+    ("local", {"budget": "participants"}),
+    ("feddrift", {"delta": 0.01, "step_rounds": 3}),
 )
 """Variants, and options with which methods do in eight rounds what they are there for."""
 CASES: dict[str, tuple[str, Options]] = {name: (name, {}) for name in METHODS} | {

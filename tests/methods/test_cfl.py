@@ -139,17 +139,36 @@ def test_a_split_needs_a_short_mean_and_a_long_update(eps1: float, eps2: float, 
     assert method.models.shape[0] == n_clusters
 
 
-def test_thresholds_tune_themselves_by_the_longest_mean_update() -> None:
+def test_thresholds_tune_themselves_by_the_longest_updates_seen() -> None:
     method = ready(4, eps1="self-tuned", eps2="self-tuned")
     opposite = np.array([[1.0, 0.0], [-1.0, 0.0], [1.0, 0.0], [-1.0, 0.0]])
-    method.learn(moved_by(method, [0, 1, 2, 3], np.full((4, 2), [2.0, 0.0])))  # eps1 = 0.2, eps2 = 1.2
+    method.learn(moved_by(method, [0, 1, 2, 3], np.full((4, 2), [2.0, 0.0])))  # eps1 = 0.6, eps2 = 1.2
 
     method.learn(moved_by(method, [0, 1, 2, 3], 1.19 * opposite))
     assert method.models.shape[0] == 1
-    method.learn(moved_by(method, [0, 1, 2, 3], 1.21 * opposite + [0.21, 0.0]))
+    method.learn(moved_by(method, [0, 1, 2, 3], 1.21 * opposite + [0.61, 0.0]))
     assert method.models.shape[0] == 1
-    method.learn(moved_by(method, [0, 1, 2, 3], 1.21 * opposite + [0.19, 0.0]))
+    method.learn(moved_by(method, [0, 1, 2, 3], 1.21 * opposite + [0.59, 0.0]))
     assert method.models.shape[0] == 2
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", [1, 2])
+@pytest.mark.parametrize("preset", [None, "paper"])
+def test_three_meanings_among_sixty_clients_are_found_whatever_the_length_of_updates(
+    preset: str | None, seed: int
+) -> None:
+    config: dict[str, Json] = {
+        "seed": seed,
+        "rounds": 120,
+        "trace": {"clients": 60, "scenario": "concept-swap", "concepts": 3, "share": 0.0, "swaps": 4},
+        "method": {"name": "cfl"},
+    }
+    result = run(config if preset is None else {"preset": preset, **config})
+
+    assert result.checkpoint.models.shape[0] == 3
+    assert result.summary is not None
+    assert float(str(result.summary["final_accuracy"])) > 0.9
 
 
 def test_two_clients_are_never_split() -> None:

@@ -54,10 +54,11 @@ NOTHING = Cost()
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Asked:
-    """Who was asked to train in a call, and how many samples each had at hand."""
+    """Who was asked to train in a call, and how many samples these, and all clients, had at hand."""
 
     clients: Counts
     n_samples: Counts
+    sizes: Counts
 
 
 @pytest.fixture(autouse=True)
@@ -69,7 +70,7 @@ def calls(monkeypatch: pytest.MonkeyPatch) -> list[Asked]:
 
     def watched(self: SimulatedClients, plan: TrainingPlan) -> Updates:
         sizes = self.windows.training(self.round_index).sizes
-        kept.append(Asked(clients=plan.clients.copy(), n_samples=sizes[plan.clients]))
+        kept.append(Asked(clients=plan.clients.copy(), n_samples=sizes[plan.clients], sizes=sizes))
         return train(self, plan)
 
     monkeypatch.setattr(SimulatedClients, "train", watched)
@@ -117,6 +118,7 @@ PLAIN: dict[str, Table] = {
     "fedavg": {},
     "fedprox": {"training": {"prox": 0.5}},
     "weighted": {"training": {"weighted": True}},
+    "fedavgm": {"aggregation": {"name": "fedavgm"}},
     "fedadam": {"aggregation": {"name": "fedadam"}},
     "fedyogi": {"aggregation": {"name": "fedyogi"}},
     "multi-krum": {"aggregation": {"name": "multi-krum"}},
@@ -158,6 +160,13 @@ def test_cfl_in_which_all_train_adds_those_who_would_not_have(tmp_path: Path) ->
 
 def test_alone_everybody_computes_and_sends_nothing(tmp_path: Path) -> None:
     check(costly_run(tmp_path, {"name": "local"}), {"model": Cost(trained=R * N * L * B)})
+
+
+def test_alone_at_equal_compute_as_many_train_as_take_part_elsewhere(tmp_path: Path, calls: list[Asked]) -> None:
+    check(costly_run(tmp_path, {"name": "local", "budget": "participants"}), {"model": Cost(trained=R * M * L * B)})
+
+    assert [np.unique(one.clients).size for one in calls] == [M] * R
+    assert np.unique(np.concatenate([one.clients for one in calls])).size == N, "all have their turn"
 
 
 # ---- reports ---------------------------------------------------------------------------------------------------
@@ -219,22 +228,21 @@ def test_ifca_adds_all_models_and_passes_and_those_of_evaluated_choosers(
     aggregation: str, tmp_path: Path, calls: list[Asked]
 ) -> None:
     k, every = 3, 4
-    method: Table = {"name": "ifca", "k": k, "init": "random", "reassess": "evaluated"}
-    training: Table = {"participants": N}
     result = costly_run(
         tmp_path,
-        method,
-        {"aggregation": {"name": aggregation}, "evaluation": {"every": every}, "training": training},
+        {"name": "ifca", "k": k, "init": "random"},
+        {"aggregation": {"name": aggregation}, "evaluation": {"every": every}},
     )
 
     # The loss of the model that was chosen is known from the choice; q-FedAvg only has to hear it.
     n_said = 1 if aggregation == "mean" else 2
-    n_passes = [int(one.n_samples.sum()) for one in calls]
-    model = Cost(down=k * R * N * W, up=R * N * (W + 4 * n_said), forward=k * sum(n_passes), trained=R * N * L * B)
-    evaluated = [0, 3, 7, 11]
-    n_chosen = len(evaluated) * N
-    probe = Cost(down=k * n_chosen * W, up=4 * k * n_chosen, forward=k * sum(n_passes[at] for at in evaluated))
-    check(result, {"model": model, "probe": probe})
+    n_passes = sum(int(one.n_samples.sum()) for one in calls)
+    model = Cost(down=k * R * M * W, up=R * M * (W + 4 * n_said), forward=k * n_passes, trained=R * M * L * B)
+    # All clients are evaluated; those that took part in that round have just chosen.
+    evaluated = [calls[at] for at in (0, 3, 7, 11)]
+    n_chosen = len(evaluated) * (N - M)
+    n_probed = sum(int(one.sizes.sum() - one.n_samples.sum()) for one in evaluated)
+    check(result, {"model": model, "probe": Cost(down=k * n_chosen * W, up=4 * k * n_chosen, forward=k * n_probed)})
 
 
 def test_fedac_adds_the_embedding_and_no_computing(tmp_path: Path) -> None:

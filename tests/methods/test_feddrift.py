@@ -89,6 +89,23 @@ def test_eager_finds_staggered_drift() -> None:
 
 
 @pytest.mark.parametrize("name", METHODS)
+def test_data_that_come_within_a_step_wait_for_its_end_and_are_tested_together(name: str) -> None:
+    clients = plane_clients(plane_windows(AT_ONCE))
+    method = drift_of(clients, name, step_rounds=2 * GAP)
+    opened = []
+    for at in range(40):
+        run_rounds(clients, method, [at])
+        opened.append(len(method.cluster_ids()))
+        newest = method.state.blocks.owner[at // GAP]
+        assert (newest == UNOWNED).all() == (at % (2 * GAP) >= GAP), "every second interval waits"
+
+    first = 1 + next(at for at, n_models in enumerate(opened) if n_models > 1)
+    assert first - 1 == 4 * GAP, "data drift in interval 3, in the middle of a step"
+    assert agreement(clients, method) == 1.0
+    assert (method.state.blocks.owner[:7] != UNOWNED).all()
+
+
+@pytest.mark.parametrize("name", METHODS)
 def test_a_concept_that_comes_back_finds_its_old_model(name: str) -> None:
     clients = plane_clients(plane_windows(RECURRING))
     method = drift_of(clients, name)

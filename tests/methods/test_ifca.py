@@ -204,6 +204,30 @@ def test_drifted_clients_choose_again_at_the_event_and_pay_for_it() -> None:
     assert method.membership()[0] == method.membership()[3]
 
 
+def test_whoever_chose_at_the_event_is_not_sent_the_models_again_for_training() -> None:
+    clients = plane_clients(plane_windows(SWITCHED), script={5: [0]})
+    method = ifca_of(clients, k=2, reassess="drifted", participants=8)
+    run_rounds(clients, method, range(5))
+    before = {one: total(clients, "bytes_down", one) for one in ("model", "probe")}
+    run_rounds(clients, method, [5])
+
+    assert total(clients, "bytes_down", "probe") - before["probe"] == 2 * MODEL_BYTES
+    assert total(clients, "bytes_down", "model") - before["model"] == 7 * 2 * MODEL_BYTES
+
+
+def test_before_an_evaluation_those_choose_that_did_not_in_this_round() -> None:
+    clients = plane_clients(plane_windows(SWITCHED))
+    method = ifca_of(clients, k=2, participants=3)
+    run_rounds(clients, method, range(4), every=100)
+    before = total(clients, "bytes_down", "probe")
+    (done,) = run_rounds(clients, method, [4], every=1)
+
+    assert done.scores is not None
+    assert total(clients, "bytes_down", "probe") - before == (8 - 3) * 2 * MODEL_BYTES
+    others = np.setdiff1d(np.arange(8), done.updates.clients)
+    assert (method.membership()[others] == np.argmin(clients.losses(others, method.models), axis=1)).all()
+
+
 def test_the_first_reports_are_no_drift() -> None:
     clients = plane_clients(plane_windows(GROUPS), script={})
     method = ifca_of(clients, k=2, reassess="drifted")
@@ -216,7 +240,7 @@ def test_the_first_reports_are_no_drift() -> None:
 
 def test_clients_that_are_not_asked_keep_their_choice_unless_all_choose_before_evaluations() -> None:
     kept, anew = plane_clients(plane_windows(SWITCHED)), plane_clients(plane_windows(SWITCHED))
-    lazy, eager = ifca_of(kept, k=2, participants=8), ifca_of(anew, k=2, participants=8, reassess="evaluated")
+    lazy, eager = ifca_of(kept, k=2, participants=8, reassess="participants"), ifca_of(anew, k=2, participants=8)
     for clients, method in ((kept, lazy), (anew, eager)):
         run_rounds(clients, method, range(5))
         clients.begin(5)

@@ -100,6 +100,7 @@ PLACES: dict[str, dict[str, Any]] = {
     },
     "aggregation": {
         "mean": "fielding.federation.aggregation.aggregator:Mean",
+        "fedavgm": "fielding.federation.aggregation.aggregator:FedAvgM",
         "fedadagrad": "fielding.federation.aggregation.adaptive:FEDADAGRAD",
         "fedadam": "fielding.federation.aggregation.adaptive:FEDADAM",
         "fedyogi": "fielding.federation.aggregation.adaptive:FEDYOGI",

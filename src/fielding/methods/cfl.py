@@ -22,8 +22,6 @@ from fielding.methods.method import MethodSetting, Participation, draw_clients, 
 from fielding.methods.update_geometry import cosines, cosines_from, norms, products, scale_to_unit, update_deltas
 
 SELF_TUNED = "self-tuned"
-STALLED, STRAYING = 0.1, 6.0
-"""Self-tuned thresholds: ``eps1`` as a share of the longest mean update seen, ``eps2`` as a multiple of ``eps1``."""
 SMALLEST = 3  # clusters of fewer clients are never split
 
 
@@ -34,7 +32,10 @@ class CFL:
     ----------
     eps1, eps2
         A cluster is split if its mean update is shorter than the one and its longest update is longer than the other.
-        ``"self-tuned"``: 0.1 times the longest mean update seen so far in any cluster, and 6 times ``eps1``.
+        ``"self-tuned"``: shares of the longest mean update of a cluster, and of the longest update of a client, that
+        were seen so far, so that they hold whatever the learning rate.
+    eps1_share, eps2_share
+        These shares; the defaults are about where the authors' 0.4 and 1.6 lie under their kind of training.
     gamma_max
         How far apart the halves must be: ``sqrt((1 - a) / 2)`` of the largest cosine ``a`` between them.
     start_after
@@ -52,6 +53,8 @@ class CFL:
         *,
         eps1: float | str = SELF_TUNED,
         eps2: float | str = SELF_TUNED,
+        eps1_share: float = 0.3,
+        eps2_share: float = 0.6,
         gamma_max: float = 0.1,
         start_after: int = 20,
         participation: Participation = "auto",
@@ -63,6 +66,8 @@ class CFL:
             if not isinstance(eps, str):
                 number(name, eps, most=np.inf)
         self._eps1, self._eps2, self._gamma_max = eps1, eps2, number("gamma_max", gamma_max)
+        self._eps1_share = number("eps1_share", eps1_share)
+        self._eps2_share = number("eps2_share", eps2_share)
         self._start_after = whole("start_after", start_after, least=0)
         whole("max_age", max_age, least=0)
         one_of("participation", participation, get_args(Participation))
@@ -74,7 +79,8 @@ class CFL:
         self._cluster_models = setting.parts.cluster_models(setting.initial)
         self._tree = SplitTree(n_clients, setting.initial.size)
         self._last = LastUpdates(max_age if self._is_sampled else 0)
-        self._largest = 0.0
+        # The longest mean update of a cluster and the longest update of a client so far.
+        self._longest_mean = self._longest = 0.0
         self._round = 0
 
     @property
@@ -104,11 +110,13 @@ class CFL:
         if not updates.clients.size:
             return
         last = self._last
-        last.note(updates.clients, update_deltas(updates, self.models), self._round)
+        changes = update_deltas(updates, self.models)
+        last.note(updates.clients, changes, self._round)
         row_of = self.membership()[last.clients]
         members = {row: np.flatnonzero(row_of == row) for row in np.unique(updates.start).tolist()}
         lengths = {row: float(norms(mean_model(last.changes[own])[np.newaxis])[0]) for row, own in members.items()}
-        self._largest = max(self._largest, *lengths.values())
+        self._longest_mean = max(self._longest_mean, *lengths.values())
+        self._longest = max(self._longest, float(norms(changes).max()))
         for row, own in members.items():
             self._split_if_stalled(row, own, lengths[row])
         self._cluster_models.learn(replace(updates, start=self.membership()[updates.clients].astype(np.int64)))
@@ -120,8 +128,8 @@ class CFL:
 
         Both halves start from its model.
         """
-        eps1 = STALLED * self._largest if isinstance(self._eps1, str) else self._eps1
-        eps2 = STRAYING * eps1 if isinstance(self._eps2, str) else self._eps2
+        eps1 = self._eps1_share * self._longest_mean if isinstance(self._eps1, str) else self._eps1
+        eps2 = self._eps2_share * self._longest if isinstance(self._eps2, str) else self._eps2
         if self._round < self._start_after or own.size < SMALLEST or mean_length >= eps1:
             return
         moved, who = self._last.changes[own], self._last.clients[own]
@@ -150,13 +158,14 @@ class CFL:
     def snapshot(self) -> tuple[dict[str, Json], Arrays]:
         """Return the models, the tree, and the updates that may still be compared."""
         state = {**self._cluster_models.arrays(), **self._tree.arrays(), **self._last.arrays()}
-        return {}, {**state, "largest": np.array([self._largest])}
+        return {}, {**state, "largest": np.array([self._longest_mean, self._longest])}
 
     def restore(self, values: Mapping[str, Json], arrays: Arrays) -> None:  # noqa: ARG002
         """Go on from a snapshot."""
         for part in (self._cluster_models, self._tree, self._last):
             part.restore(arrays)
-        self._largest = float(arrays["largest"].astype(np.float64)[0])
+        longest = arrays["largest"].astype(np.float64).tolist()
+        self._longest_mean, self._longest = longest[0], longest[-1]  # the former version wrote the first alone
 
 
 def bipartition(updates: Models) -> tuple[Mask, float]:

@@ -53,6 +53,9 @@ class FedDrift:
         Models no farther apart than this become one; None for ``delta``.
     isolation
         Intervals in which a new model is its client's alone.
+    step_rounds
+        The least number of rounds in a step: data that come earlier wait, and are tested as one block when it is over.
+        With 1 every arrival begins a step.
     max_models
         How many models there can be.
     start
@@ -76,6 +79,7 @@ class FedDrift:
         delta: float = 0.1,
         delta_merge: float | None = None,
         isolation: int = 1,
+        step_rounds: int = 1,
         max_models: int = 32,
         start: str = "common",
         memory: str = "auto",
@@ -85,6 +89,7 @@ class FedDrift:
         self._delta = number("delta", delta)
         self._delta_merge = delta if delta_merge is None else number("delta_merge", delta_merge)
         self._isolation, self._max_models = whole("isolation", isolation), whole("max_models", max_models, most=10_000)
+        self._step_rounds = whole("step_rounds", step_rounds)
         one_of("start", start, STARTS)
         one_of("memory", memory, MEMORIES)
         one_of("participation", participation, get_args(Participation))
@@ -105,6 +110,7 @@ class FedDrift:
             np.zeros(n_clients, dtype=np.int64) if start == "common" else np.arange(n_clients),
         )
         self._index = client_index(setting.client_ids)
+        self._step_began, self._has_waiting = 0, False  # the round of the last step, and whether data came since
         # Within a round: which clients were sent all models for their test, and how many models have changed since.
         self._has_models: Mask = np.zeros(n_clients, dtype=np.bool_)
         self._n_changed = 0
@@ -122,28 +128,34 @@ class FedDrift:
         askable = clients.askable()
         has_come = state.blocks.grow(clients.interval, clients.fresh(), askable)
         if is_first:  # clients that cannot be asked now are tested later
+            self._step_began = clients.round_index
             state.blocks.begin(askable, state.member)
             state.is_due = ~askable
             return
+        is_over = clients.round_index - self._step_began >= self._step_rounds
+        self._has_waiting |= has_come
+        begins = is_over and self._has_waiting
+        if begins:
+            self._step_began, self._has_waiting = clients.round_index, False
         if self._is_sampled:
-            self._note_reports(reports, askable, has_come=has_come)
+            self._note_reports(reports, askable, begins=begins)
         else:
-            state.is_due |= has_come
-        if (tested := np.flatnonzero(state.is_due & askable)).size:
+            state.is_due |= begins
+        if is_over and (tested := np.flatnonzero(state.is_due & askable)).size:
             self._test(tested, clients)
-        if has_come and not self._is_eager:
+        if begins and not self._is_eager:
             self._n_changed = merge_models(
                 state, clients, threshold=self._delta_merge, is_sampled=self._is_sampled, held=self._has_models
             )
 
-    def _note_reports(self, reports: ReportBatch, askable: Mask, *, has_come: bool) -> None:
+    def _note_reports(self, reports: ReportBatch, askable: Mask, *, begins: bool) -> None:
         """Let clients be tested that report drift; blocks of the others go on to their models."""
         state = self.state
         reporters = positions_of(reports.client_ids, self._index)
         if reporters.size:
             state.is_due[reporters[np.asarray(reports.representations).any(axis=1)]] = True
         # A client that was never tested is, once: one that reports its first drift needs a score to fall from.
-        state.is_due |= has_come & np.isnan(state.score)
+        state.is_due |= begins & np.isnan(state.score)
         # In every round: a client that was away when data came is calm, too, if it is back without a report.
         taking = state.blocks.give_unowned(askable & ~state.is_due, state.member)
         state.mark_used(state.member[taking])
@@ -265,11 +277,14 @@ class FedDrift:
 
     def snapshot(self) -> tuple[dict[str, Json], Arrays]:
         """Return models, owners of blocks, and what is known of the clients."""
-        return {}, self.state.arrays()
+        return {"step_began": self._step_began, "has_waiting": self._has_waiting}, self.state.arrays()
 
-    def restore(self, values: Mapping[str, Json], arrays: Arrays) -> None:  # noqa: ARG002
+    def restore(self, values: Mapping[str, Json], arrays: Arrays) -> None:
         """Go on from a snapshot."""
         self.state.restore(arrays)
+        # The former version, in which every arrival began a step, wrote neither.
+        self._step_began = int(str(values.get("step_began", 0)))
+        self._has_waiting = bool(values.get("has_waiting", False))
 
 
 class FedDriftEager(FedDrift):
@@ -279,6 +294,9 @@ class FedDriftEager(FedDrift):
     ----------
     delta
         A client whose best model gets this much less right than last time has drifted.
+    step_rounds
+        The least number of rounds in a step: data that come earlier wait, and are tested as one block when it is over.
+        With 1 every arrival begins a step.
     max_models
         How many models there can be.
     memory
@@ -298,13 +316,20 @@ class FedDriftEager(FedDrift):
         setting: MethodSetting,
         *,
         delta: float = 0.1,
+        step_rounds: int = 1,
         max_models: int = 32,
         memory: str = "auto",
         participation: str = "auto",
         train_all: bool = False,
     ) -> None:
         super().__init__(
-            setting, delta=delta, max_models=max_models, memory=memory, participation=participation, train_all=train_all
+            setting,
+            delta=delta,
+            step_rounds=step_rounds,
+            max_models=max_models,
+            memory=memory,
+            participation=participation,
+            train_all=train_all,
         )
 
 

@@ -39,8 +39,9 @@ class Ifca:
         every time. ``"random"``: they are drawn once. ``"shared-backbone"``: only their last layers differ, and clients
         train on a random partition for ``warm_up`` rounds first.
     reassess
-        Who chooses beside the participants: with ``"drifted"`` whoever reports drift; with ``"evaluated"`` everybody
-        before each evaluation. Those without a choice always choose before one.
+        Who chooses beside the participants: with ``"evaluated"`` all clients before each evaluation, as the authors
+        have it; with ``"drifted"`` clients that report drift; with ``"participants"`` none. Clients without a choice
+        always choose before an evaluation; one that chose in the same round is not asked again.
     min_share
         Share of the asked that each model must attract at a restart; 0 for the authors' numbers (only with
         ``"restart"``).
@@ -57,7 +58,7 @@ class Ifca:
         *,
         k: int = 4,
         init: str = "restart",
-        reassess: str = "participants",
+        reassess: str = "evaluated",
         min_share: float = 0.0,
         tries: int = 20,
         warm_up: int = 20,
@@ -76,6 +77,7 @@ class Ifca:
         self._n_learned = 0
         self._everyone: Membership = np.zeros(len(setting.client_ids), dtype=np.int32)
         self._choice: Membership = np.full_like(self._everyone, 0 if self._k == 1 else UNASSIGNED)
+        self._chose_in = np.full(self._choice.size, -1, dtype=np.int64)  # the round of each client's last choice
         self._partition = _random_partition(setting, self._k)
         self._index = client_index(setting.client_ids)
         self._cluster_models = setting.parts.cluster_models(setting.initial)
@@ -94,6 +96,7 @@ class Ifca:
         self._setting = replace(self._setting, client_ids=client_ids)
         self._everyone = np.zeros(len(client_ids), dtype=np.int32)
         self._choice = np.pad(self._choice, (0, n_new), constant_values=0 if self._k == 1 else UNASSIGNED)
+        self._chose_in = np.pad(self._chose_in, (0, n_new), constant_values=-1)
         self._partition, self._index = _random_partition(self._setting, self._k), client_index(client_ids)
 
     def adapt(self, reports: ReportBatch, clients: Clients) -> None:
@@ -107,11 +110,11 @@ class Ifca:
         """Choose participants among all clients; they choose their models."""
         asked = select_participants(self._everyone, 1, clients, self._parts)
         rows = np.maximum(self.membership()[asked.clients], 0).astype(np.int64)
-        held = np.zeros(rows.size, dtype=np.bool_)
+        # A client that measured the models just now has them and has said which it trains.
+        held = self._chose_in[asked.clients] == clients.round_index
         if rows.size and not self._is_started:
             chosen, held = self._restart(asked.clients, clients)
             rows = np.where(held, chosen, rows)
-        # A client that measured the models just now has them and has said which it trains.
         chooses = self._k > 1 and not self._is_warming and not (rows.size and held.all())
         return replace(
             plan_training(self._cluster_models, asked, self._parts),
@@ -126,12 +129,14 @@ class Ifca:
         self._cluster_models.learn(updates)
         if not self._is_warming:
             self._choice[updates.clients] = updates.start
+            self._chose_in[updates.clients] = updates.round_index
         self._n_learned += 1
 
     def place(self, clients: Clients) -> None:
-        """Let clients choose that never did; with ``reassess = "evaluated"`` all."""
+        """Let clients choose that never did; with ``reassess = "evaluated"`` all that did not in this round."""
         if self._k > 1 and not self._is_warming:
-            waiting = (self._choice < 0) | (self._reassess == "evaluated")
+            is_asked = (self._reassess == "evaluated") & (self._chose_in != clients.round_index)
+            waiting = (self._choice < 0) | is_asked
             self._choose(np.flatnonzero(waiting & clients.askable()), clients)
 
     def membership(self) -> Membership:
@@ -160,6 +165,7 @@ class Ifca:
         if who.size:
             chosen, answered = choose_lowest(clients.losses(who, self.models))
             self._choice[who[answered]] = chosen[answered]
+            self._chose_in[who[answered]] = clients.round_index
 
     def _restart(self, who: Counts, clients: Clients) -> tuple[Counts, Mask]:
         """Draw first models until each attracts enough of the participants, who are charged for every try.

@@ -5,25 +5,30 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from fielding._typing import ClientId, Json, Membership, Models
+from fielding.config.options import one_of
 from fielding.errors import OptionError
 from fielding.federation.clients import Clients, TrainingPlan, Updates
 from fielding.federation.cluster_models import Arrays
 from fielding.methods.kinds import MethodKind
-from fielding.methods.method import MethodSetting
+from fielding.methods.method import MethodSetting, draw_clients
 
+BUDGETS = ("everyone", "participants")
 MOST_NUMBERS = 10**9  # numbers of all models together that are kept at once: 4 GB
 
 
 class Local:
-    """One model per client; all that have samples train in every round, and nothing is sent.
+    """One model per client, and nothing is sent; selection and aggregation do not matter.
 
     Parameters
     ----------
-    setting
-        What it is made of; number of participants, selection and aggregation do not matter.
+    budget
+        Which clients train in a round: ``"everyone"`` that has samples, N / M times the computing of other methods; or
+        ``"participants"``, as many as take part in a round of other methods, drawn uniformly.
     """
 
-    def __init__(self, setting: MethodSetting) -> None:
+    def __init__(self, setting: MethodSetting, *, budget: str = "everyone") -> None:
+        is_everyone = one_of("budget", budget, BUDGETS) == "everyone"
+        self._n_training = None if is_everyone else setting.parts.participants
         self._initial = setting.initial.astype(np.float32)
         self._models: Models = self._first_models(len(setting.client_ids))
 
@@ -42,8 +47,8 @@ class Local:
         return np.tile(self._initial, (n_clients, 1))
 
     def plan(self, clients: Clients) -> TrainingPlan:
-        """Let every client with samples train its own model; none waits for others."""
-        alone = np.flatnonzero(clients.askable())
+        """Let clients with samples train their own models, all or as many as participants; none waits for others."""
+        alone = draw_clients(clients, clients.askable(), self._n_training, purpose="select")
         nothing = np.zeros(alone.size)
         return TrainingPlan(
             models=self._models,
@@ -93,7 +98,7 @@ def check_memory(n_models: int, n_numbers: int) -> None:
 
 
 KIND = MethodKind(
-    summary="every client trains a model of its own, all in every round: the floor",
+    summary="every client trains a model of its own, all in every round by default: the floor",
     sends="nothing, not even models",
     build=Local,
 )

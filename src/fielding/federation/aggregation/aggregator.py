@@ -1,8 +1,10 @@
-"""What every aggregator can do, and what it is given."""
+"""What every aggregator can do and is given, and the plain ones: the mean, and the mean with momentum."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar, Protocol
+
+import numpy as np
 
 from fielding._typing import Models, Vector
 from fielding.errors import OptionError, echo
@@ -71,13 +73,69 @@ class Aggregator(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Mean:
-    """Takes the mean of the uploads, whatever they started from (McMahan et al., 2017)."""
+    """Goes from the model to the mean of the uploads, or a part or multiple of that way (McMahan et al., 2017).
 
+    With the mean change D: ``w += eta D``. Parameters only: buffers take the mean.
+
+    Parameters
+    ----------
+    eta
+        The server's learning rate; with 1 the new model is the mean, whatever the uploads started from.
+    """
+
+    eta: float = 1.0
     memory: ClassVar[Mapping[str, float]] = {}
     needs_start_loss: ClassVar[bool] = False
+
+    def __post_init__(self) -> None:
+        check_above_zero("eta", self.eta)
 
     def combine(
         self, model: Models, uploads: Uploads, memory: Mapping[str, Models]
     ) -> tuple[Models, dict[str, Models]]:
-        """Return the mean of the uploads."""
-        return mean_model(uploads.models, uploads.weights), {}
+        """Return the mean of the uploads, or where the step ends."""
+        new = mean_model(uploads.models, uploads.weights)
+        if self.eta != 1.0:
+            part = slice(0, uploads.n_parameters)
+            start = model[part].astype(np.float64)
+            new[part] = start + self.eta * (new[part] - start)
+        return new, {}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FedAvgM:
+    """Averages with momentum at the server (Hsu, Qi and Brown, 2019).
+
+    With the mean change D: ``m = beta m + D``, ``w += eta m``; ``m`` begins with 0. Steps in one direction add up to
+    ``1 / (1 - beta)`` times their length, so smaller local learning rates suit it. Parameters only: buffers take the
+    mean.
+
+    Parameters
+    ----------
+    eta
+        The server's learning rate.
+    beta
+        How much of the last step goes into the next one; with 0 it is the mean.
+    """
+
+    eta: float = 1.0
+    beta: float = 0.9
+    memory: ClassVar[Mapping[str, float]] = {"m": 0.0}
+    needs_start_loss: ClassVar[bool] = False
+
+    def __post_init__(self) -> None:
+        check_above_zero("eta", self.eta)
+        check_below("beta", self.beta, 1.0)
+
+    def combine(
+        self, model: Models, uploads: Uploads, memory: Mapping[str, Models]
+    ) -> tuple[Models, dict[str, Models]]:
+        """Return the model after a step of the server, and its momentum."""
+        new = mean_model(uploads.models, uploads.weights)
+        part = slice(0, uploads.n_parameters)
+        start = model[part].astype(np.float64)
+        step = self.beta * memory["m"][part].astype(np.float64) + (new[part] - start)
+        new[part] = start + self.eta * step
+        remembered = memory["m"].copy()
+        remembered[part] = step
+        return new, {"m": remembered}
