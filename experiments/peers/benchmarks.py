@@ -76,7 +76,15 @@ BENCHMARKS = {
                 "steps of 20 samples, MLP with 32 hidden units. Knobs were chosen on the first half of the time; "
                 "final figures come from the last tenth of the rounds."
             ),
-            trace={"name": "zephyr", "interval": "7d", "gap": 2, "window": 52, "last": "1050d", "clients": 302},
+            trace={
+                "name": "zephyr",
+                "interval": "7d",
+                "gap": 2,
+                "window": 52,
+                "last": "1050d",
+                "clients": 302,
+                "fold": "seed",
+            },
             training={**LOCAL, "participants": 40},
             rounds=240,
             tuning_rounds=120,
@@ -94,7 +102,14 @@ BENCHMARKS = {
                 "round. Knobs were chosen on the first half of the time; final figures come from the last tenth of "
                 "the rounds."
             ),
-            trace={"name": "extrasensory", "interval": "6h", "gap": 10, "window": 40, "align": "client"},
+            trace={
+                "name": "extrasensory",
+                "interval": "6h",
+                "gap": 10,
+                "window": 40,
+                "align": "client",
+                "fold": "seed",
+            },
             training={**LOCAL, "participants": 12},
             rounds=200,
             tuning_rounds=100,

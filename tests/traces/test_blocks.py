@@ -47,6 +47,15 @@ def test_exactly_one_of_five_blocks_of_a_client_is_for_testing(numbers: list[int
     assert is_test.reshape(-1, 5).sum(axis=1).tolist() == [1] * fives.size
 
 
+def test_over_all_folds_each_block_is_tested_once() -> None:
+    index = np.arange(-7, 40)
+    owner = np.full(index.size, 3, dtype=np.uint64)
+
+    tested = [choose_test(index.size, Blocks(owner=owner, index=index, fold=fold)) for fold in range(5)]
+
+    assert np.sum(tested, axis=0).tolist() == [1] * index.size
+
+
 @given(st.data())
 def test_blocks_stay_whole_and_no_order_narrowing_or_neighbour_changes_them(data: st.DataObject) -> None:
     n_rows = data.draw(st.integers(1, 60))
@@ -68,8 +77,9 @@ def test_blocks_stay_whole_and_no_order_narrowing_or_neighbour_changes_them(data
     part = trace.rows(kept)
     assert choose_test(part.n_rows, part.blocks_of(HOUR)).tolist() == is_test[kept].tolist()
     owners = np.array(ids)[trace.client]
-    cells = {(who, when // HOUR): side for who, when, side in zip(owners, trace.time, is_test, strict=True)}
-    assert [cells[who, when // HOUR] for who, when in zip(owners, trace.time, strict=True)] == is_test.tolist()
+    hours = np.floor(trace.time / HOUR)
+    cells = {(who, hour): side for who, hour, side in zip(owners, hours, is_test, strict=True)}
+    assert [cells[who, hour] for who, hour in zip(owners, hours, strict=True)] == is_test.tolist()
 
 
 def test_a_fifth_of_the_samples_is_for_testing_and_clients_differ_in_which() -> None:
@@ -249,3 +259,16 @@ def test_every_natural_set_says_how_it_is_split() -> None:
         if entry.defaults is not None:
             assert entry.defaults.block is not None, entry.name
             assert entry.defaults.block == "none" or parse_span(entry.defaults.block) > 0.0
+
+
+def test_seeds_test_other_blocks_only_if_the_fold_is_theirs() -> None:
+    trace = spells()
+
+    def split(seed: int, fold: int | str = 0) -> list[bool]:
+        dealt = deal_samples(replace(SECTION, block="1h", fold=fold), rounds=2, seed=seed, source=trace)
+        return list(dealt.pool.is_test().tolist())
+
+    assert split(1) == split(2) == split(5, "seed")
+    assert split(1, "seed") == split(9, 1) != split(1)
+    with pytest.raises(OptionError, match=r"trace\.fold: 5 is no fold; give a whole number from 0 to 4, or seed"):
+        split(1, 5)

@@ -58,6 +58,11 @@ class TraceSection:
         "by default as the data set has it, or as measured",
         used_with=("times", "intervals"),
     )
+    fold: int | str = key(
+        0,
+        "natural traces: which of five blocks in a row is tested, 0 to 4; seed: another one for every seed",
+        used_with=("times", "intervals"),
+    )
     last: str | None = key(None, "natural traces: keep only the last so much time, e.g. 1050d", used_with=("times",))
     client: str = key("client", "CSV traces: the column that says who", used_with=("file",))
     time: str = key("time", "CSV traces: the column that says when", used_with=("file",))

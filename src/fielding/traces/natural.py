@@ -9,12 +9,14 @@ from fielding.traces.schedule import Schedule, sort_schedule
 from fielding.traces.trace import Trace
 
 
-def natural_schedule(trace: Trace, plan: WindowPlan, *, block: float | None = None) -> tuple[Pool, Schedule]:
+def natural_schedule(
+    trace: Trace, plan: WindowPlan, *, block: float | None = None, fold: int = 0
+) -> tuple[Pool, Schedule]:
     """Return the samples of a trace as a pool, and who saw which of them when.
 
     Samples look as they are and mean what they say, and the true concepts are not known. Train and test are split by
-    blocks of ``block`` seconds, or by sample. Raises if the trace has no features, a row stands for several samples, or
-    there are 2^31 intervals or more.
+    blocks of ``block`` seconds (``fold``: which of five in a row is tested), or by sample. Raises if the trace has no
+    features, a row stands for several samples, or there are 2^31 intervals or more.
 
     Examples
     --------
@@ -33,7 +35,7 @@ def natural_schedule(trace: Trace, plan: WindowPlan, *, block: float | None = No
             "give one row per sample"
         )
     interval = trace.interval_of(plan.interval, align=plan.align)
-    blocks = None if block is None else trace.blocks_of(block)
+    blocks = None if block is None else trace.blocks_of(block, fold=fold)
     pool = Pool(x=trace.x, y=trace.y.astype(np.int32), classes=trace.classes, blocks=blocks)
     look = np.zeros(trace.n_rows, dtype=np.int16)
     columns = (trace.client, interval, np.arange(trace.n_rows), trace.y, look)

@@ -45,18 +45,19 @@ class Blocks:
     """In which block of time of which client each sample lies: what is split together.
 
     ``owner``: key of the client (:func:`fielding.rng.client_key`), ``index``: block since time 0, both of shape
-    ``(n_samples,)``.
+    ``(n_samples,)``. ``fold``: which of five blocks in a row is tested, from 0; over all five folds each is, once.
     """
 
     owner: Hashes
     index: Counts
+    fold: int = 0
 
 
 def choose_test(n_samples: int, blocks: Blocks | None = None) -> Mask:
     """Return which samples are for testing, shape ``(n_samples,)``: a fifth of them, the same in every run.
 
     Without blocks by position. With blocks, one of every five blocks of a client, counted from time 0, as a hash of
-    client and five says: nothing else of the data matters, so that a part of a trace is split as all of it.
+    client and five and the fold say: nothing else of the data matters, so that a part of a trace is split as all of it.
 
     Examples
     --------
@@ -69,7 +70,8 @@ def choose_test(n_samples: int, blocks: Blocks | None = None) -> Mask:
         return np.asarray(draws < np.uint64(int(TEST_SHARE * 2**64)))
     five, place = np.divmod(blocks.index, BLOCKS_PER_TEST)
     draws = hashed(0, "test block", blocks.owner, five.astype(np.uint64))
-    return np.asarray(place.astype(np.uint64) == draws % np.uint64(BLOCKS_PER_TEST))
+    tested = (draws + np.uint64(blocks.fold)) % np.uint64(BLOCKS_PER_TEST)
+    return np.asarray(place.astype(np.uint64) == tested)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

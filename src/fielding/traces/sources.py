@@ -27,7 +27,7 @@ from fielding.traces.importers import Columns, feature_names, import_samples
 from fielding.traces.intervals import BY_SAMPLE, checked_align, parse_block, parse_interval, parse_span
 from fielding.traces.likeness import measure_likeness, split_warning
 from fielding.traces.natural import n_rounds, natural_schedule, needed_intervals
-from fielding.traces.pool import Pool, scale_note, standardize
+from fielding.traces.pool import BLOCKS_PER_TEST, Pool, scale_note, standardize
 from fielding.traces.scenarios import SCENARIOS, DealRequest, scenario_named
 from fielding.traces.scenarios.shared import add_shared
 from fielding.traces.schedule import Schedule
@@ -36,6 +36,7 @@ from fielding.traces.trace import Trace
 DEFAULT_CLIENTS = 100  # clients that a pool is dealt to unless a config says otherwise
 DEFAULT_SCENARIO = "places"
 NATURAL = "natural"
+BY_SEED = "seed"  # as trace.fold: seeds that follow each other test other blocks
 AHEAD = 1  # intervals that a scenario deals beyond those that rounds reach, for models to be tested on
 LARGEST_PART = 4  # at most one in so many training samples of a class is held out: the clients need them, too
 
@@ -97,7 +98,8 @@ def deal_samples(
         if source is not None:
             opened = Narrowing(last=section.last, clients=section.clients).apply(opened)
         usual = defaults.block if section.block is None else None
-        dealt = _schedule_natural(opened, plan, rounds, given=section.block, usual=usual)
+        fold = seed % BLOCKS_PER_TEST if section.fold == BY_SEED else int(section.fold)
+        dealt = _schedule_natural(opened, plan, rounds, given=section.block, usual=usual, fold=fold)
         dealt = _add_shared(dealt, section, seed)
         if section.standardize:
             return replace(dealt, pool=standardize(dealt.pool, first_samples(dealt)))
@@ -130,6 +132,7 @@ def check_times(section: TraceSection) -> None:
         ("interval", parse_interval),
         ("align", checked_align),
         ("block", parse_block),
+        ("fold", check_fold),
         ("last", parse_span),
     ):
         try:
@@ -137,6 +140,13 @@ def check_times(section: TraceSection) -> None:
                 check(given)
         except InputError as error:
             raise OptionError(f"trace.{name}: {error}") from None
+
+
+def check_fold(fold: object) -> None:
+    """Raise unless it is the number of a fold, or the word that leaves it to the seed."""
+    is_number = isinstance(fold, int) and not isinstance(fold, bool) and 0 <= fold < BLOCKS_PER_TEST
+    if not is_number and fold != BY_SEED:
+        raise OptionError(f"{echo(fold)} is no fold; give a whole number from 0 to {BLOCKS_PER_TEST - 1}, or seed")
 
 
 def check_columns(section: TraceSection) -> None:
@@ -252,7 +262,9 @@ def sort_samples(trace: Trace) -> Trace:
     )
 
 
-def _schedule_natural(trace: Trace, plan: WindowPlan, rounds: int, *, given: str | None, usual: str | None) -> Dealt:
+def _schedule_natural(
+    trace: Trace, plan: WindowPlan, rounds: int, *, given: str | None, usual: str | None, fold: int
+) -> Dealt:
     """Return a trace as it is; it must last for the rounds.
 
     Train and test are split by the block that the user gave, or that is usual for the data set, or else is measured.
@@ -264,9 +276,13 @@ def _schedule_natural(trace: Trace, plan: WindowPlan, rounds: int, *, given: str
         note = split_warning(found, block)
         if block != BY_SAMPLE:
             note = f"train and test are split by blocks of {block}, as measured; trace.block says otherwise"
-    as_given = natural_schedule(trace, plan, block=parse_block(block))  # first, because mistakes are named by row
+    as_given = natural_schedule(
+        trace, plan, block=parse_block(block), fold=fold
+    )  # first, because mistakes are named by row
     is_sorted = sorted_trace is trace
-    pool, schedule = as_given if is_sorted else natural_schedule(sorted_trace, plan, block=parse_block(block))
+    pool, schedule = (
+        as_given if is_sorted else natural_schedule(sorted_trace, plan, block=parse_block(block), fold=fold)
+    )
     lasts = n_rounds(schedule.n_intervals, plan)
     if lasts < rounds:
         raise OptionError(

@@ -157,7 +157,7 @@ class Trace:
         length, known = parse_interval(interval), checked_align(align)
         return interval_indices(self.time, length, self.first_times(length, known)[self.client])
 
-    def blocks_of(self, length: float) -> Blocks:
+    def blocks_of(self, length: float, *, fold: int = 0) -> Blocks:
         """Return in which block of so many seconds each row lies, counted from time 0 whatever the trace begins with.
 
         Examples
@@ -171,7 +171,7 @@ class Trace:
         if not float(np.abs(index).max()) < MOST_BLOCKS:
             raise InputError(f"the times reach {float(np.abs(self.time).max()):g}; give a block longer than {length:g}")
         keys = np.array([client_key(one) for one in self.client_ids], dtype=np.uint64)
-        return Blocks(owner=keys[self.client], index=index.astype(np.int64))
+        return Blocks(owner=keys[self.client], index=index.astype(np.int64), fold=fold)
 
 
 def _check_codes(name: str, codes: Array, n_known: int) -> None:
