@@ -95,8 +95,7 @@ def deal_samples(
         check_no_options(section)
         if source is not None:
             opened = Narrowing(last=section.last, clients=section.clients).apply(opened)
-        usual = defaults.block if section.block is None else None
-        dealt = _schedule_natural(opened, plan, rounds, given=section.block, usual=usual)
+        dealt = _schedule_natural(opened, plan, rounds, given=section.block, usual=defaults.block)
         dealt = _add_shared(dealt, section, seed)
         if section.standardize:
             return replace(dealt, pool=standardize(dealt.pool, first_samples(dealt)))
@@ -262,7 +261,8 @@ def _schedule_natural(trace: Trace, plan: WindowPlan, rounds: int, *, given: str
         block = given or found.block
         note = split_warning(found, block)
         if block != BY_SAMPLE:
-            note = f"train and test are split by blocks of {block}, as measured; trace.block says otherwise"
+            still = ", though samples so far apart are still alike" if found.is_short else ""
+            note = f"train and test are split by blocks of {block}, as measured{still}; set trace.block for others"
     as_given = natural_schedule(trace, plan, block=parse_block(block))  # first, because mistakes are named by row
     is_sorted = sorted_trace is trace
     pool, schedule = as_given if is_sorted else natural_schedule(sorted_trace, plan, block=parse_block(block))
