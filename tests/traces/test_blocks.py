@@ -56,30 +56,33 @@ def test_over_all_folds_each_block_is_tested_once() -> None:
     assert np.sum(tested, axis=0).tolist() == [1] * index.size
 
 
-@given(st.data())
-def test_blocks_stay_whole_and_no_order_narrowing_or_neighbour_changes_them(data: st.DataObject) -> None:
-    n_rows = data.draw(st.integers(1, 60))
-    ids = tuple(data.draw(st.permutations(["ann", "bob", "cem"])))
+SEEN = st.tuples(st.sampled_from(["ann", "bob", "cem"]), st.integers(-(10**6), 10**6), st.booleans())
+
+
+@given(st.lists(SEEN, min_size=1, max_size=60), st.integers(0, 2**32 - 1))
+def test_blocks_stay_whole_and_neither_order_nor_narrowing_changes_them(
+    rows: list[tuple[str, int, bool]], seed: int
+) -> None:
+    names, times, kept = zip(*rows, strict=True)
+    ids, client = np.unique(names, return_inverse=True)
     trace = Trace(
-        client_ids=ids,
-        client=np.array(data.draw(st.lists(st.integers(0, 2), min_size=n_rows, max_size=n_rows)), dtype=np.int32),
-        time=np.array(data.draw(st.lists(st.floats(-1e6, 1e6), min_size=n_rows, max_size=n_rows))),
-        y=np.zeros(n_rows, dtype=np.int32),
+        client_ids=tuple(ids.tolist()),
+        client=client.astype(np.int32),
+        time=np.array(times, dtype=np.float64),
+        y=np.zeros(len(rows), dtype=np.int32),
         classes=("a",),
     )
-    is_test = choose_test(n_rows, trace.blocks_of(HOUR))
-    kept = np.array(data.draw(st.lists(st.booleans(), min_size=n_rows, max_size=n_rows)))
-    kept[0] = True
-    order = np.array(data.draw(st.permutations(range(n_rows))))
+    order = np.random.default_rng(seed).permutation(len(rows))
     moved = replace(trace, client=trace.client[order], time=trace.time[order])
 
-    assert choose_test(n_rows, moved.blocks_of(HOUR)).tolist() == is_test[order].tolist()
-    part = trace.rows(kept)
-    assert choose_test(part.n_rows, part.blocks_of(HOUR)).tolist() == is_test[kept].tolist()
-    owners = np.array(ids)[trace.client]
-    hours = np.floor(trace.time / HOUR)
-    cells = {(who, hour): side for who, hour, side in zip(owners, hours, is_test, strict=True)}
-    assert [cells[who, hour] for who, hour in zip(owners, hours, strict=True)] == is_test.tolist()
+    is_test = choose_test(len(rows), trace.blocks_of(HOUR))
+
+    assert choose_test(len(rows), moved.blocks_of(HOUR)).tolist() == is_test[order].tolist()
+    if any(kept):
+        part = trace.rows(np.array(kept))
+        assert choose_test(part.n_rows, part.blocks_of(HOUR)).tolist() == is_test[np.array(kept)].tolist()
+    sides = dict(zip(((name, time // 3600) for name, time, _ in rows), is_test.tolist(), strict=True))
+    assert [sides[name, time // 3600] for name, time, _ in rows] == is_test.tolist()
 
 
 def test_a_fifth_of_the_samples_is_for_testing_and_clients_differ_in_which() -> None:
@@ -214,12 +217,18 @@ def test_a_trace_of_ones_own_is_split_by_the_block_that_is_measured() -> None:
 
     dealt = deal_samples(SECTION, rounds=2, seed=1, source=trace)
 
-    assert dealt.notes == ("train and test are split by blocks of 1h, as measured; trace.block says otherwise",)
+    assert dealt.notes == ("train and test are split by blocks of 1h, as measured; set trace.block for others",)
     ordered = sort_samples(trace)
     assert dealt.pool.is_test().tolist() == choose_test(trace.n_rows, ordered.blocks_of(HOUR)).tolist()
     assert (
         deal_samples(SECTION, rounds=2, seed=9, source=trace).pool.is_test().tolist() == dealt.pool.is_test().tolist()
     )
+
+
+def test_a_run_says_if_no_block_that_fits_is_long_enough() -> None:
+    (note,) = deal_samples(replace(SECTION, interval="6h"), rounds=2, seed=1, source=spells(spell=400)).notes
+
+    assert note.startswith("train and test are split by blocks of 1h, as measured, though samples so far apart are")
 
 
 def test_a_run_can_be_split_by_another_block_or_by_sample_which_is_warned_of() -> None:

@@ -366,7 +366,7 @@ WORDS = {
     "block": "block of time that is all train or all test",
     "chosen": "chosen",
     "measured": "what the measurement says",
-    "is_short": "samples a block apart are still alike",
+    "is_short": "samples so far apart are still alike",
     "lags": "same label by lag (by chance)",
     "by_sample": "copying the nearest training label, split by sample",
     "by_block": "the same, split by the block",

@@ -146,7 +146,7 @@ class SplitDescription:
     block, chosen
         The block, and who chose it: the user, the data set, or what was measured.
     measured, is_short
-        What the measurement says (:class:`Likeness`).
+        The block that the measurement gives, and whether even it is too short (:class:`Likeness`).
     by_sample, by_block
         Copying if samples are split one by one, and as the block says.
     """

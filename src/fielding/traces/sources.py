@@ -97,9 +97,8 @@ def deal_samples(
         check_no_options(section)
         if source is not None:
             opened = Narrowing(last=section.last, clients=section.clients).apply(opened)
-        usual = defaults.block if section.block is None else None
         fold = seed % BLOCKS_PER_TEST if section.fold == BY_SEED else int(section.fold)
-        dealt = _schedule_natural(opened, plan, rounds, given=section.block, usual=usual, fold=fold)
+        dealt = _schedule_natural(opened, plan, rounds, given=section.block, usual=defaults.block, fold=fold)
         dealt = _add_shared(dealt, section, seed)
         if section.standardize:
             return replace(dealt, pool=standardize(dealt.pool, first_samples(dealt)))
@@ -275,14 +274,12 @@ def _schedule_natural(
         block = given or found.block
         note = split_warning(found, block)
         if block != BY_SAMPLE:
-            note = f"train and test are split by blocks of {block}, as measured; trace.block says otherwise"
-    as_given = natural_schedule(
-        trace, plan, block=parse_block(block), fold=fold
-    )  # first, because mistakes are named by row
+            still = ", though samples so far apart are still alike" if found.is_short else ""
+            note = f"train and test are split by blocks of {block}, as measured{still}; set trace.block for others"
+    seconds = parse_block(block)
+    as_given = natural_schedule(trace, plan, block=seconds, fold=fold)  # first, because mistakes are named by row
     is_sorted = sorted_trace is trace
-    pool, schedule = (
-        as_given if is_sorted else natural_schedule(sorted_trace, plan, block=parse_block(block), fold=fold)
-    )
+    pool, schedule = as_given if is_sorted else natural_schedule(sorted_trace, plan, block=seconds, fold=fold)
     lasts = n_rounds(schedule.n_intervals, plan)
     if lasts < rounds:
         raise OptionError(
