@@ -156,8 +156,8 @@ def test_where_all_clusters_were_done_the_curve_is_what_was_measured(
         times_to_target(run.rounds, target, (moments, values)),
         times_to_target(run.rounds, target),
     )
-    for name, time_s in by_evaluation.items():
-        own = by_curve[name]
-        assert (own is None) == (time_s is None)
-        assert own is None or time_s is None or own <= time_s
-        assert own == time_s or name.startswith("time")
+    for name, usual in by_evaluation.items():
+        found = by_curve[name]
+        assert (found is None) == (usual is None)
+        assert found is None or usual is None or found <= usual
+        assert found == usual or name.startswith("time")
