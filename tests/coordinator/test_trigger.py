@@ -96,6 +96,21 @@ def test_delta_doubles_after_two_firings_in_a_row_and_falls_otherwise() -> None:
     assert deltas == pytest.approx([0.1, 0.2, 0.4, 0.8, 1.6, 2.0, 1.9, 1.8, 1.7])
 
 
+def test_by_the_letter_of_the_paper_delta_falls_below_zero_and_every_event_fires() -> None:
+    near = movement(0.0, points=[[0.5, 0.5], [0.5, 0.5]])
+    memory, fired, deltas = TriggerMemory(), [], []
+    for _ in range(1200):
+        verdict = Pairwise(rule="min").assess(near, memory)
+        memory = verdict.memory
+        fired.append(verdict.fires)
+        deltas.append(memory.delta)
+
+    assert deltas[:3] == pytest.approx([0.0, -0.1, -0.2])
+    assert fired[:2] == [False, False]
+    assert all(fired[2:]), "equal clients are re-clustered for ever"
+    assert deltas[-1] == -2.0, "it stays a number"
+
+
 def test_delta_stays_between_its_step_and_the_diameter() -> None:
     rng, memory = np.random.default_rng(1), TriggerMemory()
     for _ in range(200):

@@ -13,7 +13,7 @@ from fielding.client.report_rule import ReportRule
 from fielding.config.keys import Config
 from fielding.config.reader import config_from
 from fielding.coordinator.policy import Policy
-from fielding.coordinator.trigger import LearnedTau
+from fielding.coordinator.trigger import LearnedTau, Pairwise
 from fielding.distance import Kind
 from fielding.engine.plugins import kind_of, local_rule, parts_of, policy_of
 from fielding.engine.report_rule import report_rule_of
@@ -31,6 +31,17 @@ SCHEDULE = sort_schedule(tuple(range(20)), 1, columns=([0], [0], [0], [0], [0]))
 
 def config_of(**sections: Json) -> Config:
     return config_from(dict(sections))
+
+
+@pytest.mark.parametrize(("sign", "prox"), [("toward", 0.2), ("fedscale", -0.2)])
+def test_the_sign_of_fedprox_is_named(sign: str, prox: float) -> None:
+    assert local_rule(config_of(training={"prox": 0.2, "prox_sign": sign})).prox == prox
+
+
+def test_the_letter_of_the_pairwise_trigger_is_named() -> None:
+    config = config_of(coordinator={"trigger": "pairwise", "delta_rule": "min", "delta_step": 0.2})
+
+    assert policy_of(config, kind="histogram", metric="l1").trigger == Pairwise(step=0.2, rule="min")
 
 
 def test_parts_are_what_the_config_says() -> None:

@@ -71,6 +71,19 @@ def test_without_a_loss_gradient_prox_pulls_toward_the_start() -> None:
     assert np.allclose(pulled, free * (1 - learning_rate * prox), rtol=1e-6)
 
 
+@pytest.mark.parametrize("weight_decay", [0.0, 0.1])
+def test_a_prox_below_zero_pushes_away_from_the_start_also_where_weight_decay_cancels_it(weight_decay: float) -> None:
+    trainer = NumpyTrainer(Dense(n_inputs=1, n_hidden=0, n_classes=2))
+    sgd = Sgd(learning_rate=0.5, prox=-0.1, weight_decay=weight_decay)
+    work = replace(constant_loss_work(sgd), models=np.array([[1.0, 1.0, 0.0, 0.0]], dtype=np.float32))
+
+    done = trainer.train(work).models[0]
+
+    kick = np.array([0.25, -0.25])
+    first = 1.0 - 0.5 * weight_decay + kick
+    assert np.allclose(done[:2], first - 0.5 * weight_decay * first + 0.5 * 0.1 * (first - 1.0), rtol=1e-6)
+
+
 def test_weight_decay_pulls_toward_zero_and_prox_toward_the_start() -> None:
     trainer = NumpyTrainer(Dense(n_inputs=1, n_hidden=0, n_classes=2))
     kick_free = constant_loss_work(Sgd(learning_rate=0.5, weight_decay=0.2, prox=0.1))

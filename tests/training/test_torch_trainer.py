@@ -66,7 +66,9 @@ def plain_loop(name: str, work: LocalWork, layout: Layout, row: int) -> tuple[np
 
 
 @pytest.mark.parametrize("name", FACTORIES)
-@pytest.mark.parametrize("sgd", [Sgd(learning_rate=0.1), FULL_SGD], ids=["plain", "full"])
+@pytest.mark.parametrize(
+    "sgd", [Sgd(learning_rate=0.1), FULL_SGD, replace(FULL_SGD, prox=-0.1)], ids=["plain", "full", "away"]
+)
 def test_a_participant_learns_what_a_plain_loop_learns(name: str, sgd: Sgd) -> None:
     trainer = trainer_of(name)
     work = work_of(trainer, POOL, sgd=sgd)

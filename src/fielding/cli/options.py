@@ -97,11 +97,12 @@ def policy_from_options(
     warm_start: bool,
     inherit: str,
     seed: int,
+    delta_rule: str = "max",
 ) -> Policy:
     """Return the policy that the options of a command describe."""
     options: dict[str, dict[str, object]] = {
         "center-shift": {"tau": parse_factor(tau), "reference": reference},
-        "pairwise": {"step": delta_step},
+        "pairwise": {"step": delta_step, "rule": delta_rule},
     }
     return Policy(
         kind=cast(Kind, kind),

@@ -143,6 +143,7 @@ def _run_options(folder: Path) -> dict[str, Any]:
         "tau": str(section.tau),
         "reference": section.reference,
         "delta_step": section.delta_step,
+        "delta_rule": section.delta_rule,
         "k_max": policy.clusterer.k_max,
         "partitioner": section.partitioner,
         "hysteresis": section.hysteresis,

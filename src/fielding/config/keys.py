@@ -9,6 +9,7 @@ from fielding.config.presets import PRESETS
 from fielding.config.rules import Key, declared_keys, key
 from fielding.distance import METRICS
 
+PROX_SIGNS = ("toward", "fedscale")
 K_CHOICES = ("silhouette", "finest")
 DETECTORS = (*PLACES["drift test"], *PLACES["sample test"], BY_KIND)
 """Drift tests on reports, and those on samples as the shared model sees them."""
@@ -119,6 +120,9 @@ class TrainingSection:
     momentum: float = key(0.0, "of a participant's steps, forgotten after the round", low=0, high=0.9999)
     weight_decay: float = key(0.0, "pull of all weights towards zero", low=0.0)
     prox: float = key(0.1, "FedProx: pull towards the model that the round started from", low=0.0)
+    prox_sign: str = key(
+        "toward", "FedProx: pull toward that model, or away from it as FedScale's code does", choices=PROX_SIGNS
+    )
     moon: float = key(0.0, "MOON: weight of the contrastive part of the loss; 0 for none", low=0.0)
     moon_temperature: float = key(0.5, "MOON: how sharply likeness is judged", above=0.0, used_with=("moon",))
     rehearsal: bool = key(False, "CDA-FedAvg: clients that noticed drift also train on samples they kept from before")
@@ -186,6 +190,12 @@ class CoordinatorSection:
     )
     delta_step: float = key(
         0.1, "pairwise: where the bound on distances within a cluster starts", above=0.0, used_by=_TRIGGERED
+    )
+    delta_rule: str = key(
+        "max",
+        "pairwise: how the bound falls by c = delta_step: max(c, Delta - c), or the paper's letter min(c, Delta - c)",
+        choices=("max", "min"),
+        used_by=_TRIGGERED,
     )
     partitioner: str = key("kmeans", "how to group", choices=PLACES["partitioner"], used_by=_GROUPED)
     k_max: int = key(10, "most clusters", low=1, used_by=(*_GROUPED, "fedac"))

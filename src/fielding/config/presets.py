@@ -19,6 +19,7 @@ PRESETS: dict[str, dict[str, dict[str, Json]]] = {
         },
         "coordinator": {
             "representation": "label",
+            "shared_epochs": 300,  # 200 images of each class, 300 epochs: the paper's appendix on representations
             "metric": "l1",
             "detector": "any-change",
             "trigger": "center-shift",

@@ -8,7 +8,7 @@ from typing import ClassVar, Literal, Protocol, TypeAlias
 import numpy as np
 
 from fielding._typing import Counts, Matrix, Membership, Vector
-from fielding.config.options import check_flag
+from fielding.config.options import check_flag, one_of
 from fielding.config.parts import Family
 from fielding.coordinator.heterogeneity import mean_pairwise_distance
 from fielding.coordinator.movement import Movement, TriggerMemory, Verdict, center_shifts, shift_since_previous
@@ -147,17 +147,21 @@ class Pairwise:
     """Fires when a cluster holds two clients farther apart than Delta, which adapts (the paper's appendix).
 
     Delta starts at ``step``. After two firings in a row it doubles, up to the diameter of the metric; otherwise it
-    falls by ``step``, down to ``step``. (The paper prints a minimum where only a maximum makes sense: A1.) Vectors can
-    lie any distance apart: there Delta goes up to that of two clients at opposite ends of this event.
+    falls by ``step``, down to ``step``. Vectors can lie any distance apart: there Delta goes up to that of two clients
+    at opposite ends of this event.
 
     ``step`` is the paper's c, in the unit of the metric. The default suits histograms under L1; for vectors give about
-    a twentieth of the distance between clients far apart.
+    a twentieth of the distance between clients far apart. ``rule``: ``"max"``, or ``"min"`` for the paper's letter,
+    ``min(c, Delta - c)``, by which Delta is 0 after the first event and below afterwards, so that every event fires
+    (A1).
     """
 
     name: ClassVar[str] = "pairwise"
     step: float = 0.1
+    rule: Literal["max", "min"] = "max"
 
     def __post_init__(self) -> None:
+        one_of("rule", self.rule, ("max", "min"))
         if not isinstance(self.step, (int, float)) or not 0.0 < self.step < np.inf:
             raise OptionError(f"step is {echo(self.step)}; give a positive number")
 
@@ -171,8 +175,11 @@ class Pairwise:
         bound = movement.metric.diameter(movement.kind)
         widest = bound if np.isfinite(bound) else widest_apart(movement.points, metric=movement.metric)
         highest = max(self.step, widest)
-        after = 2.0 * delta if fires and memory.fired else delta - self.step
-        adapted = replace(memory, delta=min(highest, max(self.step, after)), fired=fires)
+        if fires and memory.fired:
+            after = 2.0 * delta
+        else:
+            after = (max if self.rule == "max" else min)(self.step, delta - self.step)
+        adapted = replace(memory, delta=max(-highest, min(highest, after)), fired=fires)
         return Verdict(fires=fires, shift=shift_since_previous(movement), threshold=delta, memory=adapted)
 
 

@@ -133,7 +133,8 @@ def policy_of(config: Config, *, kind: Kind, metric: str) -> Policy:
     if not is_learned:
         with mistakes_in("coordinator.tau"):
             shift["tau"] = parse_factor(section.tau)
-    options: dict[str, dict[str, Json]] = {"center-shift": shift, "pairwise": {"step": section.delta_step}}
+    pairwise: dict[str, Json] = {"step": section.delta_step, "rule": section.delta_rule}
+    options: dict[str, dict[str, Json]] = {"center-shift": shift, "pairwise": pairwise}
     # Fewer participants each would make a cluster's model the work of one or two clients (METHODS.md A7).
     k_max = max(1, min(section.k_max, config.training.participants // section.participants_per_cluster))
     with mistakes_in("coordinator"):
@@ -171,7 +172,7 @@ def local_rule(config: Config) -> LocalRule:
         ),
         momentum=section.momentum,
         weight_decay=section.weight_decay,
-        prox=section.prox,
+        prox=-section.prox if section.prox_sign == "fedscale" else section.prox,
         moon=section.moon,
         moon_temperature=section.moon_temperature,
         rehearsal=section.rehearsal,

@@ -52,7 +52,7 @@ class LocalRule:
     rate: LearningRate
     momentum: FromZero = 0.0
     weight_decay: FromZero = 0.0
-    prox: FromZero = 0.0
+    prox: float = 0.0
     moon: FromZero = 0.0
     moon_temperature: Annotated[float, Meta(gt=0)] = 0.5
     rehearsal: bool = False

@@ -145,7 +145,8 @@ class _Descent:
             offset = pull[0] * _single(rate * pull[1])
             self._offset = offset if self._offset is None else self._offset + offset
             strength = strength + pull[1]
-        self._slope = _single(rate * strength) if strength.any() else None
+        # Strengths may cancel out (weight decay against FedScale's sign) where anchors do not.
+        self._slope = _single(rate * strength) if strength.any() or self._offset is not None else None
         self._momentum = sgd.momentum
         self._velocity: Models | None = None
         self._scratch = weights if self._slope is None else np.empty_like(weights)
