@@ -11,7 +11,7 @@ from fielding.simulation.experiment import run
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "logs.md"
 NATURAL_ONLY = {"prequential_accuracy"}
-SOMETIMES = {"failed"}
+SOMETIMES = {"failed", "note", "shared_accuracy", "shared_baseline"}
 RARE = {"guard", "merged"}
 
 

@@ -52,6 +52,7 @@ def round_row(federation: Federation, done: Done, changed: tuple[int, bool] = (0
         **(_heterogeneity(federation) if done.scores else {}),
         **{f"{name}_accuracy": scores.summary()["accuracy"] for name, scores in done.other_scores.items()},
         **_more_scores(done),
+        **federation.clients.shared_model_record,
     }
 
 

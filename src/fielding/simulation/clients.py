@@ -6,7 +6,7 @@ from dataclasses import replace
 import numpy as np
 import numpy.typing as npt
 
-from fielding._typing import ClientId, Codes, Counts, Mask, Matrix, Membership, Models
+from fielding._typing import ClientId, Codes, Counts, Json, Mask, Matrix, Membership, Models
 from fielding.client.ranges import Ranges
 from fielding.client.report import ReportBatch
 from fielding.coordinator.heterogeneity import mean_client_distance
@@ -28,7 +28,7 @@ from fielding.simulation.attacks import Spoiling
 from fielding.simulation.clock import seconds_of, settle_round
 from fielding.simulation.costs import IDLE_S, Accounts, answer_costs, finish_times, job_costs, without
 from fielding.simulation.hardware import Hardware
-from fielding.simulation.reports import Mailbox, SentReports, SharedModel
+from fielding.simulation.reports import Mailbox, SentReports, SharedModel, judging_rows
 from fielding.traces.sliding import SlidingWindows
 from fielding.training.label_mix import plain_model
 from fielding.training.trainer import Trainer
@@ -139,6 +139,8 @@ class SimulatedClients:
             raise InputError(f"round {round_index} cannot follow round {self.round_index}; go round by round")
         self.runtime.begin(round_index)
         self._accounts.begin()
+        if round_index:  # what is known of a model that is shared from the start is told in round 0
+            self._sharing.skill = None
         self._letters = self._mailbox.send(round_index, self._accounts.is_online)
         return self._letters.batch(self.client_ids)
 
@@ -161,6 +163,12 @@ class SimulatedClients:
     def share(self, model: Models) -> None:
         """Send a model to all clients; they are charged for it when they look at samples with it."""
         self._sharing.share(plain_model(model, self.trainer.layout, self.windows.n_classes))
+        self._sharing.measure_skill(judging_rows(self.windows, self.round_index), self.windows.gather)
+
+    @property
+    def shared_model_record(self) -> Mapping[str, Json]:
+        """What is to be written down of a shared model that came in this round; nothing in others."""
+        return self._sharing.record()
 
     def serve(self, models: Models, row: Counts) -> None:
         """Let clients know the models that serve them."""
