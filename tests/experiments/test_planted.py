@@ -21,6 +21,8 @@ ROWS: dict[str, dict[str, Any]] = {
     "class means": {"coordinator": {"representation": "class-means"}},
     "auto": {"coordinator": {"representation": "auto"}},
     "auto with a pool": {"coordinator": {"representation": "auto", "shared_model": "pool"}},
+    "labels": {},
+    "labels at any change": {"coordinator": {"detector": "any-change"}},
 }
 
 
@@ -73,3 +75,8 @@ def test_a_pool_of_labels_that_contradict_each_other_is_told() -> None:
     assert note.startswith("the shared model gets ")
     assert note.endswith('may contradict each other: try coordinator.shared_model = "global"')
     assert solved("auto", 1).notes == ()
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_label_clusters_lose_little_by_reporting_only_drift(seed: int) -> None:
+    assert final("labels", seed) >= final("labels at any change", seed) - 0.02
