@@ -21,6 +21,7 @@ SMALL: Table = {
     "model": {"hidden": 8},
     "method": {"name": "global"},
     "training": {"participants": 4, "local_steps": 3},
+    "coordinator": {"shared_model": "pool"},
 }
 
 

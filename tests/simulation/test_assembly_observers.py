@@ -24,7 +24,8 @@ from tests.simulation.run_cases import small_pool, table
 
 
 def config_of(coordinator: dict[str, Json] | None = None, **trace: Json) -> Config:
-    return config_from(table(trace=trace, coordinator={"detector": None, **(coordinator or {})}))
+    given = {"detector": None, "shared_model": "pool", **(coordinator or {})}
+    return config_from(table(trace=trace, coordinator=given))
 
 
 def dealt_by(config: Config) -> Dealt:
@@ -175,7 +176,7 @@ def test_a_word_that_is_neither_source_nor_file_is_told_with_the_key() -> None:
 
 
 def test_a_shared_model_that_does_not_converge_is_told_in_a_line() -> None:
-    section: dict[str, Json] = {"representation": "confusion", "detector": None}
+    section: dict[str, Json] = {"representation": "confusion", "detector": None, "shared_model": "pool"}
     config = config_from(table(trace={}, coordinator=section, training={"learning_rate": 1e30}))
 
     with pytest.raises(OptionError, match=r"coordinator\.shared_model: training it at training\.learning_rate = 1e"):

@@ -129,6 +129,6 @@ def test_every_word_that_a_key_is_used_with_is_known() -> None:
     section = TraceSection(file="a.npz", scenario="static")
     lonely = config_from({"model": {"name": "softmax"}, "coordinator": {"shared_model": "mine.safetensors"}})
     known = {word for one in (TraceSection(), TraceSection(name="zephyr"), section) for word in trace_lacks(one, None)}
-    known |= set(others_lack(lonely, has_own=False))
+    known |= set(others_lack(lonely, None, has_own=False))
 
     assert known == words

@@ -24,7 +24,7 @@ def dealt(*, is_natural: bool = False, n_samples: int = 400, n_intervals: int = 
     columns = (sample % 5, rng.integers(0, n_intervals, sample.size), sample, y[sample], np.zeros(sample.size))
     concepts = None if is_natural else np.zeros((n_intervals, 5), dtype=np.int32)
     schedule = sort_schedule(tuple(range(5)), n_intervals, columns=columns, concepts=concepts)
-    return Dealt(pool=pool, schedule=schedule, plan=PLAN)
+    return Dealt(pool=pool, schedule=schedule, plan=PLAN, is_natural=is_natural)
 
 
 def per_class(held: HeldOut) -> list[int]:

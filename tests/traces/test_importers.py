@@ -151,6 +151,15 @@ def test_the_most_ordinary_archive_becomes_a_trace(tmp_path: Path) -> None:
     assert trace.weights.tolist() == [2, 3]
 
 
+def test_an_archive_may_know_the_truth(tmp_path: Path) -> None:
+    np.savez(tmp_path / "t.npz", client=[1, 1, 2], time=[0, 1, 2], y=[9, 3, 3], concept=[0, 1, 1])
+
+    trace = import_trace(tmp_path / "t.npz", narrow=lambda trace: trace.last(2.0))
+
+    assert trace.concept is not None
+    assert trace.concept.tolist() == [1, 1]
+
+
 def test_labels_that_are_numbers_name_themselves_or_take_the_names_of_the_classes(tmp_path: Path) -> None:
     np.savez(tmp_path / "a.npz", client=[1, 1], time=[0, 1], y=[9, 3])
     np.savez(tmp_path / "b.npz", client=[1, 1], time=[0, 1], y=[1, 0], classes=["zoo", "ape", "cat"])

@@ -1,3 +1,5 @@
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -39,6 +41,15 @@ def test_rows_become_samples_by_client_and_interval() -> None:
     assert schedule.y.tolist() == [1, 1, 0, 0]
     assert schedule.n_intervals == 3
     assert schedule.concepts is None
+
+
+def test_a_client_is_in_the_concept_of_its_newest_sample_so_far() -> None:
+    trace = replace(small_trace(x=features()), concept=np.array([5, 6, 7, 8]))
+
+    _, schedule = natural_schedule(trace, WindowPlan(interval="10s"))
+
+    assert schedule.concepts is not None
+    assert schedule.concepts.tolist() == [[-1, 8], [6, 8], [6, 5]]  # b comes in the second interval
 
 
 def test_clients_may_count_from_their_own_first_sample() -> None:

@@ -51,6 +51,7 @@ def traces(draw: st.DrawFn) -> Trace:
     who = [*range(len(ids)), *draw(st.lists(st.integers(0, len(ids) - 1), min_size=n_rows, max_size=n_rows))][:n_rows]
     counts = draw(st.none() | st.lists(st.integers(1, 2**40), min_size=n_rows, max_size=n_rows))
     labels = st.integers(0, len(classes) - 1)
+    concepts = draw(st.none() | st.lists(st.integers(0, 5), min_size=n_rows, max_size=n_rows))
     return Trace(
         client_ids=tuple(sorted(ids)),
         client=np.array(who, dtype=np.int32),
@@ -59,6 +60,7 @@ def traces(draw: st.DrawFn) -> Trace:
         classes=tuple(classes),
         x=draw(st.sampled_from([None, np.arange(2.0 * n_rows).reshape(n_rows, 2)])),
         count=None if counts is None else np.array(counts, dtype=np.int64),
+        concept=None if concepts is None else np.array(concepts, dtype=np.int32),
     )
 
 
@@ -72,7 +74,7 @@ def test_a_trace_that_was_written_is_read_as_it_was(tmp_path_factory: pytest.Tem
     assert found.client_ids == trace.client_ids
     assert [type(one) for one in found.client_ids] == [type(one) for one in trace.client_ids]
     assert found.classes == trace.classes
-    for name in ("client", "time", "y", "x", "count"):
+    for name in ("client", "time", "y", "x", "count", "concept"):
         before, after = getattr(trace, name), getattr(found, name)
         assert (before is None) == (after is None)
         if before is not None:
@@ -167,12 +169,15 @@ def test_a_selection_keeps_the_classes_and_the_features() -> None:
         classes=("cat", "dog"),
         x=np.array([[1.0], [2.0]]),
         count=np.array([3, 4]),
+        concept=np.array([7, 9]),
     )
 
     kept = trace.last(1.0)
     assert kept.classes == ("cat", "dog")
     assert kept.y.tolist() == [1]
     assert kept.weights.tolist() == [4]
+    assert kept.concept is not None
+    assert kept.concept.tolist() == [9]
     assert kept.x is not None
     assert kept.x.tolist() == [[2.0]]
 
@@ -210,6 +215,9 @@ GOOD: dict[str, Array] = {
         ({"count": np.array([1.0, np.nan])}, "count in row 1 is nan; a whole number"),
         ({"count": np.array([2**60, 2**60])}, "the counts add up to"),
         ({"x": np.zeros((3, 1))}, "x has shape (3, 1) but client has 2 rows"),
+        ({"concept": np.array([0, 1, 2])}, "concept has shape (3,) but client has 2 rows"),
+        ({"concept": np.array([0, -1])}, "concept in row 1 is -1; it must lie between 0 and"),
+        ({"concept": np.array(["a", "b"])}, "concept has shape (2,) and type <U1; give one whole number per row"),
         ({name: GOOD[name][:0] for name in ("client", "time", "y")}, "the trace has no rows"),
     ],
 )

@@ -81,7 +81,7 @@ class TraceSection:
     shared: int = key(0, "samples that all clients have, beside their own, at any time", low=0)
     held_out: int | None = key(
         None,
-        "samples of each class that no client gets, for a shared model; 200 by default where one is trained, else none",
+        "samples of each class that no client gets, for a shared model; 200 by default where one is trained on them",
         low=0,
     )
     kept_aside: float = key(
@@ -154,9 +154,10 @@ class CoordinatorSection:
     representation: str = key(
         "label", "what stands for a window (docs/representations.md), or a function of one's own: my_module:describe"
     )
-    shared_model: str = key(
-        "pool",
-        "the frozen model behind representations: pool (trained on trace.held_out), global, or a model file",
+    shared_model: str | None = key(
+        None,
+        "the frozen model behind representations: pool (trained on trace.held_out), global, or a model file; by "
+        "default pool where a scenario deals the samples, and global on natural traces",
         used_with=("shared model",),
     )
     shared_epochs: int = key(

@@ -19,6 +19,7 @@ PRESETS: dict[str, dict[str, dict[str, Json]]] = {
         },
         "coordinator": {
             "representation": "label",
+            "shared_model": "pool",
             "shared_epochs": 300,  # 200 images of each class, 300 epochs: the paper's appendix on representations
             "metric": "l1",
             "detector": "any-change",
@@ -47,7 +48,13 @@ AUTO: dict[str, dict[str, Json]] = {
     "trace": {"kept_aside": 0.1},
     "serving": {"correction": "prior"},
     "aggregation": {"shared_body": True},
-    "coordinator": {"detector": None, "metric": None, "k_choice": "finest", "participants_per_cluster": 1},
+    "coordinator": {
+        "shared_model": None,
+        "detector": None,
+        "metric": None,
+        "k_choice": "finest",
+        "participants_per_cluster": 1,
+    },
 }
 """What goes with ``coordinator.representation = "auto"``: label mixes are left to the correction, clusters may be many
 since they share the body of their models, and clients keep samples aside to judge them by (docs/auto.md)."""

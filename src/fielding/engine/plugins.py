@@ -77,7 +77,7 @@ POOL, GLOBAL = "pool", "global"
 def file_model(section: CoordinatorSection, layout: Layout) -> Models:
     """Return the shared model of the file that a config names, float32, shape ``(n_numbers,)``, or raise."""
     try:
-        return read_model(Path(section.shared_model).expanduser(), layout)
+        return read_model(Path(str(section.shared_model)).expanduser(), layout)
     except (InputError, CheckpointError) as error:
         raise OptionError(f"coordinator.shared_model: {error}") from None
 

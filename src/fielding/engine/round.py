@@ -72,6 +72,11 @@ class Driver(Clients, Protocol):
         """Freeze a model and send it to all clients."""
         ...
 
+    @property
+    def shared_model_record(self) -> Mapping[str, Json]:
+        """What is to be written down of a shared model that came in this round, such as its skill; else nothing."""
+        ...
+
     def serve(self, models: Models, row: Counts) -> None:
         """Let clients know the models that serve them: of these, the row of each."""
         ...

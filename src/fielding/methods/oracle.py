@@ -82,8 +82,8 @@ def find_truth(setting: MethodSetting) -> Callable[[int], Codes]:
     truth = setting.truth
     if truth is None or truth(0) is None:
         raise OptionError(
-            "the oracle needs the true concept of every client, which natural traces do not know; name a scenario in "
-            "trace.scenario, or choose another method"
+            "the oracle needs the true concept of every client, which this trace does not tell; name a scenario in "
+            "trace.scenario, give the trace an array concept, or choose another method"
         )
 
     def known(round_index: int) -> Codes:

@@ -19,7 +19,7 @@ from fielding.errors import CheckpointError, InputError, echo
 from fielding.runtime.store import Arriving
 from fielding.runtime.workers import Compute
 from fielding.training.head import head_size
-from fielding.training.trainer import Scores
+from fielding.training.trainer import Gather, Scores
 
 Columns = npt.NDArray[np.float32]
 Arrays = Mapping[str, npt.NDArray[np.generic]]
@@ -75,6 +75,13 @@ class Sight:
         self._scores = np.concatenate([self._scores[is_kept], scores])[order]
         gone, self._rows = self._rows[~is_kept], rows
         return gone, new
+
+    def predict(self, rows: Counts, gather: Gather) -> Counts | None:
+        """Return the class that the shared model gives to any samples, for measuring its skill; None without one."""
+        if self._compute is None or self.model is None:
+            return None
+        scores = self._compute.features(self.model, rows, gather)[1]
+        return np.asarray(scores.argmax(axis=1), dtype=np.int64)
 
     def of(self, rows: Counts, sizes: Counts) -> Seen:
         """Return visible samples as representations want them; those of a client stand together, ``sizes`` each."""
@@ -385,6 +392,10 @@ class SampleObserver:
     def awaits_model(self) -> bool:
         """Whether clients lack the shared model that they describe their windows with."""
         return not self._sight.is_open
+
+    def predict(self, rows: Counts, gather: Gather) -> Counts | None:
+        """Return the class that the shared model gives to any samples, for measuring its skill; None without one."""
+        return self._sight.predict(rows, gather)
 
     @property
     def is_active(self) -> Mask:

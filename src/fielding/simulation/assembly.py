@@ -44,7 +44,7 @@ from fielding.runtime.workers import Workers
 from fielding.simulation.attacks import Lie, LyingObserver, Spoiling, draw_liars
 from fielding.simulation.clients import SimulatedClients
 from fielding.simulation.hardware import AlwaysAvailable, Availability, Hardware, devices_of, read_availability
-from fielding.simulation.reports import SharedModel
+from fielding.simulation.reports import SharedModel, judging_rows
 from fielding.traces.catalog import Source
 from fielding.traces.pool import Pool
 from fielding.traces.schedule import Schedule
@@ -152,6 +152,13 @@ def observer_of(
     if report_rule.needs_model and section.shared_model != GLOBAL:
         observer.share(shared_model_of(config, trainer, windows.pool, held))
     return observer
+
+
+def unused_samples(dealt: Dealt) -> Counts:
+    """Return samples of the pool that no model is trained on: those for testing; of a natural trace, of the start."""
+    is_test = dealt.pool.is_test()
+    early = np.unique(dealt.schedule.sample[dealt.schedule.interval < dealt.plan.n_first])
+    return early[is_test[early]] if dealt.is_natural else np.flatnonzero(is_test)
 
 
 def shared_model_of(config: Config, trainer: Trainer, pool: Pool, held: HeldOut | None) -> Models:
@@ -336,6 +343,9 @@ def _assemble(config: Config, own: Own, n_workers: int, path: TrainingPath | Non
     parts = parts_of(config, dealt.schedule.n_clients, policy)
     reports_from = run_reports_from(config, kind, parts.selection, dealt.schedule.n_clients)
     is_seen = reports_from != "nobody" and kind.detector is None and report_rule.needs_model
+    if is_seen and section.shared_model is None:  # labels of a natural trace may contradict each other (decision 38)
+        section = replace(section, shared_model=GLOBAL if dealt.is_natural else POOL)
+        config = replace(config, coordinator=section)
     dealt, held = without_held_out(config, dealt, needs_pool=is_seen and section.shared_model == POOL)
     plain = trainer_of(config, dealt.pool.shape, len(dealt.pool.classes), model=own.model, path=path)
     windows = SlidingWindows(dealt.pool, dealt.schedule, dealt.plan, kept_aside=config.trace.kept_aside)
@@ -360,6 +370,13 @@ def _assemble(config: Config, own: Own, n_workers: int, path: TrainingPath | Non
         observer = observer_of(
             config, report_rule, windows, trainer=plain, held=held, represent=own.represent, drift_test=own_test
         )
+    sharing = SharedModel(
+        observer, rounds=section.shared_rounds, kind=section.shared_model, is_natural=dealt.is_natural
+    )
+    if held is not None and section.shared_model == POOL:  # by what the labels of the pool mean
+        sharing.measure_skill(unused_samples(dealt), lambda rows: (dealt.pool.features(rows), dealt.pool.y[rows]))
+    else:
+        sharing.measure_skill(judging_rows(windows, 0), windows.gather)
     reporting = observer
     if lie is not None and observer is not None:
         reporting = LyingObserver(observer, windows, lie=lie, seed=config.seed)
@@ -378,7 +395,7 @@ def _assemble(config: Config, own: Own, n_workers: int, path: TrainingPath | Non
         rule=rule,
         hardware=Hardware(devices=devices, availability=availability, overcommit=clock.overcommit),
         reports_from=reports_from,
-        sharing=SharedModel(observer, rounds=section.shared_rounds),
+        sharing=sharing,
         spoiling=spoiling_of(config, dealt.schedule),
         serving=serving,
         barrier=clock.barrier,

@@ -6,7 +6,7 @@ from dataclasses import replace
 import numpy as np
 import numpy.typing as npt
 
-from fielding._typing import ClientId, Codes, Counts, Mask, Matrix, Membership, Models, Vector
+from fielding._typing import ClientId, Codes, Counts, Json, Mask, Matrix, Membership, Models, Vector
 from fielding.client.ranges import Ranges
 from fielding.client.report import ReportBatch
 from fielding.coordinator.heterogeneity import mean_client_distance
@@ -28,7 +28,7 @@ from fielding.simulation.attacks import Spoiling
 from fielding.simulation.clock import seconds_of, settle_round
 from fielding.simulation.costs import IDLE_S, Accounts, answer_costs, finish_times, job_costs, without
 from fielding.simulation.hardware import Hardware
-from fielding.simulation.reports import Mailbox, SentReports, SharedModel
+from fielding.simulation.reports import Mailbox, SentReports, SharedModel, judging_rows
 from fielding.traces.sliding import SlidingWindows
 from fielding.training.label_mix import plain_model
 from fielding.training.trainer import Trainer
@@ -155,6 +155,8 @@ class SimulatedClients:
         self._accounts.begin()
         if self.windows.n_complete(round_index) > self.windows.n_complete(max(0, round_index - 1)):
             self.wait_for_all()
+        if round_index:  # what is known of a model that is shared from the start is told in round 0
+            self._sharing.skill = None
         now_s, availability = self.now_s, self._hardware.availability
         self._letters = self._mailbox.send(round_index, lambda clients: availability.available(clients, now_s))
         return self._letters.batch(self.client_ids)
@@ -179,6 +181,12 @@ class SimulatedClients:
         """Send a model of all clusters to all clients; these are charged for it when they look at samples with it."""
         self.wait_for_all()
         self._sharing.share(plain_model(model, self.trainer.layout, self.windows.n_classes))
+        self._sharing.measure_skill(judging_rows(self.windows, self.round_index), self.windows.gather)
+
+    @property
+    def shared_model_record(self) -> Mapping[str, Json]:
+        """What is to be written down of a shared model that came in this round; nothing in others."""
+        return self._sharing.record()
 
     def serve(self, models: Models, row: Counts) -> None:
         """Let clients know the models that serve them."""

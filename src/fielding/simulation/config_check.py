@@ -16,6 +16,9 @@ from fielding.traces.pool import Pool
 from fielding.traces.sources import NATURAL, check_scenario, check_times, check_window
 from fielding.training.factory import TORCH_ONLY
 
+HARMLESS = {"coordinator.shared_model": POOL}
+"""Values that are no mistake where they have no effect: that of the paper's preset, and of configs of older runs."""
+
 
 def check_config(config: Config) -> None:
     """Raise if a config names what does not exist, or what does not fit together.
@@ -66,12 +69,12 @@ def check_effects(config: Config, *, source: Source | None = None, has_own: bool
     OptionError
         The message names the key, its value and why it has no effect.
     """
-    for missing in (_missing_of_trace(config.trace, source), _missing_of_others(config, has_own=has_own)):
+    for missing in (_missing_of_trace(config.trace, source), _missing_of_others(config, source, has_own=has_own)):
         for word, why in missing.items():
             for path, key in KEYS.items():
                 if word in key.rule.used_with:
                     value = getattr(getattr(config, path.partition(".")[0]), key.name)
-                    if value != key.default:
+                    if value not in (key.default, HARMLESS.get(path, key.default)):
                         raise OptionError(f"{path} is {echo(value)}, but it has no effect: {why}; leave it out")
 
 
@@ -85,11 +88,7 @@ def _missing_of_trace(section: TraceSection, source: Source | None) -> dict[str,
         found["images"] = f"{path.name} is taken for numbers, not for images"
     if not section.liars:
         found["liars"] = "nobody lies, trace.liars is 0"
-    is_pool: bool | None = None  # not known yet
-    if source is not None:
-        is_pool = isinstance(source, Pool)
-    elif section.file is None and section.name in CATALOG:  # an unknown name is told when it is opened
-        is_pool = entry_named(section.name).kind == "pool"
+    is_pool = _is_pool(section, source)
     if is_pool:
         found["times"] = "a pool knows no times, a scenario deals it"
     elif section.scenario not in (None, NATURAL):
@@ -99,7 +98,15 @@ def _missing_of_trace(section: TraceSection, source: Source | None) -> dict[str,
     return found
 
 
-def _missing_of_others(config: Config, *, has_own: bool) -> dict[str, str]:
+def _is_pool(section: TraceSection, source: Source | None) -> bool | None:
+    """Return whether samples come without clients and times; None if that is not known before they are read."""
+    if source is not None:
+        return isinstance(source, Pool)
+    # An unknown name is told when it is opened.
+    return entry_named(section.name).kind == "pool" if section.file is None and section.name in CATALOG else None
+
+
+def _missing_of_others(config: Config, source: Source | None, *, has_own: bool) -> dict[str, str]:
     """Return what keys of other sections need but do not have, and why not; only what no method could use."""
     found: dict[str, str] = {}
     if not config.training.moon:
@@ -110,10 +117,15 @@ def _missing_of_others(config: Config, *, has_own: bool) -> dict[str, str]:
     report_rule = report_rule_of(section, is_own=has_own or is_own_function(section), seed=config.seed)
     if not report_rule.needs_model:
         found["shared model"] = "no shared model is needed to describe windows, nor to test for drift"
-    if section.shared_model != POOL:
-        found["pool model"] = f"the shared model is {section.shared_model}, not trained on a pool"
-    if section.shared_model != GLOBAL:
-        found["global model"] = f"the shared model is {section.shared_model}, not global"
+    shared_model, is_pool = section.shared_model, _is_pool(config.trace, source)
+    if shared_model is None and (is_pool or config.trace.scenario not in (None, NATURAL)):
+        shared_model = POOL
+    elif shared_model is None and is_pool is False:
+        shared_model = GLOBAL
+    if shared_model not in (POOL, None):
+        found["pool model"] = f"the shared model is {shared_model}, not trained on a pool"
+    if shared_model not in (GLOBAL, None):
+        found["global model"] = f"the shared model is {shared_model}, not global"
     # With auto it is not the user who asked for it.
     if config.model.factory is None and config.model.name == "softmax" and section.representation != AUTO:
         found["body"] = "model softmax is a last layer without a body"

@@ -161,7 +161,7 @@ class Result:
     folder
         Where everything else is; None if nothing was kept.
     notes
-        What a user should know of: versions that changed since a resumed run was begun.
+        What a user should know of: versions that changed since a resumed run was begun, a shared model without skill.
     """
 
     summary: Mapping[str, Json] | None
@@ -307,7 +307,7 @@ def _run_into(out: Path, config: Config, own: Own, start: Start, watching: Watch
                     ),
                 )
                 if not (start.resume and folder.is_begun()):
-                    folder.begin(config_text(config))
+                    folder.begin(config_text(simulation.config))  # with what was chosen for this trace
                 elif (found := folder.resume()) is not None:
                     runner.restore(found)
                 summary = runner.run(watching)
@@ -321,7 +321,8 @@ def _run_into(out: Path, config: Config, own: Own, start: Start, watching: Watch
                 folder.close()
         finally:
             simulation.clients.close()
-    return Result(summary=summary, rounds=rounds, checkpoint=checkpoint, folder=out, notes=notes)
+    told = tuple(str(row["note"]) for row in rounds if "note" in row)
+    return Result(summary=summary, rounds=rounds, checkpoint=checkpoint, folder=out, notes=(*notes, *told))
 
 
 def recorded_path(out: Path) -> TrainingPath | None:

@@ -1,4 +1,4 @@
-"""Reports of clients until they are sent: which travel when, and their bytes."""
+"""Reports of clients until they are sent: which travel when, their bytes, and the shared model that they rest on."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -7,26 +7,85 @@ from typing import TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from fielding._typing import ClientId, Counts, Mask, Models
+from fielding._typing import ClientId, Counts, Json, Mask, Models
 from fielding.client.fleet import FleetReports
 from fielding.client.report import ReportBatch
+from fielding.engine.plugins import GLOBAL, POOL
 from fielding.federation.ledger import Costs
 from fielding.methods.kinds import ReportsFrom
 from fielding.runtime.observe import NOTHING, LookingCosts, Observer, SampleObserver, ServedErrors
 from fielding.simulation.costs import BYTES_PER_NUMBER
+from fielding.traces.sliding import SlidingWindows
+from fielding.training.trainer import Gather
 
 _MODEL = "shared_model"
+LEAST_SPARED = 0.05  # share of the errors of always saying the most frequent label that a model with skill spares
+SURE = 2.0  # standard errors that its accuracy lies above, too
+LEAST_MEASURED, MOST_MEASURED = 100, 1000  # samples without which skill is not seen, and samples that are enough
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Skill:
+    """How often a shared model is right on ``n_samples`` samples that it was not trained on.
+
+    ``baseline``: how often always saying the most frequent of their labels is.
+
+    Examples
+    --------
+    >>> predicted, labels = np.array([0, 1, 1, 1]), np.array([0, 1, 0, 1])
+    >>> Skill.of(predicted, labels)
+    Skill(accuracy=0.75, baseline=0.5, n_samples=4)
+    """
+
+    accuracy: float
+    baseline: float
+    n_samples: int
+
+    @classmethod
+    def of(cls, predicted: Counts, labels: Counts) -> "Skill":
+        """Return the skill that predictions of at least one sample show."""
+        return cls(
+            accuracy=float((predicted == labels).mean()),
+            baseline=float(np.bincount(labels).max() / labels.size),
+            n_samples=int(labels.size),
+        )
+
+    def note(self, shared_model: str, *, is_natural: bool) -> str | None:
+        """Return what users should know of a model of such skill; None if nothing.
+
+        ``shared_model`` as in the config. On natural traces a pool holds labels of clients, which may contradict each
+        other; then a model that is right most of the time shows that they do not.
+        """
+        error = np.sqrt(self.accuracy * (1.0 - self.accuracy) / self.n_samples)
+        is_skilled = self.accuracy > self.baseline + max(SURE * error, LEAST_SPARED * (1.0 - self.baseline))
+        is_doubtful = shared_model == POOL and is_natural and self.accuracy < 0.5
+        if is_skilled and not is_doubtful:
+            return None
+        found = (
+            f"the shared model gets {self.accuracy:.0%} of samples right that it was not trained on, the most frequent "
+            f"label alone {self.baseline:.0%}; "
+        )
+        if is_doubtful:
+            return (
+                f'{found}labels of held-out samples may contradict each other: try coordinator.shared_model = "global"'
+            )
+        other = {POOL: "raise trace.held_out or coordinator.shared_epochs", GLOBAL: "raise coordinator.shared_rounds"}
+        return f"{found}reports that rest on it say little: {other.get(shared_model, 'give a better model')}"
 
 
 class SharedModel:
     """Gives an observer that needs them a shared model and the errors of served models; others are left alone.
 
-    After ``rounds`` rounds the clients get the model that they wait for, if they do.
+    After ``rounds`` rounds the clients get the model that they wait for, if they do. ``kind`` is what the config calls
+    it, ``is_natural`` says whether the trace is. ``skill``: of the model that was shared last; None if not measured.
     """
 
-    def __init__(self, observer: Observer | None, *, rounds: int) -> None:
+    def __init__(
+        self, observer: Observer | None, *, rounds: int, kind: str | None = None, is_natural: bool = False
+    ) -> None:
         self._observer = observer if isinstance(observer, SampleObserver) else None
-        self._rounds = rounds
+        self._rounds, self._kind, self._is_natural = rounds, kind, is_natural
+        self.skill: Skill | None = None
         self._model: Models | None = None
 
     def is_time(self, n_done: int) -> bool:
@@ -38,6 +97,26 @@ class SharedModel:
         if self._observer is not None:
             self._model = model.copy()
             self._observer.share(self._model)
+
+    def measure_skill(self, rows: Counts, gather: Gather) -> None:
+        """Measure the skill of the model that clients have, if any, on some samples; no method sees it."""
+        if self._observer is None or not rows.size:
+            return
+        chosen = rows[np.linspace(0, rows.size - 1, min(MOST_MEASURED, rows.size)).astype(np.int64)]
+        predicted = self._observer.predict(chosen, gather)
+        if predicted is not None:
+            self.skill = Skill.of(predicted, gather(chosen)[1].astype(np.int64))
+
+    def record(self) -> dict[str, Json]:
+        """Return the skill of the shared model for the log, if it was measured in this round."""
+        if self.skill is None:
+            return {}
+        note = None if self._kind is None else self.skill.note(self._kind, is_natural=self._is_natural)
+        return {
+            "shared_accuracy": round(self.skill.accuracy, 6),
+            "shared_baseline": round(self.skill.baseline, 6),
+            **({} if note is None else {"note": note}),
+        }
 
     def listen(self, errors: ServedErrors) -> None:
         """Let clients know how the models that serve them err, if they want to."""
@@ -59,6 +138,13 @@ class SharedModel:
         """Send the model that is known from before, when its time has come again."""
         if self._model is not None and self.is_time(n_done):
             self.share(self._model)
+
+
+def judging_rows(windows: SlidingWindows, round_index: int) -> Counts:
+    """Return what clients keep aside in a round, all together; their training samples if that is next to nothing."""
+    aside = windows.aside(round_index)
+    ranges = aside if aside.sizes.sum() >= LEAST_MEASURED else windows.training(round_index)
+    return ranges.of(np.arange(windows.n_clients))[0]
 
 
 IsOnline: TypeAlias = Callable[[Counts], Mask]  # says which of some clients can be reached now

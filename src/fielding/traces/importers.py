@@ -35,7 +35,7 @@ from fielding.traces.csv_table import (
 )
 from fielding.traces.npz_file import Array, array_names, missing_name, read_arrays
 from fielding.traces.pool import Pool
-from fielding.traces.trace import Trace
+from fielding.traces.trace import Trace, concepts_of
 
 TEXT_FEATURES = 512  # buckets that words are hashed into by default
 MOST_FEATURES = 1 << 20
@@ -170,14 +170,15 @@ def import_npz(path: Path, columns: Columns, *, narrow: Narrow | None = None) ->
     wanted = (columns.client, columns.time, columns.label, *counts)
     label = _label_array(array_names(path, wanted), columns)
     described = (*columns.features, *(() if columns.text is None else (columns.text,)))
-    optional = ("classes",) if described else ("classes", "x")
+    optional = ("classes", "concept") if described else ("classes", "concept", "x")
     arrays = read_arrays(path, (columns.client, columns.time, label, *counts, *described), optional)
     with _naming(path):
         ids, client = encode_ids(arrays[columns.client])
         classes, y = _array_labels(arrays[label], arrays.get("classes"))
         time = _array_times(arrays[columns.time])
         x = _array_features(arrays, columns) if described else arrays.get("x")
-        trace = Trace(client_ids=tuple(ids), client=client, time=time, y=y, classes=classes, x=x)
+        concept = concepts_of(arrays)
+        trace = Trace(client_ids=tuple(ids), client=client, time=time, y=y, classes=classes, x=x, concept=concept)
         n_rows = trace.n_rows
         trace, rows = _narrow(trace, whole_numbers("count", arrays[counts[0]]) if counts else None, narrow)
         return replace(trace, x=x if x is None or trace.n_rows == n_rows else x[rows])

@@ -2,6 +2,7 @@
 
 import numpy as np
 
+from fielding._typing import Counts, Membership
 from fielding.errors import InputError, OptionError, echo
 from fielding.traces.histograms import WindowPlan
 from fielding.traces.pool import Pool
@@ -14,9 +15,9 @@ def natural_schedule(
 ) -> tuple[Pool, Schedule]:
     """Return the samples of a trace as a pool, and who saw which of them when.
 
-    Samples look as they are and mean what they say, and the true concepts are not known. Train and test are split by
-    blocks of ``block`` seconds (``fold``: which of five in a row is tested), or by sample. Raises if the trace has no
-    features, a row stands for several samples, or there are 2^31 intervals or more.
+    Samples look as they are and mean what they say; the true concepts are known if the trace tells them. Train and test
+    are split by blocks of ``block`` seconds (``fold``: which of five in a row is tested), or by sample. Raises if the
+    trace has no features, a row stands for several samples, or there are 2^31 intervals or more.
 
     Examples
     --------
@@ -39,7 +40,21 @@ def natural_schedule(
     pool = Pool(x=trace.x, y=trace.y.astype(np.int32), classes=trace.classes, blocks=blocks)
     look = np.zeros(trace.n_rows, dtype=np.int16)
     columns = (trace.client, interval, np.arange(trace.n_rows), trace.y, look)
-    return pool, sort_schedule(trace.client_ids, int(interval.max()) + 1, columns=columns)
+    n_intervals = int(interval.max()) + 1
+    concepts = _true_concepts(trace, interval, n_intervals)
+    return pool, sort_schedule(trace.client_ids, n_intervals, columns=columns, concepts=concepts)
+
+
+def _true_concepts(trace: Trace, interval: Counts, n_intervals: int) -> Membership | None:
+    """Return each client's concept in each interval: that of its newest sample so far, -1 before its first."""
+    if trace.concept is None:
+        return None
+    found = np.full((n_intervals, len(trace.client_ids)), -1, dtype=np.int32)
+    by_time = np.argsort(trace.time, kind="stable")
+    found[interval[by_time], trace.client[by_time]] = trace.concept[by_time]  # the last one of a cell stays
+    for at in range(1, n_intervals):
+        found[at] = np.where(found[at] < 0, found[at - 1], found[at])
+    return found
 
 
 def n_rounds(n_intervals: int, plan: WindowPlan) -> int:

@@ -47,13 +47,15 @@ OnImages = Callable[[int, int], None]
 class Dealt:
     """Samples, which client sees which of them when, and how that maps to rounds.
 
-    ``notes``: what a user should know of: how a trace was split if nobody said how, tests on near-duplicates, features
-    on scales that models do not learn from.
+    ``is_natural``: a trace as it is, whose labels may mean different things at different clients; of what a scenario
+    deals, the labels of the pool are true. ``notes``: what a user should know of: how a trace was split if nobody said
+    how, tests on near-duplicates, features on scales that models do not learn from.
     """
 
     pool: Pool
     schedule: Schedule
     plan: WindowPlan
+    is_natural: bool = False
     notes: tuple[str, ...] = ()
 
 
@@ -258,6 +260,7 @@ def sort_samples(trace: Trace) -> Trace:
         y=trace.y[order],
         x=None if trace.x is None else trace.x[order],
         count=None if trace.count is None else trace.count[order],
+        concept=None if trace.concept is None else trace.concept[order],
     )
 
 
@@ -286,7 +289,7 @@ def _schedule_natural(
             f"rounds is {rounds}, but the trace ends after {lasts} rounds: it has {schedule.n_intervals} intervals of "
             f"{plan.interval}, one every {plan.gap} rounds; lower rounds, or choose a shorter interval or a larger gap"
         )
-    return Dealt(pool=pool, schedule=schedule, plan=plan, notes=() if note is None else (note,))
+    return Dealt(pool=pool, schedule=schedule, plan=plan, is_natural=True, notes=() if note is None else (note,))
 
 
 def _deal_scenario(source: Source, section: TraceSection, plan: WindowPlan, n_intervals: int, *, seed: int) -> Dealt:
@@ -326,12 +329,9 @@ def hold_out(dealt: Dealt, per_class: int, *, seed: int) -> tuple[Dealt, HeldOut
 
     ``per_class``: samples of each class, or a quarter of its training samples if these are fewer; none to spare raises.
     """
-    is_candidate = ~dealt.pool.is_test()
-    if dealt.schedule.concepts is None:
-        is_early = np.zeros(is_candidate.size, dtype=np.bool_)
-        is_early[dealt.schedule.sample[dealt.schedule.interval < dealt.plan.n_first]] = True
-        is_candidate &= is_early
-    candidates = np.flatnonzero(is_candidate)
+    candidates = np.flatnonzero(~dealt.pool.is_test())
+    if dealt.is_natural:
+        candidates = first_samples(dealt)
     labels = dealt.pool.y[candidates]
     order = np.lexsort((hashed(seed, "held out", candidates.astype(np.uint64)), labels))
     sizes = np.bincount(labels, minlength=len(dealt.pool.classes))

@@ -1,5 +1,6 @@
 """A trace: who saw which label when. Everything that drifts in Fielding starts as one of these."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -43,6 +44,9 @@ class Trace:
         Its features, shape ``(n_rows, ...)``, or None.
     count
         How many equal samples the row stands for, at least 1, shape ``(n_rows,)``; None means one each.
+    concept
+        The true group of each row, from 0, shape ``(n_rows,)``, where a trace was made and its maker knows; None where
+        not. For scoring and for the oracle alone: no other method sees it.
 
     Examples
     --------
@@ -59,6 +63,7 @@ class Trace:
     classes: tuple[str, ...]
     x: Array | None = None
     count: Counts | None = None
+    concept: Codes | None = None
 
     def __post_init__(self) -> None:
         checked_ids(self.client_ids)
@@ -72,7 +77,8 @@ class Trace:
         n_rows = self.client.shape[0]
         if n_rows == 0:
             raise InputError("the trace has no rows; at least one sample is needed")
-        for name, column in (("time", self.time), ("y", self.y), ("x", self.x), ("count", self.count)):
+        optional = (("x", self.x), ("count", self.count), ("concept", self.concept))
+        for name, column in (("time", self.time), ("y", self.y), *optional):
             if column is not None and (column.shape[:1] != (n_rows,) or (column.ndim > 1 and name != "x")):
                 raise InputError(f"{name} has shape {column.shape} but client has {n_rows} rows; give one per sample")
         _check_codes("y", self.y, len(self.classes))
@@ -80,6 +86,8 @@ class Trace:
             row = int(np.argmin(np.isfinite(self.time)))
             raise InputError(f"time in row {row} is {self.time[row]}; every sample needs a finite time")
         _check_counts(self.count)
+        if self.concept is not None:
+            _check_codes("concept", self.concept, 2**31)
 
     @property
     def n_rows(self) -> int:
@@ -109,6 +117,7 @@ class Trace:
             y=self.y[keep],
             x=None if self.x is None else self.x[keep],
             count=None if self.count is None else self.count[keep],
+            concept=None if self.concept is None else self.concept[keep],
         )
 
     def last(self, span: float) -> "Trace":
@@ -197,13 +206,13 @@ def _check_counts(count: Counts | None) -> None:
 
 
 def read_trace(path: str | Path) -> Trace:
-    """Read a trace file: ``.npz`` with ``client``, ``time``, ``y``, ``classes`` and maybe ``x`` and ``count``.
+    """Read a trace file: ``.npz`` with ``client``, ``time``, ``y``, ``classes``, maybe ``x``, ``count``, ``concept``.
 
     ``client`` holds whole numbers or texts, ``time`` numbers, ``y`` positions in ``classes``; errors name the array and
     row.
     """
     path = Path(path)
-    arrays = read_arrays(path, ("client", "time", "y", "classes"), ("x", "count"))
+    arrays = read_arrays(path, ("client", "time", "y", "classes"), ("x", "count", "concept"))
     try:
         client_ids, client = encode_ids(arrays["client"])
         return Trace(
@@ -214,9 +223,15 @@ def read_trace(path: str | Path) -> Trace:
             classes=text_names("classes", arrays["classes"]),
             x=arrays.get("x"),
             count=whole_numbers("count", arrays["count"]) if "count" in arrays else None,
+            concept=concepts_of(arrays),
         )
     except InputError as error:
         raise FileFormatError(f"{path}: {error}") from None
+
+
+def concepts_of(arrays: Mapping[str, Array]) -> Codes | None:
+    """Return the true group of each row from the arrays of a file; None if it does not tell."""
+    return whole_numbers("concept", arrays["concept"], below=2**31).astype(np.int32) if "concept" in arrays else None
 
 
 def write_trace(trace: Trace, path: str | Path) -> None:
@@ -229,5 +244,6 @@ def write_trace(trace: Trace, path: str | Path) -> None:
         "y": trace.y,
         "classes": np.array(trace.classes),
     }
-    arrays |= {name: array for name, array in (("x", trace.x), ("count", trace.count)) if array is not None}
+    more = {"x": trace.x, "count": trace.count, "concept": trace.concept}
+    arrays |= {name: array for name, array in more.items() if array is not None}
     write_arrays(Path(path), arrays, compress=True)

@@ -29,12 +29,13 @@ def test_presets_and_representations_ask_for_nothing_that_is_refused(preset: str
     config = deployed_config({"preset": preset, "coordinator": {"representation": representation, "detector": None}})
     check_deployable(config)
     assert describing_on_devices(config).needs_model == (representation != "label")
-    assert config.coordinator.shared_model == ("pool" if representation == "label" else "global")
+    if representation != "label":
+        assert config.coordinator.shared_model == "global"
 
 
 @pytest.mark.parametrize("coordinator", [{"representation": "my:own"}, {"detector": "joint", "pseudo": 3}])
 def test_what_cannot_be_described_is_left_to_whoever_describes(coordinator: dict[str, Json]) -> None:
-    assert deployed_config({"coordinator": coordinator}).coordinator.shared_model == "pool"
+    assert deployed_config({"coordinator": coordinator}).coordinator.shared_model is None
 
 
 @pytest.mark.parametrize("checkpoint", [{}, {"every": 1}])

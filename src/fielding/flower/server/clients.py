@@ -280,6 +280,11 @@ class FlowerClients:
             sharing is not None and self._contacts.reports_from != "nobody" and sharing.is_time(self._round_index + 1)
         )
 
+    @property
+    def shared_model_record(self) -> Mapping[str, Json]:
+        """Nothing: the server sees no sample that it could measure the shared model on."""
+        return {}
+
     # ---- a round begins --------------------------------------------------------------------------------------------
 
     def meet(self) -> tuple[ClientId, ...]:

@@ -198,5 +198,5 @@ def sharing_of(config: Config, report_rule: ReportRule | None, *, layout: Layout
         layout=layout,
         work=work,
         rounds=section.shared_rounds,
-        model=None if section.shared_model == GLOBAL else file_model(section, layout),
+        model=None if section.shared_model in (None, GLOBAL) else file_model(section, layout),
     )

@@ -462,6 +462,7 @@ def read_run(folder: Path, reader: LogReader | None = None) -> RunRecord:
         )
     problems = [one for one in (failure or "", cut_off, problem, rounds.problem, events.problem) if one]
     problems += [f"{name} is missing" for name in (MEMBERSHIPS, CLIENTS) if not (folder / name).exists()]
+    problems += [str(row["note"]) for row in rounds.rows if "note" in row]
     # A comparison may find that a finished run is not the one it asked for, and writes that down as a failure.
     if (folder / SUMMARY).exists() and not cut_off and failure is None:
         state = FINISHED
