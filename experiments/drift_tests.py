@@ -399,6 +399,38 @@ def _said(*signs: Signs) -> list[Counts]:
     return [kinds_of(one, alpha=ALPHA).astype(np.int64) for one in signs]
 
 
+NATURAL = {
+    "bbsd": "predictions",
+    "confusion": "confusion, soft-confusion",
+    "ks": "embedding",
+    "class-shift": "class-means, residual-embedding",
+    "joint": "gradients, class-directions, losses, combinations",
+}
+"""The tests on samples that suit a representation unless another one is named."""
+
+
+def natural_power(pool: Pool, n_clients: int, seed: int) -> None:
+    """Print what the natural test of each representation finds within one or two arrivals, a fifth of a window each."""
+    levels = (0.001, 0.005, 0.01)
+    rows = []
+    for column, window in enumerate((50, 100)):
+        pairs = {
+            drift: planted(pool, drift, (n_clients, 2 * window // 5, window), rng=stream(seed, "natural", at, column))
+            for at, drift in enumerate(("none", "label", "dim", "turned", "swap"))
+        }
+        for name, representations in NATURAL.items():
+            sample_test, cells = sample_test_named(name), []
+            for reference, fresh in pairs.values():
+                first = np.arange(fresh.labels.size) % (2 * window // 5) < window // 5
+                half = fresh.rows(np.flatnonzero(first), sizes=fresh.sizes // 2)
+                lowest = np.minimum(sample_test.p_values(reference, half), sample_test.p_values(reference, fresh))
+                cells.append(" / ".join(f"{(lowest < level).mean():.3f}" for level in levels))
+            rows.append([str(window), name, representations, *cells])
+    head = ["window", "test", "of", "none", "label", "dim", "turned", "swap"]
+    title = f"Found within two arrivals at {' / '.join(f'{level:g}' for level in levels)}, {n_clients} clients"
+    print_table(title, head, rows)
+
+
 def error_power(n_clients: int, seed: int) -> None:
     """Print how often tests on errors fire, for error rates before and after."""
     rates = ((0.1, 0.1), (0.2, 0.2), (0.4, 0.4), (0.2, 0.4), (0.2, 0.6), (0.4, 0.1))
@@ -434,6 +466,7 @@ def sample_tests(folder: Path, n_clients: int, seed: int) -> None:
     sample_levels(pool, n_clients * 5, seed)
     sample_power(pool, n_clients, seed)
     kinds_said(pool, n_clients // 2, seed)
+    natural_power(pool, n_clients * 2, seed)
 
 
 def main() -> None:
