@@ -18,9 +18,9 @@ import numpy as np
 from scipy.stats import chi2 as chi2_table
 from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
 
-from fielding._typing import Counts, Features, Matrix, Vector
+from fielding._typing import Counts, Features, Mask, Matrix, Vector
 from fielding.client.arrivals import Arrivals
-from fielding.client.drift import AnyChange, Chi2, DriftTest, Never, Threshold
+from fielding.client.drift import AnyChange, Chi2, DriftTest, Evidence, Never, Threshold
 from fielding.client.drift.drift_test import Batch, SampleTest
 from fielding.client.drift.pearson import excess_l1, gamma_p_values, p_values, pearson
 from fielding.client.drift.predictions import ConfusionTest, rows_of_counts
@@ -124,6 +124,52 @@ def power(n_pairs: int, seed: int) -> None:
         found = verdicts(*sample_pairs(mixes, lam, n=n, m=m, rng=rng))
         rows.append([str(n_labels), f"{n}/{m}", f"{lam:g}", *(f"{found[rule]:.3f}" for rule in rules)])
     print_table(f"Share found, Dirichlet 0.3 ({n_pairs} pairs per row)", ["labels", "n/m", "replaced", *rules], rows)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FormerChi2:
+    """The default before: against the last report alone, at 0.001, with an effect floor of 0.1."""
+
+    is_timed = False
+
+    def drifted(self, evidence: Evidence) -> Mask:
+        """Return whose new samples differ from the last report."""
+        never = np.zeros(evidence.n_clients, dtype=np.bool_)
+        return Chi2(alpha=0.001, delta_min=0.1).drifted(replace(evidence, before=evidence.reported, is_mixed=never))
+
+
+def power_curve(n_clients: int, seed: int) -> None:
+    """Print what the default finds within 1, 2 and 4 arrivals, by the size of a shift and of the window."""
+    tests: dict[str, DriftTest] = {"former default": FormerChi2(), "chi2": Chi2(), "any-change": AnyChange()}
+    n_labels, n_visible, before_drift = 10, 4, 16
+    shares = np.arange(1.0, n_labels + 1) / np.arange(1.0, n_labels + 1).sum()
+    rows = []
+    for at, (size, shift) in enumerate(product((24, 48, 100, 200), (0.0, 0.26, 0.38, 0.51, 0.8))):
+        rng = stream(seed, "power-curve", at)
+        mixes = np.stack([rng.permutation(shares) for _ in range(n_clients)])
+        others = np.eye(n_labels)[mixes.argmin(axis=1)]
+        part = shift / np.abs(mixes - others).sum(axis=1, keepdims=True)
+        after = (1 - part) * mixes + part * others
+        n_steps = n_visible + before_drift + 4
+        arrivals = [
+            rng.multinomial(size // n_visible, mixes if step < n_steps - 4 else after) for step in range(n_steps)
+        ]
+        row = [str(size), f"{shift:g}"]
+        for drift_test in tests.values():
+            fleet, n_reports = Fleet(n_clients, n_labels, drift_test=drift_test, max_rounds=n_visible), 0
+            found = np.full(n_clients, np.inf)
+            for step, counts in enumerate(arrivals):
+                if step < n_visible:
+                    fleet.report_again(np.flatnonzero(fleet.counts.any(axis=1)))
+                who = fleet.arrive(Arrivals.from_rows(counts), step).clients
+                n_reports += who.size if n_visible <= step < n_steps - 4 else 0
+                if step >= n_steps - 4:
+                    found[who] = np.minimum(found[who], step - (n_steps - 5))
+            delay = [f"{(found <= within).mean():.2f}" for within in (1, 2, 4)]
+            row.append(" ".join([*delay, f"({n_reports / n_clients / before_drift:.3f})"]))
+        rows.append(row)
+    title = f"Found within 1, 2, 4 arrivals (reports per arrival before); {n_clients} clients, 4 arrivals a window"
+    print_table(title, ["window", "L1", *tests], rows)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -399,6 +445,38 @@ def _said(*signs: Signs) -> list[Counts]:
     return [kinds_of(one, alpha=ALPHA).astype(np.int64) for one in signs]
 
 
+NATURAL = {
+    "bbsd": "predictions",
+    "confusion": "confusion, soft-confusion",
+    "ks": "embedding",
+    "class-shift": "class-means, residual-embedding",
+    "joint": "gradients, class-directions, losses, combinations",
+}
+"""The tests on samples that suit a representation unless another one is named."""
+
+
+def natural_power(pool: Pool, n_clients: int, seed: int) -> None:
+    """Print what the natural test of each representation finds within one or two arrivals, a fifth of a window each."""
+    levels = (0.001, 0.005, 0.01)
+    rows = []
+    for column, window in enumerate((50, 100)):
+        pairs = {
+            drift: planted(pool, drift, (n_clients, 2 * window // 5, window), rng=stream(seed, "natural", at, column))
+            for at, drift in enumerate(("none", "label", "dim", "turned", "swap"))
+        }
+        for name, representations in NATURAL.items():
+            sample_test, cells = sample_test_named(name), []
+            for reference, fresh in pairs.values():
+                first = np.arange(fresh.labels.size) % (2 * window // 5) < window // 5
+                half = fresh.rows(np.flatnonzero(first), sizes=fresh.sizes // 2)
+                lowest = np.minimum(sample_test.p_values(reference, half), sample_test.p_values(reference, fresh))
+                cells.append(" / ".join(f"{(lowest < level).mean():.3f}" for level in levels))
+            rows.append([str(window), name, representations, *cells])
+    head = ["window", "test", "of", "none", "label", "dim", "turned", "swap"]
+    title = f"Found within two arrivals at {' / '.join(f'{level:g}' for level in levels)}, {n_clients} clients"
+    print_table(title, head, rows)
+
+
 def error_power(n_clients: int, seed: int) -> None:
     """Print how often tests on errors fire, for error rates before and after."""
     rates = ((0.1, 0.1), (0.2, 0.2), (0.4, 0.4), (0.2, 0.4), (0.2, 0.6), (0.4, 0.1))
@@ -434,6 +512,7 @@ def sample_tests(folder: Path, n_clients: int, seed: int) -> None:
     sample_levels(pool, n_clients * 5, seed)
     sample_power(pool, n_clients, seed)
     kinds_said(pool, n_clients // 2, seed)
+    natural_power(pool, 300, seed)
 
 
 def main() -> None:
@@ -452,6 +531,7 @@ def main() -> None:
         return
     false_alarms(options.pairs, options.seed)
     power(options.pairs // 4, options.seed)
+    power_curve(1000, options.seed)
     streams(options.seed)
     natural_traces(folder)
 

@@ -96,8 +96,51 @@ def test_test_gets_what_is_fresh_and_how_old_the_report_is() -> None:
     assert [evidence.reported.tolist() for evidence in seen] == [[[2, 0]], [[2, 0]]]
     assert [evidence.current.tolist() for evidence in seen] == [[[2, 1]], [[1, 2]]]
     assert [evidence.fresh.tolist() for evidence in seen] == [[[0, 1]], [[1, 2]]]
+    assert [evidence.before.tolist() for evidence in seen] == [[[2, 0]], [[2, 1]]]
     assert [evidence.age.tolist() for evidence in seen] == [[1], [4]]
     assert [evidence.arrived.tolist() for evidence in seen] == [[1], [3]]
+
+
+def test_what_was_before_grows_until_something_is_noticed() -> None:
+    monitor = monitor_with(Chi2(), max_rounds=2)
+    for now in range(12):
+        monitor.observe([0] * 9 + [1] * 6, now)
+
+    assert monitor.arrays()["monitor.before"].tolist() == [90, 60]  # all but the window
+    # 19 of 30 against 66 of 165 is beyond chance; against the 6 of 15 of the last report it would not be.
+    assert monitor.observe([0] * 2 + [1] * 13, 12) is not None
+    assert monitor.arrays()["monitor.before"].tolist() == [11, 19]
+    # That window held 15 samples from before: when they have left, it is reported once more, and then no more.
+    reporting = [now for now in range(13, 20) if monitor.observe([0] * 2 + [1] * 13, now) is not None]
+    assert reporting == [14]
+
+
+def test_a_report_that_is_wanted_does_not_stop_the_comparison() -> None:
+    asked, alone = monitor_with(Chi2(), max_rounds=3), monitor_with(Chi2(), max_rounds=3)
+    for monitor in (asked, alone):
+        monitor.observe([0] * 40 + [1] * 40, 0)
+        monitor.observe([0] * 5 + [1] * 10, 1)
+    asked.report_again()
+
+    assert shares(asked, [0] * 3 + [1] * 12, 2) is not None
+    assert alone.observe([0] * 3 + [1] * 12, 2) is None
+    assert (asked.observe([1] * 15, 3) is None) == (alone.observe([1] * 15, 3) is None)
+    for name in ("monitor.before", "monitor.last"):
+        assert asked.arrays()[name].tolist() == alone.arrays()[name].tolist()
+
+
+def test_what_an_older_version_saved_is_read() -> None:
+    monitor, other = monitor_with(Chi2()), monitor_with(Chi2())
+    monitor.observe([0] * 30 + [1] * 20, 0)
+    saved = monitor.arrays()
+    del saved["monitor.before"]
+    saved["monitor.last"] = saved["monitor.last"][:3]
+
+    other.restore(saved)
+
+    assert other.arrays()["monitor.before"].tolist() == [30, 20]
+    with pytest.raises(CheckpointError, match="before is missing"):
+        other.restore({**saved, "monitor.last": monitor.arrays()["monitor.last"]})
 
 
 def test_periodic_counts_rounds_from_the_last_report() -> None:

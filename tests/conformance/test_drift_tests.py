@@ -23,8 +23,10 @@ def random_evidence(n_clients: int, n_labels: int, *, seed: int = 0) -> Evidence
         reported=reported,
         current=reported // 2 + fresh,
         fresh=fresh,
+        before=reported * rng.integers(1, 4, size=(n_clients, 1)),
         age=rng.integers(0, 30, size=n_clients),
         arrived=np.minimum(rng.integers(0, 3, size=n_clients), fresh.sum(axis=1)),
+        is_mixed=rng.random(n_clients) < 0.3,
     )
 
 
@@ -84,8 +86,10 @@ def test_the_order_of_labels_does_not_matter(drift_test: DriftTest) -> None:
         reported=evidence.reported[:, ::-1],
         current=evidence.current[:, ::-1],
         fresh=evidence.fresh[:, ::-1],
+        before=evidence.before[:, ::-1],
         age=evidence.age,
         arrived=evidence.arrived,
+        is_mixed=evidence.is_mixed,
     )
 
     assert (drift_test.drifted(mirrored) == drift_test.drifted(evidence)).all()
@@ -98,8 +102,10 @@ def test_labels_without_samples_do_not_matter(drift_test: DriftTest) -> None:
         reported=np.pad(evidence.reported, ((0, 0), (0, 3))),
         current=np.pad(evidence.current, ((0, 0), (0, 3))),
         fresh=np.pad(evidence.fresh, ((0, 0), (0, 3))),
+        before=np.pad(evidence.before, ((0, 0), (0, 3))),
         age=evidence.age,
         arrived=evidence.arrived,
+        is_mixed=evidence.is_mixed,
     )
 
     assert (drift_test.drifted(wider) == drift_test.drifted(evidence)).all()
@@ -118,7 +124,13 @@ def test_clients_without_samples_then_or_now_are_no_business_of_it(drift_test: D
     full, empty = np.array([[30, 0]]), np.array([[0, 0]])
     for reported, current in ((full, empty), (empty, full), (empty, empty)):
         evidence = Evidence(
-            reported=reported, current=current, fresh=current, age=np.array([99]), arrived=np.array([30])
+            reported=reported,
+            current=current,
+            fresh=current,
+            before=reported,
+            age=np.array([99]),
+            arrived=np.array([30]),
+            is_mixed=np.array([False]),
         )
 
         assert drift_test.drifted(evidence).tolist() == [False]
@@ -133,7 +145,15 @@ def test_no_clients_give_no_answers(drift_test: DriftTest) -> None:
 @pytest.mark.parametrize("arrived", [0, 1])
 def test_one_sample_and_one_label_are_enough_to_be_judged(drift_test: DriftTest, arrived: int) -> None:
     one = np.array([[1]])
-    evidence = Evidence(reported=one, current=one, fresh=one * arrived, age=np.array([0]), arrived=np.array([arrived]))
+    evidence = Evidence(
+        reported=one,
+        current=one,
+        fresh=one * arrived,
+        before=one,
+        age=np.array([0]),
+        arrived=np.array([arrived]),
+        is_mixed=np.array([False]),
+    )
 
     assert drift_test.drifted(evidence).shape == (1,)
     assert drift_test.drifted(random_evidence(40, 1)).shape == (40,)
@@ -153,8 +173,10 @@ def test_waiting_alone_changes_the_answer_only_of_a_timed_test(drift_test: Drift
         reported=evidence.reported,
         current=evidence.reported,
         fresh=np.zeros_like(evidence.fresh),
+        before=evidence.before,
         age=evidence.age + 1000,
         arrived=np.zeros_like(evidence.arrived),
+        is_mixed=evidence.is_mixed,
     )
 
     assert drift_test.drifted(later).any() == drift_test.is_timed

@@ -88,7 +88,7 @@ def test_supernodes_go_as_named_clients_of_the_simulator(federation: LocalFedera
 
 def assert_something_happened(out: Path) -> None:
     """Make sure that the runs that were compared could have differed."""
-    (begun, drifted), tested = decisions(out), accuracies(out)
+    (begun, drifted, *_), tested = decisions(out), accuracies(out)
     assert (begun["round"], begun["started"], begun["n_clusters"]) == (0, True, 2)
     assert (drifted["round"], drifted["fired"]) == (3, True)
     assert drifted["moved"]

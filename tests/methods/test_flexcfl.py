@@ -98,8 +98,10 @@ def test_the_original_detector_is_blind_to_permuted_labels_and_the_corrected_one
         reported=np.array([[7, 2, 1]]),
         current=np.array([[1, 7, 2]]),
         fresh=np.array([[0, 5, 1]]),
+        before=np.array([[7, 2, 1]]),
         age=np.array([1]),
         arrived=np.array([6]),
+        is_mixed=np.array([False]),
     )
 
     assert not flexcfl_detector({"detector": "original"}).drifted(permuted).any()
@@ -111,8 +113,10 @@ def test_the_corrected_detector_fires_above_a_distance_of_a_fifth() -> None:
         reported=np.array([[50, 50], [50, 50]]),
         current=np.array([[60, 40], [61, 39]]),
         fresh=np.array([[10, 0], [11, 0]]),
+        before=np.array([[50, 50], [50, 50]]),
         age=np.array([1, 1]),
         arrived=np.array([10, 11]),
+        is_mixed=np.array([False, False]),
     )
 
     assert flexcfl_detector({"detector": "corrected"}).drifted(evidence).tolist() == [False, True]

@@ -65,10 +65,10 @@ class Fleet:
         self._blocks: deque[Block] = deque()
         self._newest_round: int | None = None
         self._step = 0
-        self._current, self._fresh, self._reported = (np.zeros(shape, dtype=np.int64) for _ in range(3))
+        self._current, self._fresh, self._before, self._reported = (np.zeros(shape, dtype=np.int64) for _ in range(4))
         self._n_current, self._n_reported = (np.zeros(shape[0], dtype=np.int64) for _ in range(2))
-        self._reported_round, self._reported_step = (np.zeros(shape[0], dtype=np.int64) for _ in range(2))
-        self._must_report = np.zeros(shape[0], dtype=np.bool_)
+        self._reported_round, self._noticed_step = (np.zeros(shape[0], dtype=np.int64) for _ in range(2))
+        self._must_report, self._is_mixed = (np.zeros(shape[0], dtype=np.bool_) for _ in range(2))
 
     @property
     def n_clients(self) -> int:
@@ -108,39 +108,51 @@ class Fleet:
             for block in (coming, *leaving):
                 is_tested[block.clients] = True
         tested = np.flatnonzero(is_tested)
-        due = tested[self._is_due(tested, coming)]
-        counts = self._current[due]
-        self._reported[due] = counts
-        self._n_reported[due] = self._n_current[due]
-        self._fresh[due] = 0
+        n_arrived = np.bincount(coming.clients, weights=coming.counts, minlength=self.n_clients).astype(np.int64)
+        due = tested[self._is_due(tested, n_arrived, now)]
+        # A client that reports because it must has noticed nothing: it goes on comparing, unless more is known now.
+        noticed = due[~self._must_report[due] | (self._n_current[due] > self._before[due].sum(axis=1))]
+        has_drifted = ~self._must_report[noticed] & (self._n_reported[noticed] > 0)
+        has_turned_over = self._is_mixed[noticed] & (self._fresh[noticed].sum(axis=1) == self._n_current[noticed])
+        self._is_mixed[noticed] = has_drifted & ~has_turned_over & (self._n_current[noticed] > n_arrived[noticed])
+        self._before[noticed] = self._current[noticed]
+        self._fresh[noticed] = 0
+        self._noticed_step[noticed] = self._step
         self._reported_round[due] = now
-        self._reported_step[due] = self._step
-        self._must_report[due] = False
+        return self.report(due)
+
+    def report(self, clients: Counts) -> FleetReports:
+        """Return reports of these clients, rising, on their windows as they are, and take them for sent."""
+        counts = self._current[clients]
+        self._reported[clients] = counts
+        self._n_reported[clients] = self._n_current[clients]
+        self._must_report[clients] = False
         shares = shares_of(counts).astype(np.float32)
-        return FleetReports(clients=due, representations=shares, n_samples=self._n_current[due])
+        return FleetReports(clients=clients, representations=shares, n_samples=self._n_current[clients])
 
     def report_again(self, clients: npt.ArrayLike) -> None:
-        """Make these clients report at the next step whatever the drift test says, because a report was lost."""
+        """Make these clients report at the next step whatever the drift test says: a report was lost, or is wanted."""
         self._must_report[checked_column("clients", clients, self.n_clients)] = True
 
     def grow(self, n_labels: int) -> None:
         """Go over to a longer class list; this alone is nothing to report."""
         more = checked_n_labels(n_labels, at_least=self.n_labels) - self.n_labels
-        self._current, self._fresh, self._reported = (
-            np.pad(matrix, ((0, 0), (0, more))) for matrix in (self._current, self._fresh, self._reported)
+        self._current, self._fresh, self._before, self._reported = (
+            np.pad(matrix, ((0, 0), (0, more))) for matrix in (self._current, self._fresh, self._before, self._reported)
         )
 
     def _count(self, coming: Block, leaving: list[Block]) -> None:
         """Bring the counts of windows and of what is fresh up to date."""
         # Flat views: numpy adds at one index much faster than at a pair.
-        current, fresh = self._current.reshape(-1), self._fresh.reshape(-1)
+        current, fresh, before = self._current.reshape(-1), self._fresh.reshape(-1), self._before.reshape(-1)
         for block in leaving:
             cells = block.clients * self.n_labels + block.labels
             np.subtract.at(current, cells, block.counts)
             np.subtract.at(self._n_current, block.clients, block.counts)
-            # What was part of the last report is not fresh any more.
-            is_fresh = block.step > self._reported_step[block.clients]
+            # What was there when something was noticed is not fresh any more, and stands in what was before.
+            is_fresh = block.step > self._noticed_step[block.clients]
             np.subtract.at(fresh, cells[is_fresh], block.counts[is_fresh])
+            np.add.at(before, cells[is_fresh], block.counts[is_fresh])
         cells = coming.clients * self.n_labels + coming.labels
         np.add.at(current, cells, coming.counts)
         np.add.at(fresh, cells, coming.counts)
@@ -148,26 +160,22 @@ class Fleet:
         if self.max_rounds is not None and coming.clients.size:
             self._blocks.append(coming)
 
-    def _is_due(self, tested: Counts, coming: Block) -> Mask:
+    def _is_due(self, tested: Counts, n_arrived: Counts, now: int) -> Mask:
         """Return which of some clients, rising, have to report."""
         has_samples, had_samples = self._n_current[tested] > 0, self._n_reported[tested] > 0
         due = np.asarray(self._must_report[tested] | (has_samples != had_samples))
-        if coming.clients.size > self.n_clients:  # then counting for all clients is cheaper than looking each one up
-            sums = np.bincount(coming.clients, weights=coming.counts, minlength=self.n_clients)
-            arrived = sums[tested].astype(np.int64)
-        else:
-            arrived = np.zeros(tested.size, dtype=np.int64)
-            np.add.at(arrived, np.searchsorted(tested, coming.clients), coming.counts)
         in_doubt = np.flatnonzero(has_samples & ~due)
-        # The evidence is gathered in chunks too: copies of three matrices would double the memory.
+        # The evidence is gathered in chunks too: copies of all matrices would double the memory.
         for part in row_chunks(in_doubt.size, CHUNK):
             rows = tested[in_doubt[part]]
             evidence = Evidence(
                 reported=self._reported[rows],
                 current=self._current[rows],
                 fresh=self._fresh[rows],
-                age=coming.round_index - self._reported_round[rows],
-                arrived=arrived[in_doubt[part]],
+                before=self._before[rows],
+                age=now - self._reported_round[rows],
+                arrived=n_arrived[rows],
+                is_mixed=self._is_mixed[rows],
             )
             due[in_doubt[part]] = self._drift_test.drifted(evidence)
         return due

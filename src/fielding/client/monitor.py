@@ -17,8 +17,9 @@ class Monitor:
     """Follows the samples of one client and says when to report.
 
     A report is due when data first come, when the drift test fires, when the window runs empty (zeros: the client
-    goes silent) and when data come back. The monitor takes for granted that a report arrives; if one
-    was lost, call :meth:`report_again`. A report holds the whole state, so one that arrives twice does no harm.
+    goes silent) and when data come back. The monitor takes for granted that a report arrives; if one was lost, or the
+    coordinator wants one, call :meth:`report_again`. A report holds the whole state, so one that arrives twice does no
+    harm.
 
     Parameters
     ----------
@@ -56,10 +57,12 @@ class Monitor:
         self._window = window
         self._current = LabelHistogram(n_labels)
         self._fresh = LabelHistogram(n_labels)
+        self._before = LabelHistogram(n_labels)
         self._reported: Counts = np.zeros(n_labels, dtype=np.int64)
         self._reported_round = 0
-        self._reported_moment = window.n_arrived
+        self._noticed_moment = window.n_arrived
         self._must_report = False
+        self._is_mixed = False
 
     def observe(self, labels: npt.ArrayLike, round_index: int) -> ClientReport | None:
         """Take in the samples of a round, perhaps none, and return a report, or None if there is nothing to tell.
@@ -73,14 +76,23 @@ class Monitor:
         self._current.add(arriving)
         self._current.remove(leaving)
         self._fresh.add(arriving)
-        # Of what leaves, the first ones may have been part of the last report already.
-        self._fresh.remove(leaving[max(0, self._reported_moment - n_evicted) :])
+        # Of what leaves, the first ones may have been there already when something was noticed last.
+        was_fresh = leaving[max(0, self._noticed_moment - n_evicted) :]
+        self._fresh.remove(was_fresh)
+        self._before.add(was_fresh)
         if not self._is_due(arriving.size, round_index):
             return None
+        has_drifted = not self._must_report and bool(self._reported.any())
         self._reported = self._current.counts
         self._reported_round = int(round_index)
-        self._reported_moment = self._window.n_arrived
-        self._fresh.clear()
+        # A client that reports because it must has noticed nothing: it goes on comparing, unless more is known now.
+        if not self._must_report or self._current.n_samples > self._before.n_samples:
+            has_turned_over = self._is_mixed and self._fresh.n_samples == self._current.n_samples
+            self._is_mixed = has_drifted and not has_turned_over and self._current.n_samples > arriving.size
+            self._noticed_moment = self._window.n_arrived
+            self._before.clear()
+            self._before.add(self._window.labels())
+            self._fresh.clear()
         self._must_report = False
         return ClientReport(
             client_id=self.client_id,
@@ -90,13 +102,14 @@ class Monitor:
         )
 
     def report_again(self) -> None:
-        """Make the next observation report whatever the drift test says, because the last report was lost."""
+        """Make the next observation report whatever the drift test says: the last one was lost, or one is wanted."""
         self._must_report = True
 
     def grow(self, n_labels: int, label_version: int | None = None) -> None:
         """Go over to a longer class list; this alone is nothing to report."""
         self._current.grow(n_labels)
         self._fresh.grow(n_labels)
+        self._before.grow(n_labels)
         self._reported = np.pad(self._reported, (0, self._current.n_labels - self._reported.size))
         self.label_version = label_version
 
@@ -112,30 +125,39 @@ class Monitor:
 
     def arrays(self) -> dict[str, Counts]:
         """Return what the monitor knows, for :meth:`restore`: a device that stops must not forget it."""
-        last = [self._reported_round, self._reported_moment, int(self._must_report)]
+        last = [self._reported_round, self._noticed_moment, int(self._must_report), int(self._is_mixed)]
         return {
             **self._window.arrays(),
             "monitor.reported": self._reported.copy(),
+            "monitor.before": self._before.counts,
             "monitor.last": np.array(last, dtype=np.int64),
         }
 
     def restore(self, arrays: Mapping[str, npt.NDArray[np.generic]]) -> None:
-        """Take over what :meth:`arrays` of another monitor gave, perhaps one with a shorter class list."""
+        """Take over what :meth:`arrays` of another monitor gave, perhaps one with a shorter class list.
+
+        Older states do not tell what was before, nor whether it was mixed: then it is what was reported.
+        """
         reported, last = saved_column(arrays, "monitor.reported"), saved_column(arrays, "monitor.last")
+        before = saved_column(arrays, "monitor.before") if last.size == 4 else reported
         n_labels = self._current.n_labels
         labels = saved_column(arrays, "window.labels")
         if (
             reported.size > n_labels
-            or last.size != 3
+            or before.size != reported.size
+            or before.min(initial=0) < 0
+            or last.size not in (3, 4)
             or (labels.size and not 0 <= labels.min() <= labels.max() < n_labels)
         ):
             raise CheckpointError(f"what was saved describes no monitor of {n_labels} labels; start anew")
         self._window.restore(arrays)
         self._reported = np.pad(reported, (0, n_labels - reported.size))
-        self._reported_round, self._reported_moment, self._must_report = int(last[0]), int(last[1]), bool(last[2])
+        self._reported_round, self._noticed_moment, self._must_report = int(last[0]), int(last[1]), bool(last[2])
+        self._is_mixed = last[3:].any().item()
         for histogram, counted in (
             (self._current, self._window.labels()),
-            (self._fresh, self._window.since(self._reported_moment)),
+            (self._fresh, self._window.since(self._noticed_moment)),
+            (self._before, np.repeat(np.arange(before.size), before)),
         ):
             histogram.clear()
             histogram.add(counted)
@@ -151,7 +173,9 @@ class Monitor:
             reported=self._reported[np.newaxis],
             current=self._current.counts[np.newaxis],
             fresh=self._fresh.counts[np.newaxis],
+            before=self._before.counts[np.newaxis],
             age=np.array([round_index - self._reported_round], dtype=np.int64),
             arrived=np.array([n_arrived], dtype=np.int64),
+            is_mixed=np.array([self._is_mixed]),
         )
         return bool(self._drift_test.drifted(evidence)[0])

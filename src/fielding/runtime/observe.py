@@ -12,7 +12,6 @@ from fielding.client.drift import AnyChange, DriftTest, Threshold
 from fielding.client.drift.detectors import DriftDetector, check_vector_test, compare_vectors
 from fielding.client.drift_monitor import CurrentWindows, DriftMonitor
 from fielding.client.fleet import Fleet, FleetReports
-from fielding.client.representation.label import shares_of
 from fielding.client.representation.representation import Effort, Representation, Seen
 from fielding.distance import Metric
 from fielding.errors import CheckpointError, InputError, echo
@@ -162,6 +161,16 @@ class Observer(Protocol):
         """What it took clients to look at what arrived with the last observation."""
         ...
 
+    @property
+    def level(self) -> float | None:
+        """Share of clients that report drift by chance when data arrive; None if it is not known."""
+        ...
+
+    @property
+    def span(self) -> int:
+        """Rounds that a window spans."""
+        ...
+
     def observe(self, round_index: int) -> FleetReports:
         """Take in what arrives by the start of a round and return the reports that are due."""
         ...
@@ -179,9 +188,9 @@ class LabelObserver:
     def __init__(self, windows: Arriving, drift_test: DriftTest, representation: Representation | None = None) -> None:
         self._representation = representation
         self._windows = windows
-        self._fleet = Fleet(
-            windows.n_clients, windows.n_classes, drift_test=drift_test, max_rounds=windows.n_visible * windows.gap
-        )
+        self.level: float | None = getattr(drift_test, "alpha", None)
+        self.span = windows.n_visible * windows.gap
+        self._fleet = Fleet(windows.n_clients, windows.n_classes, drift_test=drift_test, max_rounds=self.span)
         self._n_seen = 0
         self._held = NOTHING.clients
 
@@ -190,11 +199,7 @@ class LabelObserver:
         held, self._held = self._held, NOTHING.clients
         n_complete = self._windows.n_complete(round_index)
         if self._n_seen == n_complete:  # windows are as they were: reports that were held go out as they are now
-            if not held.size:
-                return NOTHING
-            counts = self._fleet.counts[held]
-            shares = shares_of(counts).astype(np.float32)
-            return self._represent(FleetReports(clients=held, representations=shares, n_samples=counts.sum(axis=1)))
+            return self._represent(self._fleet.report(held)) if held.size else NOTHING
         self._fleet.report_again(held)
         reports = NOTHING
         for interval in range(self._n_seen, n_complete):
@@ -247,6 +252,7 @@ class VectorObserver:
         self._was_active = np.zeros(windows.n_clients, dtype=np.bool_)
         self._owes = np.zeros(windows.n_clients, dtype=np.bool_)
         self._visible = (0, 0)
+        self.level, self.span = None, windows.n_visible * windows.gap
         self.looked = LookingCosts()
 
     def observe(self, round_index: int) -> FleetReports:
@@ -373,6 +379,7 @@ class SampleObserver:
         self._version: tuple[int, ...] = ()
         self.looked_with = ""
         self._errors = np.full(windows.n_rows if detector.needs_errors else 0, np.nan, dtype=np.float32)
+        self.level, self.span = None, windows.n_visible * windows.gap
         self.looked = LookingCosts()
         self._n_to_send = 0
 

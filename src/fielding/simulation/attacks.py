@@ -162,6 +162,16 @@ class LyingObserver:
         return self._inner.looked
 
     @property
+    def level(self) -> float | None:
+        """Share of clients that report drift by chance; None if it is not known."""
+        return self._inner.level
+
+    @property
+    def span(self) -> int:
+        """Rounds that a window spans."""
+        return self._inner.span
+
+    @property
     def liars(self) -> Mask:
         """Which clients lie, a read-only view of shape ``(n_clients,)``."""
         view = self._liars.view()

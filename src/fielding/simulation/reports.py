@@ -12,6 +12,7 @@ from fielding.client.fleet import FleetReports
 from fielding.client.report import ReportBatch
 from fielding.engine.plugins import GLOBAL, POOL
 from fielding.federation.ledger import Costs
+from fielding.federation.roll_call import RollCall, roll_call_with
 from fielding.methods.kinds import ReportsFrom
 from fielding.runtime.observe import NOTHING, LookingCosts, Observer, SampleObserver, ServedErrors
 from fielding.simulation.costs import BYTES_PER_NUMBER
@@ -198,7 +199,8 @@ class Mailbox:
     """Holds back reports of clients that cannot be reached, or that the method does not hear before they train.
 
     There is no ``observer`` if the method hears no reports. ``reports_from`` says whose it hears, and whether more than
-    that they drifted. At the start all clients report.
+    that they drifted. At the start all clients report. Where the level of the drift test is known, clients are asked
+    for a report when others drift.
     """
 
     def __init__(self, observer: Observer | None, reports_from: ReportsFrom) -> None:
@@ -208,16 +210,22 @@ class Mailbox:
         self._sent: list[Counts] = []
         self._heard: Counts = NOTHING.clients
         self._has_started = False
+        self._roll_call: RollCall | None = None
+        if observer is not None and reports_from == "drifted":
+            self._roll_call = roll_call_with(observer.level, span=observer.span)
 
     def send(self, round_index: int, is_online: IsOnline) -> SentReports:
         """Let clients look at what arrived, and return what is sent before the round."""
         if self._observer is None:
             return self._sent_reports(NOTHING)
-        self._observer.hold(self._unsent)
+        asked = NOTHING.clients if self._roll_call is None else np.flatnonzero(self._roll_call.is_asked)
+        self._observer.hold(np.union1d(self._unsent, asked))
         reports = self._observer.observe(round_index)
         online = is_online(reports.clients)
         self._unsent = reports.clients[~online]
         reports = _some(reports, online)
+        if self._roll_call is not None:
+            self._roll_call.hear(reports.clients, reports.n_samples, round_index=round_index)
         if self._reports_from == "first":  # clients know that they are not heard any more
             is_new = ~np.isin(reports.clients, self._heard)
             looked = self._observer.looked.without(self._heard) if is_new.any() else None

@@ -12,8 +12,10 @@ def evidence_of(reported: list[int], current: list[int]) -> Evidence:
         reported=np.array([reported]),
         current=np.array([current]),
         fresh=np.array([current]),
+        before=np.array([reported]),
         age=np.array([1]),
         arrived=np.array([sum(current)]),
+        is_mixed=np.array([False]),
     )
 
 

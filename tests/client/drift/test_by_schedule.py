@@ -8,7 +8,13 @@ from fielding.errors import OptionError
 def evidence_of(age: list[int]) -> Evidence:
     ones = np.ones((len(age), 2), dtype=np.int64)
     return Evidence(
-        reported=ones, current=ones, fresh=ones, age=np.array(age), arrived=np.zeros(len(age), dtype=np.int64)
+        reported=ones,
+        current=ones,
+        fresh=ones,
+        before=ones,
+        age=np.array(age),
+        arrived=np.zeros(len(age), dtype=np.int64),
+        is_mixed=np.zeros(len(age), dtype=np.bool_),
     )
 
 

@@ -11,8 +11,10 @@ def evidence_of(reported: list[list[int]], current: list[list[int]]) -> Evidence
         reported=np.array(reported),
         current=np.array(current),
         fresh=np.zeros((n_clients, len(reported[0])), dtype=np.int64),
+        before=np.array(reported),
         age=np.ones(n_clients, dtype=np.int64),
         arrived=np.zeros(n_clients, dtype=np.int64),
+        is_mixed=np.zeros(n_clients, dtype=np.bool_),
     )
 
 

@@ -13,14 +13,18 @@ from fielding.errors import OptionError
 from fielding.rng import stream
 
 
-def evidence_of(reported: Counts, fresh: Counts, *, arrived: int = 1, current: Counts | None = None) -> Evidence:
+def evidence_of(
+    reported: Counts, fresh: Counts, *, arrived: int = 1, current: Counts | None = None, is_mixed: bool = False
+) -> Evidence:
     n_clients = len(reported)
     return Evidence(
         reported=reported,
         current=fresh if current is None else current,
         fresh=fresh,
+        before=reported,
         age=np.ones(n_clients, dtype=np.int64),
         arrived=np.full(n_clients, arrived),
+        is_mixed=np.full(n_clients, is_mixed),
     )
 
 
@@ -81,7 +85,7 @@ def test_whole_rule_finds_a_drifted_client_and_leaves_the_others_alone() -> None
     mixes = rng.dirichlet(np.full(62, 0.3), size=1000)
     reported, same, other = rng.multinomial(100, mixes), rng.multinomial(50, mixes), rng.multinomial(50, mixes[::-1])
 
-    assert Chi2().drifted(evidence_of(reported, same)).mean() < 0.005
+    assert Chi2().drifted(evidence_of(reported, same)).mean() < 0.01
     assert Chi2().drifted(evidence_of(reported, other)).mean() > 0.95
 
 
@@ -141,12 +145,23 @@ def test_fresh_samples_are_judged_not_the_whole_window() -> None:
 
 
 def test_sure_but_small_effect_is_not_worth_a_report() -> None:
-    # 0.06 apart: certain with a million samples, below the floor of 0.1.
+    # 0.06 apart: certain with a million samples, below a floor of 0.1.
     reported, fresh = np.array([[500_000, 500_000]]), np.array([[530_000, 470_000]])
 
     assert p_values(fresh, reported)[0] < 1e-100
-    assert Chi2().drifted(evidence_of(reported, fresh)).tolist() == [False]
+    assert Chi2(delta_min=0.1).drifted(evidence_of(reported, fresh)).tolist() == [False]
     assert Chi2(delta_min=0.05).drifted(evidence_of(reported, fresh)).tolist() == [True]
+
+
+def test_a_window_that_was_mixed_is_reported_once_more_when_all_of_it_is_new() -> None:
+    reported, fresh = np.array([[10, 10]]), np.array([[9, 11]])
+
+    assert Chi2().drifted(evidence_of(reported, fresh, is_mixed=True)).tolist() == [True]
+    assert Chi2().drifted(evidence_of(reported, fresh, is_mixed=False)).tolist() == [False]
+    # As long as something from before is left, and with too few samples, it has to wait.
+    assert Chi2().drifted(evidence_of(reported, fresh, current=fresh + 1, is_mixed=True)).tolist() == [False]
+    assert Chi2().drifted(evidence_of(reported, np.array([[2, 7]]), is_mixed=True)).tolist() == [False]
+    assert Chi2().drifted(evidence_of(reported, reported, is_mixed=True)).tolist() == [False]  # nothing new to tell
 
 
 def test_large_but_unsure_effect_is_not_worth_a_report() -> None:

@@ -14,7 +14,7 @@ def test_test_is_found_by_its_name() -> None:
 
 
 def test_calibrated_test_has_the_documented_defaults() -> None:
-    assert drift_test_named("chi2") == Chi2(alpha=0.001, delta_min=0.1, min_fresh=10, growth=2.0)
+    assert drift_test_named("chi2") == Chi2(alpha=0.003, delta_min=0.0, min_fresh=10, growth=2.0)
 
 
 def test_unknown_test_names_the_nearest_known_one() -> None:

@@ -7,7 +7,15 @@ from fielding.client.drift.drift_test import Evidence, apply_in_chunks
 
 def evidence_of(n_clients: int) -> Evidence:
     rows = np.arange(1, n_clients + 1)[:, np.newaxis] * np.ones((1, 2), dtype=np.int64)
-    return Evidence(reported=rows, current=rows, fresh=rows, age=np.arange(n_clients), arrived=np.arange(n_clients))
+    return Evidence(
+        reported=rows,
+        current=rows,
+        fresh=rows,
+        before=rows,
+        age=np.arange(n_clients),
+        arrived=np.arange(n_clients),
+        is_mixed=np.arange(n_clients) % 2 == 0,
+    )
 
 
 def test_client_without_samples_then_or_now_is_not_comparable() -> None:
@@ -15,8 +23,10 @@ def test_client_without_samples_then_or_now_is_not_comparable() -> None:
         reported=np.array([[1, 0], [0, 0], [1, 0], [0, 0]]),
         current=np.array([[0, 1], [0, 1], [0, 0], [0, 0]]),
         fresh=np.zeros((4, 2), dtype=np.int64),
+        before=np.zeros((4, 2), dtype=np.int64),
         age=np.zeros(4, dtype=np.int64),
         arrived=np.zeros(4, dtype=np.int64),
+        is_mixed=np.zeros(4, dtype=np.bool_),
     )
 
     assert evidence.comparable().tolist() == [True, False, False, False]

@@ -38,7 +38,7 @@ def drift_test_named(name: str, options: Mapping[str, float] | None = None) -> D
     Examples
     --------
     >>> drift_test_named("chi2", {"alpha": 0.01})
-    Chi2(alpha=0.01, delta_min=0.1, min_fresh=10, growth=2.0)
+    Chi2(alpha=0.01, delta_min=0.0, min_fresh=10, growth=2.0)
     """
     if name not in DRIFT_TESTS:
         raise unknown_name("drift test", name, DRIFT_TESTS)

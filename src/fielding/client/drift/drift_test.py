@@ -22,15 +22,20 @@ CHUNK = 4096
 class Evidence:
     """Label counts of some clients, now and at their last report, one row per client.
 
-    Counts of the last report, of the window now, and of what arrived since and is still visible, all of shape
-    ``(n_clients, n_labels)``; rounds since the last report, and samples that arrived now, of shape ``(n_clients,)``.
+    Counts of the last report, of the window now, and of two samples to compare: what arrived since the client last
+    noticed something and is still visible (``fresh``), and what it saw before, the window of that moment and all that
+    came since and left (``before``); all of shape ``(n_clients, n_labels)``. Rounds since the last report, samples that
+    arrived now, and whether the window of that moment may have held samples from before a drift (``is_mixed``), of
+    shape ``(n_clients,)``.
     """
 
     reported: Counts
     current: Counts
     fresh: Counts
+    before: Counts
     age: Counts
     arrived: Counts
+    is_mixed: Mask
 
     @property
     def n_clients(self) -> int:
@@ -47,8 +52,10 @@ class Evidence:
             reported=self.reported[which],
             current=self.current[which],
             fresh=self.fresh[which],
+            before=self.before[which],
             age=self.age[which],
             arrived=self.arrived[which],
+            is_mixed=self.is_mixed[which],
         )
 
 

@@ -24,8 +24,10 @@ class AnyChange:
     ...     reported=np.array([[1, 1], [1, 1]]),
     ...     current=np.array([[2, 2], [2, 1]]),
     ...     fresh=np.array([[1, 1], [1, 0]]),
+    ...     before=np.array([[1, 1], [1, 1]]),
     ...     age=np.array([1, 1]),
     ...     arrived=np.array([2, 1]),
+    ...     is_mixed=np.array([False, False]),
     ... )
     >>> AnyChange().drifted(evidence).tolist()
     [False, True]
@@ -69,10 +71,11 @@ class Threshold:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Chi2:
-    """Drift is a difference that sampling noise does not explain, between what is new and the last report.
+    """Drift is a difference that sampling noise does not explain, between what is new and what was there before.
 
-    What arrived since the last report is held against the histogram of that report, once per arrival. Both
-    must speak: the test (``p < alpha``) and the size of the effect (distance beyond noise ``>= delta_min``).
+    What the window holds of the samples since something was noticed last is held against the window of that moment and
+    all that came since and left: as long as nothing is noticed, what is known of before grows. One test per arrival. A
+    window that was reported with samples from before the drift is reported once more when all of them have left it.
 
     Parameters
     ----------
@@ -89,8 +92,8 @@ class Chi2:
 
     is_timed: ClassVar[bool] = False
 
-    alpha: float = 0.001
-    delta_min: float = 0.1
+    alpha: float = 0.003
+    delta_min: float = 0.0
     min_fresh: int = 10
     growth: float = 2.0
 
@@ -101,18 +104,21 @@ class Chi2:
         check_number("growth", self.growth, low=1.0, high=math.inf)
 
     def drifted(self, evidence: Evidence) -> Mask:
-        """Return whose new samples differ from the last report by more than noise."""
+        """Return whose new samples differ from those before by more than noise."""
         return apply_in_chunks(evidence, self._differs_beyond_noise)
 
     def _differs_beyond_noise(self, evidence: Evidence) -> Mask:
-        has_news = evidence.arrived > 0
-        tested = np.flatnonzero(has_news & (evidence.fresh.sum(axis=1) >= self.min_fresh))
-        fresh, reported = evidence.fresh[tested], evidence.reported[tested]
-        drifted = has_news & (evidence.current.sum(axis=1) >= self.growth * evidence.reported.sum(axis=1))
-        grown = np.flatnonzero(drifted)
-        drifted[grown] = shares_differ(evidence.rows(grown))
-        large = excess_l1(fresh, reported) >= self.delta_min
-        drifted[tested[large]] |= p_values(fresh[large], reported[large]) < self.alpha
+        n_fresh, n_current = evidence.fresh.sum(axis=1), evidence.current.sum(axis=1)
+        has_enough = (evidence.arrived > 0) & (n_fresh >= self.min_fresh)
+        has_grown = (evidence.arrived > 0) & (n_current >= self.growth * evidence.reported.sum(axis=1))
+        has_turned_over = evidence.is_mixed & has_enough & (n_fresh == n_current)
+        drifted = has_grown | has_turned_over
+        stale = np.flatnonzero(drifted)
+        drifted[stale] = shares_differ(evidence.rows(stale))
+        tested = np.flatnonzero(has_enough & ~drifted)
+        fresh, before = evidence.fresh[tested], evidence.before[tested]
+        large = excess_l1(fresh, before) >= self.delta_min
+        drifted[tested[large]] = p_values(fresh[large], before[large]) < self.alpha
         return np.asarray(drifted)
 
 

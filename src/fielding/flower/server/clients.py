@@ -14,6 +14,7 @@ from fielding.federation.budget import invited_count
 from fielding.federation.clients import Reason, TrainingPlan, Updates
 from fielding.federation.evaluation import ClientScores
 from fielding.federation.ledger import Ledger
+from fielding.federation.roll_call import RollCall
 from fielding.flower.server.contacts import Contacts, Presence
 from fielding.flower.server.exchange import Exchange, Settled, Task
 from fielding.flower.server.sharing import Sharing
@@ -214,6 +215,8 @@ class FlowerClients:
         The length of a representation, if it is known.
     sharing
         How a shared model reaches clients; None: they need none.
+    roll_call
+        When all clients are asked for a report; None: never.
     clock
         Tells the time, in seconds from anywhere.
     """
@@ -228,10 +231,11 @@ class FlowerClients:
         plan: WindowPlan,
         n_features: int | None = None,
         sharing: Sharing | None = None,
+        roll_call: RollCall | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._contacts = Contacts(exchange, presence, reports_from="drifted", n_features=n_features)
-        self._contacts.sharing = sharing
+        self._contacts.sharing, self._contacts.roll_call = sharing, roll_call
         self._orders, self._overcommit, self._plan = orders, overcommit, plan
         self._clock, self._begun_at, self._before_s = clock, clock(), 0.0
         self._round_index, self._worked_s = -1, 0.0
@@ -315,7 +319,7 @@ class FlowerClients:
         if not self._has_met:
             self._look_around(round_index)
         self._round_index, self._worked_s, self._has_met = round_index, 0.0, False
-        return self._contacts.inbox.take_all(self.client_ids)
+        return self._contacts.take_reports(max(round_index - 1, 0))
 
     def _look_around(self, round_index: int) -> None:
         """Look for nodes; at the start all are asked for a report."""
@@ -385,7 +389,7 @@ class FlowerClients:
                     job,
                     client=contacts.client_ids[client],
                     round_index=at,
-                    confirmed=int(contacts.inbox.confirmed[client]),
+                    confirmed=contacts.confirmed(client),
                 )
                 jobs[job] = Task(address=address, order=order, group=int(plan.groups[job]))
         others = [] if plan.is_probe else self._questions(plan)
@@ -409,7 +413,7 @@ class FlowerClients:
         return [
             Task(
                 address=address,
-                order=self._orders.describe(self._round_index, confirmed=int(inbox.confirmed[client])),
+                order=self._orders.describe(self._round_index, confirmed=contacts.confirmed(client)),
             )
             for client in np.flatnonzero(others).tolist()
             if (address := contacts.address(client)) is not None
@@ -550,7 +554,7 @@ class FlowerClients:
                     blocks=tuple(None if blocks is None else tuple(blocks[at].tolist()) for at in own),
                     client=contacts.client_ids[client],
                     round_index=self._round_index,
-                    confirmed=int(contacts.inbox.confirmed[client]),
+                    confirmed=contacts.confirmed(client),
                     corrected=corrected,
                     aside=aside,
                 )

@@ -12,6 +12,7 @@ from fielding._typing import ClientId, Counts, Mask
 from fielding.client.report import DRIFT_KINDS, NO_REPORTS, ReportBatch
 from fielding.errors import CheckpointError, InputError, OptionError, echo
 from fielding.federation.ledger import Ledger
+from fielding.federation.roll_call import RollCall
 from fielding.flower.server.exchange import Exchange, Node, Settled, Task
 from fielding.flower.server.roster import Roster, RosterChanges, identity_of
 from fielding.flower.server.sharing import Sharing
@@ -212,6 +213,8 @@ class Contacts:
         The hash of each client's id, for draws, uint64, shape ``(n_clients,)``.
     sharing
         The model that clients see their samples with, if they do; to be set before the first of them comes.
+    roll_call
+        When all clients are asked for a report, if they ever are; to be set before the first of them comes.
     """
 
     def __init__(
@@ -221,6 +224,7 @@ class Contacts:
         self._roster: Roster | None = None
         self.inbox, self.ledger = Inbox(n_features), Ledger(0)
         self.sharing: Sharing | None = None
+        self.roll_call: RollCall | None = None
         self.round_costs: dict[str, float] = {}
         self.keys: Hashes = np.empty(0, dtype=np.uint64)
         self._introduced: dict[int, int] = {}  # partitions that nodes named late, by address
@@ -235,6 +239,20 @@ class Contacts:
     def address(self, client: int) -> int | None:
         """Return the address of a client; None if it cannot be reached."""
         return None if self._roster is None else self._roster.address(client)
+
+    def take_reports(self, round_index: int) -> ReportBatch:
+        """Return the reports that act now, sent in this round or before; perhaps others are asked for theirs."""
+        reports = self.inbox.take_all(self.client_ids)
+        if self.roll_call is not None and self.reports_from == "drifted" and len(reports.client_ids):
+            position = {client_id: at for at, client_id in enumerate(self.client_ids)}
+            clients = np.array([position[client_id] for client_id in reports.client_ids], dtype=np.int64)
+            self.roll_call.hear(clients, reports.n_samples, round_index=round_index)
+        return reports
+
+    def confirmed(self, client: int) -> int:
+        """Return the number of a client's newest report; that of none if another one is wanted, whatever is new."""
+        is_asked = self.roll_call is not None and self.roll_call.is_asked[client : client + 1].any()
+        return NO_REPORT if is_asked else int(self.inbox.confirmed[client])
 
     def free(self) -> Mask:
         """Return which clients can be reached and owe no answer, shape ``(n_clients,)``."""
@@ -415,7 +433,8 @@ class Contacts:
         """Return what a checkpoint needs beside the ledger: the ids of clients, and their reports."""
         roster = Roster() if self._roster is None else self._roster
         shared = {} if self.sharing is None else self.sharing.arrays()
-        return {**roster.arrays(), **self.inbox.arrays(), **shared}
+        called = {} if self.roll_call is None else self.roll_call.arrays()
+        return {**roster.arrays(), **self.inbox.arrays(), **shared, **called}
 
     def restore(self, arrays: Mapping[str, npt.NDArray[np.generic]], ledger: Ledger) -> None:
         """Go on from what :meth:`arrays` gave; no client is there yet."""
@@ -423,6 +442,8 @@ class Contacts:
         self.inbox.restore(arrays)
         if self.sharing is not None:
             self.sharing.restore(arrays)
+        if self.roll_call is not None:
+            self.roll_call.restore(arrays)
         self.keys = np.empty(0, dtype=np.uint64)
         self._make_room()
         self._is_new, self._is_first = False, True

@@ -43,7 +43,7 @@ from fielding.flower.device.own_code import named_arrays, parameter_names
 from fielding.flower.device.samples import AnyModel, Tensors
 from fielding.flower.server.clients import FlowerClients, OrderBook
 from fielding.flower.server.contacts import Presence
-from fielding.flower.server.device_rule import device_record
+from fielding.flower.server.device_rule import device_record, roll_call_of
 from fielding.flower.server.exchange import Exchange, Patience, Wire
 from fielding.flower.server.sharing import sharing_of
 from fielding.flower.wire.orders import Expected, WorkRule
@@ -399,6 +399,7 @@ def runner_of(
         plan=setup.plan,
         n_features=setup.expected.n_features,
         sharing=sharing,
+        roll_call=roll_call_of(config, own_vectors=deployment.own_vectors),
         clock=clock,
     )
     found = folder.resume() if folder.is_begun() else None

@@ -10,6 +10,7 @@ from fielding.config.options import options_of
 from fielding.engine.plugins import kind_of
 from fielding.engine.report_rule import report_rule_of
 from fielding.errors import OptionError, echo
+from fielding.federation.roll_call import RollCall, roll_call_with
 from fielding.flower.device.rule import ObserveRecord
 
 MEMORY = "memory-rounds"  # key of the run config: how many rounds devices keep samples that have left the window
@@ -24,20 +25,35 @@ def device_record(config: Config, *, classes: int, own_vectors: bool = False, me
     With ``own_vectors`` the app describes windows by code of its own; drift is judged by labels then. Samples that left
     the window are kept ``memory`` rounds; None: as long as the method needs them.
     """
-    window, gap = config.trace.window, config.trace.gap
-    own_test = own_drift_test(config)
-    report_rule = _describing(config, own_vectors) if own_test is None else label_report_rule(own_test)
     record = ObserveRecord(
         classes=classes,
-        max_rounds=-(-window // gap) * gap,  # as many intervals as the simulator shows
-        describing=report_rule.record(),
-        gap=gap,
-        phase=window,
+        max_rounds=_span(config),
+        describing=_report_rule(config, own_vectors).record(),
+        gap=config.trace.gap,
+        phase=config.trace.window,
         memory_rounds=memory_rounds(config, memory),
         kept_aside=config.trace.kept_aside,
     )
     found: dict[str, Json] = msgspec.to_builtins(record)
     return found
+
+
+def roll_call_of(config: Config, *, own_vectors: bool = False) -> RollCall | None:
+    """Return when all devices are asked for a report; None if the level of the drift test on labels is not known."""
+    report_rule = _report_rule(config, own_vectors)
+    if not (report_rule.is_label or own_vectors):
+        return None
+    return roll_call_with(getattr(report_rule.drift_test(), "alpha", None), span=_span(config))
+
+
+def _span(config: Config) -> int:
+    """Return how many rounds a window spans: as many intervals as the simulator shows."""
+    return -(-config.trace.window // config.trace.gap) * config.trace.gap
+
+
+def _report_rule(config: Config, own_vectors: bool) -> ReportRule:
+    own_test = own_drift_test(config)
+    return _describing(config, own_vectors) if own_test is None else label_report_rule(own_test)
 
 
 def memory_rounds(config: Config, given: Json = None) -> int:

@@ -1,0 +1,88 @@
+"""When all clients are asked for a report: more of them drifted at once than chance explains."""
+
+from collections.abc import Mapping
+
+import numpy as np
+import numpy.typing as npt
+
+from fielding._typing import Counts, Mask
+from fielding.errors import CheckpointError
+
+LEVEL = 0.001  # share of rounds in which clients are asked although none drifted
+GROWTH = 2  # a report of so many times the samples of the last one tells of a window that fills up, not of drift
+_NAMES = ("roll_call.n_samples", "roll_call.is_asked", "roll_call.last")
+
+
+def roll_call_with(alpha: float | None, *, span: int) -> "RollCall | None":
+    """Return the roll call for a drift test of a level, and windows that span so many rounds; None without a level."""
+    return None if alpha is None else RollCall(alpha=alpha, pause=max(1, span // 4))
+
+
+class RollCall:
+    """Asks all clients for a report when more of them report drift in a round than chance explains.
+
+    A client with few samples cannot tell a small drift from noise; many of them together can. Where some of them
+    notice, the others have probably drifted, too (docs/decisions/0036).
+
+    Parameters
+    ----------
+    alpha
+        Share of clients that report drift by chance when data arrive.
+    pause
+        Rounds between two roll calls at least.
+
+    Attributes
+    ----------
+    is_asked
+        Which clients have been asked and have not answered, shape ``(n_clients,)``.
+
+    Examples
+    --------
+    >>> roll_call, everyone = RollCall(alpha=0.005, pause=10), np.arange(6)
+    >>> roll_call.hear(everyone, np.full(6, 40), round_index=0)  # first data are no drift
+    >>> roll_call.hear(np.array([1, 4, 5]), np.full(3, 40), round_index=2)
+    >>> np.flatnonzero(roll_call.is_asked).tolist()
+    [0, 2, 3]
+    """
+
+    def __init__(self, *, alpha: float, pause: int) -> None:
+        self._alpha, self._pause = alpha, pause
+        self._n_samples: Counts = np.empty(0, dtype=np.int64)
+        self.is_asked: Mask = np.empty(0, dtype=np.bool_)
+        self._last: int | None = None
+
+    def hear(self, clients: Counts, n_samples: Counts, *, round_index: int) -> None:
+        """Take note of the reports of a round, and of how many samples each sums up; perhaps ask all others."""
+        n_new = max(clients.max(initial=-1) + 1 - self.is_asked.size, 0)
+        self._n_samples = np.pad(self._n_samples, (0, n_new))
+        self.is_asked = np.pad(self.is_asked, (0, n_new))
+        before = self._n_samples[clients]
+        is_drift = (before > 0) & (n_samples > 0) & (n_samples < GROWTH * before) & ~self.is_asked[clients]
+        n_drifted, n_active = int(is_drift.sum()), int((self._n_samples > 0).sum())
+        self._n_samples[clients] = n_samples
+        self.is_asked[clients] = False
+        if not n_drifted or (self._last is not None and round_index < self._last + self._pause):
+            return
+        # Here and not above: scipy costs more than all of Fielding to import.
+        from scipy.special import bdtrc
+
+        if bdtrc(n_drifted - 1, n_active, self._alpha) < LEVEL:
+            self.is_asked = self._n_samples > 0
+            self.is_asked[clients] = False
+            self._last = round_index
+
+    def arrays(self) -> dict[str, npt.NDArray[np.generic]]:
+        """Return what a checkpoint needs."""
+        last = [] if self._last is None else [self._last]
+        columns = (self._n_samples.astype("<i8"), self.is_asked, np.array(last, dtype="<i8"))
+        return dict(zip(_NAMES, columns, strict=True))
+
+    def restore(self, arrays: Mapping[str, npt.NDArray[np.generic]]) -> None:
+        """Go on from what :meth:`arrays` gave; checkpoints of older versions hold none, and it begins anew."""
+        if _NAMES[0] not in arrays:
+            return
+        n_samples, is_asked, last = (arrays.get(name, np.empty((0, 0))) for name in _NAMES)
+        if n_samples.shape != is_asked.shape or n_samples.ndim != 1 or last.shape not in ((0,), (1,)):
+            raise CheckpointError("the roll call of the checkpoint does not fit together; begin anew in another folder")
+        self._n_samples, self.is_asked = n_samples.astype(np.int64), is_asked.astype(np.bool_)
+        self._last = int(last.astype(np.int64)[0]) if last.size else None
