@@ -59,7 +59,7 @@ class Watching:
     on_trained
         Called with how many participants of how many have trained in this round.
     on_note
-        Called, before the first round, with each line that users should know.
+        Called with each line that users should know, before the first round or after one.
 
     Examples
     --------
@@ -74,7 +74,9 @@ class Watching:
     on_note: Callable[[str], None] = lambda _note: None
 
     def __call__(self, row: Mapping[str, Json]) -> bool:
-        """Return whether to go on after a round."""
+        """Tell what users should know of a round, and return whether to go on after it."""
+        if "note" in row:
+            self.on_note(str(row["note"]))
         return self.after_round(row)
 
 
