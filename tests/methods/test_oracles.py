@@ -158,7 +158,7 @@ def test_q_fedavg_is_that_of_flower(seed: int, n_models: int, q: float) -> None:
 def test_ifca_averages_the_uploads_of_those_who_chose_a_model(seed: int, n_clients: int, k: int) -> None:
     rng = np.random.default_rng(seed)
     losses, uploads, models = rng.uniform(0, 3, (n_clients, k)), drawn(seed, n_clients, 4), drawn(seed + 1, k, 4)
-    choice = [min(range(k), key=lambda model, of=one: losses[of][model]) for one in range(n_clients)]
+    choice = [min((losses[one][model], model) for model in range(k))[1] for one in range(n_clients)]
     expected = models.astype(np.float64)
     for model in range(k):
         own = [uploads[one].astype(np.float64) for one in range(n_clients) if choice[one] == model]
@@ -319,10 +319,10 @@ def test_flexcfl_compares_updates_by_their_cosines_with_singular_vectors(seed: i
 @given(seed=SEEDS, n_groups=st.integers(2, 4))
 def test_flexcfl_moves_a_client_to_the_nearest_direction_and_groups_pull_each_other(seed: int, n_groups: int) -> None:
     updates, directions = drawn(seed, 5, 6), drawn(seed + 1, n_groups, 6)
-    nearest = [
-        min(range(n_groups), key=lambda g, of=one: (1.0 - cosine(of.astype(float), directions[g].astype(float))) / 2.0)
-        for one in updates
-    ]
+    nearest = []
+    for one in updates.astype(np.float64):
+        apart = [((1.0 - cosine(one, directions[at].astype(np.float64))) / 2.0, at) for at in range(n_groups)]
+        nearest.append(min(apart)[1])
     models, eta = drawn(seed + 2, n_groups, 6).astype(np.float64), 0.3
     pulled = []
     for group in range(n_groups):

@@ -28,6 +28,7 @@ PRESETS: dict[str, dict[str, dict[str, Json]]] = {
             "reference": "previous",
             "noise_floor": False,
             "delta_step": 0.1,
+            "delta_rule": "max",
             "partitioner": "kmeans",
             "k_max": 10,
             "k_choice": "silhouette",

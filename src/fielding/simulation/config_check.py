@@ -5,6 +5,7 @@ from pathlib import Path
 from fielding._extras import require
 from fielding.config.keys import KEYS, Config, TraceSection
 from fielding.config.parts import imported_function
+from fielding.config.presets import PRESETS
 from fielding.engine.plugins import GLOBAL, POOL, kind_of, mistakes_in, parts_of, policy_of, serving_of, trainer_of
 from fielding.engine.report_rule import AUTO, is_own_function, report_rule_of
 from fielding.errors import FileFormatError, OptionError, echo
@@ -17,7 +18,7 @@ from fielding.traces.sources import NATURAL, check_scenario, check_times, check_
 from fielding.training.factory import TORCH_ONLY
 
 HARMLESS = {"coordinator.shared_model": POOL}
-"""Values that are no mistake where they have no effect: that of the paper's preset, and of configs of older runs."""
+"""Values that are no mistake where they have no effect: that of configs of older runs."""
 
 
 def check_config(config: Config) -> None:
@@ -73,8 +74,11 @@ def check_effects(config: Config, *, source: Source | None = None, has_own: bool
         for word, why in missing.items():
             for path, key in KEYS.items():
                 if word in key.rule.used_with:
-                    value = getattr(getattr(config, path.partition(".")[0]), key.name)
-                    if value not in (key.default, HARMLESS.get(path, key.default)):
+                    section = path.partition(".")[0]
+                    value = getattr(getattr(config, section), key.name)
+                    # A preset may set what only some of its runs need: the paper's epochs of a shared model.
+                    preset = PRESETS.get(config.preset or "", {}).get(section, {}).get(key.name, key.default)
+                    if value not in (key.default, preset, HARMLESS.get(path, key.default)):
                         raise OptionError(f"{path} is {echo(value)}, but it has no effect: {why}; leave it out")
 
 
