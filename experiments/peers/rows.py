@@ -61,7 +61,7 @@ RATE = Knob(
 SERVER_RATE = Knob(key="aggregation.eta", ladder=(0.0625, 0.125, 0.25, 0.5, 1.0, 2.0, 4.0, 8.0), start=1.0)
 BOTH_RATES = (RATE, SERVER_RATE)
 """What everybody's speed of learning is tuned by: of clients and of the server."""
-_DELTA = Knob(key="method.delta", ladder=(0.0125, 0.025, 0.05, 0.1, 0.2, 0.4, 0.8, 1.6), start=0.1)
+_DELTA = Knob(key="method.delta", ladder=(0.0125, 0.025, 0.05, 0.1, 0.2, 0.4, 0.8), start=0.1)
 _STEP = Knob(key="method.step_rounds", ladder=(1, 10, 20, 40, 80), start=1)
 _SAMPLED: Settings = {"method.participation": "sampled"}
 
@@ -143,8 +143,8 @@ ROWS: dict[str, Row] = {
         settings={"method.name": "cfl"},
         knobs=(
             RATE,
-            Knob(key="method.eps1", ladder=(0.025, 0.05, 0.1, 0.2, 0.4, 0.8, 1.6, 3.2), start=0.4),
-            Knob(key="method.eps2", ladder=(0.1, 0.2, 0.4, 0.8, 1.6, 3.2, 6.4), start=1.6),
+            Knob(key="method.eps1_share", ladder=(0.05, 0.1, 0.2, 0.3, 0.45, 0.6, 0.8, 1.0), start=0.3),
+            Knob(key="method.eps2_share", ladder=(0.1, 0.2, 0.4, 0.6, 0.8, 1.0), start=0.6),
             SERVER_RATE,
         ),
         in_large=_SAMPLED,

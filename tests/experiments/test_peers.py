@@ -80,7 +80,7 @@ class TestSearch:
             assert ranked(scores)[0] == peak
 
     def test_the_best_two_share_what_is_left_over_and_their_mean_decides(self) -> None:
-        noise = {((2,), 1): -0.3, ((2,), 2): -0.3}
+        noise: dict[tuple[Point, int], float] = {((2,), 1): -0.3, ((2,), 2): -0.3}
         level = {0: 0.1, 1: 0.4, 2: 0.5, 3: 0.3}
 
         scores = searched([4], (2,), lambda point, number: level[point[0]] + noise.get((point, number), 0.0), 7)

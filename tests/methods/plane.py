@@ -63,6 +63,8 @@ class Scripted:
     """Clients that report in the rounds that a script names; in the first round all do."""
 
     looked = LookingCosts()
+    level: float | None = None
+    span = 1
 
     def __init__(self, n_clients: int, script: Mapping[int, Sequence[int]]) -> None:
         self._script = {0: range(n_clients), **script}

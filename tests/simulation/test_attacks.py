@@ -65,6 +65,8 @@ class Planned:
     rounds: Sequence[dict[int, list[float]]]
     looked: LookingCosts = field(default_factory=LookingCosts)
     held: list[list[int]] = field(default_factory=list)
+    level: float | None = None
+    span: int = 1
 
     def observe(self, round_index: int) -> FleetReports:
         rows = self.rounds[round_index]

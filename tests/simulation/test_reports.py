@@ -19,6 +19,9 @@ N_LABELS = 2
 class Script:
     """Clients that have something to tell in rounds that are written down; what could not be sent comes again."""
 
+    level: float | None = None
+    span = 1
+
     def __init__(self, rounds: Mapping[int, list[int]], looked: LookingCosts | None = None) -> None:
         self._rounds, self.looked = rounds, looked or LookingCosts()
         self._held: Counts = NOTHING.clients

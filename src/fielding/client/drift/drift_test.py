@@ -149,8 +149,8 @@ class Batch:
         for start, end in zip(ends - self.sizes, ends, strict=True):
             yield slice(int(start), int(end))
 
-    def rows(self, which: slice, *, sizes: Counts) -> "Batch":
-        """Return a run of samples as a batch of its own, dealt to clients by ``sizes``."""
+    def rows(self, which: slice | Counts, *, sizes: Counts) -> "Batch":
+        """Return some samples as a batch of its own, dealt to clients by ``sizes``."""
         return Batch(
             sizes=sizes,
             n_classes=self.n_classes,

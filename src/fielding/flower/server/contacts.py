@@ -243,10 +243,11 @@ class Contacts:
     def take_reports(self, round_index: int) -> ReportBatch:
         """Return the reports that act now, sent in this round or before; perhaps others are asked for theirs."""
         reports = self.inbox.take_all(self.client_ids)
-        if self.roll_call is not None and self.reports_from == "drifted" and len(reports.client_ids):
+        roll_call = self.roll_call if self.reports_from == "drifted" else None
+        if roll_call is not None and len(reports.client_ids) and reports.n_samples is not None:
             position = {client_id: at for at, client_id in enumerate(self.client_ids)}
             clients = np.array([position[client_id] for client_id in reports.client_ids], dtype=np.int64)
-            self.roll_call.hear(clients, reports.n_samples, round_index=round_index)
+            roll_call.hear(clients, reports.n_samples, round_index=round_index)
         return reports
 
     def confirmed(self, client: int) -> int:
