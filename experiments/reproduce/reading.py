@@ -198,19 +198,20 @@ def variant_settings(settings: Mapping[str, Json], tuning: str | None) -> Table:
     """Return the settings of a variant; ``row`` stands for those of a row of the comparison of peers.
 
     With them come the knobs that were chosen for it on the first half of the trace (``tuning``), but for the rates of
-    learning, which are the paper's for everybody here; a server optimiser keeps its own.
+    learning, which are the paper's for everybody here; a server optimiser keeps its own. Untuned, they are where the
+    search starts.
     """
     own = {key: value for key, value in settings.items() if key != "row"}
     if "row" not in settings:
         return own
     name = str(settings["row"])
     row = ROWS[name]
-    chosen: Table = {}
+    chosen: Table = {knob.key: knob.start for knob in row.knobs}
     if tuning is not None and choice_file(BENCHMARKS[tuning]).exists():
         chosen = chosen_for(name, row, read_choices(BENCHMARKS[tuning]))
-        chosen.pop("training.learning_rate", None)
-        if "aggregation.name" not in row.settings:
-            chosen.pop("aggregation.eta", None)
+    chosen.pop("training.learning_rate", None)
+    if "aggregation.name" not in row.settings:
+        chosen.pop("aggregation.eta", None)
     return {**row.settings, **chosen, **own}
 
 

@@ -145,6 +145,7 @@ def test_the_page_draws_its_figures_without_a_network(page: "Page", whole: Path,
 def test_the_page_says_in_whole_sentences_how_much_was_run(whole: Path) -> None:
     lead = demo_page(*read_report([whole])).lead
 
-    assert "(preset paper, 8 rounds, 2 seeds, with 95 % intervals). Accuracy is measured on " in lead
+    assert "(preset paper, 8 rounds, 2 seeds, with 95 % intervals). Accuracy is measured with the model" in lead
     assert lead.count("(") == lead.count(")")
-    assert "unweighted mean over clients. With the preset paper a client reports whenever" in lead
+    assert "on the test samples of its window, and on samples of the interval to come" in lead
+    assert "(next). With the preset paper a client reports whenever" in lead

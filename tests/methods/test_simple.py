@@ -344,7 +344,7 @@ def test_the_oracle_agrees_with_the_truth() -> None:
 def test_the_oracle_says_what_to_do_where_nobody_knows_the_concepts(truth: None) -> None:
     setting = setting_of(small_clients(), truth=truth)
 
-    with pytest.raises(OptionError, match=r"name a scenario in trace\.scenario, or choose another method"):
+    with pytest.raises(OptionError, match=r"name a scenario in trace\.scenario, give the trace an array concept, or"):
         method_named(METHODS["oracle"], setting, {})
 
 

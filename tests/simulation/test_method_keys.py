@@ -24,6 +24,7 @@ OTHERWISE: Settings = {
     "coordinator.reference": "last-global",
     "coordinator.noise_floor": True,
     "coordinator.delta_step": 0.5,
+    "coordinator.delta_rule": "min",
     "coordinator.partitioner": "k-center",
     "coordinator.k_max": 2,
     "coordinator.k_choice": "finest",
