@@ -55,7 +55,7 @@ experiment-all: $(CORE)  ## run all of them, most important first; make experime
 	@$(ONE_THREAD) $(BIN)/python -m experiments.reproduce all $(ARGS) </dev/null
 
 .PHONY: results
-results: $(CORE)  ## tune, compare and reproduce: every table of docs/results again (hours; goes on where it was stopped)
+results: $(CORE)  ## tune and compare all methods, then the figures of the paper (hours; goes on where it was stopped)
 	@$(ONE_THREAD) $(BIN)/python -m experiments.peers all $(ARGS) </dev/null
 	@$(ONE_THREAD) $(BIN)/python -m experiments.reproduce all --jobs 2 </dev/null
 

@@ -92,6 +92,8 @@ def write_measured(path: Path, part: str, *, begin: str, title: str, after: str 
     page.
     """
     old = path.read_text(encoding="utf-8") if path.exists() else f"# {title}\n\n{begin}\n{END}\n{after}"
+    if begin not in old or END not in old:
+        raise SystemExit(f"{path} has no place for what was measured; put these two lines into it:\n{begin}\n{END}")
     before, _, rest = old.partition(begin)
     path.parent.mkdir(parents=True, exist_ok=True)
     with replaced_file(path) as file:

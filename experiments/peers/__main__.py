@@ -25,7 +25,7 @@ from experiments.peers.comparing import (
     with_served,
 )
 from experiments.peers.rows import rows_on
-from experiments.peers.tuning import choice_file, read_choices, tune, write_choices
+from experiments.peers.tuning import read_choices, tune, untuned, write_choices
 from experiments.tables import markdown, write_measured
 
 BEGIN = "<!-- measured: written by python -m experiments.peers; what stands before and after is by hand -->"
@@ -36,8 +36,8 @@ def main() -> None:
     options = _options()
     if options.command == "all":
         for benchmark in BENCHMARKS.values():
-            if not choice_file(benchmark).exists():
-                _tune(benchmark, options)
+            if missing := untuned(benchmark):
+                write_choices(benchmark, tune(benchmark, options.out, n_jobs=options.jobs, names=missing))
             _compare(benchmark, options)
         return
     if options.benchmark is None:

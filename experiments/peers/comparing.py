@@ -134,12 +134,12 @@ def cost_table(results: Results, names: Sequence[str]) -> Cells:
 
 def tuning_table(choices: Mapping[str, Choice], names: Sequence[str]) -> Cells:
     """Return what was chosen for rows on the validation trace, and what came second, heads first."""
-    lines = [["method", "chosen", "score", "second", "its score", "runs", "at an edge"]]
+    lines = [["method", "chosen", "score", "second", "its score", "runs", "search"]]
     for name in names:
         found = choices.get(name)
         if found is None:
             continue
-        edges, tried = found["at_edge"], found["tried"]
+        tried = found["tried"]
         lines.append(
             [
                 name,
@@ -148,10 +148,19 @@ def tuning_table(choices: Mapping[str, Choice], names: Sequence[str]) -> Cells:
                 _words(found["runner_up"]),
                 _percent(found["runner_up_score"]),
                 str(sum(len(one["scores"]) for one in tried)),  # type: ignore[union-attr, index, arg-type, misc, call-overload]
-                ", ".join(str(key) for key in edges) if isinstance(edges, list) and edges else "no",
+                _search_words(found),
             ]
         )
     return lines
+
+
+def _search_words(found: Choice) -> str:
+    """Return whether the search came to its end, and which choices lie at the edge of what was tried."""
+    edges = found["at_edge"]
+    words = "finished" if found["is_finished"] else "cut short"
+    if isinstance(edges, list) and edges:
+        words += "; at the edge: " + ", ".join(str(key).rpartition(".")[2] for key in edges)
+    return words
 
 
 def _words(settings: Json) -> str:

@@ -60,7 +60,8 @@ RATE = Knob(
 )
 SERVER_RATE = Knob(key="aggregation.eta", ladder=(0.0625, 0.125, 0.25, 0.5, 1.0, 2.0, 4.0, 8.0), start=1.0)
 BOTH_RATES = (RATE, SERVER_RATE)
-"""What everybody's speed of learning is tuned by: of clients and of the server."""
+"""What everybody's speed of learning is tuned by: of clients and of the server. They come first: at a rate at which a
+model does not learn, other knobs mean nothing."""
 _DELTA = Knob(key="method.delta", ladder=(0.0125, 0.025, 0.05, 0.1, 0.2, 0.4, 0.8), start=0.1)
 _STEP = Knob(key="method.step_rounds", ladder=(1, 10, 20, 40, 80), start=1)
 _SAMPLED: Settings = {"method.participation": "sampled"}
@@ -75,10 +76,7 @@ ROWS: dict[str, Row] = {
     "global, corrected": Row(runs_of="global", served="corrected"),
     "global, fine-tuned": Row(
         settings={"method.name": "global", "serving.correction": "none"},
-        knobs=(
-            Knob(key="serving.fine_tune", ladder=(1, 2, 5, 10, 20, 40, 80, 160), start=10),
-            *BOTH_RATES,
-        ),
+        knobs=(*BOTH_RATES, Knob(key="serving.fine_tune", ladder=(1, 2, 5, 10, 20, 40, 80, 160), start=10)),
         served="tuned",
     ),
     "FedAvgM": Row(settings={"method.name": "global", "aggregation.name": "fedavgm"}, knobs=BOTH_RATES),
@@ -91,8 +89,8 @@ ROWS: dict[str, Row] = {
     ),
     "flash, corrected": Row(runs_of="flash (server half)", served="corrected"),
     "local": Row(settings={"method.name": "local"}, knobs=(RATE,)),
-    "local, equal compute": Row(settings={"method.name": "local", "method.budget": "participants"}, like="local"),
-    "static": Row(settings={"method.name": "static"}, knobs=(RATE, _clusters("coordinator.k_max", 10), SERVER_RATE)),
+    "local, equal compute": Row(settings={"method.name": "local", "method.budget": "participants"}, knobs=(RATE,)),
+    "static": Row(settings={"method.name": "static"}, knobs=BOTH_RATES),
     "moves": Row(settings={"method.name": "moves"}, like="fielding"),
     "always": Row(settings={"method.name": "always"}, like="fielding"),
     "selected": Row(settings={"method.name": "selected"}, like="fielding"),
@@ -101,9 +99,8 @@ ROWS: dict[str, Row] = {
     "fielding, tau tuned": Row(
         settings={"method.name": "fielding"},
         knobs=(
-            RATE,
+            *BOTH_RATES,
             Knob(key="coordinator.tau", ladder=(1 / 24, 1 / 12, 1 / 6, 1 / 3, 1 / 2, 1.0, 2.0, 4.0), start=1 / 3),
-            SERVER_RATE,
         ),
     ),
     "fielding+": Row(
@@ -119,33 +116,31 @@ ROWS: dict[str, Row] = {
         ),
     ),
     "oracle": Row(settings={"method.name": "oracle"}, knobs=BOTH_RATES, needs_truth=True),
-    "ifca": Row(settings={"method.name": "ifca"}, knobs=(RATE, _clusters("method.k", 4), SERVER_RATE)),
+    "ifca": Row(settings={"method.name": "ifca"}, knobs=(*BOTH_RATES, _clusters("method.k", 4))),
     "ifca, participants choose": Row(settings={"method.name": "ifca", "method.reassess": "participants"}, like="ifca"),
-    "flexcfl": Row(settings={"method.name": "flexcfl"}, knobs=(RATE, _clusters("method.k", 5), SERVER_RATE)),
+    "flexcfl": Row(settings={"method.name": "flexcfl"}, knobs=(*BOTH_RATES, _clusters("method.k", 5))),
     "flexcfl, original test": Row(settings={"method.name": "flexcfl", "method.detector": "original"}, like="flexcfl"),
     "auxo": Row(
         settings={"method.name": "auxo"},
         knobs=(
-            RATE,
+            *BOTH_RATES,
             Knob(key="method.epsilon", ladder=(0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1.0), start=0.01),
-            SERVER_RATE,
         ),
     ),
     "auxo, forced splits": Row(settings={"method.name": "auxo", "method.split": "forced"}, like="auxo"),
-    "feddrift": Row(settings={"method.name": "feddrift"}, knobs=(RATE, _DELTA, _STEP, SERVER_RATE), in_large=_SAMPLED),
+    "feddrift": Row(settings={"method.name": "feddrift"}, knobs=(*BOTH_RATES, _DELTA, _STEP), in_large=_SAMPLED),
     "feddrift-eager": Row(
-        settings={"method.name": "feddrift-eager"}, knobs=(RATE, _DELTA, _STEP, SERVER_RATE), in_large=_SAMPLED
+        settings={"method.name": "feddrift-eager"}, knobs=(*BOTH_RATES, _DELTA, _STEP), in_large=_SAMPLED
     ),
     "fedac (reconstructed)": Row(
-        settings={"method.name": "fedac"}, knobs=(RATE, _clusters("method.clusters", 4), SERVER_RATE)
+        settings={"method.name": "fedac"}, knobs=(*BOTH_RATES, _clusters("method.clusters", 4))
     ),
     "cfl": Row(
         settings={"method.name": "cfl"},
         knobs=(
-            RATE,
+            *BOTH_RATES,
             Knob(key="method.eps1_share", ladder=(0.05, 0.1, 0.2, 0.3, 0.45, 0.6, 0.8, 1.0), start=0.3),
             Knob(key="method.eps2_share", ladder=(0.1, 0.2, 0.4, 0.6, 0.8, 1.0), start=0.6),
-            SERVER_RATE,
         ),
         in_large=_SAMPLED,
     ),

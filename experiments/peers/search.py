@@ -14,6 +14,8 @@ Scores = Mapping[Point, Sequence[float]]
 def wanted(lengths: Sequence[int], start: Point, scores: Scores, allowance: int) -> list[tuple[Point, int]]:
     """Return the runs to do next as points and numbers of seeds, from 0; nothing when the allowance is spent.
 
+    The best two points get further seeds together, so that they are judged by the same ones.
+
     It depends on the scores alone, so a search that was stopped goes on where it was.
 
     Examples
@@ -30,8 +32,9 @@ def wanted(lengths: Sequence[int], start: Point, scores: Scores, allowance: int)
     if missing:
         return [(point, 0) for point in missing[: max(0, left)]]
     finalists = ranked(scores)[:2]
-    fewest = min(len(scores[point]) for point in finalists)
-    return [(point, fewest) for point in finalists if len(scores[point]) == fewest][: max(0, left)]
+    if left < len(finalists):  # both get a seed, or none does
+        return []
+    return [(point, len(scores[point])) for point in finalists]
 
 
 def is_inside(lengths: Sequence[int], start: Point, scores: Scores) -> bool:

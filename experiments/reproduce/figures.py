@@ -6,7 +6,7 @@ from types import MappingProxyType
 
 from experiments.reproduce import courses, speed
 from experiments.reproduce.results import Figure, Results, figure_of
-from fielding.reporting.numbers.paired import estimate, paired_difference
+from fielding.reporting.numbers.paired import SHARE, estimate, paired_difference
 
 PLAIN, NEXT, CORRECTED = "final_accuracy", "final_next_accuracy", "final_accuracy_corrected"
 """Final accuracy on the window and on the next interval, and on the window after clients corrected their models."""
@@ -14,7 +14,7 @@ PLAIN, NEXT, CORRECTED = "final_accuracy", "final_next_accuracy", "final_accurac
 
 def level(results: Results, of: str, _against: str, *, name: str = PLAIN) -> Figure:
     """Return the final accuracy in percent."""
-    return figure_of(estimate(results.known(of, name)), 100.0)
+    return figure_of(estimate(results.known(of, name), SHARE), 100.0)
 
 
 def gain(results: Results, of: str, against: str, *, name: str = PLAIN, theirs: str | None = None) -> Figure:

@@ -30,9 +30,10 @@ def figure_of(one: Estimate, unit: float = 1.0) -> Figure:
     >>> figure_of(estimate([0.5]), 100.0)
     Figure(mean=50.0, low=None, high=None)
     """
-    if one.half_width is None:
+    ends = one.ends
+    if ends is None:
         return Figure(mean=unit * one.mean)
-    return Figure(mean=unit * one.mean, low=unit * (one.mean - one.half_width), high=unit * (one.mean + one.half_width))
+    return Figure(mean=unit * one.mean, low=unit * ends[0], high=unit * ends[1])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

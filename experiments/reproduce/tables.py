@@ -100,7 +100,7 @@ COLUMNS: dict[str, Column] = {
 
 
 def plus_minus(one: Figure, *, sign: str = "", places: int = 1) -> str:
-    """Return a figure with the half width of its interval.
+    """Return a figure with the half width of its interval, or with its ends where it is cut off at a bound.
 
     Examples
     --------
@@ -108,7 +108,11 @@ def plus_minus(one: Figure, *, sign: str = "", places: int = 1) -> str:
     '+1.0 ± 0.5'
     """
     mean = f"{one.mean:{sign}.{places}f}"
-    return mean if one.low is None or one.high is None else f"{mean} ± {(one.high - one.low) / 2:.{places}f}"
+    if one.low is None or one.high is None:
+        return mean
+    if abs(one.high + one.low - 2.0 * one.mean) > 1e-9 * max(1.0, abs(one.mean)):  # cut off at a bound
+        return f"{mean} [{one.low:{sign}.{places}f}, {one.high:{sign}.{places}f}]"
+    return f"{mean} ± {(one.high - one.low) / 2:.{places}f}"
 
 
 def variant_table(experiment: Experiment, results: Results) -> Cells:

@@ -21,6 +21,7 @@ from experiments.peers.rows import PARTNERS, ROWS, Row, rows_on, settings_of
 from experiments.peers.search import Point, is_inside, ranked, wanted
 from experiments.peers.tuning import (
     ALLOWANCE,
+    Choice,
     chosen_for,
     read_choices,
     score_of,
@@ -75,7 +76,7 @@ class TestSearch:
             allowance,
         )
 
-        assert sum(map(len, scores.values())) == allowance
+        assert allowance - sum(map(len, scores.values())) in (0, 1)
         if is_inside(lengths, start, scores):
             assert ranked(scores)[0] == peak
 
@@ -104,8 +105,8 @@ class TestRows:
                 assert not keys
                 assert ROWS[row.runs_of or row.like or ""].knobs or row.runs_of
             else:
-                assert "training.learning_rate" in keys, name
-                assert keys & {"aggregation.eta", "method.eta"} or name == "local"
+                assert row.knobs[0].key == "training.learning_rate"
+                assert keys & {"aggregation.eta", "method.eta"} or name.startswith("local")
 
     def test_a_ceiling_is_only_run_where_the_truth_is_known(self) -> None:
         assert "oracle" not in rows_on(NATURAL)
@@ -124,9 +125,13 @@ class TestRows:
             for at in range(max(lengths)):
                 point = tuple(min(at, length - 1) for length in lengths)
                 check_config(config_from(with_settings(base, {**settings_of(row, benchmark), **values_at(row, point)})))
-        for settings in (*variants(benchmark, {}, list(ROWS)).values(), *partner_variants({}).values()):
+        choices: dict[str, Choice] = {name: {"chosen": {}} for name in tuned_rows(benchmark)}
+        combined = partner_variants(choices)
+        for settings in (*variants(benchmark, choices, list(ROWS)).values(), *combined.values()):
             check_config(config_from(with_settings(base, settings)))
-        assert len(partner_variants({})) == 2 * len(PARTNERS)
+        assert len(combined) == 2 * len(PARTNERS)
+        with pytest.raises(SystemExit, match="nothing was chosen for global; run"):
+            variants(benchmark, {}, ["global"])
 
 
 def test_a_pool_is_cut_in_two_and_no_sample_is_in_both_parts(
@@ -182,7 +187,7 @@ class TestTuning:
         assert head[0] == "method"
         assert first[1] == "learning_rate 0.4, eta 1"
         assert {first[-2], second[-2]} == {str(ALLOWANCE)}
-        assert first[-1] == "no"
+        assert first[-1] == "finished"
 
     def test_a_value_at_the_end_of_what_was_tried_is_told(self) -> None:
         row = Row(knobs=ROWS["local"].knobs)

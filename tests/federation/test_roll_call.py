@@ -58,6 +58,19 @@ def test_reports_by_chance_rarely_ask() -> None:
     assert n_calls <= 10  # 1.7 are expected
 
 
+def test_false_alarms_beyond_the_level_do_not_ask_however_many_clients_there_are() -> None:
+    rng, roll_call = stream(2, "roll-call"), RollCall(alpha=0.003, pause=1)
+    roll_call.hear(np.arange(10_000), np.full(10_000, 48), round_index=0)
+    n_calls = 0
+    for now in range(1, 201):
+        hear(roll_call, np.flatnonzero(rng.random(10_000) < 0.008).tolist(), now)
+        n_calls += bool(roll_call.is_asked.any())
+        roll_call.is_asked[:] = False
+
+    assert n_calls <= 6  # 1.2 are expected
+    assert hear(roll_call, list(range(130)), 300) != []
+
+
 def test_it_goes_on_from_a_checkpoint() -> None:
     roll_call, other = begun(), RollCall(alpha=0.005, pause=4)
     hear(roll_call, [1, 2, 3, 4], 1)

@@ -1,7 +1,6 @@
 """Which model clients see their samples with if the config does not say, and what is told of its skill."""
 
 import json
-import tomllib
 from pathlib import Path
 from typing import Any
 
@@ -106,7 +105,9 @@ def test_what_was_chosen_is_written_down_and_a_run_can_be_resumed(tmp_path: Path
     run(table(), part, own=samples, watch=lambda row: int(str(row["round"])) < 3, page=False)
     resumed = run(table(), part, own=samples, start=Start(resume=True), page=False)
 
-    assert tomllib.loads((part / "config.toml").read_text())["coordinator"]["shared_model"] == "global"
+    assert json.loads((part / "manifest.json").read_text())["shared_model"] == "global"
+    again = run(part / "config.toml", part, own=samples, start=Start(resume=True), page=False)
+    assert again.rounds == resumed.rounds
     assert (part / "rounds.jsonl").read_bytes() == (tmp_path / "whole" / "rounds.jsonl").read_bytes()
     assert resumed.notes == whole.notes
 

@@ -101,20 +101,22 @@ class Fleet:
         while self._blocks and self.max_rounds and now - self._blocks[0].round_index >= self.max_rounds:
             leaving.append(self._blocks.popleft())
         self._count(coming, leaving)
+        has_changed = np.zeros(self.n_clients, dtype=np.bool_)
+        for block in (coming, *leaving):
+            has_changed[block.clients] = True
+        is_tested = has_changed | self._must_report
         if self._drift_test.is_timed:
-            is_tested = (self._n_current > 0) | (self._n_reported > 0) | self._must_report
-        else:
-            is_tested = self._must_report.copy()
-            for block in (coming, *leaving):
-                is_tested[block.clients] = True
+            is_tested |= (self._n_current > 0) | (self._n_reported > 0)
         tested = np.flatnonzero(is_tested)
         n_arrived = np.bincount(coming.clients, weights=coming.counts, minlength=self.n_clients).astype(np.int64)
         due = tested[self._is_due(tested, n_arrived, now)]
         # A client that reports because it must has noticed nothing: it goes on comparing, unless more is known now.
-        noticed = due[~self._must_report[due] | (self._n_current[due] > self._before[due].sum(axis=1))]
-        has_drifted = ~self._must_report[noticed] & (self._n_reported[noticed] > 0)
-        has_turned_over = self._is_mixed[noticed] & (self._fresh[noticed].sum(axis=1) == self._n_current[noticed])
-        self._is_mixed[noticed] = has_drifted & ~has_turned_over & (self._n_current[noticed] > n_arrived[noticed])
+        knows_more = has_changed[due] & (self._n_current[due] > self._before[due].sum(axis=1))
+        noticed = due[~self._must_report[due] | knows_more]
+        own = noticed[~self._must_report[noticed]]
+        has_turned_over = self._is_mixed[own] & (self._fresh[own].sum(axis=1) == self._n_current[own])
+        is_partly_old = (self._n_reported[own] > 0) & (self._n_current[own] > n_arrived[own])
+        self._is_mixed[own] = is_partly_old & ~has_turned_over
         self._before[noticed] = self._current[noticed]
         self._fresh[noticed] = 0
         self._noticed_step[noticed] = self._step

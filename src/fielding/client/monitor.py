@@ -82,13 +82,15 @@ class Monitor:
         self._before.add(was_fresh)
         if not self._is_due(arriving.size, round_index):
             return None
-        has_drifted = not self._must_report and bool(self._reported.any())
+        had_reported = bool(self._reported.any())
         self._reported = self._current.counts
         self._reported_round = int(round_index)
         # A client that reports because it must has noticed nothing: it goes on comparing, unless more is known now.
-        if not self._must_report or self._current.n_samples > self._before.n_samples:
+        has_changed = arriving.size > 0 or leaving.size > 0
+        if not self._must_report:
             has_turned_over = self._is_mixed and self._fresh.n_samples == self._current.n_samples
-            self._is_mixed = has_drifted and not has_turned_over and self._current.n_samples > arriving.size
+            self._is_mixed = had_reported and not has_turned_over and self._current.n_samples > arriving.size
+        if not self._must_report or (has_changed and self._current.n_samples > self._before.n_samples):
             self._noticed_moment = self._window.n_arrived
             self._before.clear()
             self._before.add(self._window.labels())

@@ -9,6 +9,9 @@ from fielding._typing import Counts, Mask
 from fielding.errors import CheckpointError
 
 LEVEL = 0.001  # share of rounds in which clients are asked although none drifted
+SLACK, SURE = 3.0, 0.05
+"""Drift tests make up to ``SLACK`` times the false alarms that they are asked for: of many clients so many more report
+by chance, and what they report must be rarer than ``SURE`` even then."""
 GROWTH = 2  # a report of so many times the samples of the last one tells of a window that fills up, not of drift
 _NAMES = ("roll_call.n_samples", "roll_call.is_asked", "roll_call.last")
 
@@ -27,7 +30,8 @@ class RollCall:
     Parameters
     ----------
     alpha
-        Share of clients that report drift by chance when data arrive.
+        Share of clients that the drift test lets report by chance when data arrive; in truth it may be ``SLACK`` times
+        as many.
     pause
         Rounds between two roll calls at least.
 
@@ -66,7 +70,10 @@ class RollCall:
         # Here and not above: scipy costs more than all of Fielding to import.
         from scipy.special import bdtrc
 
-        if bdtrc(n_drifted - 1, n_active, self._alpha) < LEVEL:
+        by_chance, by_inflation = (
+            bdtrc(n_drifted - 1, n_active, min(1.0, factor * self._alpha)) for factor in (1.0, SLACK)
+        )
+        if by_chance < LEVEL and by_inflation < SURE:
             self.is_asked = self._n_samples > 0
             self.is_asked[clients] = False
             self._last = round_index

@@ -188,7 +188,7 @@ class LabelObserver:
     def __init__(self, windows: Arriving, drift_test: DriftTest, representation: Representation | None = None) -> None:
         self._representation = representation
         self._windows = windows
-        self.level: float | None = getattr(drift_test, "alpha", None)
+        self.level: float | None = getattr(drift_test, "level", None)
         self.span = windows.n_visible * windows.gap
         self._fleet = Fleet(windows.n_clients, windows.n_classes, drift_test=drift_test, max_rounds=self.span)
         self._n_seen = 0

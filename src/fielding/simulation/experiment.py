@@ -103,6 +103,7 @@ def run_manifest(config: Config, own: Own, simulation: Simulation, initial: Mode
         "classes": list(simulation.dealt.pool.classes),
         "seed": config.seed,
         "config": table,
+        "shared_model": simulation.config.coordinator.shared_model,
         "own": dict(given),
         "data_blake2b": _data_digest(simulation.dealt),
         "initial_blake2b": hashlib.blake2b(np.ascontiguousarray(initial).data, digest_size=16).hexdigest(),
@@ -309,7 +310,7 @@ def _run_into(out: Path, config: Config, own: Own, start: Start, watching: Watch
                     ),
                 )
                 if not (start.resume and folder.is_begun()):
-                    folder.begin(config_text(simulation.config))  # with what was chosen for this trace
+                    folder.begin(config_text(config))
                 elif (found := folder.resume()) is not None:
                     runner.restore(found)
                 summary = runner.run(watching)

@@ -22,7 +22,7 @@ from fielding.training.trainer import Gather
 _MODEL = "shared_model"
 LEAST_SPARED = 0.05  # share of the errors of always saying the most frequent label that a model with skill spares
 SURE = 2.0  # standard errors that its accuracy lies above, too
-LEAST_MEASURED, MOST_MEASURED = 100, 1000  # samples without which skill is not seen, and samples that are enough
+MOST_MEASURED = 1000  # samples that are enough to see skill
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -142,10 +142,8 @@ class SharedModel:
 
 
 def judging_rows(windows: SlidingWindows, round_index: int) -> Counts:
-    """Return what clients keep aside in a round, all together; their training samples if that is next to nothing."""
-    aside = windows.aside(round_index)
-    ranges = aside if aside.sizes.sum() >= LEAST_MEASURED else windows.training(round_index)
-    return ranges.of(np.arange(windows.n_clients))[0]
+    """Return the test samples of all windows in a round: no model was trained on them, and no method sees the skill."""
+    return windows.testing(round_index).of(np.arange(windows.n_clients))[0]
 
 
 IsOnline: TypeAlias = Callable[[Counts], Mask]  # says which of some clients can be reached now

@@ -127,7 +127,7 @@ class SampleDetector:
     """
 
     test: SampleTest
-    alpha: float = 0.001
+    alpha: float = 0.003
     least: int = 10
     growth: float = 2.0
     needs_errors: bool = False
@@ -137,6 +137,11 @@ class SampleDetector:
 
     def __post_init__(self) -> None:
         _check_rule(self.alpha, self.least, self.growth)
+
+    @property
+    def level(self) -> float:
+        """Share of clients that report by chance when data arrive, for the roll call."""
+        return self.alpha
 
     def detect(self, comparison: Comparison) -> tuple[Mask, Kinds]:
         """Return who drifted."""
@@ -171,6 +176,11 @@ class KindDetector:
         _check_rule(self.alpha, self.least, self.growth)
         if self.errors not in OF_ERRORS:
             raise unknown_name("test of errors", self.errors, OF_ERRORS)
+
+    @property
+    def level(self) -> float:
+        """Share of clients that report by chance when data arrive, for the roll call."""
+        return self.alpha
 
     def detect(self, comparison: Comparison) -> tuple[Mask, Kinds]:
         """Return who drifted, and how."""

@@ -103,6 +103,11 @@ class Chi2:
         check_whole("min_fresh", self.min_fresh)
         check_number("growth", self.growth, low=1.0, high=math.inf)
 
+    @property
+    def level(self) -> float:
+        """Share of clients that report by chance when data arrive, for the roll call."""
+        return self.alpha
+
     def drifted(self, evidence: Evidence) -> Mask:
         """Return whose new samples differ from those before by more than noise."""
         return apply_in_chunks(evidence, self._differs_beyond_noise)

@@ -39,11 +39,8 @@ def device_record(config: Config, *, classes: int, own_vectors: bool = False, me
 
 
 def roll_call_of(config: Config, *, own_vectors: bool = False) -> RollCall | None:
-    """Return when all devices are asked for a report; None if the level of the drift test on labels is not known."""
-    report_rule = _report_rule(config, own_vectors)
-    if not (report_rule.is_label or own_vectors):
-        return None
-    return roll_call_with(getattr(report_rule.drift_test(), "alpha", None), span=_span(config))
+    """Return when all devices are asked for a report; None if the drift test has no level."""
+    return roll_call_with(_report_rule(config, own_vectors).level, span=_span(config))
 
 
 def _span(config: Config) -> int:
