@@ -11,12 +11,21 @@ N_CLIENTS = 60
 def begun(*, pause: int = 4) -> RollCall:
     """Return a roll call of clients that have told of 48 samples each."""
     roll_call = RollCall(alpha=0.005, pause=pause)
-    roll_call.hear(np.arange(N_CLIENTS), np.full(N_CLIENTS, 48), round_index=0)
+    hear(roll_call, list(range(N_CLIENTS)), 0)
     return roll_call
 
 
-def hear(roll_call: RollCall, clients: list[int], round_index: int, *, n_samples: int = 48) -> list[int]:
-    roll_call.hear(np.array(clients, dtype=np.int64), np.full(len(clients), n_samples), round_index=round_index)
+def hear(
+    roll_call: RollCall, clients: list[int], round_index: int, *, n_samples: int = 48, shift: float = 0.05
+) -> list[int]:
+    """Let clients report two labels, whose shares move by ``shift`` to and fro from round to round."""
+    first = 0.5 + shift * (-1) ** round_index
+    roll_call.hear(
+        np.array(clients, dtype=np.int64),
+        np.tile([first, 1.0 - first] if n_samples else [0.0, 0.0], (len(clients), 1)),
+        np.full(len(clients), n_samples),
+        round_index=round_index,
+    )
     return np.flatnonzero(roll_call.is_asked).tolist()
 
 
@@ -24,6 +33,11 @@ def test_more_than_chance_asks_all_others() -> None:
     # Of 60 at 0.005 each, 4 have a chance of 0.0003, 3 of 0.003.
     assert hear(begun(), [1, 2, 3], 1) == []
     assert hear(begun(), [1, 2, 3, 4], 1) == [0, *range(5, N_CLIENTS)]
+
+
+def test_nobody_is_asked_where_the_shifts_are_so_large_that_each_client_sees_its_own() -> None:
+    assert hear(begun(), list(range(20)), 1, shift=0.1) != []
+    assert hear(begun(), list(range(20)), 1, shift=0.4) == []
 
 
 @pytest.mark.parametrize("n_samples", [0, 96])
@@ -60,7 +74,7 @@ def test_reports_by_chance_rarely_ask() -> None:
 
 def test_false_alarms_beyond_the_level_do_not_ask_however_many_clients_there_are() -> None:
     rng, roll_call = stream(2, "roll-call"), RollCall(alpha=0.003, pause=1)
-    roll_call.hear(np.arange(10_000), np.full(10_000, 48), round_index=0)
+    hear(roll_call, list(range(10_000)), 0)
     n_calls = 0
     for now in range(1, 201):
         hear(roll_call, np.flatnonzero(rng.random(10_000) < 0.008).tolist(), now)

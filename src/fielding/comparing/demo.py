@@ -25,6 +25,9 @@ SETTINGS: dict[str, Json] = {
 """What all methods share; all other keys have the defaults of the preset. Not tuned, but for the window: with one of
 100 rounds clusters do not win, and docs/demo.md says so."""
 CAVEAT = (
+    "Clusters are ahead where clients are, and behind where they are going: on the next interval, for which three "
+    "clients in ten have moved, those are still served by the model of the place that they left. Reports mend that as "
+    "soon as the first samples are in. "
     "Clusters pay off here because a window is as long as the time between two moves, 20 rounds: all samples that a "
     "client holds are from one place. With the default window of 100 rounds a client holds the samples of five stays; "
     "then its histogram says little about where it is now, and clusters gain nothing: the global model is as good or "

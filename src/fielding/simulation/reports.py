@@ -223,7 +223,7 @@ class Mailbox:
         self._unsent = reports.clients[~online]
         reports = _some(reports, online)
         if self._roll_call is not None:
-            self._roll_call.hear(reports.clients, reports.n_samples, round_index=round_index)
+            self._roll_call.hear(reports.clients, reports.representations, reports.n_samples, round_index=round_index)
         if self._reports_from == "first":  # clients know that they are not heard any more
             is_new = ~np.isin(reports.clients, self._heard)
             looked = self._observer.looked.without(self._heard) if is_new.any() else None

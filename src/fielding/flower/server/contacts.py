@@ -247,7 +247,7 @@ class Contacts:
         if roll_call is not None and len(reports.client_ids) and reports.n_samples is not None:
             position = {client_id: at for at, client_id in enumerate(self.client_ids)}
             clients = np.array([position[client_id] for client_id in reports.client_ids], dtype=np.int64)
-            roll_call.hear(clients, reports.n_samples, round_index=round_index)
+            roll_call.hear(clients, reports.representations, reports.n_samples, round_index=round_index)
         return reports
 
     def confirmed(self, client: int) -> int:

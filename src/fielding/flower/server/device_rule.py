@@ -39,8 +39,9 @@ def device_record(config: Config, *, classes: int, own_vectors: bool = False, me
 
 
 def roll_call_of(config: Config, *, own_vectors: bool = False) -> RollCall | None:
-    """Return when all devices are asked for a report; None if the drift test has no level."""
-    return roll_call_with(_report_rule(config, own_vectors).level, span=_span(config))
+    """Return when all devices are asked for a report; None if they report no label shares, or the test has no level."""
+    report_rule = _report_rule(config, own_vectors)
+    return roll_call_with(report_rule.level if report_rule.is_label else None, span=_span(config))
 
 
 def _span(config: Config) -> int:
