@@ -20,6 +20,11 @@ OMNISCIENT = (
     "ari",
     "measured_heterogeneity",
     "unclustered_heterogeneity",
+    "first_time_s",
+    "cluster_time_s",
+    "shared_accuracy",
+    "shared_baseline",
+    "note",
 )
 """Figures that only a simulator knows: it sees the data of all clients."""
 ELSEWHERE = ("newest", "next", "prequential")

@@ -37,7 +37,7 @@ from fielding.training.trainer import LearningRate
 
 N_CLIENTS, N_INTERVALS, N_CLASSES, SEED = 4, 8, 3, 11
 PLANS = [WindowPlan(gap=1, window=2), WindowPlan(gap=2, window=4), WindowPlan(gap=2, window=5)]
-TESTS: list[DriftTest] = [AnyChange(), Chi2(min_fresh=3), Threshold(), Never(), Always(), Periodic(rounds=4)]
+TESTS: list[DriftTest] = [AnyChange(), Chi2(min_fresh=3, alpha=0.2), Threshold(), Never(), Always(), Periodic(rounds=4)]
 TRAINER = trainer_for(ModelRequest(name="mlp", hidden=6, input_shape=(4,), n_classes=N_CLASSES))
 RULE = LocalRule(n_steps=1, batch_size=2, rate=LearningRate(initial=0.1))
 WORK = WorkRule(client="", classes=N_CLASSES, model="mlp", hidden=6, local=RULE)
