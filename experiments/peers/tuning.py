@@ -40,7 +40,7 @@ def tune(benchmark: Benchmark, folder: Path, *, n_jobs: int, names: list[str] | 
         batch: dict[str, tuple[str, Point, Config]] = {}
         for name, row in rows.items():
             for point, number in wanted(_lengths(row), _start(row), scores[name], ALLOWANCE):
-                values = " ".join(f"{value:.6g}" for value in values_at(row, point).values())  # type: ignore[str-format]
+                values = " ".join(f"{value:.6g}" for value in values_at(row, point).values())
                 run = folder_name(f"{name} {values} {number}")
                 config = with_settings(base, {**settings_of(row, benchmark), **values_at(row, point)})
                 batch[run] = (name, point, config_from(with_settings(config, {"seed": SEED + number})))
