@@ -1,1 +1,1 @@
-"""Fielding against its peers: what is compared (rows), on what (grounds), with which knobs (tuning), and what came."""
+"""Fielding against its peers: what is compared (rows), on what (benchmarks), with which knobs (tuning)."""

@@ -28,8 +28,7 @@ def wanted(lengths: Sequence[int], start: Point, scores: Scores, allowance: int)
     [((2,), 1), ((1,), 1)]
     """
     left = allowance - sum(map(len, scores.values()))
-    missing, _ = _climb(lengths, start, scores)
-    if missing:
+    if missing := _climb(lengths, start, scores):
         return [(point, 0) for point in missing[: max(0, left)]]
     finalists = ranked(scores)[:2]
     if left < len(finalists):  # both get a seed, or none does
@@ -39,7 +38,7 @@ def wanted(lengths: Sequence[int], start: Point, scores: Scores, allowance: int)
 
 def is_inside(lengths: Sequence[int], start: Point, scores: Scores) -> bool:
     """Return whether the search came to its end: no neighbour of the best point is better, and all were tried."""
-    return not _climb(lengths, start, scores)[0]
+    return not _climb(lengths, start, scores)
 
 
 def ranked(scores: Scores) -> list[Point]:
@@ -51,13 +50,13 @@ def ranked(scores: Scores) -> list[Point]:
     return sorted(order, key=lambda one: (-len(scores[one]), -sum(scores[one]) / len(scores[one]), order.index(one)))
 
 
-def _climb(lengths: Sequence[int], start: Point, scores: Scores) -> tuple[list[Point], Point]:
-    """Return the points that the search needs to know next, and the best point on its way so far.
+def _climb(lengths: Sequence[int], start: Point, scores: Scores) -> list[Point]:
+    """Return the points that the search needs to know next; nothing when it is at a peak.
 
     Each point counts by its first seed, so that more seeds for some do not change the way.
     """
     if start not in scores:
-        return [start], start
+        return [start]
     best, is_moved = start, True
     while is_moved:
         is_moved = False
@@ -67,9 +66,9 @@ def _climb(lengths: Sequence[int], start: Point, scores: Scores) -> tuple[list[P
                     (*best[:axis], at, *best[axis + 1 :]) for at in (best[axis] - 1, best[axis] + 1) if 0 <= at < length
                 ]
                 if missing := [point for point in near if point not in scores]:
-                    return missing, best
+                    return missing
                 top = max([best, *near], key=lambda point: scores[point][0])
                 if top == best:
                     break
                 best, is_moved = top, True
-    return [], best
+    return []

@@ -85,6 +85,13 @@ def test_false_alarms_beyond_the_level_do_not_ask_however_many_clients_there_are
     assert hear(roll_call, list(range(130)), 300) != []
 
 
+def test_reports_of_a_longer_and_of_a_shorter_class_list_are_heard() -> None:
+    roll_call = begun()
+    roll_call.hear(np.arange(2), np.full((2, 3), 1 / 3), np.full(2, 48), round_index=1)
+
+    assert hear(roll_call, [1, 2, 3, 4, 5], 2) == [0, *range(6, N_CLIENTS)]
+
+
 def test_it_goes_on_from_a_checkpoint() -> None:
     roll_call, other = begun(), RollCall(alpha=0.005, pause=4)
     hear(roll_call, [1, 2, 3, 4], 1)

@@ -53,12 +53,6 @@ class ReportRule:
         sees = self.representation is not None and self.representation.effort != "none"
         return sees or self.detector in set(SAMPLE_TESTS) - set(OF_ERRORS) or self.detector == BY_KIND
 
-    @property
-    def level(self) -> float | None:
-        """Share of clients that report drift by chance when data arrive; None if the test has no level."""
-        test = self.drift_test() if self.detector in DRIFT_TESTS else self.drift_detector()
-        return getattr(test, "level", None)
-
     def drift_test(self) -> DriftTest:
         """Return the test on what is reported."""
         return drift_test_named(self.detector, self.options)  # type: ignore[arg-type]

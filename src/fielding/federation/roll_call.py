@@ -71,6 +71,7 @@ class RollCall:
         self.is_asked = np.pad(self.is_asked, (0, n_new))
         if not clients.size:
             return
+        shares = np.pad(shares, ((0, 0), (0, self._shares.shape[1] - shares.shape[1])))  # of a shorter class list
         before = self._n_samples[clients]
         is_drift = (before > 0) & (n_samples > 0) & (n_samples < GROWTH * before) & ~self.is_asked[clients]
         n_drifted, n_active = int(is_drift.sum()), int((self._n_samples > 0).sum())

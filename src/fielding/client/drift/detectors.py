@@ -138,11 +138,6 @@ class SampleDetector:
     def __post_init__(self) -> None:
         _check_rule(self.alpha, self.least, self.growth)
 
-    @property
-    def level(self) -> float:
-        """Share of clients that report by chance when data arrive, for the roll call."""
-        return self.alpha
-
     def detect(self, comparison: Comparison) -> tuple[Mask, Kinds]:
         """Return who drifted."""
         drifted = comparison.has_grown(self.growth)
@@ -176,11 +171,6 @@ class KindDetector:
         _check_rule(self.alpha, self.least, self.growth)
         if self.errors not in OF_ERRORS:
             raise unknown_name("test of errors", self.errors, OF_ERRORS)
-
-    @property
-    def level(self) -> float:
-        """Share of clients that report by chance when data arrive, for the roll call."""
-        return self.alpha
 
     def detect(self, comparison: Comparison) -> tuple[Mask, Kinds]:
         """Return who drifted, and how."""

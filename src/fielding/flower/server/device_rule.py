@@ -41,7 +41,8 @@ def device_record(config: Config, *, classes: int, own_vectors: bool = False, me
 def roll_call_of(config: Config, *, own_vectors: bool = False) -> RollCall | None:
     """Return when all devices are asked for a report; None if they report no label shares, or the test has no level."""
     report_rule = _report_rule(config, own_vectors)
-    return roll_call_with(report_rule.level if report_rule.is_label else None, span=_span(config))
+    level = getattr(report_rule.drift_test(), "level", None) if report_rule.is_label else None
+    return roll_call_with(level, span=_span(config))
 
 
 def _span(config: Config) -> int:
