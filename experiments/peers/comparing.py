@@ -7,7 +7,7 @@ from experiments.peers.benchmarks import Benchmark, base_table
 from experiments.peers.rows import PARTNERS, ROWS, Settings, rows_on, settings_of
 from experiments.peers.tuning import Choice, chosen_for
 from experiments.reproduce.results import Results, as_served, results_of
-from experiments.reproduce.tables import COLUMNS, Cells
+from experiments.reproduce.tables import COLUMNS, COSTS, Cells
 from experiments.sweeping import telling
 from fielding._typing import Json
 from fielding.comparing.compare import run_comparison
@@ -17,11 +17,7 @@ from fielding.reporting.numbers.paired import COVERAGE, holm, paired_p
 
 REFERENCE = "global"
 ACCURACIES = ("accuracy", "gain", "next", "next gain", "newest", "worst")
-COSTS = (
-    "hours", "rounds", "all hours", "dip", "down", "up", "client hours", "reports", "moves", "reclusterings",
-    "clusters", "heterogeneity",
-)  # fmt: skip
-"""Columns of the two tables of a benchmark."""
+"""Columns of the table of accuracies: corrected and tuned models have rows of their own here."""
 
 
 def variants(benchmark: Benchmark, choices: Mapping[str, Choice], names: Sequence[str]) -> dict[str, Settings]:

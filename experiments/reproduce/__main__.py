@@ -19,7 +19,7 @@ from experiments.reproduce.page import PAGES, index_part, measured_part, section
 from experiments.reproduce.reading import Experiment, names, read
 from experiments.reproduce.results import results_of
 from experiments.reproduce.running import Way, check_data, run_all
-from experiments.reproduce.tables import claim_table, course_table, measured_table, variant_table
+from experiments.reproduce.tables import claim_table, course_table, measured_table, variant_tables
 from fielding.errors import FieldingError
 from fielding.records.manifest import write_json
 
@@ -81,7 +81,7 @@ def reproduced(experiment: Experiment, way: Way) -> str:
         minutes = _minutes(experiment, way, (time.monotonic() - begun) / 60)
         results = results_of(way.folder_of(experiment), plan, list(experiment.variants), experiment.served)
         beside = claim_table(experiment, results)
-        sections = [section("All rows", variant_table(experiment, results))]
+        sections = [section(title, cells) for title, cells in variant_tables(experiment, results).items()]
         if courses := course_table(experiment, results):
             sections.append(section("Over the rounds", courses))
     else:

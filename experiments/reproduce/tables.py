@@ -97,6 +97,9 @@ COLUMNS: dict[str, Column] = {
     "heterogeneity": Column(head="within-cluster L1", cell=_heterogeneity),
 }
 """What a table of variants may have, in the usual order; accuracies in percent, differences in points."""
+ACCURACIES = tuple(COLUMNS)[: list(COLUMNS).index("worst") + 1]
+COSTS = tuple(COLUMNS)[len(ACCURACIES) :]
+"""The two tables of an experiment: what clients are served, and what it costs."""
 
 
 def plus_minus(one: Figure, *, sign: str = "", places: int = 1) -> str:
@@ -115,9 +118,18 @@ def plus_minus(one: Figure, *, sign: str = "", places: int = 1) -> str:
     return f"{mean} ± {(one.high - one.low) / 2:.{places}f}"
 
 
-def variant_table(experiment: Experiment, results: Results) -> Cells:
-    """Return the table of variants, heads first."""
-    columns = [COLUMNS[name] for name in experiment.columns or COLUMNS]
+def variant_tables(experiment: Experiment, results: Results) -> dict[str, Cells]:
+    """Return the tables of variants by their titles, heads first: accuracies and costs, or the columns asked for."""
+    if experiment.columns:
+        return {"All rows": _variant_table(experiment, results, experiment.columns)}
+    return {
+        "Accuracy, %": _variant_table(experiment, results, ACCURACIES),
+        "Costs, and what clusters did": _variant_table(experiment, results, COSTS),
+    }
+
+
+def _variant_table(experiment: Experiment, results: Results, names: Sequence[str]) -> Cells:
+    columns = [COLUMNS[name] for name in names]
     return [
         ["", *(column.head for column in columns)],
         *(

@@ -17,7 +17,7 @@ from experiments.reproduce.figures import FIGURES, gain
 from experiments.reproduce.reading import Claim, read
 from experiments.reproduce.results import Figure, Results
 from experiments.reproduce.speed import ROUNDS, faster, n_reached
-from experiments.reproduce.tables import course_table, variant_table
+from experiments.reproduce.tables import course_table, variant_tables
 from fielding.reporting.numbers.run_record import LogReader, RunRecord
 
 CLAIM = Claim(says="a", source="Section 1", value=(2.0,), unit="points", ours={"figure": "gain", "of": "fielding"})
@@ -204,7 +204,7 @@ def test_the_course_has_a_row_for_every_curve() -> None:
 
 def test_the_table_says_which_row_is_the_reference() -> None:
     one = replace(read("tau"), reference="b", columns=("accuracy", "gain", "corrected"))
-    table = variant_table(one, results(a=[record([0.5])], b=[record([0.4])]))
+    table = variant_tables(one, results(a=[record([0.5])], b=[record([0.4])]))["All rows"]
 
     assert table[1] == ["a", "50.0", "+10.0", "-"]
     assert table[2] == ["b", "40.0", "reference", "-"]
@@ -215,7 +215,7 @@ def test_the_table_tells_both_clocks_and_what_is_left_when_all_are_corrected() -
     plain = results(a=[record([0.5, 0.3, 0.5], seconds=7200.0)], b=[record([0.1, 0.2, 0.4], seconds=3600.0)])
     metrics = {name: [{**mine[0], "final_accuracy_corrected": 0.7}] for name, mine in plain.metrics.items()}
 
-    table = variant_table(one, replace(plain, metrics=metrics))
+    table = variant_tables(one, replace(plain, metrics=metrics))["All rows"]
 
     assert table[1] == ["a", "+0.0", "6.0", "6.0", "2.0", "3"]
     assert table[2] == ["b", "reference", "3.0", "3.0", "3.0", "3"]
