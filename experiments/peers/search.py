@@ -14,7 +14,8 @@ Scores = Mapping[Point, Sequence[float]]
 def wanted(lengths: Sequence[int], start: Point, scores: Scores, allowance: int) -> list[tuple[Point, int]]:
     """Return the runs to do next as points and numbers of seeds, from 0; nothing when the allowance is spent.
 
-    The best two points get further seeds together, so that they are judged by the same ones.
+    The best two points get further seeds, the same ones. If these turn the order of the two, the search goes on from
+    the other one.
 
     It depends on the scores alone, so a search that was stopped goes on where it was.
 
@@ -28,36 +29,36 @@ def wanted(lengths: Sequence[int], start: Point, scores: Scores, allowance: int)
     [((2,), 1), ((1,), 1)]
     """
     left = allowance - sum(map(len, scores.values()))
-    if missing := _climb(lengths, start, scores):
+    if missing := _climb(lengths, start, scores)[1]:
         return [(point, 0) for point in missing[: max(0, left)]]
-    finalists = ranked(scores)[:2]
-    if left < len(finalists):  # both get a seed, or none does
-        return []
-    return [(point, len(scores[point])) for point in finalists]
+    finalists = ranked(lengths, start, scores)[:2]
+    fewest = min(len(scores[point]) for point in finalists)
+    behind = [(point, fewest) for point in finalists if len(scores[point]) == fewest]
+    return behind if len(behind) <= left else []  # both get a seed, or none does
 
 
 def is_inside(lengths: Sequence[int], start: Point, scores: Scores) -> bool:
     """Return whether the search came to its end: no neighbour of the best point is better, and all were tried."""
-    return not _climb(lengths, start, scores)
+    return not _climb(lengths, start, scores)[1]
 
 
-def ranked(scores: Scores) -> list[Point]:
-    """Return all points, best first; of equal ones the earlier.
+def ranked(lengths: Sequence[int], start: Point, scores: Scores) -> list[Point]:
+    """Return all points, best first: by their lead over the peak of the search, on seeds that both have.
 
-    Points with more seeds come before those with fewer: the search gave these to the best two.
+    Of equal ones the peak comes first, then the earlier one.
     """
-    order = list(scores)
-    return sorted(order, key=lambda one: (-len(scores[one]), -sum(scores[one]) / len(scores[one]), order.index(one)))
+    peak = _climb(lengths, start, scores)[0]
+    return sorted([peak, *(one for one in scores if one != peak)], key=lambda one: -_lead(scores[one], scores[peak]))
 
 
-def _climb(lengths: Sequence[int], start: Point, scores: Scores) -> list[Point]:
-    """Return the points that the search needs to know next; nothing when it is at a peak.
+def _climb(lengths: Sequence[int], start: Point, scores: Scores) -> tuple[Point, list[Point]]:
+    """Return the best point on the way up from the start, and the points that have to be known to go on from there.
 
-    Each point counts by its first seed, so that more seeds for some do not change the way.
+    One knob at a time, to the better of its two neighbours, until none is better.
     """
     if start not in scores:
-        return [start]
-    best, is_moved = start, True
+        return start, [start]
+    best, visited, is_moved = start, {start}, True
     while is_moved:
         is_moved = False
         for axis, length in enumerate(lengths):
@@ -66,9 +67,16 @@ def _climb(lengths: Sequence[int], start: Point, scores: Scores) -> list[Point]:
                     (*best[:axis], at, *best[axis + 1 :]) for at in (best[axis] - 1, best[axis] + 1) if 0 <= at < length
                 ]
                 if missing := [point for point in near if point not in scores]:
-                    return missing
-                top = max([best, *near], key=lambda point: scores[point][0])
-                if top == best:
+                    return best, missing
+                leads = {point: _lead(scores[point], scores[best]) for point in near if point not in visited}
+                if max(leads.values(), default=0.0) <= 0.0:
                     break
-                best, is_moved = top, True
-    return []
+                best, is_moved = max(leads, key=lambda point: leads[point]), True
+                visited.add(best)
+    return best, []
+
+
+def _lead(one: Sequence[float], other: Sequence[float]) -> float:
+    """Return by how much one point is ahead of another on average, over the seeds that both have."""
+    shared = min(len(one), len(other))
+    return (sum(one[:shared]) - sum(other[:shared])) / shared

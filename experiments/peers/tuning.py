@@ -70,7 +70,7 @@ def score_of(summary: Mapping[str, Json] | None, served: str) -> float:
 
 def choice_of(row: Row, scores: Scores) -> Choice:
     """Return what was chosen for a row, and what else was tried."""
-    best, *others = ranked(scores)
+    best, *others = ranked(_lengths(row), _start(row), scores)
     edges: list[Json] = [
         knob.key
         for axis, knob in enumerate(row.knobs)
