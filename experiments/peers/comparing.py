@@ -11,8 +11,9 @@ from experiments.reproduce.tables import COLUMNS, COSTS, Cells
 from experiments.sweeping import telling
 from fielding._typing import Json
 from fielding.comparing.compare import run_comparison
-from fielding.comparing.plan import plan_comparison
+from fielding.comparing.plan import plan_comparison, resolve_variant
 from fielding.comparing.sweep import Following
+from fielding.records.plan import Variant
 from fielding.reporting.numbers.paired import COVERAGE, holm, paired_p
 
 REFERENCE = "global"
@@ -47,10 +48,18 @@ def compare(
     seeds: Sequence[int],
     n_jobs: int,
 ) -> Results:
-    """Do all runs of a comparison, or what is left of them, and read them; SystemExit names a run that failed."""
+    """Do all runs of a comparison, or what is left of them, and read them; SystemExit names a run that failed.
+
+    Rows that come to the same config share their runs, such as one with a tuned tau that was tuned to the usual one.
+    """
+    table = base_table(benchmark, folder, is_tuning=False)
+    first, configs = dict[str, str](), dict[str, dict[str, Json] | None]()
+    for row, one in settings.items():
+        configs[row] = resolve_variant(table, Variant(name=row, folder=row, settings=one))
+        first[row] = next(other for other, known in configs.items() if known == configs[row])
     comparison = plan_comparison(
-        base_table(benchmark, folder, is_tuning=False),
-        settings,
+        table,
+        {row: one for row, one in settings.items() if first[row] == row},
         seeds=list(seeds),
         out=folder / name,
         reference=REFERENCE if REFERENCE in settings else next(iter(settings)),
@@ -60,7 +69,12 @@ def compare(
     if failures:
         failed, error = next(iter(failures.items()))
         raise SystemExit(f"{len(failures)} runs failed, {failed} among them: {error}")
-    return results_of(comparison.folder, comparison.plan, list(settings))
+    found = results_of(comparison.folder, comparison.plan, [row for row in settings if first[row] == row])
+    return Results(
+        seeds=found.seeds,
+        runs={row: found.runs[first[row]] for row in settings},
+        metrics={row: found.metrics[first[row]] for row in settings},
+    )
 
 
 def with_served(results: Results, benchmark: Benchmark) -> Results:

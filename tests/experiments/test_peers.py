@@ -1,4 +1,5 @@
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -11,13 +12,14 @@ from experiments.peers.benchmarks import BENCHMARKS, base_table
 from experiments.peers.comparing import (
     ACCURACIES,
     accuracy_table,
+    compare,
     partner_variants,
     tuning_table,
     variants,
     verdicts,
     with_served,
 )
-from experiments.peers.rows import PARTNERS, ROWS, Row, rows_on, settings_of
+from experiments.peers.rows import PARTNERS, ROWS, Row, Settings, rows_on, settings_of
 from experiments.peers.search import Point, is_inside, ranked, wanted
 from experiments.peers.tuning import (
     ALLOWANCE,
@@ -37,6 +39,8 @@ from fielding.config.keys import Config
 from fielding.config.reader import config_from
 from fielding.methods import METHODS
 from fielding.simulation.config_check import check_config
+from fielding.traces.catalog import Opening, open_source
+from fielding.traces.pool import Pool
 
 NATURAL = BENCHMARKS["zephyr"]
 
@@ -230,3 +234,28 @@ class TestTables:
         assert [line[0] for line in table] == ["method", "global", "global, corrected"]
         assert len(table[0]) == len(ACCURACIES) + 2
         assert table[2][1].startswith("99.0")
+
+
+def test_rows_that_come_to_the_same_config_share_their_runs(tmp_path: Path) -> None:
+    tiny = replace(
+        NATURAL,
+        trace={"name": "digits", "scenario": "places", "clients": 8, "samples": 10, "gap": 1, "window": 2},
+        training={"participants": 4, "local_steps": 1},
+        rounds=2,
+        hidden=4,
+    )
+    file = tmp_path / "digits-comparison.npz"
+    pool = open_source("digits", None, Opening())
+    assert isinstance(pool, Pool)
+    np.savez(file, x=pool.features(np.arange(pool.y.size)), y=pool.y, classes=np.array(pool.classes))
+    rows: dict[str, Settings] = {
+        "fielding": {"method.name": "fielding"},
+        "fielding, tau tuned": {"method.name": "fielding", "coordinator.tau": 1 / 3},
+        "global": {"method.name": "global"},
+    }
+
+    found = compare(tiny, rows, tmp_path, name="compared", seeds=[1], n_jobs=1)
+
+    assert list(found.runs) == list(rows)
+    assert found.runs["fielding, tau tuned"] is found.runs["fielding"]
+    assert len(list(tmp_path.glob("compared/*/summary.json"))) == 2
