@@ -55,10 +55,14 @@ class Row:
 
 RATE = Knob(
     key="training.learning_rate",
-    ladder=(0.003125, 0.00625, 0.0125, 0.025, 0.05, 0.1, 0.2, 0.4, 0.8, 1.6, 3.2),
+    ladder=(0.0004, 0.0008, 0.0016, 0.003125, 0.00625, 0.0125, 0.025, 0.05, 0.1, 0.2, 0.4, 0.8, 1.6, 3.2),
     start=0.05,
 )
-SERVER_RATE = Knob(key="aggregation.eta", ladder=(0.0625, 0.125, 0.25, 0.5, 1.0, 2.0, 4.0, 8.0), start=1.0)
+SERVER_RATE = Knob(
+    key="aggregation.eta",
+    ladder=(0.0039, 0.0078, 0.0156, 0.03125, 0.0625, 0.125, 0.25, 0.5, 1.0, 2.0, 4.0, 8.0),
+    start=1.0,
+)
 BOTH_RATES = (RATE, SERVER_RATE)
 """What everybody's speed of learning is tuned by: of clients and of the server. They come first: at a rate at which a
 model does not learn, other knobs mean nothing."""
@@ -84,7 +88,9 @@ ROWS: dict[str, Row] = {
         settings={"method.name": "flash"},
         knobs=(
             RATE,
-            Knob(key="method.eta", ladder=(0.0003, 0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1.0), start=0.01),
+            Knob(
+                key="method.eta", ladder=(0.00003, 0.0001, 0.0003, 0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1.0), start=0.01
+            ),
         ),
     ),
     "flash, corrected": Row(runs_of="flash (server half)", served="corrected"),
@@ -112,7 +118,11 @@ ROWS: dict[str, Row] = {
         settings={"method.name": "fielding", "aggregation.name": "flash"},
         knobs=(
             RATE,
-            Knob(key="aggregation.eta", ladder=(0.0003, 0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1.0), start=0.01),
+            Knob(
+                key="aggregation.eta",
+                ladder=(0.00003, 0.0001, 0.0003, 0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1.0),
+                start=0.01,
+            ),
         ),
     ),
     "oracle": Row(settings={"method.name": "oracle"}, knobs=BOTH_RATES, needs_truth=True),

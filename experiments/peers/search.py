@@ -3,7 +3,7 @@
 The same number of runs for every row. What the search leaves over goes to more seeds for the best two points.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 Point = tuple[int, ...]
 """A position on the ladder of each knob."""
@@ -54,12 +54,13 @@ def ranked(lengths: Sequence[int], start: Point, scores: Scores) -> list[Point]:
 def _climb(lengths: Sequence[int], start: Point, scores: Scores) -> tuple[Point, list[Point]]:
     """Return the best point on the way up from the start, and the points that have to be known to go on from there.
 
-    One knob at a time, to the better of its two neighbours, until none is better.
+    One knob at a time, to the better of its two neighbours, until none is better; then from any other point that is
+    better, until there is none.
     """
     if start not in scores:
         return start, [start]
-    best, visited, is_moved = start, {start}, True
-    while is_moved:
+    best, visited = start, {start}
+    while True:
         is_moved = False
         for axis, length in enumerate(lengths):
             while True:
@@ -68,12 +69,25 @@ def _climb(lengths: Sequence[int], start: Point, scores: Scores) -> tuple[Point,
                 ]
                 if missing := [point for point in near if point not in scores]:
                     return best, missing
-                leads = {point: _lead(scores[point], scores[best]) for point in near if point not in visited}
-                if max(leads.values(), default=0.0) <= 0.0:
+                better = _better(near, best, scores, visited)
+                if better is None:
                     break
-                best, is_moved = max(leads, key=lambda point: leads[point]), True
-                visited.add(best)
-    return best, []
+                best, is_moved = better, True
+        if not is_moved:
+            better = _better(scores, best, scores, visited)
+            if better is None:
+                return best, []
+            best = better
+
+
+def _better(among: Iterable[Point], best: Point, scores: Scores, visited: set[Point]) -> Point | None:
+    """Return the point with the largest lead over another, None if none leads; points are visited once."""
+    leads = {point: _lead(scores[point], scores[best]) for point in among if point not in visited}
+    if max(leads.values(), default=0.0) <= 0.0:
+        return None
+    found = max(leads, key=lambda point: leads[point])
+    visited.add(found)
+    return found
 
 
 def _lead(one: Sequence[float], other: Sequence[float]) -> float:

@@ -259,3 +259,17 @@ def test_rows_that_come_to_the_same_config_share_their_runs(tmp_path: Path) -> N
     assert list(found.runs) == list(rows)
     assert found.runs["fielding, tau tuned"] is found.runs["fielding"]
     assert len(list(tmp_path.glob("compared/*/summary.json"))) == 2
+
+    before = {path: path.stat().st_mtime_ns for path in tmp_path.glob("compared/*/summary.json")}
+    compare(
+        tiny,
+        {**rows, "global": {**rows["global"], "training.learning_rate": 0.2}},
+        tmp_path,
+        name="compared",
+        seeds=[1],
+        n_jobs=1,
+    )
+    after = {path: path.stat().st_mtime_ns for path in tmp_path.glob("compared/*/summary.json")}
+
+    assert [path.parent.name for path in before if after[path] == before[path]] == ["fielding-1"]
+    assert len(after) == 2
