@@ -48,7 +48,10 @@ def ranked(lengths: Sequence[int], start: Point, scores: Scores) -> list[Point]:
     Of equal ones the peak comes first, then the earlier one.
     """
     peak = _climb(lengths, start, scores)[0]
-    return sorted([peak, *(one for one in scores if one != peak)], key=lambda one: -_lead(scores[one], scores[peak]))
+    order = sorted([peak, *(one for one in scores if one != peak)], key=lambda one: -_lead(scores[one], scores[peak]))
+    if len(order) > 1 and _lead(scores[order[1]], scores[order[0]]) > 0.0:  # on seeds that these two have
+        order[:2] = order[1::-1]
+    return order
 
 
 def _climb(lengths: Sequence[int], start: Point, scores: Scores) -> tuple[Point, list[Point]]:
