@@ -10,7 +10,6 @@ Data come from FIELDING_DATA. Every command goes on where it was stopped; runs a
 
 import argparse
 import sys
-import time
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -66,14 +65,13 @@ def _tune(benchmark: Benchmark, options: argparse.Namespace) -> None:
 
 def _compare(benchmark: Benchmark, options: argparse.Namespace) -> None:
     """Run all rows of a benchmark, print the tables and write its page; some rows alone are only printed."""
-    begun, choices = time.monotonic(), read_choices(benchmark)
+    choices = read_choices(benchmark)
     names = list(rows_on(benchmark)) if options.rows is None else ["global", *options.rows.split(";")]
     settings, seeds = variants(benchmark, choices, names), list(range(1, options.seeds + 1))
     plain = compare(
         benchmark, settings, options.out, name=f"compare-{benchmark.name}", seeds=seeds, n_jobs=options.jobs
     )
     results = with_served(plain, benchmark)
-    minutes = (time.monotonic() - begun) / 60
     sections = {
         "Accuracy, %": accuracy_table(results),
         "Costs, and what clusters did": cost_table(plain, list(settings)),
@@ -82,7 +80,7 @@ def _compare(benchmark: Benchmark, options: argparse.Namespace) -> None:
     tables = "\n\n".join(f"## {title}\n\n{markdown(cells)}" for title, cells in sections.items())
     part = (
         f"{benchmark.about}\n\n{tables}\n\nSeeds 1 to {len(seeds)}; 95 % intervals; differences seed by seed. Measured "
-        f"{datetime.now(UTC):%Y-%m-%d}, {minutes:.0f} minutes since it was last begun. "
+        f"{datetime.now(UTC):%Y-%m-%d}. "
         "[How to read and repeat it](index.md), [how we evaluate](../evaluation.md)."
     )
     print(f"\n# {benchmark.title}\n\n{part}")
