@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import replace
 
-from experiments.reproduce.figures import FIGURES, SIGNED, SPEEDUPS
+from experiments.reproduce.figures import FIGURES, NEXT, SIGNED, SPEEDUPS
 from experiments.reproduce.reading import RELATIONS, Claim, Experiment
 from experiments.reproduce.results import Figure, Results
 from experiments.reproduce.speed import n_reached
@@ -65,7 +65,9 @@ def compared_rows(claim: Claim, experiment: Experiment, results: Results) -> lis
         on_next = replace(
             claim, says=f"{claim.says}, on the next interval", ours={**claim.ours, "figure": BOTH_SCORES[figure]}
         )
-        return [row_of(one, ours_of(one, experiment, results)) for one in (claim, on_next)]
+        # Data that are all there from the start have no interval to come.
+        has_next = all(None not in results.values(one, NEXT) for one in pair_of(claim, experiment))
+        return [row_of(one, ours_of(one, experiment, results)) for one in ((claim, on_next) if has_next else (claim,))]
     if figure != "speedup":
         return [row_of(claim, ours_of(claim, experiment, results))]
     by_clock = replace(claim, says=f"{claim.says}, by the simulated clock")

@@ -219,3 +219,17 @@ def test_the_table_tells_both_clocks_and_what_is_left_when_all_are_corrected() -
 
     assert table[1] == ["a", "+0.0", "6.0", "6.0", "2.0", "3"]
     assert table[2] == ["b", "reference", "3.0", "3.0", "3.0", "3"]
+
+
+def test_data_without_an_interval_to_come_are_judged_on_the_window_alone() -> None:
+    one = read("static-data")
+    gains = next(claim for claim in one.claims if claim.ours.get("figure") == "gain")
+    runs = {name: [record([0.5]), record([0.6])] for name in one.variants}
+    found = results(**runs)
+    later = replace(
+        found,
+        metrics={name: [{**run, "final_next_accuracy": 0.5} for run in mine] for name, mine in found.metrics.items()},
+    )
+
+    assert [row[0] for row in compared_rows(gains, one, found)] == [gains.says]
+    assert [row[0] for row in compared_rows(gains, one, later)] == [gains.says, f"{gains.says}, on the next interval"]
