@@ -203,6 +203,6 @@ def test_two_seeds_have_intervals_and_what_is_done_is_not_done_again(
 
     assert " ± " in first
     assert "one seed" not in first
-    table = first[first.index("## All rows") :].split("Seeds 1 to")[0]
+    table = first[first.index("## Accuracy, %") :].split("Seeds 1 to")[0]
     assert table in again
     assert len(list((tmp_path / "differences-quick").glob("*-2"))) == len(two.variants)
