@@ -1,8 +1,6 @@
 """All rows on all seeds of a benchmark, and the tables that come out."""
 
-import shutil
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 
 from experiments.peers.benchmarks import Benchmark, base_table
@@ -10,12 +8,12 @@ from experiments.peers.rows import PARTNERS, ROWS, Settings, rows_on, settings_o
 from experiments.peers.tuning import Choice, chosen_for
 from experiments.reproduce.results import Results, as_served, results_of
 from experiments.reproduce.tables import COLUMNS, COSTS, Cells
-from experiments.sweeping import telling
+from experiments.sweeping import forget_changed, telling
 from fielding._typing import Json
 from fielding.comparing.compare import run_comparison
 from fielding.comparing.plan import plan_comparison, resolve_variant
 from fielding.comparing.sweep import Following
-from fielding.records.plan import Variant, read_plan, write_plan
+from fielding.records.plan import Variant
 from fielding.reporting.numbers.paired import COVERAGE, holm, paired_p
 
 REFERENCE = "global"
@@ -59,7 +57,7 @@ def compare(
     for row, one in settings.items():
         configs[row] = resolve_variant(table, Variant(name=row, folder=row, settings=one))
         first[row] = next(other for other, known in configs.items() if known == configs[row])
-    _forget_changed(folder / name, settings)
+    forget_changed(folder / name, settings)
     comparison = plan_comparison(
         table,
         {row: one for row, one in settings.items() if first[row] == row},
@@ -78,26 +76,6 @@ def compare(
         runs={row: found.runs[first[row]] for row in settings},
         metrics={row: found.metrics[first[row]] for row in settings},
     )
-
-
-def _forget_changed(folder: Path, settings: Mapping[str, Settings]) -> None:
-    """Remove the runs of rows that were tuned anew since; the others stay."""
-    plan = read_plan(folder)
-    if plan is None:
-        return
-    stale = [one for one in plan.variants if one.name in settings and dict(one.settings) != settings[one.name]]
-    for one in stale:
-        print(f"{one.name} was tuned anew: it is run again", flush=True)
-        for seed in plan.seeds:
-            shutil.rmtree(folder / plan.folder_of(one, seed), ignore_errors=True)
-    kept = tuple(one for one in plan.variants if one not in stale)
-    if not kept:
-        shutil.rmtree(folder)
-    elif stale:
-        names = [one.name for one in kept]
-        write_plan(
-            folder, replace(plan, variants=kept, reference=plan.reference if plan.reference in names else names[0])
-        )
 
 
 def with_served(results: Results, benchmark: Benchmark) -> Results:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from experiments.reproduce.reading import Experiment, Table
 from experiments.reproduce.street import street_file
-from experiments.sweeping import telling
+from experiments.sweeping import forget_changed, telling
 from fielding.comparing.compare import run_comparison
 from fielding.comparing.plan import PlannedComparison, plan_comparison
 from fielding.comparing.sweep import Following, sweep
@@ -97,6 +97,7 @@ def run_all(experiment: Experiment, way: Way) -> Plan:
     InputError
         If a run failed; all others are done then.
     """
+    forget_changed(way.folder_of(experiment), experiment.variants)
     comparison = comparison_of(experiment, way)
     note = telling(len(comparison.configs), f"{experiment.name} ")
     if way.n_jobs == 1:

@@ -206,3 +206,12 @@ def test_two_seeds_have_intervals_and_what_is_done_is_not_done_again(
     table = first[first.index("## Accuracy, %") :].split("Seeds 1 to")[0]
     assert table in again
     assert len(list((tmp_path / "differences-quick").glob("*-2"))) == len(two.variants)
+
+    tuned = replace(
+        two,
+        variants={**two.variants, "static": {**two.variants["static"], "method.name": "moves", "coordinator.tau": 0.5}},
+    )
+    capsys.readouterr()
+    program.reproduced(tuned, way)
+
+    assert "static was tuned anew" in capsys.readouterr().err
