@@ -157,7 +157,7 @@ def test_a_model_that_diverged_serves_badly_but_breaks_nothing() -> None:
 
 def test_losses_may_be_those_of_models_as_they_would_serve() -> None:
     clients, who = serving_runtime(), np.array([1, 0])
-    models, samples = np.concatenate([model(), model(mix=(0.9, 0.1))]), clients.probe_samples(who, None)
+    models, samples = np.concatenate([model(), model(mix=(0.9, 0.1))]), clients.samples(who, None)
 
     raw, served = (clients.losses(who, models, samples, corrected=corrected) for corrected in (False, True))
 
@@ -172,7 +172,7 @@ def test_losses_may_be_those_of_models_as_they_would_serve() -> None:
 
 def test_without_a_correction_models_serve_as_they_are() -> None:
     clients, who = serving_runtime(serving=None), np.array([1, 0])
-    samples = clients.probe_samples(who, None)
+    samples = clients.samples(who, None)
 
     raw, served = (clients.losses(who, model(0.4), samples, corrected=corrected) for corrected in (False, True))
 

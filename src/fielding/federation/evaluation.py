@@ -36,6 +36,9 @@ def adjusted_rand_index(first: npt.ArrayLike, second: npt.ArrayLike) -> float:
 SCORES = ("window", "newest", "next")
 """What models are tested on: test samples of the window, those of its newest interval, and samples of the interval to
 come that no client has trained on."""
+TREATMENTS = ("corrected", "tuned", "served")
+"""What clients may do to the model that serves them and be tested on beside it: scores shifted to their own label mix,
+steps of their own, experts weighed by evidence. :attr:`ClientScores.also` has them by these names."""
 WORST = 10  # the worst tenth is one in so many clients, rounded up
 
 
@@ -65,9 +68,13 @@ class ClientScores:
     n_test: Counts  # test samples of each, at least 1
     correct: Counts  # how many of them were classified rightly
     loss: Vector  # mean loss over them
-    # How the same clients fare on the same samples if more is done to the model that serves them, by name: "corrected"
-    # to their own label mix, "tuned" on their own samples. Empty unless that was asked for.
+    # How the same clients fare on the same samples if more is done to the model that serves them, by the names of
+    # TREATMENTS. Empty unless that was asked for.
     also: Mapping[str, "ClientScores"] = field(default_factory=dict)
+    # By the name of each expert, how much each of these clients believes it, shares that sum to 1, and the recent log
+    # loss of each on samples before their labels came (NaN: none came yet). Empty unless clients have experts.
+    expert_weights: Mapping[str, Vector] = field(default_factory=dict)
+    expert_losses: Mapping[str, Vector] = field(default_factory=dict)
 
     @property
     def accuracy(self) -> Vector:

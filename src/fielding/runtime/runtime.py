@@ -11,6 +11,7 @@ from fielding.client.ranges import Ranges
 from fielding.federation.clients import TrainingPlan, Updates
 from fielding.federation.evaluation import ClientScores
 from fielding.rng import Hashes
+from fielding.runtime.experts import ServedExperts
 from fielding.runtime.serve import LabelCorrection, ServedModels, Serving
 from fielding.runtime.store import SampleStore
 from fielding.runtime.test import LocalTest
@@ -36,6 +37,7 @@ class ClientRuntime:
         *,
         serving: Serving | None = None,
         attack: Attack | None = None,
+        has_heads: bool = False,
         seed: int,
         keys: Hashes,
     ) -> None:
@@ -45,17 +47,28 @@ class ClientRuntime:
         tuning = replace(rule, n_steps=self.serving.fine_tune) if self.serving.fine_tune else None
         self._test = LocalTest(store, compute, correction=self._correction, tuning=tuning, seed=seed, keys=keys)
         self._served = ServedModels(store, compute, self._correction)
+        self.experts = (
+            ServedExperts(store, compute, self.serving, has_heads=has_heads) if self.serving.experts else None
+        )
         self.round_index, self.training = -1, store.training(0)
 
     def begin(self, round_index: int) -> None:
-        """Let windows slide to a round."""
+        """Let windows slide to a round; experts predict the samples that come with it first."""
+        if self.experts is not None:
+            self.experts.looked[:] = 0
+        if self.experts is not None and round_index and (known := self._served.known) is not None:
+            before, now = self.store.n_complete(round_index - 1), self.store.n_complete(round_index)
+            if now > before:
+                everyone = np.arange(self.store.n_clients)
+                arrived = self.store.training_blocks(everyone, [np.arange(before, now)] * everyone.size)
+                self.experts.learn(*known, arrived, self.training)
         self.round_index, self.training = round_index, self.store.training(round_index)
         self.local.worked_s = 0.0
 
     # ---- train ---------------------------------------------------------------------------------------------------
 
     def samples(self, clients: Counts, blocks: Sequence[Counts] | None) -> Ranges:
-        """Return the training samples of each job: of its client's window, or of the intervals that are named."""
+        """Return the training samples of each job or question: of its client's window, or of the intervals named."""
         return self.local.samples(clients, blocks, round_index=self.round_index, training=self.training)
 
     def passes(self, plan: TrainingPlan, sizes: Counts) -> Counts:
@@ -66,7 +79,10 @@ class ClientRuntime:
         """Do jobs of a plan, all by default, and return the models that are finite; see :meth:`LocalTraining.train`."""
         samples = self.samples(plan.clients, plan.blocks) if samples is None else samples
         jobs = np.flatnonzero(samples.sizes > 0) if jobs is None else jobs
-        return self.local.train(plan, jobs, samples, round_index=self.round_index, training=self.training)
+        updates = self.local.train(plan, jobs, samples, round_index=self.round_index, training=self.training)
+        if self.experts is None or plan.is_probe:
+            return updates
+        return replace(updates, expert_losses=self.experts.losses[updates.clients])
 
     def has_new(self) -> Mask:
         """Return which clients received training samples in this round; in the first, in the newest interval."""
@@ -76,10 +92,6 @@ class ClientRuntime:
         return self.store.training_blocks(everyone, [np.arange(first, stop)] * everyone.size).sizes > 0
 
     # ---- probe ---------------------------------------------------------------------------------------------------
-
-    def probe_samples(self, clients: Counts, blocks: Sequence[Counts] | None, *, aside: bool = False) -> Ranges:
-        """Return the samples that each question is about: ``aside`` those that clients judge models by."""
-        return self.store.aside(self.round_index).some(clients) if aside else self.samples(clients, blocks)
 
     def losses(self, clients: Counts, models: Models, samples: Ranges, *, corrected: bool = False) -> Matrix:
         """Return the mean loss of models on each question's samples, ``(n_questions, n_models)``; NaN without."""
@@ -96,7 +108,11 @@ class ClientRuntime:
     def test(self, models: Models, row: Counts, others: Mapping[str, Ranges] | None = None) -> dict[str, ClientScores]:
         """Score each client's model on the test samples of its window, by the name ``window``, and on ``others``."""
         samples = {"window": self.store.testing(self.round_index), **(others or {})}
-        return self._test.test(models, row, samples, round_index=self.round_index, training=self.training)
+        found = self._test.test(models, row, samples, round_index=self.round_index, training=self.training)
+        if self.experts is None:
+            return found
+        served = self.experts.test(models, row, samples, self.training)
+        return {name: replace(one, also={**one.also, "served": served[name]}) for name, one in found.items()}
 
     def serve(self, models: Models, row: Counts) -> None:
         """Hand out the models that serve clients: of these, the row of each client."""
@@ -110,8 +126,10 @@ class ClientRuntime:
 
     def arrays(self) -> dict[str, npt.NDArray[np.generic]]:
         """Return what clients keep for themselves between rounds."""
-        return self.local.arrays()
+        return {**self.local.arrays(), **(self.experts.arrays() if self.experts is not None else {})}
 
     def restore(self, arrays: Mapping[str, npt.NDArray[np.generic]]) -> None:
         """Give clients back what :meth:`arrays` gave."""
         self.local.restore(arrays)
+        if self.experts is not None:
+            self.experts.restore(arrays)

@@ -39,11 +39,14 @@ class Serving:
         For how many samples the model's mix counts beside the client's own; a number or ``"calibrated"``.
     fine_tune
         Local steps that a client takes before it is tested once more; 0: it is not.
+    experts
+        By which it reads samples, weighed by evidence; none: by the model alone.
     """
 
     correction: str = "none"
     smoothing: float | str = CALIBRATED
     fine_tune: int = 0
+    experts: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         if self.correction not in CORRECTIONS:
@@ -60,7 +63,7 @@ class Serving:
     @property
     def has_own_work(self) -> bool:
         """Whether clients compute more than scores at an evaluation."""
-        return self.correction == "predicted" or self.fine_tune > 0
+        return self.correction == "predicted" or self.fine_tune > 0 or bool(self.experts)
 
     def count_looks(self, sizes: Counts) -> Counts:
         """Return how many samples clients with windows of such sizes put through a model to learn their mix."""
@@ -138,6 +141,11 @@ class ServedModels:
     def serve(self, models: Models, row: Counts) -> None:
         """Hand out models: of these, the row of each client, shape ``(n_clients,)``."""
         self._models, self._row = models, row
+
+    @property
+    def known(self) -> tuple[Models, Counts] | None:
+        """The models that serve clients, and the row of each client; None while no model serves."""
+        return None if self._models is None else (self._models, self._row)
 
     def errors(self, rows: Counts, training: Ranges) -> Vector:
         """Return 1 where a client's model errs on a row, 0 where not, NaN while no model serves."""

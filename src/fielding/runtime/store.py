@@ -37,10 +37,6 @@ class SampleStore(Protocol):
         """Return what each client is tested on in a round: the test samples of its window."""
         ...
 
-    def aside(self, round_index: int) -> Ranges:
-        """Return the samples of the window that each client judges models by and does not train on."""
-        ...
-
     def training_blocks(self, clients: Counts, blocks: Sequence[Counts]) -> Ranges:
         """Return the training samples of some intervals of clients, whether or not a window still shows them."""
         ...

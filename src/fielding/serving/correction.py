@@ -5,7 +5,7 @@ from typing import TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from fielding._typing import Counts, Matrix
+from fielding._typing import Counts, Matrix, Vector
 from fielding.errors import InputError, OptionError, echo
 
 Scores: TypeAlias = npt.NDArray[np.float32]  # a number per row and class, shape (n, n_classes)
@@ -109,30 +109,55 @@ def smooth_mixes(counts: Matrix, model_mixes: Matrix, smoothing: float | str) ->
     >>> smooth_mixes(np.array([[60.0, 0.0], [1.0, 0.0]]), even, "calibrated").round(3).tolist()
     [[0.999, 0.001], [0.5, 0.5]]
     """
-    if counts.ndim != 2 or counts.shape != model_mixes.shape:
-        raise InputError(f"counts have shape {counts.shape}, mixes {model_mixes.shape}; give a row of each per client")
-    check_smoothing(smoothing)
     totals = counts.sum(axis=1)
-    if isinstance(smoothing, str):
-        # The log likelihood of each client's labels, each predicted from the client's others and the model's mix.
-        likely = np.empty((len(counts), len(SMOOTHINGS)))
-        for at, amount in enumerate(SMOOTHINGS):
-            predicted = model_mixes
-            if amount < np.inf:
-                others = np.maximum(totals[:, np.newaxis] - 1.0, 0.0)
-                predicted = (np.maximum(counts - 1.0, 0.0) + amount * model_mixes) / (others + amount)
-            likely[:, at] = (counts * np.log(np.maximum(predicted, TINY))).sum(axis=1)
-        best = likely.max(axis=1, keepdims=True)
-        is_best = likely >= best - 1e-9 * (1.0 + np.abs(best))
-        largest = len(SMOOTHINGS) - 1 - np.argmax(is_best[:, ::-1], axis=1)
-        amounts = np.where(totals > 1, np.array(SMOOTHINGS)[largest], np.inf)
-    else:
-        amounts = np.full(len(counts), float(smoothing))
+    amounts = smoothing_amounts(counts, model_mixes, smoothing)
     # The weight of the client's own shares, n / (n + a), also where a is infinite or nothing is known at all.
     weight = np.divide(totals, totals + amounts, out=np.zeros(len(counts)), where=totals > 0)
     shares = counts / np.maximum(totals, 1.0)[:, np.newaxis]
     mixed = weight[:, np.newaxis] * shares + (1.0 - weight)[:, np.newaxis] * model_mixes
     return np.asarray(np.where(weight[:, np.newaxis] > 0.0, mixed, model_mixes))
+
+
+def smoothing_amounts(counts: Matrix, model_mixes: Matrix, smoothing: float | str) -> Vector:
+    """Return for how many samples the model's mix counts at each client; infinite where it counts alone.
+
+    Arguments as in :func:`smooth_mixes`; shape ``(n_clients,)``.
+    """
+    if counts.ndim != 2 or counts.shape != model_mixes.shape:
+        raise InputError(f"counts have shape {counts.shape}, mixes {model_mixes.shape}; give a row of each per client")
+    check_smoothing(smoothing)
+    totals = counts.sum(axis=1)
+    if not isinstance(smoothing, str):
+        return np.full(len(counts), float(smoothing))
+    # The log likelihood of each client's labels, each predicted from the client's others and the model's mix.
+    likely = np.empty((len(counts), len(SMOOTHINGS)))
+    for at, amount in enumerate(SMOOTHINGS):
+        predicted = model_mixes
+        if amount < np.inf:
+            others = np.maximum(totals[:, np.newaxis] - 1.0, 0.0)
+            predicted = (np.maximum(counts - 1.0, 0.0) + amount * model_mixes) / (others + amount)
+        likely[:, at] = (counts * np.log(np.maximum(predicted, TINY))).sum(axis=1)
+    best = likely.max(axis=1, keepdims=True)
+    is_best = likely >= best - 1e-9 * (1.0 + np.abs(best))
+    largest = len(SMOOTHINGS) - 1 - np.argmax(is_best[:, ::-1], axis=1)
+    return np.where(totals > 1, np.array(SMOOTHINGS)[largest], np.inf)
+
+
+def leave_out_offsets(counts: Matrix, model_mixes: Matrix, amounts: Vector) -> Matrix:
+    """Return what the offset of each class changes by if a sample of it is left out of the counts.
+
+    Up to a constant for all classes, which changes no share. Shapes as in :func:`smoothing_amounts`.
+
+    Examples
+    --------
+    >>> leave_out_offsets(np.array([[2.0, 0.0]]), np.array([[0.5, 0.5]]), np.array([2.0])).round(3).tolist()
+    [[-0.405, 0.0]]
+    """
+    known = (counts > 0) & np.isfinite(amounts)[:, np.newaxis]
+    prior = np.where(known, np.where(np.isfinite(amounts), amounts, 0.0)[:, np.newaxis] * model_mixes, 1.0)
+    own = np.where(known, counts, 1.0)
+    change = np.log(np.maximum(own - 1.0 + prior, TINY)) - np.log(own + prior)
+    return np.where(known, change, 0.0)
 
 
 def estimate_mixes(probabilities: Matrix, sizes: Counts, model_mixes: Matrix, *, smoothing: float) -> Matrix:

@@ -1,0 +1,384 @@
+"""How clients read their samples with experts, and how they come to know which of them to believe (docs/serving.md)."""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from fielding._typing import Counts, Features, Matrix, Models, Vector
+from fielding.client.ranges import Ranges
+from fielding.config.parts import Family, imported_function
+from fielding.errors import InputError, OptionError, echo
+from fielding.federation.evaluation import ClientScores
+from fielding.runtime.serve import Serving
+from fielding.runtime.store import SampleStore
+from fielding.runtime.workers import Compute
+from fielding.serving.correction import label_offsets, leave_out_offsets, smooth_mixes, smoothing_amounts, trust_mixes
+from fielding.serving.experts import (
+    MOST_SAMPLES,
+    Expert,
+    Said,
+    Seen,
+    Stack,
+    Window,
+    served,
+)
+from fielding.serving.weights import (
+    LEAST,
+    arrival_losses,
+    common_belief,
+    heard_losses,
+    likelihoods,
+    posterior_weights,
+    recent_losses,
+    shared_weights,
+    window_weights,
+)
+from fielding.training.head import head_size
+from fielding.training.label_mix import label_mix_of
+from fielding.training.trainer import Scores
+
+MOST_NUMBERS = 1 << 22  # of one array of a stack of clients: 32 MB
+FIRST_PRIOR, PRIOR = 4.0, 0.5  # samples that speak beforehand for the expert believed at first, and for each other
+EXPERTS: Family[Expert] = Family("expert")
+BASES = ("served", "corrected", "common", "heads")
+"""Experts that read the scores of models alone; the last of them that a client has is the base of the others."""
+RESIDUAL = "residual"
+WINDOW = "window"
+"""The mixture of all experts by what they say of the window: one more expert, for the stream of samples."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Reading:
+    """What experts say of samples of some clients, ``said`` by the mixture of the window last.
+
+    Shape ``(n_experts + 1, n_clients, n_asked, n_classes)``, padded to the client with most samples.
+    """
+
+    clients: Counts
+    said: Stack
+
+
+class ServedExperts:
+    """The experts of N clients, and how much each client believes each of them.
+
+    Two kinds of evidence. *Window*: what experts say of the samples in the window, out of fold; right for samples like
+    those. *Stream*: how well each predicted the samples that came, before anything learned from them; right for those
+    to come, and kept. Participants tell their recent losses with the models that they send, and all clients hear what
+    those of all come to: a client without samples so far believes that alone, any other in part.
+
+    ``has_heads``: whether the models of clusters share a body, so that a client can read with all their heads; the last
+    of several models is the one for all clients then.
+    """
+
+    def __init__(self, store: SampleStore, compute: Compute, rule: Serving, *, has_heads: bool = False) -> None:
+        self._store, self._compute, self._rule = store, compute, rule
+        n_head = head_size(compute.layout, store.n_classes)
+        self._n_features, self._n_head = n_head // store.n_classes, n_head if has_heads else 0
+        self.names = rule.experts
+        self.told_names = told_names(rule)
+        self._experts = [expert_named(name) for name in self.names]
+        # Believed at first: the residuals, which know by themselves when to say what their base says.
+        first = self.names.index(RESIDUAL) if RESIDUAL in self.names else sum(name in BASES for name in self.names) - 1
+        self._prior: Vector = np.full(len(self.names) + 1, PRIOR)
+        self._prior[[first, -1]] = FIRST_PRIOR
+        self.looked: Counts = np.zeros(store.n_clients, dtype=np.int64)  # what the last samples cost each client
+        # By the stream: a weight of each expert, its recent log loss, NaN before any samples.
+        self._posterior: Matrix = np.full((store.n_clients, self._prior.size), np.nan)
+        self.losses: Matrix = np.full((store.n_clients, self._prior.size), np.nan)
+        # The same losses of all clients, as far as participants told.
+        self.heard: Vector = np.full(self._prior.size, np.nan)
+
+    def count_passes(self, sizes: Counts) -> Counts:
+        """Return what experts cost clients with windows of such sizes, in samples put through a model.
+
+        The window goes through the model once; kernels and their decomposition count as many passes as they take
+        multiplications.
+        """
+        n, n_numbers = np.minimum(sizes, MOST_SAMPLES), self._compute.layout.parameter_size
+        work = n * n * (self._n_features + 9 * n) if "residual" in self.names else n * n * self._n_features
+        return np.asarray(n + -(-work // n_numbers))
+
+    def count_numbers(self, n_models: int) -> tuple[int, int]:
+        """Return how many numbers travel with a model to a client, and back: heads with their label mixes, losses."""
+        n_heads = n_models - 1 if self._n_head else 0
+        return n_heads * (self._n_head + self._store.n_classes) + self._prior.size, self._prior.size
+
+    def learn(self, models: Models, row: Counts, arrived: Ranges, training: Ranges) -> None:
+        """Let all experts predict samples that arrived, and believe those more that were right.
+
+        ``training``: the windows as they were before, ``row``: the model that served each client then.
+        """
+        clients = np.flatnonzero((arrived.sizes > 0) & (training.sizes > 0))
+        self.looked[clients] = self.count_passes(training.sizes[clients])
+        for reading in self._read(models, row, clients, arrived, training):
+            rows, sizes = arrived.of(reading.clients)
+            labels, there = _padded(self._store.labels(rows), sizes, reading.said.shape[2])
+            likely = likelihoods(reading.said, labels)
+            losses = arrival_losses(likely, there)
+            self._posterior[reading.clients] = posterior_weights(self.weights(reading.clients), losses)
+            self.losses[reading.clients] = recent_losses(self.losses[reading.clients], losses)
+
+    def weights(self, clients: Counts) -> Matrix:
+        """Return how much clients believe each expert in what is to come, the mixture of the window last."""
+        return shared_weights(self._posterior[clients], common_belief(self.heard, self._prior))
+
+    def hear(self, told: Matrix) -> None:
+        """Let all clients know what the recent losses of some, who sent them with their models, add to those of all."""
+        self.heard = heard_losses(self.heard, told)
+
+    def test(
+        self, models: Models, row: Counts, samples: Mapping[str, Ranges], training: Ranges
+    ) -> dict[str, ClientScores]:
+        """Score what clients are served: by the weights of the stream on ``"next"``, else by those of the window."""
+        tested = {name: np.flatnonzero((one.sizes > 0) & (training.sizes > 0)) for name, one in samples.items()}
+        everyone = np.unique(np.concatenate([np.empty(0, dtype=np.int64), *tested.values()]))
+        asked = _joined([one.some(everyone) for one in samples.values()])
+        place = np.full(self._store.n_clients, -1)
+        place[everyone] = np.arange(everyone.size)
+        asked = Ranges(start=asked.start[place], stop=asked.stop[place], entries=asked.entries)  # -1: never looked at
+        n_clients = self._store.n_clients
+        correct = {name: np.zeros(n_clients, dtype=np.int64) for name in samples}
+        loss = {name: np.zeros(n_clients) for name in samples}
+        for reading in self._read(models, row, everyone, asked, training):
+            clients = reading.clients
+            streamed = np.einsum("be,ebmc->bmc", self.weights(clients), reading.said, optimize=True)
+            rows, sizes = asked.of(clients)
+            labels, _ = _padded(self._store.labels(rows), sizes, streamed.shape[1])
+            column, begin = np.arange(streamed.shape[1]), np.zeros(clients.size, dtype=np.int64)
+            for name, one in samples.items():
+                said, end = streamed if name == "next" else reading.said[-1], begin + one.sizes[clients]
+                mine = (column >= begin[:, np.newaxis]) & (column < end[:, np.newaxis])
+                given = np.take_along_axis(said, labels[..., np.newaxis], axis=2)[..., 0]
+                correct[name][clients] = ((said.argmax(axis=2) == labels) & mine).sum(axis=1)
+                loss[name][clients] = -(np.log(np.maximum(given, LEAST)) * mine).sum(axis=1)
+                begin = end
+        return {
+            name: ClientScores(
+                clients=who,
+                n_test=samples[name].sizes[who],
+                correct=correct[name][who],
+                loss=loss[name][who] / samples[name].sizes[who],
+                expert_weights=dict(zip(self.told_names, self.weights(who).T, strict=True)),
+                expert_losses=dict(zip(self.told_names, self.losses[who].T, strict=True)),
+            )
+            for name, who in tested.items()
+        }
+
+    def own_arrays(self) -> dict[str, npt.NDArray[np.generic]]:
+        """Return what clients know of their experts by themselves."""
+        return {"expert_weights": self._posterior, "expert_losses": self.losses}
+
+    def arrays(self) -> dict[str, npt.NDArray[np.generic]]:
+        """Return the same and what they heard of others, for checkpoints."""
+        return {**self.own_arrays(), "expert_heard": self.heard}
+
+    def know(self, heard: Vector, own: Mapping[str, npt.NDArray[np.generic]]) -> None:
+        """Let clients know what they heard, and by themselves; what does not fit their experts counts as nothing."""
+        for name, mine in self.own_arrays().items():
+            if name in own and own[name].shape == mine.shape:
+                mine[...] = own[name]
+        if heard.shape == self.heard.shape:
+            self.heard = heard
+
+    def restore(self, arrays: Mapping[str, npt.NDArray[np.generic]]) -> None:
+        """Give clients back what :meth:`arrays` gave."""
+        for name, own in self.arrays().items():
+            own[...] = arrays[name]
+
+    def _read(self, models: Models, row: Counts, clients: Counts, asked: Ranges, training: Ranges) -> Iterator[Reading]:
+        """Let experts read samples, some clients of one model at a time: those whose windows are of about one size."""
+        n_window = np.minimum(training.sizes, MOST_SAMPLES)
+        sizes = np.stack([_class_of(n_window[clients]), _class_of(asked.sizes[clients])])
+        order = np.lexsort((clients, sizes[1], sizes[0], row[clients]))
+        clients, sizes = clients[order], sizes[:, order]
+        keys = np.stack([row[clients], *sizes])
+        edges = np.flatnonzero((np.diff(keys, axis=1) != 0).any(axis=0)) + 1
+        n_classes = self._store.n_classes
+        for group in np.split(np.arange(clients.size), edges):
+            if not group.size:
+                continue
+            n, m = int(sizes[0, group[0]]), int(sizes[1, group[0]])
+            n_heads = models.shape[0] if self._n_head else 1
+            largest = max(n * n, (n + m) * max(len(self.names), n_heads) * n_classes, (n + m) * 64)
+            at_once = max(1, MOST_NUMBERS // largest)
+            for first in range(0, group.size, at_once):
+                some = clients[group[first : first + at_once]]
+                yield self._say(models, int(row[some[0]]), some, asked, training, shape=(n, m))
+
+    def _say(
+        self, models: Models, own: int, clients: Counts, asked: Ranges, training: Ranges, *, shape: tuple[int, int]
+    ) -> Reading:
+        """Return what all experts say of the samples that clients of one model are asked about, and their mixture."""
+        windows = training.some(clients)
+        windows = Ranges(
+            start=np.maximum(windows.start, windows.stop - MOST_SAMPLES), stop=windows.stop, entries=windows.entries
+        )
+        (rows, sizes), (asked_rows, asked_sizes) = windows.of(np.arange(clients.size)), asked.of(clients)
+        features, scores = self._compute.features(models[own], np.concatenate([rows, asked_rows]), self._store.gather)
+        labels, is_sample = _padded(self._store.labels(rows), sizes, shape[0])
+        heads = self._head_scores(models, own, features, scores)  # (n_heads, n_rows, n_classes)
+        counts = np.zeros((clients.size, self._store.n_classes))
+        np.add.at(counts, (np.repeat(np.arange(clients.size), sizes), self._store.labels(rows)), 1.0)
+        offsets, changes = self._offsets(models, own, counts, heads.shape[0])
+        held_out = offsets[:, :, np.newaxis] + np.where(
+            labels[:, np.newaxis, :, np.newaxis] == np.arange(self._store.n_classes),
+            changes[:, :, np.newaxis],
+            0.0,
+        )
+        window = Window(
+            features=_stacked(features[: rows.size], sizes, shape[0]),
+            scores=np.stack([_stacked(one[: rows.size], sizes, shape[0]) for one in heads], axis=1),
+            offsets=held_out,
+            labels=labels,
+            is_sample=is_sample,
+        )
+        new = Seen(
+            features=_stacked(features[rows.size :], asked_sizes, shape[1]),
+            scores=np.stack([_stacked(one[rows.size :], asked_sizes, shape[1]) for one in heads], axis=1),
+            offsets=offsets[:, :, np.newaxis],
+        )
+        base, every = served(window, new), list[Said]()
+        for name, expert in zip(self.names, self._experts, strict=True):
+            every.append(expert(window, new, base))
+            base = every[-1] if name in BASES and name != "common" else base
+        likely = likelihoods(np.stack([one.held_out for one in every]), labels)
+        prior = np.broadcast_to(self._prior[:-1], (clients.size, len(every)))
+        asked_of = np.stack([one.asked for one in every])
+        weights = window_weights(likely, is_sample, prior)
+        mixture = np.einsum("be,ebmc->bmc", weights, asked_of, optimize=True)
+        return Reading(clients=clients, said=np.concatenate([asked_of, mixture[np.newaxis]]))
+
+    def _head_scores(self, models: Models, own: int, features: Features, scores: Scores) -> Stack:
+        """Return the scores that every head gives: the client's own, the one for all, the others."""
+        if not self._n_head or models.shape[0] < 2:
+            return scores[np.newaxis].astype(np.float64)
+        layout, n_classes = self._compute.layout, self._store.n_classes
+        last = models[:, layout.parameter_size - self._n_head : layout.parameter_size].astype(np.float64)
+        last = last[_order(own, len(models))[1:]]
+        weights = last[:, : self._n_head - n_classes].reshape(len(last), n_classes, -1)
+        found = features.astype(np.float64) @ weights.swapaxes(1, 2) + last[:, np.newaxis, self._n_head - n_classes :]
+        return np.concatenate([scores[np.newaxis], found])
+
+    def _offsets(self, models: Models, own: int, counts: Matrix, n_heads: int) -> tuple[Stack, Stack]:
+        """Return what shifts the scores of each head to each client's label mix, and what leaving a sample out changes.
+
+        Both have shape ``(n_clients, n_heads, n_classes)``.
+        """
+        if not self._rule.is_corrected:
+            nothing = np.zeros((len(counts), n_heads, counts.shape[1]))
+            return nothing, nothing
+        carried = label_mix_of(models[_order(own, len(models))[:n_heads]], counts.shape[1])
+        mixes = trust_mixes(carried, self._rule.correction)
+        shape = (len(counts), n_heads, counts.shape[1])
+        flat_counts = np.broadcast_to(counts[:, np.newaxis], shape).reshape(-1, shape[2])
+        flat_mixes = np.broadcast_to(mixes, shape).reshape(-1, shape[2])
+        amounts = smoothing_amounts(flat_counts, flat_mixes, self._rule.smoothing)
+        offsets = label_offsets(smooth_mixes(flat_counts, flat_mixes, self._rule.smoothing), flat_mixes)
+        changes = leave_out_offsets(flat_counts, flat_mixes, amounts)
+        return offsets.astype(np.float64).reshape(shape), changes.reshape(shape)
+
+
+def told_names(rule: Serving) -> tuple[str, ...]:
+    """Return the names of what clients weigh by the stream of samples: their experts, and the mixture of the window."""
+    return (*rule.experts, WINDOW) if rule.experts else ()
+
+
+def expert_named(name: str) -> Expert:
+    """Return an expert by its name, or one of the user's own by ``module:name``, whose answers are checked."""
+    if name in EXPERTS:
+        return EXPERTS[name]
+    own: Callable[..., Any] = imported_function(name, key="serving.experts", known=EXPERTS)
+
+    def checked(window: Window, asked: Seen, base: Said) -> Said:
+        try:
+            said = Said(*(np.asarray(one, dtype=np.float64) for one in own(window, asked, base)))
+        except Exception as error:
+            raise InputError(f"the expert {name} failed: {error!r}") from error
+        for what, mine, wanted in zip(("held_out", "asked"), said, base, strict=True):
+            if mine.shape != wanted.shape:
+                raise InputError(f"the expert {name} gave {what} of shape {mine.shape}; give {wanted.shape}")
+        known = said.held_out[window.is_sample]
+        if not all((one >= 0.0).all() and (abs(one.sum(axis=-1) - 1.0) < 1e-3).all() for one in (known, said.asked)):
+            raise InputError(f"the expert {name} gave numbers that are no shares of classes; let them sum to 1")
+        return said
+
+    return checked
+
+
+def expert_names(asked: str | Sequence[str], *, is_corrected: bool, has_heads: bool) -> tuple[str, ...]:
+    """Return the experts that a config asks for: all that there can be (``"auto"``), none (``"none"``), or those named.
+
+    Every client has ``served``. Those that read scores alone come first: they are the base of the others.
+
+    Examples
+    --------
+    >>> expert_names(["residual"], is_corrected=True, has_heads=False)
+    ('served', 'residual')
+    """
+    if asked == "none":
+        return ()
+    lacking = {"corrected": not is_corrected, "heads": not has_heads, "common": not has_heads}
+    names = [name for name in EXPERTS if not lacking.get(name)] if asked == "auto" else asked
+    names = [names] if isinstance(names, str) else list(names)
+    for name in names:
+        if lacking.get(name):
+            needed = 'serving.correction = "prior"' if name == "corrected" else "aggregation.shared_body = true"
+            raise OptionError(f"serving.experts has {echo(name)}, which needs {needed}")
+        expert_named(name)
+    bases = [name for name in BASES if name == "served" or name in names]
+    return (*bases, *dict.fromkeys(name for name in names if name not in BASES))
+
+
+def _order(own: int, n_models: int) -> list[int]:
+    """Return rows of models in the order of their heads: a client's own, the one for all (the last), the others.
+
+    Examples
+    --------
+    >>> _order(1, 4), _order(3, 4)
+    ([1, 3, 0, 2], [3, 3, 0, 1, 2])
+    """
+    return [own, n_models - 1, *(row for row in range(n_models - 1) if row != own)]
+
+
+def _class_of(sizes: Counts) -> Counts:
+    """Return sizes rounded up, so that clients with windows of about one size can be stacked: by an eighth at most.
+
+    Examples
+    --------
+    >>> _class_of(np.array([1, 8, 9, 100, 101])).tolist()
+    [1, 8, 9, 104, 104]
+    """
+    step = 1 << np.maximum(np.log2(np.maximum(sizes, 1)).astype(np.int64) - 3, 0)
+    return np.asarray(-(-np.maximum(sizes, 1) // step) * step)
+
+
+def _joined(parts: Sequence[Ranges]) -> Ranges:
+    """Return ranges that hold what several ranges hold of each client, one after the other."""
+    everyone = np.arange(parts[0].start.size)
+    rows, sizes = zip(*(one.of(everyone) for one in parts), strict=True)
+    owner = np.concatenate([np.repeat(everyone, one) for one in sizes])
+    stop = np.cumsum(np.sum(sizes, axis=0))
+    return Ranges(
+        start=stop - np.sum(sizes, axis=0),
+        stop=stop,
+        entries=np.concatenate(rows)[np.argsort(owner, kind="stable")],
+    )
+
+
+def _padded(values: npt.NDArray[np.integer], sizes: Counts, length: int) -> tuple[Counts, npt.NDArray[np.bool_]]:
+    """Return consecutive segments of numbers as rows of one length, and which places hold one."""
+    there = np.arange(length) < sizes[:, np.newaxis]
+    found = np.zeros(there.shape, dtype=np.int64)
+    found[there] = values
+    return found, there
+
+
+def _stacked(values: npt.NDArray[np.floating], sizes: Counts, length: int) -> Stack:
+    """Return consecutive segments of rows as a stack, padded with zeros."""
+    there = np.arange(length) < sizes[:, np.newaxis]
+    found = np.zeros((*there.shape, values.shape[1]))
+    found[there] = values
+    return found
