@@ -124,7 +124,6 @@ class NotingClients:
         blocks: Sequence[Counts] | None = None,  # noqa: ARG002
         held: Mask | None = None,  # noqa: ARG002
         corrected: bool = False,  # noqa: ARG002
-        aside: bool = False,  # noqa: ARG002
     ) -> Matrix:
         return np.zeros((clients.size, models.shape[0]))
 

@@ -434,3 +434,108 @@ def test_a_shared_body_that_was_written_down_goes_on_alike() -> None:
         one.learn(updates_of([0], [[4.0, 4.0, 9.0]]))
 
     assert all((rows == again.arrays()[name]).all() for name, rows in models.arrays().items())
+
+
+@pytest.mark.parametrize("aggregator", ["mean", "flash", "fedyogi"])
+def test_the_body_takes_the_step_that_one_model_for_all_would_take_from_all_answers(aggregator: str) -> None:
+    models, one = sharing(2, aggregator=aggregator), ClusterModels(INITIAL, aggregator_named(aggregator))
+    sent = [[0.1, 0.7, 1.0], [1 / 3, 0.2, 2.0], [0.6, 0.9, 3.0]]
+
+    for _ in range(3):
+        models.learn(updates_of([0, 0, 1], sent))
+        one.learn(updates_of([0, 0, 0], sent))
+
+    assert bodies_are_equal(models)
+    np.testing.assert_array_equal(models.models[0, :2], one.models[0, :2])
+
+
+# ---- a model for the clients of all clusters --------------------------------------------------------------------
+
+
+def with_common(n_clusters: int, aggregator: str = "mean") -> ClusterModels:
+    models = ClusterModels(INITIAL, aggregator_named(aggregator), n_shared=2, has_common=True)
+    models.mix(np.ones((n_clusters, 1)))
+    return models
+
+
+def common_of(models: ClusterModels) -> list[float]:
+    assert models.common is not None
+    return [float(one) for one in models.common]
+
+
+def served_by(models: ClusterModels) -> Models:
+    assert models.served is not None
+    return models.served
+
+
+def test_answers_to_the_row_behind_the_clusters_are_those_of_the_model_for_all() -> None:
+    models = with_common(2)
+
+    models.learn(updates_of([0, 2, 2], [[0.0, 3.0, 1.0], [2.0, 3.0, 5.0], [4.0, 9.0, 8.0]]))
+
+    assert models.models.tolist() == [[2.0, 5.0, 1.0], [2.0, 5.0, 3.0]]
+    assert common_of(models) == [2.0, 5.0, 6.5]
+
+
+def test_the_model_for_all_outlives_every_mixing_and_a_cluster_of_everybody_begins_with_it() -> None:
+    models = with_common(2)
+    models.learn(updates_of([0, 2], [[1.0, 2.0, 1.0], [1.0, 2.0, 5.0]]))
+
+    models.mix(np.array([[0.5, 0.5], [1.0, 0.0], [0.0, 1.0]]))
+    assert models.models[:, 2].tolist() == [2.0, 1.0, 3.0]
+    assert common_of(models)[2] == 5.0
+    models.mix(np.full((1, 3), 1 / 3))
+
+    assert models.models.tolist() == [[1.0, 2.0, 5.0]]
+
+
+def test_one_cluster_alone_trains_the_model_for_all() -> None:
+    models = with_common(1)
+
+    models.learn(updates_of([0], [[7.0, 8.0, 9.0]]))
+
+    assert common_of(models) == [7.0, 8.0, 9.0]
+
+
+@pytest.mark.parametrize("pace", [None, "adaptive"])
+def test_a_model_for_all_that_was_written_down_goes_on_alike(pace: str | None) -> None:
+    made = None if pace is None else pace_named(pace, {}, seed=1)
+    models, again = (
+        ClusterModels(INITIAL, aggregator_named("flash"), pace=made, n_shared=2, has_common=True) for _ in range(2)
+    )
+    models.mix(np.ones((2, 1)))
+    models.learn(updates_of([0, 1, 2], [[5.0, 1.0, 2.0], [0.3, 0.1, 0.7], [1.0, 1.0, 1.0]]))
+    again.restore({one: rows.copy() for one, rows in models.arrays().items()})
+
+    for one in (models, again):
+        one.learn(updates_of([0, 2], [[4.0, 4.0, 9.0], [2.0, 4.0, 1.0]]))
+
+    assert all((rows == again.arrays()[name]).all() for name, rows in models.arrays().items())
+    assert common_of(models) == common_of(again)
+
+
+def test_clients_are_served_by_the_mean_of_the_first_models_and_then_by_a_moving_average() -> None:
+    models = with_common(2)
+    sent = [[float(at), 0.0, 10.0 * at] for at in range(40)]
+    for at, one in enumerate(sent):
+        models.learn(updates_of([0], [one]))
+        if at < 10:
+            np.testing.assert_allclose(served_by(models)[0], np.mean(sent[: at + 1], axis=0), rtol=1e-5)
+
+    wanted = np.mean(sent[:10], axis=0)
+    for one in sent[10:]:
+        wanted = 0.9 * wanted + 0.1 * np.array(one)
+    np.testing.assert_allclose(served_by(models)[0], wanted, rtol=1e-4)
+    assert served_by(models)[1:, 2].tolist() == [3.0, 3.0], "whom nobody trained is served as it was"
+    assert ClusterModels(INITIAL, aggregator_named("mean"), n_shared=2).served is None
+
+
+def test_averages_are_mixed_like_the_models_they_are_of() -> None:
+    models = with_common(2)
+    models.learn(updates_of([0, 1, 2], [[1.0, 2.0, 10.0], [1.0, 2.0, 20.0], [1.0, 2.0, 30.0]]))
+    models.learn(updates_of([0, 1, 2], [[1.0, 2.0, 20.0], [1.0, 2.0, 40.0], [1.0, 2.0, 60.0]]))
+
+    models.mix(np.array([[0.5, 0.5], [0.0, 1.0]]))
+
+    assert served_by(models)[:, 2].tolist() == [22.5, 30.0, 45.0]
+    assert models.models[:, 2].tolist() == [30.0, 40.0]

@@ -17,9 +17,7 @@ def models_of(*numbers: float) -> Models:
 class Tastes:
     """Clients that are asked how models suit them; everything else fails.
 
-    Whoever is not ``fresh`` did not get samples, and whoever is ``silent`` does not answer. Unless they ``keep_aside``
-    samples, nobody has any of those: then they are not asked, and not charged, either. What is kept aside is ``off``
-    from what suits the newest samples.
+    Clients that are not ``fresh`` did not get samples, and those that are ``silent`` do not answer.
     """
 
     def __init__(self, suits: Sequence[float]) -> None:
@@ -27,10 +25,8 @@ class Tastes:
         self.client_ids = tuple(range(self.suits.size))
         self.fresh_ones: Mask = np.ones(self.suits.size, dtype=np.bool_)
         self.silent: list[int] = []
-        self.keep_aside, self.off = True, 0.0
         self.interval = 0
         self.asked: list[list[int]] = []
-        self.about: list[str] = []
         self.candidates: list[list[float]] = []
 
     @property
@@ -43,24 +39,11 @@ class Tastes:
     def draws(self, _purpose: str, who: Counts) -> Counts:
         return np.asarray(who, dtype=np.uint64)
 
-    def losses(
-        self,
-        who: Counts,
-        models: Models,
-        *,
-        blocks: Sequence[Counts] | None = None,
-        corrected: bool = False,
-        aside: bool = False,
-    ) -> Matrix:
+    def losses(self, who: Counts, models: Models, *, blocks: Sequence[Counts], corrected: bool = False) -> Matrix:
         assert corrected
-        assert aside == (blocks is None), "what they train on tells nothing"
-        if blocks is not None:
-            assert [block.tolist() for block in blocks] == [[self.interval]] * who.size, "only what just came"
-        losses = np.abs(self.suits[who][:, np.newaxis] + self.off * aside - models[:, 0])
-        if aside and not self.keep_aside:
-            return np.full_like(losses, np.nan)
+        assert [block.tolist() for block in blocks] == [[self.interval]] * who.size, "only what just came"
+        losses = np.abs(self.suits[who][:, np.newaxis] - models[:, 0])
         self.asked.append(who.tolist())
-        self.about.append("aside" if aside else "newest")
         self.candidates.append(models[:, 0].tolist())
         losses[np.isin(who, self.silent)] = np.nan
         return losses

@@ -25,7 +25,7 @@ N_NUMBERS = (N_FEATURES + 1) * N_CLASSES
 MODEL_BYTES = 4 * N_NUMBERS
 
 
-def planted_windows(concepts: npt.ArrayLike, *, most: float = 0.6, kept_aside: float = 0.0) -> SlidingWindows:
+def planted_windows(concepts: npt.ArrayLike, *, most: float = 0.6) -> SlidingWindows:
     """Return windows of one interval per round in which client c has concept ``concepts[round][c]``, -1 for no data.
 
     A concept g names class b as (b + g) % 3, and ``most`` of the samples are of class 0: their label is g.
@@ -51,7 +51,7 @@ def planted_windows(concepts: npt.ArrayLike, *, most: float = 0.6, kept_aside: f
         concepts=table.astype(np.int32),
     )
     pool = Pool(x=np.concatenate([x] * N_CLASSES), y=y, classes=("a", "b", "c"))
-    return SlidingWindows(pool, schedule, WindowPlan(gap=1, window=1), kept_aside=kept_aside)
+    return SlidingWindows(pool, schedule, WindowPlan(gap=1, window=1))
 
 
 def planted_clients(
@@ -61,10 +61,9 @@ def planted_clients(
     drift_test: DriftTest | None = None,
     n_steps: int = 5,
     rate: float = 0.3,
-    kept_aside: float = 0.0,
 ) -> SimulatedClients:
     """Return clients with planted concepts and a softmax model."""
-    windows = planted_windows(concepts, kept_aside=kept_aside)
+    windows = planted_windows(concepts)
     trainer = trainer_for(ModelRequest(name="softmax", input_shape=(N_FEATURES,), n_classes=N_CLASSES))
     n_clients = windows.n_clients
     return SimulatedClients(

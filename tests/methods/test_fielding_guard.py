@@ -26,8 +26,8 @@ APART = np.array([[0, 1] * 6] * N_ROUNDS)
 ALIKE = np.zeros((N_ROUNDS, N_CLIENTS), dtype=np.int64)
 
 
-def planted(concepts: np.ndarray, *, kept_aside: float = 0.0) -> SimulatedClients:
-    return planted_clients(concepts, reports_from="drifted", drift_test=AnyChange(), kept_aside=kept_aside)
+def planted(concepts: np.ndarray) -> SimulatedClients:
+    return planted_clients(concepts, reports_from="drifted", drift_test=AnyChange())
 
 
 def setting_for(clients: SimulatedClients, trigger: Trigger | None = None) -> MethodSetting:
@@ -87,18 +87,14 @@ def test_clusters_that_pay_are_kept_and_judges_are_charged_for_three_models() ->
     assert probes(clients) == (15 * 3 * MODEL_BYTES, 15 * 3 * 4)
 
 
-@pytest.mark.parametrize("kept_aside", [0.25, 0.0])
-def test_judges_put_what_they_keep_aside_through_all_candidates_and_all_that_is_new_if_nobody_does(
-    kept_aside: float,
-) -> None:
-    clients = planted(APART, kept_aside=kept_aside)
+def test_judges_put_all_that_is_new_through_all_candidates() -> None:
+    clients = planted(APART)
 
     advanced(clients, guarded(clients), range(2))
 
     seconds = clients.ledger.client_seconds("probe")
     judges = np.flatnonzero(seconds)
-    windows = clients.windows
-    sizes = (windows.aside(1) if kept_aside else windows.training(1)).sizes[judges]
+    sizes = clients.windows.training(1).sizes[judges]  # an interval is a window here
     sent_s = 8 * 3 * (MODEL_BYTES + 4) / (1000.0 * 1024)
     assert judges.size == 5
     assert sizes.min() > 0

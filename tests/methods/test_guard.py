@@ -42,18 +42,6 @@ def test_clusters_whose_models_suit_their_clients_are_kept() -> None:
     assert clients.candidates == [[0.0, 0.5, 0.25]]
 
 
-def test_judges_go_by_what_they_keep_aside_and_only_if_nobody_keeps_any_by_what_just_came() -> None:
-    keeping, using = Tastes([0.0, 0.5] * 50), Tastes([0.0, 0.5] * 50)
-    keeping.off, using.keep_aside = 0.125, False
-
-    opinions = [looked(guard_of(2), clients, models_of(0.0, 0.5), HALVES)[0] for clients in (keeping, using)]
-
-    # With the samples kept aside, even ones lose 0.125 by both models, and odd ones 0.125 and 0.375.
-    assert [opinion and opinion.gain for opinion in opinions] == [0.125, 0.25]
-    assert (keeping.about, using.about) == (["aside"], ["newest"])
-    assert keeping.asked == using.asked
-
-
 def test_clusters_are_merged_into_the_largest_if_the_mean_model_serves_their_clients_better() -> None:
     clients = Tastes([0.1] * 100)
     membership = np.array([1] + [0, 1, 1] * 33, dtype=np.int32)
@@ -298,7 +286,7 @@ def test_who_does_not_answer_has_no_say_and_if_nobody_does_the_next_arrival_asks
     assert opinion is not None
     assert opinion.n_judged == 7
     assert into is None
-    assert clients.about == ["aside", "newest", "aside"], "seven answers are enough: the others are not asked again"
+    assert clients.asked == [list(range(10))] * 2, "once at each arrival, even if some do not answer"
 
 
 def test_a_model_whose_loss_is_no_number_counts_as_a_very_bad_one() -> None:
@@ -407,16 +395,8 @@ def test_clients_that_nothing_explains_go_where_they_are_served_best_and_only_th
     moved = place_by_loss(coordinator, models_of(0.0, 4.0), reports, clients.api)
 
     assert clients.asked == [[0, 2, 3, 5]]
-    assert clients.about == ["newest"]
     assert moved == [0, 3]
     assert coordinator.registry.membership.tolist() == [1, 1, 0, 0, 0, 1]
-
-
-def test_what_clients_kept_aside_before_nothing_explained_their_errors_does_not_place_them() -> None:
-    coordinator, clients = coordinator_of(), Tastes([4.0] * 6)
-    clients.off = -4.0
-
-    assert place_by_loss(coordinator, models_of(0.0, 4.0), told({0: UNEXPLAINED}), clients.api) == [0]
 
 
 def test_a_tie_stays_where_it_is() -> None:

@@ -18,6 +18,7 @@ from fielding.federation.selection import Selection, selector_named
 from fielding.methods import Method, MethodKind, MethodSetting, Parts, kind_named, method_named
 from fielding.methods.kinds import ReportsFrom, check_method_options, resolve_reports_from
 from fielding.records.model_file import read_model
+from fielding.runtime.experts import expert_names
 from fielding.runtime.serve import Serving
 from fielding.runtime.train import LocalRule
 from fielding.training.factory import ModelRequest, trainer_for
@@ -157,8 +158,17 @@ def policy_of(config: Config, *, kind: Kind, metric: str) -> Policy:
 def serving_of(config: Config) -> Serving:
     """Return what clients do to the model that serves them."""
     section = config.serving
+    if section.correction == "predicted" and section.experts != "none":
+        raise OptionError(
+            'serving.experts need labels, which serving.correction = "predicted" does without; leave one of them out'
+        )
+    experts = expert_names(
+        section.experts, is_corrected=section.correction != "none", has_heads=config.aggregation.shared_body
+    )
     with mistakes_in("serving"):
-        return Serving(correction=section.correction, smoothing=section.smoothing, fine_tune=section.fine_tune)
+        return Serving(
+            correction=section.correction, smoothing=section.smoothing, fine_tune=section.fine_tune, experts=experts
+        )
 
 
 def local_rule(config: Config) -> LocalRule:

@@ -18,9 +18,8 @@ from fielding.federation.clients import Clients, TrainingPlan, Updates
 from fielding.federation.cluster_models import Arrays
 from fielding.federation.evaluation import ClientScores
 from fielding.federation.ledger import Ledger
-from fielding.federation.models import mean_by_members
 from fielding.federation.selection import Feedback, Selection, Uniform
-from fielding.methods.method import Adapts, Grows, Method, PlacesClients, cluster_ids
+from fielding.methods.method import Adapts, Grows, Method, PlacesClients, Serves, cluster_ids, model_for_all
 
 
 class Driver(Clients, Protocol):
@@ -160,6 +159,8 @@ class Federation:
         Local steps times batch size, for the selection.
     keeps_reports
         Whether reports are written down; flags tell a replay nothing.
+    has_heads
+        Whether clusters differ in the last layers of their models alone.
     """
 
     clients: Driver
@@ -172,6 +173,7 @@ class Federation:
     selection: Selection = field(default_factory=lambda: Selection(Uniform(), 0))
     n_train_samples: int = 1
     keeps_reports: bool = True
+    has_heads: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -272,9 +274,9 @@ def welcome(federation: Federation, known: tuple[ClientId, ...], now: tuple[Clie
 def hand_out(federation: Federation) -> None:
     """Let clients have the models that serve them after a round, and the shared model if it is time for it."""
     clients, method = federation.clients, federation.method
-    clients.serve(*serving(method))
+    clients.serve(*serving(method, has_heads=federation.has_heads))
     if clients.awaits_model:
-        clients.share(mean_by_members(method.models, method.membership()))
+        clients.share(model_for_all(method))
 
 
 def _in_turn(
@@ -341,16 +343,21 @@ def _evaluate(federation: Federation, round_index: int) -> Mapping[str, ClientSc
         return {}
     if isinstance(federation.method, PlacesClients):
         federation.method.place(federation.clients)
-    models, row = serving(federation.method)
+    models, row = serving(federation.method, has_heads=federation.has_heads)
     return federation.clients.scores(models, row)
 
 
-def serving(method: Method) -> tuple[Models, Counts]:
-    """Return models and the row of each client; clients without a cluster are served by the mean of all models."""
+def serving(method: Method, *, has_heads: bool = False) -> tuple[Models, Counts]:
+    """Return models and the row of each client; clients without a cluster are served by the last: the model for all.
+
+    ``has_heads``: whether clusters differ in their last layers alone; then that model is there in any case.
+    """
     models, membership = method.models, method.membership()
     row = membership.astype(np.int64)
-    if (membership < 0).any():
-        models = np.concatenate([models, mean_by_members(models, membership)[np.newaxis]])
+    if isinstance(method, Serves) and (served := method.served) is not None:
+        models = served[:-1]
+    if (membership < 0).any() or (has_heads and models.shape[0] > 1):
+        models = np.concatenate([models, model_for_all(method)[np.newaxis]])
         row = np.where(row < 0, models.shape[0] - 1, row)
     return models, row
 

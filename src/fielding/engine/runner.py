@@ -82,8 +82,14 @@ def _score_figures(scores: Mapping[str, ClientScores]) -> dict[str, Json]:
         if where != "window":
             found[f"{where}_accuracy"] = one.summary()["accuracy"]
             found |= {f"{how}_{where}_accuracy": more.summary()["accuracy"] for how, more in one.also.items()}
-    # Until the next release under the old name, too.
-    return found | {name.replace("next_", "prequential_"): found[name] for name in found if "next_accuracy" in name}
+    served = scores.get("next", window).also.get("served")
+    if served is not None and served.clients.size and served.expert_weights:
+        # How many clients believe each expert most.
+        believed = np.argmax(list(served.expert_weights.values()), axis=0)
+        found["experts"] = {name: int((believed == at).sum()) for at, name in enumerate(served.expert_weights)}
+    # Until the next release under the old name, too, what had it.
+    old = [name for name in found if "next_accuracy" in name and not name.startswith("served")]
+    return found | {name.replace("next_", "prequential_"): found[name] for name in old}
 
 
 def _heterogeneity(federation: Federation) -> dict[str, Json]:
@@ -169,6 +175,16 @@ def client_row(federation: Federation, scores: Mapping[str, ClientScores], round
         if where != "window":
             row |= {f"{where}_n_test": spread(one, one.n_test), f"{where}_correct": spread(one, one.correct)}
             row |= {f"{where}_{how}": spread(more, more.correct) for how, more in one.also.items()}
+    if (served := scores.get("next", window).also.get("served")) is not None:
+        places = np.searchsorted(tested, served.clients)
+        for what, by_expert in (("weights", served.expert_weights), ("losses", served.expert_losses)):
+            whole = {name: np.full(tested.size, np.nan) for name in by_expert}
+            for name, numbers in by_expert.items():
+                whole[name][places] = numbers
+            row[f"expert_{what}"] = {
+                name: [round(one, 3) if np.isfinite(one) else None for one in numbers.tolist()]
+                for name, numbers in whole.items()
+            }
     return row
 
 

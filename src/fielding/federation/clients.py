@@ -110,6 +110,8 @@ class Updates:
     learning_rate: float  # of the local steps
     # Mean loss of the model that training started from over all of each client's samples, if the plan asked.
     start_loss: Vector | None = None
+    # Recent log losses of the experts of each client, which it sends along, shape (n_answers, n_experts); None without.
+    expert_losses: Matrix | None = None
     # The round, and the newest interval of data in it.
     round_index: int = 0
     interval: int = 0
@@ -170,7 +172,6 @@ class Clients(Protocol):
         blocks: Sequence[Counts] | None = None,
         held: Mask | None = None,
         corrected: bool = False,
-        aside: bool = False,
     ) -> Matrix:
         """Return the mean loss of models on clients' training samples, shape ``(n_clients, n_models)``.
 
@@ -182,8 +183,6 @@ class Clients(Protocol):
             Per client, the intervals whose samples count; None for the window.
         held
             Which clients were sent all of the models earlier in this round, same shape as ``clients``; None for none.
-        aside
-            Whether the samples of the window count that clients keep aside, instead of those that they train on.
         corrected
             Whether models count as they would serve each client: corrected to the label mix of its window, if that
             is what clients do.

@@ -15,6 +15,7 @@ from fielding.federation.pace.pace import mix_memory
 Arrays = dict[str, npt.NDArray[np.generic]]
 _MEMORY, _PACE = "memory/", "pace/"
 _INTERVAL = "interval"
+SLOW = 0.1  # of what clients are served by is the newest model, where that is an average over rounds
 
 
 class ClusterModels:
@@ -22,8 +23,9 @@ class ClusterModels:
 
     ``initial``: the one model that there is before there are clusters, float32, shape ``(n_numbers,)``. ``n_shared``:
     how many numbers at the beginning of a model all clusters share, the body of the network, where each keeps a last
-    layer of its own; they are equal in all models at any time. ``on_mix``: called with every mixing, for other parts
-    that remember something per cluster.
+    layer of its own; they are equal in all models at any time. ``has_common``: whether there is a model more, whose
+    last layer is for the clients of all clusters, and clients are served by moving averages of all models over rounds.
+    ``on_mix``: called with every mixing, for other parts that remember something per cluster.
     """
 
     def __init__(
@@ -34,11 +36,14 @@ class ClusterModels:
         weighted: bool = False,
         pace: Pace | None = None,
         n_shared: int = 0,
+        has_common: bool = False,
     ) -> None:
-        self._models: Models = initial[np.newaxis].astype(np.float32)
-        self._initial, self._n_shared = self.models[0], n_shared
+        self._n_common = int(has_common)
+        self._rows: Models = np.repeat(initial[np.newaxis].astype(np.float32), 1 + self._n_common, axis=0)
+        self._slow, self._n_learned = self._rows, 0  # averages of the rows over rounds, if there is a model for all
+        self._initial, self._n_shared = self._rows[0].copy(), n_shared
         self._aggregator, self._weighted = aggregator, weighted
-        self._memory = {name: np.full_like(self.models, first) for name, first in aggregator.memory.items()}
+        self._memory = {name: np.full_like(self._rows, first) for name, first in aggregator.memory.items()}
         self._pace: Pace = pace or Steady()
         self.on_mix: Callable[[Matrix], None] = lambda _mixing: None
         self._tempo: dict[str, Floats] = {}
@@ -52,55 +57,89 @@ class ClusterModels:
     @property
     def models(self) -> Models:
         """One row per cluster, float32."""
-        return self._models
+        return self._rows[:-1] if self._n_common else self._rows
 
     @models.setter
     def models(self, models: Models) -> None:
         """Take the models that a method made; what clusters share becomes the mean of all of them."""
-        self._models = models
+        self._rows = np.concatenate([models, self._rows[-1:]]) if self._n_common else models
         if self._n_shared and models.shape[0] > 1:
-            self._models = models.copy()
-            self._models[:, : self._n_shared] = mean_model(models[:, : self._n_shared])
+            self._rows = self._rows.copy()
+            self._rows[:, : self._n_shared] = mean_model(models[:, : self._n_shared])
+        self._slow = self._rows
+
+    @property
+    def common(self) -> Models | None:
+        """The model for the clients of all clusters, which share its body; None where there is none."""
+        return self._rows[-1] if self._n_common else None
+
+    @property
+    def served(self) -> Models | None:
+        """What clients are served by where there is a model for all: averages, a row per cluster, then that for all."""
+        return self._slow if self._n_common else None
 
     def mix(self, mixing: Matrix) -> None:
         """Start new clusters from shares of the old ones; what the server remembers is shared out alike (A18)."""
-        self._models = self._mixed(self._models, mixing)
+        if self._n_common:
+            mixing = self._with_common(mixing)
+        self._rows = self._mixed(self._rows, mixing)
+        self._slow = self._mixed(self._slow, mixing) if self._n_common else self._rows
         self._memory = {name: self._mixed(rows, mixing) for name, rows in self._memory.items()}
+        mixing = mixing[: len(mixing) - self._n_common, : mixing.shape[1] - self._n_common]
         self._tempo = mix_memory(self._tempo, mixing)
         self.on_mix(mixing)
+
+    def _with_common(self, mixing: Matrix) -> Matrix:
+        """Return a mixing in which the model for all stays as it is; a cluster of everybody begins with it."""
+        whole = np.zeros((mixing.shape[0] + 1, mixing.shape[1] + 1))
+        whole[:-1, :-1], whole[-1, -1] = mixing, 1.0
+        if mixing.shape[0] == 1:
+            whole[0] = whole[-1]
+        return whole
 
     def rate_factors(self, rows: Counts) -> Vector | None:
         """Return the factor on the learning rate of clients that train these models; None for 1."""
         if not self._tempo:
             return None
-        return np.array([self._pace.factor(self._tempo_of(row)) for row in rows.tolist()])
+        return np.array([self._factor(row) for row in rows.tolist()])
 
     def learn(self, updates: Updates) -> None:
         """Combine what came back, cluster by cluster, each answer in the cluster whose model it was trained from.
 
-        A model that no client trained stays as it was, and so does one that would not be finite afterwards; but what
-        clusters share becomes, for all, the mean of those that learned, by their answers (or samples).
+        A model that no client trained stays as it was, and so does one that would not be finite afterwards. What
+        clusters share takes one step of the server from all answers together: a step per cluster would be noisy.
         """
-        models, memory = self.models.copy(), {name: rows.copy() for name, rows in self._memory.items()}
+        rows, memory = self._rows.copy(), {name: one.copy() for name, one in self._memory.items()}
         learned: list[int] = []
         for row in np.unique(updates.start).tolist():
-            before = {name: rows[row] for name, rows in self._memory.items()}
-            uploads = self._uploads(updates, _answers_from(updates.start, row))
-            with np.errstate(over="ignore", invalid="ignore"):
-                model, after = self._aggregator.combine(self.models[row], uploads, before)
+            model, after = self._combined(row, updates, _answers_from(updates.start, row))
             if all(is_finite(one) for one in (model, *after.values())):
-                models[row] = model
+                rows[row] = model
                 for name, remembered in after.items():
                     memory[name][row] = remembered
                 learned.append(row)
         if self._n_shared and learned:
-            weights = self._answer_weights(updates, learned)
-            for rows in (models, *memory.values()):
-                rows[:, : self._n_shared] = mean_model(rows[learned, : self._n_shared], weights)
-        before_round, self._models, self._memory = self.models, models, memory
+            model, after = self._combined(0, updates, np.flatnonzero(np.isin(updates.start, learned)))
+            step, shared = {"": model, **after}, slice(0, self._n_shared)
+            is_good = all(is_finite(one[shared]) for one in step.values())
+            for name, (now, former) in {"": (rows, self._rows), **_pairs(memory, self._memory)}.items():
+                now[:, shared] = step[name][shared] if is_good else former[0, shared]
+        if self._n_common and len(rows) == 2:  # a cluster of everybody trains the model for all
+            for one in (rows, *memory.values()):
+                one[1] = one[0]
+        before_round, self._rows, self._memory = self._rows, rows, memory
+        self._n_learned += 1
+        rate = np.float32(max(SLOW, 1.0 / self._n_learned))
+        self._slow = self._slow + rate * (rows - self._slow) if self._n_common else rows
         if self._tempo:
-            for row in np.unique(updates.start).tolist():
+            for row in np.unique(updates.start[updates.start < len(self.models)]).tolist():
                 self._keep_pace(row, before_round[row], updates)
+
+    def _combined(self, row: int, updates: Updates, own: slice | Counts) -> tuple[Models, Mapping[str, Models]]:
+        """Return what the aggregator makes of a model and some answers, and what it remembers of it."""
+        with np.errstate(over="ignore", invalid="ignore"):
+            before = {name: rows[row] for name, rows in self._memory.items()}
+            return self._aggregator.combine(self._rows[row], self._uploads(updates, own), before)
 
     def _keep_pace(self, row: int, before: Models, updates: Updates) -> None:
         """Let the pace of a cluster follow what its round did; a restart begins with the first model of all."""
@@ -130,11 +169,6 @@ class ClusterModels:
         mixed[:, : self._n_shared] = rows[0, : self._n_shared]
         return mixed
 
-    def _answer_weights(self, updates: Updates, rows: list[int]) -> Vector:
-        """Return what each cluster counts: its answers, or their samples."""
-        counts = updates.n_samples if self._weighted else np.ones(updates.start.size)
-        return np.bincount(updates.start, weights=counts, minlength=max(rows) + 1)[rows].astype(np.float64)
-
     def _tempo_of(self, row: int) -> dict[str, Floats]:
         return {name: rows[row] for name, rows in self._tempo.items() if name != _INTERVAL}
 
@@ -149,20 +183,29 @@ class ClusterModels:
         )
 
     def _factor(self, row: int) -> float:
-        return self._pace.factor(self._tempo_of(row)) if self._tempo else 1.0
+        return self._pace.factor(self._tempo_of(row)) if self._tempo and row < len(self.models) else 1.0
 
     def arrays(self) -> Arrays:
         """Return models and memory, for a checkpoint."""
         memory = {f"{_MEMORY}{name}": rows for name, rows in self._memory.items()}
+        if self._n_common:
+            memory |= {"common": self._rows[-1:], "slow": self._slow, "learned": np.array([self._n_learned])}
         return {"models": self.models, **memory, **{f"{_PACE}{name}": rows for name, rows in self._tempo.items()}}
 
     def restore(self, arrays: Mapping[str, npt.NDArray[np.generic]]) -> None:
         """Go on from what :meth:`arrays` gave."""
-        self._models = arrays["models"].astype(np.float32)
+        parts = ("models", "common") if self._n_common else ("models",)
+        self._rows = np.concatenate([arrays[name].astype(np.float32) for name in parts])
+        self._slow = arrays["slow"].astype(np.float32) if self._n_common else self._rows
+        self._n_learned = int(arrays["learned"][0]) if self._n_common else 0
         self._memory = {name: arrays[f"{_MEMORY}{name}"].astype(np.float32) for name in self._memory}
         for name, rows in self._tempo.items():
             stored = arrays[f"{_PACE}{name}"]
             self._tempo[name] = stored.astype(np.float32) if rows.dtype == np.float32 else stored.astype(np.float64)
+
+
+def _pairs(first: Mapping[str, Models], second: Mapping[str, Models]) -> dict[str, tuple[Models, Models]]:
+    return {name: (one, second[name]) for name, one in first.items()}
 
 
 def _answers_from(start: Counts, row: int) -> slice | Counts:

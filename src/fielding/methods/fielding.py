@@ -44,7 +44,7 @@ class Fielding:
     """
 
     def __init__(self, setting: MethodSetting, *, reuse: int = 0, guard: bool | None = None) -> None:
-        self._cluster_models = setting.parts.cluster_models(setting.initial)
+        self._cluster_models = setting.parts.cluster_models(setting.initial, has_common=setting.parts.n_shared > 0)
         self.coordinator = Coordinator(setting.policy)
         self._index = client_index(setting.client_ids)
         self._position_of_row: Counts = np.empty(0, dtype=np.int64)
@@ -58,6 +58,11 @@ class Fielding:
     def models(self) -> Models:
         """One row per cluster."""
         return self._cluster_models.models
+
+    @property
+    def served(self) -> Models | None:
+        """Averages over rounds, a row per cluster, then the model for all; None where clusters share nothing."""
+        return self._cluster_models.served
 
     def grow(self, client_ids: Sequence[ClientId]) -> None:
         """Know clients that joined by their ids; they have no cluster until they report."""
@@ -97,12 +102,13 @@ class Fielding:
         if decision.reclustered:
             # Clusters that are made anew at every arrival would never be judged: judge those there were.
             stood = moved_membership(coordinator, before, stood, decision.reported)
-            opinion, into = guard.look(models, self._active(stood), clients)
+            opinion, into = guard.look(models, self._active(stood), clients, common=self._cluster_models.common)
             guard.forget(self.models.shape[0], kept=KEPT)
             into = None if into is None or into.min() < into.max() else np.zeros(self.models.shape[0], dtype=np.int64)
             return self._merge(guard, decision, opinion, into)
         moved = place_by_loss(coordinator, self.models, reports, clients)
-        opinion, into = guard.look(self.models, self._active(coordinator.registry.membership), clients)
+        active = self._active(coordinator.registry.membership)
+        opinion, into = guard.look(self.models, active, clients, common=self._cluster_models.common)
         others = set(decision.moved)
         decision = replace(decision, moved=[*decision.moved, *(one for one in moved if one not in others)])
         return self._merge(guard, decision, opinion, into)

@@ -1,8 +1,7 @@
 """A guard over clusters: they are kept where clients' own held-out loss says that they pay, and merged where not.
 
-One cluster is always a candidate: the mean of all models. Judges run the samples of their windows that they keep aside
-(``trace.kept_aside``) through all candidates; if none keeps any, those that just arrived, which none has trained on
-yet. Every judge downloads the candidates, and is charged for all of it.
+One cluster is always a candidate: the mean of all models. Judges run the training samples that just arrived, which no
+client has trained on yet, through all candidates. Every judge downloads the candidates, and is charged for all of it.
 ``docs/methods/guard.md`` tells when which client is asked, and what that comes to.
 """
 
@@ -102,12 +101,14 @@ class Guard:
         """Whether it is time to try clusters again after all were merged: a lone center never moves far by itself."""
         return self._has_one and not self._rest
 
-    def look(self, models: Models, membership: Membership, clients: Clients) -> tuple[Opinion | None, Counts | None]:
+    def look(
+        self, models: Models, membership: Membership, clients: Clients, *, common: Models | None = None
+    ) -> tuple[Opinion | None, Counts | None]:
         """Ask clients how the clusters do, if it is time to, and say which to merge.
 
         Returns what is known; and which cluster takes in the members of each, as positions: all into the largest, one
-        pair, or None to leave all as it is. ``membership``: the cluster of each active client, -1 for all others; the
-        candidate for all is the mean by these.
+        pair, or None to leave all as it is. ``membership``: the cluster of each active client, -1 for all others.
+        ``common``: the candidate for all; None: the mean of the models by these members.
         """
         if not self._has_arrived or np.unique(membership[membership >= 0]).size < 2:
             return None, None
@@ -119,10 +120,9 @@ class Guard:
         self._wait -= 1
         if self._wait >= 0:
             return None, None
-        candidates = np.concatenate([models, mean_by_members(models, membership)[np.newaxis]])
-        losses, answered = _bound(clients.losses(judges, candidates, corrected=True, aside=True))
-        if not answered.any():  # no client keeps samples aside
-            losses, answered = _newest_losses(judges, candidates, clients)
+        one = mean_by_members(models, membership) if common is None else common
+        candidates = np.concatenate([models, one[np.newaxis]])
+        losses, answered = _newest_losses(judges, candidates, clients)
         if answered.any():  # wait longer for the next time; without an answer nothing happened
             self._add(losses[answered], membership[judges[answered]].astype(np.int64))
             self._wait, self._pause = self._pause, min(LONGEST_WAIT, 2 * self._pause)
@@ -215,11 +215,7 @@ def place_by_loss(
 
 
 def _newest_losses(who: Counts, models: Models, clients: Clients) -> tuple[Matrix, Mask]:
-    """Return the losses of models on samples that just came, and which clients answered."""
-    return _bound(clients.losses(who, models, blocks=[np.array([clients.interval])] * who.size, corrected=True))
-
-
-def _bound(losses: Matrix) -> tuple[Matrix, Mask]:
-    """Return losses of at most :data:`LARGEST_LOSS`, and which clients answered."""
+    """Return the losses of models on samples that just came, at most LARGEST_LOSS, and which clients answered."""
+    losses = clients.losses(who, models, blocks=[np.array([clients.interval])] * who.size, corrected=True)
     bounded = np.minimum(np.nan_to_num(losses, nan=LARGEST_LOSS, posinf=LARGEST_LOSS), LARGEST_LOSS)
     return bounded, np.asarray(~np.isnan(losses).all(axis=1))

@@ -14,6 +14,7 @@ from fielding.federation.aggregation import Aggregator, Mean
 from fielding.federation.budget import participant_budget
 from fielding.federation.clients import Clients, TrainingPlan, Updates
 from fielding.federation.cluster_models import Arrays, ClusterModels
+from fielding.federation.models import mean_by_members
 from fielding.federation.pace import Pace, Steady
 from fielding.federation.selection import Candidates, Selection, Uniform
 from fielding.federation.selection.selector import smallest_draws
@@ -37,9 +38,16 @@ class Parts:
     n_steps: int = 1  # local steps of a participant, unless the selection says otherwise
     n_shared: int = 0  # how many numbers at the beginning of a model all clusters share; see ClusterModels
 
-    def cluster_models(self, initial: Models) -> ClusterModels:
-        """Return the models of a method that has no clusters yet."""
-        models = ClusterModels(initial, self.aggregator, weighted=self.weighted, pace=self.pace, n_shared=self.n_shared)
+    def cluster_models(self, initial: Models, *, has_common: bool = False) -> ClusterModels:
+        """Return the models of a method that has no clusters yet; ``has_common``: see :class:`ClusterModels`."""
+        models = ClusterModels(
+            initial,
+            self.aggregator,
+            weighted=self.weighted,
+            pace=self.pace,
+            n_shared=self.n_shared,
+            has_common=has_common,
+        )
         models.on_mix = self.selection.inherit
         return models
 
@@ -131,6 +139,16 @@ class Grows(Protocol):
 
 
 @runtime_checkable
+class Serves(Protocol):
+    """A method that may serve clients by other models than those in training."""
+
+    @property
+    def served(self) -> Models | None:
+        """A row per cluster, then one for the clients of all clusters; None: by ``models``, and by their mean."""
+        ...
+
+
+@runtime_checkable
 class Names(Protocol):
     """A method whose clusters keep their identity when rows come and go."""
 
@@ -167,6 +185,12 @@ def positions_of(client_ids: Sequence[ClientId], index: Mapping[ClientId, int]) 
 def cluster_ids(method: Method) -> tuple[int, ...]:
     """Return the stable id of each model of a method: its row, unless the method says otherwise."""
     return method.cluster_ids() if isinstance(method, Names) else tuple(range(method.models.shape[0]))
+
+
+def model_for_all(method: Method) -> Models:
+    """Return the model for clients without a cluster: the one for all, where there is one, or the mean of all."""
+    served = method.served if isinstance(method, Serves) else None
+    return mean_by_members(method.models, method.membership()) if served is None else served[-1]
 
 
 def measure_heterogeneity(method: Method) -> float | None:
@@ -248,10 +272,18 @@ def plan_by_cluster(
 ) -> TrainingPlan:
     """Return the plan in which participants of every cluster train its model.
 
+    If there is a model for the clients of all clusters, every second of them trains that one, in turns.
+
     ``is_parallel``: whether the method lets no cluster depend on another until data arrive or reports act. It is not so
     if clusters share the body of their models, or the selection ranks the participants of all.
     """
-    plan = plan_training(models, select_participants(membership, models.models.shape[0], clients, parts), parts)
+    n_clusters = models.models.shape[0]
+    plan = plan_training(models, select_participants(membership, n_clusters, clients, parts), parts)
+    if models.common is not None and n_clusters > 1:
+        is_turn = (np.arange(plan.start.size) + clients.round_index) % 2 == 0
+        start = np.where(is_turn, n_clusters, plan.start)
+        rows = np.concatenate([models.models, models.common[np.newaxis]])
+        plan = replace(plan, models=rows, start=start, rate_factors=models.rate_factors(start))
     return replace(plan, is_parallel=is_parallel and not parts.n_shared and not parts.selection.ranks_all)
 
 
