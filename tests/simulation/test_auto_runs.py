@@ -26,7 +26,7 @@ N_ROUNDS = 6
 TRACE: dict[str, Json] = {"scenario": "mixed", "share": 0.3, "samples": 40, "gap": 2, "window": 4}
 """Labels, looks and meanings drift in rounds 2 and 4."""
 CASES: dict[str, dict[str, Json]] = {
-    "auto": {"representation": "auto"},
+    "auto": {"representation": "auto", "shared_model": "pool"},
     "embedding by ks": {"representation": "embedding", "detector": "ks", "alpha": 0.2},
     "last layer by mmd": {"representation": "gradient", "detector": "mmd", "alpha": 0.2},
     "all layers": {"representation": "gradient", "layer": "full", "least": 5, "alpha": 0.2},
@@ -95,7 +95,7 @@ def test_a_run_stopped_anywhere_and_resumed_with_other_workers_ends_alike(
 
 
 def test_auto_says_what_it_saw_and_corrects_what_it_serves(tmp_path: Path) -> None:
-    result = finished(config_of({"representation": "auto"}), tmp_path / "run")
+    result = finished(config_of(CASES["auto"]), tmp_path / "run")
 
     events = (tmp_path / "run" / EVENTS).read_text()
     assert '"covariate"' in events or '"concept"' in events or '"mixed"' in events
@@ -112,7 +112,7 @@ GLOBAL: dict[str, Json] = {"representation": "auto", "shared_model": "global", "
 
 
 def test_clients_share_one_model_until_the_shared_one_is_frozen_and_then_report(tmp_path: Path) -> None:
-    result = finished(config_of(GLOBAL), tmp_path / "run")
+    result = finished(config_of(GLOBAL, serving={"experts": "none"}), tmp_path / "run")
 
     reports = n_reports(result)
     assert reports[:4] == [0, 0, 0, 12]

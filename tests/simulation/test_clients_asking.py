@@ -31,14 +31,12 @@ PASS_S = np.array([0.01, 0.02, 0.03])
 """Seconds that clients need for a pass of one sample."""
 
 
-def asking(serving: Serving, *, offline: int | None = None, kept_aside: float = 0.0) -> SimulatedClients:
-    """Return three clients that transfer at once; one of them may be offline."""
-    given = labelled()
-    windows = SlidingWindows(given.pool, given.schedule, given.plan, kept_aside=kept_aside)
+def asking(serving: Serving, *, offline: int | None = None, n_visible: int = 1) -> SimulatedClients:
+    """Return three clients that transfer at once; one of them may be offline. Each interval brings 8 samples."""
     there = np.array([client for client in range(3) if client != offline])
     hours = Intervals(clients=there, start_s=np.zeros(there.size), stop_s=np.full(there.size, 1e6))
     clients = SimulatedClients(
-        windows,
+        labelled(n_visible=n_visible),
         None,
         mixed_trainer(),
         rule=RULE,
@@ -98,17 +96,14 @@ def test_who_has_no_samples_has_no_loss_and_pays_nothing() -> None:
     assert clients.ledger.client_bytes_down("probe")[1] == 0
 
 
-def test_questions_about_samples_kept_aside_are_about_those_alone() -> None:
-    clients = asking(PRIOR, kept_aside=0.4)
-    aside, kept = clients.windows.aside(0).sizes, clients.windows.training(0).sizes
-    assert (aside + kept).tolist() == [8, 8, 8]
-    assert (aside > 0).all()
+def test_questions_about_an_interval_are_about_its_samples_alone() -> None:
+    clients = asking(PRIOR, n_visible=2)
 
-    found = clients.losses(np.arange(3), BOTH, corrected=True, aside=True)
+    found = clients.losses(np.arange(3), BOTH, blocks=[np.array([1])] * 3, corrected=True)
 
-    assert n_passes(clients) == (2 * aside).tolist()
-    # The mix is that of what they train on: n of n samples become (n + 1/2) of (n + 1).
-    assert found[:2, 0] == pytest.approx(-np.log((kept[:2] + 0.5) / (kept[:2] + 1.0)))
+    assert n_passes(clients) == [16, 16, 16]
+    # The mix is that of the window: 16 of 16 samples become 16.5 of 17.
+    assert found[:, 0] == pytest.approx([-np.log(16.5 / 17.0)] * 2 + [LOG_2])
 
 
 @pytest.mark.parametrize("serving", [PRIOR, PREDICTED])
@@ -116,20 +111,16 @@ def test_a_mix_that_has_to_be_estimated_costs_passes_over_the_window_where_that_
     serving: Serving,
 ) -> None:
     who, is_estimated = np.array([0, 2]), int(serving is PREDICTED)
-    windows = asking(serving, kept_aside=0.4).windows
-    aside, kept = windows.aside(0).sizes[who], windows.training(0).sizes[who]
-    blocks = [np.array([0])] * 2
+    blocks = [np.array([1])] * 2
 
     for asked, passes in (
-        ({"aside": True, "corrected": True}, aside + is_estimated * kept),
-        ({"blocks": blocks, "corrected": True}, kept + is_estimated * kept),
-        ({"corrected": True}, kept),
-        ({"aside": True}, aside),
-        ({"blocks": blocks}, kept),
+        ({"blocks": blocks, "corrected": True}, 8 + is_estimated * 16),
+        ({"corrected": True}, 16),
+        ({"blocks": blocks}, 8),
     ):
-        clients = asking(serving, kept_aside=0.4)
+        clients = asking(serving, n_visible=2)
         clients.losses(who, BOTH, **asked)
-        assert [n_passes(clients)[client] for client in (0, 2)] == (2 * passes).tolist()
+        assert [n_passes(clients)[client] for client in (0, 2)] == [2 * passes] * 2
         assert clients.now_s == pytest.approx(max(clients.ledger.client_seconds("probe")))
 
 

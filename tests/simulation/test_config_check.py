@@ -100,7 +100,7 @@ PAIRED: list[dict[str, dict[str, Any]]] = [
     {"method": {"name": "local"}, "aggregation": {"shared_body": True}},
     {"method": {"name": "global"}, "coordinator": {"representation": "embedding", "shared_epochs": 9}},
     {"model": {"name": "softmax", "factory": "mine:build"}, "aggregation": {"shared_body": True}},
-    {"trace": {"held_out": 50, "kept_aside": 0.1}},
+    {"trace": {"held_out": 50}},
 ]
 
 

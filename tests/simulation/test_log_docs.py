@@ -45,11 +45,12 @@ def test_fields_of_events_are_listed(tmp_path: Path) -> None:
 def test_fields_of_corrected_and_tuned_models_are_listed() -> None:
     trace = {"clients": 8, "gap": 2, "window": 4}
     small = {"rounds": 6, "trace": trace, "training": {"participants": 4}}
-    result = run({**small, "serving": {"correction": "prior", "fine_tune": 1}})
+    result = run({**small, "serving": {"correction": "prior", "fine_tune": 1, "experts": "auto"}})
 
     more = {name for row in result.rounds for name in row} - listed("rounds.jsonl")
     more |= set(result.summary or ()) - listed("summary.json")
-    assert more == listed("serving", what="more with") - {"corrected", "tuned"}
+    in_clients = {"corrected", "tuned", "served", "expert_weights", "expert_losses"}
+    assert more == listed("serving", what="more with") - in_clients
 
 
 @pytest.mark.parametrize("name", ["memberships.jsonl", "concepts.jsonl", "clients.jsonl", "timings.jsonl"])

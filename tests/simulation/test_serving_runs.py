@@ -1,5 +1,6 @@
 """Whole runs whose clients correct or tune the models that serve them: every method can, and nothing else changes."""
 
+import json
 import os
 import re
 from pathlib import Path
@@ -10,9 +11,12 @@ import pytest
 from safetensors.numpy import load_file
 
 from fielding._typing import Json
-from fielding.errors import OptionError
+from fielding.errors import FieldingError, OptionError
 from fielding.methods import METHODS
 from fielding.records.model_file import write_model
+from fielding.records.run_folder import CLIENTS
+from fielding.runtime.experts import EXPERTS
+from fielding.serving.experts import Said, Seen, Window
 from fielding.simulation.assembly import Own
 from fielding.simulation.experiment import Result, Start, run
 from tests.simulation.run_cases import N_ROUNDS, Table, left_behind, small_pool, stop_and_resume, table
@@ -22,6 +26,7 @@ SERVINGS: dict[str, dict[str, Json]] = {
     "predicted": {"correction": "predicted", "smoothing": 5.0},
     "tuned": {"fine_tune": 2},
     "both": {"correction": "prior", "fine_tune": 2, "mix_rate": 0.5},
+    "experts": {"correction": "prior", "experts": "auto"},
 }
 FIGURES = ("accuracy", "worst_decile", "test_loss", "ari", "train_loss", "n_moved", "n_clusters", "n_participants")
 N_CLASSES = 4
@@ -48,11 +53,10 @@ def test_serving_changes_nothing_but_what_it_adds(method: str, name: str) -> Non
         same = {figure: value for figure, value in before.items() if figure in FIGURES}
         assert {figure: after[figure] for figure in same} == pytest.approx(same, rel=1e-5)
     added = {figure for row in more.rounds for figure in row} - {figure for row in plain.rounds for figure in row}
-    ways = (["corrected"] if "correction" in SERVINGS[name] else []) + (
-        ["tuned"] if "fine_tune" in SERVINGS[name] else []
-    )
+    keys = {"correction": "corrected", "fine_tune": "tuned", "experts": "served"}
+    ways = [way for key, way in keys.items() if key in SERVINGS[name]]
     assert {f"{way}_{figure}" for way in ways for figure in ("accuracy", "worst_decile", "test_loss")} <= added
-    assert {figure.split("_")[0] for figure in added} == set(ways)
+    assert {figure.split("_")[0] for figure in added - {"experts"}} == set(ways)
 
 
 def test_a_mix_travels_with_every_model_and_is_charged() -> None:
@@ -92,6 +96,60 @@ def test_a_run_stopped_after_every_round_ends_as_one_never_stopped(tmp_path: Pat
     assert left_behind(tmp_path / "cut") == left_behind(tmp_path / "whole")
 
 
+@pytest.mark.parametrize("method", ["fielding", "ifca", "global"])
+def test_experts_of_clusters_with_one_body_survive_every_stop(tmp_path: Path, method: str) -> None:
+    config = table(method={"name": method}, serving=SERVINGS["experts"], aggregation={"shared_body": True})
+    own = Own(samples=small_pool())
+    result = run(config, tmp_path / "whole", own=own, page=False)
+
+    stop_and_resume(config, tmp_path / "cut", [2, 3, 7], own)
+
+    assert left_behind(tmp_path / "cut") == left_behind(tmp_path / "whole")
+    told = [row["experts"] for row in result.rounds if "experts" in row]
+    assert told
+    assert all(list(one) == [*EXPERTS, "window"] for one in told if isinstance(one, dict))
+    arrays = result.checkpoint.arrays
+    losses = next(array for name, array in arrays.items() if name.endswith("expert_losses"))
+    assert np.isfinite(losses).any(), "samples came, and experts predicted them"
+
+
+def test_what_experts_need_and_tell_travels_with_models_and_is_charged() -> None:
+    bodies: dict[str, Json] = {"shared_body": True}
+    plain = result_of(table(serving=SERVINGS["prior"], aggregation=bodies))
+    served = result_of(table(serving=SERVINGS["experts"], aggregation=bodies))
+
+    n_told, head = len(EXPERTS) + 1, N_CLASSES * (8 + 1) + N_CLASSES
+    for before, after in zip(plain.rounds, served.rounds, strict=True):
+        n_asked, n_clusters = int(str(after["n_asked"])), int(str(after["n_clusters"]))
+        heads = n_clusters if n_clusters > 1 else 0  # all of them and the one for all, but for the client's own
+        more = [int(str(after[name])) - int(str(before[name])) for name in ("bytes_down", "bytes_up")]
+        assert more == [4 * n_asked * (n_told + heads * head), 4 * n_asked * n_told]
+
+
+def test_an_own_expert_is_weighed_like_the_others(tmp_path: Path) -> None:
+    serving: dict[str, Json] = {"experts": ["residual", "tests.simulation.test_serving_runs:always_first"]}
+
+    result = result_of(table(serving=serving))
+
+    told = [one for row in result.rounds if isinstance(one := row.get("experts"), dict)]
+    assert list(told[-1]) == ["served", "residual", "tests.simulation.test_serving_runs:always_first", "window"]
+    with pytest.raises(FieldingError, match="gave held_out of shape"):
+        result_of(table(serving={"experts": ["tests.simulation.test_serving_runs:misshapen"]}))
+
+
+def always_first(window: Window, asked: Seen, base: Said) -> Said:
+    """Say the first class of every sample."""
+    del window, asked
+    first = np.eye(N_CLASSES)[0]
+    return Said(np.broadcast_to(first, base.held_out.shape), np.broadcast_to(first, base.asked.shape))
+
+
+def misshapen(window: Window, asked: Seen, base: Said) -> Said:
+    """Say something of too few samples."""
+    del window, asked
+    return Said(base.held_out[:, :1], base.asked)
+
+
 def test_balanced_training_is_another_training_and_carries_equal_shares() -> None:
     plain = result_of(table(serving=SERVINGS["prior"]))
     balanced = result_of(table(serving=SERVINGS["prior"], training={"balanced": True}))
@@ -118,7 +176,8 @@ def test_a_smoothing_that_cannot_be_is_refused_by_its_key() -> None:
 
 
 def test_all_that_serving_writes_down_is_listed(tmp_path: Path) -> None:
-    result = run(table(serving=SERVINGS["both"]), tmp_path / "r", own=Own(samples=small_pool()), page=False)
+    serving = {**SERVINGS["both"], "experts": "auto"}
+    result = run(table(serving=serving), tmp_path / "r", own=Own(samples=small_pool()), page=False)
     plain = run(table(), tmp_path / "p", own=Own(samples=small_pool()), page=False)
 
     rows = LOGS.read_text().partition("| more with `serving` |")[2].partition("\n\n")[0].splitlines()[2:]
@@ -127,4 +186,7 @@ def test_all_that_serving_writes_down_is_listed(tmp_path: Path) -> None:
     assert plain.summary is not None
     written = {name for row in result.rounds for name in row} - {name for row in plain.rounds for name in row}
     written |= set(result.summary) - set(plain.summary)
-    assert written == listed - {"corrected", "tuned"}
+    in_clients = {"corrected", "tuned", "served", "expert_weights", "expert_losses"}
+    assert written == listed - in_clients
+    first = json.loads((tmp_path / "r" / CLIENTS).read_text().splitlines()[0])
+    assert in_clients <= set(first)

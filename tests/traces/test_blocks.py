@@ -13,7 +13,7 @@ from fielding.errors import InputError, OptionError
 from fielding.traces.catalog import CATALOG, entry_named
 from fielding.traces.intervals import parse_interval, parse_span
 from fielding.traces.likeness import measure_copying, measure_likeness
-from fielding.traces.pool import Blocks, Pool, choose_test
+from fielding.traces.pool import Blocks, choose_test
 from fielding.traces.sources import deal_samples, hold_out, sort_samples
 from fielding.traces.trace import Trace
 
@@ -91,19 +91,6 @@ def test_a_fifth_of_the_samples_is_for_testing_and_clients_differ_in_which() -> 
 
     assert is_test.mean(axis=1).tolist() == pytest.approx([0.2] * 3, abs=0.005)
     assert (is_test[0] != is_test[1]).any()
-
-
-def test_what_is_kept_aside_are_whole_blocks_that_are_not_for_testing() -> None:
-    trace = spells(60_000)
-    blocks = trace.blocks_of(HOUR)
-    pool = Pool(x=np.zeros((trace.n_rows, 1)), y=trace.y, classes=CLASSES, blocks=blocks)
-    is_aside, is_test = pool.is_aside(0.25), pool.is_test()
-
-    assert not (is_aside & is_test).any()
-    assert is_aside[~is_test].mean() == pytest.approx(0.25, abs=0.03)
-    whole: dict[tuple[int, int], bool] = {}
-    for owner, index, side in zip(blocks.owner.tolist(), blocks.index.tolist(), is_aside.tolist(), strict=True):
-        assert whole.setdefault((owner, index), side) == side
 
 
 def test_times_too_far_off_for_blocks_are_told() -> None:

@@ -17,17 +17,6 @@ def test_about_a_fifth_of_the_samples_is_for_testing_and_more_samples_change_not
     assert 0.19 < large.is_test().mean() < 0.21
 
 
-def test_samples_kept_aside_are_a_share_of_the_training_samples_and_more_share_keeps_them() -> None:
-    pool, small = pool_of(np.zeros((50_000, 1))), pool_of(np.zeros((1000, 1)))
-    few, many = pool.is_aside(0.1), pool.is_aside(0.3)
-
-    assert not (few & pool.is_test()).any()
-    assert 0.09 < few[~pool.is_test()].mean() < 0.11
-    assert not (few & ~many).any()
-    assert (few[:1000] == small.is_aside(0.1)).all()
-    assert not pool.is_aside(0.0).any()
-
-
 def test_bytes_become_numbers_from_0_to_1_and_other_numbers_stay() -> None:
     rows = np.array([[0], [255]], dtype=np.uint8)
 

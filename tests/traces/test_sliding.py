@@ -60,24 +60,6 @@ def test_windows_are_what_a_naive_recount_finds(made: tuple[Pool, Schedule, Wind
         assert test.tolist() == [row for row in expected if is_test[row]]
 
 
-@given(dealt(), st.integers(0, 40), st.sampled_from([0.0, 0.3, 0.8]))
-def test_samples_kept_aside_are_neither_trained_on_nor_tested(
-    made: tuple[Pool, Schedule, WindowPlan], round_index: int, share: float
-) -> None:
-    pool, schedule, plan = made
-    whole, parted = (SlidingWindows(pool, schedule, plan, kept_aside=one) for one in (0.0, share))
-    is_aside = pool.is_aside(share)[schedule.sample]
-
-    for client in range(schedule.n_clients):
-        one = np.array([client])
-        before, _ = whole.training(round_index).of(one)
-        aside, _ = parted.aside(round_index).of(one)
-        assert aside.tolist() == [row for row in before.tolist() if is_aside[row]]
-        assert parted.training(round_index).of(one)[0].tolist() == [row for row in before if not is_aside[row]]
-        assert parted.testing(round_index).of(one)[0].tolist() == whole.testing(round_index).of(one)[0].tolist()
-        assert not whole.aside(round_index).of(one)[0].size
-
-
 @given(dealt(), st.integers(0, 40))
 def test_a_fleet_fed_interval_by_interval_counts_what_the_windows_show(
     made: tuple[Pool, Schedule, WindowPlan], round_index: int
@@ -210,8 +192,7 @@ def test_next_samples_are_all_those_that_no_client_has_trained_on_and_no_other(d
     client, interval, sample = zip(*data.draw(st.lists(row, min_size=1, max_size=60)), strict=True)
     zeros = [0] * len(client)
     schedule = sort_schedule(tuple(range(n_clients)), n_intervals, columns=(client, interval, sample, zeros, zeros))
-    kept_aside = data.draw(st.sampled_from([0.0, 0.5]))
-    windows = SlidingWindows(pool, schedule, WindowPlan(gap=1, window=2), kept_aside=kept_aside)
+    windows = SlidingWindows(pool, schedule, WindowPlan(gap=1, window=2))
     round_index = data.draw(st.integers(0, n_intervals))
 
     rows, _ = windows.next(round_index).of(np.arange(n_clients))

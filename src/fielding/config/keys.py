@@ -84,9 +84,6 @@ class TraceSection:
         "samples of each class that no client gets, for a shared model; 200 by default where one is trained on them",
         low=0,
     )
-    kept_aside: float = key(
-        0.0, "share of its training samples that a client judges models by instead of training on them", low=0, high=0.5
-    )
     liars: float = key(0.0, "share of clients that lie in their reports", low=0.0, high=1.0)
     lie: str = key("permute", "how they lie (docs/attacks.md)", used_with=("liars",))
     spoil: str = key(
@@ -262,6 +259,9 @@ class ServingSection:
         above=0.0,
         high=1.0,
         used_with=("correction",),
+    )
+    experts: str | tuple[str, ...] = key(
+        "none", "what reads a client's samples beside the model that serves it: auto, none, or a list of experts"
     )
     fine_tune: int = key(0, "local steps of a client on the model that serves it, for a second score", low=0)
 

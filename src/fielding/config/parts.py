@@ -76,6 +76,14 @@ PLACES: dict[str, dict[str, Any]] = {
     },
     "sample rule": {"samples": "fielding.client.drift.detectors:SampleDetector"},
     "test by kind": {BY_KIND: "fielding.client.drift.detectors:KindDetector"},
+    "expert": {
+        "served": "fielding.serving.experts:served",
+        "corrected": "fielding.serving.experts:corrected",
+        "common": "fielding.serving.experts:common",
+        "heads": "fielding.serving.experts:heads",
+        "residual": "fielding.serving.experts:residual",
+        "neighbours": "fielding.serving.experts:neighbours",
+    },
     "trigger": {
         "center-shift": "fielding.coordinator.trigger:CenterShift",
         "learned-tau": "fielding.coordinator.trigger:LearnedTau",

@@ -46,11 +46,10 @@ PRESETS: dict[str, dict[str, dict[str, Json]]] = {
 """By name: defaults per section."""
 
 AUTO: dict[str, dict[str, Json]] = {
-    "trace": {"kept_aside": 0.1},
-    "serving": {"correction": "prior"},
-    "aggregation": {"shared_body": True},
+    "serving": {"correction": "prior", "experts": "auto"},
+    "aggregation": {"name": "flash", "shared_body": True},
     "coordinator": {
-        "shared_model": None,
+        "shared_model": "global",
         "detector": None,
         "metric": None,
         "k_choice": "finest",
@@ -58,7 +57,7 @@ AUTO: dict[str, dict[str, Json]] = {
     },
 }
 """What goes with ``coordinator.representation = "auto"``: label mixes are left to the correction, clusters may be many
-since they share the body of their models, and clients keep samples aside to judge them by (docs/auto.md)."""
+since they share the body of their models, and clients weigh what serves them by evidence (docs/auto.md)."""
 
 
 def defaults_of(table: Mapping[str, object]) -> dict[str, dict[str, Json]]:
@@ -67,10 +66,13 @@ def defaults_of(table: Mapping[str, object]) -> dict[str, dict[str, Json]]:
     Examples
     --------
     >>> defaults_of({"coordinator": {"representation": "auto"}})["serving"]
-    {'correction': 'prior'}
+    {'correction': 'prior', 'experts': 'auto'}
     """
     preset, section = table.get("preset"), table.get("coordinator")
     found = {name: dict(keys) for name, keys in PRESETS.get(preset, {}).items()} if isinstance(preset, str) else {}
+    serving = table.get("serving")
+    if isinstance(serving, Mapping) and serving.get("experts", "none") != "none":
+        found["serving"] = {**found.get("serving", {}), "correction": "prior"}
     if isinstance(section, Mapping) and section.get("representation") == "auto":
         for name, keys in AUTO.items():
             found[name] = {**found.get(name, {}), **keys}

@@ -114,7 +114,13 @@ class Key:
         raise OptionError(f"{self.path} is {echo(value)}; give {self.allowed}")
 
 
-_WORDS: dict[object, str] = {bool: "true or false", int: "a whole number", float: "a number", str: "a text"}
+_WORDS: dict[object, str] = {
+    bool: "true or false",
+    int: "a whole number",
+    float: "a number",
+    str: "a text",
+    tuple[str, ...]: "a list of texts",
+}
 
 
 def _is_finite(value: object) -> bool:

@@ -93,11 +93,10 @@ class AuditedClients:
         blocks: Sequence[Counts] | None = None,
         held: Mask | None = None,
         corrected: bool = False,
-        aside: bool = False,
     ) -> Matrix:
         """Ask clients how well models serve them."""
         with self._reading(self._those(clients)):
-            found = self._clients.losses(clients, models, blocks=blocks, held=held, corrected=corrected, aside=aside)
+            found = self._clients.losses(clients, models, blocks=blocks, held=held, corrected=corrected)
         return self._expect_answers(clients, models, found, held)
 
     def accuracies(

@@ -84,7 +84,8 @@ def load_run(path: str | Path) -> RunCheckpoint:
             time_s=float(str(values["time_s"])),
             method=str(values["method"]),
             layout=layout_from(values["layout"]),
-            models=arrays["models"].astype(np.float32, copy=False),
+            # Where clients are served by averages over rounds, those count.
+            models=arrays.get("slow", arrays["models"])[: len(cluster_ids)].astype(np.float32, copy=False),
             cluster_ids=tuple(int(str(one)) for one in cluster_ids),
             client_ids=tuple(one if isinstance(one, int) else str(one) for one in client_ids),
             membership=arrays["membership"].astype(np.int32, copy=False),

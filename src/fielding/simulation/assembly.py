@@ -348,7 +348,7 @@ def _assemble(config: Config, own: Own, n_workers: int, path: TrainingPath | Non
         config = replace(config, coordinator=section)
     dealt, held = without_held_out(config, dealt, needs_pool=is_seen and section.shared_model == POOL)
     plain = trainer_of(config, dealt.pool.shape, len(dealt.pool.classes), model=own.model, path=path)
-    windows = SlidingWindows(dealt.pool, dealt.schedule, dealt.plan, kept_aside=config.trace.kept_aside)
+    windows = SlidingWindows(dealt.pool, dealt.schedule, dealt.plan)
     if not windows.training(0).sizes.any():
         raise InputError("no client has a sample to train on at the start; give more samples, or a longer window")
     trainer = with_mix(config, plain, windows.n_classes)
@@ -399,6 +399,7 @@ def _assemble(config: Config, own: Own, n_workers: int, path: TrainingPath | Non
         spoiling=spoiling_of(config, dealt.schedule),
         serving=serving,
         barrier=clock.barrier,
+        has_heads=parts.n_shared > 0,
         seed=config.seed,
         n_workers=n_workers,
     )

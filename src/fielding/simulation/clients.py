@@ -67,6 +67,7 @@ class SimulatedClients:
         spoiling: Spoiling | None = None,
         serving: Serving | None = None,
         barrier: str = "event",
+        has_heads: bool = False,
         seed: int,
         n_workers: int = 1,
     ) -> None:
@@ -83,6 +84,7 @@ class SimulatedClients:
             rule,
             serving=serving,
             attack=None if spoiling is None else spoiling.apply,
+            has_heads=has_heads,
             seed=seed,
             keys=self._keys,
         )
@@ -153,6 +155,9 @@ class SimulatedClients:
             raise InputError(f"round {round_index} cannot follow round {self.round_index}; go round by round")
         self.runtime.begin(round_index)
         self._accounts.begin()
+        if self.runtime.experts is not None and self.runtime.experts.looked.any():  # the round does not wait for it
+            everyone = np.arange(self.windows.n_clients)
+            self._accounts.charge("probe", everyone, Costs(forward_samples=self.runtime.experts.looked))
         if self.windows.n_complete(round_index) > self.windows.n_complete(max(0, round_index - 1)):
             self.wait_for_all()
         if round_index:  # what is known of a model that is shared from the start is told in round 0
@@ -260,8 +265,12 @@ class SimulatedClients:
         samples = self.runtime.samples(plan.clients, plan.blocks)
         refused = samples.sizes == 0
         rule = self.runtime.rule
+        experts = None if plan.is_probe else self.runtime.experts
         costs = job_costs(
-            plan, n_trained=rule.steps(plan) * rule.batch_size, n_passed=self.runtime.passes(plan, samples.sizes)
+            plan,
+            n_trained=rule.steps(plan) * rule.batch_size,
+            n_passed=self.runtime.passes(plan, samples.sizes),
+            along=(0, 0) if experts is None else experts.count_numbers(plan.models.shape[0]),
         )
         costs = without(costs, refused)
         seconds = self._accounts.seconds(plan.clients, costs)
@@ -280,6 +289,8 @@ class SimulatedClients:
         else:
             self._accounts.wait(outcome.duration_s)
         updates = self.runtime.train(plan, np.flatnonzero(outcome.kept), samples)
+        if experts is not None and updates.expert_losses is not None:
+            experts.hear(updates.expert_losses)
         names: tuple[Reason, ...] = ("straggler", "offline", "refused")
         computing = Costs(forward_samples=costs.forward_samples, train_samples=costs.train_samples)
         return replace(
@@ -299,17 +310,16 @@ class SimulatedClients:
         blocks: Sequence[Counts] | None = None,
         held: Mask | None = None,
         corrected: bool = False,
-        aside: bool = False,
     ) -> Matrix:
         """Return the mean loss of models on clients' training samples; NaN without samples or out of reach."""
         more = None
-        if corrected and self.runtime.serving.is_corrected and (blocks is not None or aside):
+        if corrected and self.runtime.serving.is_corrected and blocks is not None:
             # The mix is that of the window: not what they are asked about.
             more = self.runtime.serving.count_looks(self.runtime.training.sizes[clients])
         return self._ask(
             clients,
             models,
-            self.runtime.probe_samples(clients, blocks, aside=aside),
+            self.runtime.samples(clients, blocks),
             lambda asked, samples: self.runtime.losses(asked, models, samples, corrected=corrected),
             held=held,
             more_passes=more,
@@ -319,14 +329,14 @@ class SimulatedClients:
         self, clients: Counts, models: Models, *, blocks: Sequence[Counts] | None = None, held: Mask | None = None
     ) -> Matrix:
         """Return the share of clients' training samples that models get right; otherwise as :meth:`losses`."""
-        samples = self.runtime.probe_samples(clients, blocks)
+        samples = self.runtime.samples(clients, blocks)
         return self._ask(
             clients, models, samples, lambda _asked, some: self.runtime.accuracies(models, some), held=held
         )
 
     def block_sizes(self, clients: Counts, blocks: Sequence[Counts]) -> Counts:
         """Return how many training samples clients have of some intervals; 0 for a client out of reach."""
-        samples = self.runtime.probe_samples(clients, blocks)
+        samples = self.runtime.samples(clients, blocks)
         none: Models = np.empty((0, 0), dtype=np.float32)
         sizes = self._ask(clients, none, samples, lambda _asked, some: some.sizes[:, np.newaxis].astype(np.float64))
         return np.nan_to_num(sizes[:, 0]).astype(np.int64)
@@ -374,9 +384,10 @@ class SimulatedClients:
             steps = np.zeros_like(sizes)
             for one in tested.values():
                 steps[one.clients] = serving.fine_tune
-            costs = Costs(
-                forward_samples=serving.count_looks(sizes), train_samples=steps * self.runtime.rule.batch_size
-            )
+            looks = serving.count_looks(sizes)
+            if self.runtime.experts is not None:
+                looks = looks + self.runtime.experts.count_passes(sizes)
+            costs = Costs(forward_samples=looks, train_samples=steps * self.runtime.rule.batch_size)
             self._accounts.charge("probe", everyone, costs)
         return found
 

@@ -15,18 +15,20 @@ from fielding.simulation.hardware import Hardware
 BYTES_PER_NUMBER = 4  # models and reports travel as float32
 
 
-def job_costs(plan: TrainingPlan, *, n_trained: Counts, n_passed: Counts) -> Costs:
+def job_costs(plan: TrainingPlan, *, n_trained: Counts, n_passed: Counts, along: tuple[int, int] = (0, 0)) -> Costs:
     """Return the costs of each job of a plan.
 
-    It trains on ``n_trained`` samples, and puts ``n_passed`` through a model beside that, shape ``(n_jobs,)``.
+    It trains on ``n_trained`` samples, and puts ``n_passed`` through a model beside that, shape ``(n_jobs,)``;
+    ``along``: numbers that travel with the models, to the client and back.
     """
     model_bytes, n_models = BYTES_PER_NUMBER * plan.models.shape[1], plan.models.shape[0]
     # Which model was chosen comes back with it; so does the loss before training.
     n_figures = int(is_choice(plan)) + int(plan.with_start_loss)
     up_bytes = _bytes(plan.uploads if plan.upload_shares is None else plan.upload_shares, model_bytes, model_bytes)
     return Costs(
-        down_bytes=_bytes(plan.downloads, model_bytes * (n_models if plan.chooses else 1), model_bytes),
-        up_bytes=up_bytes + n_figures * BYTES_PER_NUMBER,
+        down_bytes=_bytes(plan.downloads, model_bytes * (n_models if plan.chooses else 1), model_bytes)
+        + along[0] * BYTES_PER_NUMBER,
+        up_bytes=up_bytes + (n_figures + along[1]) * BYTES_PER_NUMBER,
         train_samples=n_trained,
         forward_samples=n_passed,
     )

@@ -351,4 +351,5 @@ def federation_of(simulation: Simulation, method: Method, clients: Driver) -> Fe
         selection=simulation.parts.selection,
         n_train_samples=config.training.local_steps * config.training.batch_size,
         keeps_reports=simulation.clients.reports_from != "flags",
+        has_heads=simulation.parts.n_shared > 0,
     )

@@ -144,17 +144,6 @@ class Pool:
         """Return which samples are for testing, shape ``(n_samples,)``: a fifth of them, the same in every run."""
         return choose_test(len(self), self.blocks)
 
-    def is_aside(self, share: float) -> Mask:
-        """Return which training samples are kept aside, shape ``(n_samples,)``: a share of them, the same each time.
-
-        Whole blocks where there are blocks: a model is judged by what lies no nearer than what it is tested on.
-        """
-        if self.blocks is None:
-            draws = hashed(0, "aside", np.arange(len(self), dtype=np.uint64))
-        else:
-            draws = hashed(0, "aside", self.blocks.owner, self.blocks.index.astype(np.uint64))
-        return np.asarray((draws < np.uint64(int(share * 2**64))) & ~self.is_test())
-
 
 def _check_finite(x: Array) -> None:
     """Raise if a feature is not finite, looking at a memory map piece by piece."""

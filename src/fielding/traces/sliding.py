@@ -15,11 +15,6 @@ from fielding.traces.schedule import Schedule
 class SlidingWindows:
     """What every client can see at each training round (METHODS.md B6), for training and for testing apart.
 
-    Parameters
-    ----------
-    kept_aside
-        Share of training samples that clients do not train on, but judge models by; the same samples in every run.
-
     Examples
     --------
     >>> from fielding.traces.schedule import sort_schedule
@@ -30,12 +25,10 @@ class SlidingWindows:
     [(0, 2), (0, 2), (1, 3)]
     """
 
-    def __init__(self, pool: Pool, schedule: Schedule, plan: WindowPlan, *, kept_aside: float = 0.0) -> None:
+    def __init__(self, pool: Pool, schedule: Schedule, plan: WindowPlan) -> None:
         self.pool, self.schedule, self.plan = pool, schedule, plan
         is_test = pool.is_test()[schedule.sample]
-        is_aside = pool.is_aside(kept_aside)[schedule.sample]
-        kinds = (~is_test & ~is_aside, is_test, is_aside)
-        self._train, self._test, self._aside = (_Index(schedule, keep) for keep in kinds)
+        self._train, self._test = _Index(schedule, ~is_test), _Index(schedule, is_test)
         # Scenarios draw from a pool with replacement: what some client trained on before is not new to its model.
         first = np.full(len(pool), schedule.n_intervals, dtype=np.int64)
         np.minimum.at(first, schedule.sample[~is_test], schedule.interval[~is_test])
@@ -99,10 +92,6 @@ class SlidingWindows:
         """Return what each client is tested on in a round: the test samples of its window."""
         return self._test.ranges(*self.visible(round_index))
 
-    def aside(self, round_index: int) -> Ranges:
-        """Return what each client keeps aside in a round to judge models by: training samples that it does not use."""
-        return self._aside.ranges(*self.visible(round_index))
-
     def newest(self, round_index: int) -> Ranges:
         """Return the test samples of the newest interval."""
         stop = self.n_complete(round_index)
@@ -112,7 +101,7 @@ class SlidingWindows:
         """Return the samples of the interval to come that no client has trained on; none after the last interval.
 
         Those are its test samples, and the training samples that were dealt to no client in an earlier interval; what
-        clients keep aside or share counts as trained on.
+        clients share counts as trained on.
         """
         stop = self.n_complete(round_index)
         return self._new.ranges(stop, min(stop + 1, self.schedule.n_intervals))
