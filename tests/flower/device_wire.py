@@ -142,9 +142,8 @@ def _device(simulation: Simulation, client: int, rule: DeviceRule, folder: Path)
         since = -(10**6) if node.since is None else node.since
         is_new = (arrivals > since) & (arrivals <= round_index)
         x, y = windows.gather(rows[is_new])
-        samples = schedule.sample[rows[is_new]]
-        is_test, is_aside = windows.pool.is_test()[samples], windows.pool.is_aside(rule.kept_aside)[samples]
-        return Samples(x, y, is_test=is_test, rounds=arrivals[is_new], is_aside=is_aside)
+        is_test = windows.pool.is_test()[schedule.sample[rows[is_new]]]
+        return Samples(x, y, is_test=is_test, rounds=arrivals[is_new])
 
     return Device(DeviceNode(partition=client, config={}, folder=folder), rule, OwnCode(load_data=load))
 

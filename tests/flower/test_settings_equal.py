@@ -30,6 +30,13 @@ SERVING: dict[str, Table] = {
     "and tuned": {"serving": {"correction": "prior", "fine_tune": 3}},
     "balanced": {"serving": {"correction": "prior", "fine_tune": 2}, "training": {"balanced": True}},
     "one body": {"serving": {"correction": "prior"}, "aggregation": {"shared_body": True}},
+    "experts": {"serving": {"experts": "auto"}, "evaluation": {"every": 1}, "trace": MANY},
+    "experts and one body": {
+        "serving": {"experts": "auto"},
+        "aggregation": {"shared_body": True},
+        "evaluation": {"every": 1},
+        "trace": MANY,
+    },
     "ifca": {"serving": {"correction": "prior"}, "method": {"name": "ifca", "k": 2}},
     "fedac": {"serving": {"correction": "prior"}, "method": {"name": "fedac", "clusters": 2, "rank": 2}},
     "drift by errors": {
@@ -39,12 +46,11 @@ SERVING: dict[str, Table] = {
         "trace": MANY,
     },
     "guarded": {"serving": {"correction": "prior"}, "method": {"name": "fielding", "guard": True}},
-    "guarded, aside": {
+    "guarded by predictions": {
         "serving": {"correction": "predicted"},
         "method": {"name": "fielding", "guard": True},
-        "trace": {"kept_aside": 0.3},
     },
-    "aside alone": {"method": {"name": "fielding", "guard": True}, "trace": {"kept_aside": 0.3}},
+    "guarded alone": {"method": {"name": "fielding", "guard": True}},
 }
 KEEPING: dict[str, Table] = {
     "moon": {"training": {"moon": 1.0}},
@@ -55,7 +61,6 @@ KEEPING: dict[str, Table] = {
     "moon, parts": {"training": {"moon": 1.0}, "selection": {"name": "pyramidfl"}, "rounds": 1},
     "rehearsal": {"training": {"rehearsal": True, "participants": 12}, "trace": MANY},
     "rehearsal, losses": {"training": {"rehearsal": True}, "trace": MANY, "aggregation": {"name": "q-fedavg"}},
-    "rehearsal, aside": {"training": {"rehearsal": True, "participants": 12}, "trace": {**MANY, "kept_aside": 0.2}},
     "rehearsal, balanced": {"training": {"rehearsal": True, "balanced": True}, "trace": MANY},
     "rehearsal, choices": {"training": {"rehearsal": True}, "trace": MANY, "method": {"name": "ifca", "k": 2}},
     "blocks, no rehearsal": {"training": {"rehearsal": True}, "trace": MANY, "method": {"name": "feddrift"}},
@@ -79,15 +84,13 @@ def asked(deployed: Deployed) -> list[ProbeOrder]:
 
 
 @pytest.mark.parametrize("is_corrected", [False, True])
-@pytest.mark.parametrize("is_aside", [False, True])
-def test_a_guard_asks_as_clients_keep_and_correct(is_aside: bool, is_corrected: bool, tmp_path: Path) -> None:
-    sections: Table = {"trace": {"kept_aside": 0.3}} if is_aside else {}
-    sections |= {"serving": {"correction": "prior"}} if is_corrected else {}
+def test_a_guard_asks_about_the_newest_samples_as_clients_correct(is_corrected: bool, tmp_path: Path) -> None:
+    sections: Table = {"serving": {"correction": "prior"}} if is_corrected else {}
     deployed = Deployed(deployed_config(table(method={"name": "fielding", "guard": True}, **sections)), tmp_path)
     assert deployed.run() is not None
-    assert {(order.aside, order.corrected) for order in asked(deployed)} == {(is_aside, is_corrected)}
-    # It asks twice, with one exchange each: who keeps no samples aside is not asked about them.
-    assert len({order.round_index for order in asked(deployed)}) == sum(
+    assert {order.corrected for order in asked(deployed)} == {is_corrected}
+    assert all(order.blocks != (None,) for order in asked(deployed))
+    assert len({order.round_index for order in asked(deployed)}) == sum(  # one exchange each time
         any(isinstance(order, ProbeOrder) for _, order in push) for push in deployed.wire.pushes
     )
 
@@ -104,12 +107,11 @@ def test_every_preset_runs_as_it_is_written(preset: str | None, representation: 
     written["training"] = {"participants": 4, "local_steps": 2, "batch_size": 5}
     config = as_deployed(written)
     check_deployable(config)
-    assert config.trace.kept_aside == (0.1 if representation == "auto" else 0.0)
     deployed = deployed_as_simulated(config, tmp_path)
-    assert any(order.aside and order.corrected for order in asked(deployed)) == (representation == "auto")
+    assert any(order.corrected for order in asked(deployed)) == (representation == "auto")
 
 
-@pytest.mark.parametrize("name", ["guarded, aside", "moon, several jobs", "both"])
+@pytest.mark.parametrize("name", ["guarded by predictions", "experts and one body", "moon, several jobs", "both"])
 @pytest.mark.usefixtures("easily_alarmed")
 def test_a_run_that_is_stopped_goes_on_as_if_nothing_had_happened(name: str, tmp_path: Path) -> None:
     config = deployed_config(table(**{**SERVING, **KEEPING}[name]))

@@ -168,7 +168,7 @@ def test_an_order_of_an_older_agreement_is_refused_in_one_clear_line(tmp_path: P
     message = instruction(replace(train(0), observe=OBSERVED))
     put("config", "fielding", 1)(message.content)
     wanted = (
-        "an order follows agreement 1 but this release agreement 2; install the same release of fielding on server and "
+        "an order follows agreement 1 but this release agreement 3; install the same release of fielding on server and "
         "clients"
     )
     with pytest.raises(InputError) as told:

@@ -78,17 +78,6 @@ def test_a_device_throws_away_what_it_need_not_remember(tmp_path: Path) -> None:
     assert reply.sizes.tolist() == [3]  # two rounds of the window, and one more
 
 
-def test_samples_that_are_kept_aside_are_those_of_the_window_whatever_the_block(tmp_path: Path) -> None:
-    given = samples([0, 1, 1, 0, 1], n_test=1)
-    aside = Samples(given.x, given.y, given.is_test, given.rounds, np.array([True, True, False, False, False]))
-    rule = replace(REMEMBERING, kept_aside=0.5)
-    reply = answer(tmp_path, Diary({0: aside}), probe(0, TENS, ZEROS, aside=True, blocks=(None, (9,))), rule)
-
-    assert reply.sizes.tolist() == [2, 2]
-    assert reply.values[0].tolist() == reply.values[1].tolist()
-    assert reply.values[0, 1] == pytest.approx(np.log(2))
-
-
 def test_models_count_as_they_would_serve_if_that_is_asked(tmp_path: Path) -> None:
     corrected = replace(WORK, serving=Serving(correction="prior", smoothing=1.0))
     ways: dict[str, Any] = {"layout": extend_layout(TRAINER.layout, 2), "work": corrected}
@@ -107,15 +96,13 @@ def test_models_count_as_they_would_serve_if_that_is_asked(tmp_path: Path) -> No
 
 @pytest.mark.parametrize("correction", ["prior", "predicted"])
 def test_without_samples_of_its_own_a_device_takes_a_model_as_it_is(correction: str, tmp_path: Path) -> None:
-    """All that it has is kept aside: of its label mix it knows nothing."""
-    given = samples([1, 1, 1])
-    aside = Samples(given.x, given.y, given.is_test, given.rounds, np.ones(3, dtype=bool))
+    """All that it has left the window: of its label mix it knows nothing."""
     order = replace(
-        probe(0, np.append(ZEROS, [np.float32(0.9), np.float32(0.1)]), corrected=True, aside=True),
+        probe(5, np.append(ZEROS, [np.float32(0.9), np.float32(0.1)]), corrected=True, blocks=((0,),)),
         layout=extend_layout(TRAINER.layout, 2),
         work=replace(WORK, serving=Serving(correction=correction, smoothing=1.0)),
     )
-    reply = answer(tmp_path, Diary({0: aside}), order, replace(REMEMBERING, kept_aside=0.5))
+    reply = answer(tmp_path, Diary({5: samples([1, 1, 1], rounds=[0, 0, 0])}), order)
 
     assert reply.sizes.tolist() == [3]
     assert reply.values[0, 0] == pytest.approx(np.log(2))

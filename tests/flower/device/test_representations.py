@@ -42,7 +42,6 @@ TRACE: dict[str, Json] = {
     "gap": 2,
     "window": 4,
     "clients": N_CLIENTS,
-    "kept_aside": 0.0,
 }
 """Labels, looks and meanings drift in rounds 2, 4 and 6."""
 TRAINER = trainer_for(ModelRequest(name="mlp", hidden=8, input_shape=(8, 8), n_classes=10, trainer="numpy"))

@@ -28,30 +28,6 @@ def test_about_a_fifth_is_for_tests_and_a_sample_that_comes_again_stays_on_its_s
     assert (first.is_test == again.is_test[::-1]).all()
 
 
-def test_what_is_kept_aside_is_neither_trained_nor_tested_on_and_stays_so() -> None:
-    x = np.random.default_rng(2).standard_normal((1000, 3)).astype(np.float32)
-    first, again = (
-        checked_samples(Samples(rows, np.zeros(1000, dtype=int)), n_classes=2, now=0, since=None, kept_aside=0.25)
-        for rows in (x, x[::-1])
-    )
-
-    assert 150 < first.is_aside.sum() < 250, "a quarter of the four fifths that are not for tests"
-    assert not (first.is_aside & first.is_test).any()
-    assert (first.is_aside == again.is_aside[::-1]).all()
-    assert first.training().y.size + first.testing().y.size + first.aside().y.size == 1000
-    assert not checked(Samples(x, np.zeros(1000, dtype=int))).is_aside.any()
-
-
-@pytest.mark.parametrize(("share", "aside"), [(0.1, [False, True, False]), (0.0, [False] * 3)])
-def test_ones_own_code_may_say_what_is_kept_aside_if_anything_is(share: float, aside: list[bool]) -> None:
-    own = Samples(np.eye(3), [0, 0, 0], np.array([True, False, False]), None, np.array([True, True, False]))
-
-    kept = checked_samples(own, n_classes=2, now=0, since=None, kept_aside=share)
-
-    assert kept.is_aside.tolist() == aside
-    assert kept.is_test.tolist() == [True, False, False], "a test comes first"
-
-
 def test_samples_are_sorted_by_their_rounds_and_otherwise_as_they_came() -> None:
     x = np.arange(4.0)[:, np.newaxis]
 
@@ -90,7 +66,7 @@ def test_nothing_is_a_way_to_say_nothing() -> None:
         (Samples([["one"]], [0]), "features of load_data are <U3"),
         (Samples([[np.nan]], [0]), "hold NaN or infinity"),
         (Samples([[1.0]], [0], is_test=[0]), "is_test of load_data is int64"),
-        (Samples([[1.0]], [0], is_aside=[True, False]), r"is_aside of load_data is bool of shape \(2,\)"),
+        (Samples([[1.0]], [0], is_test=[True, False]), r"is_test of load_data is bool of shape \(2,\)"),
         (Samples([[1.0]], [0], rounds=[4]), "rounds of load_data go up to 4; in round 3"),
         (Samples([[1.0]], [0], rounds=[1, 2]), r"rounds of load_data have shape \(2,\)"),
     ],
@@ -121,3 +97,13 @@ def test_what_was_saved_comes_back_and_what_does_not_fit_is_refused() -> None:
     for broken in ({"kept.y": kept.y[:1]}, {"kept.y": kept.y.astype(np.int64)}, {"kept.x": np.float32(1.0)}):
         with pytest.raises(CheckpointError, match="start anew"):
             kept_from({**arrays, **broken})  # type: ignore[dict-item]
+
+
+def test_samples_that_an_older_release_did_not_train_on_are_left_out() -> None:
+    kept = checked(Samples([[1.0], [2.0], [3.0]], [0, 1, 1], is_test=np.array([True, False, False])))
+
+    older = kept_from({**kept.arrays(), "kept.is_aside": np.array([False, True, False])})
+
+    assert (older.x[:, 0].tolist(), older.places.tolist()) == ([1.0, 3.0], [0, 2])
+    with pytest.raises(CheckpointError, match="start anew"):
+        kept_from({**kept.arrays(), "kept.is_aside": np.zeros(2, dtype=np.bool_)})

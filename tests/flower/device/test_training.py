@@ -55,15 +55,6 @@ def work(**local: Any) -> WorkRule:
 # ---- which samples, which model, which numbers -----------------------------------------------------------------------
 
 
-def test_what_is_kept_aside_is_not_trained_on(tmp_path: Path) -> None:
-    own = samples([0, 1, 0, 1], n_test=1)
-    aside = Samples(own.x, own.y, own.is_test, own.rounds, np.array([True, False, False, False]))
-
-    found = device(tmp_path, Diary({0: aside}), replace(RULE, kept_aside=0.5)).answer(train(0))
-
-    assert trained(found).n_samples == 2
-
-
 def test_what_left_the_window_is_neither_trained_nor_told_unless_it_is_asked_for(tmp_path: Path) -> None:
     diary = Diary({at: samples([at % 2] * 2, n_test=1) for at in range(4)})
     rule = replace(BY_INTERVALS, memory_rounds=10)
@@ -345,22 +336,13 @@ def test_few_samples_are_looked_at_when_there_are_enough_and_those_that_come_wit
     assert rehearsing.looked_at == [15, 10, 10], "four are too few, until six more come"
 
 
-def test_what_is_kept_aside_or_for_tests_is_neither_looked_at_nor_remembered(tmp_path: Path) -> None:
-    def split(at: int) -> Samples:
-        own = samples([0, 1] * 15, n_test=5)
-        return Samples(own.x, own.y, own.is_test, own.rounds, np.arange(30) < 5) if at == 0 else own
-
-    rule = replace(BY_INTERVALS, kept_aside=0.5)
-    everything = {at: split(at) for at in range(3)}
-    for at in (1, 2):  # by content nothing would be told: say that nothing is aside
-        own = everything[at]
-        everything[at] = Samples(own.x, own.y, own.is_test, own.rounds, np.zeros(30, dtype=bool))
-    rehearsing = Rehearsing(tmp_path, Diary(everything), rule)
+def test_what_is_for_tests_is_neither_looked_at_nor_remembered(tmp_path: Path) -> None:
+    rehearsing = Rehearsing(tmp_path, Diary({at: samples([0, 1] * 15, n_test=5) for at in range(3)}), BY_INTERVALS)
     for at in range(3):
         rehearsing.train(at)
 
-    assert rehearsing.looked_at == [20, 25, 25]
-    assert rehearsing.trained_on == [20, 45, 70]
+    assert rehearsing.looked_at == [25, 25, 25]
+    assert rehearsing.trained_on == [25, 50, 75]
 
 
 @pytest.mark.parametrize("damage", [b"", b"damaged"])

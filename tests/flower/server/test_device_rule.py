@@ -32,7 +32,7 @@ def test_devices_watch_label_shares_by_chi2_for_100_rounds_by_default() -> None:
     found = rule(classes=10)
 
     assert (found.n_classes, found.max_rounds, found.drift_test, found.representation) == (10, 100, Chi2(), None)
-    assert (found.gap, found.memory_rounds, found.kept_aside, found.needs_model) == (1, 0, 0.0, False)
+    assert (found.gap, found.memory_rounds, found.needs_model) == (1, 0, False)
 
 
 def test_a_window_shows_as_many_intervals_as_in_the_simulator() -> None:
@@ -70,12 +70,6 @@ def test_windows_are_seen_with_a_model_where_labels_are_not_enough() -> None:
     assert (by_errors.representation, by_errors.needs_model, by_errors.needs_errors) == (LabelShares(), False, True)
 
 
-def test_what_is_kept_aside_follows_from_the_representation_unless_it_is_said() -> None:
-    assert rule(coordinator__representation="auto").kept_aside == 0.1
-    assert rule(coordinator__representation="auto", trace__kept_aside=0.3).kept_aside == 0.3
-    assert rule(method__name="flexcfl", trace__kept_aside=0.2).kept_aside == 0.2
-
-
 def test_with_vectors_of_ones_own_labels_say_when_to_report() -> None:
     changes: dict[str, Json] = {"own-vectors": True, "coordinator.detector": "any-change"}
     found = rule(**changes)
@@ -109,7 +103,6 @@ def test_most_methods_take_the_drift_test_of_the_coordinator_and_some_bring_thei
     [
         ({"classes": "10"}, "classes of the run config is '10'"),
         ({"trace.window": 0}, "trace.window is 0"),
-        ({"trace.kept_aside": 0.9}, r"trace\.kept_aside"),
         ({"coordinator.detector": "ks", "own-vectors": True}, "with own-vectors drift is judged by labels"),
         ({"coordinator.representation": "embeding"}, "unknown representation 'embeding'; did you mean"),
         ({"coordinator.representation": "embedding", "coordinator.detector": "chi2"}, "label counts"),
@@ -129,7 +122,7 @@ TABLES: dict[str, dict[str, Json]] = {
     "labels": {},
     "smoothed": {"coordinator": {"representation": "label-smoothed", "pseudo": 2.0, "detector": "threshold"}},
     "models": {"coordinator": {"representation": "soft-confusion+class-means", "detector": "bbsd", "alpha": 0.2}},
-    "auto": {"coordinator": {"representation": "auto"}, "trace": {"kept_aside": 0.1, "gap": 3, "window": 7}},
+    "auto": {"coordinator": {"representation": "auto"}, "trace": {"gap": 3, "window": 7}},
     "errors": {"coordinator": {"detector": "error-rate", "least": 7}},
     "a method's own test": {"method": {"name": "flexcfl", "k": 2}},
 }
@@ -152,7 +145,6 @@ def test_a_rule_arrives_as_it_was(table: dict[str, Json]) -> None:
         {"classes": 0},
         {"max_rounds": 1.5},
         {"gap": 0},
-        {"kept_aside": 1.0},
         {"describing": []},
         {"colour": "red"},
     ],

@@ -81,24 +81,17 @@ def test_losses_and_accuracies_are_those_of_the_simulator(doors: Doors, blocks: 
 
 
 @pytest.mark.parametrize("correction", ["none", "prior", "predicted"])
-def test_models_are_judged_as_they_would_serve_and_on_what_is_kept_aside(correction: str, tmp_path: Path) -> None:
-    doors = doors_of({"serving": {"correction": correction}, "trace": {"kept_aside": 0.2}}, tmp_path)
+def test_models_are_judged_as_they_would_serve(correction: str, tmp_path: Path) -> None:
+    doors = doors_of({"serving": {"correction": correction}}, tmp_path)
     simulated, models = doors.deployed.simulation.clients, doors.models
-    for blocks, aside in ((None, False), (BLOCKS, False), (None, True)):
+    for blocks in (None, BLOCKS):
         found, wanted, plain = (
-            one.losses(SOME, models, blocks=blocks, corrected=is_corrected, aside=aside)
+            one.losses(SOME, models, blocks=blocks, corrected=is_corrected)
             for one, is_corrected in ((doors.door, True), (simulated, True), (simulated, False))
         )
         np.testing.assert_allclose(found, wanted, rtol=1e-5)
         assert np.allclose(found, plain, rtol=1e-3, equal_nan=True) == (correction == "none")
         assert {order.corrected for order in doors.last_push} == {correction != "none"}
-    assert {order.aside for order in doors.last_push} == {True}
-
-
-def test_whoever_keeps_nothing_aside_is_not_asked_about_it(doors: Doors) -> None:
-    n_pushes = len(doors.deployed.wire.pushes)
-    assert np.isnan(doors.door.losses(SOME, doors.models, corrected=True, aside=True)).all()
-    assert len(doors.deployed.wire.pushes) == n_pushes
 
 
 def test_samples_are_counted_that_left_the_window_long_ago(doors: Doors) -> None:
@@ -131,12 +124,6 @@ def test_who_is_gone_dead_or_raises_gives_no_number(doors: Doors) -> None:
     found = doors.door.losses(SOME, doors.models)
     assert np.isnan(found).all(axis=1).tolist() == [False, True, False, True]
     assert doors.door.block_sizes(np.array([2, 5]), BLOCKS[:2]).tolist()[0] == 0
-
-
-def test_nobody_is_asked_about_samples_kept_aside_for_devices_keep_none(doors: Doors) -> None:
-    n_before = len(doors.deployed.wire.pushes)
-    assert np.isnan(doors.door.losses(SOME, doors.models, aside=True)).all()
-    assert len(doors.deployed.wire.pushes) == n_before
 
 
 def test_if_nobody_is_asked_nothing_is_sent(doors: Doors) -> None:

@@ -274,11 +274,7 @@ def test_a_representation_brings_along_all_that_goes_with_it(preset: str | None)
         written["preset"] = preset
     config = deployment_from({**RUN_CONFIG, **written, "out": "there"})[0].checked_config()
 
-    assert (config.serving.correction, config.trace.kept_aside, config.coordinator.shared_model) == (
-        "prior",
-        0.1,
-        "global",
-    )
+    assert (config.serving.correction, config.coordinator.shared_model) == ("prior", "global")
     assert describing_on_devices(config).needs_model
 
 
@@ -290,15 +286,7 @@ def test_a_shared_model_that_nobody_can_train_is_refused_if_it_is_asked_for() ->
 
 
 def test_devices_follow_the_servers_config_whatever_they_could_read_themselves(tmp_path: Path) -> None:
-    """Half of the samples are kept aside, as the config of the server says and no run config does."""
-    trained_on: list[int] = []
-
-    def train(model: Tensors, samples: Samples, _job: Job) -> Fitted:
-        trained_on.append(len(samples))
-        return Fitted(model, len(samples), 1.0)
-
-    clients = client_app(load_data=load_data, train=train, evaluate=lambda _, tested: Scored(len(tested), 0, 1.0))
-    server = server_app({"trace": {"kept_aside": 0.5}}, first_model=lambda: {"mean": np.zeros(3, dtype=np.float32)})
-    served(server, clients, tmp_path, rounds=1)
-    assert len(trained_on) == 4
-    assert all(0 < n_samples < 14 for n_samples in trained_on)  # of 16 in one round
+    """None reports drift, as the config of the server says and no run config does."""
+    server = server_app({"coordinator": {"detector": "never"}})
+    _, out = served(server, client_app(load_data=load_data), tmp_path, rounds=3)
+    assert [line["n_reports"] for line in lines(out, "rounds.jsonl")] == [N_NODES, 0, 0]

@@ -100,7 +100,6 @@ ORDERS: dict[str, Order] = {
     "losses": mail.probe_order(3),
     "accuracies": replace(mail.probe_order(), wanted="accuracies", blocks=(None, (0, 2), ()), observe=OBSERVED),
     "corrected": replace(mail.probe_order(), corrected=True),
-    "aside": replace(mail.probe_order(), aside=True),
     "sizes": ProbeOrder(run_id="run", round_index=3, seed=7, confirmed=2, wanted="sizes", blocks=((1, 2),)),
 }
 VIEWS = {
@@ -292,7 +291,6 @@ BAD_QUESTIONS = {
     "about no models": drop("arrays"),
     "about models of no layout": says(layout=None),
     "about models of no rule": says(work=None),
-    "about a number of asides": says(aside=1),
 }
 BAD_VIEWS = {
     "a key without end": says(shared__key="x" * 65),

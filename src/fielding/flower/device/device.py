@@ -1,10 +1,13 @@
 """A device: a runtime of one client with files, whose answers may be asked for twice."""
 
+from collections.abc import Mapping
 from dataclasses import replace
 
 import numpy as np
+import numpy.typing as npt
 
 from fielding._typing import Counts, Vector
+from fielding.client.ranges import joined_ranges
 from fielding.errors import CheckpointError, InputError
 from fielding.federation.clients import Updates
 from fielding.federation.evaluation import NO_SCORES
@@ -50,6 +53,7 @@ from fielding.flower.wire.orders import (
     ProbeOrder,
     ProbeReply,
     Reply,
+    ServedView,
     TrainOrder,
     TrainReply,
     WorkRule,
@@ -81,17 +85,17 @@ class Device:
         shared = keep_shared(here.folder, view) if self._rule.needs_model else None
         is_silent = view is None and isinstance(order, (TrainOrder, DescribeOrder))  # the server knows of no model
         state = self._catch_up(here, order, None if is_silent else shared)
-        if self._rule.needs_errors:
+        if self._rule.needs_errors or _has_experts(order):
             keep_served(here.folder, order)
         store = DeviceStore(state.kept, self._rule, first=state.first)
         if isinstance(order, EvaluateOrder):
-            return self._test(order, store)
+            return self._test(order, store, state)
         if isinstance(order, ProbeOrder):
             return self._probe(order, store)
         report = state.report if state.number > order.confirmed else None
         holds = confirmation(view, shared) if self._rule.needs_model else None
         if isinstance(order, TrainOrder):
-            updates = self._train(order, store, replace(here, since=state.round_index))
+            updates = self._train(order, store, replace(here, since=state.round_index), state)
             if updates is not None:
                 reply = TrainReply(updates=updates, report=report, holds=holds)
                 if order.share is None:
@@ -127,12 +131,12 @@ class Device:
                 n_classes=rule.n_classes,
                 now=now,
                 since=since,
-                kept_aside=rule.kept_aside,
                 n_taken=n_taken,
             )
         before = -FARTHEST if state is None else state.first + rule.max_rounds - 1  # time must not run backwards
         clock = max(rule.last_tick(now), *coming.rounds[-1:].tolist(), before)
         everything, first = known.join(coming), clock - rule.max_rounds + 1
+        experts = {} if state is None else self._judge_experts(here, order, state, coming)
         memory = read_memory(here.folder)
         if state is None and memory.rehearsal:  # its places are those of samples that were lost
             memory = replace(memory, rehearsal={})
@@ -161,9 +165,26 @@ class Device:
             report=last,
             first=first,
             n_taken=n_taken + coming.y.size,
+            experts=experts,
         )
         write_state(here.folder, state)
         return state
+
+    def _judge_experts(
+        self, here: DeviceNode, order: Order, state: DeviceState, coming: Kept
+    ) -> Mapping[str, npt.NDArray[np.generic]]:
+        """Return what the device knows of its experts after they predicted the samples that came."""
+        new, known = coming.training(), state.window().training()
+        held = read_served(here.folder, order) if new.y.size and known.y.size else None
+        if held is None or held.served is None:
+            return state.experts
+        store = DeviceStore(state.kept.join(coming), self._rule, first=state.first)
+        runtime = self._runtime(held.layout, held.work, store, seed=order.seed, state=state, served=held.served)
+        if runtime.experts is None:
+            return state.experts
+        models, row = held.served.models(held.model)
+        runtime.experts.learn(models, row, joined_ranges([new.places]), joined_ranges([known.places]))
+        return runtime.experts.own_arrays()
 
     def _observer(self, here: DeviceNode, order: Order, shared: HeldModel | None, store: DeviceStore) -> DeviceObserver:
         if self._rule.detector is None:
@@ -187,16 +208,33 @@ class Device:
     # ---- models ----------------------------------------------------------------------------------------------------
 
     def _runtime(
-        self, layout: Layout, work: WorkRule, store: DeviceStore, *, seed: int, job: Job | None = None
+        self,
+        layout: Layout,
+        work: WorkRule,
+        store: DeviceStore,
+        *,
+        seed: int,
+        job: Job | None = None,
+        state: DeviceState | None = None,
+        served: ServedView | None = None,
     ) -> ClientRuntime:
-        """Return the runtime of this one client; there is at least one sample."""
+        """Return the runtime of this one client; there is at least one sample.
+
+        With ``served`` it has experts, of which the device knows what ``state`` says.
+        """
         serving, compute = work.serving, None
         if self._own.train is not None:
             compute = OwnCompute(self._own, store, layout, work, job)
             serving = replace(serving, fine_tune=0)
         keys = np.array([client_key(work.client)], dtype=np.uint64)
         made: Compute = compute or Workers(self._trainer(layout, work, store.kept))
-        return ClientRuntime(store, made, work.local, serving=serving, seed=seed, keys=keys)
+        if served is None or compute is not None:  # code of one's own shows no features
+            return ClientRuntime(store, made, work.local, serving=replace(serving, experts=()), seed=seed, keys=keys)
+        has_heads = served.heads is not None
+        runtime = ClientRuntime(store, made, work.local, serving=serving, has_heads=has_heads, seed=seed, keys=keys)
+        if runtime.experts is not None:
+            runtime.experts.know(served.heard, {} if state is None else state.experts)
+        return runtime
 
     def _trainer(self, layout: Layout, work: WorkRule, samples: Kept) -> Trainer:
         """Return the trainer of the model that came, or raise if it is another one than the rule describes."""
@@ -223,7 +261,7 @@ class Device:
             )
         return trainer
 
-    def _train(self, order: TrainOrder, store: DeviceStore, here: DeviceNode) -> Updates | None:
+    def _train(self, order: TrainOrder, store: DeviceStore, here: DeviceNode, state: DeviceState) -> Updates | None:
         """Return what a job gives, as it did if it was done before; None if there are no samples for it."""
         rule, plan = order.work.local, order.plan
         training = store.training(order.round_index) if plan.blocks is None else store.training_blocks(ME, plan.blocks)
@@ -244,7 +282,9 @@ class Device:
             seed=order.seed,
             node=here,
         )
-        runtime = self._runtime(order.layout, order.work, store, seed=order.seed, job=job)
+        runtime = self._runtime(
+            order.layout, order.work, store, seed=order.seed, job=job, state=state, served=order.served
+        )
         runtime.begin(order.round_index)
         memory, local = read_memory(here.folder), runtime.local
         previous = memory.previous(order.round_index, order.layout.size)
@@ -274,9 +314,7 @@ class Device:
         sizes = np.zeros(who.size, dtype=np.int64)
         values = np.zeros((who.size, order.n_answers))
         for at, block in enumerate(blocks):
-            samples = store.aside(order.round_index) if order.aside else training
-            if block is not None and not order.aside:
-                samples = store.training_blocks(ME, [block])
+            samples = training if block is None else store.training_blocks(ME, [block])
             sizes[at] = samples.sizes[0]
             if not sizes[at] or order.work is None or not order.n_answers:
                 continue
@@ -289,11 +327,17 @@ class Device:
                 values[at] = runtime.accuracies(order.models, samples)[0]
         return ProbeReply(sizes=sizes, values=values)
 
-    def _test(self, order: EvaluateOrder, store: DeviceStore) -> EvaluateReply:
+    def _test(self, order: EvaluateOrder, store: DeviceStore, state: DeviceState) -> EvaluateReply:
         """Return how a model serves the device; without test or training samples the scores are empty."""
         now = order.round_index
         if not store.testing(now).sizes[0] or not store.training(now).sizes[0]:
             return EvaluateReply(scores=NO_SCORES)
-        runtime = self._runtime(order.layout, order.work, store, seed=order.seed)
+        runtime = self._runtime(order.layout, order.work, store, seed=order.seed, state=state, served=order.served)
         runtime.begin(now)
-        return EvaluateReply(scores=runtime.test(order.model[np.newaxis], ME)["window"])
+        models, row = (order.model[np.newaxis], ME) if order.served is None else order.served.models(order.model)
+        return EvaluateReply(scores=runtime.test(models, row)["window"])
+
+
+def _has_experts(order: Order) -> bool:
+    """Return whether an order brings what experts need."""
+    return isinstance(order, (TrainOrder, EvaluateOrder)) and order.served is not None

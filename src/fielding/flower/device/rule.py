@@ -39,8 +39,6 @@ class DeviceRule:
         are enough.
     needs_model
         Whether it sees samples with a shared model, for what it says or for the detector.
-    kept_aside
-        Share of samples that it judges models by instead of training on them.
     """
 
     n_classes: int
@@ -52,7 +50,6 @@ class DeviceRule:
     memory_rounds: int = 0
     detector: DriftDetector | None = None
     needs_model: bool = False
-    kept_aside: float = 0.0
 
     @property
     def needs_errors(self) -> bool:
@@ -102,7 +99,6 @@ class ObserveRecord(msgspec.Struct, kw_only=True, omit_defaults=True, forbid_unk
     gap: Annotated[int, Meta(ge=1, lt=2**31)] = 1
     phase: Annotated[int, Meta(ge=0, lt=2**31)] = 0
     memory_rounds: Annotated[int, Meta(ge=0, lt=2**31)] = 0
-    kept_aside: Annotated[float, Meta(ge=0, lt=1)] = 0.0
 
 
 def rule_from(record: Mapping[str, Json]) -> DeviceRule:
@@ -129,7 +125,6 @@ def rule_from(record: Mapping[str, Json]) -> DeviceRule:
         gap=found.gap,
         phase=found.phase,
         memory_rounds=found.memory_rounds,
-        kept_aside=found.kept_aside,
     )
     return rule_with(rule, report_rule)
 

@@ -14,9 +14,6 @@ from fielding.client.arrivals import checked_column
 from fielding.errors import CheckpointError, InputError
 
 TEST_SHARE = 0.2  # share of samples that are tested on and never trained on, unless load_data says which
-_TEST, _ASIDE = b"", b"aside"  # what makes the two choices independent of each other
-
-
 FARTHEST = 2**31  # rounds before the start beyond this are mistakes
 
 Tensors: TypeAlias = dict[str, npt.NDArray[np.float32]]
@@ -47,16 +44,12 @@ class Samples:
         Which ones are for tests alone, same shape; None: a fifth, chosen by a hash of their content.
     rounds
         In which round each arrived, below 0 before the start, same shape; None: now.
-    is_aside
-        Which ones are not trained on either, but models judged by, same shape; None: a share of the others, chosen by
-        their content. The run config names the share, ``trace.kept_aside``; without it none is.
     """
 
     x: npt.ArrayLike
     y: npt.ArrayLike
     is_test: npt.ArrayLike | None = None
     rounds: npt.ArrayLike | None = None
-    is_aside: npt.ArrayLike | None = None
 
     def __len__(self) -> int:
         return len(np.asarray(self.y))
@@ -168,7 +161,6 @@ class Kept:
     y: Codes
     is_test: Mask
     rounds: Counts
-    is_aside: Mask
     places: Counts
 
     def some(self, which: Mask | Counts) -> "Kept":
@@ -185,11 +177,7 @@ class Kept:
     @property
     def is_training(self) -> Mask:
         """Which ones may be trained on."""
-        return ~self.is_test & ~self.is_aside
-
-    def aside(self) -> "Kept":
-        """Return those that are kept aside to judge models by."""
-        return self.some(self.is_aside)
+        return ~self.is_test
 
     def testing(self) -> "Kept":
         """Return those for tests alone."""
@@ -222,28 +210,30 @@ NOTHING = Kept(
     y=np.empty(0, dtype=np.int32),
     is_test=np.empty(0, dtype=np.bool_),
     rounds=np.empty(0, dtype=np.int64),
-    is_aside=np.empty(0, dtype=np.bool_),
     places=np.empty(0, dtype=np.int64),
 )
 """No samples."""
 
 
 def kept_from(arrays: Mapping[str, npt.NDArray[np.generic]]) -> Kept:
-    """Return the samples whose :meth:`Kept.arrays` are among these, or raise :class:`CheckpointError`."""
+    """Return the samples whose :meth:`Kept.arrays` are among these, or raise :class:`CheckpointError`.
+
+    Files of older releases have ``kept.is_aside``: samples that were not trained on. Those are left out, since the
+    device has not looked at them either.
+    """
     found: dict[str, npt.NDArray[np.generic]] = {}
     for name, kept in NOTHING.arrays().items():
         array = arrays.get(name)
         if array is None or array.dtype != kept.dtype or array.ndim < 1:
             raise CheckpointError(f"{name} is missing or of another type than {kept.dtype}; start anew")
         found[name.removeprefix("kept.")] = array
-    if len({array.shape[0] for array in found.values()}) != 1:
+    is_unused = arrays.get("kept.is_aside", np.zeros_like(found["is_test"]))
+    if len({array.shape[:1] for array in (*found.values(), is_unused)}) != 1:
         raise CheckpointError("the samples that were saved do not fit together; start anew")
-    return Kept(**found)  # type: ignore[arg-type]
+    return Kept(**found).some(~is_unused.astype(np.bool_))  # type: ignore[arg-type]
 
 
-def checked_samples(
-    samples: object, *, n_classes: int, now: int, since: int | None, kept_aside: float = 0.0, n_taken: int = 0
-) -> Kept:
+def checked_samples(samples: object, *, n_classes: int, now: int, since: int | None, n_taken: int = 0) -> Kept:
     """Return samples that load_data gave, in the order of their rounds, or raise; ``n_taken`` came before these.
 
     A round that is given late counts as the one after ``since``, which is that of the samples before.
@@ -262,10 +252,9 @@ def checked_samples(
     x = checked_features(samples.x, y.size)
     rounds = _rounds(samples.rounds, y.size, now=now, since=since)
     is_test = choose_test_samples(samples.is_test, x)
-    is_aside = choose_aside_samples(samples.is_aside, x, share=kept_aside, is_test=is_test)
     order = np.argsort(rounds, kind="stable")
     places = n_taken + np.argsort(order, kind="stable")  # in the order of arrival
-    kept = Kept(x=x, y=y.astype(np.int32), is_test=is_test, rounds=rounds, is_aside=is_aside, places=places)
+    kept = Kept(x=x, y=y.astype(np.int32), is_test=is_test, rounds=rounds, places=places)
     return kept.some(order)
 
 
@@ -295,25 +284,11 @@ def checked_features(given: npt.ArrayLike, n_samples: int) -> Features:
 
 def choose_test_samples(given: npt.ArrayLike | None, x: Features) -> Mask:
     """Return who is for tests: as given, or by content, so that a sample that comes again never changes sides."""
-    return _by_content(x, TEST_SHARE, _TEST) if given is None else _check_choice("is_test", given, x)
-
-
-def choose_aside_samples(given: npt.ArrayLike | None, x: Features, *, share: float, is_test: Mask) -> Mask:
-    """Return who is kept aside to judge models by: as given, or by content; none of the tests, none if share is 0."""
-    if given is not None:
-        chosen = _check_choice("is_aside", given, x)
-        return chosen & ~is_test if share else np.zeros_like(chosen)
-    return _by_content(x, share, _ASIDE) & ~is_test if share else np.zeros(len(x), dtype=np.bool_)
-
-
-def _by_content(x: Features, share: float, purpose: bytes) -> Mask:
-    bound = int(share * 2**64)
-    digests = (blake2b(row.tobytes(), digest_size=8, person=purpose).digest() for row in x)
-    return np.array([int.from_bytes(digest, "big") < bound for digest in digests], dtype=np.bool_)
-
-
-def _check_choice(name: str, given: npt.ArrayLike, x: Features) -> Mask:
+    if given is None:
+        bound = int(TEST_SHARE * 2**64)
+        digests = (blake2b(row.tobytes(), digest_size=8).digest() for row in x)
+        return np.array([int.from_bytes(digest, "big") < bound for digest in digests], dtype=np.bool_)
     chosen = np.asarray(given)
     if chosen.shape != x.shape[:1] or chosen.dtype != np.bool_:
-        raise InputError(f"{name} of load_data is {chosen.dtype} of shape {chosen.shape}; give a yes or no per sample")
+        raise InputError(f"is_test of load_data is {chosen.dtype} of shape {chosen.shape}; give a yes or no per sample")
     return chosen.copy()

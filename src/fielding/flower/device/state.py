@@ -21,7 +21,16 @@ from fielding.errors import CheckpointError, InputError, OutputError
 from fielding.federation.clients import Updates
 from fielding.flower.device.samples import FARTHEST, Kept, kept_from
 from fielding.flower.wire.messages import checked_layout, order_parts
-from fielding.flower.wire.orders import NO_REPORT, EvaluateOrder, Order, Report, SharedView, TrainOrder, WorkRule
+from fielding.flower.wire.orders import (
+    NO_REPORT,
+    EvaluateOrder,
+    Order,
+    Report,
+    ServedView,
+    SharedView,
+    TrainOrder,
+    WorkRule,
+)
 from fielding.records.container import Contents, read_contents, write_contents
 from fielding.training.layout import Layout
 
@@ -41,7 +50,8 @@ class DeviceState:
     """What a device knows after it took in the samples of a round.
 
     ``kept``: samples for training and for tests; those before round ``first`` have left the window. ``monitor``: the
-    state of the observer. ``n_taken``: samples that ever came, those thrown away among them.
+    state of the observer. ``n_taken``: samples that ever came, those thrown away among them. ``experts``: what the
+    device knows of its experts.
     """
 
     round_index: int
@@ -50,6 +60,7 @@ class DeviceState:
     report: Report | None
     first: int = -FARTHEST
     n_taken: int = 0
+    experts: Mapping[str, npt.NDArray[np.generic]] = field(default_factory=dict)
 
     def window(self) -> Kept:
         """Return the samples of the window."""
@@ -95,7 +106,7 @@ def _is_dead(process: int) -> bool:
 
 def write_state(folder: Path, state: DeviceState) -> None:
     """Write what a device knows."""
-    arrays: dict[str, npt.NDArray[np.generic]] = {**state.kept.arrays(), **state.monitor}
+    arrays: dict[str, npt.NDArray[np.generic]] = {**state.kept.arrays(), **state.monitor, **state.experts}
     values: dict[str, Json] = {
         "round": state.round_index,
         "number": state.number,
@@ -135,6 +146,7 @@ def read_state(folder: Path) -> DeviceState | None:
             monitor={name: array for name, array in contents.arrays.items() if name.startswith(WATCHED)},
             report=last,
             n_taken=values.taken,
+            experts={name: array for name, array in contents.arrays.items() if name.startswith("expert_")},
         )
     except FOREIGN as error:
         set_aside(folder, STATE, error)
@@ -190,7 +202,9 @@ def read_whole(path: Path) -> Contents | None:
 
 def order_digest(order: TrainOrder) -> str:
     """Return what tells one job from another: a device that is asked for the same one again gives the same answer."""
-    job = replace(order, confirmed=NO_REPORT, observe={}, shared=None)  # these change when an order comes again
+    job = replace(
+        order, confirmed=NO_REPORT, observe={}, shared=None, served=None
+    )  # these change when an order comes again
     text, models = order_parts(job)
     digest = blake2b(text.encode(), digest_size=16)
     for model in models.values():
@@ -207,6 +221,8 @@ def write_training(folder: Path, digest: str, updates: Updates) -> None:
         "model": updates.models[0],
         "losses": np.array(losses, dtype=np.float64),
     }
+    if updates.expert_losses is not None:
+        arrays["experts"] = updates.expert_losses[0]
     values: dict[str, Json] = {"job": digest, "n_samples": int(updates.n_samples[0]), "start": int(updates.start[0])}
     write_contents(Contents(values=values, arrays=arrays, progress={}, kind=KIND), folder / TRAINED)
 
@@ -220,12 +236,14 @@ def read_training(folder: Path, digest: str) -> Updates | None:
         losses = contents.arrays["losses"].astype(np.float64)
         if losses.size not in (2, 3):
             raise CheckpointError(f"the answer to an order holds {losses.size} losses")
-        return one_update(
+        experts = contents.arrays.get("experts")
+        done = one_update(
             contents.arrays["model"].astype(np.float32),
             n_samples=int(str(contents.values["n_samples"])),
             losses=losses,
             start=int(str(contents.values["start"])),
         )
+        return done if experts is None else replace(done, expert_losses=experts.astype(np.float64)[np.newaxis])
     except FOREIGN as error:
         set_aside(folder, TRAINED, error)
         return None
@@ -311,7 +329,7 @@ class HeldModel:
     """A model on the disk of a device.
 
     ``key``: of a shared model its key, of one that serves the round at whose end it did. ``reference``: of a shared
-    model what windows are compared with; None: it has not come.
+    model what windows are compared with; None: it has not come. ``served``: of a model that serves what experts need.
     """
 
     key: str
@@ -319,6 +337,7 @@ class HeldModel:
     layout: Layout
     work: WorkRule
     reference: Vector | None = None
+    served: ServedView | None = None
 
 
 def keep_shared(folder: Path, view: SharedView | None) -> HeldModel | None:
@@ -369,10 +388,11 @@ def keep_served(folder: Path, order: Order) -> None:
 def _model_of(order: Order) -> HeldModel | None:
     """Return the model of an order to train or to test; of several it is not known which one serves."""
     if isinstance(order, EvaluateOrder):
-        return HeldModel(key=str(order.round_index), model=order.model, layout=order.layout, work=order.work)
+        key = str(order.round_index)
+        return HeldModel(key=key, model=order.model, layout=order.layout, work=order.work, served=order.served)
     if isinstance(order, TrainOrder) and not order.plan.chooses:
-        key = str(order.round_index - 1)
-        return HeldModel(key=key, model=order.plan.models[0], layout=order.layout, work=order.work)
+        key, model = str(order.round_index - 1), order.plan.models[0]
+        return HeldModel(key=key, model=model, layout=order.layout, work=order.work, served=order.served)
     return None
 
 
@@ -380,6 +400,10 @@ def _write_model(folder: Path, name: str, held: HeldModel) -> None:
     arrays: dict[str, npt.NDArray[np.generic]] = {"model": held.model}
     if held.reference is not None:
         arrays["reference"] = held.reference
+    if held.served is not None:
+        arrays["heard"] = held.served.heard
+        if held.served.heads is not None:
+            arrays["heads"], arrays["row"] = held.served.heads, np.array([held.served.row])
     values: dict[str, Json] = {
         "key": held.key,
         "layout": held.layout.record(),
@@ -395,6 +419,11 @@ def _read_model(folder: Path, name: str) -> HeldModel | None:
         return None
     try:
         model, reference = contents.arrays["model"], contents.arrays.get("reference")
+        served, heads = None, contents.arrays.get("heads")
+        if "heard" in contents.arrays:
+            served = ServedView(heard=contents.arrays["heard"].astype(np.float64))
+        if served is not None and heads is not None:
+            served = replace(served, heads=heads.astype(np.float32), row=int(contents.arrays["row"][0]))
         key = msgspec.convert(contents.values.get("key"), Annotated[str, Meta(max_length=64)])
         if name == SERVED:
             int(key)  # a round
@@ -404,6 +433,7 @@ def _read_model(folder: Path, name: str) -> HeldModel | None:
             layout=checked_layout(msgspec.convert(contents.values.get("layout"), dict[str, Any]), model.size),
             work=msgspec.convert(contents.values.get("work"), WorkRule),
             reference=None if reference is None else reference.astype(np.float64),
+            served=served,
         )
     except FOREIGN as error:
         set_aside(folder, name, error)

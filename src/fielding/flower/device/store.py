@@ -67,10 +67,6 @@ class DeviceStore:
         """Return the test samples of the window."""
         return self._window(self.kept.is_test)
 
-    def aside(self, _round_index: int) -> Ranges:
-        """Return the samples of the window that models are judged by."""
-        return self._window(self.kept.is_aside)
-
     def _window(self, which: Mask) -> Ranges:
         return joined_ranges([self.kept.places[which & (self.kept.rounds >= self._first)]])
 

@@ -7,19 +7,18 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 import numpy.typing as npt
 
-from fielding._typing import ClientId, Counts, Json, Mask, Matrix, Membership, Models
+from fielding._typing import ClientId, Counts, Json, Mask, Matrix, Membership, Models, Vector
 from fielding.client.report import NO_REPORTS, ReportBatch
 from fielding.errors import InputError
 from fielding.federation.budget import invited_count
 from fielding.federation.clients import Reason, TrainingPlan, Updates
-from fielding.federation.evaluation import ClientScores
+from fielding.federation.evaluation import TREATMENTS, ClientScores
 from fielding.federation.ledger import Ledger
 from fielding.federation.roll_call import RollCall
 from fielding.flower.server.contacts import Contacts, Presence
 from fielding.flower.server.exchange import Exchange, Settled, Task
 from fielding.flower.server.sharing import Sharing
 from fielding.flower.wire.orders import (
-    ALSO,
     NO_LAYOUT,
     NO_REPORT,
     Block,
@@ -28,6 +27,7 @@ from fielding.flower.wire.orders import (
     EvaluateReply,
     ProbeOrder,
     ProbeReply,
+    ServedView,
     TrainOrder,
     TrainReply,
     Wanted,
@@ -35,6 +35,8 @@ from fielding.flower.wire.orders import (
 )
 from fielding.methods.kinds import ReportsFrom
 from fielding.rng import Hashes, hashed
+from fielding.runtime.experts import told_names
+from fielding.serving.weights import heard_losses
 from fielding.traces.histograms import WindowPlan
 from fielding.training.layout import Layout
 
@@ -51,8 +53,8 @@ class OrderBook:
         The rule of local work; the client is filled in.
     observe
         What devices keep, and when they report.
-    keeps_aside
-        Whether clients keep samples aside to judge models by.
+    n_shared
+        How many numbers at the beginning of a model all clusters share.
     """
 
     run_id: str
@@ -60,9 +62,25 @@ class OrderBook:
     seed: int
     work: WorkRule
     observe: Mapping[str, Json] = field(default_factory=dict)
-    keeps_aside: bool = False
+    n_shared: int = 0
 
-    def train(self, plan: TrainingPlan, job: int, *, client: ClientId, round_index: int, confirmed: int) -> TrainOrder:
+    def served(self, models: Models, row: int, heard: Vector | None) -> ServedView | None:
+        """Return what the experts of a client need that one of some models serves; None if it has none."""
+        if heard is None:
+            return None
+        has_heads = self.n_shared > 0 and len(models) > 1
+        return ServedView(heard=heard, heads=models[:, self.n_shared :] if has_heads else None, row=row)
+
+    def train(
+        self,
+        plan: TrainingPlan,
+        job: int,
+        *,
+        client: ClientId,
+        round_index: int,
+        confirmed: int,
+        served: ServedView | None = None,
+    ) -> TrainOrder:
         """Return the order of a job; with a choice it holds all models of the plan."""
         own = plan.job(job)
         if own.upload_shares is not None and own.upload_shares[0] >= 1.0:
@@ -76,6 +94,7 @@ class OrderBook:
             work=replace(self.work, client=client),
             confirmed=confirmed,
             observe=self.observe,
+            served=served,
         )
 
     def describe(self, round_index: int, *, confirmed: int) -> DescribeOrder:
@@ -84,7 +103,9 @@ class OrderBook:
             run_id=self.run_id, round_index=round_index, seed=self.seed, confirmed=confirmed, observe=self.observe
         )
 
-    def evaluate(self, model: Models, *, client: ClientId, round_index: int) -> EvaluateOrder:
+    def evaluate(
+        self, model: Models, *, client: ClientId, round_index: int, served: ServedView | None = None
+    ) -> EvaluateOrder:
         """Return the order to test a model."""
         return EvaluateOrder(
             run_id=self.run_id,
@@ -94,6 +115,7 @@ class OrderBook:
             layout=self.layout,
             work=replace(self.work, client=client),
             observe=self.observe,
+            served=served,
         )
 
     def probe(
@@ -106,7 +128,6 @@ class OrderBook:
         round_index: int,
         confirmed: int,
         corrected: bool = False,
-        aside: bool = False,
     ) -> ProbeOrder:
         """Return the order to say how models do, or how many samples there are; a row per model, perhaps none."""
         return ProbeOrder(
@@ -119,7 +140,6 @@ class OrderBook:
             work=replace(self.work, client=client) if len(models) else None,
             blocks=blocks,
             corrected=corrected,
-            aside=aside,
             confirmed=confirmed,
             observe=self.observe,
         )
@@ -142,11 +162,15 @@ def distinct_rows(models: Models) -> tuple[Counts, Counts]:
 
 def _stack_scores(clients: Counts, slices: Sequence[ClientScores]) -> ClientScores:
     none = np.empty(0, dtype=np.int64)
+    names = list(slices[0].expert_weights) if slices and all(one.expert_weights for one in slices) else []
+    told = list(slices[0].expert_losses) if slices and all(one.expert_losses for one in slices) else []
     return ClientScores(
         clients=clients,
         n_test=np.concatenate([none, *(one.n_test for one in slices)]),
         correct=np.concatenate([none, *(one.correct for one in slices)]),
         loss=np.concatenate([np.empty(0), *(one.loss for one in slices)]),
+        expert_weights={name: np.concatenate([one.expert_weights[name] for one in slices]) for name in names},
+        expert_losses={name: np.concatenate([one.expert_losses[name] for one in slices]) for name in told},
     )
 
 
@@ -240,6 +264,10 @@ class FlowerClients:
         self._clock, self._begun_at, self._before_s = clock, clock(), 0.0
         self._round_index, self._worked_s = -1, 0.0
         self._has_met, self._failing = False, FailingRounds()
+        # Recent losses of the experts of all clients, and the models that serve these; None: they have no experts.
+        n_experts = len(told_names(orders.work.serving))
+        self._heard: Vector | None = np.full(n_experts, np.nan) if n_experts else None
+        self._served: tuple[Models, Counts] | None = None
 
     @property
     def client_ids(self) -> tuple[ClientId, ...]:
@@ -358,7 +386,8 @@ class FlowerClients:
             self._contacts.sharing.share(model)
 
     def serve(self, models: Models, row: Counts) -> None:
-        """Do nothing: clients get the models that serve them when they train or are tested."""
+        """Keep what goes with the next orders: clients get the models that serve them when they train or are tested."""
+        self._served = (models, row)
 
     # ---- the client API ---------------------------------------------------------------------------------------------
 
@@ -390,6 +419,7 @@ class FlowerClients:
                     client=contacts.client_ids[client],
                     round_index=at,
                     confirmed=contacts.confirmed(client),
+                    served=None if plan.is_probe else self._view(client, self._served),
                 )
                 jobs[job] = Task(address=address, order=order, group=int(plan.groups[job]))
         others = [] if plan.is_probe else self._questions(plan)
@@ -399,7 +429,16 @@ class FlowerClients:
         found = dict(zip(jobs, settled, strict=False))
         if found and not plan.is_probe:
             self._failing.note(plan.clients[list(found)].tolist(), list(found.values()), int(contacts.free().sum()))
-        return self._gather_updates(plan, [found.get(job, _GONE) for job in range(plan.clients.size)], duration_s)
+        updates = self._gather_updates(plan, [found.get(job, _GONE) for job in range(plan.clients.size)], duration_s)
+        if self._heard is not None and updates.expert_losses is not None:
+            self._heard = heard_losses(self._heard, updates.expert_losses)
+        return updates
+
+    def _view(self, client: int, served: tuple[Models, Counts] | None) -> ServedView | None:
+        """Return what the experts of a client need, as some models serve it; one that is new has no row yet."""
+        if served is None or client >= served[1].size:
+            return None
+        return self._orders.served(served[0], int(served[1][client]), self._heard)
 
     def _questions(self, plan: TrainingPlan) -> list[Task]:
         """Return what clients are asked that do not train: what is new, if the method wants to know."""
@@ -443,6 +482,9 @@ class FlowerClients:
             start_loss=np.concatenate([none, *(one.start_loss for one in slices if one.start_loss is not None)])
             if plan.with_start_loss
             else None,
+            expert_losses=np.concatenate([one.expert_losses for one in slices if one.expert_losses is not None])
+            if any(one.expert_losses is not None for one in slices)
+            else None,
             missing={
                 reason: [int(plan.clients[at]) for at, one in enumerate(settled) if one.reason == reason]
                 for reason in reasons
@@ -468,7 +510,10 @@ class FlowerClients:
         for client in np.flatnonzero(contacts.free()).tolist():
             if (address := contacts.address(client)) is not None:
                 order = self._orders.evaluate(
-                    models[int(row[client])], client=contacts.client_ids[client], round_index=self._round_index
+                    models[int(row[client])],
+                    client=contacts.client_ids[client],
+                    round_index=self._round_index,
+                    served=self._view(client, (models, row)),
                 )
                 tests[client] = Task(address=address, order=order)
         settled, _ = self._exchange(list(tests.values()))
@@ -478,8 +523,8 @@ class FlowerClients:
             if one.reason is None and isinstance(one.answer, EvaluateReply) and one.answer.scores.clients.size
         ]
         tested = np.array([client for client, _ in found], dtype=np.int64)
-        # Corrected or tuned scores count only if all clients have them.
-        names = [name for name in ALSO if found and all(name in scores.also for _, scores in found)]
+        # What clients do to a model counts only if all of them have it.
+        names = [name for name in TREATMENTS if found and all(name in scores.also for _, scores in found)]
         also = {name: _stack_scores(tested, [scores.also[name] for _, scores in found]) for name in names}
         return {"window": replace(_stack_scores(tested, [scores for _, scores in found]), also=also)}
 
@@ -497,16 +542,10 @@ class FlowerClients:
         blocks: Sequence[Counts] | None = None,
         held: Mask | None = None,  # noqa: ARG002
         corrected: bool = False,
-        aside: bool = False,
     ) -> Matrix:
-        """Return the mean loss of models on clients' training samples; NaN without samples or an answer.
-
-        Clients that keep no samples aside are not asked about them.
-        """
-        if aside and not self._orders.keeps_aside:
-            return np.full((clients.size, models.shape[0]), np.nan)
+        """Return the mean loss of models on clients' training samples; NaN without samples or an answer."""
         is_corrected = corrected and self._orders.work.serving.is_corrected
-        return self._ask("losses", clients, blocks, models, corrected=is_corrected, aside=aside)[1]
+        return self._ask("losses", clients, blocks, models, corrected=is_corrected)[1]
 
     def accuracies(
         self,
@@ -531,7 +570,6 @@ class FlowerClients:
         models: Models,
         *,
         corrected: bool = False,
-        aside: bool = False,
     ) -> tuple[Counts, Matrix]:
         """Ask clients how models do on their samples, or how many of these there are: one exchange.
 
@@ -556,7 +594,6 @@ class FlowerClients:
                     round_index=self._round_index,
                     confirmed=contacts.confirmed(client),
                     corrected=corrected,
-                    aside=aside,
                 )
                 tasks[client] = Task(address=address, order=order)
         settled, _ = self._exchange(list(tasks.values()))
@@ -583,8 +620,9 @@ class FlowerClients:
     # ---- checkpoints -----------------------------------------------------------------------------------------------
 
     def snapshot(self) -> dict[str, npt.NDArray[np.generic]]:
-        """Return the ids of the clients, and their reports that have not acted yet."""
-        return self._contacts.arrays()
+        """Return the ids of the clients, their reports that have not acted yet, and what they told of experts."""
+        heard = {} if self._heard is None else {"expert_heard": self._heard}
+        return {**self._contacts.arrays(), **heard}
 
     def return_to(
         self,
@@ -596,6 +634,8 @@ class FlowerClients:
     ) -> ReportBatch:
         """Come back to the end of a round; which nodes are there is found out when the next one begins."""
         self._contacts.restore(arrays, ledger)
+        if self._heard is not None and "expert_heard" in arrays:
+            self._heard = arrays["expert_heard"].astype(np.float64)
         self._round_index = round_index
         self._before_s, self._begun_at = float(times[-1]), self._clock()
         return NO_REPORTS

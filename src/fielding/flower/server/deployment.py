@@ -53,6 +53,8 @@ from fielding.records.container import Contents, read_contents, write_contents
 from fielding.records.run_checkpoint import DRIVER
 from fielding.records.run_folder import RunFolder, check_free, check_same_config, claim_folder, read_manifest
 from fielding.reporting.report_page import report_page
+from fielding.runtime.experts import told_names
+from fielding.runtime.serve import Serving
 from fielding.traces.histograms import WindowPlan
 from fielding.training.head import NO_HEAD, head_size
 from fielding.training.label_mix import LABEL_MIX, append_even_mix, extend_layout
@@ -329,7 +331,12 @@ def set_up_run(deployment: Deployment, config: Config, *, run_id: str) -> RunSet
         config=config,
         initial=initial,
         layout=layout,
-        expected=Expected(n_numbers=layout.size, kind=kind, n_features=n_features),
+        expected=Expected(
+            n_numbers=layout.size,
+            kind=kind,
+            n_features=n_features,
+            experts=told_names(_device_serving(deployment, config)),
+        ),
         metric=metric,
         run_id=run_id,
         draw_model=draw_model,
@@ -351,6 +358,15 @@ def _first_model(deployment: Deployment, config: Config) -> tuple[Models, Layout
     return trainer.initial_model(config.seed), trainer.layout, trainer.initial_model
 
 
+def _device_serving(deployment: Deployment, config: Config) -> Serving:
+    """Return what devices do to the model that serves them; experts cannot look into training code of one's own."""
+    serving = serving_of(config)
+    if deployment.first_model is None or not serving.experts:
+        return serving
+    _LOG.warning("experts cannot look into the app's own training code: devices are served by the model as it is")
+    return replace(serving, experts=())
+
+
 def orders_of(setup: RunSetup, deployment: Deployment) -> OrderBook:
     """Return how the orders of a run are worded."""
     config = setup.config
@@ -358,7 +374,7 @@ def orders_of(setup: RunSetup, deployment: Deployment) -> OrderBook:
         client="",
         classes=deployment.classes,
         local=local_rule(config),
-        serving=serving_of(config),
+        serving=_device_serving(deployment, config),
         model=config.model.factory or config.model.name,
         hidden=config.model.hidden,
         trainer="torch" if config.model.factory else config.training.trainer,
@@ -370,10 +386,10 @@ def orders_of(setup: RunSetup, deployment: Deployment) -> OrderBook:
         layout=setup.layout,
         seed=config.seed,
         work=work,
+        n_shared=_n_shared(setup, deployment),
         observe=device_record(
             config, classes=deployment.classes, own_vectors=deployment.own_vectors, memory=deployment.memory_rounds
         ),
-        keeps_aside=config.trace.kept_aside > 0.0,
     )
 
 
@@ -421,6 +437,7 @@ def runner_of(
         selection=setting.parts.selection,
         n_train_samples=config.training.local_steps * config.training.batch_size,
         keeps_reports=reports_from != "flags",
+        has_heads=setting.parts.n_shared > 0,
     )
     rules = Rules(
         gap=config.trace.gap, stop_at_accuracy=config.stop_at_accuracy, checkpoint_every=config.checkpoint.every or 1
@@ -433,6 +450,16 @@ def runner_of(
     return runner
 
 
+def _n_shared(setup: RunSetup, deployment: Deployment) -> int:
+    """Return how many numbers of a model all clusters share, or raise if it has no last layer."""
+    if not setup.config.aggregation.shared_body:
+        return 0
+    n_head = head_size(setup.layout, deployment.classes)
+    if not n_head:
+        raise OptionError(f"aggregation.shared_body is true, but {NO_HEAD}; set it to false")
+    return setup.layout.parameter_size - n_head
+
+
 def _setting(setup: RunSetup, deployment: Deployment, client_ids: Sequence[ClientId]) -> MethodSetting:
     """Return what the method is made of."""
     config = setup.config
@@ -440,11 +467,7 @@ def _setting(setup: RunSetup, deployment: Deployment, client_ids: Sequence[Clien
     parts = parts_of(config, len(client_ids), policy)
     if deployment.aggregator is not None:
         parts = replace(parts, aggregator=deployment.aggregator, weighted=True)
-    n_head = head_size(setup.layout, deployment.classes)
-    if config.aggregation.shared_body:
-        if not n_head:
-            raise OptionError(f"aggregation.shared_body is true, but {NO_HEAD}; set it to false")
-        parts = replace(parts, n_shared=setup.layout.parameter_size - n_head)
+    parts = replace(parts, n_shared=_n_shared(setup, deployment))
     return MethodSetting(
         initial=setup.initial,
         client_ids=tuple(client_ids),
@@ -452,7 +475,7 @@ def _setting(setup: RunSetup, deployment: Deployment, client_ids: Sequence[Clien
         parts=parts,
         seed=config.seed,
         n_parameters=setup.layout.parameter_size,
-        n_head=n_head,
+        n_head=head_size(setup.layout, deployment.classes),
         draw_model=setup.draw_model,
         n_visible=setup.plan.n_visible,
         is_guarded=config.coordinator.representation == AUTO,

@@ -32,7 +32,6 @@ def device_record(config: Config, *, classes: int, own_vectors: bool = False, me
         gap=config.trace.gap,
         phase=config.trace.window,
         memory_rounds=memory_rounds(config, memory),
-        kept_aside=config.trace.kept_aside,
     )
     found: dict[str, Json] = msgspec.to_builtins(record)
     return found

@@ -3,7 +3,7 @@
 =============  =============================================================================================
 an order       ``config`` (ConfigRecord) with ``fielding``, the agreement, and ``order``, JSON; ``arrays`` (ArrayRecord)
                with the models that it is about: ``model``, and behind it ``model-1``, ``model-2`` if there are several;
-               ``anchor`` to be pulled toward, ``shared`` to see samples with
+               ``anchor`` to be pulled toward, ``shared`` to see samples with, ``heads`` for the device's experts
 a train reply  ``arrays`` with ``model``, or ``part`` if only some numbers were wanted; ``metrics`` (MetricRecord), and
                ``report`` (ConfigRecord) if there is one
 a description  ``about`` (ConfigRecord), and ``report`` if there is one
@@ -32,10 +32,9 @@ from fielding._typing import Json, Models, Vector
 from fielding.client.report import DRIFT_KINDS, checked_rows
 from fielding.errors import InputError, echo
 from fielding.federation.clients import Pull, TrainingPlan, Updates
-from fielding.federation.evaluation import NO_SCORES, ClientScores
+from fielding.federation.evaluation import NO_SCORES, TREATMENTS, ClientScores
 from fielding.federation.models import finite_rows
 from fielding.flower.wire.orders import (
-    ALSO,
     NO_LAYOUT,
     Answer,
     DescribeOrder,
@@ -49,6 +48,7 @@ from fielding.flower.wire.orders import (
     Refusal,
     Reply,
     Report,
+    ServedView,
     SharedView,
     TrainOrder,
     TrainReply,
@@ -62,7 +62,7 @@ from fielding.training.layout import Layout
 if TYPE_CHECKING:
     from flwr.app import ArrayRecord, RecordDict
 
-PROTOCOL = 2  # which of our own agreements a message follows; it goes up when a message of old would be misread
+PROTOCOL = 3  # which of our own agreements a message follows; it goes up when a message of old would be misread
 MESSAGE_TYPES: dict[Verb, str] = {
     "train": "train",
     "describe": "query.describe",
@@ -74,12 +74,13 @@ MOST = 2**53  # whole numbers beyond this are mistakes
 LONGEST_JSON = 1 << 20  # characters of JSON that are parsed
 LONGEST_NPY_HEADER = 1024  # bytes before the numbers of an array; NumPy writes 128
 MOST_FEATURES = 1 << 20  # numbers of a representation
+MOST_EXPERTS = 100  # of a device
 MOST_PARTS = 1000  # parts of a model that a pull may treat differently
 LARGEST = 1e15
 """Sums and vectors of a client are at most this large: distances between them, squared, then fit into a float32."""
 LARGEST_LOSS = 1e30
 """Means over the losses of clients have to be finite: a larger loss says nothing, and could make them infinite."""
-SHARED, PART, REFERENCE = "shared", "part", "reference"
+SHARED, PART, REFERENCE, HEADS = "shared", "part", "reference", "heads"
 
 SentModels: TypeAlias = dict[tuple[object, ...], Any]
 """Models and records of models that were written already, by where the models lie in memory."""
@@ -113,6 +114,12 @@ class _Shared(Struct, kw_only=True, omit_defaults=True, forbid_unknown_fields=Tr
     work: WorkRule | None = None
 
 
+class _Served(Struct, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
+    heard: Annotated[list[float | None], Meta(min_length=1, max_length=MOST_EXPERTS)]
+    n_heads: Annotated[int, Meta(ge=0, le=MOST_FEATURES)] = 0
+    row: Whole = 0
+
+
 class _Train(_Order):
     work: WorkRule
     layout: _Layout
@@ -124,6 +131,7 @@ class _Train(_Order):
     pull: Annotated[list[tuple[FromOne, Factor]], Meta(max_length=MOST_PARTS)] | None = None
     share: Annotated[float, Meta(ge=0, le=1)] | None = None
     shared: _Shared | None = None
+    served: _Served | None = None
 
 
 class _Describe(_Order):
@@ -133,6 +141,7 @@ class _Describe(_Order):
 class _Evaluate(_Order):
     work: WorkRule
     layout: _Layout
+    served: _Served | None = None
 
 
 class _Probe(_Order):
@@ -141,7 +150,6 @@ class _Probe(_Order):
     work: WorkRule | None = None
     layout: _Layout | None = None
     corrected: bool = False
-    aside: bool = False
 
 
 class _Trained(Struct, kw_only=True, forbid_unknown_fields=True, rename="kebab"):
@@ -150,6 +158,7 @@ class _Trained(Struct, kw_only=True, forbid_unknown_fields=True, rename="kebab")
     square_loss: float
     start: Whole | UnsetType = UNSET
     start_loss: float | UnsetType = UNSET
+    expert_losses: Annotated[list[float], Meta(min_length=1, max_length=MOST_EXPERTS)] | UnsetType = UNSET
 
 
 class _Tested(Struct, kw_only=True, forbid_unknown_fields=True, rename="kebab"):
@@ -160,6 +169,10 @@ class _Tested(Struct, kw_only=True, forbid_unknown_fields=True, rename="kebab"):
     corrected_loss: float | UnsetType = UNSET
     tuned_correct: Whole | UnsetType = UNSET
     tuned_loss: float | UnsetType = UNSET
+    served_correct: Whole | UnsetType = UNSET
+    served_loss: float | UnsetType = UNSET
+    expert_weights: Annotated[list[float], Meta(min_length=1, max_length=MOST_EXPERTS)] | UnsetType = UNSET
+    expert_losses: Annotated[list[float], Meta(min_length=1, max_length=MOST_EXPERTS)] | UnsetType = UNSET
 
 
 class _About(Struct, kw_only=True, forbid_unknown_fields=True, rename="kebab"):
@@ -214,6 +227,14 @@ def order_parts(order: Order) -> tuple[str, dict[str, Models]]:
         if view.model is not None and view.layout is not None:
             body.shared = _Shared(key=view.key, layout=_layout(view.layout), work=_drop_defaults(view.work))
             models = {**models, SHARED: view.model}
+    if isinstance(order, (TrainOrder, EvaluateOrder)) and isinstance(body, (_Train, _Evaluate)):
+        served = order.served
+        if served is not None:
+            heard = [None if np.isnan(one) else one for one in served.heard.tolist()]
+            body.served = _Served(heard=heard)
+            if served.heads is not None:
+                body.served.n_heads, body.served.row = len(served.heads), served.row
+                models = {**models, HEADS: served.heads.reshape(-1)}
     return msgspec.json.encode(body, enc_hook=_encode_number).decode(), models
 
 
@@ -227,7 +248,7 @@ def _body(order: Order, common: dict[str, Any]) -> tuple[_Order, dict[str, Model
         }
     if isinstance(order, ProbeOrder):
         blocks = [None if one is None else list(one) for one in order.blocks]
-        body = _Probe(**common, wanted=order.wanted, blocks=blocks, corrected=order.corrected, aside=order.aside)
+        body = _Probe(**common, wanted=order.wanted, blocks=blocks, corrected=order.corrected)
         if len(order.models):
             body.layout, body.work = _layout(order.layout), _drop_defaults(order.work)
         return body, _number_models(order.models)
@@ -323,21 +344,24 @@ def order_from(records: "RecordDict", verb: Verb) -> Order:
         return DescribeOrder(**_common(body), confirmed=body.confirmed, shared=view)
     if verb == "evaluate":
         test = _parse(text, _Evaluate)
-        _check_models(records, {"model"}, {"config"})
-        model = named_model(records, "model", None)
-        return EvaluateOrder(
-            **_common(test), model=model, layout=checked_layout(test.layout, model.size), work=test.work
-        )
+        model = named_model(records, "model", None) if "model" in model_names(records) else None
+        served = _served_view(records, test.served, None if model is None else model.size)
+        _check_models(records, {"model"} | _heads_of(served), {"config"})
+        if model is None:
+            raise InputError("an order to test lacks its 'model'")
+        layout = checked_layout(test.layout, model.size)
+        return EvaluateOrder(**_common(test), model=model, layout=layout, work=test.work, served=served)
     if verb == "probe":
         return _probe_order(records, _parse(text, _Probe))
     return _train_order(records, config, _parse(text, _Train))
 
 
 def _train_order(records: "RecordDict", config: Mapping[str, object], body: _Train) -> TrainOrder:
-    names = model_names(records) - {"anchor", SHARED}
+    names = model_names(records) - {"anchor", SHARED, HEADS}
     models = _read_models(records, names)
+    served = _served_view(records, body.served, models.shape[1])
     view = _view(records, config, body.shared)
-    beside = {"anchor"} if body.pull else set()
+    beside = _heads_of(served) | ({"anchor"} if body.pull else set())
     _check_models(
         records, names | beside | ({SHARED} if view is not None and view.model is not None else set()), {"config"}
     )
@@ -366,7 +390,27 @@ def _train_order(records: "RecordDict", config: Mapping[str, object], body: _Tra
         layout=checked_layout(body.layout, models.shape[1]),
         work=body.work,
         shared=view,
+        served=served,
     )
+
+
+def _served_view(records: "RecordDict", body: _Served | None, n_numbers: int | None) -> ServedView | None:
+    """Return what the experts of a device need, or raise if it does not fit the model of an order."""
+    if body is None:
+        return None
+    heard = np.array([np.nan if one is None else one for one in body.heard])
+    if not body.n_heads:
+        return ServedView(heard=heard)
+    flat = named_model(records, HEADS, None) if HEADS in model_names(records) else np.empty(0, dtype=np.float32)
+    if not flat.size or flat.size % body.n_heads or flat.size // body.n_heads > (n_numbers or 0):
+        raise InputError(f"{body.n_heads} heads of an order have {flat.size} numbers; send as many of each")
+    if body.row >= body.n_heads:
+        raise InputError(f"head {body.row} of {body.n_heads} serves a device; name one that there is")
+    return ServedView(heard=heard, heads=flat.reshape(body.n_heads, -1), row=body.row)
+
+
+def _heads_of(served: ServedView | None) -> set[str]:
+    return {HEADS} if served is not None and served.heads is not None else set()
 
 
 def _probe_order(records: "RecordDict", body: _Probe) -> ProbeOrder:
@@ -386,7 +430,6 @@ def _probe_order(records: "RecordDict", body: _Probe) -> ProbeOrder:
         work=body.work,
         blocks=tuple(None if one is None else tuple(one) for one in body.blocks),
         corrected=body.corrected,
-        aside=body.aside,
     )
 
 
@@ -452,17 +495,8 @@ def reply_records(reply: Reply) -> "RecordDict":
         records = RecordDict({"about": about})
     else:
         updates = reply.updates
-        metrics: dict[str, int | float] = {
-            "num-examples": int(updates.n_samples[0]),
-            "loss": float(updates.loss[0]),
-            "square-loss": float(updates.square_loss[0]),
-        }
-        if updates.start_loss is not None:
-            metrics["start-loss"] = float(updates.start_loss[0])
-        if updates.start[0] >= 0:
-            metrics["start"] = int(updates.start[0])
         arrays = models_record({PART if reply.is_part else "model": updates.models[0]}, {})
-        records = RecordDict({"arrays": arrays, "metrics": MetricRecord(dict(metrics))})
+        records = RecordDict({"arrays": arrays, "metrics": MetricRecord(dict(_train_metrics(updates)))})
     if (report := reply.report) is not None:  # what it does not say takes no room
         record = ConfigRecord({"number": report.number, "num-examples": report.n_samples})
         if report.tally is not None:
@@ -477,12 +511,34 @@ def reply_records(reply: Reply) -> "RecordDict":
     return records
 
 
-def _test_metrics(scores: ClientScores) -> dict[str, int | float]:
+def _train_metrics(updates: Updates) -> dict[str, int | float | list[float]]:
+    metrics: dict[str, int | float | list[float]] = {
+        "num-examples": int(updates.n_samples[0]),
+        "loss": float(updates.loss[0]),
+        "square-loss": float(updates.square_loss[0]),
+    }
+    if updates.start_loss is not None:
+        metrics["start-loss"] = float(updates.start_loss[0])
+    if updates.start[0] >= 0:
+        metrics["start"] = int(updates.start[0])
+    if updates.expert_losses is not None and np.isfinite(updates.expert_losses).all():
+        metrics["expert-losses"] = updates.expert_losses[0].tolist()
+    return metrics
+
+
+def _test_metrics(scores: ClientScores) -> dict[str, int | float | list[float]]:
     if not scores.clients.size:
         return {"num-examples": 0, "correct": 0, "loss": math.nan}
-    metrics = {"num-examples": int(scores.n_test[0]), "correct": int(scores.correct[0]), "loss": float(scores.loss[0])}
+    metrics: dict[str, int | float | list[float]] = {
+        "num-examples": int(scores.n_test[0]),
+        "correct": int(scores.correct[0]),
+        "loss": float(scores.loss[0]),
+    }
     for name, also in scores.also.items():
         metrics |= {f"{name}-correct": int(also.correct[0]), f"{name}-loss": float(also.loss[0])}
+        for what, numbers in (("weights", also.expert_weights), ("losses", also.expert_losses)):
+            if numbers:
+                metrics[f"expert-{what}"] = [float(one[0]) for one in numbers.values()]
     return metrics
 
 
@@ -494,7 +550,7 @@ def reply_from(records: "RecordDict", verb: Verb, expected: Expected) -> Answer:
     report = None
     try:
         if verb == "evaluate":
-            return _evaluate_reply(records)
+            return _evaluate_reply(records, expected)
         if verb == "probe":
             return _probe_reply(records)
         report = _report(records, expected)
@@ -518,6 +574,9 @@ def _train_reply(records: "RecordDict", report: Report | None, expected: Expecte
         raise InputError(f"a part of a model has {model.size} numbers; the whole has {expected.n_numbers}")
     if not finite_rows(model[np.newaxis]).all():
         raise InputError("a model holds numbers that are not finite; look at the client's learning rate and data")
+    told = None if metrics.expert_losses is UNSET else np.array([metrics.expert_losses])
+    if told is not None and (told.shape[1] != len(expected.experts) or not np.isfinite(told).all()):
+        raise InputError(f"{told.shape[1]} losses of experts came; send {len(expected.experts)} finite numbers")
     start_loss = None if metrics.start_loss is UNSET else np.array([_loss(metrics.start_loss, "start-loss")])
     updates = Updates(
         clients=np.zeros(1, dtype=np.int64),
@@ -528,6 +587,7 @@ def _train_reply(records: "RecordDict", report: Report | None, expected: Expecte
         loss=np.array([_loss(metrics.loss, "loss")]),
         square_loss=np.array([_loss(metrics.square_loss, "square-loss")]),
         start_loss=start_loss,
+        expert_losses=told,
         n_parameters=0,
         learning_rate=0.0,
     )
@@ -553,7 +613,7 @@ def _probe_reply(records: "RecordDict") -> ProbeReply:
     return ProbeReply(sizes=sizes, values=np.where(table > LARGEST_LOSS, np.inf, table))
 
 
-def _evaluate_reply(records: "RecordDict") -> EvaluateReply:
+def _evaluate_reply(records: "RecordDict", expected: Expected) -> EvaluateReply:
     _check_names(records, {"metrics"})
     metrics = _convert(_values(records, "metrics"), _Tested, "metrics")
 
@@ -569,15 +629,29 @@ def _evaluate_reply(records: "RecordDict") -> EvaluateReply:
         )
 
     plain, also = scores(metrics.correct, metrics.loss), {}
-    for name in ALSO:
+    for name in TREATMENTS:
         correct, loss = getattr(metrics, f"{name}_correct"), getattr(metrics, f"{name}_loss")
         if (correct is UNSET) != (loss is UNSET):
             raise InputError(f"metrics have one of '{name}-correct' and '{name}-loss'; send both or none")
         if correct is not UNSET:
             also[name] = scores(correct, loss)
+    if "served" in also:
+        weights = _by_expert(metrics.expert_weights, expected)
+        losses = _by_expert(metrics.expert_losses, expected)
+        also["served"] = replace(also["served"], expert_weights=weights, expert_losses=losses)
     if not metrics.n_test:
         return EvaluateReply(scores=NO_SCORES)
     return EvaluateReply(scores=replace(plain, also=also))
+
+
+def _by_expert(given: list[float] | UnsetType, expected: Expected) -> dict[str, Vector]:
+    """Return what a device says of each of its experts, by name; a loss is NaN where no samples came yet."""
+    if given is UNSET:
+        return {}
+    numbers = np.array(given)
+    if numbers.size != len(expected.experts) or not ((numbers >= 0.0) | np.isnan(numbers)).all():
+        raise InputError(f"{numbers.size} numbers of experts came; send {len(expected.experts)}, none below 0")
+    return {name: numbers[at : at + 1] for at, name in enumerate(expected.experts)}
 
 
 def _report(records: "RecordDict", expected: Expected) -> Report | None:

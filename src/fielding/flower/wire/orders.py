@@ -26,7 +26,6 @@ Block: TypeAlias = tuple[int, ...] | None
 
 NO_LAYOUT = Layout(names=(), shapes=(), n_parameters=0)  # layout of no model
 NO_REPORT = 0  # the number that confirms nothing: reports are numbered from 1
-ALSO = ("corrected", "tuned")  # what clients may do to a model that serves them, and be tested on beside it
 LONGEST_TEXT = 200  # characters of a client's words that are kept; the rest could fill a disk
 
 
@@ -93,6 +92,33 @@ class SharedView:
         return sum(0 if one is None else one.nbytes for one in (self.model, self.reference))
 
 
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class ServedView:
+    """What the experts of a device need beside the model of an order (docs/serving.md).
+
+    Parameters
+    ----------
+    heard
+        Recent log losses of the experts of all clients, NaN while nothing is known, shape ``(n_experts,)``.
+    heads
+        Where clusters share the body of their models, all else of each of them, the one for all clients last; float32,
+        shape ``(n_models, n_tail)``. None: the model of the order is the one that serves the device.
+    row
+        Which of the heads serves the device.
+    """
+
+    heard: Vector
+    heads: Models | None = None
+    row: int = 0
+
+    def models(self, model: Models) -> tuple[Models, Counts]:
+        """Return the models that serve clients, and the row of this one; ``model``: one of any head."""
+        if self.heads is None:
+            return model[np.newaxis], np.zeros(1, dtype=np.int64)
+        body = np.repeat(model[np.newaxis, : model.size - self.heads.shape[1]], len(self.heads), axis=0)
+        return np.concatenate([body, self.heads], axis=1), np.array([self.row])
+
+
 def digest_of(numbers: npt.NDArray[np.generic]) -> str:
     """Return a short name of an array, by its content."""
     return blake2b(np.ascontiguousarray(numbers).tobytes(), digest_size=8).hexdigest()
@@ -117,6 +143,8 @@ class TrainOrder:
         What the device keeps, and when it reports (:class:`~fielding.flower.device.rule.DeviceRule`), as JSON holds it.
     shared
         The model that all devices see their samples with, as far as this one lacks it; None if there is none.
+    served
+        What its experts need; None if it has none.
     """
 
     verb: ClassVar[Verb] = "train"
@@ -130,6 +158,7 @@ class TrainOrder:
     confirmed: int = NO_REPORT
     observe: Mapping[str, Json] = field(default_factory=dict)
     shared: SharedView | None = None
+    served: ServedView | None = None
 
     @property
     def share(self) -> float | None:
@@ -170,6 +199,7 @@ class EvaluateOrder:
     layout: Layout
     work: WorkRule
     observe: Mapping[str, Json] = field(default_factory=dict)
+    served: ServedView | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -184,8 +214,6 @@ class ProbeOrder:
         The samples of each question; every question is about all models.
     corrected
         Whether models count as they would serve the client, corrected to its label mix.
-    aside
-        Whether the samples of the window count that the client keeps aside, whatever the blocks say.
     """
 
     verb: ClassVar[Verb] = "probe"
@@ -199,7 +227,6 @@ class ProbeOrder:
     work: WorkRule | None = None
     blocks: tuple[Block, ...] = (None,)
     corrected: bool = False
-    aside: bool = False
     confirmed: int = NO_REPORT
     observe: Mapping[str, Json] = field(default_factory=dict)
 
@@ -329,11 +356,13 @@ class Expected:
     """What replies have to look like.
 
     Representations have a length of ``n_features``, None as long as it is not known; models one of ``n_numbers``.
+    ``experts``: whose losses may come with a model, and whose weights with a test.
     """
 
     n_numbers: int
     kind: Kind
     n_features: int | None = None
+    experts: tuple[str, ...] = ()
 
 
 def one_line(text: object) -> str:
