@@ -25,6 +25,8 @@ _ACCURACIES = {
     "final_next_accuracy_corrected": "next, corrected",
     "final_accuracy_tuned": "tuned",
     "final_next_accuracy_tuned": "next, tuned",
+    "final_accuracy_served": "served",
+    "final_next_accuracy_served": "next, served",
 }
 # In braces: at the start of a row, LaTeX would take brackets and asterisks for options of the rule before it.
 _LATEX = {

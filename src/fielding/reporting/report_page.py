@@ -9,6 +9,7 @@ from fielding._typing import Json
 from fielding._version import __version__
 from fielding.atomic import replaced_file
 from fielding.errors import FieldingError, OutputError, unknown_name
+from fielding.federation.evaluation import TREATMENTS
 from fielding.reporting.charts.client_map import draw_client_map
 from fielding.reporting.charts.clusters import draw_cluster_cards
 from fielding.reporting.charts.curves import (
@@ -20,6 +21,7 @@ from fielding.reporting.charts.curves import (
     draw_losses,
 )
 from fielding.reporting.charts.decisions import draw_decisions, draw_traffic
+from fielding.reporting.charts.experts import draw_experts
 from fielding.reporting.charts.fairness import draw_fairness
 from fielding.reporting.charts.figures import PALETTE
 from fielding.reporting.charts.group_bars import draw_accuracy_against_bytes, draw_costs, draw_times_to_target
@@ -58,6 +60,7 @@ _INSIDE: tuple[tuple[str, Callable[[RunRecord, str | None], Drawn]], ...] = (
     ("What the coordinator decided", draw_decisions),
     ("Reports and moves", draw_traffic),
     ("Clusters and true concepts", draw_truth),
+    ("Experts", draw_experts),
 )
 _AFTER: tuple[tuple[str, Callable[[RunGroups], Drawn]], ...] = (
     ("Costs", draw_costs),
@@ -235,7 +238,7 @@ def run_cards(run: RunRecord) -> list[Card]:
         for where, note in (("newest", "on the newest interval"), ("next", "samples that come next, before training")):
             if (final := summary[f"final_{where}_accuracy"]) is not None:
                 cards.append(Card(name=f"{where} accuracy", value=digits(final), note=note))
-        for how in ("corrected", "tuned"):
+        for how in TREATMENTS:
             if (final := summary.get(f"final_accuracy_{how}")) is not None:
                 words = (
                     [f"next: {digits(following)}"] if (following := summary.get(f"final_next_accuracy_{how}")) else []

@@ -10,6 +10,7 @@ import numpy as np
 from fielding._typing import ClientId, Matrix
 from fielding.errors import InputError, echo
 from fielding.reporting.charts.clusters import COLORS, NONE, assign_colors
+from fielding.reporting.charts.experts import draw_client_experts
 from fielding.reporting.charts.figures import (
     GRAY,
     Figure,
@@ -55,7 +56,12 @@ def draw_client_story(run: RunRecord, client: ClientId) -> list[Section]:
     name = text if len(text) <= _LONGEST_ID else f"{text[:_LONGEST_ID]}..."
     name = name if name.lower().startswith("client") else f"client {name}"
     known = by_text[text]
-    return [_draw_reports(run, known, name), _draw_stays(run, known, name), _draw_accuracy(run, known, name)]
+    return [
+        _draw_reports(run, known, name),
+        _draw_stays(run, known, name),
+        _draw_accuracy(run, known, name),
+        *draw_client_experts(run, known, name),
+    ]
 
 
 def _draw_reports(run: RunRecord, client: ClientId, name: str) -> Section:

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from fielding._typing import Matrix, Vector
+from fielding.federation.evaluation import TREATMENTS
 from fielding.reporting.charts.figures import (
     ARRIVAL_COLOR,
     GRAY,
@@ -45,10 +46,7 @@ QUANTITIES = (
     ("newest interval", "newest_accuracy"),
     ("next interval", "next_accuracy"),
     ("worst tenth of the clients", "worst_decile"),
-    ("corrected", "corrected_accuracy"),
-    ("corrected, next", "corrected_next_accuracy"),
-    ("tuned", "tuned_accuracy"),
-    ("tuned, next", "tuned_next_accuracy"),
+    *(pair for how in TREATMENTS for pair in ((how, f"{how}_accuracy"), (f"{how}, next", f"{how}_next_accuracy"))),
 )
 """What a report on one group shows, with names of ``rounds.jsonl``."""
 PAPER_PAIRS = (
@@ -302,10 +300,13 @@ def draw_accuracy(gathered: RunGroups) -> list[Section]:
             "The same models on the window, with scores shifted to the label mix of each client.",
         ),
         "corrected_next_accuracy": ("Corrected accuracy on the next interval", "The same on the interval to come."),
+        "served_accuracy": ("Served accuracy", "The same models on the window, read by the experts of each client."),
+        "served_next_accuracy": ("Served accuracy on the next interval", "The same on the interval to come."),
     }
     for name, (title, what) in others.items():
         if any(over_rounds(counted_runs(group), name) for group in gathered.groups):
-            sections += _compare_accuracy(gathered, name, title, what)[: 1 if name != "corrected_accuracy" else 2]
+            drawn = _compare_accuracy(gathered, name, title, what)
+            sections += drawn if name in ("corrected_accuracy", "served_accuracy") else drawn[:1]
     return sections
 
 

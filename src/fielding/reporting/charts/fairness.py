@@ -19,6 +19,7 @@ _TITLES = {
     "": "How single clients fare",
     "corrected": "How single clients fare with corrected models",
     "tuned": "How single clients fare with tuned models",
+    "served": "How single clients fare with their experts",
 }
 
 
@@ -32,6 +33,7 @@ def draw_fairness(gathered: RunGroups) -> list[Section]:
         "as in all tables: of each run, as means over the final evaluations and over seeds.",
         "corrected": "The same clients and models, with scores shifted to the label mix of each client.",
         "tuned": "The same clients, each after a few training steps of its own.",
+        "served": "The same clients, each served by its experts as it weighs them.",
     }
     sections = []
     for how, title in _TITLES.items():

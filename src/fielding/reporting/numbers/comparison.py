@@ -5,6 +5,7 @@ from math import isfinite
 from typing import TypeAlias
 
 from fielding._typing import Json
+from fielding.federation.evaluation import TREATMENTS
 from fielding.reporting.numbers.groups import (
     METHOD,
     OTHER_DATA,
@@ -32,9 +33,11 @@ ALWAYS = (
 """Figures that every method has in ``summary.json``, first and in this order; null where they are not known."""
 PAIRED = (
     "final_accuracy", "final_next_accuracy", "worst_decile", "final_newest_accuracy", "final_accuracy_weighted",
-    "final_accuracy_corrected", "final_next_accuracy_corrected", "final_newest_accuracy_corrected",
-    "worst_decile_corrected", "final_accuracy_tuned", "final_next_accuracy_tuned", "final_newest_accuracy_tuned",
-    "worst_decile_tuned",
+    *(
+        f"{name}_{how}"
+        for how in TREATMENTS
+        for name in ("final_accuracy", "final_next_accuracy", "final_newest_accuracy", "worst_decile")
+    ),
 )  # fmt: skip
 """Figures whose differences to the reference are tested, and whose best methods are told."""
 CLAIMED = {"difference": "final_accuracy", "next_difference": "final_next_accuracy"}

@@ -3,9 +3,10 @@
 import numpy as np
 
 from fielding._typing import Vector
+from fielding.federation.evaluation import TREATMENTS
 from fielding.reporting.numbers.run_record import RunRecord, column
 
-PER_CLIENT = {"accuracy": "", "corrected_accuracy": "corrected", "tuned_accuracy": "tuned"}
+PER_CLIENT = {"accuracy": "", **{f"{how}_accuracy": how for how in TREATMENTS}}
 """Figures of ``rounds.jsonl`` that are means over clients, and what :meth:`ClientTests.accuracy` calls them."""
 
 

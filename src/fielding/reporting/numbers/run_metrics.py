@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from fielding._typing import ClientId, Json, Vector
-from fielding.federation.evaluation import WORST, mean_of_worst_tenth
+from fielding.federation.evaluation import TREATMENTS, WORST, mean_of_worst_tenth
 from fielding.federation.ledger import CATEGORIES
 from fielding.records.run_folder import EVENTS
 from fielding.reporting.numbers.run_record import ClientTests, Row, RunRecord, column
@@ -88,12 +88,12 @@ def fairness_figures(accuracy: Vector) -> dict[str, float]:
 def final_fairness(tests: Sequence[ClientTests], final_rounds: Sequence[int]) -> dict[str, Json]:
     """Return the means of :func:`fairness_figures` over the tests of some rounds; None if there are none.
 
-    The names end in ``_corrected`` or ``_tuned`` for models that clients corrected or tuned.
+    The names end in ``_corrected``, ``_tuned`` or ``_served`` for what clients make of their models.
     """
     wanted = set(final_rounds)
     chosen = [one for one in tests if one.round_index in wanted]
     found: dict[str, Json] = dict.fromkeys(FAIRNESS)
-    for how in ("", "corrected", "tuned"):
+    for how in ("", *TREATMENTS):
         parts = [fairness_figures(one.accuracy(how)) for one in chosen if not how or how in one.otherwise]
         spreads = [one for one in parts if one]
         for name in spreads[0] if spreads else ():

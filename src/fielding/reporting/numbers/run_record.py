@@ -12,6 +12,7 @@ import numpy.typing as npt
 from fielding._typing import ClientId, Json, Vector
 from fielding.distance import Kind
 from fielding.errors import CheckpointError, FieldingError, InputError
+from fielding.federation.evaluation import TREATMENTS
 from fielding.federation.ledger import Ledger
 from fielding.records.lock import is_locked
 from fielding.records.plan import read_failure
@@ -145,7 +146,7 @@ class ClientTests:
     """All clients that were tested after a round.
 
     ``cluster`` is -1 for none; ``correct`` of the ``n_test`` test samples of each its model got right, and
-    ``otherwise`` how many if it corrected (``"corrected"``) or tuned (``"tuned"``) its model. ``done_s``: when the
+    ``otherwise`` how many with what it made of its model, by the names of ``TREATMENTS``. ``done_s``: when the
     cluster of each was done with the round, if that was sooner than the latest cluster was, else NaN; None if none was.
     """
 
@@ -156,6 +157,9 @@ class ClientTests:
     correct: npt.NDArray[np.int32]
     otherwise: Mapping[str, npt.NDArray[np.int32]]
     done_s: Vector | None = None
+    # By expert: how much each client believes it, and its recent log loss; NaN where that is not known.
+    expert_weights: Mapping[str, Vector] = field(default_factory=dict)
+    expert_losses: Mapping[str, Vector] = field(default_factory=dict)
 
     def accuracy(self, how: str = "") -> Vector:
         """Return the accuracy of each client, NaN without test samples; ``how`` may name one of ``otherwise``."""
@@ -180,15 +184,33 @@ def parse_client_tests(line: Row) -> ClientTests:
     if not 0 <= round_index < _LARGEST_ROUND:
         raise ValueError
     found = {name: np.array(line[name], dtype=np.int32) for name in ("cluster", "n_test", "correct")}
-    otherwise = {name: np.array(line[name], dtype=np.int32) for name in ("corrected", "tuned") if name in line}
+    otherwise = {name: np.array(line[name], dtype=np.int32) for name in TREATMENTS if name in line}
     if any(values.shape != (len(ids),) for values in (*found.values(), *otherwise.values())):
         raise ValueError
+    experts = {}
+    for what in ("expert_weights", "expert_losses"):
+        by_expert = line.get(what, {})
+        if not isinstance(by_expert, dict):
+            raise TypeError
+        experts[what] = {name: np.array(values, dtype=np.float64) for name, values in by_expert.items()}
+        if any(values.shape != (len(ids),) for values in experts[what].values()):
+            raise ValueError
     client_ids = tuple(one if isinstance(one, int) else str(one) for one in ids)
     done_s, sooner = None, line.get("cluster_time_s")
     if isinstance(sooner, dict):
         times = {int(cluster): float(str(time_s)) for cluster, time_s in sooner.items()}
         done_s = np.array([times.get(cluster, np.nan) for cluster in found["cluster"].tolist()])
-    return ClientTests(round_index=round_index, client_ids=client_ids, **found, otherwise=otherwise, done_s=done_s)
+    return ClientTests(
+        round_index=round_index,
+        client_ids=client_ids,
+        cluster=found["cluster"],
+        n_test=found["n_test"],
+        correct=found["correct"],
+        otherwise=otherwise,
+        done_s=done_s,
+        expert_weights=experts["expert_weights"],
+        expert_losses=experts["expert_losses"],
+    )
 
 
 def _drop_damage(value: Json) -> Json:

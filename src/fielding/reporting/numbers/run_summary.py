@@ -8,6 +8,7 @@ from math import ceil, isfinite
 import numpy as np
 
 from fielding._typing import Json, Vector
+from fielding.federation.evaluation import TREATMENTS
 
 Row = Mapping[str, Json]
 LAST_SHARE = 0.1  # share of the rounds, at the end, whose evaluations make the final figures
@@ -174,10 +175,10 @@ def run_summary(rounds: Sequence[Row], events: Iterable[Row], *, gap: int) -> di
     Among others ``final_from_round`` and ``n_final_evaluations``, what the final figures are means over (None and 0 if
     no client was tested); the three scores ``final_accuracy`` (of the window), ``final_newest_accuracy`` and
     ``final_next_accuracy``, the last over those evaluations that have an interval to come; final figures that end in
-    ``_corrected`` and ``_tuned`` if clients correct or tune their models; ``n_trained``, trainings that came back in
-    time, and ``n_failed``, those of them that gave no finite model; ``n_reports``, and ``n_first_reports``, those of
-    them by which a client joined (None where there is no coordinator that knows). ``gap``: rounds between arrivals of
-    data.
+    ``_corrected``, ``_tuned`` and ``_served`` if clients do that to their models; ``n_trained``, trainings that came
+    back in time, and ``n_failed``, those of them that gave no finite model; ``n_reports``, and ``n_first_reports``,
+    those of them by which a client joined (None where there is no coordinator that knows). ``gap``: rounds between
+    arrivals of data.
     """
 
     def total(name: str) -> int | float:
@@ -189,16 +190,16 @@ def run_summary(rounds: Sequence[Row], events: Iterable[Row], *, gap: int) -> di
     n_failed, n_reports = total("n_failed"), total("n_reports")
     otherwise = {
         f"{name}_{how}": final_mean(rounds, f"{how}_{name.removeprefix('final_')}")
-        for how in ("corrected", "tuned")
+        for how in TREATMENTS
         for name in ("final_accuracy", "worst_decile", "final_newest_accuracy", "final_next_accuracy")
     }
     known = {name: value for name, value in otherwise.items() if value is not None}
     following = {"final_next_accuracy": final_mean(rounds, "next_accuracy")}
-    # Until the next release under the old name, too.
+    # Until the next release under the old name, too, what had it.
     before = {
         name.replace("next", "prequential"): value
         for name, value in (following | known).items()
-        if name.startswith("final_next")
+        if name.startswith("final_next") and not name.endswith("served")
     }
     return {
         "n_rounds": len(rounds),

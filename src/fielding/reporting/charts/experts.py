@@ -1,0 +1,90 @@
+"""Which experts serve clients: how many believe each of them most, and why a client does."""
+
+from collections.abc import Mapping
+
+from fielding._typing import ClientId, Json
+from fielding.reporting.charts.figures import Line, change_layout, lines_figure, stack_figure
+from fielding.reporting.numbers.run_record import RunRecord
+from fielding.reporting.page import Section
+
+WORDS = {
+    "served": "the model as it is",
+    "corrected": "the model, corrected to their labels",
+    "common": "one model for all clients",
+    "heads": "the heads of all clusters",
+    "residual": "the model and what it got wrong on their samples",
+    "neighbours": "the nearest of their samples",
+    "window": "all, as the window weighs them",
+}
+"""What the page calls experts."""
+
+
+def draw_experts(run: RunRecord, group: str | None) -> Section:
+    """Return how many clients believe each expert most, for the samples to come."""
+    title = "Which experts serve how many clients"
+    rows = [(row["round"], one) for row in run.rounds if isinstance(one := row.get("experts"), dict)]
+    if not rows:
+        return Section(title=title, missing="Clients read their samples with the served model alone.", group=group)
+    rounds = [float(str(at)) for at, _ in rows]
+    names = list(rows[-1][1])
+    layers = [
+        Line(name=WORDS.get(name, name), x=rounds, y=[float(str(one.get(name, 0))) for _, one in rows], style=style)
+        for style, name in enumerate(names)
+    ]
+    text = (
+        "Each client weighs its experts by how well they predicted its samples before their labels came. Counted is "
+        f"the one that it believes most. At the end {expert_words(rows[-1][1])}."
+    )
+    return Section(title=title, text=text, figure=stack_figure(layers, x_title="round", y_title="clients"), group=group)
+
+
+def expert_words(counts: Mapping[str, Json]) -> str:
+    """Return by what clients are served best, most of them first.
+
+    Examples
+    --------
+    >>> expert_words({"served": 1, "residual": 3, "heads": 0})
+    'clients are served best: 75% by the model and what it got wrong on their samples, 25% by the model as it is'
+    """
+    numbers = {name: int(str(value)) for name, value in counts.items()}
+    most = sorted((name for name, number in numbers.items() if number), key=lambda name: -numbers[name])
+    whole = max(sum(numbers.values()), 1)
+    told = ", ".join(f"{numbers[name] / whole:.0%} by {WORDS.get(name, name)}" for name in most[:3])
+    return f"clients are served best: {told}"
+
+
+def draw_client_experts(run: RunRecord, client: ClientId, name: str) -> list[Section]:
+    """Return how much a client believed each expert, and how each fared on its newest samples; none without experts."""
+    tests = [one for one in run.tests() if one.expert_weights and client in one.client_ids]
+    if not tests:
+        return []
+    places, rounds = [one.client_ids.index(client) for one in tests], [float(one.round_index) for one in tests]
+    sections = []
+    for key, title, y_title, text in (
+        (
+            "client-experts",
+            f"Which experts {name} believes",
+            "weight",
+            "Weights by what each expert gave to the labels of samples before they were known.",
+        ),
+        (
+            "client-expert-losses",
+            f"How its experts fared for {name}",
+            "log loss",
+            "Log loss on samples before their labels came, the newest counting most: the lower, the more it is "
+            "believed.",
+        ),
+    ):
+        numbers = [one.expert_weights if y_title == "weight" else one.expert_losses for one in tests]
+        lines = [
+            Line(
+                name=WORDS.get(expert, expert),
+                x=rounds,
+                y=[float(one[expert][at]) if expert in one else None for one, at in zip(numbers, places, strict=True)],
+                style=style,
+            )
+            for style, expert in enumerate(numbers[-1])
+        ]
+        figure = change_layout(lines_figure(lines, x_title="round", y_title=y_title), hoverlabel={"namelength": -1})
+        sections.append(Section(title=title, text=text, figure=figure, key=key))
+    return sections
