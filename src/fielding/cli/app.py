@@ -13,6 +13,7 @@ from fielding.cli.data import data_app
 from fielding.cli.demo import demo
 from fielding.cli.deploy import deploy
 from fielding.cli.methods import methods
+from fielding.cli.recommend import recommend
 from fielding.cli.replay import replay_command
 from fielding.cli.report import report
 from fielding.cli.run import run_command
@@ -32,6 +33,7 @@ app = typer.Typer(
 app.command()(demo)
 app.command("run")(run_command)
 app.command("compare")(compare_command)
+app.command()(recommend)
 app.command()(report)
 app.command()(watch)
 app.command()(deploy)

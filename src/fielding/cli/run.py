@@ -14,6 +14,7 @@ from fielding._typing import Json
 from fielding.cli.console import LINE_EVERY_S, at_intervals, note_down, progress_bar, say, say_json, say_table, tell
 from fielding.cli.options import JsonOutput, Quiet, StopRequest, stop_on_signal
 from fielding.errors import InputError, OptionError
+from fielding.reporting.charts.experts import expert_words
 from fielding.reporting.formatting import as_time, failure_words, run_table, score_words
 
 if TYPE_CHECKING:
@@ -107,6 +108,9 @@ def run_command(
         say_json(result.summary)
     elif not quiet:
         _say_figures(result.summary, folder, took_s=time.monotonic() - begun, page=page)
+        if told := [one for row in result.rounds if isinstance(one := row.get("experts"), dict)]:
+            n_clusters = result.rounds[-1].get("n_clusters")
+            say(f"{n_clusters} groups; {expert_words(told[-1])}")
 
 
 def _say_figures(summary: Mapping[str, Json], folder: Path, *, took_s: float, page: bool) -> None:

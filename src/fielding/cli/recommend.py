@@ -1,0 +1,140 @@
+"""`fielding recommend`: short runs on the user's own data that tell whether clusters pay for her."""
+
+import shlex
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from fielding._typing import Json
+from fielding.cli.compare import BaseConfig, Jobs, run_with_progress
+from fielding.cli.console import say, say_json, say_table, tell
+from fielding.cli.options import JsonOutput, Quiet
+from fielding.cli.run import Overrides, as_options
+from fielding.errors import InputError, OptionError
+from fielding.records.run_folder import PAGE
+from fielding.reporting.comparison_tables import named_records
+from fielding.reporting.formatting import megabytes
+from fielding.reporting.numbers.paired import estimate_of
+
+KEPT = ("rounds", "seed", "workers", "trace", "model", "training", "clock", "evaluation")
+"""What is taken over from a config: the data, the model, how clients train. All else is what the rows differ in."""
+ROWS: dict[str, dict[str, Json]] = {
+    "global": {"method.name": "global", "serving.experts": "auto"},
+    "paper": {"preset": "paper"},
+    "auto": {"coordinator.representation": "auto"},
+}
+"""One model for all clients; the published method; what Fielding makes of it."""
+SCORES = {"window": "final_accuracy", "next interval": "final_next_accuracy", "worst tenth": "worst_decile"}
+MOST_ROUNDS = 80
+Out = Annotated[
+    Path | None, typer.Option("--out", "-o", help="Folder for the runs; by default CONFIG-recommend, where it was.")
+]
+Rounds = Annotated[int | None, typer.Option(help=f"Rounds of each run; those of the config, at most {MOST_ROUNDS}.")]
+Seeds = Annotated[int, typer.Option(help="How many seeds; differences need at least 2.")]
+
+
+def recommend(
+    config: BaseConfig,
+    out: Out = None,
+    rounds: Rounds = None,
+    seeds: Seeds = 3,
+    changes: Overrides = None,
+    jobs: Jobs = None,
+    as_json: JsonOutput = False,
+    quiet: Quiet = False,
+) -> None:
+    """Try one model, the published method and auto on your data, for a few minutes, and say which to take.
+
+    Of the config the data, the model and local training count. Each row is told as it serves clients: on test samples
+    of their windows, and on the interval to come, which nobody has trained on. Started again, it goes on.
+    """
+    from fielding.comparing.plan import base_table, plan_comparison
+    from fielding.comparing.variants import named_variants
+    from fielding.config.reader import config_from, config_table
+
+    sys.path.insert(0, str(Path.cwd()))
+    if seeds < 2:
+        raise OptionError(f"--seeds is {seeds}; give at least 2, else nothing is known of differences")
+    if jobs is not None and jobs < 1:
+        raise OptionError(f"--jobs is {jobs}; give at least 1")
+    folder = config.with_name(f"{config.stem}-recommend") if out is None else out
+    try:
+        table = {key: value for key, value in base_table(config, changes or ()).items() if key in KEPT}
+        asked = int(str(table.get("rounds", MOST_ROUNDS)))
+        table["rounds"] = min(asked, MOST_ROUNDS) if rounds is None else rounds
+        # All rows train alike: the published method comes with an optimiser of its own.
+        training = config_table(config_from(table)).get("training")
+        alike = {f"training.{key}": one for key, one in (training if isinstance(training, dict) else {}).items()}
+        rows = {**ROWS, "paper": {**ROWS["paper"], **alike}}
+        planned = plan_comparison(table, named_variants(rows), seeds=seeds, out=folder, reference="global")
+        compared, stop = run_with_progress(planned, jobs, page=True, quiet=quiet)
+    except InputError as error:
+        raise InputError(as_options(str(error))) from None
+    if compared is None or not compared.is_ended:
+        tell(f"stopped; go on with the same command: {shlex.join(['fielding', *sys.argv[1:]])}")
+        raise typer.Exit(stop.exit_code)
+    for name, why in compared.failures.items():
+        tell(f"{folder / name}: {why}")
+    summary = compared.summary or {}
+    if as_json:
+        say_json(dict(summary))
+    elif not quiet:
+        say_table("", recommendation_table(summary))
+        say(f"± is a 95 % interval over {seeds} seeds, {table['rounds']} rounds each; bytes are those of a run")
+        for line in advice(summary):
+            say(line)
+        say(f"page: {folder / PAGE}")
+    if compared.failures:
+        raise typer.Exit(1)
+
+
+def figure_of(record: Mapping[str, Json], name: str) -> str:
+    """Return which figure a row is told by: what its clients are served, where they do anything to their models."""
+    return f"{name}_served" if estimate_of(record.get(f"{name}_served")) is not None else name
+
+
+def recommendation_table(summary: Mapping[str, Json]) -> list[list[str]]:
+    """Return scores with their intervals, and costs, below the column heads."""
+    rows = [["", *SCORES, "sent to clients", "sent back"]]
+    for name, record in named_records(summary, "methods").items():
+        cells = [name, *(_percent(record.get(figure_of(record, score))) for score in SCORES.values())]
+        for direction in ("bytes_down", "bytes_up"):
+            estimate = estimate_of(record.get(direction))
+            cells.append("-" if estimate is None else megabytes(estimate.mean))
+        rows.append(cells)
+    return rows
+
+
+def advice(summary: Mapping[str, Json]) -> list[str]:
+    """Return in words what clusters gain over one model, on both scores, and which row to take."""
+    methods, lines, gains = named_records(summary, "methods"), [], []
+    one, auto = methods.get("global"), methods.get("auto")
+    if one is None or auto is None:
+        return ["runs of global or auto failed: nothing to advise"]
+    paired = named_records(summary, "paired").get("auto", {})
+    for score, name in list(SCORES.items())[:2]:
+        found = estimate_of(paired.get(figure_of(auto, name)))
+        if found is None:
+            lines.append(f"{score}: there is no difference to tell; are there test samples, and an interval to come?")
+            continue
+        half = found.half_width or 0.0
+        gains.append((found.mean, half))
+        words = "ahead of" if found.mean > half else "behind" if found.mean < -half else "level with"
+        lines.append(f"{score}: auto is {words} one model, {100 * found.mean:+.1f} ± {100 * half:.1f} points")
+    if gains and all(mean > half for mean, half in gains):
+        lines.append("take auto: clusters pay on your data")
+    elif gains and any(mean < -half for mean, half in gains):
+        lines.append('take method "global" with serving.experts = "auto": clusters do not pay on your data')
+    else:
+        lines.append("clusters make no difference that so short a look can see; auto does no harm, global is simpler")
+    return lines
+
+
+def _percent(record: Json) -> str:
+    found = estimate_of(record)
+    if found is None:
+        return "-"
+    return f"{100 * found.mean:.1f} %" + ("" if found.half_width is None else f" ± {100 * found.half_width:.1f}")
