@@ -1,4 +1,4 @@
-"""`python -m benchmarks coordinator|simulator|flower`: Fielding, its peers and the bound, in turns, in one run."""
+"""`python -m benchmarks NAME`: Fielding, its peers and the bound, in turns, in one run."""
 
 import json
 from dataclasses import asdict
@@ -114,6 +114,28 @@ def simulator(
         say(f"rounds of methods between drift events, w1: {plain(record['method_overhead'])}")
         say(f"a large trace: {plain(record['large_trace'])}")
     say_json(record)
+
+
+@app.command()
+def serving(
+    clients: Annotated[int, typer.Option(min=1, help="Clients that are served together.")] = 64,
+    windows: Annotated[str, typer.Option(help="Samples in a window, separated by commas.")] = "100,350",
+    repeat: Annotated[int, typer.Option(min=1, help="Turns of each contender.")] = 5,
+    as_json: JsonOutput = False,
+    quiet: Quiet = False,
+) -> None:
+    """Time the experts of clients, together and one by one, beside the forward pass of as many samples."""
+    from benchmarks.serving import compare_serving
+
+    sizes = [int(one) for one in windows.split(",") if one.strip().isdigit() and int(one) > 1]
+    if len(sizes) != len(windows.split(",")):
+        raise OptionError(f"--windows is {echo(windows)}; give whole numbers above 1, separated by commas")
+    with progress_bar("bench", None, quiet=quiet) as bar:
+        rows = [row for size in sizes for row in compare_serving(clients, size, repeat=repeat, on_turn=bar.advance)]
+    if not (as_json or quiet):
+        heads = ["window", "contender", "ms a client", "times the pass", "spread", "largest difference"]
+        say_table("Experts", [heads, *[[plain(value) for value in asdict(row).values()] for row in rows]])
+    say_json({"clients": clients, "rows": [asdict(row) for row in rows]})
 
 
 @app.command()

@@ -1,75 +1,46 @@
-"""The best rival of a scenario, by the seeds for choosing alone, and the file that keeps it."""
+"""The best rival of a scenario by each score, on the seeds for choosing alone, and the file that keeps them."""
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
-from experiments.beyond.rows import RIVALS
+from experiments.beyond.rows import AUTO, GLOBAL, RIVALS
 from fielding._typing import Json
 from fielding.atomic import replaced_file
 
-FIGURES = {"raw": "final_accuracy", "corrected": "final_accuracy_corrected"}
-"""Both come from the same run; every rival counts by whichever is better for it."""
+SCORES = {"window": "final_accuracy_served", "next": "final_next_accuracy_served"}
+"""Names of the figures in ``summary.json``, by score. Each score has a best rival of its own."""
 Summary = Mapping[str, Json]
 Summaries = Mapping[tuple[str, int], Summary]
 """The summaries of runs that came to their end, by row and seed."""
+Bests = Mapping[str, Mapping[str, str]]
+"""The best rivals, by scenario and score."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Best:
-    """The best rival of a scenario.
+def figures(found: Summaries, row: str, seeds: Sequence[int], name: str) -> list[float] | None:
+    """Return a figure of a row on some seeds; None if one of them is missing."""
+    values = [found.get((row, seed), {}).get(name) for seed in seeds]
+    known = [float(value) for value in values if isinstance(value, (int, float))]
+    return known if len(known) == len(seeds) else None
 
-    Parameters
-    ----------
-    rival
-        Which row.
-    how
-        ``"raw"`` or ``"corrected"``.
-    means
-        Mean accuracy of every rival over the seeds for choosing, raw and corrected; None for one that cannot be chosen
-        because a run is missing or failed.
+
+def mean_figure(found: Summaries, row: str, seeds: Sequence[int], name: str) -> float | None:
+    """Return the mean of a figure of a row over some seeds; None if one of them is missing."""
+    values = figures(found, row, seeds, name)
+    return None if values is None else sum(values) / len(values)
+
+
+def best_rival(found: Summaries, seeds: Sequence[int], score: str) -> dict[str, Json] | None:
+    """Return the rival with the highest mean (ties: the earlier) as ``chosen.json`` has it; None if none is whole.
+
+    ``means`` has the mean of every rival; None for one that cannot be chosen because a run is missing or failed.
     """
-
-    rival: str
-    how: str
-    means: Mapping[str, Mapping[str, float | None]]
-
-    def record(self, seeds: Sequence[int]) -> dict[str, Json]:
-        """Return it for ``chosen.json``."""
-        means: dict[str, Json] = {rival: dict(both) for rival, both in self.means.items()}
-        return {
-            "rival": self.rival,
-            "how": self.how,
-            "mean": self.means[self.rival][self.how],
-            "seeds": list(seeds),
-            "means": means,
-        }
-
-
-def accuracy(summary: Summary | None, how: str) -> float | None:
-    """Return the final accuracy of a run, raw or corrected; None if there is none."""
-    value = None if summary is None else summary.get(FIGURES[how])
-    return float(value) if isinstance(value, (int, float)) else None
-
-
-def accuracies(found: Summaries, row: str, seeds: Sequence[int], how: str) -> list[float] | None:
-    """Return the final accuracies of a row on some seeds; None if one of them is missing."""
-    values = [value for seed in seeds if (value := accuracy(found.get((row, seed)), how)) is not None]
-    return values if len(values) == len(seeds) else None
-
-
-def best_rival(found: Summaries, seeds: Sequence[int]) -> Best | None:
-    """Return the rival with the highest mean, raw or corrected (ties: the earlier, raw); None if none is whole."""
-    means: dict[str, dict[str, float | None]] = {}
-    for rival in RIVALS:
-        values = {how: accuracies(found, rival, seeds, how) for how in FIGURES}
-        means[rival] = {how: None if one is None else sum(one) / len(one) for how, one in values.items()}
-    ranked = [(mean, rival, how) for rival, both in means.items() for how, mean in both.items() if mean is not None]
-    if not ranked:
+    means = {rival: mean_figure(found, rival, seeds, SCORES[score]) for rival in RIVALS}
+    known = {rival: mean for rival, mean in means.items() if mean is not None}
+    if not known:
         return None
-    _, rival, how = max(ranked, key=lambda one: one[0])  # the first of equals
-    return Best(rival=rival, how=how, means=means)
+    best = max(known, key=known.__getitem__)  # the first of equals
+    return {"rival": best, "mean": known[best], "seeds": list(seeds), "means": {**means}}
 
 
 def write_choice(path: Path, chosen: Mapping[str, Json]) -> None:
@@ -80,5 +51,19 @@ def write_choice(path: Path, chosen: Mapping[str, Json]) -> None:
 
 
 def read_choice(path: Path) -> dict[str, Json]:
-    """Return what was chosen so far, by scenario; nothing if there is no file."""
+    """Return what was chosen so far, by scenario and score; nothing if there is no file."""
     return dict(json.loads(path.read_text())) if path.exists() else {}
+
+
+def chosen_rivals(path: Path) -> dict[str, dict[str, str]]:
+    """Return the best rival of each scenario that has one, by score."""
+    return {
+        name: {score: str(one["rival"]) for score in SCORES if isinstance(one := by_score.get(score), dict)}
+        for name, by_score in read_choice(path).items()
+        if isinstance(by_score, dict)
+    }
+
+
+def scored_rows(bests: Mapping[str, str]) -> list[str]:
+    """Return the rows that are scored on a scenario: ``auto``, its best rival by each score, and the global model."""
+    return list(dict.fromkeys((AUTO, *bests.values(), GLOBAL)))

@@ -1,50 +1,54 @@
-"""What is run: ``auto``, its ten rivals, a row for reference, and ``auto`` with one part switched off at a time."""
+"""What is run: eight rivals, ``auto``, and ``auto`` with one part switched off at a time."""
 
 from collections.abc import Iterable, Sequence
 
 from experiments.beyond.scenarios import Scenario, base_table
 from experiments.tables import Table, folder_name, merged
-from fielding._typing import Json
+from fielding.config import presets
 from fielding.config.keys import Config
 from fielding.config.reader import config_from
+from fielding.runtime.experts import EXPERTS
 
 CHOOSING, SCORING, TRYING = (1, 2, 3), (4, 5, 6, 7, 8), (11, 12)
-"""Seeds by which the best rival is chosen, by which it and ``auto`` are scored, and by which parts are tried."""
-
-
-def _coordinator(**keys: Json) -> Table:
-    return {"method": {"name": "fielding"}, "coordinator": keys}
-
-
+"""Seeds by which the best rivals are chosen, by which they and ``auto`` are scored, and by which parts are tried."""
+AUTO, GLOBAL = "auto", "global"
+_PAPER: Table = {
+    "method": {"name": "fielding"},
+    "coordinator": {"representation": "label", "metric": "l1", "detector": "any-change"},
+}
 RIVALS: dict[str, Table] = {
-    "global": {"method": {"name": "global"}},
-    "fielding": _coordinator(representation="label", metric="l1", detector="any-change"),
-    "fielding hellinger": _coordinator(representation="label", metric="hellinger", detector="chi2"),
-    "embedding": _coordinator(representation="embedding"),
-    "gradient": _coordinator(representation="gradient"),
-    "confusion": _coordinator(representation="confusion"),
-    "class-means": _coordinator(representation="class-means"),
-    "flexcfl": {"method": {"name": "flexcfl", "k": 5}},
-    "ifca": {"method": {"name": "ifca", "reassess": "drifted", "k": 4}},
+    GLOBAL: {"method": {"name": "global"}},
     "flash": {"method": {"name": "flash"}},
+    "fedavgm": {"method": {"name": "global"}, "aggregation": {"name": "fedavgm", "beta": 0.7}},
+    "paper": _PAPER,
+    "paper, flash": {**_PAPER, "aggregation": {"name": "flash"}},
+    "ifca": {"method": {"name": "ifca", "reassess": "drifted", "k": 4}},
+    "flexcfl": {"method": {"name": "flexcfl", "k": 5}},
+    "local": {"method": {"name": "local"}},
 }
-"""Whoever may be the best rival, raw or corrected; nothing is tuned for anybody."""
-AUTO, GLOBAL, LOCAL = "auto", "global", "local"
-REFERENCES: dict[str, Table] = {LOCAL: {"method": {"name": "local"}}}
-"""Shown, never chosen: who trains alone is no federation."""
+"""Rows that may be the best rival; nothing is tuned for any of them."""
+_AUTO: Table = {"coordinator": {"representation": "auto"}}
 PARTS: dict[str, Table] = {
-    AUTO: {"coordinator": {"representation": "auto"}},
-    "auto, heads and bodies per cluster": {
-        "coordinator": {"representation": "auto"},
-        "aggregation": {"shared_body": False},
+    AUTO: _AUTO,
+    **{
+        f"auto, without {left_out}": {**_AUTO, "serving": {"experts": [name for name in EXPERTS if name != left_out]}}
+        for left_out in EXPERTS
+        if left_out != "served"  # which always comes along
     },
-    "auto, no guard": {"coordinator": {"representation": "auto"}, "method": {"name": "fielding", "guard": False}},
-    "auto, shared model from the global one": {"coordinator": {"representation": "auto", "shared_model": "global"}},
-    "auto, Flash at the server": {"coordinator": {"representation": "auto"}, "aggregation": {"name": "flash"}},
-    "auto, every change is reported": {"coordinator": {"representation": "auto", "detector": "any-change"}},
+    "auto, averaging at the server": {**_AUTO, "aggregation": {"name": "mean"}},
+    "auto, no guard": {**_AUTO, "method": {"name": "fielding", "guard": False}},
+    "auto, label histograms": {
+        **presets.AUTO,
+        "coordinator": {  # they need no shared model
+            **{key: value for key, value in presets.AUTO["coordinator"].items() if key != "shared_model"},
+            "representation": "label",
+        },
+        "method": {"name": "fielding", "guard": True},  # which comes along with representation = "auto" alone
+    },
+    "auto, shared model from a pool": {"coordinator": {"representation": "auto", "shared_model": "pool"}},
 }
-"""``auto`` with nothing else set, then with one part changed at a time; the raw accuracy is without correction."""
-ROWS: dict[str, Table] = {**RIVALS, **REFERENCES, **PARTS}
+"""``auto`` with nothing else set, then with one part changed at a time."""
+ROWS: dict[str, Table] = {**RIVALS, **PARTS}
 
 
 def run_name(row: str, seed: int) -> str:

@@ -1,36 +1,35 @@
-"""The tables: rivals on the seeds for choosing, verdicts on the seeds for scoring, costs, and parts switched off."""
+"""The tables: verdicts on the seeds for scoring, rivals on those for choosing, who fares worst, costs, and parts."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from experiments.beyond.choosing import FIGURES, Summaries, accuracies
-from experiments.beyond.rows import AUTO, GLOBAL, PARTS, REFERENCES, RIVALS
+from experiments.beyond.choosing import SCORES, Bests, Summaries, figures, mean_figure, scored_rows
+from experiments.beyond.rows import AUTO, GLOBAL, PARTS, RIVALS
 from experiments.beyond.traffic import Traffic
 from fielding.reporting.numbers.paired import Estimate, estimate, paired_difference
 
 Cells = list[list[str]]
 MARGIN = 0.01
 """An interval below minus this is a defeat that counts."""
-LEAST_SILENT = 0.99
-LONGEST_S = 45.0
+NOTABLE = 0.005
+"""A mean below minus this is named."""
 NOT_RUN = "-"
 VERDICT_HEAD = (
     "scenario",
     "best rival",
     "its accuracy",
-    "auto, raw",
-    "auto, corrected",
+    "auto",
     "auto minus best rival",
     "verdict",
     "interval below -1",
-    "auto minus global, corrected",
+    "auto minus global",
 )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Verdict:
-    """How ``auto``, corrected, does against the best rival of a scenario.
+    """How ``auto`` does against the best rival of a scenario, by one score.
 
     Parameters
     ----------
@@ -68,49 +67,25 @@ class Verdict:
         return self.low < -MARGIN
 
 
-def verdict(found: Summaries, best: tuple[str, str], seeds: Sequence[int]) -> Verdict | None:
-    """Return the verdict on a scenario; None if a run is missing.
-
-    Parameters
-    ----------
-    found
-        Summaries of the runs for scoring.
-    best
-        The best rival, and whether raw or corrected.
-    seeds
-        For scoring.
-    """
-    ours, theirs = accuracies(found, AUTO, seeds, "corrected"), accuracies(found, best[0], seeds, best[1])
+def verdict(found: Summaries, rival: str | None, seeds: Sequence[int], score: str) -> Verdict | None:
+    """Return the verdict on a scenario from the runs for scoring; None if one is missing, or the rival unknown."""
+    ours, theirs = (None if row is None else figures(found, row, seeds, SCORES[score]) for row in (AUTO, rival))
     return None if ours is None or theirs is None else Verdict(difference=paired_difference(ours, theirs))
 
 
-def rival_cells(by_scenario: Mapping[str, Summaries], seeds: Sequence[int]) -> Cells:
-    """Return raw / corrected accuracy of all rivals, a column per scenario; its best is bold."""
-    lines = [["method", *by_scenario]]
-    best = {
-        name: max((mean for row in RIVALS for mean in _both(found, row, seeds) if mean is not None), default=None)
-        for name, found in by_scenario.items()
-    }
-    for row in (*RIVALS, *REFERENCES):
-        lines.append([row, *(_pair(_both(found, row, seeds), best[name]) for name, found in by_scenario.items())])
-    return lines
-
-
-def verdict_cells(
-    by_scenario: Mapping[str, Summaries], bests: Mapping[str, tuple[str, str]], seeds: Sequence[int]
-) -> Cells:
-    """Return ``auto`` against the best rival and against the corrected global model, a line per scenario."""
+def verdict_cells(by_scenario: Mapping[str, Summaries], bests: Bests, seeds: Sequence[int], score: str) -> Cells:
+    """Return ``auto`` against the best rival and against the global model by a score, a line per scenario."""
     lines = [list(VERDICT_HEAD)]
     for name, found in by_scenario.items():
-        best = bests.get(name)
-        result = None if best is None else verdict(found, best, seeds)
-        against_global = verdict(found, (GLOBAL, "corrected"), seeds)
+        best = bests.get(name, {}).get(score)
+        result = verdict(found, best, seeds, score)
+        against_global = verdict(found, GLOBAL, seeds, score)
         lines.append(
             [
                 name,
-                NOT_RUN if best is None else f"{best[0]}, {best[1]}",
-                NOT_RUN if best is None else _percent(accuracies(found, best[0], seeds, best[1])),
-                *(_percent(accuracies(found, AUTO, seeds, how)) for how in FIGURES),
+                best or NOT_RUN,
+                NOT_RUN if best is None else _percent(figures(found, best, seeds, SCORES[score])),
+                _percent(figures(found, AUTO, seeds, SCORES[score])),
                 NOT_RUN if result is None else points(result.difference),
                 "not run" if result is None else result.word,
                 NOT_RUN if result is None else _below(result),
@@ -120,48 +95,89 @@ def verdict_cells(
     return lines
 
 
-def conclusion(verdicts: Mapping[str, Verdict | None], silent: Sequence[float], walls: Sequence[float]) -> list[str]:
-    """Return what the proof asks for, a line each, with whether it holds.
-
-    Parameters
-    ----------
-    verdicts
-        By scenario.
-    silent
-        Per seed, the share of client-rounds of ``auto`` in the static scenario that sent nothing.
-    walls
-        Seconds of all runs.
-    """
+def conclusion(verdicts: Mapping[str, Verdict | None]) -> list[str]:
+    """Return what the verdicts on all scenarios by one score come to, a line each."""
     known = {name: one for name, one in verdicts.items() if one is not None}
     words = [one.word for one in known.values()]
-    n_higher = sum(one.difference.mean > 0.0 for one in known.values())
-    below = [name for name, one in known.items() if one.is_below]
-    reaching = [name for name, one in known.items() if one.reaches_below]
     counts = ", ".join(f"{word} {words.count(word)}" for word in ("ahead", "level", "behind"))
+    n_above = sum(one.difference.mean > 0.0 for one in known.values())
+    lower = [name for name, one in known.items() if one.difference.mean < -NOTABLE]
+    below = [name for name, one in known.items() if one.is_below]
     return [
-        f"scored: {len(known)} of {len(verdicts)} scenarios; {counts}; higher mean on {n_higher}",
+        f"scored: {len(known)} of {len(verdicts)} scenarios; {counts}",
+        f"mean above 0: {n_above} of {len(known)}",
+        f"mean below -0.5 points: {', '.join(lower) or 'nowhere'}",
         f"whole interval below -1 point: {', '.join(below) or 'nowhere'}",
-        f"interval reaches below -1 point: {', '.join(reaching) or 'nowhere'}",
-        _silent_line(silent),
-        f"longest run: {max(walls):.0f} s ({_holds(max(walls) <= LONGEST_S)}: at most {LONGEST_S:.0f} s)"
-        if walls
-        else "longest run: not known",
     ]
 
 
-def cost_cells(
-    by_scenario: Mapping[str, Summaries], bests: Mapping[str, tuple[str, str]], seeds: Sequence[int]
-) -> Cells:
-    """Return what ``auto``, the best rival and the global model cost, means over the seeds."""
-    names = ["MB up", "MB down", "client hours", "K at the end", "reports", "moves", "re-clusterings"]
-    lines = [["scenario", "method", *names]]
-    for name, found in by_scenario.items():
-        rows = dict.fromkeys((AUTO, *([bests[name][0]] if name in bests else []), GLOBAL))
-        lines += [[name, row, *_costs(found, row, seeds)] for row in rows]
+def rival_cells(by_scenario: Mapping[str, Summaries], seeds: Sequence[int]) -> Cells:
+    """Return both scores of all rivals, a column per scenario; the best of each score is bold."""
+    lines = [["method", *by_scenario], *([rival] for rival in RIVALS)]
+    for found in by_scenario.values():
+        columns = []
+        for figure in SCORES.values():
+            means = [mean_figure(found, rival, seeds, figure) for rival in RIVALS]
+            best = max((mean for mean in means if mean is not None), default=None)
+            words = [NOT_RUN if mean is None else f"{100 * mean:.1f}" for mean in means]
+            columns.append(
+                [
+                    f"**{word}**" if mean is not None and mean == best else word
+                    for word, mean in zip(words, means, strict=True)
+                ]
+            )
+        for line, both in zip(lines[1:], zip(*columns, strict=True), strict=True):
+            line.append(" / ".join(both))
     return lines
 
 
-def traffic_cells(by_scenario: Mapping[str, Mapping[int, Traffic]]) -> Cells:
+def fairness_cells(
+    by_scenario: Mapping[str, Summaries],
+    bests: Bests,
+    seeds: Sequence[int],
+    worse: Mapping[str, Sequence[float]],
+) -> Cells:
+    """Return the accuracy of the worst tenth of the clients, and which share ``auto`` serves worse than a plain model.
+
+    ``worse``: by scenario, the share of clients of each seed that was run.
+    """
+    lines = [["scenario", "auto", "best rival by window", "global", "served worse than by the plain global model, %"]]
+    for name, found in by_scenario.items():
+        best = bests.get(name, {}).get("window")
+        ours, theirs, plain = (
+            NOT_RUN if row is None else _percent(figures(found, row, seeds, "worst_decile_served"))
+            for row in (AUTO, best, GLOBAL)
+        )
+        lines.append(
+            [name, ours, NOT_RUN if best is None else f"{best}: {theirs}", plain, _percent(worse[name] or None)]
+        )
+    return lines
+
+
+def cost_cells(by_scenario: Mapping[str, Summaries], bests: Bests, seeds: Sequence[int]) -> Cells:
+    """Return what ``auto``, the best rivals and the global model cost, means over the seeds."""
+    columns = {
+        "MB up": ("bytes_up", 1e6, 1),
+        "MB down": ("bytes_down", 1e6, 1),
+        "client hours": ("client_seconds", 3600.0, 1),
+        "K at the end": ("n_clusters_last", 1.0, 1),
+        "reports": ("n_reports", 1.0, 0),
+        "moves": ("moves", 1.0, 0),
+        "re-clusterings": ("reclusterings", 1.0, 1),
+    }
+    lines = [["scenario", "method", *columns, "bytes / those of global"]]
+    for name, found in by_scenario.items():
+        for row in scored_rows(bests.get(name, {})):
+            cells = []
+            for figure, unit, places in columns.values():
+                mean = mean_figure(found, row, seeds, figure)
+                cells.append(NOT_RUN if mean is None else f"{mean / unit:.{places}f}")
+            ours, theirs = _mean_bytes(found, row, seeds), _mean_bytes(found, GLOBAL, seeds)
+            lines.append([name, row, *cells, NOT_RUN if ours is None or not theirs else f"{ours / theirs:.2f}"])
+    return lines
+
+
+def traffic_cells(by_scenario: Mapping[str, Sequence[Traffic]]) -> Cells:
     """Return what clients of ``auto`` sent beside trained models, sums over the seeds that were run."""
     lines = [
         [
@@ -174,8 +190,7 @@ def traffic_cells(by_scenario: Mapping[str, Mapping[int, Traffic]]) -> Cells:
             "silent",
         ]
     ]
-    for name, by_seed in by_scenario.items():
-        many = list(by_seed.values())
+    for name, many in by_scenario.items():
         if not many:
             lines.append([name, *[NOT_RUN] * 6])
             continue
@@ -192,15 +207,18 @@ def traffic_cells(by_scenario: Mapping[str, Mapping[int, Traffic]]) -> Cells:
 
 
 def part_cells(by_scenario: Mapping[str, Summaries], seeds: Sequence[int]) -> Cells:
-    """Return ``auto``, then what it gains or loses (points; per seed) when one part is switched off."""
-    lines = [["method", *by_scenario], [AUTO], ["auto, not corrected"], *([part] for part in PARTS if part != AUTO)]
+    """Return both scores of ``auto``, then what each gains or loses, in points, when one part is switched off."""
+    lines = [["method", *by_scenario], *([part] for part in PARTS)]
     for found in by_scenario.values():
-        ours = accuracies(found, AUTO, seeds, "corrected")
-        lines[1].append(_percent(ours))
-        others = [(AUTO, "raw"), *((part, "corrected") for part in PARTS if part != AUTO)]
-        for line, (row, how) in zip(lines[2:], others, strict=True):
-            theirs = accuracies(found, row, seeds, how)
-            line.append(NOT_RUN if ours is None or theirs is None else _by_seed(paired_difference(theirs, ours)))
+        for line, part in zip(lines[1:], PARTS, strict=True):
+            cells = []
+            for figure in SCORES.values():
+                ours, theirs = (mean_figure(found, row, seeds, figure) for row in (AUTO, part))
+                if ours is None or theirs is None:
+                    cells.append(NOT_RUN)
+                else:
+                    cells.append(f"{100 * ours:.1f}" if part == AUTO else f"{100 * (theirs - ours):+.1f}")
+            line.append(" / ".join(cells))
     return lines
 
 
@@ -216,57 +234,14 @@ def points(one: Estimate) -> str:
     return f"{100 * one.mean:+.1f}{width}"
 
 
-def _by_seed(one: Estimate) -> str:
-    """Return a mean with what it is made of: an interval from two seeds says nothing."""
-    return f"{100 * one.mean:+.1f} ({', '.join(f'{100 * value:+.1f}' for value in one.per_seed)})"
-
-
 def _percent(values: Sequence[float] | None) -> str:
     return NOT_RUN if values is None else points(estimate(values)).removeprefix("+")
-
-
-def _both(found: Summaries, row: str, seeds: Sequence[int]) -> list[float | None]:
-    both = (accuracies(found, row, seeds, how) for how in FIGURES)
-    return [None if values is None else sum(values) / len(values) for values in both]
-
-
-def _pair(means: Sequence[float | None], best: float | None) -> str:
-    words = [NOT_RUN if mean is None else f"{100 * mean:.1f}" for mean in means]
-    return " / ".join(
-        f"**{word}**" if mean is not None and mean == best else word for word, mean in zip(words, means, strict=True)
-    )
 
 
 def _below(result: Verdict) -> str:
     return "yes" if result.is_below else "in part" if result.reaches_below else "no"
 
 
-def _costs(found: Summaries, row: str, seeds: Sequence[int]) -> list[str]:
-    figures = (
-        ("bytes_up", 1e6, 1),
-        ("bytes_down", 1e6, 1),
-        ("client_seconds", 3600.0, 1),
-        ("n_clusters_last", 1.0, 1),
-        ("n_reports", 1.0, 0),
-        ("moves", 1.0, 0),
-        ("reclusterings", 1.0, 1),
-    )
-    cells: list[str] = []
-    for name, unit, places in figures:
-        values = [value for seed in seeds if isinstance(value := found.get((row, seed), {}).get(name), (int, float))]
-        cells.append(f"{sum(values) / len(values) / unit:.{places}f}" if values else NOT_RUN)
-    return cells
-
-
-def _silent_line(silent: Sequence[float]) -> str:
-    if not silent:
-        return "static, client-rounds that sent nothing: not known"
-    mean, least = sum(silent) / len(silent), min(silent)
-    return (
-        f"static, client-rounds that sent nothing: {100 * mean:.2f} %, at least {100 * least:.2f} % "
-        f"({_holds(mean >= LEAST_SILENT)}: at least {100 * LEAST_SILENT:.0f} %)"
-    )
-
-
-def _holds(is_so: bool) -> str:
-    return "holds" if is_so else "FAILS"
+def _mean_bytes(found: Summaries, row: str, seeds: Sequence[int]) -> float | None:
+    up, down = (mean_figure(found, row, seeds, figure) for figure in ("bytes_up", "bytes_down"))
+    return None if up is None or down is None else up + down

@@ -1,4 +1,4 @@
-"""What the comparison of ``auto`` with its rivals runs, whom it chooses, and what its tables say."""
+"""What the comparison of ``auto`` with its rivals runs, which rivals it chooses, and what its tables say."""
 
 import json
 import sys
@@ -8,42 +8,85 @@ import pytest
 
 from experiments.beyond import __main__ as beyond
 from experiments.beyond import tables
-from experiments.beyond.choosing import accuracies, best_rival, read_choice, write_choice
-from experiments.beyond.rows import AUTO, CHOOSING, PARTS, RIVALS, ROWS, SCORING, TRYING, config_of, run_name, runs
+from experiments.beyond.choosing import SCORES, best_rival, chosen_rivals, figures, read_choice, write_choice
+from experiments.beyond.rows import (
+    AUTO,
+    CHOOSING,
+    GLOBAL,
+    PARTS,
+    RIVALS,
+    ROWS,
+    SCORING,
+    TRYING,
+    config_of,
+    run_name,
+    runs,
+)
 from experiments.beyond.running import run_all, stored_run, timed_run, wall_file, wall_seconds
-from experiments.beyond.scenarios import SCENARIOS, Scenario
+from experiments.beyond.scenarios import ALL, SCENARIOS, UNSEEN, Scenario
 from experiments.beyond.traffic import Traffic, most_judged, traffic_of
+from experiments.beyond.worse import client_accuracies, share_worse
 from fielding._typing import Json
 from fielding.comparing.sweep import Finished
-from fielding.config.reader import config_table
+from fielding.config.reader import config_from, config_table
 from fielding.methods.guard import MOST_JUDGES
+from fielding.records.run_folder import CLIENTS, MANIFEST, ROUNDS
+from fielding.simulation.config_check import check_config
 
 SEEDS = [4, 5, 6]
 TINY = Scenario(
     name="tiny",
-    trace={"name": "digits", "scenario": "static", "clients": 8, "gap": 1, "window": 2, "held_out": 5},
+    trace={"name": "digits", "scenario": "static", "clients": 8, "gap": 1, "window": 2},
     training={"participants": 4, "local_steps": 1},
-    rounds=2,
+    rounds=8,  # clients of auto report after five, when there is a shared model
     hidden=4,
 )
 
 
-def summary(raw: float, corrected: float | None = None, **figures: Json) -> dict[str, Json]:
-    fixed = {} if corrected is None else {"final_accuracy_corrected": corrected}
-    return {"final_accuracy": raw, **fixed, **figures}
+def summary(window: float, following: float | None = None, **others: Json) -> dict[str, Json]:
+    second = {} if following is None else {"final_next_accuracy_served": following}
+    return {"final_accuracy": 0.01, "final_accuracy_served": window, **second, **others}
 
 
-def everybody(raw: float, corrected: float) -> dict[tuple[str, int], dict[str, Json]]:
-    return {(row, seed): summary(raw, corrected) for row in RIVALS for seed in CHOOSING}
+def all_rivals(window: float, following: float) -> dict[tuple[str, int], dict[str, Json]]:
+    return {(row, seed): summary(window, following) for row in RIVALS for seed in CHOOSING}
 
 
-def test_there_are_eight_scenarios_and_ten_rivals_that_all_correct_and_hold_out_alike() -> None:
-    configs = [config_of(scenario, row, 1) for scenario in SCENARIOS.values() for row in ROWS]
+def test_twelve_scenarios_and_eight_rivals_differ_in_nothing_but_method_and_trace() -> None:
+    configs = [config_of(scenario, rival, 1) for scenario in ALL.values() for rival in RIVALS]
 
-    assert (len(SCENARIOS), len(RIVALS)) == (8, 10)
+    assert (len(SCENARIOS), len(UNSEEN), len(ALL), len(RIVALS)) == (8, 4, 12, 8)
+    assert {config.serving.experts for config in configs} == {"auto"}
     assert {config.serving.correction for config in configs} == {"prior"}
-    assert {config.trace.held_out for config in configs} == {200}
+    assert {config.trace.held_out for config in configs} == {None}
     assert {config.workers for config in configs} == {1}
+
+
+@pytest.mark.parametrize("row", ROWS)
+def test_no_row_has_a_key_without_an_effect(row: str) -> None:
+    for scenario in (*SCENARIOS.values(), TINY):
+        check_config(config_of(scenario, row, 1))
+
+
+def test_files_of_unseen_traces_are_the_only_thing_that_their_configs_may_lack(tmp_path: Path) -> None:
+    for scenario in UNSEEN.values():
+        table = config_table(config_of(scenario, AUTO, 1))
+        trace = table["trace"]
+        assert isinstance(trace, dict)
+        if "file" in trace:
+            path = tmp_path / Path(str(trace["file"])).name
+            path.touch()
+            trace["file"] = str(path)
+        check_config(config_from(table))
+
+
+@pytest.mark.parametrize("row", ROWS)
+def test_every_row_gives_both_scores(row: str, tmp_path: Path) -> None:
+    ((name, config),) = runs([TINY], [row], [11]).items()
+    done = timed_run(name, config_table(config), tmp_path)
+
+    assert done.error is None
+    assert all(figures({(row, 11): done.summary or {}}, row, [11], figure) is not None for figure in SCORES.values())
 
 
 def test_seeds_for_choosing_scoring_and_trying_are_other_ones() -> None:
@@ -51,57 +94,96 @@ def test_seeds_for_choosing_scoring_and_trying_are_other_ones() -> None:
     assert not set(TRYING) & {*CHOOSING, *SCORING}
 
 
-def test_nothing_but_the_representation_is_set_for_auto_and_one_part_in_each_ablation() -> None:
+def test_nothing_but_the_representation_is_set_for_auto() -> None:
     assert PARTS[AUTO] == {"coordinator": {"representation": "auto"}}
-    whole, *parts = (config_table(config_of(TINY, part, 11)) for part in PARTS)
-    n_changed = [sum(one[name] != whole[name] for name in whole) for one in parts]
 
-    assert n_changed == [1] * len(parts)
+
+def test_each_part_is_one_change_of_auto() -> None:
+    def keys_of(part: str) -> dict[tuple[str, str], Json]:
+        table = config_table(config_of(TINY, part, 11))
+        return {
+            (name, key): value for name, one in table.items() if isinstance(one, dict) for key, value in one.items()
+        }
+
+    whole = keys_of(AUTO)
+    changed = {
+        part: {key for key in whole | one if whole.get(key) != one.get(key)} for part in PARTS if (one := keys_of(part))
+    }
+    experts = {part for part, keys in changed.items() if keys == {("serving", "experts")}}
+
+    assert experts == {f"auto, without {name}" for name in ("corrected", "common", "heads", "residual", "neighbours")}
+    assert {part: keys for part, keys in changed.items() if part not in experts} == {
+        AUTO: set(),
+        "auto, averaging at the server": {("aggregation", "name")},
+        "auto, no guard": {("method", "guard")},
+        "auto, shared model from a pool": {("coordinator", "shared_model")},
+        # The guard comes along with auto alone, and label histograms need no shared model.
+        "auto, label histograms": {
+            ("coordinator", "representation"),
+            ("coordinator", "shared_model"),
+            ("method", "guard"),
+        },
+    }
+
+
+def test_a_part_without_an_expert_has_all_others() -> None:
+    found = config_of(TINY, "auto, without heads", 11).serving.experts
+
+    assert set(found) == {"served", "corrected", "common", "residual", "neighbours"}
+
+
+def test_label_histograms_keep_the_guard_that_auto_has() -> None:
+    parts = ("auto, label histograms", "auto, no guard")
+
+    assert [config_of(TINY, part, 11).method.options for part in parts] == [{"guard": True}, {"guard": False}]
 
 
 def test_every_run_has_a_folder_of_its_own() -> None:
-    assert len(runs(SCENARIOS.values(), list(ROWS), CHOOSING)) == 8 * len(ROWS) * 3
+    assert len(runs(ALL.values(), list(ROWS), CHOOSING)) == 12 * len(ROWS) * 3
 
 
-def test_the_best_rival_has_the_highest_mean_raw_or_corrected() -> None:
-    found = everybody(0.5, 0.6)
-    for seed, raw in zip(CHOOSING, (0.7, 0.7, 0.61), strict=True):
-        found["gradient", seed] = summary(raw, 0.4)
-    best = best_rival(found, CHOOSING)
+def test_each_score_has_a_best_rival_of_its_own() -> None:
+    found = all_rivals(0.5, 0.6)
+    for seed, window in zip(CHOOSING, (0.7, 0.7, 0.61), strict=True):
+        found["ifca", seed] = summary(window, 0.4)
+        found["local", seed] = summary(0.4, 0.65)
+    best = {score: best_rival(found, CHOOSING, score) for score in SCORES}
 
-    assert best is not None
-    assert (best.rival, best.how) == ("gradient", "raw")
-    assert best.means["gradient"]["raw"] == pytest.approx(0.67)
-    assert best.record(CHOOSING)["seeds"] == [1, 2, 3]
+    assert best["window"] is not None
+    assert best["next"] is not None
+    assert (best["window"]["rival"], best["next"]["rival"]) == ("ifca", "local")
+    assert best["window"]["mean"] == pytest.approx(0.67)
+    assert best["window"]["seeds"] == [1, 2, 3]
+    assert best["next"]["means"] == pytest.approx(dict.fromkeys(RIVALS, 0.6) | {"ifca": 0.4, "local": 0.65})
 
 
-def test_ties_go_to_the_earlier_rival_and_whoever_lacks_a_run_is_not_chosen() -> None:
-    found = everybody(0.5, 0.6)
+def test_ties_go_to_the_earlier_rival_and_one_that_lacks_a_run_is_not_chosen() -> None:
+    found = all_rivals(0.5, 0.6)
     for seed in CHOOSING:
         found["flash", seed] = summary(0.9, 0.9)
-        found["local", seed] = summary(1.0, 1.0)
     del found["flash", 2]
-    best = best_rival(found, CHOOSING)
+    best = best_rival(found, CHOOSING, "next")
 
     assert best is not None
-    assert (best.rival, best.how) == ("global", "corrected")
-    assert best.means["flash"] == {"raw": None, "corrected": None}
-    assert best_rival({}, CHOOSING) is None
+    assert best["rival"] == GLOBAL
+    assert isinstance(best["means"], dict)
+    assert best["means"]["flash"] is None
+    assert best_rival({}, CHOOSING, "next") is None
 
 
 def test_a_choice_of_one_scenario_leaves_those_of_others_alone(tmp_path: Path) -> None:
     path = tmp_path / "chosen.json"
-    write_choice(path, {"places": {"rival": "ifca", "how": "raw"}})
-    write_choice(path, {"mixed": {"rival": "flash", "how": "corrected"}})
+    write_choice(path, {"places": {"window": {"rival": "ifca"}, "next": {"rival": "local"}}})
+    write_choice(path, {"mixed": {"window": {"rival": "flash"}}})
 
-    assert beyond.chosen_rivals(tmp_path) == {"places": ("ifca", "raw"), "mixed": ("flash", "corrected")}
+    assert chosen_rivals(path) == {"places": {"window": "ifca", "next": "local"}, "mixed": {"window": "flash"}}
     assert read_choice(tmp_path / "other.json") == {}
 
 
 def scored(differences: list[float]) -> dict[tuple[str, int], dict[str, Json]]:
-    """Return runs in which auto, corrected, is so much better than flash, raw."""
-    found = {(AUTO, seed): summary(0.1, 0.8 + one) for seed, one in zip(SEEDS, differences, strict=True)}
-    return found | {("flash", seed): summary(0.8, 0.0) for seed in SEEDS}
+    """Return runs in which auto is so much better than flash by the window, and twice that by the next interval."""
+    found = {(AUTO, seed): summary(0.8 + one, 0.6 + 2 * one) for seed, one in zip(SEEDS, differences, strict=True)}
+    return found | {("flash", seed): summary(0.8, 0.6) for seed in SEEDS}
 
 
 # By hand: the t quantile of two degrees of freedom is 4.303, so the half width for +-0.01 about a mean is 2.48 points.
@@ -118,7 +200,7 @@ def scored(differences: list[float]) -> dict[tuple[str, int], dict[str, Json]]:
 def test_a_verdict_is_read_off_the_paired_interval(
     middle: float, word: str, *, is_below: bool, reaches_below: bool
 ) -> None:
-    result = tables.verdict(scored([middle - 0.01, middle, middle + 0.01]), ("flash", "raw"), SEEDS)
+    result = tables.verdict(scored([middle - 0.01, middle, middle + 0.01]), "flash", SEEDS, "window")
 
     assert result is not None
     assert result.difference.mean == pytest.approx(middle)
@@ -126,40 +208,57 @@ def test_a_verdict_is_read_off_the_paired_interval(
     assert (result.word, result.is_below, result.reaches_below) == (word, is_below, reaches_below)
 
 
-def test_the_table_of_verdicts_holds_auto_corrected_against_the_chosen_way_of_the_rival() -> None:
+def test_the_table_of_verdicts_holds_auto_against_the_best_rival_by_its_score() -> None:
     found = {"places": scored([0.02, 0.03, 0.04]), "mixed": {}}
-    _, places, mixed = tables.verdict_cells(found, {"places": ("flash", "raw")}, SEEDS)
+    found["places"] |= {(GLOBAL, seed): summary(0.7, 0.7) for seed in SEEDS}
+    bests = {"places": {"window": "flash", "next": GLOBAL}}
+    _, window, nothing = tables.verdict_cells(found, bests, SEEDS, "window")
+    _, following, _ = tables.verdict_cells(found, bests, SEEDS, "next")
 
-    assert places[:4] == ["places", "flash, raw", "80.0 ± 0.0", "10.0 ± 0.0"]
-    assert places[4:] == ["83.0 ± 2.5", "+3.0 ± 2.5", "ahead", "no", "-"]
-    assert mixed == ["mixed", "-", "-", "-", "-", "-", "not run", "-", "-"]
+    assert window[:4] == ["places", "flash", "80.0 ± 0.0", "83.0 ± 2.5"]
+    assert window[4:] == ["+3.0 ± 2.5", "ahead", "no", "+13.0 ± 2.5"]
+    assert following[:4] == ["places", "global", "70.0 ± 0.0", "66.0 ± 5.0"]
+    assert following[4:] == ["-4.0 ± 5.0", "level", "in part", "-4.0 ± 5.0"]
+    assert nothing == ["mixed", "-", "-", "-", "-", "not run", "-", "-"]
 
 
-def test_the_conclusion_says_what_holds_and_what_does_not() -> None:
+def test_the_conclusion_names_where_auto_is_lower() -> None:
+    middles = {"places": 0.02, "mixed": -0.02, "covariate": -0.006, "zephyr": -0.004}
     verdicts = {
-        name: tables.verdict(scored([middle, middle, middle]), ("flash", "raw"), SEEDS)
-        for name, middle in (("places", 0.02), ("mixed", -0.02))
+        name: tables.verdict(scored([middle] * 3), "flash", SEEDS, "window") for name, middle in middles.items()
     }
-    lines = tables.conclusion({**verdicts, "static": None}, [0.995, 0.98], [30.0, 46.0])
 
-    assert lines[0] == "scored: 2 of 3 scenarios; ahead 1, level 0, behind 1; higher mean on 1"
-    assert lines[1:3] == ["whole interval below -1 point: mixed", "interval reaches below -1 point: mixed"]
-    assert "98.75 %, at least 98.00 % (FAILS" in lines[3]
-    assert lines[4] == "longest run: 46 s (FAILS: at most 45 s)"
-    assert tables.conclusion(verdicts, [], [])[3:] == [
-        "static, client-rounds that sent nothing: not known",
-        "longest run: not known",
+    assert tables.conclusion({**verdicts, "static": None}) == [
+        "scored: 4 of 5 scenarios; ahead 1, level 0, behind 3",
+        "mean above 0: 1 of 4",
+        "mean below -0.5 points: mixed, covariate",
+        "whole interval below -1 point: mixed",
     ]
+    assert tables.conclusion({})[2:] == ["mean below -0.5 points: nowhere", "whole interval below -1 point: nowhere"]
 
 
-def test_the_table_of_rivals_marks_the_best_of_each_scenario_but_no_reference() -> None:
-    found = everybody(0.5, 0.6)
+def test_the_table_of_rivals_marks_the_best_of_each_score() -> None:
+    found = all_rivals(0.5, 0.6)
     for seed in CHOOSING:
         found["ifca", seed] = summary(0.65, 0.55)
-        found["local", seed] = summary(0.9, 0.9)
+        found["local", seed] = summary(0.4, 0.7)
+    del found["flexcfl", 1]
     cells = {line[0]: line[1] for line in tables.rival_cells({"places": found}, CHOOSING)}
 
-    assert (cells["global"], cells["ifca"], cells["local"]) == ("50.0 / 60.0", "**65.0** / 55.0", "90.0 / 90.0")
+    assert (cells["global"], cells["ifca"], cells["local"]) == ("50.0 / 60.0", "**65.0** / 55.0", "40.0 / **70.0**")
+    assert cells["flexcfl"] == "- / -"
+
+
+def test_the_worst_tenth_stands_beside_that_of_the_best_rival_and_the_share_served_worse() -> None:
+    tenths = {AUTO: 0.5, "ifca": 0.4, "local": 0.9, GLOBAL: 0.3}
+    found = {(row, seed): summary(0.5, worst_decile_served=tenth) for row, tenth in tenths.items() for seed in SEEDS}
+    bests = {"places": {"window": "ifca", "next": "local"}}
+    _, places, mixed = tables.fairness_cells(
+        {"places": found, "mixed": {}}, bests, SEEDS, {"places": [0.1, 0.2, 0.3], "mixed": []}
+    )
+
+    assert places == ["places", "50.0 ± 0.0", "ifca: 40.0 ± 0.0", "30.0 ± 0.0", "20.0 ± 24.8"]
+    assert mixed == ["mixed", "-", "-", "-", "-"]
 
 
 def test_costs_are_means_over_the_seeds_and_a_rival_is_not_shown_twice() -> None:
@@ -167,26 +266,57 @@ def test_costs_are_means_over_the_seeds_and_a_rival_is_not_shown_twice() -> None
         (AUTO, seed): summary(0.5, bytes_up=seed * 1e6, bytes_down=2e6, client_seconds=7200.0, n_reports=seed)
         for seed in SEEDS
     }
-    lines = tables.cost_cells({"places": found}, {"places": ("global", "corrected")}, SEEDS)
+    found |= {(GLOBAL, seed): summary(0.5, bytes_up=3e6, bytes_down=1e6) for seed in SEEDS}
+    lines = tables.cost_cells({"places": found}, {"places": {"window": "global", "next": "local"}}, SEEDS)
 
-    assert [line[1] for line in lines[1:]] == [AUTO, "global"]
-    assert lines[1][2:] == ["5.0", "2.0", "2.0", "-", "5", "-", "-"]
+    assert [line[1] for line in lines[1:]] == [AUTO, "global", "local"]
+    assert lines[1][2:] == ["5.0", "2.0", "2.0", "-", "5", "-", "-", "1.75"]
+    assert (lines[2][-1], lines[3][-1]) == ("1.00", "-")
 
 
-def test_a_part_switched_off_is_held_against_auto_and_no_correction_is_its_raw_accuracy() -> None:
-    found: dict[tuple[str, int], dict[str, Json]] = {(AUTO, seed): summary(0.7, 0.8) for seed in TRYING}
-    found |= {("auto, no guard", seed): summary(0.0, value) for seed, value in zip(TRYING, (0.82, 0.81), strict=True)}
+def test_a_part_switched_off_is_held_against_auto_by_both_scores() -> None:
+    found: dict[tuple[str, int], dict[str, Json]] = {(AUTO, seed): summary(0.8, 0.7) for seed in TRYING}
+    found |= {("auto, no guard", seed): summary(value, 0.65) for seed, value in zip(TRYING, (0.82, 0.81), strict=True)}
     cells = {line[0]: line[1] for line in tables.part_cells({"places": found}, TRYING)}
 
-    assert cells[AUTO] == "80.0 ± 0.0"
-    assert cells["auto, not corrected"] == "-10.0 (-10.0, -10.0)"
-    assert cells["auto, no guard"] == "+1.5 (+2.0, +1.0)"
-    assert cells["auto, every change is reported"] == "-"
+    assert cells[AUTO] == "80.0 / 70.0"
+    assert cells["auto, no guard"] == "+1.5 / -5.0"
+    assert cells["auto, without heads"] == "- / -"
+
+
+def leave_tests(folder: Path, served: list[list[int]], correct: list[list[int]]) -> None:
+    """Leave a run of four rounds behind, tested after each, of which the last two count; bob has no sample in one."""
+    folder.mkdir()
+    (folder / MANIFEST).write_text(json.dumps({"config": {"rounds": 4}}))
+    rounds = [{"round": at, "time_s": 60.0 * at, "accuracy": 0.5, "n_clusters": 1} for at in range(4)]
+    (folder / ROUNDS).write_text("".join(json.dumps(row) + "\n" for row in rounds))
+    tests = [
+        {
+            "round": at,
+            "client": ["ann", "bob", "cat"],
+            "cluster": [0, 0, 0],
+            "n_test": [100, 0 if at == 2 else 100, 100],
+            "correct": correct[at],
+            "served": served[at],
+        }
+        for at in range(4)
+    ]
+    (folder / CLIENTS).write_text("".join(json.dumps(row) + "\n" for row in tests))
+
+
+def test_a_client_is_served_worse_if_the_plain_model_is_more_than_a_point_better_at_the_end(tmp_path: Path) -> None:
+    never, right = [0, 0, 0], [100, 100, 100]
+    leave_tests(tmp_path / "auto", [never, never, [50, 0, 50], [52, 70, 50]], [right] * 4)
+    leave_tests(tmp_path / "plain", [never] * 4, [right, right, [52, 0, 52], [54, 71, 50]])
+
+    assert client_accuracies(tmp_path / "auto", "served") == pytest.approx({"ann": 0.51, "bob": 0.7, "cat": 0.5})
+    assert client_accuracies(tmp_path / "plain", "") == pytest.approx({"ann": 0.53, "bob": 0.71, "cat": 0.51})
+    assert share_worse(tmp_path / "auto", tmp_path / "plain") == pytest.approx(1 / 3)
 
 
 def test_reports_and_answers_to_the_guard_both_break_the_silence() -> None:
     traffic = Traffic(n_client_rounds=1000, n_reports=7, n_joins=5, most_judged=2, beside_bytes=4000)
-    _, static, places = tables.traffic_cells({"static": {4: traffic, 5: traffic}, "places": {}})
+    _, static, places = tables.traffic_cells({"static": [traffic, traffic], "places": []})
 
     assert traffic.silent_share == pytest.approx(0.991)
     assert static == ["static", "2000", "14", "10", "4", "8", "99.10 %"]
@@ -209,12 +339,12 @@ def test_a_run_is_timed_told_of_its_traffic_and_not_done_again(tmp_path: Path) -
     traffic = traffic_of(tmp_path / name)
 
     assert done.error is None
-    assert accuracies({(AUTO, 11): done.summary or {}}, AUTO, [11], "corrected") is not None
+    assert figures({(AUTO, 11): done.summary or {}}, AUTO, [11], SCORES["window"]) is not None
     assert [one.name for one in told] == [name] == ["tiny/auto-11"]
     assert again[name].summary == json.loads((tmp_path / name / "summary.json").read_text())
     assert wall_file(tmp_path, name).read_text() == before
     assert wall_seconds(tmp_path, name) is not None
-    assert traffic.n_client_rounds == 16
+    assert traffic.n_client_rounds == 64
     assert traffic.n_joins == 8 <= traffic.n_reports
     assert traffic.beside_bytes > 0
 
@@ -233,28 +363,72 @@ def test_a_folder_with_a_run_of_another_config_is_named_and_a_stopped_run_has_no
     assert stored_run("tiny/none-1", config, tmp_path) is None
 
 
-def test_the_best_rival_is_chosen_scored_and_told_from_what_is_stored(
+def test_the_best_rivals_are_chosen_scored_and_told_from_what_is_stored(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(beyond, "SCENARIOS", {"tiny": TINY})
+    monkeypatch.setattr(beyond, "ALL", {"tiny": TINY})
     for row in RIVALS:
         for seed in CHOOSING:
-            stored(tmp_path / "tiny" / run_name(row, seed), 0.9 if row == "ifca" else 0.5)
-    stored(tmp_path / "tiny" / run_name("local", 1), 1.0)
+            folder = tmp_path / "tiny" / run_name(row, seed)
+            folder.mkdir(parents=True)  # without a manifest it cannot be told from another run
+            best = summary(0.9 if row == "ifca" else 0.5, 0.8 if row == "local" else 0.4)
+            (folder / "summary.json").write_text(json.dumps(best))
     asked: list[list[str]] = []
     monkeypatch.setattr(beyond, "run_all", lambda configs, *_args, **_options: asked.append(list(configs)))
     for command in ("rivals", "score", "table"):
-        monkeypatch.setattr(sys, "argv", ["beyond", command, "--out", str(tmp_path)])
+        monkeypatch.setattr(sys, "argv", ["beyond", command, "--out", str(tmp_path), "--scenarios", "tiny"])
         beyond.main()
     told = capsys.readouterr().out
+    chosen = read_choice(tmp_path / "chosen.json")
 
-    assert "tiny: ifca, corrected" in told
-    assert [len(names) for names in asked] == [3 * 10 + 1, 3 * 5]
-    assert asked[1][:3] == ["tiny/auto-4", "tiny/ifca-4", "tiny/global-4"]
-    assert "| ifca | 89.0 / **90.0** |" in told
+    assert "tiny: ifca (window), local (next)" in told
+    assert [len(names) for names in asked] == [8 * 3, 4 * 5]
+    assert asked[1][:4] == ["tiny/auto-4", "tiny/ifca-4", "tiny/local-4", "tiny/global-4"]
+    assert "| ifca | **90.0** / 40.0 |" in told
+    assert isinstance(chosen["tiny"], dict)
+    assert chosen["tiny"]["next"] == {
+        "rival": "local",
+        "mean": pytest.approx(0.8),
+        "seeds": [1, 2, 3],
+        "means": {rival: pytest.approx(0.8 if rival == "local" else 0.4) for rival in RIVALS},
+    }
 
 
-def stored(folder: Path, corrected: float) -> None:
-    """Leave a run behind that came to its end; without a manifest nobody can say that it is another one."""
-    folder.mkdir(parents=True)
-    (folder / "summary.json").write_text(json.dumps(summary(corrected - 0.01, corrected)))
+def test_tables_of_whole_runs_tell_of_traffic_and_of_clients_served_worse(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(beyond, "ALL", {"tiny": TINY})
+    for name, config in runs([TINY], [AUTO, GLOBAL], [4]).items():
+        assert timed_run(name, config_table(config), tmp_path).error is None
+    told = "\n".join(beyond.whole_table(["tiny"], tmp_path))
+
+    share = 100 * share_worse(tmp_path / "tiny" / "auto-4", tmp_path / "tiny" / "global-4")
+    assert f"| tiny | - | - | - | {share:.1f} |" in told
+    assert "| tiny | 64 |" in told
+
+
+@pytest.mark.parametrize(
+    ("options", "names"),
+    [
+        ([], SCENARIOS),
+        (["--traces", "unseen"], ["flights", "summer-time", "cifar-places", "dirichlet"]),
+        (["--traces", "all"], ALL),
+        (["--scenarios", "flights,static"], ["flights", "static"]),
+    ],
+)
+def test_scenarios_are_taken_by_set_or_by_name(
+    options: list[str], names: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[str] = []
+    monkeypatch.setattr(beyond, "choose", lambda chosen, *_args: asked.extend(chosen))
+    monkeypatch.setattr(sys, "argv", ["beyond", "rivals", *options])
+    beyond.main()
+
+    assert asked == list(names)
+
+
+def test_an_unknown_scenario_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "argv", ["beyond", "table", "--scenarios", "static,nowhere"])
+
+    with pytest.raises(SystemExit, match="there is no scenario nowhere"):
+        beyond.main()
