@@ -141,3 +141,12 @@ def test_likelihoods_are_the_shares_of_the_labels() -> None:
     said = np.array([[[[0.2, 0.8], [0.6, 0.4]]]])
 
     assert likelihoods(said, np.array([[1, 0]])).tolist() == [[[0.8, 0.6]]]
+
+
+def test_once_losses_are_known_the_start_counts_for_nothing() -> None:
+    losses = np.array([0.8, 0.87])
+
+    found = common_belief(losses, np.array([1.0, 99.0]))
+
+    np.testing.assert_allclose(found, common_belief(losses, np.ones(2)))
+    assert found[0] > 0.85

@@ -126,13 +126,12 @@ def heard_losses(before: Vector, told: Matrix) -> Vector:
 
 
 def common_belief(losses: Vector, start: Vector) -> Vector:
-    """Return what all clients believe: the start, times what their losses say; the start while they are NaN.
+    """Return what all clients believe by their losses; the start while these are NaN.
 
     Examples
     --------
     >>> common_belief(np.array([0.5, 0.52]), np.array([0.5, 0.5])).round(3).tolist()
     [0.651, 0.349]
     """
-    behind = np.where(np.isnan(losses), 0.0, CERTAINTY * (losses - losses.min()))
-    odds = start * np.exp(-np.minimum(behind, MOST_DOUBT))
+    odds = start if np.isnan(losses).any() else np.exp(-np.minimum(CERTAINTY * (losses - losses.min()), MOST_DOUBT))
     return np.asarray((1.0 - UNIFORM) * odds / odds.sum() + UNIFORM / odds.size)
