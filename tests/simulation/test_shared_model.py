@@ -74,7 +74,8 @@ def test_a_file_of_the_users_own_is_a_natural_trace(tmp_path: Path) -> None:
 def test_where_a_scenario_deals_it_is_trained_on_samples_whose_labels_are_true(samples: Trace | None) -> None:
     config = {"rounds": 6, "trace": {"scenario": "static", "clients": 8, "gap": 2, "window": 4}}
 
-    assert chosen({**config, "coordinator": {"representation": "auto"}}, samples)[0] == "pool"
+    assert chosen({**config, "coordinator": {"representation": "class-means"}}, samples)[0] == "pool"
+    assert chosen({**config, "coordinator": {"representation": "auto"}}, samples)[0] == "global", "no samples at all"
 
 
 def test_what_the_config_says_is_obeyed() -> None:

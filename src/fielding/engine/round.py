@@ -18,6 +18,7 @@ from fielding.federation.clients import Clients, TrainingPlan, Updates
 from fielding.federation.cluster_models import Arrays
 from fielding.federation.evaluation import ClientScores
 from fielding.federation.ledger import Ledger
+from fielding.federation.models import mean_by_members
 from fielding.federation.selection import Feedback, Selection, Uniform
 from fielding.methods.method import Adapts, Grows, Method, PlacesClients, Serves, cluster_ids, model_for_all
 
@@ -276,7 +277,7 @@ def hand_out(federation: Federation) -> None:
     clients, method = federation.clients, federation.method
     clients.serve(*serving(method, has_heads=federation.has_heads))
     if clients.awaits_model:
-        clients.share(model_for_all(method))
+        clients.share(mean_by_members(method.models, method.membership()))
 
 
 def _in_turn(

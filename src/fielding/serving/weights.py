@@ -131,7 +131,7 @@ def common_belief(losses: Vector, start: Vector) -> Vector:
     Examples
     --------
     >>> common_belief(np.array([0.5, 0.52]), np.array([0.5, 0.5])).round(3).tolist()
-    [0.651, 0.349]
+    [0.652, 0.348]
     """
     odds = start if np.isnan(losses).any() else np.exp(-np.minimum(CERTAINTY * (losses - losses.min()), MOST_DOUBT))
     return np.asarray((1.0 - UNIFORM) * odds / odds.sum() + UNIFORM / odds.size)
