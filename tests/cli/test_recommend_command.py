@@ -43,10 +43,10 @@ def test_three_rows_are_run_on_the_data_of_a_config_alone_and_told_as_they_serve
     config = tmp_path / "mine.toml"
     config.write_text(SMALL)
 
-    done = fielding("recommend", str(config), "--rounds", "6", "--seeds", "2", "--jobs", "1")
+    done = fielding("recommend", "mine.toml", "--rounds", "6", "--seeds", "2", "--jobs", "1", cwd=tmp_path)
 
     assert done.returncode == 0, done.stderr
-    folder = tmp_path / "mine-recommend"
+    folder = tmp_path / "runs" / "mine-recommend"
     summary = json.loads((folder / "summary.json").read_text())
     assert list(summary["methods"]) == ["global", "paper", "auto"]
     runs = [json.loads(path.read_text())["config"] for path in sorted(folder.glob("*/manifest.json"))]
@@ -63,17 +63,17 @@ def test_nothing_is_known_of_differences_on_one_seed(tmp_path: Path) -> None:
     config = tmp_path / "mine.toml"
     config.write_text(SMALL)
 
-    done = fielding("recommend", str(config), "--seeds", "1")
+    done = fielding("recommend", str(config), "--seeds", "1", cwd=tmp_path)
 
     assert_one_line_error(done, "give at least 2")
-    assert not (tmp_path / "mine-recommend").exists()
+    assert not (tmp_path / "runs").exists()
 
 
 def test_a_config_with_a_mistake_is_told_in_one_line_and_nothing_is_written(tmp_path: Path) -> None:
     config = tmp_path / "mine.toml"
     config.write_text(SMALL.replace("scenario", "scenarro"))
 
-    done = fielding("recommend", str(config))
+    done = fielding("recommend", str(config), cwd=tmp_path)
 
     assert_one_line_error(done, "scenarro")
     assert [path.name for path in tmp_path.iterdir()] == ["mine.toml"]

@@ -30,7 +30,7 @@ ROWS: dict[str, dict[str, Json]] = {
 SCORES = {"window": "final_accuracy", "next interval": "final_next_accuracy", "worst tenth": "worst_decile"}
 MOST_ROUNDS = 80
 Out = Annotated[
-    Path | None, typer.Option("--out", "-o", help="Folder for the runs; by default CONFIG-recommend, where it was.")
+    Path | None, typer.Option("--out", "-o", help="Folder for the runs; runs/NAME-recommend by default.")
 ]
 Rounds = Annotated[int | None, typer.Option(help=f"Rounds of each run; those of the config, at most {MOST_ROUNDS}.")]
 Seeds = Annotated[int, typer.Option(help="How many seeds; differences need at least 2.")]
@@ -60,7 +60,7 @@ def recommend(
         raise OptionError(f"--seeds is {seeds}; give at least 2, else nothing is known of differences")
     if jobs is not None and jobs < 1:
         raise OptionError(f"--jobs is {jobs}; give at least 1")
-    folder = config.with_name(f"{config.stem}-recommend") if out is None else out
+    folder = Path("runs") / f"{config.stem}-recommend" if out is None else out
     try:
         table = {key: value for key, value in base_table(config, changes or ()).items() if key in KEPT}
         asked = int(str(table.get("rounds", MOST_ROUNDS)))
