@@ -29,9 +29,7 @@ ROWS: dict[str, dict[str, Json]] = {
 """One model for all clients; the published method; what Fielding makes of it."""
 SCORES = {"window": "final_accuracy", "next interval": "final_next_accuracy", "worst tenth": "worst_decile"}
 MOST_ROUNDS = 80
-Out = Annotated[
-    Path | None, typer.Option("--out", "-o", help="Folder for the runs; runs/NAME-recommend by default.")
-]
+Out = Annotated[Path | None, typer.Option("--out", "-o", help="Folder for the runs; runs/NAME-recommend by default.")]
 Rounds = Annotated[int | None, typer.Option(help=f"Rounds of each run; those of the config, at most {MOST_ROUNDS}.")]
 Seeds = Annotated[int, typer.Option(help="How many seeds; differences need at least 2.")]
 
