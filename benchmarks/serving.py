@@ -7,7 +7,8 @@ import numpy as np
 
 from benchmarks.timing import in_turns
 from fielding.runtime.experts import EXPERTS, expert_names
-from fielding.serving.experts import Said, Seen, Stack, Window, served
+from fielding.serving.experts import Said, Seen, Window, served
+from fielding.serving.weights import Stack
 from fielding.training.numpy_models import Dense
 from fielding.training.numpy_trainer import NumpyTrainer
 

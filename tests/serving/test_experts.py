@@ -13,7 +13,6 @@ from fielding.serving.experts import (
     RIDGES,
     Said,
     Seen,
-    Stack,
     Window,
     corrected,
     heads,
@@ -22,7 +21,7 @@ from fielding.serving.experts import (
     served,
     softmax,
 )
-from fielding.serving.weights import simplex_weights
+from fielding.serving.weights import Stack, simplex_weights
 
 N_FEATURES, N_CLASSES, N_ASKED = 4, 3, 5
 

@@ -21,12 +21,12 @@ from fielding.serving.experts import (
     Expert,
     Said,
     Seen,
-    Stack,
     Window,
     served,
 )
 from fielding.serving.weights import (
     LEAST,
+    Stack,
     arrival_losses,
     common_belief,
     heard_losses,

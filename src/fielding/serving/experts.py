@@ -10,12 +10,10 @@ from dataclasses import dataclass
 from typing import NamedTuple, TypeAlias
 
 import numpy as np
-import numpy.typing as npt
 
 from fielding._typing import Counts, Mask, Vector
-from fielding.serving.weights import likelihoods, simplex_weights, window_weights
+from fielding.serving.weights import Stack, likelihoods, simplex_weights, window_weights
 
-Stack: TypeAlias = npt.NDArray[np.float64]  # numbers of some clients, the first axis
 RIDGES = (0.03, 0.1, 0.3, 1.0, 3.0)  # of the residual expert; each client weighs them by what it left out
 MOST_SAMPLES = 350  # the newest samples of a window that experts look at
 LEAST = 1e-4  # what the residual expert gives to a class at least

@@ -7,7 +7,7 @@ import numpy.typing as npt
 
 from fielding._typing import Counts, Mask, Matrix, Vector
 
-Stack: TypeAlias = npt.NDArray[np.float64]
+Stack: TypeAlias = npt.NDArray[np.float64]  # numbers of some clients
 N_STEPS = 300  # of exponentiated gradient
 N_ITERATIONS = 50  # of expectation and maximisation
 SHARE = 0.2  # of a client's weights that is dealt out again at every arrival, by what all clients believe

@@ -202,9 +202,8 @@ def read_whole(path: Path) -> Contents | None:
 
 def order_digest(order: TrainOrder) -> str:
     """Return what tells one job from another: a device that is asked for the same one again gives the same answer."""
-    job = replace(
-        order, confirmed=NO_REPORT, observe={}, shared=None, served=None
-    )  # these change when an order comes again
+    # Without what changes when an order comes again.
+    job = replace(order, confirmed=NO_REPORT, observe={}, shared=None, served=None)
     text, models = order_parts(job)
     digest = blake2b(text.encode(), digest_size=16)
     for model in models.values():
