@@ -1,7 +1,7 @@
 """How clients read their samples with experts, and how they come to know which of them to believe (docs/serving.md)."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any
 
 import numpy as np
@@ -189,29 +189,57 @@ class ServedExperts:
             own[...] = arrays[name]
 
     def _read(self, models: Models, row: Counts, clients: Counts, asked: Ranges, training: Ranges) -> Iterator[Reading]:
-        """Let experts read samples, some clients of one model at a time: those whose windows are of about one size."""
-        n_window = np.minimum(training.sizes, MOST_SAMPLES)
-        sizes = np.stack([_class_of(n_window[clients]), _class_of(asked.sizes[clients])])
-        order = np.lexsort((clients, sizes[1], sizes[0], row[clients]))
-        clients, sizes = clients[order], sizes[:, order]
-        keys = np.stack([row[clients], *sizes])
+        """Let experts read samples of many clients at a time: of those whose windows are of about one size."""
+        n_heads = [len(_order(own, len(models))) if self._has_heads(models) else 1 for own in range(len(models))]
+        keys = np.stack(
+            [
+                np.asarray(n_heads)[row[clients]],
+                _class_of(np.minimum(training.sizes, MOST_SAMPLES)[clients]),
+                1 << np.ceil(np.log2(asked.sizes[clients])).astype(np.int64),
+            ]
+        )
+        order = np.lexsort((clients, row[clients], *keys[::-1]))
+        clients, keys = clients[order], keys[:, order]
         edges = np.flatnonzero((np.diff(keys, axis=1) != 0).any(axis=0)) + 1
-        n_classes = self._store.n_classes
         for group in np.split(np.arange(clients.size), edges):
             if not group.size:
                 continue
-            n, m = int(sizes[0, group[0]]), int(sizes[1, group[0]])
-            n_heads = models.shape[0] if self._n_head else 1
-            largest = max(n * n, (n + m) * max(len(self.names), n_heads) * n_classes, (n + m) * 64)
+            heads, n, _ = (int(one) for one in keys[:, group[0]])
+            m = int(asked.sizes[clients[group]].max())
+            largest = max(n * n, (n + m) * max(len(self.names), heads) * self._store.n_classes, (n + m) * 64)
             at_once = max(1, MOST_NUMBERS // largest)
             for first in range(0, group.size, at_once):
                 some = clients[group[first : first + at_once]]
-                yield self._say(models, int(row[some[0]]), some, asked, training, shape=(n, m))
+                yield self._say(models, row[some], some, asked, training, shape=(n, m))
 
     def _say(
-        self, models: Models, own: int, clients: Counts, asked: Ranges, training: Ranges, *, shape: tuple[int, int]
+        self, models: Models, row: Counts, clients: Counts, asked: Ranges, training: Ranges, *, shape: tuple[int, int]
     ) -> Reading:
-        """Return what all experts say of the samples that clients of one model are asked about, and their mixture."""
+        """Return what all experts say of the samples that clients are asked about, and their mixture.
+
+        ``row``: the model of each client, those of one model side by side.
+        """
+        parts = [
+            self._seen(models, int(row[mine[0]]), clients[mine], asked, training, shape=shape)
+            for mine in np.split(np.arange(clients.size), np.flatnonzero(np.diff(row)) + 1)
+        ]
+        window = Window(**_together([one for one, _ in parts]))
+        new = Seen(**_together([one for _, one in parts]))
+        base, every = served(window, new), list[Said]()
+        for name, expert in zip(self.names, self._experts, strict=True):
+            every.append(expert(window, new, base))
+            base = every[-1] if name in BASES and name != "common" else base
+        likely = likelihoods(np.stack([one.held_out for one in every]), window.labels)
+        prior = np.broadcast_to(self._prior[:-1], (clients.size, len(every)))
+        asked_of = np.stack([one.asked for one in every])
+        weights = window_weights(likely, window.is_sample, prior)
+        mixture = np.einsum("be,ebmc->bmc", weights, asked_of, optimize=True)
+        return Reading(clients=clients, said=np.concatenate([asked_of, mixture[np.newaxis]]))
+
+    def _seen(
+        self, models: Models, own: int, clients: Counts, asked: Ranges, training: Ranges, *, shape: tuple[int, int]
+    ) -> tuple[Window, Seen]:
+        """Return what the model of some clients, and all heads, make of their windows and of what is asked about."""
         windows = training.some(clients)
         windows = Ranges(
             start=np.maximum(windows.start, windows.stop - MOST_SAMPLES), stop=windows.stop, entries=windows.entries
@@ -240,20 +268,14 @@ class ServedExperts:
             scores=np.stack([_stacked(one[rows.size :], asked_sizes, shape[1]) for one in heads], axis=1),
             offsets=offsets[:, :, np.newaxis],
         )
-        base, every = served(window, new), list[Said]()
-        for name, expert in zip(self.names, self._experts, strict=True):
-            every.append(expert(window, new, base))
-            base = every[-1] if name in BASES and name != "common" else base
-        likely = likelihoods(np.stack([one.held_out for one in every]), labels)
-        prior = np.broadcast_to(self._prior[:-1], (clients.size, len(every)))
-        asked_of = np.stack([one.asked for one in every])
-        weights = window_weights(likely, is_sample, prior)
-        mixture = np.einsum("be,ebmc->bmc", weights, asked_of, optimize=True)
-        return Reading(clients=clients, said=np.concatenate([asked_of, mixture[np.newaxis]]))
+        return window, new
+
+    def _has_heads(self, models: Models) -> bool:
+        return self._n_head > 0 and models.shape[0] > 1
 
     def _head_scores(self, models: Models, own: int, features: Features, scores: Scores) -> Stack:
         """Return the scores that every head gives: the client's own, the one for all, the others."""
-        if not self._n_head or models.shape[0] < 2:
+        if not self._has_heads(models):
             return scores[np.newaxis].astype(np.float64)
         layout, n_classes = self._compute.layout, self._store.n_classes
         last = models[:, layout.parameter_size - self._n_head : layout.parameter_size].astype(np.float64)
@@ -353,6 +375,11 @@ def _class_of(sizes: Counts) -> Counts:
     """
     step = 1 << np.maximum(np.log2(np.maximum(sizes, 1)).astype(np.int64) - 3, 0)
     return np.asarray(-(-np.maximum(sizes, 1) // step) * step)
+
+
+def _together(parts: Sequence[Seen]) -> dict[str, Any]:
+    """Return the arrays of several stacks of clients as those of one."""
+    return {one.name: np.concatenate([getattr(part, one.name) for part in parts]) for one in fields(parts[0])}
 
 
 def _joined(parts: Sequence[Ranges]) -> Ranges:
