@@ -1,6 +1,6 @@
 """Hold ``auto`` against the best rivals of each scenario, by two scores: of the window, and of the interval to come.
 
-    python -m experiments.beyond rivals      eight rivals on seeds 1 to 3; the best by each score go to chosen.json
+    python -m experiments.beyond rivals      twelve rivals on seeds 1 to 3; the best by each score go to chosen.json
     python -m experiments.beyond score       auto, the best rivals and the global model on seeds 4 to 8
     python -m experiments.beyond ablation    auto with one part switched off at a time, seeds 11 and 12
     python -m experiments.beyond table       prints the tables of whatever is done

@@ -1,4 +1,4 @@
-"""What is run: eight rivals, ``auto``, and ``auto`` with one part switched off at a time."""
+"""What is run: twelve rivals, ``auto``, and ``auto`` with one part switched off at a time."""
 
 from collections.abc import Iterable, Sequence
 
@@ -16,15 +16,24 @@ _PAPER: Table = {
     "method": {"name": "fielding"},
     "coordinator": {"representation": "label", "metric": "l1", "detector": "any-change"},
 }
+_PERSONAL = "experiments.beyond.personal"
 RIVALS: dict[str, Table] = {
     GLOBAL: {"method": {"name": "global"}},
     "flash": {"method": {"name": "flash"}},
     "fedavgm": {"method": {"name": "global"}, "aggregation": {"name": "fedavgm", "beta": 0.7}},
+    "wiener": {"method": {"name": "global"}, "aggregation": {"name": "wiener"}},
     "paper": _PAPER,
     "paper, flash": {**_PAPER, "aggregation": {"name": "flash"}},
     "ifca": {"method": {"name": "ifca", "reassess": "drifted", "k": 4}},
     "flexcfl": {"method": {"name": "flexcfl", "k": 5}},
     "local": {"method": {"name": "local"}},
+    "knn-per": {"method": {"name": "global"}, "serving": {"experts": ["neighbours"]}},
+    "ditto": {"method": {"name": f"{_PERSONAL}:Ditto"}},
+    "fedrod": {
+        "method": {"name": "global"},
+        "training": {"balanced": True},
+        "serving": {"experts": ["corrected", "residual", "neighbours", f"{_PERSONAL}:own_head"]},
+    },
 }
 """Rows that may be the best rival; nothing is tuned for any of them."""
 _AUTO: Table = {"coordinator": {"representation": "auto"}}
@@ -36,6 +45,7 @@ PARTS: dict[str, Table] = {
         if left_out != "served"  # which always comes along
     },
     "auto, averaging at the server": {**_AUTO, "aggregation": {"name": "mean"}},
+    "auto, Flash at the server": {**_AUTO, "aggregation": {"name": "flash"}},
     "auto, no guard": {**_AUTO, "method": {"name": "fielding", "guard": False}},
     "auto, label histograms": {
         **presets.AUTO,

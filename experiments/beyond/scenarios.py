@@ -103,10 +103,10 @@ UNSEEN: dict[str, Scenario] = {
         ),
         Scenario(
             name="cifar-places",
-            trace={"name": "cifar100", "scenario": "places", **SCENARIO, "samples": 100},
+            trace={"name": "cifar100", "scenario": "places", **SCENARIO, "clients": 50},
             training=LOCAL,
             rounds=160,
-            hidden=128,
+            hidden=64,
         ),
         _fashion("dirichlet"),
     )

@@ -121,6 +121,41 @@ def test_momentum_goes_on_with_the_last_step_and_without_it_is_the_mean() -> Non
     assert not memory["m"][N_PARAMETERS:].any(), "buffers have no momentum"
 
 
+def test_wiener_is_its_formula_over_rounds() -> None:
+    optimiser, model = aggregator_named("wiener", {"gain": 2.0, "beta1": 0.8, "beta2": 0.95}), some_models(1, 9)[0]
+    memory = {one: np.full(N_NUMBERS, first, dtype=np.float32) for one, first in optimiser.memory.items()}
+    w = model[:N_PARAMETERS].astype(np.float64)
+    m, v = np.zeros((2, N_PARAMETERS))
+
+    for seed in range(4):
+        models = some_models(3, seed)
+        change = models[:, :N_PARAMETERS].mean(axis=0, dtype=np.float64) - w
+        m, v = 0.8 * m + 0.2 * change, 0.95 * v + 0.05 * change**2
+        noise = np.maximum(v - m**2, 0.0) * 0.2 / 1.8
+        w = w + 2.0 * m**3 / (m**2 + noise)
+        model, memory = optimiser.combine(model, uploads_of(models), memory)
+
+    assert np.allclose(model[:N_PARAMETERS], w, atol=1e-5)
+
+
+@given(st.floats(1e-4, 1e3))
+def test_wiener_goes_with_the_scale_of_what_clients_do_and_holds_back_where_they_scatter(scale: float) -> None:
+    optimiser, rng = aggregator_named("wiener"), np.random.default_rng(3)
+    memory = {one: np.full(N_NUMBERS, first, dtype=np.float32) for one, first in optimiser.memory.items()}
+    model = np.zeros(N_NUMBERS, dtype=np.float32)
+
+    steps = []
+    for _ in range(400):
+        change = rng.normal(size=N_NUMBERS)
+        change[0] = 1.0  # the only number that clients agree on
+        new, memory = optimiser.combine(model, uploads_of((model + scale * change)[np.newaxis]), memory)
+        steps.append(np.abs(new - model).astype(np.float64) / scale)
+
+    assert steps[-1][0] == pytest.approx(6.0, rel=0.05), "all rounds agree: the whole gain"
+    mean = np.mean(steps[-100:], axis=0)[1:N_PARAMETERS].mean()
+    assert mean < 0.8, "noise alone: without shrinking it were 6 * sqrt(0.1 / 1.9 * 2 / pi) = 1.1"
+
+
 @pytest.mark.parametrize("rule", ["adagrad", "adam", "yogi"])
 def test_server_optimisers_are_their_formulas_over_rounds(rule: str) -> None:
     optimiser = Adaptive(rule=rule, eta=0.3, beta1=0.8, beta2=0.95, tau=0.01)  # type: ignore[arg-type]

@@ -4,11 +4,13 @@ import json
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from experiments.beyond import __main__ as beyond
 from experiments.beyond import tables
 from experiments.beyond.choosing import SCORES, best_rival, chosen_rivals, figures, read_choice, write_choice
+from experiments.beyond.personal import own_head
 from experiments.beyond.rows import (
     AUTO,
     CHOOSING,
@@ -26,12 +28,16 @@ from experiments.beyond.running import run_all, stored_run, timed_run, wall_file
 from experiments.beyond.scenarios import ALL, SCENARIOS, UNSEEN, Scenario
 from experiments.beyond.traffic import Traffic, most_judged, traffic_of
 from experiments.beyond.worse import client_accuracies, share_worse
+from experiments.tables import merged
+from fielding import run
 from fielding._typing import Json
 from fielding.comparing.sweep import Finished
 from fielding.config.reader import config_from, config_table
 from fielding.methods.guard import MOST_JUDGES
 from fielding.records.run_folder import CLIENTS, MANIFEST, ROUNDS
+from fielding.serving.experts import Seen, Window, served
 from fielding.simulation.config_check import check_config
+from fielding.simulation.experiment import Start
 
 SEEDS = [4, 5, 6]
 TINY = Scenario(
@@ -52,11 +58,12 @@ def all_rivals(window: float, following: float) -> dict[tuple[str, int], dict[st
     return {(row, seed): summary(window, following) for row in RIVALS for seed in CHOOSING}
 
 
-def test_twelve_scenarios_and_eight_rivals_differ_in_nothing_but_method_and_trace() -> None:
+def test_twelve_scenarios_and_twelve_rivals_differ_in_nothing_but_method_and_trace() -> None:
     configs = [config_of(scenario, rival, 1) for scenario in ALL.values() for rival in RIVALS]
+    own = {rival: config_of(TINY, rival, 1).serving.experts for rival in RIVALS}
 
-    assert (len(SCENARIOS), len(UNSEEN), len(ALL), len(RIVALS)) == (8, 4, 12, 8)
-    assert {config.serving.experts for config in configs} == {"auto"}
+    assert (len(SCENARIOS), len(UNSEEN), len(ALL), len(RIVALS)) == (8, 4, 12, 12)
+    assert {rival for rival, experts in own.items() if experts != "auto"} == {"knn-per", "fedrod"}
     assert {config.serving.correction for config in configs} == {"prior"}
     assert {config.trace.held_out for config in configs} == {None}
     assert {config.workers for config in configs} == {1}
@@ -115,6 +122,7 @@ def test_each_part_is_one_change_of_auto() -> None:
     assert {part: keys for part, keys in changed.items() if part not in experts} == {
         AUTO: set(),
         "auto, averaging at the server": {("aggregation", "name")},
+        "auto, Flash at the server": {("aggregation", "name")},
         "auto, no guard": {("method", "guard")},
         "auto, shared model from a pool": {("coordinator", "shared_model")},
         # The guard comes along with auto alone, and label histograms need no shared model.
@@ -382,7 +390,7 @@ def test_the_best_rivals_are_chosen_scored_and_told_from_what_is_stored(
     chosen = read_choice(tmp_path / "chosen.json")
 
     assert "tiny: ifca (window), local (next)" in told
-    assert [len(names) for names in asked] == [8 * 3, 4 * 5]
+    assert [len(names) for names in asked] == [12 * 3, 4 * 5]
     assert asked[1][:4] == ["tiny/auto-4", "tiny/ifca-4", "tiny/local-4", "tiny/global-4"]
     assert "| ifca | **90.0** / 40.0 |" in told
     assert isinstance(chosen["tiny"], dict)
@@ -432,3 +440,48 @@ def test_an_unknown_scenario_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
 
     with pytest.raises(SystemExit, match="there is no scenario nowhere"):
         beyond.main()
+
+
+def test_ditto_draws_models_of_ones_own_towards_the_one_for_all() -> None:
+    apart = []
+    for pull in (0.0, 10.0):
+        table = merged(
+            config_table(config_of(TINY, "ditto", 3)), {"method": {"pull": pull}, "training": {"local_steps": 20}}
+        )
+        checkpoint = run(table).checkpoint
+        own = np.unique(checkpoint.membership[checkpoint.membership > 0])
+        assert own.size >= 6, "who took part has a model of its own"
+        apart.append(np.linalg.norm(checkpoint.models[own] - checkpoint.models[0], axis=1).mean())
+
+    assert apart[1] < 0.7 * apart[0]
+
+
+def test_ditto_goes_on_after_a_stop_to_the_same_bytes(tmp_path: Path) -> None:
+    table = config_table(config_of(TINY, "ditto", 3))
+    whole = run(table)
+    run(table, tmp_path / "run", watch=lambda row: row["round"] != 3, page=False)
+    again = run(table, tmp_path / "run", start=Start(resume=True), page=False)
+
+    assert np.array_equal(whole.checkpoint.models, again.checkpoint.models)
+
+
+def test_an_own_head_learns_what_the_model_for_all_gets_wrong_and_is_judged_out_of_fold() -> None:
+    rng = np.random.default_rng(5)
+    features, labels = rng.normal(size=(2, 90, 6)), rng.integers(0, 3, (2, 90))
+    labels[0] = np.argmax(features[0, :, :3], axis=1)  # which scores of zeros do not tell; the other client: noise
+    window = Window(
+        features=features[:, :60],
+        scores=np.zeros((2, 1, 60, 3)),
+        offsets=np.zeros((2, 1, 1, 3)),
+        labels=labels[:, :60],
+        is_sample=np.ones((2, 60), dtype=np.bool_),
+    )
+    asked = Seen(features=features[:, 60:], scores=np.zeros((2, 1, 30, 3)), offsets=np.zeros((2, 1, 1, 3)))
+    said = own_head(window, asked, served(window, asked))
+
+    right = [
+        (one.argmax(axis=2) == truth).mean(axis=1)
+        for one, truth in zip(said, (labels[:, :60], labels[:, 60:]), strict=True)
+    ]
+    assert min(right[0][0], right[1][0]) > 0.7
+    assert right[0][1] < 0.6, "labels that mean nothing cannot be told out of fold"

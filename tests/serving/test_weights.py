@@ -15,7 +15,6 @@ from fielding.serving.weights import (
     heard_losses,
     likelihoods,
     posterior_weights,
-    recent_losses,
     shared_weights,
     simplex_weights,
     window_weights,
@@ -77,13 +76,6 @@ def test_clients_without_samples_believe_what_all_do_and_others_most_of_their_ow
     found = shared_weights(np.array([[np.nan, np.nan], [1.0, 0.0]]), np.array([0.25, 0.75]))
 
     np.testing.assert_allclose(found, [[0.25, 0.75], [1.0 - SHARE * 0.75, SHARE * 0.75]])
-
-
-def test_recent_losses_start_with_the_first_and_follow_slowly() -> None:
-    first = recent_losses(np.full((1, 1), np.nan), np.array([[2.0]]))
-
-    assert first.tolist() == [[2.0]]
-    assert recent_losses(first, np.array([[4.0]])).tolist() == [[2.5]]
 
 
 @given(arrays(np.float64, (4, 3), elements=st.floats(0.0, 5.0)), st.floats(allow_nan=True, allow_infinity=True))

@@ -96,9 +96,13 @@ def test_a_run_stopped_after_every_round_ends_as_one_never_stopped(tmp_path: Pat
     assert left_behind(tmp_path / "cut") == left_behind(tmp_path / "whole")
 
 
-@pytest.mark.parametrize("method", ["fielding", "ifca", "global"])
-def test_experts_of_clusters_with_one_body_survive_every_stop(tmp_path: Path, method: str) -> None:
-    config = table(method={"name": method}, serving=SERVINGS["experts"], aggregation={"shared_body": True})
+@pytest.mark.parametrize(
+    ("method", "server"), [("fielding", "mean"), ("fielding", "wiener"), ("ifca", "wiener"), ("global", "mean")]
+)
+def test_experts_of_clusters_with_one_body_survive_every_stop(tmp_path: Path, method: str, server: str) -> None:
+    config = table(
+        method={"name": method}, serving=SERVINGS["experts"], aggregation={"name": server, "shared_body": True}
+    )
     own = Own(samples=small_pool())
     result = run(config, tmp_path / "whole", own=own, page=False)
 
@@ -111,6 +115,15 @@ def test_experts_of_clusters_with_one_body_survive_every_stop(tmp_path: Path, me
     arrays = result.checkpoint.arrays
     losses = next(array for name, array in arrays.items() if name.endswith("expert_losses"))
     assert np.isfinite(losses).any(), "samples came, and experts predicted them"
+
+
+def test_a_run_with_some_experts_goes_on_after_a_stop(tmp_path: Path) -> None:
+    config, own = table(serving={"experts": ["residual", "neighbours"]}), Own(samples=small_pool())
+    run(config, tmp_path / "whole", own=own, page=False)
+
+    stop_and_resume(config, tmp_path / "cut", [4], own)
+
+    assert left_behind(tmp_path / "cut") == left_behind(tmp_path / "whole")
 
 
 def test_what_experts_need_and_tell_travels_with_models_and_is_charged() -> None:

@@ -113,6 +113,7 @@ PLACES: dict[str, dict[str, Any]] = {
         "fedadam": "fielding.federation.aggregation.adaptive:FEDADAM",
         "fedyogi": "fielding.federation.aggregation.adaptive:FEDYOGI",
         "flash": "fielding.federation.aggregation.flash:Flash",
+        "wiener": "fielding.federation.aggregation.wiener:Wiener",
         "q-fedavg": "fielding.federation.aggregation.fair:QFedAvg",
         "median": "fielding.federation.aggregation.robust:Median",
         "trimmed-mean": "fielding.federation.aggregation.robust:TrimmedMean",

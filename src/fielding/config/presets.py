@@ -47,7 +47,7 @@ PRESETS: dict[str, dict[str, dict[str, Json]]] = {
 
 AUTO: dict[str, dict[str, Json]] = {
     "serving": {"correction": "prior", "experts": "auto"},
-    "aggregation": {"name": "flash", "shared_body": True},
+    "aggregation": {"name": "wiener", "shared_body": True},
     "coordinator": {
         "shared_model": "global",
         "detector": None,

@@ -133,7 +133,11 @@ def config_table(config: Config) -> dict[str, Json]:
     for name, value in asdict(config).items():
         if isinstance(value, dict):
             flat = {**value, **value.get(OPTIONS, {})}
-            table[name] = {inner: one for inner, one in flat.items() if inner != OPTIONS and one is not None}
+            table[name] = {
+                inner: list(one) if isinstance(one, tuple) else one  # as files have it, which it is compared with
+                for inner, one in flat.items()
+                if inner != OPTIONS and one is not None
+            }
         elif value is not None:
             table[name] = value
     return table

@@ -7,13 +7,14 @@ import numpy.typing as npt
 
 from fielding._typing import Counts, Floats, Matrix, Models, Vector
 from fielding.federation.aggregation import Aggregator, Uploads
+from fielding.federation.aggregation.wiener import Wiener
 from fielding.federation.clients import Updates
 from fielding.federation.models import is_finite, mean_model, mix_models
 from fielding.federation.pace import Pace, PaceStep, Steady
 from fielding.federation.pace.pace import mix_memory
 
 Arrays = dict[str, npt.NDArray[np.generic]]
-_MEMORY, _PACE = "memory/", "pace/"
+_MEMORY, _COMMON, _PACE = "memory/", "common/", "pace/"
 _INTERVAL = "interval"
 SLOW = 0.1  # of what clients are served by is the newest model, where that is an average over rounds
 
@@ -25,6 +26,7 @@ class ClusterModels:
     how many numbers at the beginning of a model all clusters share, the body of the network, where each keeps a last
     layer of its own; they are equal in all models at any time. ``has_common``: whether there is a model more, whose
     last layer is for the clients of all clusters, and clients are served by moving averages of all models over rounds.
+    The server steps that model by the aggregator, and heads of clusters by what the aggregator has for these, if any.
     ``on_mix``: called with every mixing, for other parts that remember something per cluster.
     """
 
@@ -43,7 +45,14 @@ class ClusterModels:
         self._slow, self._n_learned = self._rows, 0  # averages of the rows over rounds, if there is a model for all
         self._initial, self._n_shared = self._rows[0].copy(), n_shared
         self._aggregator, self._weighted = aggregator, weighted
-        self._memory = {name: np.full_like(self._rows, first) for name, first in aggregator.memory.items()}
+        self._of_heads: Aggregator = (
+            aggregator.for_heads if has_common and isinstance(aggregator, Wiener) else aggregator
+        )
+        self._memory = {name: np.full_like(self.models, first) for name, first in self._of_heads.memory.items()}
+        # What the server remembers of the model for all.
+        self._common_memory = {
+            name: np.full_like(self._initial, first) for name, first in aggregator.memory.items() if has_common
+        }
         self._pace: Pace = pace or Steady()
         self.on_mix: Callable[[Matrix], None] = lambda _mixing: None
         self._tempo: dict[str, Floats] = {}
@@ -80,12 +89,10 @@ class ClusterModels:
 
     def mix(self, mixing: Matrix) -> None:
         """Start new clusters from shares of the old ones; what the server remembers is shared out alike (A18)."""
-        if self._n_common:
-            mixing = self._with_common(mixing)
-        self._rows = self._mixed(self._rows, mixing)
-        self._slow = self._mixed(self._slow, mixing) if self._n_common else self._rows
+        whole = self._with_common(mixing) if self._n_common else mixing
+        self._rows = self._mixed(self._rows, whole)
+        self._slow = self._mixed(self._slow, whole) if self._n_common else self._rows
         self._memory = {name: self._mixed(rows, mixing) for name, rows in self._memory.items()}
-        mixing = mixing[: len(mixing) - self._n_common, : mixing.shape[1] - self._n_common]
         self._tempo = mix_memory(self._tempo, mixing)
         self.on_mix(mixing)
 
@@ -110,24 +117,28 @@ class ClusterModels:
         clusters share takes one step of the server from all answers together: a step per cluster would be noisy.
         """
         rows, memory = self._rows.copy(), {name: one.copy() for name, one in self._memory.items()}
-        learned: list[int] = []
+        common, learned = {name: one.copy() for name, one in self._common_memory.items()}, list[int]()
+        # The last row, and that of a cluster of everybody.
+        trains_common = set(range(len(rows))[-1 if len(rows) > 2 else 0 :]) if self._n_common else set[int]()
         for row in np.unique(updates.start).tolist():
-            model, after = self._combined(row, updates, _answers_from(updates.start, row))
+            own = _answers_from(updates.start, row)
+            model, after = self._combined(row, updates, own, for_all=row in trains_common)
             if all(is_finite(one) for one in (model, *after.values())):
                 rows[row] = model
                 for name, remembered in after.items():
-                    memory[name][row] = remembered
+                    (common[name] if row in trains_common else memory[name][row])[:] = remembered
                 learned.append(row)
         if self._n_shared and learned:
-            model, after = self._combined(0, updates, np.flatnonzero(np.isin(updates.start, learned)))
-            step, shared = {"": model, **after}, slice(0, self._n_shared)
-            is_good = all(is_finite(one[shared]) for one in step.values())
-            for name, (now, former) in {"": (rows, self._rows), **_pairs(memory, self._memory)}.items():
-                now[:, shared] = step[name][shared] if is_good else former[0, shared]
+            own, shared = np.flatnonzero(np.isin(updates.start, learned)), slice(0, self._n_shared)
+            model, after = self._combined(0, updates, own, for_all=self._n_common > 0)
+            is_good = all(is_finite(one[shared]) for one in (model, *after.values()))
+            rows[:, shared] = (model if is_good else self._rows[0])[shared]
+            now, before = (common, self._common_memory) if self._n_common else (memory, self._memory)
+            for name, remembered in now.items():
+                remembered[..., shared] = (after if is_good else before)[name][..., shared]
         if self._n_common and len(rows) == 2:  # a cluster of everybody trains the model for all
-            for one in (rows, *memory.values()):
-                one[1] = one[0]
-        before_round, self._rows, self._memory = self._rows, rows, memory
+            rows[1] = rows[0]
+        before_round, self._rows, self._memory, self._common_memory = self._rows, rows, memory, common
         self._n_learned += 1
         rate = np.float32(max(SLOW, 1.0 / self._n_learned))
         self._slow = self._slow + rate * (rows - self._slow) if self._n_common else rows
@@ -135,11 +146,16 @@ class ClusterModels:
             for row in np.unique(updates.start[updates.start < len(self.models)]).tolist():
                 self._keep_pace(row, before_round[row], updates)
 
-    def _combined(self, row: int, updates: Updates, own: slice | Counts) -> tuple[Models, Mapping[str, Models]]:
-        """Return what the aggregator makes of a model and some answers, and what it remembers of it."""
-        with np.errstate(over="ignore", invalid="ignore"):
+    def _combined(
+        self, row: int, updates: Updates, own: slice | Counts, *, for_all: bool
+    ) -> tuple[Models, Mapping[str, Models]]:
+        """Return what the server makes of a model and some answers, as of that for all or not, and its memory."""
+        before: Mapping[str, Models] = self._common_memory
+        if not for_all:
             before = {name: rows[row] for name, rows in self._memory.items()}
-            return self._aggregator.combine(self._rows[row], self._uploads(updates, own), before)
+        aggregator = self._aggregator if for_all else self._of_heads
+        with np.errstate(over="ignore", invalid="ignore"):
+            return aggregator.combine(self._rows[row], self._uploads(updates, own), before)
 
     def _keep_pace(self, row: int, before: Models, updates: Updates) -> None:
         """Let the pace of a cluster follow what its round did; a restart begins with the first model of all."""
@@ -190,6 +206,7 @@ class ClusterModels:
         memory = {f"{_MEMORY}{name}": rows for name, rows in self._memory.items()}
         if self._n_common:
             memory |= {"common": self._rows[-1:], "slow": self._slow, "learned": np.array([self._n_learned])}
+            memory |= {f"{_COMMON}{name}": one for name, one in self._common_memory.items()}
         return {"models": self.models, **memory, **{f"{_PACE}{name}": rows for name, rows in self._tempo.items()}}
 
     def restore(self, arrays: Mapping[str, npt.NDArray[np.generic]]) -> None:
@@ -199,13 +216,10 @@ class ClusterModels:
         self._slow = arrays["slow"].astype(np.float32) if self._n_common else self._rows
         self._n_learned = int(arrays["learned"][0]) if self._n_common else 0
         self._memory = {name: arrays[f"{_MEMORY}{name}"].astype(np.float32) for name in self._memory}
+        self._common_memory = {name: arrays[f"{_COMMON}{name}"].astype(np.float32) for name in self._common_memory}
         for name, rows in self._tempo.items():
             stored = arrays[f"{_PACE}{name}"]
             self._tempo[name] = stored.astype(np.float32) if rows.dtype == np.float32 else stored.astype(np.float64)
-
-
-def _pairs(first: Mapping[str, Models], second: Mapping[str, Models]) -> dict[str, tuple[Models, Models]]:
-    return {name: (one, second[name]) for name, one in first.items()}
 
 
 def _answers_from(start: Counts, row: int) -> slice | Counts:

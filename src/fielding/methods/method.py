@@ -272,7 +272,7 @@ def plan_by_cluster(
 ) -> TrainingPlan:
     """Return the plan in which participants of every cluster train its model.
 
-    If there is a model for the clients of all clusters, every second of them trains that one, in turns.
+    If there is a model for the clients of all clusters, two of three train that one, in turns.
 
     ``is_parallel``: whether the method lets no cluster depend on another until data arrive or reports act. It is not so
     if clusters share the body of their models, or the selection ranks the participants of all.
@@ -280,7 +280,7 @@ def plan_by_cluster(
     n_clusters = models.models.shape[0]
     plan = plan_training(models, select_participants(membership, n_clusters, clients, parts), parts)
     if models.common is not None and n_clusters > 1:
-        is_turn = (np.arange(plan.start.size) + clients.round_index) % 2 == 0
+        is_turn = (np.arange(plan.start.size) + clients.round_index) % 3 != 0
         start = np.where(is_turn, n_clusters, plan.start)
         rows = np.concatenate([models.models, models.common[np.newaxis]])
         plan = replace(plan, models=rows, start=start, rate_factors=models.rate_factors(start))

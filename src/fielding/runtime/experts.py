@@ -32,7 +32,6 @@ from fielding.serving.weights import (
     heard_losses,
     likelihoods,
     posterior_weights,
-    recent_losses,
     shared_weights,
     window_weights,
 )
@@ -85,7 +84,7 @@ class ServedExperts:
         self._prior: Vector = np.full(len(self.names) + 1, PRIOR)
         self._prior[[first, -1]] = FIRST_PRIOR
         self.looked: Counts = np.zeros(store.n_clients, dtype=np.int64)  # what the last samples cost each client
-        # By the stream: a weight of each expert, its recent log loss, NaN before any samples.
+        # By the stream: a weight of each expert, its log loss on the newest of them, NaN before any.
         self._posterior: Matrix = np.full((store.n_clients, self._prior.size), np.nan)
         self.losses: Matrix = np.full((store.n_clients, self._prior.size), np.nan)
         # The same losses of all clients, as far as participants told.
@@ -119,7 +118,7 @@ class ServedExperts:
             likely = likelihoods(reading.said, labels)
             losses = arrival_losses(likely, there)
             self._posterior[reading.clients] = posterior_weights(self.weights(reading.clients), losses)
-            self.losses[reading.clients] = recent_losses(self.losses[reading.clients], losses)
+            self.losses[reading.clients] = losses
 
     def weights(self, clients: Counts) -> Matrix:
         """Return how much clients believe each expert in what is to come, the mixture of the window last."""

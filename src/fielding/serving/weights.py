@@ -12,7 +12,6 @@ N_STEPS = 300  # of exponentiated gradient
 N_ITERATIONS = 50  # of expectation and maximisation
 SHARE = 0.2  # of a client's weights that is dealt out again at every arrival, by what all clients believe
 LEAST = 1e-6  # what a label counts as having been given at least
-RECENT = 0.25  # how far the losses of one arrival move what a client keeps as recent
 HEARD = 0.5  # how far the losses of the participants of one round move what is known of all clients
 MOST_WORSE = 3.0  # by how much an expert can be worse than a client's best one in what the client tells
 CERTAINTY = 32.0  # what a difference in the losses of all clients counts for
@@ -99,11 +98,6 @@ def posterior_weights(weights: Matrix, losses: Matrix) -> Matrix:
     """
     moved = weights * np.exp(losses.min(axis=1, keepdims=True) - losses)
     return np.asarray(moved / moved.sum(axis=1, keepdims=True))
-
-
-def recent_losses(before: Matrix, losses: Matrix) -> Matrix:
-    """Return a moving average of losses, which starts with the first; ``before``: NaN where there are none yet."""
-    return np.asarray(np.where(np.isnan(before), losses, (1.0 - RECENT) * before + RECENT * losses))
 
 
 def heard_losses(before: Vector, told: Matrix) -> Vector:

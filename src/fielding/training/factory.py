@@ -86,9 +86,13 @@ def _check_request(model: ModelRequest) -> None:
     if not is_own and model.name not in DENSE + TORCH_ONLY:
         raise unknown_name("model", model.name, (*DENSE, *TORCH_ONLY, "module:function"))
     if model.trainer == "numpy" and (is_own or model.name not in DENSE):
-        raise OptionError(f'model {echo(model.name)} needs PyTorch; set trainer = "torch", or use mlp or softmax')
+        raise OptionError(
+            f'model {echo(model.name)} needs PyTorch; set training.trainer = "torch", or use mlp or softmax'
+        )
     if model.trainer == "numpy" and model.device != "cpu":
-        raise OptionError(f'device {echo(model.device)} needs PyTorch; set trainer = "torch", or device = "cpu"')
+        raise OptionError(
+            f'device {echo(model.device)} needs PyTorch; set training.trainer = "torch", or device = "cpu"'
+        )
     if not model.input_shape or any(size < 1 for size in model.input_shape):
         raise OptionError(f"samples have shape {model.input_shape}; each needs at least one feature")
     if model.n_classes < 1:

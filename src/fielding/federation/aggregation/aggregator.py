@@ -10,6 +10,13 @@ from fielding._typing import Models, Vector
 from fielding.errors import OptionError, echo
 from fielding.federation.models import mean_model
 
+_LARGEST = float(np.finfo(np.float32).max)
+
+
+def storable(values: Vector) -> Vector:
+    """Return the values that float32 can hold: squares of absurd changes could not be."""
+    return np.clip(values, -_LARGEST, _LARGEST)
+
 
 def check_above_zero(name: str, value: object) -> None:
     """Raise unless the option is a finite number above 0.

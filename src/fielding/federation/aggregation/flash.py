@@ -6,12 +6,10 @@ from typing import ClassVar
 
 import numpy as np
 
-from fielding._typing import Models, Vector
+from fielding._typing import Models
 from fielding.errors import OptionError, echo
-from fielding.federation.aggregation.aggregator import Uploads, check_above_zero, check_below
+from fielding.federation.aggregation.aggregator import Uploads, check_above_zero, check_below, storable
 from fielding.federation.models import mean_model
-
-_LARGEST = float(np.finfo(np.float32).max)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -79,13 +77,8 @@ class Flash:
         stays = np.divide(before, scale, out=np.ones_like(scale), where=scale > 0.0)  # all of it where nothing moved
         drift = stays * memory["d"][part].astype(np.float64) + (1.0 - stays) * surprise
         plain = np.sqrt(second) + self.tau
-        new[part] = _storable(start + self.eta * first / np.maximum(plain - drift, plain / self.speedup))
+        new[part] = storable(start + self.eta * first / np.maximum(plain - drift, plain / self.speedup))
         remembered = {name: array.copy() for name, array in memory.items()}
         for name, values in (("m", first), ("v", second), ("d", drift)):
-            remembered[name][part] = _storable(values)
+            remembered[name][part] = storable(values)
         return new, remembered
-
-
-def _storable(values: Vector) -> Vector:
-    """Return the values that float32 can hold: squares of absurd changes could not be."""
-    return np.clip(values, -_LARGEST, _LARGEST)

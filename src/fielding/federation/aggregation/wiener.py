@@ -1,0 +1,67 @@
+"""A server step that goes where participants agree round after round, and holds back where they only scatter."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from fielding._typing import Models
+from fielding.federation.aggregation.aggregator import Uploads, check_above_zero, check_below, storable
+from fielding.federation.aggregation.flash import Flash
+from fielding.federation.models import mean_model
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wiener:
+    """Momentum, each number shrunk by how much of it is noise, as Wiener's filter would.
+
+    With the mean change D: ``m = b1 m + (1 - b1) D`` and ``v = b2 v + (1 - b2) D^2``, both from 0. What m would be of
+    changes around zero has the variance ``n = (v - m^2) (1 - b1) / (1 + b1)``, so ``w += gain m m^2 / (m^2 + n)``.
+    Steps are in proportion to what clients did, whatever the scale of a model or of its learning rate; Adam's and
+    Flash's are not. v is behind in the first rounds, so that these are taken at full length. Parameters only: buffers
+    take the mean.
+
+    Parameters
+    ----------
+    gain
+        How many mean changes long a step is where all rounds agree.
+    beta1, beta2
+        How much of the old moments stays.
+    """
+
+    gain: float = 6.0
+    beta1: float = 0.9
+    beta2: float = 0.99
+    needs_start_loss: ClassVar[bool] = False
+    for_heads: ClassVar[Flash] = Flash()
+    """What steps the heads of clusters that share a body: one or two participants of a round agree on nothing."""
+
+    def __post_init__(self) -> None:
+        check_above_zero("gain", self.gain)
+        for name in ("beta1", "beta2"):
+            check_below(name, getattr(self, name), 1.0)
+
+    @property
+    def memory(self) -> Mapping[str, float]:
+        """Both moments."""
+        return {"m": 0.0, "v": 0.0}
+
+    def combine(
+        self, model: Models, uploads: Uploads, memory: Mapping[str, Models]
+    ) -> tuple[Models, dict[str, Models]]:
+        """Return the model after a step of the server, and its moments."""
+        new = mean_model(uploads.models, uploads.weights)
+        part = slice(0, uploads.n_parameters)
+        start = model[part].astype(np.float64)
+        change = new[part].astype(np.float64) - start
+        first = self.beta1 * memory["m"][part] + (1.0 - self.beta1) * change
+        second = self.beta2 * memory["v"][part].astype(np.float64) + (1.0 - self.beta2) * change**2
+        signal = first**2
+        total = signal + np.maximum(second - signal, 0.0) * (1.0 - self.beta1) / (1.0 + self.beta1)
+        agreed = np.divide(signal, total, out=np.zeros_like(total), where=total > 0.0)
+        new[part] = storable(start + self.gain * first * agreed)
+        remembered = {name: array.copy() for name, array in memory.items()}
+        for name, values in (("m", first), ("v", second)):
+            remembered[name][part] = storable(values)
+        return new, remembered
