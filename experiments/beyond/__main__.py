@@ -1,8 +1,9 @@
 """Hold ``auto`` against the best rivals of each scenario, by two scores: of the window, and of the interval to come.
 
     python -m experiments.beyond rivals      twelve rivals on seeds 1 to 3; the best by each score go to chosen.json
-    python -m experiments.beyond score       auto, the best rivals and the global model on seeds 4 to 8
+    python -m experiments.beyond score       auto, the best rivals and one model under each optimiser, seeds 4 to 8
     python -m experiments.beyond ablation    auto with one part switched off at a time, seeds 11 and 12
+    python -m experiments.beyond torch       auto and five rivals with a CNN and ResNet-18, seeds 4 to 6
     python -m experiments.beyond table       prints the tables of whatever is done
 
 Data come from FIELDING_DATA, and two of the unseen traces from FIELDING_UNSEEN (experiments/beyond/unseen.py writes
@@ -18,9 +19,22 @@ from pathlib import Path
 
 from experiments.beyond import tables
 from experiments.beyond.choosing import SCORES, Summary, best_rival, chosen_rivals, scored_rows, write_choice
-from experiments.beyond.rows import AUTO, CHOOSING, GLOBAL, PARTS, RIVALS, SCORING, TRYING, run_name, runs
+from experiments.beyond.rows import (
+    AUTO,
+    CHOOSING,
+    FEW,
+    GLOBAL,
+    ONE,
+    PARTS,
+    RIVALS,
+    SCORING,
+    SIX,
+    TRYING,
+    run_name,
+    runs,
+)
 from experiments.beyond.running import run_all, stored_run, wall_seconds
-from experiments.beyond.scenarios import ALL, SCENARIOS, UNSEEN
+from experiments.beyond.scenarios import ALL, SCENARIOS, TORCH, UNSEEN
 from experiments.beyond.traffic import traffic_of
 from experiments.beyond.worse import share_worse
 from experiments.tables import markdown
@@ -28,12 +42,13 @@ from fielding.comparing.sweep import Finished
 from fielding.config.keys import Config
 
 CHOSEN = "chosen.json"
-TRACES = {"seen": SCENARIOS, "unseen": UNSEEN, "all": ALL}
+TRACES = {"seen": SCENARIOS, "unseen": UNSEEN, "all": {**SCENARIOS, **UNSEEN}, "torch": TORCH}
 
 
 def main() -> None:
     options = _options()
-    names = list(TRACES[options.traces]) if options.scenarios is None else options.scenarios.split(",")
+    traces = TORCH if options.command == "torch" else TRACES[options.traces]
+    names = list(traces) if options.scenarios is None else options.scenarios.split(",")
     if unknown := set(names) - set(ALL):
         sys.exit(f"there is no scenario {', '.join(sorted(unknown))}; there are {', '.join(ALL)}")
     out = Path(options.out)
@@ -44,6 +59,9 @@ def main() -> None:
     elif options.command == "ablation":
         _run(runs([ALL[name] for name in names], list(PARTS), TRYING), out, options.jobs)
         print(parts_table(names, out))
+    elif options.command == "torch":
+        _run(runs([ALL[name] for name in names], SIX, FEW), out, options.jobs)
+        print(rows_table(names, SIX, FEW, out))
     else:
         print("\n".join(whole_table(names, out)))
 
@@ -51,7 +69,7 @@ def main() -> None:
 def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m experiments.beyond", description=__doc__)
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
-    parser.add_argument("command", choices=("rivals", "score", "ablation", "table"))
+    parser.add_argument("command", choices=("rivals", "score", "ablation", "torch", "table"))
     parser.add_argument("--out", default="runs/beyond", help="folder for all runs (runs/beyond)")
     which = parser.add_mutually_exclusive_group()
     which.add_argument(
@@ -78,12 +96,12 @@ def choose(names: Sequence[str], out: Path, n_jobs: int) -> None:
 
 
 def score(names: Sequence[str], out: Path, n_jobs: int) -> None:
-    """Run auto, the best rivals and the global model on the seeds for scoring."""
+    """Run auto, the best rivals and one model under every optimiser on the seeds for scoring."""
     bests = chosen_rivals(out / CHOSEN)
     if missing := [name for name in names if name not in bests]:
         sys.exit(f"no rival is chosen for {', '.join(missing)}; run python -m experiments.beyond rivals first")
     for name in names:
-        _run(runs([ALL[name]], scored_rows(bests[name]), SCORING), out, n_jobs)
+        _run(runs([ALL[name]], list(dict.fromkeys([*scored_rows(bests[name]), *ONE])), SCORING), out, n_jobs)
 
 
 def summaries(name: str, rows: Sequence[str], seeds: Sequence[int], out: Path) -> dict[tuple[str, int], Summary]:
@@ -122,6 +140,7 @@ def whole_table(names: Sequence[str], out: Path) -> list[str]:
         verdicts.append("\n" + "\n".join(f"- {line}" for line in tables.conclusion(results)))
     return [
         *verdicts,
+        rows_table(names, ONE, SCORING, out),
         _titled("All rivals, window / next, seeds 1 to 3", tables.rival_cells(chosen, CHOOSING)),
         _titled("The worst tenth of the clients", tables.fairness_cells(scored, bests, SCORING, worse)),
         _titled("Costs", tables.cost_cells(scored, bests, SCORING)),
@@ -135,6 +154,13 @@ def parts_table(names: Sequence[str], out: Path) -> str:
     """Return the table of parts switched off."""
     found = {name: summaries(name, list(PARTS), TRYING, out) for name in names}
     return _titled("Parts switched off, window / next, seeds 11 and 12", tables.part_cells(found, TRYING))
+
+
+def rows_table(names: Sequence[str], rows: Sequence[str], seeds: Sequence[int], out: Path) -> str:
+    """Return the tables of some rows by each score, and of how much better auto is than each."""
+    found = {name: summaries(name, rows, seeds, out) for name in names}
+    told = f"seeds {seeds[0]} to {seeds[-1]}"
+    return "\n".join(_titled(f"Served, {one}, {told}", tables.row_cells(found, rows, seeds, one)) for one in SCORES)
 
 
 def _wall_cells(names: Sequence[str], out: Path) -> tables.Cells:

@@ -10,7 +10,9 @@ from fielding.config.reader import config_from
 from fielding.runtime.experts import EXPERTS
 
 CHOOSING, SCORING, TRYING = (1, 2, 3), (4, 5, 6, 7, 8), (11, 12)
-"""Seeds by which the best rivals are chosen, by which they and ``auto`` are scored, and by which parts are tried."""
+FEW = SCORING[:3]
+"""Seeds by which the best rivals are chosen, by which they and ``auto`` are scored, and by which parts are tried;
+the first of those for scoring, for what takes long."""
 AUTO, GLOBAL = "auto", "global"
 _PAPER: Table = {
     "method": {"name": "fielding"},
@@ -36,6 +38,10 @@ RIVALS: dict[str, Table] = {
     },
 }
 """Rows that may be the best rival; nothing is tuned for any of them."""
+ONE = (AUTO, GLOBAL, "flash", "fedavgm", "wiener")
+"""``auto`` and one model under every optimiser of the server: they are scored, whichever rival was chosen."""
+SIX = (*ONE, "paper")
+"""Rows that are run with networks of torch, which take long."""
 _AUTO: Table = {"coordinator": {"representation": "auto"}}
 PARTS: dict[str, Table] = {
     AUTO: _AUTO,

@@ -1,4 +1,4 @@
-"""The eight scenarios that ``auto`` was made on, four that nothing was chosen on, and what all runs on one share."""
+"""The eight scenarios that ``auto`` was made on, six that nothing was chosen on, and what all runs on one share."""
 
 import os
 from dataclasses import dataclass
@@ -27,20 +27,27 @@ class Scenario:
         For commands, folders and tables.
     trace, training
         Sections that all rows share.
-    rounds, hidden
-        How many, and hidden units of the model.
+    rounds, every
+        How many, and how many from one evaluation to the next.
+    model
+        What is trained.
     """
 
     name: str
     trace: Table
     training: Table
     rounds: int
-    hidden: int
+    model: Table
+    every: int = 5
+
+
+def _mlp(hidden: int) -> Table:
+    return {"name": "mlp", "hidden": hidden}
 
 
 def _fashion(name: str, **options: Json) -> Scenario:
     trace: Table = {"name": "fashion_mnist", "scenario": name, **SCENARIO, **options}
-    return Scenario(name=name, trace=trace, training=LOCAL, rounds=160, hidden=64)
+    return Scenario(name=name, trace=trace, training=LOCAL, rounds=160, model=_mlp(64))
 
 
 SCENARIOS: dict[str, Scenario] = {
@@ -65,14 +72,14 @@ SCENARIOS: dict[str, Scenario] = {
             },
             training={**LOCAL, "participants": 40, "learning_rate": 0.4},
             rounds=240,
-            hidden=32,
+            model=_mlp(32),
         ),
         Scenario(
             name="extrasensory",
             trace={"name": "extrasensory", "interval": "6h", "gap": 10, "window": 40, "align": "client", **FOLDS},
             training={**LOCAL, "participants": 12},
             rounds=200,
-            hidden=64,
+            model=_mlp(64),
         ),
     )
 }
@@ -85,7 +92,7 @@ UNSEEN: dict[str, Scenario] = {
             trace={"file": str(UNSEEN_FOLDER / "flights.npz"), "interval": "7d", "gap": 4, "window": 16, **FOLDS},
             training=LOCAL,
             rounds=180,
-            hidden=32,
+            model=_mlp(32),
         ),
         Scenario(
             name="summer-time",
@@ -99,20 +106,42 @@ UNSEEN: dict[str, Scenario] = {
             },
             training=LOCAL,
             rounds=180,
-            hidden=32,
+            model=_mlp(32),
         ),
         Scenario(
             name="cifar-places",
             trace={"name": "cifar100", "scenario": "places", **SCENARIO, "clients": 50},
             training=LOCAL,
             rounds=160,
-            hidden=64,
+            model=_mlp(64),
         ),
         _fashion("dirichlet"),
     )
 }
 """By name; nothing was chosen on these."""
-ALL: dict[str, Scenario] = {**SCENARIOS, **UNSEEN}
+_CIFAR: Table = {"name": "cifar100", "scenario": "places", **SCENARIO}
+TORCH: dict[str, Scenario] = {
+    scenario.name: scenario
+    for scenario in (
+        Scenario(
+            name="cifar-cnn",
+            trace={**_CIFAR, "clients": 50},
+            training={**LOCAL, "trainer": "torch"},
+            rounds=200,
+            model={"name": "cnn"},
+        ),
+        Scenario(
+            name="cifar-resnet18",  # as many samples a round as two cores can take
+            trace={**_CIFAR, "clients": 30},
+            training={**LOCAL, "trainer": "torch", "participants": 6, "local_steps": 5, "batch_size": 10},
+            rounds=200,
+            model={"name": "resnet18"},
+            every=10,
+        ),
+    )
+}
+"""By name: images, and networks that only torch can train."""
+ALL: dict[str, Scenario] = {**SCENARIOS, **UNSEEN, **TORCH}
 
 
 def base_table(scenario: Scenario) -> Table:
@@ -121,7 +150,8 @@ def base_table(scenario: Scenario) -> Table:
         "rounds": scenario.rounds,
         "workers": 1,
         "trace": dict(scenario.trace),
-        "model": {"name": "mlp", "hidden": scenario.hidden},
+        "model": dict(scenario.model),
+        "evaluation": {"every": scenario.every},
         "training": dict(scenario.training),
         "serving": {"experts": "auto"},
     }

@@ -131,6 +131,19 @@ def rival_cells(by_scenario: Mapping[str, Summaries], seeds: Sequence[int]) -> C
     return lines
 
 
+def row_cells(by_scenario: Mapping[str, Summaries], rows: Sequence[str], seeds: Sequence[int], score: str) -> Cells:
+    """Return a score of some rows, a line per scenario; in brackets how far ``auto`` is ahead, seed by seed."""
+    lines = [["scenario", *rows]]
+    for name, found in by_scenario.items():
+        line = [name]
+        for row in rows:
+            ahead = verdict(found, row, seeds, score) if row != AUTO else None
+            behind = "" if ahead is None else f" ({points(ahead.difference)})"
+            line.append(_percent(figures(found, row, seeds, SCORES[score])) + behind)
+        lines.append(line)
+    return lines
+
+
 def fairness_cells(
     by_scenario: Mapping[str, Summaries],
     bests: Bests,

@@ -1,7 +1,9 @@
 """What the comparison of ``auto`` with its rivals runs, which rivals it chooses, and what its tables say."""
 
 import json
+import re
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -45,7 +47,7 @@ TINY = Scenario(
     trace={"name": "digits", "scenario": "static", "clients": 8, "gap": 1, "window": 2},
     training={"participants": 4, "local_steps": 1},
     rounds=8,  # clients of auto report after five, when there is a shared model
-    hidden=4,
+    model={"name": "mlp", "hidden": 4},
 )
 
 
@@ -58,11 +60,11 @@ def all_rivals(window: float, following: float) -> dict[tuple[str, int], dict[st
     return {(row, seed): summary(window, following) for row in RIVALS for seed in CHOOSING}
 
 
-def test_twelve_scenarios_and_twelve_rivals_differ_in_nothing_but_method_and_trace() -> None:
+def test_scenarios_and_rivals_differ_in_nothing_but_method_and_trace() -> None:
     configs = [config_of(scenario, rival, 1) for scenario in ALL.values() for rival in RIVALS]
     own = {rival: config_of(TINY, rival, 1).serving.experts for rival in RIVALS}
 
-    assert (len(SCENARIOS), len(UNSEEN), len(ALL), len(RIVALS)) == (8, 4, 12, 12)
+    assert (len(SCENARIOS), len(UNSEEN), len(ALL), len(RIVALS)) == (8, 4, 14, 12)
     assert {rival for rival, experts in own.items() if experts != "auto"} == {"knn-per", "fedrod"}
     assert {config.serving.correction for config in configs} == {"prior"}
     assert {config.trace.held_out for config in configs} == {None}
@@ -147,7 +149,7 @@ def test_label_histograms_keep_the_guard_that_auto_has() -> None:
 
 
 def test_every_run_has_a_folder_of_its_own() -> None:
-    assert len(runs(ALL.values(), list(ROWS), CHOOSING)) == 12 * len(ROWS) * 3
+    assert len(runs(ALL.values(), list(ROWS), CHOOSING)) == 14 * len(ROWS) * 3
 
 
 def test_each_score_has_a_best_rival_of_its_own() -> None:
@@ -390,7 +392,7 @@ def test_the_best_rivals_are_chosen_scored_and_told_from_what_is_stored(
     chosen = read_choice(tmp_path / "chosen.json")
 
     assert "tiny: ifca (window), local (next)" in told
-    assert [len(names) for names in asked] == [12 * 3, 4 * 5]
+    assert [len(names) for names in asked] == [12 * 3, 7 * 5]
     assert asked[1][:4] == ["tiny/auto-4", "tiny/ifca-4", "tiny/local-4", "tiny/global-4"]
     assert "| ifca | **90.0** / 40.0 |" in told
     assert isinstance(chosen["tiny"], dict)
@@ -420,7 +422,7 @@ def test_tables_of_whole_runs_tell_of_traffic_and_of_clients_served_worse(
     [
         ([], SCENARIOS),
         (["--traces", "unseen"], ["flights", "summer-time", "cifar-places", "dirichlet"]),
-        (["--traces", "all"], ALL),
+        (["--traces", "all"], [*SCENARIOS, *UNSEEN]),
         (["--scenarios", "flights,static"], ["flights", "static"]),
     ],
 )
@@ -485,3 +487,20 @@ def test_an_own_head_learns_what_the_model_for_all_gets_wrong_and_is_judged_out_
     ]
     assert min(right[0][0], right[1][0]) > 0.7
     assert right[0][1] < 0.6, "labels that mean nothing cannot be told out of fold"
+
+
+def test_networks_of_torch_are_run_on_some_rows_and_told_beside_auto(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    pytest.importorskip("torch")
+    tiny = replace(TINY, model={"name": "cnn"}, training={**TINY.training, "trainer": "torch"}, every=2)
+    monkeypatch.setattr(beyond, "ALL", {"tiny": tiny})
+    monkeypatch.setattr(beyond, "TORCH", {"tiny": tiny})
+    monkeypatch.setattr(beyond, "SIX", (AUTO, GLOBAL))
+    monkeypatch.setattr(beyond, "FEW", (4, 5))
+    monkeypatch.setattr(sys, "argv", ["beyond", "torch", "--out", str(tmp_path), "--jobs", "1"])
+    beyond.main()
+
+    told = capsys.readouterr().out
+    assert "### Served, window, seeds 4 to 5" in told
+    assert re.search(r"\| tiny \| \d+\.\d ± \d+\.\d \| \d+\.\d ± \d+\.\d \([+-]\d+\.\d ± \d+\.\d\) \|", told)
