@@ -110,7 +110,7 @@ class Updates:
     learning_rate: float  # of the local steps
     # Mean loss of the model that training started from over all of each client's samples, if the plan asked.
     start_loss: Vector | None = None
-    # Recent log losses of the experts of each client, which it sends along, shape (n_answers, n_experts); None without.
+    # Last log losses of the experts of each client, which it sends along, shape (n_answers, n_experts); None without.
     expert_losses: Matrix | None = None
     # The round, and the newest interval of data in it.
     round_index: int = 0

@@ -71,7 +71,7 @@ class ClientScores:
     # How the same clients fare on the same samples if more is done to the model that serves them, by the names of
     # TREATMENTS. Empty unless that was asked for.
     also: Mapping[str, "ClientScores"] = field(default_factory=dict)
-    # By the name of each expert, how much each of these clients believes it, shares that sum to 1, and the recent log
+    # By the name of each expert, how much each of these clients believes it, shares that sum to 1, and the last log
     # loss of each on samples before their labels came (NaN: none came yet). Empty unless clients have experts.
     expert_weights: Mapping[str, Vector] = field(default_factory=dict)
     expert_losses: Mapping[str, Vector] = field(default_factory=dict)

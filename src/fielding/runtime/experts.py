@@ -65,7 +65,7 @@ class ServedExperts:
 
     Two kinds of evidence. *Window*: what experts say of the samples in the window, out of fold; right for samples like
     those. *Stream*: how well each predicted the samples that came, before anything learned from them; right for those
-    to come, and kept. Participants tell their recent losses with the models that they send, and all clients hear what
+    to come, and kept. Participants tell their last losses with the models that they send, and all clients hear what
     those of all come to: a client without samples so far believes that alone, any other in part.
 
     ``has_heads``: whether the models of clusters share a body, so that a client can read with all their heads; the last
@@ -125,7 +125,7 @@ class ServedExperts:
         return shared_weights(self._posterior[clients], common_belief(self.heard, self._prior))
 
     def hear(self, told: Matrix) -> None:
-        """Let all clients know what the recent losses of some, who sent them with their models, add to those of all."""
+        """Let all clients know what the last losses of some, who sent them with their models, add to those of all."""
         self.heard = heard_losses(self.heard, told)
 
     def test(

@@ -157,7 +157,7 @@ class ClientTests:
     correct: npt.NDArray[np.int32]
     otherwise: Mapping[str, npt.NDArray[np.int32]]
     done_s: Vector | None = None
-    # By expert: how much each client believes it, and its recent log loss; NaN where that is not known.
+    # By expert: how much each client believes it, and its last log loss; NaN where that is not known.
     expert_weights: Mapping[str, Vector] = field(default_factory=dict)
     expert_losses: Mapping[str, Vector] = field(default_factory=dict)
 
