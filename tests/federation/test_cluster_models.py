@@ -497,11 +497,29 @@ def test_one_cluster_alone_trains_the_model_for_all() -> None:
     assert common_of(models) == [7.0, 8.0, 9.0]
 
 
+def test_wiener_steps_the_model_for_all_and_flash_the_heads_of_clusters() -> None:
+    models, apart = with_common(2, "wiener"), slice(2, 3)
+    alone = {name: ClusterModels(INITIAL, aggregator_named(name)) for name in ("wiener", "flash")}
+    body = ClusterModels(INITIAL, aggregator_named("wiener"))
+
+    for at in range(4):
+        sent = [[0.1, 0.7, 1.0 + at], [0.3, 0.2 * at, 2.0], [0.6, 0.9, 3.5]]
+        models.learn(updates_of([0, 1, 2], sent))
+        body.learn(updates_of([0, 0, 0], sent))
+        alone["flash"].learn(updates_of([0], sent[:1]))
+        alone["wiener"].learn(updates_of([0], sent[2:]))
+
+    np.testing.assert_array_equal(models.models[0, :2], body.models[0, :2])
+    np.testing.assert_array_equal(models.models[0, apart], alone["flash"].models[0, apart])
+    np.testing.assert_array_equal(np.array(common_of(models))[apart], alone["wiener"].models[0, apart])
+
+
+@pytest.mark.parametrize("aggregator", ["flash", "wiener"])
 @pytest.mark.parametrize("pace", [None, "adaptive"])
-def test_a_model_for_all_that_was_written_down_goes_on_alike(pace: str | None) -> None:
+def test_a_model_for_all_that_was_written_down_goes_on_alike(pace: str | None, aggregator: str) -> None:
     made = None if pace is None else pace_named(pace, {}, seed=1)
     models, again = (
-        ClusterModels(INITIAL, aggregator_named("flash"), pace=made, n_shared=2, has_common=True) for _ in range(2)
+        ClusterModels(INITIAL, aggregator_named(aggregator), pace=made, n_shared=2, has_common=True) for _ in range(2)
     )
     models.mix(np.ones((2, 1)))
     models.learn(updates_of([0, 1, 2], [[5.0, 1.0, 2.0], [0.3, 0.1, 0.7], [1.0, 1.0, 1.0]]))
