@@ -8,8 +8,7 @@ from typing import ClassVar, Literal
 import numpy as np
 
 from fielding._typing import Models
-from fielding.federation.aggregation.aggregator import Uploads, check_above_zero, check_below
-from fielding.federation.models import mean_model
+from fielding.federation.aggregation.aggregator import Uploads, check_above_zero, check_below, mean_change, remembered
 
 Rule = Literal["adagrad", "adam", "yogi"]
 
@@ -56,10 +55,7 @@ class Adaptive:
         self, model: Models, uploads: Uploads, memory: Mapping[str, Models]
     ) -> tuple[Models, dict[str, Models]]:
         """Return the model after a step of the server, and its moments."""
-        new = mean_model(uploads.models, uploads.weights)
-        part = slice(0, uploads.n_parameters)
-        start = model[part].astype(np.float64)
-        change = new[part].astype(np.float64) - start
+        new, part, start, change = mean_change(model, uploads)
         first = self.beta1 * memory["m"][part] + (1.0 - self.beta1) * change
         before, square = memory["v"][part].astype(np.float64), change**2
         if self.rule == "adagrad":
@@ -69,9 +65,7 @@ class Adaptive:
         else:
             second = before - (1.0 - self.beta2) * square * np.sign(before - square)
         new[part] = start + self.eta * first / (np.sqrt(second) + self.tau)
-        remembered = {name: array.copy() for name, array in memory.items()}
-        remembered["m"][part], remembered["v"][part] = first, second
-        return new, remembered
+        return new, remembered(memory, part, m=first, v=second)
 
 
 FEDADAGRAD = partial(Adaptive, rule="adagrad", eta=0.1, beta1=0.0)

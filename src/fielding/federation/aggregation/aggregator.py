@@ -54,6 +54,21 @@ class Uploads:
     start_loss: Vector | None = None
 
 
+def mean_change(model: Models, uploads: Uploads) -> tuple[Models, slice, Vector, Vector]:
+    """Return the mean of uploads, where parameters stand in it, and where these started and what the mean changes."""
+    new, part = mean_model(uploads.models, uploads.weights), slice(0, uploads.n_parameters)
+    start = model[part].astype(np.float64)
+    return new, part, start, new[part].astype(np.float64) - start
+
+
+def remembered(memory: Mapping[str, Models], part: slice, **after: Vector) -> dict[str, Models]:
+    """Return what to remember of a model: as before, but for its parameters."""
+    kept = {name: array.copy() for name, array in memory.items()}
+    for name, values in after.items():
+        kept[name][part] = values
+    return kept
+
+
 class Aggregator(Protocol):
     """Stage 11: makes one model of the models that came back; what it must remember goes in and comes out."""
 
@@ -138,11 +153,7 @@ class FedAvgM:
         self, model: Models, uploads: Uploads, memory: Mapping[str, Models]
     ) -> tuple[Models, dict[str, Models]]:
         """Return the model after a step of the server, and its momentum."""
-        new = mean_model(uploads.models, uploads.weights)
-        part = slice(0, uploads.n_parameters)
-        start = model[part].astype(np.float64)
-        step = self.beta * memory["m"][part].astype(np.float64) + (new[part] - start)
+        new, part, start, change = mean_change(model, uploads)
+        step = self.beta * memory["m"][part].astype(np.float64) + change
         new[part] = start + self.eta * step
-        remembered = memory["m"].copy()
-        remembered[part] = step
-        return new, {"m": remembered}
+        return new, remembered(memory, part, m=step)

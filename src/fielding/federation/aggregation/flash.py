@@ -8,8 +8,14 @@ import numpy as np
 
 from fielding._typing import Models
 from fielding.errors import OptionError, echo
-from fielding.federation.aggregation.aggregator import Uploads, check_above_zero, check_below, storable
-from fielding.federation.models import mean_model
+from fielding.federation.aggregation.aggregator import (
+    Uploads,
+    check_above_zero,
+    check_below,
+    mean_change,
+    remembered,
+    storable,
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,10 +71,7 @@ class Flash:
         self, model: Models, uploads: Uploads, memory: Mapping[str, Models]
     ) -> tuple[Models, dict[str, Models]]:
         """Return the model after a step of the server, its moments and its drift term."""
-        new = mean_model(uploads.models, uploads.weights)
-        part = slice(0, uploads.n_parameters)
-        start = model[part].astype(np.float64)
-        change = new[part].astype(np.float64) - start
+        new, part, start, change = mean_change(model, uploads)
         square, before = change**2, memory["v"][part].astype(np.float64)
         first = self.beta1 * memory["m"][part] + (1.0 - self.beta1) * change
         second = self.beta2 * before + (1.0 - self.beta2) * square
@@ -78,7 +81,4 @@ class Flash:
         drift = stays * memory["d"][part].astype(np.float64) + (1.0 - stays) * surprise
         plain = np.sqrt(second) + self.tau
         new[part] = storable(start + self.eta * first / np.maximum(plain - drift, plain / self.speedup))
-        remembered = {name: array.copy() for name, array in memory.items()}
-        for name, values in (("m", first), ("v", second), ("d", drift)):
-            remembered[name][part] = storable(values)
-        return new, remembered
+        return new, remembered(memory, part, m=storable(first), v=storable(second), d=storable(drift))

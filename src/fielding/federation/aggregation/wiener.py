@@ -7,9 +7,15 @@ from typing import ClassVar
 import numpy as np
 
 from fielding._typing import Models
-from fielding.federation.aggregation.aggregator import Uploads, check_above_zero, check_below, storable
+from fielding.federation.aggregation.aggregator import (
+    Uploads,
+    check_above_zero,
+    check_below,
+    mean_change,
+    remembered,
+    storable,
+)
 from fielding.federation.aggregation.flash import Flash
-from fielding.federation.models import mean_model
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,17 +57,11 @@ class Wiener:
         self, model: Models, uploads: Uploads, memory: Mapping[str, Models]
     ) -> tuple[Models, dict[str, Models]]:
         """Return the model after a step of the server, and its moments."""
-        new = mean_model(uploads.models, uploads.weights)
-        part = slice(0, uploads.n_parameters)
-        start = model[part].astype(np.float64)
-        change = new[part].astype(np.float64) - start
+        new, part, start, change = mean_change(model, uploads)
         first = self.beta1 * memory["m"][part] + (1.0 - self.beta1) * change
         second = self.beta2 * memory["v"][part].astype(np.float64) + (1.0 - self.beta2) * change**2
         signal = first**2
         total = signal + np.maximum(second - signal, 0.0) * (1.0 - self.beta1) / (1.0 + self.beta1)
         agreed = np.divide(signal, total, out=np.zeros_like(total), where=total > 0.0)
         new[part] = storable(start + self.gain * first * agreed)
-        remembered = {name: array.copy() for name, array in memory.items()}
-        for name, values in (("m", first), ("v", second)):
-            remembered[name][part] = storable(values)
-        return new, remembered
+        return new, remembered(memory, part, m=storable(first), v=storable(second))
