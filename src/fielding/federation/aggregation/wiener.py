@@ -23,10 +23,10 @@ class Wiener:
     """Momentum, each number shrunk by how much of it is noise, as Wiener's filter would.
 
     With the mean change D: ``m = b1 m + (1 - b1) D`` and ``v = b2 v + (1 - b2) D^2``, both from 0. What m would be of
-    changes around zero has the variance ``n = (v - m^2) (1 - b1) / (1 + b1)``, so ``w += gain m m^2 / (m^2 + n)``.
-    Steps are in proportion to what clients did, whatever the scale of a model or of its learning rate; Adam's and
-    Flash's are not. v is behind in the first rounds, so that these are taken at full length. Parameters only: buffers
-    take the mean.
+    changes around zero has the variance ``n = (v - m^2) (1 - b1) / (1 + b1)``, so that of m^2 no more than m^2 - n is
+    signal: ``w += gain m max(m^2 - n, 0) / m^2``. Steps are in proportion to what clients did, whatever the scale of a
+    model or of its learning rate; Adam's and Flash's are not. v is behind in the first rounds, so that these are taken
+    at full length. Parameters only: buffers take the mean.
 
     Parameters
     ----------
@@ -36,7 +36,7 @@ class Wiener:
         How much of the old moments stays.
     """
 
-    gain: float = 6.0
+    gain: float = 4.0
     beta1: float = 0.9
     beta2: float = 0.99
     needs_start_loss: ClassVar[bool] = False
@@ -60,8 +60,8 @@ class Wiener:
         new, part, start, change = mean_change(model, uploads)
         first = self.beta1 * memory["m"][part] + (1.0 - self.beta1) * change
         second = self.beta2 * memory["v"][part].astype(np.float64) + (1.0 - self.beta2) * change**2
-        signal = first**2
-        total = signal + np.maximum(second - signal, 0.0) * (1.0 - self.beta1) / (1.0 + self.beta1)
-        agreed = np.divide(signal, total, out=np.zeros_like(total), where=total > 0.0)
-        new[part] = storable(start + self.gain * first * agreed)
+        power = first**2
+        noise = np.maximum(second - power, 0.0) * (1.0 - self.beta1) / (1.0 + self.beta1)
+        signal = np.divide(np.maximum(power - noise, 0.0), power, out=np.zeros_like(power), where=power > 0.0)
+        new[part] = storable(start + self.gain * first * signal)
         return new, remembered(memory, part, m=storable(first), v=storable(second))
