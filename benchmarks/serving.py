@@ -1,19 +1,21 @@
 """What experts cost a client: many clients together, one by one, and the forward pass that they need anyway."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, replace
+from typing import TypeVar
 
 import numpy as np
 
 from benchmarks.timing import in_turns
 from fielding.runtime.experts import EXPERTS, expert_names
-from fielding.serving.experts import Said, Seen, Window, served
+from fielding.serving.experts import N_WAVES, Said, Seen, Window, served, waves
 from fielding.serving.weights import Stack
 from fielding.training.numpy_models import Dense
 from fielding.training.numpy_trainer import NumpyTrainer
 
 N_INPUTS, N_HIDDEN, N_CLASSES, N_HEADS = 784, 64, 10, 11
 """A network of 50,890 numbers, its ten clusters and the head for all."""
+SeenOrWindow = TypeVar("SeenOrWindow", bound=Seen)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,15 +52,20 @@ def draw_clients(n_clients: int, n_window: int, seed: int = 1) -> tuple[Window, 
             "features": rng.normal(size=(*shape, N_HIDDEN)),
             "scores": rng.normal(size=(n_clients, N_HEADS, n_window, N_CLASSES)),
             "offsets": np.zeros((n_clients, N_HEADS, 1, N_CLASSES)),
+            "waves": waves(rng.normal(size=(*shape, N_WAVES)), np.full(n_clients, 6.0 * N_WAVES)),
         }
 
+    def windows(own: dict[str, Stack]) -> Window:
+        past = own["waves"].swapaxes(1, 2) @ np.concatenate([own["waves"], np.eye(N_CLASSES)[labels]], axis=2)
+        return Window(**own, labels=labels, is_sample=np.ones(shape, dtype=np.bool_), past=past)
+
     labels = rng.integers(0, N_CLASSES, size=shape)
-    return Window(**seen(), labels=labels, is_sample=np.ones(shape, dtype=np.bool_)), Seen(**seen())
+    return windows(seen()), Seen(**seen())
 
 
-def some_clients(stack: Seen, rows: slice) -> dict[str, Stack]:
+def some_clients(stack: SeenOrWindow, rows: slice) -> SeenOrWindow:
     """Return what is seen of some of the clients."""
-    return {"features": stack.features[rows], "scores": stack.scores[rows], "offsets": stack.offsets[rows]}
+    return replace(stack, **{one.name: getattr(stack, one.name)[rows] for one in fields(stack)})
 
 
 def compare_serving(
@@ -74,8 +81,7 @@ def compare_serving(
         found = []
         for at in range(n_clients):
             rows = slice(at, at + 1)
-            own = Window(**some_clients(window, rows), labels=window.labels[rows], is_sample=window.is_sample[rows])
-            found.append(read_all(own, Seen(**some_clients(asked, rows))))
+            found.append(read_all(some_clients(window, rows), some_clients(asked, rows)))
         return np.concatenate(found, axis=1)
 
     def forward() -> Stack:

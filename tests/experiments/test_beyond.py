@@ -120,7 +120,7 @@ def test_each_part_is_one_change_of_auto() -> None:
     }
     experts = {part for part, keys in changed.items() if keys == {("serving", "experts")}}
 
-    assert experts == {f"auto, without {name}" for name in ("corrected", "common", "heads", "residual", "neighbours")}
+    assert experts == {f"auto, without {name}" for name in ("corrected", "common", "heads", "residual", "local", "neighbours")}
     assert {part: keys for part, keys in changed.items() if part not in experts} == {
         AUTO: set(),
         "auto, averaging at the server": {("aggregation", "name")},
@@ -139,7 +139,7 @@ def test_each_part_is_one_change_of_auto() -> None:
 def test_a_part_without_an_expert_has_all_others() -> None:
     found = config_of(TINY, "auto, without heads", 11).serving.experts
 
-    assert set(found) == {"served", "corrected", "common", "residual", "neighbours"}
+    assert set(found) == {"served", "corrected", "common", "residual", "local", "neighbours"}
 
 
 def test_label_histograms_keep_the_guard_that_auto_has() -> None:
@@ -475,10 +475,17 @@ def test_an_own_head_learns_what_the_model_for_all_gets_wrong_and_is_judged_out_
         features=features[:, :60],
         scores=np.zeros((2, 1, 60, 3)),
         offsets=np.zeros((2, 1, 1, 3)),
+        waves=features[:, :60],
         labels=labels[:, :60],
         is_sample=np.ones((2, 60), dtype=np.bool_),
+        past=np.zeros((2, 6, 9)),
     )
-    asked = Seen(features=features[:, 60:], scores=np.zeros((2, 1, 30, 3)), offsets=np.zeros((2, 1, 1, 3)))
+    asked = Seen(
+        features=features[:, 60:],
+        scores=np.zeros((2, 1, 30, 3)),
+        offsets=np.zeros((2, 1, 1, 3)),
+        waves=features[:, 60:],
+    )
     said = own_head(window, asked, served(window, asked))
 
     right = [

@@ -82,6 +82,7 @@ PLACES: dict[str, dict[str, Any]] = {
         "common": "fielding.serving.experts:common",
         "heads": "fielding.serving.experts:heads",
         "residual": "fielding.serving.experts:residual",
+        "local": "fielding.serving.experts:local",
         "neighbours": "fielding.serving.experts:neighbours",
     },
     "trigger": {

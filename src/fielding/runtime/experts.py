@@ -1,5 +1,6 @@
 """How clients read their samples with experts, and how they come to know which of them to believe (docs/serving.md)."""
 
+import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import Any
@@ -7,7 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from fielding._typing import Counts, Features, Matrix, Models, Vector
+from fielding._typing import Counts, Features, Mask, Matrix, Models, Vector
 from fielding.client.ranges import Ranges
 from fielding.config.parts import Family, imported_function
 from fielding.errors import InputError, OptionError, echo
@@ -15,14 +16,20 @@ from fielding.federation.evaluation import ClientScores
 from fielding.runtime.serve import Serving
 from fielding.runtime.store import SampleStore
 from fielding.runtime.workers import Compute
-from fielding.serving.correction import label_offsets, leave_out_offsets, smooth_mixes, smoothing_amounts, trust_mixes
+from fielding.serving.correction import label_offsets, smooth_mixes, trust_mixes
 from fielding.serving.experts import (
     MOST_SAMPLES,
+    N_FOLDS,
+    N_WAVES,
     Expert,
     Said,
     Seen,
     Window,
+    folds_of,
+    projected,
     served,
+    wave_widths,
+    waves,
 )
 from fielding.serving.weights import (
     LEAST,
@@ -45,6 +52,7 @@ EXPERTS: Family[Expert] = Family("expert")
 BASES = ("served", "corrected", "common", "heads")
 """Experts that read the scores of models alone; the last of them that a client has is the base of the others."""
 RESIDUAL = "residual"
+LOCAL = "local"
 WINDOW = "window"
 """The mixture of all experts by what they say of the window: one more expert, for the stream of samples."""
 
@@ -76,6 +84,7 @@ class ServedExperts:
         self._store, self._compute, self._rule = store, compute, rule
         n_head = head_size(compute.layout, store.n_classes)
         self._n_features, self._n_head = n_head // store.n_classes, n_head if has_heads else 0
+        self._n_inputs = math.prod(store.gather(np.empty(0, dtype=np.int64))[0].shape[1:])
         self.names = rule.experts
         self.told_names = told_names(rule)
         self._experts = [expert_named(name) for name in self.names]
@@ -89,6 +98,9 @@ class ServedExperts:
         self.losses: Matrix = np.full((store.n_clients, self._prior.size), np.nan)
         # The same losses of all clients, as far as participants told.
         self.heard: Vector = np.full(self._prior.size, np.nan)
+        # Of clients whose windows have slid: the sums that the local expert keeps of what left, and their waves' width.
+        self._past: dict[int, Stack] = {}
+        self._width: dict[int, float] = {}
 
     def count_passes(self, sizes: Counts) -> Counts:
         """Return what experts cost clients with windows of such sizes, in samples put through a model.
@@ -98,6 +110,8 @@ class ServedExperts:
         """
         n, n_numbers = np.minimum(sizes, MOST_SAMPLES), self._compute.layout.parameter_size
         work = n * n * (self._n_features + 9 * n) if "residual" in self.names else n * n * self._n_features
+        if LOCAL in self.names:  # projections, products of waves twice, of those in a fold, an inverse
+            work = work + N_WAVES * (n * (self._n_inputs + 8 * N_WAVES) + 2 * n * n // N_FOLDS + 8 * N_WAVES**2)
         return np.asarray(n + -(-work // n_numbers))
 
     def count_numbers(self, n_models: int) -> tuple[int, int]:
@@ -119,6 +133,25 @@ class ServedExperts:
             losses = arrival_losses(likely, there)
             self._posterior[reading.clients] = posterior_weights(self.weights(reading.clients), losses)
             self.losses[reading.clients] = losses
+
+    def keep(self, before: Ranges, after: Ranges) -> None:
+        """Let the local expert of each client take in the samples that leave its window.
+
+        ``before``, ``after``: the windows, in the same entries; of both, experts look at the newest samples.
+        """
+        if LOCAL not in self.names:
+            return
+        before, after = _newest(before), _newest(after)
+        n_leaving = np.clip(after.start - before.start, 0, before.sizes)
+        for client in np.flatnonzero(n_leaving).tolist():
+            rows, _ = before.of(np.array([client]))
+            shown, n = projected(self._store.gather(rows)[0])[np.newaxis], int(n_leaving[client])
+            if client not in self._past:
+                self._width[client] = float(wave_widths(shown, np.ones((1, rows.size), dtype=np.bool_))[0])
+                self._past[client] = np.zeros((2 * N_WAVES, 2 * N_WAVES + self._store.n_classes))
+            kept = waves(shown[:, :n], np.array([self._width[client]]))[0]
+            one_hot = self._store.labels(rows[:n])[:, np.newaxis] == np.arange(self._store.n_classes)
+            self._past[client] += kept.T @ np.concatenate([kept, one_hot], axis=1)
 
     def weights(self, clients: Counts) -> Matrix:
         """Return how much clients believe each expert in what is to come, the mixture of the window last."""
@@ -166,19 +199,28 @@ class ServedExperts:
             for name, who in tested.items()
         }
 
-    def own_arrays(self) -> dict[str, npt.NDArray[np.generic]]:
-        """Return what clients know of their experts by themselves."""
-        return {"expert_weights": self._posterior, "expert_losses": self.losses}
-
     def arrays(self) -> dict[str, npt.NDArray[np.generic]]:
-        """Return the same and what they heard of others, for checkpoints."""
-        return {**self.own_arrays(), "expert_heard": self.heard}
+        """Return what clients know of their experts and heard of others, for checkpoints.
+
+        Not what they keep of samples that left their windows: it comes back with the windows, round by round.
+        """
+        return {"expert_weights": self._posterior, "expert_losses": self.losses, "expert_heard": self.heard}
+
+    def own_arrays(self) -> dict[str, npt.NDArray[np.generic]]:
+        """Return what a client that is alone here knows by itself, and what it keeps of samples that are gone."""
+        known: dict[str, npt.NDArray[np.generic]] = {"expert_weights": self._posterior, "expert_losses": self.losses}
+        if 0 in self._past:
+            known |= {"expert_past": self._past[0], "expert_width": np.array(self._width[0])}
+        return known
 
     def know(self, heard: Vector, own: Mapping[str, npt.NDArray[np.generic]]) -> None:
-        """Let clients know what they heard, and by themselves; what does not fit their experts counts as nothing."""
+        """Let a client know what it heard, and by itself; what does not fit its experts counts as nothing."""
         for name, mine in self.own_arrays().items():
             if name in own and own[name].shape == mine.shape:
                 mine[...] = own[name]
+        n_waves, past, width = 2 * N_WAVES, own.get("expert_past"), own.get("expert_width")
+        if past is not None and width is not None and past.shape == (n_waves, n_waves + self._store.n_classes):
+            self._past[0], self._width[0] = past.astype(np.float64), float(width)
         if heard.shape == self.heard.shape:
             self.heard = heard
 
@@ -239,35 +281,56 @@ class ServedExperts:
         self, models: Models, own: int, clients: Counts, asked: Ranges, training: Ranges, *, shape: tuple[int, int]
     ) -> tuple[Window, Seen]:
         """Return what the model of some clients, and all heads, make of their windows and of what is asked about."""
-        windows = training.some(clients)
-        windows = Ranges(
-            start=np.maximum(windows.start, windows.stop - MOST_SAMPLES), stop=windows.stop, entries=windows.entries
-        )
+        windows = _newest(training.some(clients))
         (rows, sizes), (asked_rows, asked_sizes) = windows.of(np.arange(clients.size)), asked.of(clients)
         features, scores = self._compute.features(models[own], np.concatenate([rows, asked_rows]), self._store.gather)
         labels, is_sample = _padded(self._store.labels(rows), sizes, shape[0])
         heads = self._head_scores(models, own, features, scores)  # (n_heads, n_rows, n_classes)
-        counts = np.zeros((clients.size, self._store.n_classes))
-        np.add.at(counts, (np.repeat(np.arange(clients.size), sizes), self._store.labels(rows)), 1.0)
-        offsets, changes = self._offsets(models, own, counts, heads.shape[0])
-        held_out = offsets[:, :, np.newaxis] + np.where(
-            labels[:, np.newaxis, :, np.newaxis] == np.arange(self._store.n_classes),
-            changes[:, :, np.newaxis],
-            0.0,
-        )
+        offsets, held_out = self._offsets(models, own, labels, is_sample, heads.shape[0])
+        shown, asked_shown, past = self._waves(clients, rows, sizes, asked_rows, asked_sizes, shape=shape)
         window = Window(
             features=_stacked(features[: rows.size], sizes, shape[0]),
             scores=np.stack([_stacked(one[: rows.size], sizes, shape[0]) for one in heads], axis=1),
             offsets=held_out,
+            waves=shown,
             labels=labels,
             is_sample=is_sample,
+            past=past,
         )
         new = Seen(
             features=_stacked(features[rows.size :], asked_sizes, shape[1]),
             scores=np.stack([_stacked(one[rows.size :], asked_sizes, shape[1]) for one in heads], axis=1),
             offsets=offsets[:, :, np.newaxis],
+            waves=asked_shown,
         )
         return window, new
+
+    def _waves(
+        self,
+        clients: Counts,
+        rows: Counts,
+        sizes: Counts,
+        asked: Counts,
+        asked_sizes: Counts,
+        *,
+        shape: tuple[int, int],
+    ) -> tuple[Stack, Stack, Stack]:
+        """Return windows and samples that are asked about as the local expert sees them, and what is past."""
+        if LOCAL not in self.names:
+            return (
+                np.zeros((clients.size, shape[0], 0)),
+                np.zeros((clients.size, shape[1], 0)),
+                np.zeros((clients.size, 0, 0)),
+            )
+        both = projected(self._store.gather(np.concatenate([rows, asked]))[0])
+        window, new = _stacked(both[: rows.size], sizes, shape[0]), _stacked(both[rows.size :], asked_sizes, shape[1])
+        width = np.array([self._width.get(client, np.nan) for client in clients.tolist()])
+        is_new = np.isnan(width)
+        if is_new.any():  # nothing left their windows so far
+            width[is_new] = wave_widths(window[is_new], (np.arange(shape[0]) < sizes[:, np.newaxis])[is_new])
+        nothing = np.zeros((2 * N_WAVES, 2 * N_WAVES + self._store.n_classes))
+        past = np.stack([self._past.get(client, nothing) for client in clients.tolist()])
+        return waves(window, width), waves(new, width), past
 
     def _has_heads(self, models: Models) -> bool:
         return self._n_head > 0 and models.shape[0] > 1
@@ -283,23 +346,27 @@ class ServedExperts:
         found = features.astype(np.float64) @ weights.swapaxes(1, 2) + last[:, np.newaxis, self._n_head - n_classes :]
         return np.concatenate([scores[np.newaxis], found])
 
-    def _offsets(self, models: Models, own: int, counts: Matrix, n_heads: int) -> tuple[Stack, Stack]:
-        """Return what shifts the scores of each head to each client's label mix, and what leaving a sample out changes.
+    def _offsets(self, models: Models, own: int, labels: Counts, is_sample: Mask, n_heads: int) -> tuple[Stack, Stack]:
+        """Return what shifts the scores of each head to each client's label mix: of any sample, and of the window.
 
-        Both have shape ``(n_clients, n_heads, n_classes)``.
+        The latter do not count labels of a sample's fold; shapes ``(n_clients, n_heads, n_classes)`` and
+        ``(n_clients, n_heads, n_window, n_classes)``.
         """
+        n_clients, n_classes = len(labels), self._store.n_classes
         if not self._rule.is_corrected:
-            nothing = np.zeros((len(counts), n_heads, counts.shape[1]))
-            return nothing, nothing
-        carried = label_mix_of(models[_order(own, len(models))[:n_heads]], counts.shape[1])
+            return np.zeros((n_clients, n_heads, n_classes)), np.zeros((n_clients, n_heads, 1, n_classes))
+        folds = folds_of(is_sample)
+        counts = np.zeros((n_clients, N_FOLDS + 1, n_classes))
+        np.add.at(counts, (np.nonzero(is_sample)[0], folds[is_sample], labels[is_sample]), 1.0)
+        left = counts.sum(axis=1, keepdims=True) - counts  # of the last, which padding has, nothing is left out
+        carried = label_mix_of(models[_order(own, len(models))[:n_heads]], n_classes)
         mixes = trust_mixes(carried, self._rule.correction)
-        shape = (len(counts), n_heads, counts.shape[1])
-        flat_counts = np.broadcast_to(counts[:, np.newaxis], shape).reshape(-1, shape[2])
-        flat_mixes = np.broadcast_to(mixes, shape).reshape(-1, shape[2])
-        amounts = smoothing_amounts(flat_counts, flat_mixes, self._rule.smoothing)
-        offsets = label_offsets(smooth_mixes(flat_counts, flat_mixes, self._rule.smoothing), flat_mixes)
-        changes = leave_out_offsets(flat_counts, flat_mixes, amounts)
-        return offsets.astype(np.float64).reshape(shape), changes.reshape(shape)
+        shape = (n_clients, n_heads, N_FOLDS + 1, n_classes)
+        flat_counts = np.broadcast_to(left[:, np.newaxis], shape).reshape(-1, n_classes)
+        flat_mixes = np.broadcast_to(mixes[:, np.newaxis], shape).reshape(-1, n_classes)
+        found = label_offsets(smooth_mixes(flat_counts, flat_mixes, self._rule.smoothing), flat_mixes)
+        offsets = found.astype(np.float64).reshape(shape)
+        return offsets[:, :, -1], np.take_along_axis(offsets, folds[:, np.newaxis, :, np.newaxis], axis=2)
 
 
 def told_names(rule: Serving) -> tuple[str, ...]:
@@ -362,6 +429,13 @@ def _order(own: int, n_models: int) -> list[int]:
     ([1, 3, 0, 2], [3, 3, 0, 1, 2])
     """
     return [own, n_models - 1, *(row for row in range(n_models - 1) if row != own)]
+
+
+def _newest(windows: Ranges) -> Ranges:
+    """Return the samples of windows that experts look at."""
+    return Ranges(
+        start=np.maximum(windows.start, windows.stop - MOST_SAMPLES), stop=windows.stop, entries=windows.entries
+    )
 
 
 def _class_of(sizes: Counts) -> Counts:

@@ -62,7 +62,10 @@ class ClientRuntime:
                 everyone = np.arange(self.store.n_clients)
                 arrived = self.store.training_blocks(everyone, [np.arange(before, now)] * everyone.size)
                 self.experts.learn(*known, arrived, self.training)
-        self.round_index, self.training = round_index, self.store.training(round_index)
+        windows = self.store.training(round_index)
+        if self.experts is not None and round_index > self.round_index >= 0:
+            self.experts.keep(self.training, windows)
+        self.round_index, self.training = round_index, windows
         self.local.worked_s = 0.0
 
     # ---- train ---------------------------------------------------------------------------------------------------

@@ -143,23 +143,6 @@ def smoothing_amounts(counts: Matrix, model_mixes: Matrix, smoothing: float | st
     return np.where(totals > 1, np.array(SMOOTHINGS)[largest], np.inf)
 
 
-def leave_out_offsets(counts: Matrix, model_mixes: Matrix, amounts: Vector) -> Matrix:
-    """Return what the offset of each class changes by if a sample of it is left out of the counts.
-
-    Up to a constant for all classes, which changes no share. Shapes as in :func:`smoothing_amounts`.
-
-    Examples
-    --------
-    >>> leave_out_offsets(np.array([[2.0, 0.0]]), np.array([[0.5, 0.5]]), np.array([2.0])).round(3).tolist()
-    [[-0.405, 0.0]]
-    """
-    known = (counts > 0) & np.isfinite(amounts)[:, np.newaxis]
-    prior = np.where(known, np.where(np.isfinite(amounts), amounts, 0.0)[:, np.newaxis] * model_mixes, 1.0)
-    own = np.where(known, counts, 1.0)
-    change = np.log(np.maximum(own - 1.0 + prior, TINY)) - np.log(own + prior)
-    return np.where(known, change, 0.0)
-
-
 def estimate_mixes(probabilities: Matrix, sizes: Counts, model_mixes: Matrix, *, smoothing: float) -> Matrix:
     """Return the label mix of clients whose labels are unknown, from what a model says of their samples.
 

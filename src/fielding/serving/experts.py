@@ -2,19 +2,26 @@
 
 Each is a function on arrays for a stack of clients. It says two things: what it makes of the samples in a client's
 window *without having seen their labels* (out of fold), by which its client can judge it, and what it makes of samples
-whose labels are asked for. Windows are padded with zeros to one length; what is said of padding means nothing.
+whose labels are asked for. A fold is a stretch of the window, since samples that came one after the other resemble each
+other. Windows are padded with zeros to one length; what is said of padding means nothing.
 """
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import NamedTuple, TypeAlias
 
 import numpy as np
 
-from fielding._typing import Counts, Mask, Vector
+from fielding._typing import Counts, Features, Mask, Vector
 from fielding.serving.weights import Stack, likelihoods, simplex_weights, window_weights
 
 RIDGES = (0.03, 0.1, 0.3, 1.0, 3.0)  # of the residual expert; each client weighs them by what it left out
+PAST, LOCAL_RIDGE = 0.3, 0.3  # of the local expert: what a sample counts that left the window, beside one in it
+N_FOLDS = 5  # stretches of a window, each left out as a whole
+DIRECTIONS = 17  # draws the directions of waves
+N_WAVES = 64  # directions in which the local expert looks at inputs
 MOST_SAMPLES = 350  # the newest samples of a window that experts look at
 LEAST = 1e-4  # what the residual expert gives to a class at least
 PSEUDO = 8.0  # samples that speak for the base of the residual expert, whatever the window says
@@ -43,23 +50,28 @@ class Seen:
     offsets
         What shifts scores to the client's label mix, same shape, or one that can be broadcast to it; zeros where
         clients do not correct.
+    waves
+        The inputs as :func:`waves` shows them, shape ``(n_clients, n_samples, 2 * N_WAVES)``; whatever the model.
     """
 
     features: Stack
     scores: Stack
     offsets: Stack
+    waves: Stack
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Window(Seen):
     """The windows of some clients.
 
-    The offsets of a sample do not count its own label. ``labels``: shape ``(n_clients, n_window)``, 0 for padding;
-    ``is_sample``: False for padding, same shape.
+    The offsets of a sample do not count labels of its fold. ``labels``: shape ``(n_clients, n_window)``, 0 for padding;
+    ``is_sample``: False for padding, same shape. ``past``: the sums over all samples that left the window of products
+    of their waves, then of their waves and labels, shape ``(n_clients, 2 * N_WAVES, 2 * N_WAVES + n_classes)``.
     """
 
     labels: Counts
     is_sample: Mask
+    past: Stack
 
     @property
     def one_hot(self) -> Stack:
@@ -72,6 +84,11 @@ class Window(Seen):
     def sizes(self) -> Vector:
         """Number of samples of each client, shape ``(n_clients,)``."""
         return np.asarray(self.is_sample.sum(axis=1), dtype=np.float64)
+
+    @property
+    def folds(self) -> Counts:
+        """The fold of each sample, shape ``(n_clients, n_window)``; ``N_FOLDS`` for padding."""
+        return folds_of(self.is_sample)
 
 
 Expert: TypeAlias = Callable[[Window, Seen, Said], Said]
@@ -125,11 +142,9 @@ def heads(window: Window, asked: Seen, _base: Said | None = None) -> Said:
 def residual(window: Window, asked: Seen, base: Said) -> Said:
     """Say what the base says, plus what a kernel ridge regression makes of its residuals in the window.
 
-    A Gaussian kernel on features, several ridges, each client's weights over them by the Brier score of what each says
-    of a sample that it left out, which has a closed form; then drawn towards the base as if ``PSEUDO`` samples had
-    spoken for it.
+    A Gaussian kernel on features and several ridges.
     """
-    one_hot, is_sample = window.one_hot, window.is_sample
+    is_sample = window.is_sample
     features, asked_features = _scaled(window.features, asked.features, is_sample)
     distances = _distances(features, features)
     width = 0.5 * _medians(distances, is_sample)[:, np.newaxis, np.newaxis]
@@ -137,25 +152,35 @@ def residual(window: Window, asked: Seen, base: Said) -> Said:
     kernel = np.where(both, np.exp(-distances / width), 0.0) + np.eye(is_sample.shape[1]) * ~both
     values, vectors = np.linalg.eigh(kernel)
     near = np.exp(-_distances(asked_features, features) / width) * is_sample[:, np.newaxis, :]
-    residuals = (one_hot - base.held_out) * is_sample[..., np.newaxis]
-    turned = vectors.swapaxes(1, 2) @ residuals
-    held_out, said = [base.held_out], [base.asked]
+    residuals = (window.one_hot - base.held_out) * is_sample[..., np.newaxis]
+    turned, places = vectors.swapaxes(1, 2) @ residuals, _places(window)
+    of_fold = _picked(vectors, places)
+    ways = list[Said]()
     for ridge in RIDGES:
         shrunk = 1.0 / (values + ridge)
         dual = vectors @ (turned * shrunk[..., np.newaxis])
-        diagonal = (np.square(vectors) @ shrunk[..., np.newaxis])[..., 0]
-        held_out.append(_shares(one_hot - dual / diagonal[..., np.newaxis]))
-        said.append(_shares(base.asked + near @ dual))
-    ways = np.stack(held_out, axis=1)
-    errors = (ways - one_hot[:, np.newaxis]) * is_sample[:, np.newaxis, :, np.newaxis]
-    flat, n = errors.reshape(*errors.shape[:2], -1), np.maximum(window.sizes, 1.0)
-    weights = simplex_weights(flat @ flat.swapaxes(1, 2) / n[:, np.newaxis, np.newaxis])
-    trust = np.where(n > 1, n / (n + PSEUDO), 0.0)  # a single sample tells nothing of those it is left out of
-    weights *= trust[:, np.newaxis]
-    weights[:, 0] += 1.0 - trust
+        inverse = (of_fold * shrunk[:, np.newaxis, np.newaxis]) @ of_fold.swapaxes(2, 3)
+        errors = _left_out(inverse, dual, places)
+        ways.append(Said(_shares(window.one_hot - errors), _shares(base.asked + near @ dual)))
+    return _weighed(window, base, ways)
+
+
+def local(window: Window, asked: Seen, base: Said) -> Said:
+    """Say what the client's own samples say by themselves, those of the past among them: its own training.
+
+    Ridge regression of labels on waves of inputs. Of samples that left the window sums are kept.
+    """
+    waves = window.waves * window.is_sample[..., np.newaxis]
+    places, n_waves = _places(window), waves.shape[2]
+    sums = waves.swapaxes(1, 2) @ np.concatenate([waves, window.one_hot], axis=2) + PAST * window.past
+    inverse = np.linalg.inv(sums[..., :n_waves] + LOCAL_RIDGE * np.eye(n_waves))
+    head, of_fold = inverse @ sums[..., n_waves:], _picked(waves, places)
+    hat = of_fold @ inverse[:, np.newaxis] @ of_fold.swapaxes(2, 3)
+    errors = _left_out(np.eye(hat.shape[2]) - hat, window.one_hot - waves @ head, places)
+    knows = (window.sizes > 1)[:, np.newaxis, np.newaxis]
     return Said(
-        np.einsum("bk,bknc->bnc", weights, ways, optimize=True),
-        np.einsum("bk,bkmc->bmc", weights, np.stack(said, axis=1), optimize=True),
+        np.where(knows, _shares(window.one_hot - errors), base.held_out),
+        np.where(knows, _shares(asked.waves @ head), base.asked),
     )
 
 
@@ -164,10 +189,10 @@ def neighbours(window: Window, asked: Seen, base: Said) -> Said:
     features, asked_features = _scaled(window.features, asked.features, window.is_sample)
     distances = _distances(features, features)
     width = _medians(distances, window.is_sample)[:, np.newaxis, np.newaxis]
-    one_hot = window.one_hot
-    itself = np.eye(distances.shape[1], dtype=np.bool_)
+    one_hot, folds = window.one_hot, window.folds
+    same_fold = folds[:, :, np.newaxis] == folds[:, np.newaxis, :]
     found = []
-    for apart in (np.where(itself, np.inf, distances), _distances(asked_features, features)):
+    for apart in (np.where(same_fold, np.inf, distances), _distances(asked_features, features)):
         apart = np.where(window.is_sample[:, np.newaxis, :], apart, np.inf)
         n_near = min(N_NEIGHBOURS, apart.shape[2])
         nearest = np.argpartition(apart, n_near - 1, axis=2)[:, :, :n_near]
@@ -181,6 +206,102 @@ def neighbours(window: Window, asked: Seen, base: Said) -> Said:
         found.append((1.0 - UNIFORM) * shares + UNIFORM / one_hot.shape[2])
     knows = (window.sizes > 1)[:, np.newaxis, np.newaxis]
     return Said(np.where(knows, found[0], base.held_out), np.where(knows, found[1], base.asked))
+
+
+def projected(inputs: Features) -> Stack:
+    """Return inputs along random directions, the same ones anywhere and at any time.
+
+    Shape ``(n_samples, N_WAVES)``, scaled so that distances are about those between inputs. ``inputs``: a row or an
+    array of any shape per sample.
+    """
+    flat = inputs.reshape(len(inputs), math.prod(inputs.shape[1:]))
+    return np.asarray(flat.astype(np.float64) @ _directions(flat.shape[1]))
+
+
+@lru_cache(maxsize=4)
+def _directions(n_inputs: int) -> Stack:
+    drawn = np.random.default_rng(DIRECTIONS).normal(size=(n_inputs, N_WAVES))
+    return np.asarray(drawn / np.sqrt(N_WAVES))
+
+
+def waves(projections: Stack, widths: Vector) -> Stack:
+    """Return cosines and sines of projections, whose products are about what a Gaussian kernel on inputs is.
+
+    Random features of Rahimi and Recht (NeurIPS 2007). ``widths``: the squared distance at which the kernel of each
+    client has fallen to 1/e, shape ``(n_clients,)``.
+    """
+    angles = projections * np.sqrt(2.0 * N_WAVES / widths)[:, np.newaxis, np.newaxis]
+    return np.asarray(np.concatenate([np.cos(angles), np.sin(angles)], axis=2) / np.sqrt(N_WAVES))
+
+
+def wave_widths(projections: Stack, is_sample: Mask) -> Vector:
+    """Return widths for :func:`waves` that suit windows: six times the median squared distance of samples."""
+    return 6.0 * _medians(_distances(projections, projections), is_sample)
+
+
+def folds_of(is_sample: Mask) -> Counts:
+    """Return the fold of each sample in windows: ``N_FOLDS`` stretches of about one length; ``N_FOLDS`` for padding.
+
+    Examples
+    --------
+    >>> folds_of(np.array([[True] * 7 + [False], [True] * 2 + [False] * 6])).tolist()
+    [[0, 0, 1, 2, 2, 3, 4, 5], [0, 2, 5, 5, 5, 5, 5, 5]]
+    """
+    sizes = np.maximum(is_sample.sum(axis=1), 1)[:, np.newaxis]
+    return np.where(is_sample, np.arange(is_sample.shape[1]) * N_FOLDS // sizes, N_FOLDS)
+
+
+def _places(window: Window) -> Counts:
+    """Return where the samples of each fold stand, shape ``(n_clients, N_FOLDS, most)``; n_window for none."""
+    folds, n = window.folds, window.is_sample.shape[1]
+    most = max(-(-n // N_FOLDS), 1)
+    found = np.full((folds.shape[0], N_FOLDS, most), n)
+    client, place = np.nonzero(window.is_sample)
+    fold = folds[client, place]
+    first = np.full((folds.shape[0], N_FOLDS), n)
+    np.minimum.at(first, (client, fold), place)
+    found[client, fold, place - first[client, fold]] = place
+    return found
+
+
+def _picked(rows: Stack, places: Counts) -> Stack:
+    """Return the rows of samples by fold, shape ``(n_clients, N_FOLDS, most, n_numbers)``; zeros for none."""
+    padded = np.concatenate([rows, np.zeros_like(rows[:, :1])], axis=1)
+    return np.asarray(padded[np.arange(len(rows))[:, np.newaxis, np.newaxis], places])
+
+
+def _left_out(inverse: Stack, errors: Stack, places: Counts) -> Stack:
+    """Return the errors of a linear smoother on samples whose whole fold is left out, in closed form.
+
+    ``inverse``: of the smoother H, ``I - H`` up to a factor, its part within each fold, shape ``(n_clients, N_FOLDS,
+    most, most)``; ``errors``: ``I - H`` times labels, up to the same factor.
+    """
+    n = errors.shape[1]
+    there = places < n
+    both = there[..., :, np.newaxis] & there[..., np.newaxis, :]
+    found = np.linalg.solve(np.where(both, inverse, np.eye(places.shape[2])), _picked(errors, places))
+    back = np.zeros((len(errors), n + 1, errors.shape[2]))
+    back[np.arange(len(errors))[:, np.newaxis, np.newaxis], places] = found
+    return back[:, :n]
+
+
+def _weighed(window: Window, base: Said, ways: list[Said]) -> Said:
+    """Return a mixture of the base and some ways, by each client's Brier score of what was said out of fold.
+
+    Drawn towards the base as if ``PSEUDO`` samples had spoken for it.
+    """
+    held_out = np.stack([base.held_out, *(one.held_out for one in ways)], axis=1)
+    said = np.stack([base.asked, *(one.asked for one in ways)], axis=1)
+    errors = (held_out - window.one_hot[:, np.newaxis]) * window.is_sample[:, np.newaxis, :, np.newaxis]
+    flat, n = errors.reshape(*errors.shape[:2], -1), np.maximum(window.sizes, 1.0)
+    weights = simplex_weights(flat @ flat.swapaxes(1, 2) / n[:, np.newaxis, np.newaxis])
+    trust = np.where(n > 1, n / (n + PSEUDO), 0.0)  # a single sample tells nothing of those it is left out of
+    weights *= trust[:, np.newaxis]
+    weights[:, 0] += 1.0 - trust
+    return Said(
+        np.einsum("bk,bknc->bnc", weights, held_out, optimize=True),
+        np.einsum("bk,bkmc->bmc", weights, said, optimize=True),
+    )
 
 
 def _scaled(features: Stack, others: Stack, is_sample: Mask) -> tuple[Stack, Stack]:

@@ -7,7 +7,7 @@ import numpy as np
 import numpy.typing as npt
 
 from fielding._typing import Counts, Vector
-from fielding.client.ranges import joined_ranges
+from fielding.client.ranges import Ranges, joined_ranges
 from fielding.errors import CheckpointError, InputError
 from fielding.federation.clients import Updates
 from fielding.federation.evaluation import NO_SCORES
@@ -136,7 +136,7 @@ class Device:
         before = -FARTHEST if state is None else state.first + rule.max_rounds - 1  # time must not run backwards
         clock = max(rule.last_tick(now), *coming.rounds[-1:].tolist(), before)
         everything, first = known.join(coming), clock - rule.max_rounds + 1
-        experts = {} if state is None else self._judge_experts(here, order, state, coming)
+        experts = {} if state is None else self._judge_experts(here, order, state, coming, first)
         memory = read_memory(here.folder)
         if state is None and memory.rehearsal:  # its places are those of samples that were lost
             memory = replace(memory, rehearsal={})
@@ -171,11 +171,14 @@ class Device:
         return state
 
     def _judge_experts(
-        self, here: DeviceNode, order: Order, state: DeviceState, coming: Kept
+        self, here: DeviceNode, order: Order, state: DeviceState, coming: Kept, first: int
     ) -> Mapping[str, npt.NDArray[np.generic]]:
-        """Return what the device knows of its experts after they predicted the samples that came."""
+        """Return what the device knows of its experts after they predicted the samples that came.
+
+        Samples before round ``first`` leave the window then.
+        """
         new, known = coming.training(), state.window().training()
-        held = read_served(here.folder, order) if new.y.size and known.y.size else None
+        held = read_served(here.folder, order) if known.y.size else None
         if held is None or held.served is None:
             return state.experts
         store = DeviceStore(state.kept.join(coming), self._rule, first=state.first)
@@ -183,7 +186,12 @@ class Device:
         if runtime.experts is None:
             return state.experts
         models, row = held.served.models(held.model)
-        runtime.experts.learn(models, row, joined_ranges([new.places]), joined_ranges([known.places]))
+        if new.y.size:
+            runtime.experts.learn(models, row, joined_ranges([new.places]), joined_ranges([known.places]))
+        both = np.concatenate([known.places, new.places])
+        n_left = np.array([(known.rounds < first).sum() + (new.rounds < first).sum()])
+        before = Ranges(start=np.zeros(1, dtype=np.int64), stop=np.array([known.places.size]), entries=both)
+        runtime.experts.keep(before, Ranges(start=n_left, stop=np.array([both.size]), entries=both))
         return runtime.experts.own_arrays()
 
     def _observer(self, here: DeviceNode, order: Order, shared: HeldModel | None, store: DeviceStore) -> DeviceObserver:
