@@ -13,6 +13,7 @@ WORDS = {
     "common": "one model for all clients",
     "heads": "the heads of all clusters",
     "residual": "the model and what it got wrong on their samples",
+    "local": "their own samples, past ones too",
     "neighbours": "the nearest of their samples",
     "window": "all, as the window weighs them",
 }
