@@ -48,6 +48,7 @@ from fielding.training.trainer import Scores
 
 MOST_NUMBERS = 1 << 22  # of one array of a stack of clients: 32 MB
 FIRST_PRIOR, PRIOR = 4.0, 0.5  # samples that speak beforehand for the expert believed at first, and for each other
+HEDGE = 0.3  # of what is said of samples like those at hand is said by the weights of the stream
 EXPERTS: Family[Expert] = Family("expert")
 BASES = ("served", "corrected", "common", "heads")
 """Experts that read the scores of models alone; the last of them that a client has is the base of the others."""
@@ -164,7 +165,7 @@ class ServedExperts:
     def test(
         self, models: Models, row: Counts, samples: Mapping[str, Ranges], training: Ranges
     ) -> dict[str, ClientScores]:
-        """Score what clients are served: by the weights of the stream on ``"next"``, else by those of the window."""
+        """Score what clients are served: by the weights of the stream on ``"next"``, else by both."""
         tested = {name: np.flatnonzero((one.sizes > 0) & (training.sizes > 0)) for name, one in samples.items()}
         everyone = np.unique(np.concatenate([np.empty(0, dtype=np.int64), *tested.values()]))
         asked = _joined([one.some(everyone) for one in samples.values()])
@@ -177,11 +178,12 @@ class ServedExperts:
         for reading in self._read(models, row, everyone, asked, training):
             clients = reading.clients
             streamed = np.einsum("be,ebmc->bmc", self.weights(clients), reading.said, optimize=True)
+            at_hand = HEDGE * streamed + (1.0 - HEDGE) * reading.said[-1]
             rows, sizes = asked.of(clients)
             labels, _ = _padded(self._store.labels(rows), sizes, streamed.shape[1])
             column, begin = np.arange(streamed.shape[1]), np.zeros(clients.size, dtype=np.int64)
             for name, one in samples.items():
-                said, end = streamed if name == "next" else reading.said[-1], begin + one.sizes[clients]
+                said, end = streamed if name == "next" else at_hand, begin + one.sizes[clients]
                 mine = (column >= begin[:, np.newaxis]) & (column < end[:, np.newaxis])
                 given = np.take_along_axis(said, labels[..., np.newaxis], axis=2)[..., 0]
                 correct[name][clients] = ((said.argmax(axis=2) == labels) & mine).sum(axis=1)
