@@ -120,7 +120,9 @@ def test_each_part_is_one_change_of_auto() -> None:
     }
     experts = {part for part, keys in changed.items() if keys == {("serving", "experts")}}
 
-    assert experts == {f"auto, without {name}" for name in ("corrected", "common", "heads", "residual", "local", "neighbours")}
+    assert experts == {
+        f"auto, without {name}" for name in ("corrected", "common", "heads", "residual", "local", "neighbours")
+    }
     assert {part: keys for part, keys in changed.items() if part not in experts} == {
         AUTO: set(),
         "auto, averaging at the server": {("aggregation", "name")},

@@ -15,7 +15,7 @@ from fielding.errors import FieldingError, OptionError
 from fielding.methods import METHODS
 from fielding.records.model_file import write_model
 from fielding.records.run_folder import CLIENTS
-from fielding.runtime.experts import EXPERTS
+from fielding.runtime.experts import EXPERTS, HEDGE
 from fielding.serving.experts import Said, Seen, Window
 from fielding.simulation.assembly import Own
 from fielding.simulation.experiment import Result, Start, run
@@ -137,6 +137,21 @@ def test_what_experts_need_and_tell_travels_with_models_and_is_charged() -> None
         heads = n_clusters if n_clusters > 1 else 0  # all of them and the one for all, but for the client's own
         more = [int(str(after[name])) - int(str(before[name])) for name in ("bytes_down", "bytes_up")]
         assert more == [4 * n_asked * (n_told + heads * head), 4 * n_asked * n_told]
+
+
+def test_on_the_window_clients_are_served_by_both_kinds_of_evidence(monkeypatch: pytest.MonkeyPatch) -> None:
+    def scores(hedge: float) -> list[list[float]]:
+        monkeypatch.setattr("fielding.runtime.experts.HEDGE", hedge)
+        tested = [row for row in result_of(table(serving=SERVINGS["experts"])).rounds if "served_test_loss" in row]
+        return [[float(str(row.get(name))) for row in tested] for name in ("served_test_loss", "served_next_accuracy")]
+
+    (both, later), (window, as_later), (stream, still_later) = scores(HEDGE), scores(0.0), scores(1.0)
+
+    np.testing.assert_array_equal(later, as_later)
+    np.testing.assert_array_equal(later, still_later)
+    assert both != window != stream
+    for loss, one, other in zip(both, window, stream, strict=True):
+        assert loss <= (1.0 - HEDGE) * one + HEDGE * other + 1e-9, "log loss is convex"
 
 
 def test_an_own_expert_is_weighed_like_the_others(tmp_path: Path) -> None:

@@ -48,6 +48,7 @@ from fielding.training.trainer import Scores
 
 MOST_NUMBERS = 1 << 22  # of one array of a stack of clients: 32 MB
 FIRST_PRIOR, PRIOR = 4.0, 0.5  # samples that speak beforehand for the expert believed at first, and for each other
+LEAST_WINDOW = 10  # samples by which the local expert of a client can tell how far inputs are apart
 HEDGE = 0.3  # of what is said of samples like those at hand is said by the weights of the stream
 EXPERTS: Family[Expert] = Family("expert")
 BASES = ("served", "corrected", "common", "heads")
@@ -144,7 +145,8 @@ class ServedExperts:
             return
         before, after = _newest(before), _newest(after)
         n_leaving = np.clip(after.start - before.start, 0, before.sizes)
-        for client in np.flatnonzero(n_leaving).tolist():
+        knows = np.array([client in self._past for client in range(self._store.n_clients)])
+        for client in np.flatnonzero((n_leaving > 0) & (knows | (before.sizes >= LEAST_WINDOW))).tolist():
             rows, _ = before.of(np.array([client]))
             shown, n = projected(self._store.gather(rows)[0])[np.newaxis], int(n_leaving[client])
             if client not in self._past:
