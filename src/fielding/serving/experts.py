@@ -15,12 +15,12 @@ from typing import NamedTuple, TypeAlias
 import numpy as np
 
 from fielding._typing import Counts, Features, Mask, Vector
+from fielding.rng import stream
 from fielding.serving.weights import Stack, likelihoods, simplex_weights, window_weights
 
 RIDGES = (0.03, 0.1, 0.3, 1.0, 3.0)  # of the residual expert; each client weighs them by what it left out
 PAST, LOCAL_RIDGE = 0.3, 0.3  # of the local expert: what a sample counts that left the window, beside one in it
 N_FOLDS = 5  # stretches of a window, each left out as a whole
-DIRECTIONS = 17  # draws the directions of waves
 N_WAVES = 64  # directions in which the local expert looks at inputs
 MOST_SAMPLES = 350  # the newest samples of a window that experts look at
 LEAST = 1e-4  # what the residual expert gives to a class at least
@@ -220,7 +220,7 @@ def projected(inputs: Features) -> Stack:
 
 @lru_cache(maxsize=4)
 def _directions(n_inputs: int) -> Stack:
-    drawn = np.random.default_rng(DIRECTIONS).normal(size=(n_inputs, N_WAVES))
+    drawn = stream(0, "waves").normal(size=(n_inputs, N_WAVES))  # the same for every run
     return np.asarray(drawn / np.sqrt(N_WAVES))
 
 
