@@ -145,8 +145,9 @@ class ServedExperts:
             return
         before, after = _newest(before), _newest(after)
         n_leaving = np.clip(after.start - before.start, 0, before.sizes)
-        knows = np.array([client in self._past for client in range(self._store.n_clients)])
-        for client in np.flatnonzero((n_leaving > 0) & (knows | (before.sizes >= LEAST_WINDOW))).tolist():
+        for client in np.flatnonzero(n_leaving).tolist():
+            if client not in self._past and before.sizes[client] < LEAST_WINDOW:
+                continue
             rows, _ = before.of(np.array([client]))
             shown, n = projected(self._store.gather(rows)[0])[np.newaxis], int(n_leaving[client])
             if client not in self._past:
