@@ -38,7 +38,7 @@ class Scenario:
     training: Table
     rounds: int
     model: Table
-    every: int = 5
+    every: int = 10
 
 
 def _mlp(hidden: int) -> Table:
@@ -136,7 +136,6 @@ TORCH: dict[str, Scenario] = {
             training={**LOCAL, "trainer": "torch", "participants": 6, "local_steps": 5, "batch_size": 10},
             rounds=200,
             model={"name": "resnet18"},
-            every=10,
         ),
     )
 }

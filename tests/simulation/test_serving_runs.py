@@ -56,7 +56,20 @@ def test_serving_changes_nothing_but_what_it_adds(method: str, name: str) -> Non
     keys = {"correction": "corrected", "fine_tune": "tuned", "experts": "served"}
     ways = [way for key, way in keys.items() if key in SERVINGS[name]]
     assert {f"{way}_{figure}" for way in ways for figure in ("accuracy", "worst_decile", "test_loss")} <= added
-    assert {figure.split("_")[0] for figure in added - {"experts"}} == set(ways)
+    assert {figure.split("_")[0] for figure in added if "expert" not in figure} == set(ways)
+
+
+def test_what_each_expert_alone_would_give_is_told_by_every_score() -> None:
+    result = result_of(table(serving=SERVINGS["experts"]))
+
+    tested = [row for row in result.rounds if "served_accuracy" in row]
+    assert tested
+    for row in tested:
+        for where in ("", "newest_", "next_"):
+            alone: Any = row[f"{where}expert_accuracy"]
+            assert set(alone) == {*EXPERTS, "window"} - {"heads", "common"}
+            assert alone["served"] == pytest.approx(row[f"{where}accuracy"])
+            assert alone["corrected"] == pytest.approx(row[f"corrected_{where}accuracy"])
 
 
 def test_a_mix_travels_with_every_model_and_is_charged() -> None:

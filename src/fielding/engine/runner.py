@@ -87,6 +87,14 @@ def _score_figures(scores: Mapping[str, ClientScores]) -> dict[str, Json]:
         # How many clients believe each expert most.
         believed = np.argmax(list(served.expert_weights.values()), axis=0)
         found["experts"] = {name: int((believed == at).sum()) for at, name in enumerate(served.expert_weights)}
+    for where, one in scores.items():
+        served = one.also.get("served")
+        if served is not None and served.clients.size and served.expert_correct:
+            # What clients would get from each expert alone.
+            prefix = "" if where == "window" else f"{where}_"
+            found[f"{prefix}expert_accuracy"] = {
+                name: float((right / served.n_test).mean()) for name, right in served.expert_correct.items()
+            }
     # Until the next release under the old name, too, what had it.
     old = [name for name in found if "next_accuracy" in name and not name.startswith("served")]
     return found | {name.replace("next_", "prequential_"): found[name] for name in old}

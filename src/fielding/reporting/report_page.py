@@ -21,7 +21,7 @@ from fielding.reporting.charts.curves import (
     draw_losses,
 )
 from fielding.reporting.charts.decisions import draw_decisions, draw_traffic
-from fielding.reporting.charts.experts import draw_experts
+from fielding.reporting.charts.experts import draw_alone, draw_experts
 from fielding.reporting.charts.fairness import draw_fairness
 from fielding.reporting.charts.figures import PALETTE
 from fielding.reporting.charts.group_bars import draw_accuracy_against_bytes, draw_costs, draw_times_to_target
@@ -61,6 +61,7 @@ _INSIDE: tuple[tuple[str, Callable[[RunRecord, str | None], Drawn]], ...] = (
     ("Reports and moves", draw_traffic),
     ("Clusters and true concepts", draw_truth),
     ("Experts", draw_experts),
+    ("Experts alone", draw_alone),
 )
 _AFTER: tuple[tuple[str, Callable[[RunGroups], Drawn]], ...] = (
     ("Costs", draw_costs),

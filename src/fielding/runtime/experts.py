@@ -177,6 +177,7 @@ class ServedExperts:
         asked = Ranges(start=asked.start[place], stop=asked.stop[place], entries=asked.entries)  # -1: never looked at
         n_clients = self._store.n_clients
         correct = {name: np.zeros(n_clients, dtype=np.int64) for name in samples}
+        alone = {name: np.zeros((self._prior.size, n_clients), dtype=np.int64) for name in samples}
         loss = {name: np.zeros(n_clients) for name in samples}
         for reading in self._read(models, row, everyone, asked, training):
             clients = reading.clients
@@ -184,12 +185,14 @@ class ServedExperts:
             at_hand = HEDGE * streamed + (1.0 - HEDGE) * reading.said[-1]
             rows, sizes = asked.of(clients)
             labels, _ = _padded(self._store.labels(rows), sizes, streamed.shape[1])
+            by_each = reading.said.argmax(axis=3) == labels
             column, begin = np.arange(streamed.shape[1]), np.zeros(clients.size, dtype=np.int64)
             for name, one in samples.items():
                 said, end = streamed if name == "next" else at_hand, begin + one.sizes[clients]
                 mine = (column >= begin[:, np.newaxis]) & (column < end[:, np.newaxis])
                 given = np.take_along_axis(said, labels[..., np.newaxis], axis=2)[..., 0]
                 correct[name][clients] = ((said.argmax(axis=2) == labels) & mine).sum(axis=1)
+                alone[name][:, clients] = (by_each & mine).sum(axis=2)
                 loss[name][clients] = -(np.log(np.maximum(given, LEAST)) * mine).sum(axis=1)
                 begin = end
         return {
@@ -200,6 +203,7 @@ class ServedExperts:
                 loss=loss[name][who] / samples[name].sizes[who],
                 expert_weights=dict(zip(self.told_names, self.weights(who).T, strict=True)),
                 expert_losses=dict(zip(self.told_names, self.losses[who].T, strict=True)),
+                expert_correct=dict(zip(self.told_names, alone[name][:, who], strict=True)),
             )
             for name, who in tested.items()
         }

@@ -3,6 +3,7 @@
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -162,15 +163,19 @@ def distinct_rows(models: Models) -> tuple[Counts, Counts]:
 
 def _stack_scores(clients: Counts, slices: Sequence[ClientScores]) -> ClientScores:
     none = np.empty(0, dtype=np.int64)
-    names = list(slices[0].expert_weights) if slices and all(one.expert_weights for one in slices) else []
-    told = list(slices[0].expert_losses) if slices and all(one.expert_losses for one in slices) else []
+
+    def by_expert(what: str) -> dict[str, Any]:
+        every = [getattr(one, what) for one in slices]
+        return {name: np.concatenate([one[name] for one in every]) for name in every[0]} if every and all(every) else {}
+
     return ClientScores(
         clients=clients,
         n_test=np.concatenate([none, *(one.n_test for one in slices)]),
         correct=np.concatenate([none, *(one.correct for one in slices)]),
         loss=np.concatenate([np.empty(0), *(one.loss for one in slices)]),
-        expert_weights={name: np.concatenate([one.expert_weights[name] for one in slices]) for name in names},
-        expert_losses={name: np.concatenate([one.expert_losses[name] for one in slices]) for name in told},
+        expert_weights=by_expert("expert_weights"),
+        expert_losses=by_expert("expert_losses"),
+        expert_correct=by_expert("expert_correct"),
     )
 
 

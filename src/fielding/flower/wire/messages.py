@@ -173,6 +173,7 @@ class _Tested(Struct, kw_only=True, forbid_unknown_fields=True, rename="kebab"):
     served_loss: float | UnsetType = UNSET
     expert_weights: Annotated[list[float], Meta(min_length=1, max_length=MOST_EXPERTS)] | UnsetType = UNSET
     expert_losses: Annotated[list[float], Meta(min_length=1, max_length=MOST_EXPERTS)] | UnsetType = UNSET
+    expert_correct: Annotated[list[Whole], Meta(min_length=1, max_length=MOST_EXPERTS)] | UnsetType = UNSET
 
 
 class _About(Struct, kw_only=True, forbid_unknown_fields=True, rename="kebab"):
@@ -536,9 +537,9 @@ def _test_metrics(scores: ClientScores) -> dict[str, int | float | list[float]]:
     }
     for name, also in scores.also.items():
         metrics |= {f"{name}-correct": int(also.correct[0]), f"{name}-loss": float(also.loss[0])}
-        for what, numbers in (("weights", also.expert_weights), ("losses", also.expert_losses)):
-            if numbers:
-                metrics[f"expert-{what}"] = [float(one[0]) for one in numbers.values()]
+        for what in ("weights", "losses", "correct"):
+            if numbers := getattr(also, f"expert_{what}"):
+                metrics[f"expert-{what}"] = [one[0].item() for one in numbers.values()]
     return metrics
 
 
@@ -638,13 +639,18 @@ def _evaluate_reply(records: "RecordDict", expected: Expected) -> EvaluateReply:
     if "served" in also:
         weights = _by_expert(metrics.expert_weights, expected)
         losses = _by_expert(metrics.expert_losses, expected)
-        also["served"] = replace(also["served"], expert_weights=weights, expert_losses=losses)
+        right = _by_expert(metrics.expert_correct, expected)
+        if most := [one for one in right.values() if one[0] > metrics.n_test]:
+            raise InputError(
+                f"an expert has {most[0][0]} right of {metrics.n_test}; send at most as many as were tested"
+            )
+        also["served"] = replace(also["served"], expert_weights=weights, expert_losses=losses, expert_correct=right)
     if not metrics.n_test:
         return EvaluateReply(scores=NO_SCORES)
     return EvaluateReply(scores=replace(plain, also=also))
 
 
-def _by_expert(given: list[float] | UnsetType, expected: Expected) -> dict[str, Vector]:
+def _by_expert(given: list[Any] | UnsetType, expected: Expected) -> dict[str, npt.NDArray[Any]]:
     """Return what a device says of each of its experts, by name; a loss is NaN where no samples came yet."""
     if given is UNSET:
         return {}

@@ -1,6 +1,6 @@
 """Which experts serve clients: how many believe each of them most, and why a client does."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 from fielding._typing import ClientId, Json
 from fielding.reporting.charts.figures import Line, change_layout, lines_figure, stack_figure
@@ -37,6 +37,32 @@ def draw_experts(run: RunRecord, group: str | None) -> Section:
         f"the one that it believes most. At the end {expert_words(rows[-1][1])}."
     )
     return Section(title=title, text=text, figure=stack_figure(layers, x_title="round", y_title="clients"), group=group)
+
+
+def draw_alone(run: RunRecord, group: str | None) -> Section:
+    """Return what clients are served beside what each expert alone would give, on the interval to come if known."""
+    title = "What clients are served, and what each expert alone would give"
+    where = "next_" if any("next_expert_accuracy" in row for row in run.rounds) else ""
+    rows = [(row, one) for row in run.rounds if isinstance(one := row.get(f"{where}expert_accuracy"), dict)]
+    if not rows:
+        return Section(title=title, missing="Clients read their samples with the served model alone.", group=group)
+    rounds = [float(str(row["round"])) for row, _ in rows]
+
+    def line(name: str, values: Iterable[Json], style: int) -> Line:
+        return Line(name=name, x=rounds, y=[None if one is None else float(str(one)) for one in values], style=style)
+
+    lines = [line("served", (row.get(f"served_{where}accuracy") for row, _ in rows), 0)]
+    lines += [
+        line(WORDS.get(name, name), (one.get(name) for _, one in rows), style)
+        for style, name in enumerate(rows[-1][1], start=1)
+    ]
+    samples = "the interval to come" if where else "the window"
+    text = (
+        f"Mean accuracy of clients on {samples}. The promise is that the first line stays at or above the best of the "
+        "others, without knowing in advance which that is."
+    )
+    figure = lines_figure(lines, x_title="round", y_title="accuracy", from_zero=False)
+    return Section(title=title, text=text, figure=figure, group=group)
 
 
 def expert_words(counts: Mapping[str, Json]) -> str:
