@@ -1,8 +1,8 @@
 """Hold ``auto`` against the best rivals of each scenario, by two scores: of the window, and of the interval to come.
 
-    python -m experiments.beyond rivals      twelve rivals on seeds 1 to 3; the best by each score go to chosen.json
-    python -m experiments.beyond score       auto, the best rivals and one model under each optimiser, seeds 4 to 8
-    python -m experiments.beyond ablation    auto with one part switched off at a time, seeds 11 and 12
+    python -m experiments.beyond rivals      twelve rivals on seed 1; the best by each score go to chosen.json
+    python -m experiments.beyond score       auto, the best rivals, one model and Flash, seeds 4 to 8
+    python -m experiments.beyond ablation    auto with one part switched off at a time, seed 11
     python -m experiments.beyond torch       auto and five rivals with a CNN and ResNet-18, seeds 4 to 6
     python -m experiments.beyond table       prints the tables of whatever is done
 
@@ -20,23 +20,22 @@ from pathlib import Path
 from experiments.beyond import tables
 from experiments.beyond.choosing import SCORES, Summary, best_rival, chosen_rivals, scored_rows, write_choice
 from experiments.beyond.rows import (
+    ALWAYS,
     AUTO,
     CHOOSING,
-    FEW,
     GLOBAL,
-    ONE,
     PARTS,
     RIVALS,
-    SCORING,
     SIX,
     TRYING,
     run_name,
     runs,
+    scoring_seeds,
 )
 from experiments.beyond.running import run_all, stored_run, wall_seconds
 from experiments.beyond.scenarios import ALL, SCENARIOS, TORCH, UNSEEN
 from experiments.beyond.traffic import traffic_of
-from experiments.beyond.worse import share_worse
+from experiments.beyond.worse import experts_alone, share_worse
 from experiments.tables import markdown
 from fielding.comparing.sweep import Finished
 from fielding.config.keys import Config
@@ -60,8 +59,9 @@ def main() -> None:
         _run(runs([ALL[name] for name in names], list(PARTS), TRYING), out, options.jobs)
         print(parts_table(names, out))
     elif options.command == "torch":
-        _run(runs([ALL[name] for name in names], SIX, FEW), out, options.jobs)
-        print(rows_table(names, SIX, FEW, out))
+        for name in names:
+            _run(runs([ALL[name]], SIX, scoring_seeds(ALL[name])), out, options.jobs)
+        print(rows_table(names, SIX, out))
     else:
         print("\n".join(whole_table(names, out)))
 
@@ -96,12 +96,12 @@ def choose(names: Sequence[str], out: Path, n_jobs: int) -> None:
 
 
 def score(names: Sequence[str], out: Path, n_jobs: int) -> None:
-    """Run auto, the best rivals and one model under every optimiser on the seeds for scoring."""
+    """Run auto, the best rivals, one model and Flash on the seeds for scoring."""
     bests = chosen_rivals(out / CHOSEN)
     if missing := [name for name in names if name not in bests]:
         sys.exit(f"no rival is chosen for {', '.join(missing)}; run python -m experiments.beyond rivals first")
     for name in names:
-        _run(runs([ALL[name]], list(dict.fromkeys([*scored_rows(bests[name]), *ONE])), SCORING), out, n_jobs)
+        _run(runs([ALL[name]], scored_rows(bests[name]), scoring_seeds(ALL[name])), out, n_jobs)
 
 
 def summaries(name: str, rows: Sequence[str], seeds: Sequence[int], out: Path) -> dict[tuple[str, int], Summary]:
@@ -119,31 +119,35 @@ def summaries(name: str, rows: Sequence[str], seeds: Sequence[int], out: Path) -
 
 
 def whole_table(names: Sequence[str], out: Path) -> list[str]:
-    """Return all tables as Markdown, for docs/results/beyond.md."""
+    """Return all tables as Markdown: the one that matters, for docs/results/index.md, and those behind it."""
     bests = chosen_rivals(out / CHOSEN)
     chosen = {name: summaries(name, list(RIVALS), CHOOSING, out) for name in names}
-    scored = {name: summaries(name, scored_rows(bests.get(name, {})), SCORING, out) for name in names}
-    sent, worse = {}, {}
+    seeds = {name: scoring_seeds(ALL[name]) for name in names}
+    scored = {name: summaries(name, scored_rows(bests.get(name, {})), seeds[name], out) for name in names}
+    sent, worse, alone = {}, {}, {}
     for name, found in scored.items():
         ours, plain = (
-            {seed: out / name / run_name(row, seed) for seed in SCORING if (row, seed) in found}
+            {seed: out / name / run_name(row, seed) for seed in seeds[name] if (row, seed) in found}
             for row in (AUTO, GLOBAL)
         )
         sent[name] = [traffic_of(folder) for folder in ours.values()]
         worse[name] = [share_worse(folder, plain[seed]) for seed, folder in ours.items() if seed in plain]
+        alone[name] = {seed: experts_alone(folder) for seed, folder in ours.items()}
     verdicts = []
     for one in SCORES:
         results = {
-            name: tables.verdict(found, bests.get(name, {}).get(one), SCORING, one) for name, found in scored.items()
+            name: tables.verdict(found, bests.get(name, {}).get(one), seeds[name], one)
+            for name, found in scored.items()
         }
-        verdicts.append(_titled(f"Verdict, {one}", tables.verdict_cells(scored, bests, SCORING, one)))
-        verdicts.append("\n" + "\n".join(f"- {line}" for line in tables.conclusion(results)))
+        verdicts.append(f"\n### Verdict, {one}\n\n" + "\n".join(f"- {line}" for line in tables.conclusion(results)))
     return [
+        _titled("Served, auto and the best rivals", tables.front_cells(scored, bests, seeds, worse)),
         *verdicts,
-        rows_table(names, ONE, SCORING, out),
-        _titled("All rivals, window / next, seeds 1 to 3", tables.rival_cells(chosen, CHOOSING)),
-        _titled("The worst tenth of the clients", tables.fairness_cells(scored, bests, SCORING, worse)),
-        _titled("Costs", tables.cost_cells(scored, bests, SCORING)),
+        rows_table(names, ALWAYS, out),
+        _titled("The weights and the best expert alone", tables.expert_cells(scored, alone)),
+        _titled("All rivals, window / next, seed 1", tables.rival_cells(chosen, CHOOSING)),
+        _titled("The worst tenth of the clients", tables.fairness_cells(scored, bests, seeds, worse)),
+        _titled("Costs", tables.cost_cells(scored, bests, seeds)),
         _titled("What clients of auto send beside models", tables.traffic_cells(sent)),
         parts_table(names, out),
         _titled("Longest runs", _wall_cells(names, out)),
@@ -153,14 +157,14 @@ def whole_table(names: Sequence[str], out: Path) -> list[str]:
 def parts_table(names: Sequence[str], out: Path) -> str:
     """Return the table of parts switched off."""
     found = {name: summaries(name, list(PARTS), TRYING, out) for name in names}
-    return _titled("Parts switched off, window / next, seeds 11 and 12", tables.part_cells(found, TRYING))
+    return _titled("Parts switched off, window / next, seed 11", tables.part_cells(found, TRYING))
 
 
-def rows_table(names: Sequence[str], rows: Sequence[str], seeds: Sequence[int], out: Path) -> str:
+def rows_table(names: Sequence[str], rows: Sequence[str], out: Path) -> str:
     """Return the tables of some rows by each score, and of how much better auto is than each."""
-    found = {name: summaries(name, rows, seeds, out) for name in names}
-    told = f"seeds {seeds[0]} to {seeds[-1]}"
-    return "\n".join(_titled(f"Served, {one}, {told}", tables.row_cells(found, rows, seeds, one)) for one in SCORES)
+    seeds = {name: scoring_seeds(ALL[name]) for name in names}
+    found = {name: summaries(name, rows, seeds[name], out) for name in names}
+    return "\n".join(_titled(f"Served, {one}", tables.row_cells(found, rows, seeds, one)) for one in SCORES)
 
 
 def _wall_cells(names: Sequence[str], out: Path) -> tables.Cells:

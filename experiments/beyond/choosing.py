@@ -4,7 +4,7 @@ import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from experiments.beyond.rows import AUTO, GLOBAL, RIVALS
+from experiments.beyond.rows import ALWAYS, RIVALS
 from fielding._typing import Json
 from fielding.atomic import replaced_file
 
@@ -65,5 +65,5 @@ def chosen_rivals(path: Path) -> dict[str, dict[str, str]]:
 
 
 def scored_rows(bests: Mapping[str, str]) -> list[str]:
-    """Return the rows that are scored on a scenario: ``auto``, its best rival by each score, and the global model."""
-    return list(dict.fromkeys((AUTO, *bests.values(), GLOBAL)))
+    """Return the rows that are scored on a scenario: ``auto``, one model, Flash, and the best rival by each score."""
+    return list(dict.fromkeys((*ALWAYS, *bests.values())))

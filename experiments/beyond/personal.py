@@ -1,7 +1,7 @@
-"""Two personal rivals that the package does not carry: Ditto's own models, and the own heads of FedRoD.
+"""Three personal rivals that the package does not carry: Ditto's own models, own heads of FedRoD, kNN-Per's neighbours.
 
-They come in by the doors that a user's own methods and experts have: ``experiments.beyond.personal:Ditto`` and
-``experiments.beyond.personal:own_head``.
+They come in by the doors that a user's own methods and experts have: ``experiments.beyond.personal:Ditto``,
+``experiments.beyond.personal:own_head`` and ``experiments.beyond.personal:neighbours``.
 """
 
 from collections.abc import Mapping, Sequence
@@ -22,6 +22,8 @@ N_FOLDS = 3  # in which an own head is fitted to judge it
 N_STEPS = 30
 RATE = 0.5
 DECAY = 1e-3
+N_NEIGHBOURS = 10
+UNIFORM = 1e-3  # of what the neighbours say is an equal share of all classes
 
 
 class Ditto:
@@ -110,6 +112,39 @@ def own_head(window: Window, asked: Seen, base: Said) -> Said:
         head = _fitted(features, scores, window.one_hot * (fold != one)[:, np.newaxis])
         held_out[:, fold == one] = softmax(scores + features @ head)[:, fold == one]
     return Said(held_out, softmax(asked.scores[:, 0] + new @ _fitted(features, scores, window.one_hot)))
+
+
+def neighbours(window: Window, asked: Seen, base: Said) -> Said:
+    """Say which labels the nearest samples of the window have, by features, nearer ones counting more (kNN-Per).
+
+    A sample of the window itself is told by those of other stretches of it.
+    """
+    is_sample, folds = window.is_sample, window.folds
+    apart = _squared_distances(window.features, window.features)
+    pairs = is_sample[:, :, np.newaxis] & np.triu(is_sample[:, np.newaxis, :], 1)
+    middle = [float(np.median(one[there])) if there.any() else 0.0 for one, there in zip(apart, pairs, strict=True)]
+    width = np.array([one if one > 1e-12 else 1.0 for one in middle])[:, np.newaxis, np.newaxis]
+    same_fold = folds[:, :, np.newaxis] == folds[:, np.newaxis, :]
+    found = []
+    for distances in (np.where(same_fold, np.inf, apart), _squared_distances(asked.features, window.features)):
+        distances = np.where(is_sample[:, np.newaxis, :], distances, np.inf)
+        nearest = np.argsort(distances, axis=2)[:, :, :N_NEIGHBOURS]
+        near = np.take_along_axis(distances, nearest, axis=2)
+        first = np.where(np.isfinite(near[..., :1]), near[..., :1], 0.0)
+        weights = np.exp(-(near - first) / width)
+        shares = np.einsum(
+            "bmk,bmkc->bmc", weights, np.stack([one[at] for one, at in zip(window.one_hot, nearest, strict=True)])
+        )
+        totals = shares.sum(axis=2, keepdims=True)
+        shares = np.divide(shares, totals, out=np.full_like(shares, 1.0 / shares.shape[2]), where=totals > 0)
+        found.append((1.0 - UNIFORM) * shares + UNIFORM / shares.shape[2])
+    knows = (window.sizes > 1)[:, np.newaxis, np.newaxis]
+    return Said(np.where(knows, found[0], base.held_out), np.where(knows, found[1], base.asked))
+
+
+def _squared_distances(first: Stack, second: Stack) -> Stack:
+    squares = np.square(first).sum(axis=2)[:, :, np.newaxis] + np.square(second).sum(axis=2)[:, np.newaxis, :]
+    return np.asarray(np.maximum(squares - 2.0 * first @ second.swapaxes(1, 2), 0.0))
 
 
 def _with_ones(features: Stack) -> Stack:

@@ -7,12 +7,11 @@ from experiments.tables import Table, folder_name, merged
 from fielding.config import presets
 from fielding.config.keys import Config
 from fielding.config.reader import config_from
-from fielding.runtime.experts import EXPERTS
+from fielding.runtime.experts import expert_names
 
-CHOOSING, SCORING, TRYING = (1, 2, 3), (4, 5, 6, 7, 8), (11, 12)
-FEW = SCORING[:3]
-"""Seeds by which the best rivals are chosen, by which they and ``auto`` are scored, and by which parts are tried;
-the first of those for scoring, for what takes long."""
+CHOOSING, SCORING, TRYING = (1,), (4, 5, 6, 7, 8), (11,)
+"""Seeds by which the best rivals are chosen, by which they and ``auto`` are scored, and by which parts are tried."""
+N_FEW = 3  # seeds for scoring of what takes minutes a run
 AUTO, GLOBAL = "auto", "global"
 _PAPER: Table = {
     "method": {"name": "fielding"},
@@ -29,25 +28,26 @@ RIVALS: dict[str, Table] = {
     "ifca": {"method": {"name": "ifca", "reassess": "drifted", "k": 4}},
     "flexcfl": {"method": {"name": "flexcfl", "k": 5}},
     "local": {"method": {"name": "local"}},
-    "knn-per": {"method": {"name": "global"}, "serving": {"experts": ["neighbours"]}},
+    "knn-per": {"method": {"name": "global"}, "serving": {"experts": [f"{_PERSONAL}:neighbours"]}},
     "ditto": {"method": {"name": f"{_PERSONAL}:Ditto"}},
     "fedrod": {
         "method": {"name": "global"},
         "training": {"balanced": True},
-        "serving": {"experts": ["corrected", "residual", "neighbours", f"{_PERSONAL}:own_head"]},
+        "serving": {"experts": ["corrected", "residual", "local", f"{_PERSONAL}:own_head"]},
     },
 }
 """Rows that may be the best rival; nothing is tuned for any of them."""
-ONE = (AUTO, GLOBAL, "flash", "fedavgm", "wiener")
-"""``auto`` and one model under every optimiser of the server: they are scored, whichever rival was chosen."""
-SIX = (*ONE, "paper")
+ALWAYS = (AUTO, GLOBAL, "flash")
+"""``auto``, one model, and one model under the optimiser that is best most often: scored whichever rival was chosen."""
+SIX = (*ALWAYS, "fedavgm", "wiener", "paper")
 """Rows that are run with networks of torch, which take long."""
+_EXPERTS = expert_names("auto", is_corrected=True, has_heads=True)
 _AUTO: Table = {"coordinator": {"representation": "auto"}}
 PARTS: dict[str, Table] = {
     AUTO: _AUTO,
     **{
-        f"auto, without {left_out}": {**_AUTO, "serving": {"experts": [name for name in EXPERTS if name != left_out]}}
-        for left_out in EXPERTS
+        f"auto, without {left_out}": {**_AUTO, "serving": {"experts": [name for name in _EXPERTS if name != left_out]}}
+        for left_out in _EXPERTS
         if left_out != "served"  # which always comes along
     },
     "auto, averaging at the server": {**_AUTO, "aggregation": {"name": "mean"}},
@@ -81,6 +81,11 @@ def run_name(row: str, seed: int) -> str:
 def config_of(scenario: Scenario, row: str, seed: int) -> Config:
     """Return the config of a run."""
     return config_from(merged(base_table(scenario), {"seed": seed}, ROWS[row]))
+
+
+def scoring_seeds(scenario: Scenario) -> tuple[int, ...]:
+    """Return the seeds that a scenario is scored on."""
+    return SCORING[:N_FEW] if scenario.takes_long else SCORING
 
 
 def runs(scenarios: Iterable[Scenario], rows: Sequence[str], seeds: Sequence[int]) -> dict[str, Config]:

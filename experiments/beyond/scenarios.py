@@ -31,6 +31,8 @@ class Scenario:
         How many, and how many from one evaluation to the next.
     model
         What is trained.
+    takes_long
+        Whether a run takes minutes: it is scored on fewer seeds.
     """
 
     name: str
@@ -39,6 +41,7 @@ class Scenario:
     rounds: int
     model: Table
     every: int = 10
+    takes_long: bool = False
 
 
 def _mlp(hidden: int) -> Table:
@@ -73,6 +76,7 @@ SCENARIOS: dict[str, Scenario] = {
             training={**LOCAL, "participants": 40, "learning_rate": 0.4},
             rounds=240,
             model=_mlp(32),
+            takes_long=True,
         ),
         Scenario(
             name="extrasensory",
@@ -129,6 +133,7 @@ TORCH: dict[str, Scenario] = {
             training={**LOCAL, "trainer": "torch"},
             rounds=200,
             model={"name": "cnn"},
+            takes_long=True,
         ),
         Scenario(
             name="cifar-resnet18",  # as many samples a round as two cores can take
@@ -136,6 +141,7 @@ TORCH: dict[str, Scenario] = {
             training={**LOCAL, "trainer": "torch", "participants": 6, "local_steps": 5, "batch_size": 10},
             rounds=200,
             model={"name": "resnet18"},
+            takes_long=True,
         ),
     )
 }

@@ -10,21 +10,13 @@ from experiments.beyond.traffic import Traffic
 from fielding.reporting.numbers.paired import Estimate, estimate, paired_difference
 
 Cells = list[list[str]]
+Seeds = Mapping[str, Sequence[int]]
+"""The seeds that each scenario is scored on."""
 MARGIN = 0.01
 """An interval below minus this is a defeat that counts."""
 NOTABLE = 0.005
 """A mean below minus this is named."""
 NOT_RUN = "-"
-VERDICT_HEAD = (
-    "scenario",
-    "best rival",
-    "its accuracy",
-    "auto",
-    "auto minus best rival",
-    "verdict",
-    "interval below -1",
-    "auto minus global",
-)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,25 +65,39 @@ def verdict(found: Summaries, rival: str | None, seeds: Sequence[int], score: st
     return None if ours is None or theirs is None else Verdict(difference=paired_difference(ours, theirs))
 
 
-def verdict_cells(by_scenario: Mapping[str, Summaries], bests: Bests, seeds: Sequence[int], score: str) -> Cells:
-    """Return ``auto`` against the best rival and against the global model by a score, a line per scenario."""
-    lines = [list(VERDICT_HEAD)]
+def front_cells(
+    by_scenario: Mapping[str, Summaries],
+    bests: Bests,
+    seeds: Seeds,
+    worse: Mapping[str, Sequence[tuple[float, float]]],
+) -> Cells:
+    """Return the one table that matters: ``auto`` by both scores, and how far ahead of the best rival by each it is.
+
+    ``seeds``: those that each scenario was scored on; ``worse``: as :func:`fairness_cells` takes it.
+    """
+    lines = [
+        [
+            "scenario",
+            "auto, window",
+            "ahead of the best rival",
+            "auto, next",
+            "ahead of the best rival",
+            "ahead of one model",
+            "clients clearly worse off",
+        ]
+    ]
     for name, found in by_scenario.items():
-        best = bests.get(name, {}).get(score)
-        result = verdict(found, best, seeds, score)
-        against_global = verdict(found, GLOBAL, seeds, score)
-        lines.append(
-            [
-                name,
-                best or NOT_RUN,
-                NOT_RUN if best is None else _percent(figures(found, best, seeds, SCORES[score])),
-                _percent(figures(found, AUTO, seeds, SCORES[score])),
-                NOT_RUN if result is None else points(result.difference),
-                "not run" if result is None else result.word,
-                NOT_RUN if result is None else _below(result),
-                NOT_RUN if against_global is None else points(against_global.difference),
-            ]
-        )
+        line, own = [name], seeds[name]
+        for score, figure in SCORES.items():
+            best = bests.get(name, {}).get(score)
+            result = verdict(found, best, own, score)
+            line.append(_percent(figures(found, AUTO, own, figure)))
+            line.append(NOT_RUN if result is None else f"{points(result.difference)} ({best})")
+        plain = [verdict(found, GLOBAL, own, score) for score in SCORES]
+        line.append(" / ".join(NOT_RUN if one is None else points(one.difference) for one in plain))
+        clear = [one for _, one in worse.get(name, ())]
+        line.append(f"{100 * sum(clear) / len(clear):.0f} %" if clear else NOT_RUN)
+        lines.append(line)
     return lines
 
 
@@ -131,15 +137,15 @@ def rival_cells(by_scenario: Mapping[str, Summaries], seeds: Sequence[int]) -> C
     return lines
 
 
-def row_cells(by_scenario: Mapping[str, Summaries], rows: Sequence[str], seeds: Sequence[int], score: str) -> Cells:
+def row_cells(by_scenario: Mapping[str, Summaries], rows: Sequence[str], seeds: Seeds, score: str) -> Cells:
     """Return a score of some rows, a line per scenario; in brackets how far ``auto`` is ahead, seed by seed."""
     lines = [["scenario", *rows]]
     for name, found in by_scenario.items():
         line = [name]
         for row in rows:
-            ahead = verdict(found, row, seeds, score) if row != AUTO else None
+            ahead = verdict(found, row, seeds[name], score) if row != AUTO else None
             behind = "" if ahead is None else f" ({points(ahead.difference)})"
-            line.append(_percent(figures(found, row, seeds, SCORES[score])) + behind)
+            line.append(_percent(figures(found, row, seeds[name], SCORES[score])) + behind)
         lines.append(line)
     return lines
 
@@ -147,27 +153,68 @@ def row_cells(by_scenario: Mapping[str, Summaries], rows: Sequence[str], seeds: 
 def fairness_cells(
     by_scenario: Mapping[str, Summaries],
     bests: Bests,
-    seeds: Sequence[int],
-    worse: Mapping[str, Sequence[float]],
+    seeds: Seeds,
+    worse: Mapping[str, Sequence[tuple[float, float]]],
 ) -> Cells:
     """Return the accuracy of the worst tenth of the clients, and which share ``auto`` serves worse than a plain model.
 
-    ``worse``: by scenario, the share of clients of each seed that was run.
+    ``worse``: by scenario, the shares of clients of each seed that was run, worse and clearly worse.
     """
-    lines = [["scenario", "auto", "best rival by window", "global", "served worse than by the plain global model, %"]]
+    lines = [
+        ["scenario", "auto", "best rival by window", "global", "worse than by the plain global model, %", "clearly"]
+    ]
     for name, found in by_scenario.items():
         best = bests.get(name, {}).get("window")
         ours, theirs, plain = (
-            NOT_RUN if row is None else _percent(figures(found, row, seeds, "worst_decile_served"))
+            NOT_RUN if row is None else _percent(figures(found, row, seeds[name], "worst_decile_served"))
             for row in (AUTO, best, GLOBAL)
         )
         lines.append(
-            [name, ours, NOT_RUN if best is None else f"{best}: {theirs}", plain, _percent(worse[name] or None)]
+            [
+                name,
+                ours,
+                NOT_RUN if best is None else f"{best}: {theirs}",
+                plain,
+                *(_percent([one[at] for one in worse[name]] or None) for at in (0, 1)),
+            ]
         )
     return lines
 
 
-def cost_cells(by_scenario: Mapping[str, Summaries], bests: Bests, seeds: Sequence[int]) -> Cells:
+def expert_cells(
+    by_scenario: Mapping[str, Summaries], alone: Mapping[str, Mapping[int, Mapping[str, Mapping[str, float]]]]
+) -> Cells:
+    """Return what ``auto`` serves beside the best of its experts alone, chosen with hindsight by the mean of all seeds.
+
+    ``alone``: by scenario, seed and score, the accuracy of each expert. The label correction by itself stands there as
+    a warning: it is what one would switch on by belief.
+    """
+    lines = [["scenario", "score", "served", "best expert alone", "served minus it", "the correction alone"]]
+    for name, found in by_scenario.items():
+        seeds = sorted(alone.get(name, {}))
+        for score, figure in SCORES.items():
+            served = figures(found, AUTO, seeds, figure) if seeds else None
+            if served is None:
+                lines.append([name, score, *[NOT_RUN] * 4])
+                continue
+            by_expert = {
+                expert: [alone[name][seed][score][expert] for seed in seeds] for expert in alone[name][seeds[0]][score]
+            }
+            best = max(by_expert, key=lambda expert: sum(by_expert[expert]))
+            lines.append(
+                [
+                    name,
+                    score,
+                    _percent(served),
+                    f"{best}: {_percent(by_expert[best])}",
+                    points(paired_difference(served, by_expert[best])),
+                    _percent(figures(found, AUTO, seeds, figure.replace("served", "corrected"))),
+                ]
+            )
+    return lines
+
+
+def cost_cells(by_scenario: Mapping[str, Summaries], bests: Bests, seeds: Seeds) -> Cells:
     """Return what ``auto``, the best rivals and the global model cost, means over the seeds."""
     columns = {
         "MB up": ("bytes_up", 1e6, 1),
@@ -183,9 +230,9 @@ def cost_cells(by_scenario: Mapping[str, Summaries], bests: Bests, seeds: Sequen
         for row in scored_rows(bests.get(name, {})):
             cells = []
             for figure, unit, places in columns.values():
-                mean = mean_figure(found, row, seeds, figure)
+                mean = mean_figure(found, row, seeds[name], figure)
                 cells.append(NOT_RUN if mean is None else f"{mean / unit:.{places}f}")
-            ours, theirs = _mean_bytes(found, row, seeds), _mean_bytes(found, GLOBAL, seeds)
+            ours, theirs = (_mean_bytes(found, one, seeds[name]) for one in (row, GLOBAL))
             lines.append([name, row, *cells, NOT_RUN if ours is None or not theirs else f"{ours / theirs:.2f}"])
     return lines
 
@@ -249,10 +296,6 @@ def points(one: Estimate) -> str:
 
 def _percent(values: Sequence[float] | None) -> str:
     return NOT_RUN if values is None else points(estimate(values)).removeprefix("+")
-
-
-def _below(result: Verdict) -> str:
-    return "yes" if result.is_below else "in part" if result.reaches_below else "no"
 
 
 def _mean_bytes(found: Summaries, row: str, seeds: Sequence[int]) -> float | None:

@@ -12,7 +12,7 @@ import pytest
 from experiments.beyond import __main__ as beyond
 from experiments.beyond import tables
 from experiments.beyond.choosing import SCORES, best_rival, chosen_rivals, figures, read_choice, write_choice
-from experiments.beyond.personal import own_head
+from experiments.beyond.personal import neighbours, own_head
 from experiments.beyond.rows import (
     AUTO,
     CHOOSING,
@@ -25,11 +25,12 @@ from experiments.beyond.rows import (
     config_of,
     run_name,
     runs,
+    scoring_seeds,
 )
 from experiments.beyond.running import run_all, stored_run, timed_run, wall_file, wall_seconds
 from experiments.beyond.scenarios import ALL, SCENARIOS, UNSEEN, Scenario
 from experiments.beyond.traffic import Traffic, most_judged, traffic_of
-from experiments.beyond.worse import client_accuracies, share_worse
+from experiments.beyond.worse import experts_alone, final_counts, share_worse
 from experiments.tables import merged
 from fielding import run
 from fielding._typing import Json
@@ -57,7 +58,7 @@ def summary(window: float, following: float | None = None, **others: Json) -> di
 
 
 def all_rivals(window: float, following: float) -> dict[tuple[str, int], dict[str, Json]]:
-    return {(row, seed): summary(window, following) for row in RIVALS for seed in CHOOSING}
+    return {(row, seed): summary(window, following) for row in RIVALS for seed in SEEDS}
 
 
 def test_scenarios_and_rivals_differ_in_nothing_but_method_and_trace() -> None:
@@ -120,9 +121,7 @@ def test_each_part_is_one_change_of_auto() -> None:
     }
     experts = {part for part, keys in changed.items() if keys == {("serving", "experts")}}
 
-    assert experts == {
-        f"auto, without {name}" for name in ("corrected", "common", "heads", "residual", "local", "neighbours")
-    }
+    assert experts == {f"auto, without {name}" for name in ("common", "heads", "residual", "local")}
     assert {part: keys for part, keys in changed.items() if part not in experts} == {
         AUTO: set(),
         "auto, averaging at the server": {("aggregation", "name")},
@@ -141,7 +140,7 @@ def test_each_part_is_one_change_of_auto() -> None:
 def test_a_part_without_an_expert_has_all_others() -> None:
     found = config_of(TINY, "auto, without heads", 11).serving.experts
 
-    assert set(found) == {"served", "corrected", "common", "residual", "local", "neighbours"}
+    assert set(found) == {"served", "common", "residual", "local"}
 
 
 def test_label_histograms_keep_the_guard_that_auto_has() -> None:
@@ -151,30 +150,37 @@ def test_label_histograms_keep_the_guard_that_auto_has() -> None:
 
 
 def test_every_run_has_a_folder_of_its_own() -> None:
-    assert len(runs(ALL.values(), list(ROWS), CHOOSING)) == 14 * len(ROWS) * 3
+    assert len(runs(ALL.values(), list(ROWS), SEEDS)) == 14 * len(ROWS) * 3
+
+
+def test_what_takes_minutes_a_run_is_scored_on_fewer_seeds() -> None:
+    few = {name for name, scenario in ALL.items() if scoring_seeds(scenario) == SCORING[:3]}
+
+    assert few == {"zephyr", "cifar-cnn", "cifar-resnet18"}
+    assert all(scoring_seeds(scenario) == SCORING for name, scenario in ALL.items() if name not in few)
 
 
 def test_each_score_has_a_best_rival_of_its_own() -> None:
     found = all_rivals(0.5, 0.6)
-    for seed, window in zip(CHOOSING, (0.7, 0.7, 0.61), strict=True):
+    for seed, window in zip(SEEDS, (0.7, 0.7, 0.61), strict=True):
         found["ifca", seed] = summary(window, 0.4)
         found["local", seed] = summary(0.4, 0.65)
-    best = {score: best_rival(found, CHOOSING, score) for score in SCORES}
+    best = {score: best_rival(found, SEEDS, score) for score in SCORES}
 
     assert best["window"] is not None
     assert best["next"] is not None
     assert (best["window"]["rival"], best["next"]["rival"]) == ("ifca", "local")
     assert best["window"]["mean"] == pytest.approx(0.67)
-    assert best["window"]["seeds"] == [1, 2, 3]
+    assert best["window"]["seeds"] == SEEDS
     assert best["next"]["means"] == pytest.approx(dict.fromkeys(RIVALS, 0.6) | {"ifca": 0.4, "local": 0.65})
 
 
 def test_ties_go_to_the_earlier_rival_and_one_that_lacks_a_run_is_not_chosen() -> None:
     found = all_rivals(0.5, 0.6)
-    for seed in CHOOSING:
+    for seed in SEEDS:
         found["flash", seed] = summary(0.9, 0.9)
-    del found["flash", 2]
-    best = best_rival(found, CHOOSING, "next")
+    del found["flash", 5]
+    best = best_rival(found, SEEDS, "next")
 
     assert best is not None
     assert best["rival"] == GLOBAL
@@ -220,18 +226,34 @@ def test_a_verdict_is_read_off_the_paired_interval(
     assert (result.word, result.is_below, result.reaches_below) == (word, is_below, reaches_below)
 
 
-def test_the_table_of_verdicts_holds_auto_against_the_best_rival_by_its_score() -> None:
+def test_the_front_table_holds_auto_against_the_best_rival_by_each_score() -> None:
     found = {"places": scored([0.02, 0.03, 0.04]), "mixed": {}}
     found["places"] |= {(GLOBAL, seed): summary(0.7, 0.7) for seed in SEEDS}
     bests = {"places": {"window": "flash", "next": GLOBAL}}
-    _, window, nothing = tables.verdict_cells(found, bests, SEEDS, "window")
-    _, following, _ = tables.verdict_cells(found, bests, SEEDS, "next")
+    seeds = dict.fromkeys(found, SEEDS)
+    _, places, mixed = tables.front_cells(found, bests, seeds, {"places": [(0.3, 0.1), (0.3, 0.0)]})
 
-    assert window[:4] == ["places", "flash", "80.0 ± 0.0", "83.0 ± 2.5"]
-    assert window[4:] == ["+3.0 ± 2.5", "ahead", "no", "+13.0 ± 2.5"]
-    assert following[:4] == ["places", "global", "70.0 ± 0.0", "66.0 ± 5.0"]
-    assert following[4:] == ["-4.0 ± 5.0", "level", "in part", "-4.0 ± 5.0"]
-    assert nothing == ["mixed", "-", "-", "-", "-", "not run", "-", "-"]
+    assert places[:3] == ["places", "83.0 ± 2.5", "+3.0 ± 2.5 (flash)"]
+    assert places[3:5] == ["66.0 ± 5.0", "-4.0 ± 5.0 (global)"]
+    assert places[5:] == ["+13.0 ± 2.5 / -4.0 ± 5.0", "5 %"]
+    assert mixed == ["mixed", "-", "-", "-", "-", "- / -", "-"]
+
+
+def test_what_is_served_stands_beside_the_best_expert_of_all_seeds_and_the_correction() -> None:
+    corrected = {"final_accuracy_corrected": 0.9, "final_next_accuracy_corrected": 0.1}
+    found = {"places": {(AUTO, seed): summary(0.8, 0.6, **corrected) for seed in SEEDS}, "mixed": {}}
+    window = [
+        {"served": 0.7, "heads": 0.82},
+        {"served": 0.84, "heads": 0.78},
+        {"served": 0.7, "heads": 0.8},
+    ]
+    following = {"served": 0.65, "heads": 0.1}
+    alone = {"places": {seed: {"window": one, "next": following} for seed, one in zip(SEEDS, window, strict=True)}}
+    _, first, second, *rest = tables.expert_cells(found, alone)
+
+    assert first[1:4] == ["window", "80.0 ± 0.0", "heads: 80.0 ± 5.0"]
+    assert second[1:] == ["next", "60.0 ± 0.0", "served: 65.0 ± 0.0", "-5.0 ± 0.0", "10.0 ± 0.0"]
+    assert rest == [["mixed", score, "-", "-", "-", "-"] for score in SCORES]
 
 
 def test_the_conclusion_names_where_auto_is_lower() -> None:
@@ -251,11 +273,11 @@ def test_the_conclusion_names_where_auto_is_lower() -> None:
 
 def test_the_table_of_rivals_marks_the_best_of_each_score() -> None:
     found = all_rivals(0.5, 0.6)
-    for seed in CHOOSING:
+    for seed in SEEDS:
         found["ifca", seed] = summary(0.65, 0.55)
         found["local", seed] = summary(0.4, 0.7)
-    del found["flexcfl", 1]
-    cells = {line[0]: line[1] for line in tables.rival_cells({"places": found}, CHOOSING)}
+    del found["flexcfl", 4]
+    cells = {line[0]: line[1] for line in tables.rival_cells({"places": found}, SEEDS)}
 
     assert (cells["global"], cells["ifca"], cells["local"]) == ("50.0 / 60.0", "**65.0** / 55.0", "40.0 / **70.0**")
     assert cells["flexcfl"] == "- / -"
@@ -266,11 +288,14 @@ def test_the_worst_tenth_stands_beside_that_of_the_best_rival_and_the_share_serv
     found = {(row, seed): summary(0.5, worst_decile_served=tenth) for row, tenth in tenths.items() for seed in SEEDS}
     bests = {"places": {"window": "ifca", "next": "local"}}
     _, places, mixed = tables.fairness_cells(
-        {"places": found, "mixed": {}}, bests, SEEDS, {"places": [0.1, 0.2, 0.3], "mixed": []}
+        {"places": found, "mixed": {}},
+        bests,
+        {"places": SEEDS, "mixed": SEEDS},
+        {"places": [(0.1, 0.0), (0.2, 0.0), (0.3, 0.0)], "mixed": []},
     )
 
-    assert places == ["places", "50.0 ± 0.0", "ifca: 40.0 ± 0.0", "30.0 ± 0.0", "20.0 ± 24.8"]
-    assert mixed == ["mixed", "-", "-", "-", "-"]
+    assert places == ["places", "50.0 ± 0.0", "ifca: 40.0 ± 0.0", "30.0 ± 0.0", "20.0 ± 24.8", "0.0 ± 0.0"]
+    assert mixed == ["mixed", "-", "-", "-", "-", "-"]
 
 
 def test_costs_are_means_over_the_seeds_and_a_rival_is_not_shown_twice() -> None:
@@ -279,20 +304,22 @@ def test_costs_are_means_over_the_seeds_and_a_rival_is_not_shown_twice() -> None
         for seed in SEEDS
     }
     found |= {(GLOBAL, seed): summary(0.5, bytes_up=3e6, bytes_down=1e6) for seed in SEEDS}
-    lines = tables.cost_cells({"places": found}, {"places": {"window": "global", "next": "local"}}, SEEDS)
+    lines = tables.cost_cells({"places": found}, {"places": {"window": "global", "next": "local"}}, {"places": SEEDS})
 
-    assert [line[1] for line in lines[1:]] == [AUTO, "global", "local"]
+    assert [line[1] for line in lines[1:]] == [AUTO, "global", "flash", "local"]
     assert lines[1][2:] == ["5.0", "2.0", "2.0", "-", "5", "-", "-", "1.75"]
-    assert (lines[2][-1], lines[3][-1]) == ("1.00", "-")
+    assert (lines[2][-1], lines[4][-1]) == ("1.00", "-")
 
 
 def test_a_part_switched_off_is_held_against_auto_by_both_scores() -> None:
-    found: dict[tuple[str, int], dict[str, Json]] = {(AUTO, seed): summary(0.8, 0.7) for seed in TRYING}
-    found |= {("auto, no guard", seed): summary(value, 0.65) for seed, value in zip(TRYING, (0.82, 0.81), strict=True)}
-    cells = {line[0]: line[1] for line in tables.part_cells({"places": found}, TRYING)}
+    found: dict[tuple[str, int], dict[str, Json]] = {(AUTO, seed): summary(0.8, 0.7) for seed in SEEDS}
+    found |= {
+        ("auto, no guard", seed): summary(value, 0.65) for seed, value in zip(SEEDS, (0.82, 0.81, 0.8), strict=True)
+    }
+    cells = {line[0]: line[1] for line in tables.part_cells({"places": found}, SEEDS)}
 
     assert cells[AUTO] == "80.0 / 70.0"
-    assert cells["auto, no guard"] == "+1.5 / -5.0"
+    assert cells["auto, no guard"] == "+1.0 / -5.0"
     assert cells["auto, without heads"] == "- / -"
 
 
@@ -320,10 +347,24 @@ def test_a_client_is_served_worse_if_the_plain_model_is_more_than_a_point_better
     never, right = [0, 0, 0], [100, 100, 100]
     leave_tests(tmp_path / "auto", [never, never, [50, 0, 50], [52, 70, 50]], [right] * 4)
     leave_tests(tmp_path / "plain", [never] * 4, [right, right, [52, 0, 52], [54, 71, 50]])
+    served = final_counts(tmp_path / "auto", "served")
 
-    assert client_accuracies(tmp_path / "auto", "served") == pytest.approx({"ann": 0.51, "bob": 0.7, "cat": 0.5})
-    assert client_accuracies(tmp_path / "plain", "") == pytest.approx({"ann": 0.53, "bob": 0.71, "cat": 0.51})
-    assert share_worse(tmp_path / "auto", tmp_path / "plain") == pytest.approx(1 / 3)
+    assert {client: counts.tolist() for client, counts in served.items()} == {
+        "ann": [102, 200],
+        "bob": [70, 100],
+        "cat": [100, 200],
+    }
+    assert final_counts(tmp_path / "plain", "")["ann"].tolist() == [106, 200]
+    assert share_worse(tmp_path / "auto", tmp_path / "plain") == pytest.approx((1 / 3, 0.0))
+
+
+def test_a_lack_of_two_standard_errors_is_clear(tmp_path: Path) -> None:
+    never = [0, 0, 0]
+    # Of 200 samples at a share of about a half a standard error is 5 points, at 100 samples 7.
+    leave_tests(tmp_path / "auto", [never, never, [45, 0, 45], [45, 45, 45]], [never] * 4)
+    leave_tests(tmp_path / "plain", [never] * 4, [never, never, [55, 0, 54], [56, 58, 54]])
+
+    assert share_worse(tmp_path / "auto", tmp_path / "plain") == pytest.approx((1.0, 1 / 3))
 
 
 def test_reports_and_answers_to_the_guard_both_break_the_silence() -> None:
@@ -394,14 +435,14 @@ def test_the_best_rivals_are_chosen_scored_and_told_from_what_is_stored(
     chosen = read_choice(tmp_path / "chosen.json")
 
     assert "tiny: ifca (window), local (next)" in told
-    assert [len(names) for names in asked] == [12 * 3, 7 * 5]
-    assert asked[1][:4] == ["tiny/auto-4", "tiny/ifca-4", "tiny/local-4", "tiny/global-4"]
+    assert [len(names) for names in asked] == [12, 5 * 5]
+    assert asked[1][:5] == ["tiny/auto-4", "tiny/global-4", "tiny/flash-4", "tiny/ifca-4", "tiny/local-4"]
     assert "| ifca | **90.0** / 40.0 |" in told
     assert isinstance(chosen["tiny"], dict)
     assert chosen["tiny"]["next"] == {
         "rival": "local",
         "mean": pytest.approx(0.8),
-        "seeds": [1, 2, 3],
+        "seeds": [1],
         "means": {rival: pytest.approx(0.8 if rival == "local" else 0.4) for rival in RIVALS},
     }
 
@@ -414,8 +455,12 @@ def test_tables_of_whole_runs_tell_of_traffic_and_of_clients_served_worse(
         assert timed_run(name, config_table(config), tmp_path).error is None
     told = "\n".join(beyond.whole_table(["tiny"], tmp_path))
 
-    share = 100 * share_worse(tmp_path / "tiny" / "auto-4", tmp_path / "tiny" / "global-4")
-    assert f"| tiny | - | - | - | {share:.1f} |" in told
+    shares = share_worse(tmp_path / "tiny" / "auto-4", tmp_path / "tiny" / "global-4")
+    assert f"| tiny | - | - | - | {100 * shares[0]:.1f} | {100 * shares[1]:.1f} |" in told
+    (row,) = [line for line in told.splitlines() if line.startswith("| tiny | next |")]
+    assert row.count("±") == 0  # of a single seed
+    alone = experts_alone(tmp_path / "tiny" / "auto-4")["next"]
+    assert f"{max(alone, key=alone.__getitem__)}: {100 * max(alone.values()):.1f}" in row
     assert "| tiny | 64 |" in told
 
 
@@ -506,10 +551,35 @@ def test_networks_of_torch_are_run_on_some_rows_and_told_beside_auto(
     monkeypatch.setattr(beyond, "ALL", {"tiny": tiny})
     monkeypatch.setattr(beyond, "TORCH", {"tiny": tiny})
     monkeypatch.setattr(beyond, "SIX", (AUTO, GLOBAL))
-    monkeypatch.setattr(beyond, "FEW", (4, 5))
+    monkeypatch.setattr(beyond, "scoring_seeds", lambda _scenario: (4, 5))
     monkeypatch.setattr(sys, "argv", ["beyond", "torch", "--out", str(tmp_path), "--jobs", "1"])
     beyond.main()
 
     told = capsys.readouterr().out
-    assert "### Served, window, seeds 4 to 5" in told
+    assert "### Served, window" in told
     assert re.search(r"\| tiny \| \d+\.\d ± \d+\.\d \| \d+\.\d ± \d+\.\d \([+-]\d+\.\d ± \d+\.\d\) \|", told)
+
+
+def test_neighbours_say_the_labels_of_near_samples_of_other_stretches() -> None:
+    n = 20
+    places = np.repeat([0.0, 5.0], n // 2)[np.newaxis, :, np.newaxis] + 0.01 * np.arange(n)[np.newaxis, :, np.newaxis]
+    labels = np.repeat([0, 1], n // 2)[np.newaxis]
+    scores, none = np.zeros((1, 1, n, 2)), np.zeros((1, 1, 1, 2))
+    window = Window(
+        features=places,
+        scores=scores,
+        offsets=none,
+        waves=np.zeros((1, n, 0)),
+        labels=labels,
+        is_sample=np.ones((1, n), dtype=np.bool_),
+        past=np.zeros((1, 0, 0)),
+    )
+    asked = Seen(features=places[:, [2, 17]], scores=scores[:, :, :2], offsets=none, waves=np.zeros((1, 2, 0)))
+    said = neighbours(window, asked, served(window, asked))
+    alone = replace(window, labels=np.where(window.folds == 0, 1 - labels, labels))
+    held_out = neighbours(alone, asked, served(window, asked)).held_out
+
+    assert said.asked[0].argmax(axis=1).tolist() == [0, 1]
+    assert (said.asked[0].max(axis=1) > 0.9).all()
+    assert (held_out[0, :4, 0] > 0.5).all(), "labels of its own stretch do not count for a sample"
+    np.testing.assert_allclose(said.asked.sum(axis=2), 1.0)

@@ -25,7 +25,6 @@ from fielding.serving.experts import (
     folds_of,
     heads,
     local,
-    neighbours,
     projected,
     residual,
     served,
@@ -97,7 +96,7 @@ def test_what_is_said_of_a_sample_out_of_fold_depends_on_no_label_of_its_fold(
     fold = window.folds[0] == window.folds[0, place % size]
     other = replace(window, labels=np.where(fold, (window.labels + shift) % N_CLASSES, window.labels))
 
-    for expert in (served, corrected, neighbours, local):
+    for expert in (served, corrected, local):
         base = served(window, asked)
         np.testing.assert_allclose(
             expert(window, asked, base).held_out[0, fold], expert(other, asked, base).held_out[0, fold], atol=1e-9
@@ -232,7 +231,7 @@ def test_without_samples_to_learn_from_the_base_speaks(size: int) -> None:
     window, asked = drawn(1, [size], length=2)
     base = corrected(window, asked)
 
-    for expert in (residual, local, neighbours):
+    for expert in (residual, local):
         np.testing.assert_allclose(expert(window, asked, base).asked, base.asked)
 
 

@@ -83,7 +83,6 @@ PLACES: dict[str, dict[str, Any]] = {
         "heads": "fielding.serving.experts:heads",
         "residual": "fielding.serving.experts:residual",
         "local": "fielding.serving.experts:local",
-        "neighbours": "fielding.serving.experts:neighbours",
     },
     "trigger": {
         "center-shift": "fielding.coordinator.trigger:CenterShift",

@@ -406,19 +406,23 @@ def expert_named(name: str) -> Expert:
 
 
 def expert_names(asked: str | Sequence[str], *, is_corrected: bool, has_heads: bool) -> tuple[str, ...]:
-    """Return the experts that a config asks for: all that there can be (``"auto"``), none (``"none"``), or those named.
+    """Return the experts that a config asks for: all that help (``"auto"``), none (``"none"``), or those named.
 
-    Every client has ``served``. Those that read scores alone come first: they are the base of the others.
+    Every client has ``served``. Those that read scores alone come first: they are the base of the others. Where there
+    are ``heads``, they are corrected too, and ``corrected``, the client's own head alone, adds nothing.
 
     Examples
     --------
     >>> expert_names(["residual"], is_corrected=True, has_heads=False)
     ('served', 'residual')
+    >>> expert_names("auto", is_corrected=True, has_heads=True)
+    ('served', 'common', 'heads', 'residual', 'local')
     """
     if asked == "none":
         return ()
     lacking = {"corrected": not is_corrected, "heads": not has_heads, "common": not has_heads}
-    names = [name for name in EXPERTS if not lacking.get(name)] if asked == "auto" else asked
+    helpful = [name for name in EXPERTS if not lacking.get(name) and not (has_heads and name == "corrected")]
+    names = helpful if asked == "auto" else asked
     names = [names] if isinstance(names, str) else list(names)
     for name in names:
         if lacking.get(name):

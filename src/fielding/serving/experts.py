@@ -25,8 +25,6 @@ N_WAVES = 64  # directions in which the local expert looks at inputs
 MOST_SAMPLES = 350  # the newest samples of a window that experts look at
 LEAST = 1e-4  # what a regression gives to a class at least
 PSEUDO = 8.0  # samples that speak for the base of the residual expert, whatever the window says
-N_NEIGHBOURS = 10
-UNIFORM = 1e-3  # of what the neighbours say is an equal share of all classes
 
 
 class Said(NamedTuple):
@@ -182,30 +180,6 @@ def local(window: Window, asked: Seen, base: Said) -> Said:
         np.where(knows, _shares(window.one_hot - errors), base.held_out),
         np.where(knows, _shares(asked.waves @ head), base.asked),
     )
-
-
-def neighbours(window: Window, asked: Seen, base: Said) -> Said:
-    """Say which labels the nearest samples of the window have, nearer ones counting more (kNN-Per)."""
-    features, asked_features = _scaled(window.features, asked.features, window.is_sample)
-    distances = _distances(features, features)
-    width = _medians(distances, window.is_sample)[:, np.newaxis, np.newaxis]
-    one_hot, folds = window.one_hot, window.folds
-    same_fold = folds[:, :, np.newaxis] == folds[:, np.newaxis, :]
-    found = []
-    for apart in (np.where(same_fold, np.inf, distances), _distances(asked_features, features)):
-        apart = np.where(window.is_sample[:, np.newaxis, :], apart, np.inf)
-        n_near = min(N_NEIGHBOURS, apart.shape[2])
-        nearest = np.argpartition(apart, n_near - 1, axis=2)[:, :, :n_near]
-        near = np.take_along_axis(apart, nearest, axis=2)
-        least = near.min(axis=2, keepdims=True)
-        weights = np.exp(-(near - np.where(np.isfinite(least), least, 0.0)) / width)
-        totals = weights.sum(axis=2, keepdims=True)
-        weights = np.divide(weights, totals, out=np.zeros_like(weights), where=totals > 0)
-        labels = np.take_along_axis(one_hot[:, np.newaxis], nearest[..., np.newaxis], axis=2)
-        shares = (weights[..., np.newaxis] * labels).sum(axis=2)
-        found.append((1.0 - UNIFORM) * shares + UNIFORM / one_hot.shape[2])
-    knows = (window.sizes > 1)[:, np.newaxis, np.newaxis]
-    return Said(np.where(knows, found[0], base.held_out), np.where(knows, found[1], base.asked))
 
 
 def projected(inputs: Features) -> Stack:

@@ -14,7 +14,6 @@ WORDS = {
     "heads": "the heads of all clusters",
     "residual": "the model and what it got wrong on their samples",
     "local": "their own samples, past ones too",
-    "neighbours": "the nearest of their samples",
     "window": "all, as the window weighs them",
 }
 """What the page calls experts."""
