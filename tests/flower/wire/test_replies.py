@@ -95,6 +95,40 @@ def test_a_test_arrives_as_it_was(data: st.DataObject) -> None:
     assert_arrives(EvaluateReply(scores=replace(data.draw(scores), also=also)), "evaluate")
 
 
+JUDGED = replace(VECTORS, experts=("served", "window"))
+
+
+def judged_test(*right: int, n_test: int = 5) -> EvaluateReply:
+    """Return a test of a client with two experts, of which each alone gets some samples right."""
+    numbers = {
+        "expert_weights": {"served": np.array([0.25]), "window": np.array([0.75])},
+        "expert_losses": {"served": np.array([np.nan]), "window": np.array([0.5])},
+        "expert_correct": {name: np.array([one]) for name, one in zip(JUDGED.experts, right, strict=True)},
+    }
+    return EvaluateReply(
+        scores=replace(mail.scores(n_test, 4, 0.5), also={"served": replace(mail.scores(n_test, 3, 0.4), **numbers)})
+    )
+
+
+def test_what_experts_are_worth_arrives_as_it_was() -> None:
+    assert_same(reply_from(over_the_wire(reply_records(judged_test(0, 5))), "evaluate", JUDGED), judged_test(0, 5))
+
+
+def test_an_expert_cannot_have_more_right_than_were_tested() -> None:
+    got = reply_from(over_the_wire(reply_records(judged_test(6, 5))), "evaluate", JUDGED)
+
+    assert isinstance(got, Refusal)
+    assert got.text == "an expert has 6 right of 5; send at most as many as were tested"
+
+
+@pytest.mark.parametrize("bad", [[1], [1, 2, 3], [-1, 2], [0.5, 1.0]])
+def test_numbers_right_are_whole_and_one_for_each_expert(bad: list[int]) -> None:
+    records = reply_records(judged_test(1, 2))
+    records["metrics"]["expert-correct"] = bad
+
+    assert isinstance(reply_from(over_the_wire(records), "evaluate", JUDGED), Refusal)
+
+
 def test_so_does_a_test_on_no_samples() -> None:
     none = np.empty(0, dtype=np.int64)
     empty = replace(mail.scores(0, 0, 0.0), clients=none, n_test=none, correct=none, loss=np.empty(0))
