@@ -73,6 +73,17 @@ def test_what_each_expert_alone_would_give_is_told_by_every_score() -> None:
             assert alone["corrected"] == pytest.approx(row[f"corrected_{where}accuracy"])
 
 
+def test_what_experts_count_for_sums_to_one_and_the_mixture_is_taken_apart(tmp_path: Path) -> None:
+    run(table(serving=SERVINGS["experts"]), tmp_path / "run", own=Own(samples=small_pool()), page=False)
+
+    rows = [json.loads(line) for line in (tmp_path / "run" / CLIENTS).read_text().splitlines()]
+    assert rows
+    for row in rows:
+        assert set(row["expert_weights"]) == set(row["expert_losses"]) - {"window"}
+        weights = np.array(list(row["expert_weights"].values()), dtype=np.float64)
+        np.testing.assert_allclose(weights[:, ~np.isnan(weights).any(axis=0)].sum(axis=0), 1.0, atol=5e-3)
+
+
 def test_a_mix_travels_with_every_model_and_is_charged() -> None:
     plain, mixed = (result_of(table(serving=serving)) for serving in ({}, SERVINGS["prior"]))
 
@@ -125,7 +136,7 @@ def test_experts_of_clusters_with_one_body_survive_every_stop(tmp_path: Path, me
     assert left_behind(tmp_path / "cut") == left_behind(tmp_path / "whole")
     told = [row["experts"] for row in result.rounds if "experts" in row]
     assert told
-    assert all(list(one) == [*WITH_HEADS, "window"] for one in told if isinstance(one, dict))
+    assert all(list(one) == list(WITH_HEADS) for one in told if isinstance(one, dict))
     arrays = result.checkpoint.arrays
     losses = next(array for name, array in arrays.items() if name.endswith("expert_losses"))
     assert np.isfinite(losses).any(), "samples came, and experts predicted them"
@@ -174,7 +185,7 @@ def test_an_own_expert_is_weighed_like_the_others(tmp_path: Path) -> None:
     result = result_of(table(serving=serving))
 
     told = [one for row in result.rounds if isinstance(one := row.get("experts"), dict)]
-    assert list(told[-1]) == ["served", "residual", "tests.simulation.test_serving_runs:always_first", "window"]
+    assert list(told[-1]) == ["served", "residual", "tests.simulation.test_serving_runs:always_first"]
     with pytest.raises(FieldingError, match="gave held_out of shape"):
         result_of(table(serving={"experts": ["tests.simulation.test_serving_runs:misshapen"]}))
 

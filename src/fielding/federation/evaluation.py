@@ -71,9 +71,9 @@ class ClientScores:
     # How the same clients fare on the same samples if more is done to the model that serves them, by the names of
     # TREATMENTS. Empty unless that was asked for.
     also: Mapping[str, "ClientScores"] = field(default_factory=dict)
-    # By the name of each expert, how much each of these clients believes it, shares that sum to 1, the last log loss of
-    # each on samples before their labels came (NaN: none came yet), and how many of the test samples it alone gets
-    # right. Empty unless clients have experts.
+    # By the name of each expert, how much each of these clients believes it, shares that sum to 1; and, also of the
+    # mixture that the window makes of them, the last log loss on samples before their labels came (NaN: none came yet),
+    # and how many of the test samples it alone gets right. Empty unless clients have experts.
     expert_weights: Mapping[str, Vector] = field(default_factory=dict)
     expert_losses: Mapping[str, Vector] = field(default_factory=dict)
     expert_correct: Mapping[str, Counts] = field(default_factory=dict)

@@ -61,13 +61,15 @@ WINDOW = "window"
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Reading:
-    """What experts say of samples of some clients, ``said`` by the mixture of the window last.
+    """What experts say of samples of some clients.
 
-    Shape ``(n_experts + 1, n_clients, n_asked, n_classes)``, padded to the client with most samples.
+    ``said``: by the mixture of the window last, shape ``(n_experts + 1, n_clients, n_asked, n_classes)``, padded to the
+    client with most samples. ``mixture``: the weights of that mixture, shape ``(n_clients, n_experts)``.
     """
 
     clients: Counts
     said: Stack
+    mixture: Matrix
 
 
 class ServedExperts:
@@ -178,10 +180,12 @@ class ServedExperts:
         n_clients = self._store.n_clients
         correct = {name: np.zeros(n_clients, dtype=np.int64) for name in samples}
         alone = {name: np.zeros((self._prior.size, n_clients), dtype=np.int64) for name in samples}
+        counts_for = np.zeros((len(self.names), n_clients))  # what each expert counts for, the mixture taken apart
         loss = {name: np.zeros(n_clients) for name in samples}
         for reading in self._read(models, row, everyone, asked, training):
-            clients = reading.clients
-            streamed = np.einsum("be,ebmc->bmc", self.weights(clients), reading.said, optimize=True)
+            clients, weights = reading.clients, self.weights(reading.clients)
+            counts_for[:, clients] = (weights[:, :-1] + weights[:, -1:] * reading.mixture).T
+            streamed = np.einsum("be,ebmc->bmc", weights, reading.said, optimize=True)
             at_hand = HEDGE * streamed + (1.0 - HEDGE) * reading.said[-1]
             rows, sizes = asked.of(clients)
             labels, _ = _padded(self._store.labels(rows), sizes, streamed.shape[1])
@@ -201,7 +205,7 @@ class ServedExperts:
                 n_test=samples[name].sizes[who],
                 correct=correct[name][who],
                 loss=loss[name][who] / samples[name].sizes[who],
-                expert_weights=dict(zip(self.told_names, self.weights(who).T, strict=True)),
+                expert_weights=dict(zip(self.names, counts_for[:, who], strict=True)),
                 expert_losses=dict(zip(self.told_names, self.losses[who].T, strict=True)),
                 expert_correct=dict(zip(self.told_names, alone[name][:, who], strict=True)),
             )
@@ -284,7 +288,7 @@ class ServedExperts:
         asked_of = np.stack([one.asked for one in every])
         weights = window_weights(likely, window.is_sample, prior)
         mixture = np.einsum("be,ebmc->bmc", weights, asked_of, optimize=True)
-        return Reading(clients=clients, said=np.concatenate([asked_of, mixture[np.newaxis]]))
+        return Reading(clients=clients, said=np.concatenate([asked_of, mixture[np.newaxis]]), mixture=weights)
 
     def _seen(
         self, models: Models, own: int, clients: Counts, asked: Ranges, training: Ranges, *, shape: tuple[int, int]

@@ -100,14 +100,13 @@ JUDGED = replace(VECTORS, experts=("served", "window"))
 
 def judged_test(*right: int, n_test: int = 5) -> EvaluateReply:
     """Return a test of a client with two experts, of which each alone gets some samples right."""
-    numbers = {
-        "expert_weights": {"served": np.array([0.25]), "window": np.array([0.75])},
-        "expert_losses": {"served": np.array([np.nan]), "window": np.array([0.5])},
-        "expert_correct": {name: np.array([one]) for name, one in zip(JUDGED.experts, right, strict=True)},
-    }
-    return EvaluateReply(
-        scores=replace(mail.scores(n_test, 4, 0.5), also={"served": replace(mail.scores(n_test, 3, 0.4), **numbers)})
+    served = replace(
+        mail.scores(n_test, 3, 0.4),
+        expert_weights={"served": np.array([1.0])},
+        expert_losses={"served": np.array([np.nan]), "window": np.array([0.5])},
+        expert_correct={name: np.array([one]) for name, one in zip(JUDGED.experts, right, strict=True)},
     )
+    return EvaluateReply(scores=replace(mail.scores(n_test, 4, 0.5), also={"served": served}))
 
 
 def test_what_experts_are_worth_arrives_as_it_was() -> None:
@@ -124,7 +123,7 @@ def test_an_expert_cannot_have_more_right_than_were_tested() -> None:
 @pytest.mark.parametrize("bad", [[1], [1, 2, 3], [-1, 2], [0.5, 1.0]])
 def test_numbers_right_are_whole_and_one_for_each_expert(bad: list[int]) -> None:
     records = reply_records(judged_test(1, 2))
-    records["metrics"]["expert-correct"] = bad
+    put("metrics", "expert-correct", bad)(records)
 
     assert isinstance(reply_from(over_the_wire(records), "evaluate", JUDGED), Refusal)
 

@@ -19,7 +19,7 @@ of plain values is declared once, as a struct below, and checked by it.
 
 import io
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import MISSING, fields, is_dataclass, replace
 from typing import TYPE_CHECKING, Annotated, Any, TypeAlias, TypeVar, cast
 
@@ -637,9 +637,9 @@ def _evaluate_reply(records: "RecordDict", expected: Expected) -> EvaluateReply:
         if correct is not UNSET:
             also[name] = scores(correct, loss)
     if "served" in also:
-        weights = _by_expert(metrics.expert_weights, expected)
-        losses = _by_expert(metrics.expert_losses, expected)
-        right = _by_expert(metrics.expert_correct, expected)
+        weights = _by_expert(metrics.expert_weights, expected.experts[:-1])  # of no mixture: it is taken apart
+        losses = _by_expert(metrics.expert_losses, expected.experts)
+        right = _by_expert(metrics.expert_correct, expected.experts)
         if most := [one for one in right.values() if one[0] > metrics.n_test]:
             raise InputError(
                 f"an expert has {most[0][0]} right of {metrics.n_test}; send at most as many as were tested"
@@ -650,14 +650,14 @@ def _evaluate_reply(records: "RecordDict", expected: Expected) -> EvaluateReply:
     return EvaluateReply(scores=replace(plain, also=also))
 
 
-def _by_expert(given: list[Any] | UnsetType, expected: Expected) -> dict[str, npt.NDArray[Any]]:
+def _by_expert(given: list[Any] | UnsetType, names: Sequence[str]) -> dict[str, npt.NDArray[Any]]:
     """Return what a device says of each of its experts, by name; a loss is NaN where no samples came yet."""
     if given is UNSET:
         return {}
     numbers = np.array(given)
-    if numbers.size != len(expected.experts) or not ((numbers >= 0.0) | np.isnan(numbers)).all():
-        raise InputError(f"{numbers.size} numbers of experts came; send {len(expected.experts)}, none below 0")
-    return {name: numbers[at : at + 1] for at, name in enumerate(expected.experts)}
+    if numbers.size != len(names) or not ((numbers >= 0.0) | np.isnan(numbers)).all():
+        raise InputError(f"{numbers.size} numbers of experts came; send {len(names)}, none below 0")
+    return {name: numbers[at : at + 1] for at, name in enumerate(names)}
 
 
 def _report(records: "RecordDict", expected: Expected) -> Report | None:

@@ -32,8 +32,9 @@ def draw_experts(run: RunRecord, group: str | None) -> Section:
         for style, name in enumerate(names)
     ]
     text = (
-        "Each client weighs its experts by how well they predicted its samples before their labels came. Counted is "
-        f"the one that it believes most. At the end {expert_words(rows[-1][1])}."
+        "Each client weighs its experts by how well they predicted its samples before their labels came, and by its "
+        "window. Counted is the one that counts most in what it is served next. "
+        f"At the end {expert_words(rows[-1][1])}."
     )
     return Section(title=title, text=text, figure=stack_figure(layers, x_title="round", y_title="clients"), group=group)
 
@@ -91,7 +92,7 @@ def draw_client_experts(run: RunRecord, client: ClientId, name: str) -> list[Sec
             "client-experts",
             f"Which experts {name} believes",
             "weight",
-            "Weights by what each expert gave to the labels of samples before they were known.",
+            "Weights by what each expert gave to the labels of samples before they were known, and by the window.",
         ),
         (
             "client-expert-losses",
