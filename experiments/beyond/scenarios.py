@@ -97,6 +97,7 @@ UNSEEN: dict[str, Scenario] = {
             training=LOCAL,
             rounds=180,
             model=_mlp(32),
+            takes_long=True,
         ),
         Scenario(
             name="summer-time",

@@ -156,7 +156,7 @@ def test_every_run_has_a_folder_of_its_own() -> None:
 def test_what_takes_minutes_a_run_is_scored_on_fewer_seeds() -> None:
     few = {name for name, scenario in ALL.items() if scoring_seeds(scenario) == SCORING[:3]}
 
-    assert few == {"zephyr", "cifar-cnn", "cifar-resnet18"}
+    assert few == {"zephyr", "flights", "cifar-cnn", "cifar-resnet18"}
     assert all(scoring_seeds(scenario) == SCORING for name, scenario in ALL.items() if name not in few)
 
 

@@ -11,6 +11,7 @@ from fielding._typing import Mask
 from fielding.errors import OptionError
 from fielding.runtime.experts import EXPERTS, expert_names
 from fielding.serving.experts import (
+    DOUBT,
     LEAST,
     LOCAL_RIDGE,
     N_FOLDS,
@@ -115,7 +116,7 @@ def test_the_local_expert_is_ridge_regression_on_window_and_past_fold_by_fold(se
         gram = shown[kept].T @ shown[kept] + past[:, :N_SEEN] + LOCAL_RIDGE * np.eye(N_SEEN)
         numbers = new @ np.linalg.solve(gram, shown[kept].T @ labels[kept] + past[:, N_SEEN:])
         cut = np.maximum(numbers, LEAST)
-        return np.asarray(cut / cut.sum(axis=1, keepdims=True))
+        return np.asarray((1.0 - DOUBT) * cut / cut.sum(axis=1, keepdims=True) + DOUBT / N_CLASSES)
 
     found = local(window, asked, served(window, asked))
 

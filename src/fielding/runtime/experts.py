@@ -103,7 +103,7 @@ class ServedExperts:
         # The same losses of all clients, as far as participants told.
         self.heard: Vector = np.full(self._prior.size, np.nan)
         # Of clients whose windows have slid: the sums that the local expert keeps of what left, and their waves' width.
-        self._past: dict[int, Stack] = {}
+        self._past: dict[int, npt.NDArray[np.float32]] = {}
         self._width: dict[int, float] = {}
 
     def count_passes(self, sizes: Counts) -> Counts:
@@ -114,8 +114,8 @@ class ServedExperts:
         """
         n, n_numbers = np.minimum(sizes, MOST_SAMPLES), self._compute.layout.parameter_size
         work = n * n * (self._n_features + 9 * n) if "residual" in self.names else n * n * self._n_features
-        if LOCAL in self.names:  # projections, products of waves twice, of those in a fold, an inverse
-            work = work + N_WAVES * (n * (self._n_inputs + 8 * N_WAVES) + 2 * n * n // N_FOLDS + 8 * N_WAVES**2)
+        if LOCAL in self.names:  # projections, products of waves, equations of which each sample is one, folds
+            work = work + N_WAVES * (n * (self._n_inputs + 8 * N_WAVES) + 2 * n * n // N_FOLDS + 3 * N_WAVES**2)
         return np.asarray(n + -(-work // n_numbers))
 
     def count_numbers(self, n_models: int) -> tuple[int, int]:
@@ -154,10 +154,10 @@ class ServedExperts:
             shown, n = projected(self._store.gather(rows)[0])[np.newaxis], int(n_leaving[client])
             if client not in self._past:
                 self._width[client] = float(wave_widths(shown, np.ones((1, rows.size), dtype=np.bool_))[0])
-                self._past[client] = np.zeros((2 * N_WAVES, 2 * N_WAVES + self._store.n_classes))
+                self._past[client] = np.zeros((2 * N_WAVES, 2 * N_WAVES + self._store.n_classes), dtype=np.float32)
             kept = waves(shown[:, :n], np.array([self._width[client]]))[0]
             one_hot = self._store.labels(rows[:n])[:, np.newaxis] == np.arange(self._store.n_classes)
-            self._past[client] += kept.T @ np.concatenate([kept, one_hot], axis=1)
+            self._past[client] += (kept.T @ np.concatenate([kept, one_hot], axis=1)).astype(np.float32)
 
     def weights(self, clients: Counts) -> Matrix:
         """Return how much clients believe each expert in what is to come, the mixture of the window last."""
@@ -233,7 +233,7 @@ class ServedExperts:
                 mine[...] = own[name]
         n_waves, past, width = 2 * N_WAVES, own.get("expert_past"), own.get("expert_width")
         if past is not None and width is not None and past.shape == (n_waves, n_waves + self._store.n_classes):
-            self._past[0], self._width[0] = past.astype(np.float64), float(width)
+            self._past[0], self._width[0] = past.astype(np.float32), float(width)
         if heard.shape == self.heard.shape:
             self.heard = heard
 
@@ -260,7 +260,8 @@ class ServedExperts:
                 continue
             heads, n, _ = (int(one) for one in keys[:, group[0]])
             m = int(asked.sizes[clients[group]].max())
-            largest = max(n * n, (n + m) * max(len(self.names), heads) * self._store.n_classes, (n + m) * 64)
+            seen = 2 * N_WAVES * max(n + m, 2 * N_WAVES + self._store.n_classes) if LOCAL in self.names else 0
+            largest = max(n * n, (n + m) * max(len(self.names), heads) * self._store.n_classes, (n + m) * 64, seen)
             at_once = max(1, MOST_NUMBERS // largest)
             for first in range(0, group.size, at_once):
                 some = clients[group[first : first + at_once]]
@@ -341,8 +342,8 @@ class ServedExperts:
         is_new = np.isnan(width)
         if is_new.any():  # nothing left their windows so far
             width[is_new] = wave_widths(window[is_new], (np.arange(shape[0]) < sizes[:, np.newaxis])[is_new])
-        nothing = np.zeros((2 * N_WAVES, 2 * N_WAVES + self._store.n_classes))
-        past = np.stack([self._past.get(client, nothing) for client in clients.tolist()])
+        nothing = np.zeros((2 * N_WAVES, 2 * N_WAVES + self._store.n_classes), dtype=np.float32)
+        past = np.stack([self._past.get(client, nothing) for client in clients.tolist()]).astype(np.float64)
         return waves(window, width), waves(new, width), past
 
     def _has_heads(self, models: Models) -> bool:

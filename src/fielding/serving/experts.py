@@ -21,7 +21,8 @@ from fielding.serving.weights import Stack, likelihoods, simplex_weights, window
 RIDGES = (0.03, 0.1, 0.3, 1.0, 3.0)  # of the residual expert; each client weighs them by what it left out
 PAST, LOCAL_RIDGE = 0.3, 0.3  # of the local expert: what a sample counts that left the window, beside one in it
 N_FOLDS = 5  # stretches of a window, each left out as a whole
-N_WAVES = 64  # directions in which the local expert looks at inputs
+N_WAVES = 128  # directions in which the local expert looks at inputs
+DOUBT = 0.05  # of what the local expert says is an equal share of all classes
 MOST_SAMPLES = 350  # the newest samples of a window that experts look at
 LEAST = 1e-4  # what a regression gives to a class at least
 PSEUDO = 8.0  # samples that speak for the base of the residual expert, whatever the window says
@@ -171,15 +172,17 @@ def local(window: Window, asked: Seen, base: Said) -> Said:
     waves = window.waves * window.is_sample[..., np.newaxis]
     places, n_waves = _places(window), waves.shape[2]
     sums = waves.swapaxes(1, 2) @ np.concatenate([waves, window.one_hot], axis=2) + PAST * window.past
-    inverse = np.linalg.inv(sums[..., :n_waves] + LOCAL_RIDGE * np.eye(n_waves))
-    head, of_fold = inverse @ sums[..., n_waves:], _picked(waves, places)
-    hat = of_fold @ inverse[:, np.newaxis] @ of_fold.swapaxes(2, 3)
+    ridged = sums[..., :n_waves] + LOCAL_RIDGE * np.eye(n_waves)
+    solved = np.linalg.solve(ridged, np.concatenate([sums[..., n_waves:], waves.swapaxes(1, 2)], axis=2))
+    head, smoothing = solved[..., : window.one_hot.shape[2]], solved[..., window.one_hot.shape[2] :]
+    hat = _picked(waves, places) @ _picked(smoothing.swapaxes(1, 2), places).swapaxes(2, 3)
     errors = _left_out(np.eye(hat.shape[2]) - hat, window.one_hot - waves @ head, places)
     knows = (window.sizes > 1)[:, np.newaxis, np.newaxis]
-    return Said(
-        np.where(knows, _shares(window.one_hot - errors), base.held_out),
-        np.where(knows, _shares(asked.waves @ head), base.asked),
+    # A regression is surer of what it says than it is right: its weight suffers, were it believed to the letter.
+    held_out, said = (
+        (1.0 - DOUBT) * _shares(one) + DOUBT / one.shape[2] for one in (window.one_hot - errors, asked.waves @ head)
     )
+    return Said(np.where(knows, held_out, base.held_out), np.where(knows, said, base.asked))
 
 
 def projected(inputs: Features) -> Stack:
