@@ -190,7 +190,7 @@ def client_row(federation: Federation, scores: Mapping[str, ClientScores], round
             for name, numbers in by_expert.items():
                 whole[name][places] = numbers
             row[f"expert_{what}"] = {
-                name: [round(one, 3) if np.isfinite(one) else None for one in numbers.tolist()]
+                name: [round(one, 6) if np.isfinite(one) else None for one in numbers.tolist()]
                 for name, numbers in whole.items()
             }
     return row
