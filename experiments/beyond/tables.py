@@ -53,11 +53,6 @@ class Verdict:
         """Whether the whole interval lies below -1 point."""
         return self.high < -MARGIN
 
-    @property
-    def reaches_below(self) -> bool:
-        """Whether a part of it does."""
-        return self.low < -MARGIN
-
 
 def verdict(found: Summaries, rival: str | None, seeds: Sequence[int], score: str) -> Verdict | None:
     """Return the verdict on a scenario from the runs for scoring; None if one is missing, or the rival unknown."""
