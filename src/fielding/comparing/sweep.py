@@ -25,7 +25,7 @@ from typing import Any, TypeAlias
 from fielding._typing import Json
 from fielding.config.keys import Config
 from fielding.config.reader import config_from, config_table
-from fielding.errors import FieldingError, InputError
+from fielding.errors import FieldingError, InputError, error_words
 from fielding.records.run_folder import ROUNDS, SUMMARY, check_same_config
 from fielding.simulation.experiment import FREE, TRAINING, Start, Watching, run
 
@@ -468,6 +468,5 @@ def bug_words(error: BaseException) -> str:
     ...     print(bug_words(error))
     KeyError: 'a' (<doctest fielding.comparing.sweep.bug_words[0]>, line 2)
     """
-    what = " ".join(f"{type(error).__name__}: {error}".split()).removesuffix(":")
     last = traceback.extract_tb(error.__traceback__)[-1:]
-    return what + "".join(f" ({Path(one.filename).name}, line {one.lineno})" for one in last)
+    return error_words(error) + "".join(f" ({Path(one.filename).name}, line {one.lineno})" for one in last)

@@ -49,15 +49,15 @@ def trainer_of(
     ``model`` makes a torch module instead: ``model(input_shape=..., n_classes=...)``. A run that goes on gives the
     ``path`` that its trainer took before.
     """
-    is_own = model is not None or config.model.factory is not None
+    own = config.model.factory if model is None else getattr(model, "__qualname__", type(model).__name__)
     request = ModelRequest(
-        name=config.model.factory or config.model.name,
+        name=config.model.name if own is None else own,
         factory=model,
         path=path,
         hidden=config.model.hidden,
         input_shape=input_shape,
         n_classes=n_classes,
-        trainer="torch" if is_own else config.training.trainer,
+        trainer=config.training.trainer if own is None else "torch",
         device=config.training.device,
     )
     with mistakes_in("model"):

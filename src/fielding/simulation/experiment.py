@@ -51,7 +51,7 @@ class Watching:
     Parameters
     ----------
     after_round
-        Called after each round with its record; a False stops the run.
+        Called after each round with its record; False stops the run, and nothing else does.
     on_phase
         Called with what begins: ``"reading digits"``, ..., and at last ``"training"``.
     on_images
@@ -73,8 +73,8 @@ class Watching:
     on_trained: Callable[[int, int], None] = lambda _done, _total: None
     on_note: Callable[[str], None] = lambda _note: None
 
-    def __call__(self, row: Mapping[str, Json]) -> bool:
-        """Tell what users should know of a round, and return whether to go on after it."""
+    def __call__(self, row: Mapping[str, Json]) -> object:
+        """Tell what users should know of a round; a False that comes back stops the run."""
         if "note" in row:
             self.on_note(str(row["note"]))
         return self.after_round(row)
@@ -249,7 +249,7 @@ def run(
     start
         Whether to resume, and what to begin with.
     watch
-        Called after each round with its record; a False stops the run. Or a :class:`Watching`, with more callbacks.
+        Called after each round with its record; False stops the run, and nothing else does. Or a :class:`Watching`, with more callbacks.
     page
         Write ``report.html`` into the folder.
 
@@ -315,9 +315,9 @@ def _run_into(out: Path, config: Config, own: Own, start: Start, watching: Watch
                     runner.restore(found)
                 summary = runner.run(watching)
                 if summary is not None:
+                    folder.write_summary(summary)  # first: the page tells of a finished run
                     if page:
                         folder.write_page(report_page([out]))
-                    folder.write_summary(summary)
                 rounds = list(folder.logs.lines(ROUNDS))
                 checkpoint = runner.checkpoint()
             finally:

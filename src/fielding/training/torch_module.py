@@ -11,7 +11,7 @@ import torch
 from torch import nn
 
 from fielding._typing import Floats, Models
-from fielding.errors import FieldingError, OptionError, echo
+from fielding.errors import FieldingError, OptionError, echo, error_words
 from fielding.rng import stream
 from fielding.training.layout import Layout
 from fielding.training.torch_models import ModuleFactory
@@ -42,7 +42,7 @@ class Blueprint:
                 raise
             except Exception as error:
                 call = f"factory(input_shape={self.input_shape}, n_classes={self.n_classes})"
-                raise OptionError(f"model {self.name} failed when called as {call}: {_line(error)}") from error
+                raise OptionError(f"model {self.name} failed when called as {call}: {error_words(error)}") from error
             if not isinstance(module, nn.Module):
                 raise OptionError(f"model {self.name} returned {echo(module)}; it must return a torch.nn.Module")
             module = module.float()
@@ -80,7 +80,7 @@ class Blueprint:
             scores = module(features)
         except Exception as error:
             raise OptionError(
-                f"model {self.name} fails{mode} on features of shape {tuple(features.shape)}: {_line(error)}"
+                f"model {self.name} fails{mode} on features of shape {tuple(features.shape)}: {error_words(error)}"
             ) from error
         if not isinstance(scores, torch.Tensor) or tuple(scores.shape) != wanted:
             got = tuple(scores.shape) if isinstance(scores, torch.Tensor) else echo(scores)
@@ -88,11 +88,6 @@ class Blueprint:
                 f"model {self.name} returns {got}{mode} for {features.shape[0]} samples; it must return {wanted}"
             )
         return scores
-
-
-def _line(error: Exception) -> str:
-    """Return an error in one line."""
-    return echo(f"{type(error).__name__}: {error}").strip("'\"")
 
 
 def layout_of(module: nn.Module) -> Layout:
