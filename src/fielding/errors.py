@@ -67,11 +67,11 @@ def echo(value: object) -> str:
 
 
 def error_words(error: BaseException) -> str:
-    """Return an error that others' code raised, type and whole text, in one line.
+    r"""Return an error that others' code raised, type and whole text, in one line.
 
     Examples
     --------
-    >>> error_words(ValueError("shapes (2, 3)\\n  and (4,)"))
+    >>> error_words(ValueError("shapes (2, 3)\n  and (4,)"))
     'ValueError: shapes (2, 3) and (4,)'
     >>> error_words(KeyboardInterrupt())
     'KeyboardInterrupt'

@@ -249,7 +249,8 @@ def run(
     start
         Whether to resume, and what to begin with.
     watch
-        Called after each round with its record; False stops the run, and nothing else does. Or a :class:`Watching`, with more callbacks.
+        Called after each round with its record; False stops the run, and nothing else does. Or a :class:`Watching`,
+        with more callbacks.
     page
         Write ``report.html`` into the folder.
 
