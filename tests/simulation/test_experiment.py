@@ -78,8 +78,8 @@ def test_the_page_of_a_finished_run_tells_of_a_finished_run(tmp_path: Path) -> N
 
 
 def test_a_representation_of_ones_own_needs_nothing_else() -> None:
-    def counts(_x: object, y: npt.NDArray[np.int64], n_classes: int) -> npt.NDArray[np.int64]:
-        return np.bincount(y, minlength=n_classes)
+    def counts(_x: object, y: npt.NDArray[np.int64], n_classes: int) -> npt.NDArray[np.float64]:
+        return np.bincount(y, minlength=n_classes).astype(np.float64)
 
     result = run(table(rounds=3), own=Own(samples=small_pool(), represent=counts))
 
