@@ -1,9 +1,8 @@
 """The plug-ins that a config names, made with their options; the message of a mistake names its section."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
 from fielding._typing import Json, Models
 from fielding.config.keys import Config, CoordinatorSection
@@ -41,18 +40,15 @@ def trainer_of(
     input_shape: tuple[int, ...],
     n_classes: int,
     *,
-    model: Callable[..., Any] | None = None,
     path: TrainingPath | None = None,
 ) -> Trainer:
     """Return the trainer of the model that a config names, for samples of a shape.
 
-    ``model`` makes a torch module instead: ``model(input_shape=..., n_classes=...)``. A run that goes on gives the
-    ``path`` that its trainer took before.
+    A run that goes on gives the ``path`` that its trainer took before.
     """
-    own = config.model.factory if model is None else getattr(model, "__qualname__", type(model).__name__)
+    own = config.model.factory
     request = ModelRequest(
         name=config.model.name if own is None else own,
-        factory=model,
         path=path,
         hidden=config.model.hidden,
         input_shape=input_shape,
