@@ -7,11 +7,20 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from fielding import ReportBatch, run
-from fielding._typing import Json, Membership, Models
-from fielding.federation.clients import Clients, TrainingPlan, Updates
-from fielding.federation.cluster_models import Arrays
-from fielding.methods.method import MethodSetting, client_index, plan_by_cluster
+from fielding import compare
+from fielding.methods import (
+    Arrays,
+    Clients,
+    Json,
+    Membership,
+    MethodSetting,
+    Models,
+    ReportBatch,
+    TrainingPlan,
+    Updates,
+    client_index,
+    plan_by_cluster,
+)
 
 
 class MostFrequentLabel:
@@ -54,5 +63,4 @@ class MostFrequentLabel:
 
 if __name__ == "__main__":
     config = {"rounds": 60, "trace": {"scenario": "label-buckets", "clients": 40, "gap": 20, "window": 20}}
-    for name in ("own_method:MostFrequentLabel", "global"):
-        print(f"{name}: accuracy {run({**config, 'method': {'name': name}}).column('accuracy')[1][-1]:.3f}")
+    print(compare(config, ["global", MostFrequentLabel], seeds=2))

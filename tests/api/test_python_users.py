@@ -115,7 +115,7 @@ def test_methods_are_compared_as_names_and_classes(trace: Trace, tmp_path: Path)
     assert [one.name for one in compared.plan.variants] == [
         "global",
         "tests.api.test_python_users:Halved",
-        "own:Inside",
+        "Inside",
     ]
     finals = compared.frame("summary").groupby("method")["final_accuracy"].mean()
     assert finals.nunique() == 1

@@ -20,12 +20,12 @@ def started_there(*arguments: str) -> str:
     return done.stdout
 
 
-def test_it_has_fewer_than_sixty_lines() -> None:
-    assert len((EXAMPLES / "own_method.py").read_text().splitlines()) < 60
+def test_it_has_fewer_than_seventy_lines() -> None:
+    assert len((EXAMPLES / "own_method.py").read_text().splitlines()) < 70
 
 
 def test_it_is_ahead_of_one_model_where_labels_differ() -> None:
-    ours, theirs = re.findall(r"accuracy (0\.\d+)", started_there("own_method.py"))
+    theirs, ours = re.findall(r"(?:global|MostFrequentLabel) (0\.\d+)", started_there("own_method.py"))
 
     assert float(ours) > float(theirs) + 0.05
 

@@ -12,7 +12,7 @@ import numpy as np
 
 from fielding._typing import Json
 from fielding.config.keys import KEYS, SECTIONS, Config
-from fielding.config.parts import named_parts
+from fielding.config.parts import OWN, named_parts
 from fielding.config.reader import apply_changes, config_from
 from fielding.errors import InputError, OptionError, echo, unknown_name
 from fielding.methods import METHODS, kind_named, method_options
@@ -154,7 +154,7 @@ def cross_variants(table: Table, methods: Sequence[str] = (), axes: Sequence[Axi
         left_out = {f"method.{option}": None for option in options if option not in known[method]}
         choices = [[(axis.key, text, value) for text, value in axis.values.items()] for axis in used[method]]
         for chosen in product(*choices):
-            name = f"{method}{''.join(f' {words[key]}={text}' for key, text, _ in chosen)}"
+            name = f"{method.removeprefix(f'{OWN}:')}{''.join(f' {words[key]}={text}' for key, text, _ in chosen)}"
             found[name] = {METHOD: method, **left_out, **{key: value for key, _, value in chosen}}
     return named_variants(found)
 

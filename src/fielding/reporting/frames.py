@@ -30,7 +30,7 @@ def frame_of(folder: Path, what: str = "rounds") -> Any:
     rows: list[dict[str, Json]] = []
     for group, one in found.runs:
         first: dict[str, Json] = {"method": group.name, "seed": one.seed} if is_comparison else {}
-        rows += [{**first, **row} for row in LOGS[what](one)]
+        rows += [{**first, **row, **first} for row in LOGS[what](one)]  # a summary has the method, too
     return pandas.DataFrame(rows)
 
 
