@@ -14,6 +14,7 @@ EXTRAS = {
     "mlflow": "mlflow",
     "tensorboard": "tensorboard",
     "torch": "torch",
+    "wandb": "wandb",
     "watch": "starlette",
 }
 """The package that each extra of this distribution brings."""

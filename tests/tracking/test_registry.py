@@ -70,7 +70,7 @@ def test_another_process_can_track_by_what_was_typed(tmp_path: Path) -> None:
 
 
 def test_an_unknown_tracker_stops_the_command_before_anything_is_written(fielding: Command, tmp_path: Path) -> None:
-    assert "unknown tracker 'wandb'" in fielding.refuses(*RUN, "--track", "wandb")
+    assert "unknown tracker 'comet'" in fielding.refuses(*RUN, "--track", "comet")
     assert not (tmp_path / "out").exists()
 
 

@@ -38,7 +38,7 @@ Tracks = Annotated[
     typer.Option(
         "--track",
         metavar="NAME[=WHERE]",
-        help="Show the run in tensorboard[=FOLDER] or mlflow[=URI] as well; may be repeated.",
+        help="Show the run in tensorboard[=FOLDER], mlflow[=URI] or wandb[=PROJECT] as well; may be repeated.",
     ),
 ]
 

@@ -110,8 +110,10 @@ class Updates:
     learning_rate: float  # of the local steps
     # Mean loss of the model that training started from over all of each client's samples, if the plan asked.
     start_loss: Vector | None = None
-    # Last log losses of the experts of each client, which it sends along, shape (n_answers, n_experts); None without.
+    # Last log losses of the experts of each client, which it sends along, shape (n_answers, n_experts), NaN of a client
+    # that tells none; None without. And what the experts are called.
     expert_losses: Matrix | None = None
+    expert_names: tuple[str, ...] = ()
     # The round, and the newest interval of data in it.
     round_index: int = 0
     interval: int = 0
@@ -121,6 +123,17 @@ class Updates:
     # Simulated seconds until each job of the plan was done, and those of them that computing took, shape (n_jobs,).
     seconds: Vector = field(default_factory=lambda: np.empty(0))
     compute_seconds: Vector = field(default_factory=lambda: np.empty(0))
+
+    @property
+    def new_loss(self) -> Vector | None:
+        """Log loss on each client's newest samples, before any client trained on them, NaN where it is not known.
+
+        Of the model for all clients where there is one, else of the model that serves the client; None without experts.
+        """
+        if self.expert_losses is None:
+            return None
+        model = "common" if "common" in self.expert_names else "served"
+        return np.asarray(self.expert_losses[:, self.expert_names.index(model)])
 
 
 class Clients(Protocol):

@@ -1,5 +1,6 @@
 """All that a method keeps per cluster beside its members: a model, and what the server remembers of it."""
 
+import math
 from collections.abc import Callable, Mapping
 
 import numpy as np
@@ -27,7 +28,8 @@ class ClusterModels:
     layer of its own; they are equal in all models at any time. ``has_common``: whether there is a model more, whose
     last layer is for the clients of all clusters, and clients are served by moving averages of all models over rounds.
     The server steps that model by the aggregator, and heads of clusters by what the aggregator has for these, if any.
-    ``on_mix``: called with every mixing, for other parts that remember something per cluster.
+    ``n_classes``: 0 if it is not known. ``on_mix``: called with every mixing, for other parts that remember something
+    per cluster.
     """
 
     def __init__(
@@ -39,7 +41,9 @@ class ClusterModels:
         pace: Pace | None = None,
         n_shared: int = 0,
         has_common: bool = False,
+        n_classes: int = 0,
     ) -> None:
+        self._n_classes = n_classes
         self._n_common = int(has_common)
         self._rows: Models = np.repeat(initial[np.newaxis].astype(np.float32), 1 + self._n_common, axis=0)
         self._slow, self._n_learned = self._rows, 0  # averages of the rows over rounds, if there is a model for all
@@ -196,6 +200,7 @@ class ClusterModels:
             n_parameters=updates.n_parameters,
             learning_rate=updates.learning_rate * self._factor(int(updates.start[own][0])),
             start_loss=None if updates.start_loss is None else updates.start_loss[own],
+            carried_over=carried_over(updates, self._n_classes) if self._n_classes > 1 else 1.0,
         )
 
     def _factor(self, row: int) -> float:
@@ -227,3 +232,18 @@ def _answers_from(start: Counts, row: int) -> slice | Counts:
     own = np.flatnonzero(start == row)
     first, last = int(own[0]), int(own[-1])
     return slice(first, last + 1) if last - first + 1 == own.size else own
+
+
+def carried_over(updates: Updates, n_classes: int) -> float:
+    """Return how much of what models know of their training samples they know of samples that come later.
+
+    What is known is by how much the log loss is below that of a blind guess, ``log n_classes``; means over the clients
+    that tell both. From 0 to 1; 1 if no client tells, or if nothing is learnt yet.
+    """
+    new, blind = updates.new_loss, math.log(n_classes)
+    if new is None:
+        return 1.0
+    told = np.isfinite(new) & np.isfinite(updates.loss)
+    if not told.any() or (learnt := blind - float(updates.loss[told].mean())) <= 0.0:
+        return 1.0
+    return min(1.0, max(0.0, blind - float(new[told].mean())) / learnt)

@@ -37,6 +37,7 @@ class Parts:
     strict_budget: bool = False  # whether slots that a small cluster cannot fill stay empty
     n_steps: int = 1  # local steps of a participant, unless the selection says otherwise
     n_shared: int = 0  # how many numbers at the beginning of a model all clusters share; see ClusterModels
+    n_classes: int = 0  # 0 if it is not known
 
     def cluster_models(self, initial: Models, *, has_common: bool = False) -> ClusterModels:
         """Return the models of a method that has no clusters yet; ``has_common``: see :class:`ClusterModels`."""
@@ -47,6 +48,7 @@ class Parts:
             pace=self.pace,
             n_shared=self.n_shared,
             has_common=has_common,
+            n_classes=self.n_classes,
         )
         models.on_mix = self.selection.inherit
         return models

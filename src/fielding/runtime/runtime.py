@@ -85,7 +85,8 @@ class ClientRuntime:
         updates = self.local.train(plan, jobs, samples, round_index=self.round_index, training=self.training)
         if self.experts is None or plan.is_probe:
             return updates
-        return replace(updates, expert_losses=self.experts.losses[updates.clients])
+        losses, names = self.experts.losses[updates.clients], self.experts.told_names
+        return replace(updates, expert_losses=losses, expert_names=names)
 
     def has_new(self) -> Mask:
         """Return which clients received training samples in this round; in the first, in the newest interval."""

@@ -377,6 +377,7 @@ def _assemble(config: Config, own: Own, n_workers: int, path: TrainingPath | Non
     windows = SlidingWindows(dealt.pool, dealt.schedule, dealt.plan)
     if not windows.training(0).sizes.any():
         raise InputError("no client has a sample to train on at the start; give more samples, or a longer window")
+    parts = replace(parts, n_classes=windows.n_classes)
     trainer = with_mix(config, plain, windows.n_classes)
     try_step(trainer, windows, rule)
     if config.aggregation.shared_body:

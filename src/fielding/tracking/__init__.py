@@ -1,4 +1,4 @@
-"""Runs shown in other people's tools while they go on: TensorBoard, MLflow, or a tracker of one's own.
+"""Runs shown in other people's tools while they go on: TensorBoard, MLflow, Weights & Biases, or a tracker of one's own.
 
 To add one, write a class with the verbs of :class:`~fielding.tracking.tracker.Tracker` and give an object of it to
 :func:`~fielding.tracking.tracked.tracked`; to name it on the command line, put it in ``TRACKERS``.
@@ -9,6 +9,7 @@ from fielding.tracking.registry import TRACKERS, TrackedBy, places, tracker_name
 from fielding.tracking.tensorboard import TensorBoard
 from fielding.tracking.tracked import tracked
 from fielding.tracking.tracker import Ending, Figures, TrackedRun, Tracker, figures_of
+from fielding.tracking.wandb import Wandb
 
 __all__ = [
     "TRACKERS",
@@ -19,6 +20,7 @@ __all__ = [
     "TrackedBy",
     "TrackedRun",
     "Tracker",
+    "Wandb",
     "figures_of",
     "places",
     "tracked",

@@ -11,8 +11,13 @@ from fielding.tracking.mlflow import Mlflow
 from fielding.tracking.tensorboard import TensorBoard
 from fielding.tracking.tracked import tracked, warn
 from fielding.tracking.tracker import Placed, Tracker
+from fielding.tracking.wandb import Wandb
 
-TRACKERS: dict[str, Callable[[str | None], Tracker]] = {"mlflow": Mlflow, "tensorboard": TensorBoard}
+TRACKERS: dict[str, Callable[[str | None], Tracker]] = {
+    "mlflow": Mlflow,
+    "tensorboard": TensorBoard,
+    "wandb": Wandb,
+}
 """Every tracker, made from where it writes to: None for its own choice."""
 
 
@@ -24,9 +29,9 @@ def tracker_named(name: str, target: str | None = None) -> Tracker:
 
     Examples
     --------
-    >>> tracker_named("tensorbored")
+    >>> tracker_named("mlfow")
     Traceback (most recent call last):
-    fielding.errors.OptionError: unknown tracker 'tensorbored'; did you mean 'tensorboard'? Known: mlflow, tensorboard
+    fielding.errors.OptionError: unknown tracker 'mlfow'; did you mean 'mlflow'? Known: mlflow, tensorboard, wandb
     """
     if name not in TRACKERS:
         raise unknown_name("tracker", name, TRACKERS)

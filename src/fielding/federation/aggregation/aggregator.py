@@ -52,6 +52,8 @@ class Uploads:
     learning_rate: float  # of the local steps
     # Loss of the model that they started from on all of each client's samples, where it was asked for.
     start_loss: Vector | None = None
+    # Share of what models know of samples that they are trained on which they know of samples that come later, 0 to 1.
+    carried_over: float = 1.0
 
 
 def mean_change(model: Models, uploads: Uploads) -> tuple[Models, slice, Vector, Vector]:

@@ -17,6 +17,8 @@ from fielding.federation.aggregation.aggregator import (
 )
 from fielding.federation.aggregation.flash import Flash
 
+ENOUGH = 2.0 / 3.0  # of what is known must be carried over to samples that come later for steps of full length
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wiener:
@@ -28,10 +30,14 @@ class Wiener:
     model or of its learning rate; Adam's and Flash's are not. v is behind in the first rounds, so that these are taken
     at full length. Parameters only: buffers take the mean.
 
+    Long steps lead astray where clients learn by heart: rounds agree on what does not hold for the samples that come
+    next. Where less than two thirds of what models know is carried over to these, steps are shorter in proportion, down
+    to one mean change.
+
     Parameters
     ----------
     gain
-        How many mean changes long a step is where all rounds agree.
+        How many mean changes long a step is where all rounds agree and enough is carried over.
     beta1, beta2
         How much of the old moments stays.
     """
@@ -63,5 +69,6 @@ class Wiener:
         power = first**2
         noise = np.maximum(second - power, 0.0) * (1.0 - self.beta1) / (1.0 + self.beta1)
         signal = np.divide(np.maximum(power - noise, 0.0), power, out=np.zeros_like(power), where=power > 0.0)
-        new[part] = storable(start + self.gain * first * signal)
+        gain = min(self.gain, max(1.0, self.gain * uploads.carried_over / ENOUGH))
+        new[part] = storable(start + gain * first * signal)
         return new, remembered(memory, part, m=storable(first), v=storable(second))

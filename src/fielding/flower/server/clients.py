@@ -476,6 +476,8 @@ class FlowerClients:
         seconds = np.array([one.seconds for one in settled], dtype=np.float64)
         reasons: tuple[Reason, ...] = ("straggler", "offline", "refused", "failed")
         none, no_model = np.empty(0), np.empty((0, plan.models.shape[1]), dtype=np.float32)
+        experts = told_names(self._orders.work.serving)
+        unknown = np.full((1, len(experts)), np.nan)
         return Updates(
             clients=plan.clients[jobs],
             groups=plan.groups[jobs],
@@ -487,9 +489,12 @@ class FlowerClients:
             start_loss=np.concatenate([none, *(one.start_loss for one in slices if one.start_loss is not None)])
             if plan.with_start_loss
             else None,
-            expert_losses=np.concatenate([one.expert_losses for one in slices if one.expert_losses is not None])
+            expert_losses=np.concatenate(
+                [unknown if one.expert_losses is None else one.expert_losses for one in slices]
+            )
             if any(one.expert_losses is not None for one in slices)
             else None,
+            expert_names=experts,
             missing={
                 reason: [int(plan.clients[at]) for at, one in enumerate(settled) if one.reason == reason]
                 for reason in reasons

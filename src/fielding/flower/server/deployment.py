@@ -467,7 +467,7 @@ def _setting(setup: RunSetup, deployment: Deployment, client_ids: Sequence[Clien
     parts = parts_of(config, len(client_ids), policy)
     if deployment.aggregator is not None:
         parts = replace(parts, aggregator=deployment.aggregator, weighted=True)
-    parts = replace(parts, n_shared=_n_shared(setup, deployment))
+    parts = replace(parts, n_shared=_n_shared(setup, deployment), n_classes=deployment.classes)
     return MethodSetting(
         initial=setup.initial,
         client_ids=tuple(client_ids),
