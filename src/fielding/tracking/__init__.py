@@ -1,6 +1,5 @@
 """Runs shown in other people's tools while they go on: TensorBoard, MLflow, Weights & Biases, or one's own.
 
-
 To add one, write a class with the verbs of :class:`~fielding.tracking.tracker.Tracker` and give an object of it to
 :func:`~fielding.tracking.tracked.tracked`; to name it on the command line, put it in ``TRACKERS``.
 """
