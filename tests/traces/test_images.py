@@ -23,6 +23,7 @@ def test_a_folder_per_class_is_a_pool(tmp_path: Path, decoding: Decoding) -> Non
 
     pool = image_folder(tmp_path / "set", decoding)
 
+    assert isinstance(pool, Pool)
     assert pool.classes == ("cat", "dog")
     assert pool.y.tolist() == [0, 1, 1]
     assert pool.x[:, 0, 0, 0].tolist() == [3, 2, 1]

@@ -354,8 +354,8 @@ def test_other_numbers_stay_what_they_are(tmp_path: Path, times: list[str]) -> N
 def test_a_measurement_is_no_label(tmp_path: Path) -> None:
     degrees = [f"{at / 7:.3f}" for at in range(300)]
     path = write(tmp_path, "client,time,label\n" + "".join(f"1,{at},{one}\n" for at, one in enumerate(degrees)))
-    numbers = {"client": np.ones(300, dtype=np.int64), "time": np.arange(300.0), "y": np.array(degrees, dtype=float)}
-    np.savez(tmp_path / "t.npz", **numbers)
+    y = np.array(degrees, dtype=float)
+    np.savez(tmp_path / "t.npz", client=np.ones(300, dtype=np.int64), time=np.arange(300.0), y=y)
 
     for file in (path, tmp_path / "t.npz"):
         with pytest.raises(FileFormatError) as caught:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from fielding.cli.completion import complete_data_sets
 from fielding.cli.console import Advance, counting, note_down, progress_bar, say, say_json, say_table
 from fielding.cli.options import JsonOutput, KindOption, MetricOption, Quiet
 from fielding.client.drift import DRIFT_TESTS, drift_test_named
@@ -83,7 +84,11 @@ data_app = typer.Typer(help="Look at data, import traces, turn traces into repor
 @data_app.command("info")
 def info_command(
     file: Annotated[
-        Path, typer.Argument(help="A .npz, .csv[.gz] or .parquet file, a folder of images, or a known data set.")
+        Path,
+        typer.Argument(
+            help="A .npz, .csv[.gz] or .parquet file, a folder of images, or a known data set.",
+            autocompletion=complete_data_sets,
+        ),
     ],
     client: ClientColumn = "client",
     time: TimeColumn = "time",
@@ -233,7 +238,13 @@ def _record(entry: Entry, folder: Path) -> dict[str, object]:
 
 @data_app.command("fetch")
 def fetch_command(
-    name: Annotated[str, typer.Argument(help="A data set that can be downloaded freely; see `fielding data list`.")],
+    name: Annotated[
+        str,
+        typer.Argument(
+            help="A data set that can be downloaded freely; see `fielding data list`.",
+            autocompletion=complete_data_sets,
+        ),
+    ],
     to: TargetFolder = None,
     as_json: JsonOutput = False,
     quiet: Quiet = False,
@@ -446,7 +457,7 @@ def _say_description(record: Mapping[str, object], *, as_json: bool) -> None:
 
 def _format_value(name: str, value: object) -> str:
     if name in ("first_time", "last_time") and isinstance(value, float):
-        return _format_moment(value)
+        return format_moment(value)
     if name in ("span", "interval") and isinstance(value, float):
         return _format_span(value)
     if name == "samples_per_class" and isinstance(value, dict):
@@ -482,12 +493,12 @@ def format_number(value: object) -> str:
     return f"{value:,.0f}" if isinstance(value, (int, float)) else str(value)
 
 
-def _format_moment(time: float) -> str:
+def format_moment(time: float) -> str:
     """Return a time as a date if it can be unix seconds, else the number.
 
     Examples
     --------
-    >>> _format_moment(1.7e9), _format_moment(2156012.0)
+    >>> format_moment(1.7e9), format_moment(2156012.0)
     ('2023-11-14 22:13 UTC', '2,156,012 (no unix time)')
     """
     if _EARLIEST < time < LAST_MOMENT:

@@ -4,7 +4,7 @@ from dataclasses import dataclass, field, fields, is_dataclass
 from typing import Any
 
 from fielding._typing import Json
-from fielding.config.parts import BY_KIND, CORRECTIONS, LAYOUTS, PLACES, TRAINERS
+from fielding.config.parts import BY_KIND, CORRECTIONS, LAYOUTS, METHOD_ALIASES, PLACES, TRAINERS
 from fielding.config.presets import PRESETS
 from fielding.config.rules import Key, declared_keys, key
 from fielding.distance import METRICS
@@ -144,6 +144,7 @@ class MethodSection:
         "fielding",
         "the method (`fielding methods`), or one of one's own: my_module:MyMethod",
         choices=PLACES["method"],
+        aliases=METHOD_ALIASES,
         is_open=True,
     )
     options: dict[str, Json] = field(default_factory=dict)

@@ -15,6 +15,7 @@ from fielding.errors import OptionError, echo, unknown_name
 
 Part = TypeVar("Part")
 
+METHOD_ALIASES = {"fedavg": "global"}  # methods that are known by another name as well
 BY_KIND = "by-kind"  # the drift test of auto, which tells label, covariate and concept drift apart
 
 PLACES: dict[str, dict[str, Any]] = {

@@ -6,7 +6,15 @@ To add one, write a class with the verbs of :class:`~fielding.methods.method.Met
 it in the config as ``my_module:MyMethod``.
 """
 
-from fielding.methods.kinds import METHODS, MethodKind, ReportsFrom, kind_named, method_named, method_options
+from fielding.methods.kinds import (
+    METHODS,
+    MethodKind,
+    ReportsFrom,
+    kind_named,
+    method_named,
+    method_options,
+    plain_name,
+)
 from fielding.methods.method import Method, MethodSetting, Parts
 
 __all__ = [
@@ -19,4 +27,5 @@ __all__ = [
     "kind_named",
     "method_named",
     "method_options",
+    "plain_name",
 ]

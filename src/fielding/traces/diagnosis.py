@@ -248,6 +248,8 @@ def describe_kinds(over_time: Mapping[str, Finding], between: Mapping[str, Findi
     def words(place: Mapping[str, Finding], verbs: tuple[str, str]) -> str:
         sure = [NAMES[kind] + ("" if place[kind].matters else " (a little)") for kind in KINDS if place[kind].is_sure]
         unclear = [NAMES[kind] for kind in KINDS if place[kind].is_unclear]
+        if len(unclear) == len(KINDS):
+            return "nothing can be told"
         told = f"{' and '.join(sure)} {verbs[0]}" if sure else f"nothing {verbs[1]}"
         return f"{told} (open: {', '.join(unclear)})" if unclear else told
 

@@ -251,7 +251,7 @@ _CLIENT_WORDS = (
     "account|author|camera|client|customer|device|driver|household|hospital|member|node|owner|participant|patient|"
     "person|phone|player|sensor|site|station|subject|user|vehicle|watch|worker|writer"
 )
-_CLIENT_NAME = re.compile(rf"(?:{_CLIENT_WORDS})s?[ _.-]?(?:id[ _.-]?)?[0-9a-f]*", re.IGNORECASE)
+_CLIENT_NAME = re.compile(rf"(?:{_CLIENT_WORDS})s?(?:[ _.-]?\w*[0-9]\w*|[ _.-][a-z])", re.IGNORECASE)  # user_7, node b
 _DATE_IN_NAME = re.compile(
     r"(?<![0-9])((?:19|20)[0-9]{2})[-_.]?([01][0-9])[-_.]?([0-3][0-9])"
     r"(?:[T_ .-]*([0-2][0-9])[-_.h:]?([0-5][0-9])[-_.m:]?([0-5][0-9])?)?"

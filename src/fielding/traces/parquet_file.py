@@ -23,28 +23,43 @@ def column_names(path: Path) -> tuple[str, ...]:
     return tuple(str(name) for name in _open(path).schema_arrow.names)
 
 
-def read_columns(path: Path, names: Sequence[str], *, most_rows: int | None = None) -> dict[str, Array]:
+def read_columns(path: Path, names: Sequence[str]) -> dict[str, Array]:
     """Return columns of a Parquet file, each of shape ``(n_rows,)``: numbers, truth values, dates, or texts (dtype T).
 
-    ``most_rows``: of a longer file about so many rows, evenly spread. FileFormatError if a column is missing, a cell is
-    empty, or a column holds anything else, such as lists.
+    FileFormatError if a column is missing, a cell is empty, or a column holds anything else, such as lists.
     """
-    file = _open(path)
     known = column_names(path)
     for name in names:
         if name not in known:
             raise missing_name(path, kind="column", name=name, known=known)
         if known.count(name) > 1:
             raise FileFormatError(f"{path} has {known.count(name)} columns {echo(name)}; rename all but one")
+    table = _read(path, names)
+    return {name: _as_array(path, name, table.column(name)) for name in names}
+
+
+def sample_cells(path: Path, most_rows: int) -> dict[str, list[str]]:
+    """Return some cells of every plain column as texts, evenly spread; an empty cell is an empty text."""
+    table = _read(path, None)
+    rows = np.linspace(0, table.num_rows - 1, min(most_rows, table.num_rows)).astype(np.int64)
+    some = table.take(rows)
+    return {
+        name: ["" if one is None else str(one) for one in some.column(at).to_pylist()]
+        for at, name in enumerate(some.column_names)
+        if not (some.schema.types[at].num_fields or "list" in str(some.schema.types[at]))
+    }
+
+
+def _read(path: Path, names: Sequence[str] | None) -> Any:
     try:
-        table = file.read(columns=list(names))
+        table = _open(path).read(columns=None if names is None else list(names))
+    except FileFormatError:
+        raise
     except Exception as error:  # damaged bytes make it raise almost anything
         raise FileFormatError(f"{path} is no readable Parquet file ({_short(error)}); write it again") from None
-    if most_rows is not None and table.num_rows > most_rows:
-        table = table.take(np.linspace(0, table.num_rows - 1, most_rows).astype(np.int64))
     if not table.num_rows:
         raise FileFormatError(f"{path} has columns but no rows; at least one is needed")
-    return {name: _as_array(path, name, table.column(name)) for name in names}
+    return table
 
 
 def _open(path: Path) -> Any:
