@@ -118,6 +118,17 @@ def test_what_cannot_be_guessed_is_asked_for_in_one_line(
     assert "\n" not in str(caught.value)
 
 
+def test_a_month_without_a_year_is_no_time_and_a_place_of_its_own_is_no_client(tmp_path: Path) -> None:
+    places: list[object] = [f"at {at}" for at in range(60)]
+    columns = (some("a", "b"), places, some(1, 2, 3), WHEN, some("x", "y"), NUMBERS)
+    path = write(tmp_path / "t.csv", "author,location,month,seen,label,v", *columns)
+
+    found = guess_columns(path, NOBODY).columns
+
+    assert (found.client, found.time) == ("author", "seen")
+    assert found.features == ("month", "v")
+
+
 def test_arrays_are_guessed_like_columns_and_pools_are_told_apart(tmp_path: Path) -> None:
     x, y = np.ones((60, 3)), np.array(some(0, 1))
     np.savez(tmp_path / "pool.npz", x=x, y=y, classes=np.array(["a", "b"]))

@@ -33,6 +33,11 @@ _WORDS = {
 }
 NAMES = {role: tuple(words.split()) for role, words in _WORDS.items()}
 """Names by which columns are known, the surest first; a part of a name will do, as of ``event_time``."""
+SURE = (
+    *("time", "timestamp", "datetime", "date", "ts", "client", "client_id", "user", "user_id", "userid", "device_id"),
+    *("label", "y", "target", "class", "text"),
+)
+"""Names that count whatever is in the column; under others it must also look as it should."""
 QUESTIONS = {"time": "when", "client": "who", "label": "which class", "text": "the text"}
 COUNTS = ("count", "counts", "n", "n_samples", "frequency")  # names of columns that say how many samples a row is
 FEATURES = "x"  # the array of an .npz file that holds all features
@@ -109,8 +114,10 @@ FITS: dict[str, Callable[[ColumnSample], bool]] = {
     "time": lambda one: one.is_date,
     "client": lambda one: one.is_category and not one.is_date,
     "label": lambda one: one.is_category and not one.is_date,
+    "text": lambda one: one.is_prose,
 }
-"""What the column of a role must hold, unless it is called by the very name of the role."""
+"""What the column of a role must hold, unless its name is sure."""
+NEEDED = ("time", "client", "label")  # roles without which there is no trace
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -171,11 +178,11 @@ def guess_columns(path: Path, given: Mapping[str, str | None], features: Sequenc
     samples = sample_file(path)
     found = {role: name for role, name in given.items() if name is not None}
     for guess in (_by_name, _by_values):  # names say more, so all of them come first
-        for role in FITS:
+        for role in NEEDED:
             left = [one for one in samples.values() if one.name not in (*found.values(), *features)]
             if role not in found and (one := guess(role, left)) is not None:
                 found[role] = one.name
-    for role in FITS:
+    for role in NEEDED:
         if role not in found:
             left = [one for one in samples.values() if one.name not in found.values()]
             these = ", ".join(echo(one.name) for one in left[:12]) + (", ..." if len(left) > 12 else "")
@@ -229,14 +236,16 @@ def _is_number(cell: str) -> bool:
 
 
 def _by_name(role: str, left: Sequence[ColumnSample]) -> ColumnSample | None:
-    """Return the column that is called like the role; one of which only a part is must also hold what fits it."""
-    known = NAMES[role]
-    exact = [one for one in left if _plain(one.name) in known]
-    if exact:
-        return min(exact, key=lambda one: known.index(_plain(one.name)))
-    ranks = {one.name: [known.index(word) for word in _plain(one.name).split("_") if word in known] for one in left}
-    partly = [one for one in left if ranks[one.name] and (role not in FITS or FITS[role](one))]
-    return min(partly, key=lambda one: min(ranks[one.name])) if partly else None
+    """Return the column that is called like the role: by its whole name, else by a part of it."""
+    known, fit = NAMES[role], FITS[role]
+    whole, parts = list[tuple[int, ColumnSample]](), list[tuple[int, ColumnSample]]()
+    for one in left:
+        plain = _plain(one.name)
+        if plain in known and (plain in SURE or fit(one)):
+            whole.append((known.index(plain), one))
+        parts += [(known.index(word), one) for word in plain.split("_") if word in known and fit(one)]
+    ranked = whole or parts
+    return min(ranked, key=lambda pair: pair[0])[1] if ranked else None
 
 
 def _by_values(role: str, left: Sequence[ColumnSample]) -> ColumnSample | None:
