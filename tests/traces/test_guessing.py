@@ -61,6 +61,7 @@ def test_what_the_user_names_counts_and_leaves_other_features_out(tmp_path: Path
     named = guess_columns(path, NOBODY, ["w"])
     assert named.columns.features == ("w",)
     assert named.left_out == {"device": "not named", "v": "not named"}
+    assert guess_columns(path, NOBODY, ["?", "d*"]).left_out == {}
 
 
 def test_what_cannot_be_a_feature_is_left_out_with_the_reason(tmp_path: Path) -> None:

@@ -6,7 +6,16 @@ import pytest
 pytest.importorskip("PIL", reason="images need the extra 'images'")
 
 from fielding.errors import FileFormatError, InputError, OptionError
-from fielding.traces.images import Decoding, ImageList, ImageSpec, attach_images, find_images, image_folder, image_index
+from fielding.traces.images import (
+    Decoding,
+    ImageList,
+    ImageSpec,
+    attach_images,
+    find_images,
+    image_folder,
+    image_index,
+    is_image_list,
+)
 from fielding.traces.pool import Pool
 from fielding.traces.trace import Trace
 from tests.traces.pictures import paint
@@ -177,6 +186,22 @@ def test_a_list_with_clients_and_times_is_a_trace(tmp_path: Path, decoding: Deco
     assert trace.y.tolist() == [1, 0, 0]
     assert np.diff(trace.time).tolist() == [-86_400.0, 2 * 86_400.0]
     assert np.asarray(trace.x)[:, 0, 0, 0].tolist() == [2, 1, 2]
+
+
+@pytest.mark.parametrize(
+    ("content", "is_list"),
+    [
+        ("file,label\n1.png,a\n", True),
+        ("file,label\n1.PNG,a\n", True),  # whether it is there is told when it is read
+        ("file,label\nraw,a\n", True),
+        ("file,label,client,time\nsrc/main.c,a,b,1\n", False),  # commits, not images
+        ("name,label\n1.png,a\n", False),
+    ],
+)
+def test_a_list_is_told_by_its_first_file(tmp_path: Path, content: str, is_list: bool) -> None:
+    (tmp_path / "raw").touch()
+
+    assert is_image_list(write_index(tmp_path, content)) is is_list
 
 
 def test_a_list_without_clients_is_a_pool(tmp_path: Path, decoding: Decoding) -> None:

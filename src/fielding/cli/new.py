@@ -197,7 +197,7 @@ def _pool_config(place: Path, found: PoolDescription, *, label: str, layout: str
 def _method(grouping: str, advice: str) -> list[str]:
     """Return the sections that say how clients are grouped."""
     hint = [f"# {_plain(advice)}"] if advice else []
-    if grouping.startswith("no"):
+    if grouping.startswith(("no", "cannot")):
         method = _section("method", {"name": ("global", "one model for all; fielding groups clients")})
         return [*method[:1], *hint, *method[1:]]
     auto = _section(

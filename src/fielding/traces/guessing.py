@@ -3,6 +3,7 @@
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
 from pathlib import Path
 
 import numpy as np
@@ -177,9 +178,13 @@ def guess_columns(path: Path, given: Mapping[str, str | None], features: Sequenc
     """
     samples = sample_file(path)
     found = {role: name for role, name in given.items() if name is not None}
+
+    def named(one: ColumnSample) -> bool:
+        return any(fnmatchcase(one.name, pattern) for pattern in features)
+
     for guess in (_by_name, _by_values):  # names say more, so all of them come first
         for role in NEEDED:
-            left = [one for one in samples.values() if one.name not in (*found.values(), *features)]
+            left = [one for one in samples.values() if one.name not in found.values() and not named(one)]
             if role not in found and (one := guess(role, left)) is not None:
                 found[role] = one.name
     for role in NEEDED:
@@ -188,7 +193,7 @@ def guess_columns(path: Path, given: Mapping[str, str | None], features: Sequenc
             these = ", ".join(echo(one.name) for one in left[:12]) + (", ..." if len(left) > 12 else "")
             what = f"which column says {QUESTIONS[role]}? name it with --{role}"
             raise FileFormatError(f"{path}: {what}; there are: {these or 'none'}")
-    left = [one for one in samples.values() if one.name not in (*found.values(), *features)]
+    left = [one for one in samples.values() if one.name not in found.values() and not named(one)]
     has_features = path.suffix == ".npz" and FEATURES in array_names(path, NO_COLUMNS)
     if features or "text" in found or has_features:
         why = dict.fromkeys((one.name for one in left), "not named")

@@ -421,8 +421,15 @@ def image_index(
 
 
 def is_image_list(path: Path) -> bool:
-    """Return whether a file is a CSV file that lists images: it has a column ``file``."""
-    return path.suffix != ".npz" and not is_parquet(path) and FILE in open_table(path).header
+    """Return whether a file is a CSV file that lists images: its column ``file`` begins with an image, or a file."""
+    if path.suffix == ".npz" or is_parquet(path) or FILE not in (table := open_table(path)).header:
+        return False
+    first = next(table.chunks(), None)
+    name = "" if first is None else first[0][table.header.index(FILE)]
+    try:
+        return Path(name).suffix.lower() in SUFFIXES or (path.parent / name).is_file()
+    except (OSError, ValueError):  # a text that no file can have for a name
+        return False
 
 
 def read_image_list(path: Path, columns: Columns = DEFAULT_COLUMNS, *, on_note: OnNote = ignore_note) -> FoundImages:

@@ -22,12 +22,11 @@ from fielding.traces.catalog import (
 )
 from fielding.traces.csv_table import sort_ids
 from fielding.traces.histograms import WindowPlan
-from fielding.traces.images import FILE, Decoding, ImageSpec, image_folder, image_index, is_image_list
+from fielding.traces.images import Decoding, ImageSpec, image_folder, image_index, is_image_list
 from fielding.traces.importers import Columns, OnNote, feature_names, header_of, ignore_note, import_samples
 from fielding.traces.intervals import BY_SAMPLE, checked_align, parse_block, parse_interval, parse_span
 from fielding.traces.likeness import measure_likeness, split_warning
 from fielding.traces.natural import n_rounds, natural_schedule, needed_intervals
-from fielding.traces.parquet_file import is_parquet
 from fielding.traces.pool import BLOCKS_PER_TEST, Pool, scale_note, standardize
 from fielding.traces.scenarios import SCENARIOS, DealRequest, scenario_named
 from fielding.traces.scenarios.shared import add_shared
@@ -159,7 +158,7 @@ def check_columns(section: TraceSection) -> None:
     if section.file is None or path.is_dir() or path.suffix == ".npz" or section.features or section.text:
         return
     left = [name for name in header_of(path) if name not in (section.client, section.time, section.label)]
-    if FILE in left and not is_parquet(path):
+    if is_image_list(path):
         return
     shown = ", ".join(echo(name) for name in left[:12]) + (", ..." if len(left) > 12 else "")
     raise InputError(
