@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from fielding.client.fleet import Fleet
     from fielding.client.monitor import Monitor
     from fielding.client.report import ClientReport, ReportBatch
-    from fielding.comparing.compare import compare
+    from fielding.comparing.compare import ComparisonResult, compare, load
     from fielding.coordinator import CenterShift, Clusterer, Coordinator, Decision, Pairwise, Policy
     from fielding.errors import FieldingError
     from fielding.records.checkpoint import load_coordinator, save_coordinator
@@ -33,6 +33,7 @@ __all__ = [
     "Chi2",
     "ClientReport",
     "Clusterer",
+    "ComparisonResult",
     "Coordinator",
     "Decision",
     "FieldingError",
@@ -50,6 +51,7 @@ __all__ = [
     "Trace",
     "__version__",
     "compare",
+    "load",
     "load_coordinator",
     "run",
     "save_coordinator",
@@ -61,7 +63,7 @@ _PLACES = {
     "fielding.client.fleet": ("Fleet",),
     "fielding.client.monitor": ("Monitor",),
     "fielding.client.report": ("ClientReport", "ReportBatch"),
-    "fielding.comparing.compare": ("compare",),
+    "fielding.comparing.compare": ("ComparisonResult", "compare", "load"),
     "fielding.coordinator": ("CenterShift", "Clusterer", "Coordinator", "Decision", "Pairwise", "Policy"),
     "fielding.errors": ("FieldingError",),
     "fielding.records.checkpoint": ("load_coordinator", "save_coordinator"),

@@ -7,7 +7,7 @@ from types import ModuleType
 from fielding.errors import OptionError
 
 EXTRAS = {
-    "data": "pyarrow",
+    "data": "pandas",
     "drift": "river",
     "export": "kaleido",
     "flower": "flwr",

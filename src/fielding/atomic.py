@@ -1,7 +1,10 @@
-"""Files that appear whole or not at all."""
+"""Files that appear whole or not at all, and folders that go when they are not needed any more."""
 
 import contextlib
 import os
+import shutil
+import tempfile
+import weakref
 from collections.abc import Iterator
 from pathlib import Path
 from typing import BinaryIO
@@ -40,3 +43,11 @@ def sync_folder(folder: Path) -> None:
             os.fsync(handle)
         finally:
             os.close(handle)
+
+
+class ScratchFolder:
+    """A folder for results that nobody gave a name: it is there as long as this object is."""
+
+    def __init__(self) -> None:
+        self.path = Path(tempfile.mkdtemp(prefix="fielding-"))
+        weakref.finalize(self, shutil.rmtree, self.path, ignore_errors=True)

@@ -66,6 +66,19 @@ def echo(value: object) -> str:
     return text if len(text) <= LONGEST_ECHO else f"{text[: LONGEST_ECHO - 3]}..."
 
 
+def error_words(error: BaseException) -> str:
+    r"""Return an error that others' code raised, type and whole text, in one line.
+
+    Examples
+    --------
+    >>> error_words(ValueError("shapes (2, 3)\n  and (4,)"))
+    'ValueError: shapes (2, 3) and (4,)'
+    >>> error_words(KeyboardInterrupt())
+    'KeyboardInterrupt'
+    """
+    return " ".join(f"{type(error).__name__}: {error}".split()).removesuffix(":")
+
+
 def unknown_name(kind: str, got: object, known: Iterable[str]) -> OptionError:
     """Return the error for a name that is not in a family, with the nearest known one.
 

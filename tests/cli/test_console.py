@@ -5,15 +5,15 @@ import sys
 
 import pytest
 
-from fielding.cli import console
 from fielding.cli.console import progress_bar, say_wide_table
+from fielding.reporting import progress_bar as shown
 
 
 @pytest.fixture
 def _at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let every line come at once instead of after ten seconds."""
-    at_intervals = console.at_intervals
-    monkeypatch.setattr(console, "at_intervals", lambda say_words: at_intervals(say_words, 0.0))
+    at_intervals = shown.at_intervals
+    monkeypatch.setattr(shown, "at_intervals", lambda say_words: at_intervals(say_words, 0.0))
 
 
 @pytest.mark.usefixtures("_at_once")

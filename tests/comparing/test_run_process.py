@@ -15,7 +15,7 @@ def test_what_users_should_know_of_a_run_is_told_before_its_end(tmp_path: Path) 
     (tmp_path / "a" / "manifest.json").write_text(json.dumps({**manifest, "fielding": "0.0.1"}))
     ours, theirs = Pipe(duplex=False)
 
-    outcome = run_process._outcome(run_process._Teller(theirs), SMALL, tmp_path / "a", None)
+    outcome = run_process._outcome(run_process._Teller(theirs), SMALL, tmp_path / "a", None, None)
     theirs.close()
 
     said = []

@@ -151,7 +151,7 @@ def test_a_function_of_ones_own_reports_vectors() -> None:
             "coordinator.detector: Chi2 compares label counts",
         ),
         ({"representation": "loss", "detector": "flexcfl-original"}, "coordinator.detector: FlexcflOriginal compares"),
-        ({"representation": "my:own"}, "coordinator.detector: Chi2 compares label counts"),
+        ({"representation": "my:own", "detector": "chi2"}, "coordinator.detector: Chi2 compares label counts"),
         (
             {"representation": "embedding", "alhpa": 0.1},
             "unknown key coordinator.alhpa; did you mean coordinator.alpha",

@@ -34,7 +34,8 @@ def test_a_model_of_ones_own_is_the_one_that_is_trained(tmp_path: Path) -> None:
     manifest = json.loads((tmp_path / "out" / "manifest.json").read_text())
     assert manifest["trainer"]["name"] == "torch"
     assert "torch" in manifest["machine"]
-    assert manifest["own"] == {"samples": True, "model": True, "represent": False}
+    assert manifest["own"] == {"samples": True}
+    assert manifest["config"]["model"]["factory"] == "tests.simulation.test_assembly:normalized"
 
 
 @pytest.mark.parametrize("is_own", [True, False])

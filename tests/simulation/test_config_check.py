@@ -116,11 +116,11 @@ def test_keys_that_another_method_or_the_data_may_need_are_taken(table: dict[str
 
 
 def test_a_function_of_the_callers_own_needs_no_shared_model() -> None:
-    config = config_from({"coordinator": {"representation": "embedding", "detector": "any-change", "shared_epochs": 9}})
+    table = {"representation": "embedding", "detector": "any-change", "shared_epochs": 9}
 
-    check_effects(config)
+    check_effects(config_from({"coordinator": table}))
     with pytest.raises(OptionError, match=r"coordinator\.shared_epochs is 9, but it has no effect"):
-        check_effects(config, has_own=True)
+        check_effects(config_from({"coordinator": {**table, "representation": "my_module:describe"}}))
 
 
 def test_every_word_that_a_key_is_used_with_is_known() -> None:
@@ -129,6 +129,6 @@ def test_every_word_that_a_key_is_used_with_is_known() -> None:
     section = TraceSection(file="a.npz", scenario="static")
     lonely = config_from({"model": {"name": "softmax"}, "coordinator": {"shared_model": "mine.safetensors"}})
     known = {word for one in (TraceSection(), TraceSection(name="zephyr"), section) for word in trace_lacks(one, None)}
-    known |= set(others_lack(lonely, None, has_own=False))
+    known |= set(others_lack(lonely, None))
 
     assert known == words

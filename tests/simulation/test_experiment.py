@@ -3,9 +3,13 @@
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+import numpy.typing as npt
 import pytest
 
+from fielding.engine.runner import Watch
 from fielding.errors import InputError, OptionError
+from fielding.reporting.report_page import report_page
 from fielding.simulation.assembly import Own
 from fielding.simulation.experiment import Result, Start, Watching, run
 from tests.simulation.run_cases import left_behind, small_pool, small_trace, table
@@ -51,6 +55,47 @@ def test_phases_and_participants_are_told_and_change_nothing(tmp_path: Path) -> 
     assert phases == ["reading digits", "training"]
     assert trained[-1][0] == trained[-1][1]
     assert left_behind(tmp_path / "watched") == left_behind(tmp_path / "alone")
+
+
+@pytest.mark.parametrize("watch", [lambda _row: None, lambda _row: 0, [].append])
+def test_a_callback_that_returns_nothing_stops_nothing(watch: Watch) -> None:
+    assert run(table(rounds=3), own=Own(samples=small_pool()), watch=watch).summary is not None
+
+
+def test_a_callback_that_returns_false_stops_the_run() -> None:
+    stopped = run(table(rounds=3), own=Own(samples=small_pool()), watch=lambda _row: False)
+
+    assert stopped.summary is None
+    assert len(stopped.rounds) == 1
+
+
+def test_the_page_of_a_finished_run_tells_of_a_finished_run(tmp_path: Path) -> None:
+    run(table(rounds=2), tmp_path / "own", own=Own(samples=small_pool()))
+    written = (tmp_path / "own" / "report.html").read_text()
+
+    assert written == report_page([tmp_path / "own"])
+    assert "so far" not in written.split("<body")[1].split("<script")[0]
+
+
+def test_a_representation_of_ones_own_needs_nothing_else() -> None:
+    def counts(_x: object, y: npt.NDArray[np.int64], n_classes: int) -> npt.NDArray[np.float64]:
+        return np.bincount(y, minlength=n_classes).astype(np.float64)
+
+    result = run(table(rounds=3), own=Own(samples=small_pool(), represent=counts))
+
+    assert result.rounds[0]["n_reports"] == len(result.checkpoint.client_ids)
+
+
+def test_a_module_of_ones_own_is_called_by_its_name_and_torch_by_its_words() -> None:
+    torch = pytest.importorskip("torch")
+
+    def two_layers(input_shape: tuple[int, ...], n_classes: int) -> Any:
+        return torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Linear(7, 5), torch.nn.Linear(5, n_classes))
+
+    with pytest.raises(
+        OptionError, match=r"model .*two_layers fails .*mat1 and mat2 shapes cannot be multiplied \(.*7x5\)"
+    ):
+        run(table(rounds=2), own=Own(samples=small_pool(), model=two_layers))
 
 
 def test_python_users_are_told_what_to_write_in_python(tmp_path: Path) -> None:

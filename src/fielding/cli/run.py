@@ -13,11 +13,11 @@ import typer
 
 from fielding._typing import Json
 from fielding.cli.completion import complete_keys
-from fielding.cli.console import LINE_EVERY_S, at_intervals, note_down, progress_bar, say, say_json, say_table, tell
+from fielding.cli.console import note_down, progress_bar, say, say_json, say_table, tell
 from fielding.cli.options import JsonOutput, Quiet, StopRequest, stop_on_signal
 from fielding.errors import InputError, OptionError
 from fielding.reporting.charts.experts import expert_words
-from fielding.reporting.formatting import as_time, failure_words, run_table, score_words
+from fielding.reporting.formatting import as_time, failure_words, run_table
 
 if TYPE_CHECKING:
     from fielding.config.keys import Config
@@ -32,7 +32,6 @@ _SENTENCES = {
     "final_next_accuracy": "Next interval: samples that arrive next, before any client trains on them.",
 }
 _EXPLAINED = ("final_newest_accuracy", "final_next_accuracy")  # figures of the table whose names say too little
-SHORTEST_WORDS_S = 0.25  # seconds that words about a part of the work stay at least
 Overrides = Annotated[
     list[str] | None,
     typer.Option(
@@ -205,34 +204,12 @@ def _run_with_progress(
     from fielding.simulation.experiment import run as run_experiment
     from fielding.tracking import tracked
 
-    with progress_bar("preparing", config.rounds, quiet=quiet) as bar:
-        scores, done, last = "accuracy -", 0, time.monotonic()
-        describe_sometimes = at_intervals(bar.describe, SHORTEST_WORDS_S)
+    def on_phase(phase: str) -> None:
+        stop.is_stepping = phase == TRAINING
 
-        def on_phase(phase: str) -> None:
-            stop.is_stepping = phase == TRAINING
-            bar.describe(phase)
-
-        def after_round(row: Mapping[str, Json]) -> bool:
-            nonlocal scores, done, last
-            scores = score_words(row) or scores
-            now, seconds = int(str(row["round"])) + 1, float(str(row["time_s"]))
-            place = "" if bar.is_live else f"round {now} of {config.rounds}, "  # the bar itself shows it
-            bar.describe(f"{place}{scores}, {row['n_clusters']} clusters, simulated {as_time(seconds)}")
-            bar.advance(now - done)  # the first round of a resumed run is not the first
-            done, last = now, time.monotonic()
-            return stop.received is None
-
-        def on_trained(now: int, total: int) -> None:
-            if bar.is_live or time.monotonic() - last >= LINE_EVERY_S:  # of short rounds, lines tell only the end
-                describe_sometimes(f"round {done + 1}: {now} of {total} trained")
-
-        watching = Watching(
-            after_round=after_round,
-            on_phase=on_phase,
-            on_images=lambda now, total: describe_sometimes(f"decoding images {now}/{total}"),
-            on_trained=on_trained,
-            on_note=note_down,
-        )
-        with tracked(folder, trackers, watch=watching, note=note_down) as watch:
-            return run_experiment(config, folder, start=start, watch=watch, page=page)
+    watching = Watching(after_round=lambda _row: stop.received is None, on_phase=on_phase, on_note=note_down)
+    with (
+        progress_bar("preparing", config.rounds, quiet=quiet) as bar,
+        tracked(folder, trackers, watch=watching.shown_by(bar, config.rounds), note=note_down) as watch,
+    ):
+        return run_experiment(config, folder, start=start, watch=watch, page=page, progress=False)

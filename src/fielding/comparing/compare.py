@@ -1,30 +1,39 @@
 """Methods, or other variants of a config, on the same seeds: all runs, and what they add up to."""
 
-from collections.abc import Collection, Iterable, Mapping
+import warnings
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from fielding._typing import Json
+from fielding.atomic import ScratchFolder
 from fielding.comparing.plan import PlannedComparison, plan_comparison
+from fielding.comparing.progress import followed
 from fielding.comparing.sweep import Finished, Following, Note, n_cores, sweep_in_processes, unfinished
-from fielding.comparing.variants import Variants
+from fielding.comparing.variants import Variants, axis_of, parse_axis
 from fielding.config.keys import Config
 from fielding.errors import InputError, OutputError
 from fielding.records.lock import lock_folder
-from fielding.records.manifest import write_json
-from fielding.records.plan import Plan, clear_failure, read_plan, write_failure, write_plan
+from fielding.records.manifest import read_json, write_json
+from fielding.records.plan import Plan, clear_failure, read_failure, read_plan, write_failure, write_plan
 from fielding.records.run_folder import PAGE, SUMMARY
-from fielding.reporting.comparison_tables import write_tables
+from fielding.reporting.comparison_tables import named_records, write_tables
+from fielding.reporting.numbers.paired import estimate_of
+from fielding.reporting.progress_bar import is_seen
 from fielding.reporting.report_page import read_report, write_report
+from fielding.reporting.results import Results
+from fielding.simulation.assembly import Own, own_from
+from fielding.simulation.experiment import Result, load_result
+from fielding.traces.catalog import Source
 from fielding.traces.sources import check_present
 
 RESULTS = (SUMMARY, PAGE, "table.md", "table.csv", "table.tex", "runs.csv")
 """What is written when every run came to its end."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class ComparisonResult:
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
+class ComparisonResult(Results):
     """What a comparison gave."""
 
     folder: Path
@@ -33,6 +42,27 @@ class ComparisonResult:
     finished: Mapping[str, Finished]
     summary: Mapping[str, Json] | None  # the content of summary.json; None if the comparison was stopped
     notes: tuple[str, ...] = ()  # what users should know beside it, in lines
+    # Keeps a folder that was not named as long as it is needed.
+    scratch: ScratchFolder | None = None
+
+    def __repr__(self) -> str:
+        """Return what matters in a line."""
+        methods = named_records(self.summary or {}, "methods")
+        finals = {name: estimate_of(one.get("final_accuracy")) for name, one in methods.items()}
+        words = [f"{name} {'failed' if one is None else one.words()}" for name, one in finals.items()]
+        if self.summary is None:
+            words = [f"{len(self.finished)} of {len(self.plan.variants) * len(self.plan.seeds)} runs done"]
+        seeds = f"{len(self.plan.seeds)} seed{'s' if len(self.plan.seeds) > 1 else ''}"
+        return f"<fielding.Comparison on {seeds}: {', '.join(words)}{'' if self.scratch else f'; {self.folder}'}>"
+
+    def runs(self) -> dict[tuple[str, int], Result]:
+        """Return every run that came to its end, by the name of its variant and its seed."""
+        return {
+            (variant.name, seed): load_result(self.folder / name)
+            for seed in self.plan.seeds
+            for variant in self.plan.variants
+            if (name := self.plan.folder_of(variant, seed)) in self.finished and self.finished[name].error is None
+        }
 
     @property
     def failures(self) -> dict[str, str]:
@@ -52,40 +82,84 @@ class ComparisonResult:
 
 
 def compare(
-    config: Config | Mapping[str, Any] | str | Path,
-    variants: Variants | str | None = None,
+    config: Config | Mapping[str, Any] | str | Path | None = None,
+    methods: Variants | str | None = None,
     *,
+    vary: Mapping[str, Iterable[Any]] | Sequence[str] = (),
     seeds: int | Iterable[int] | None = None,
-    out: str | Path,
+    own: Own | Source | None = None,
+    out: str | Path | None = None,
     reference: str | None = None,
     drop: Collection[str] = (),
-    n_jobs: int | None = None,
+    jobs: int | None = None,
+    progress: bool | None = None,
     following: Following | None = None,
     page: bool = True,
+    variants: Variants | str | None = None,
+    n_jobs: int | None = None,
 ) -> ComparisonResult:
-    """Run variants of a config on the same seeds and compare them.
+    """Run methods, or other variants of a config, on the same seeds and compare them.
 
     What is whole in the folder is not run again, what was stopped goes on, what failed is tried again. Each run has a
     process of its own: a script must call this below ``if __name__ == "__main__":``.
 
     Parameters
     ----------
-    config, variants, seeds, out, reference, drop
-        As for :func:`~fielding.comparing.plan.plan_comparison`.
-    n_jobs
+    config
+        The base config: a config, a table of the same shape, or a TOML file; in a table, functions and classes may
+        stand where a file names them as ``module:function``. None for the default of every key.
+    methods
+        What is compared: names of methods, classes or functions that make one; or, by a name of your choice, a method
+        or settings by dotted key. The method of the base config alone by default.
+    vary
+        Values by dotted key, or texts such as ``"coordinator.tau=0,1/3"``: each method is run with each of them.
+    seeds
+        How many, from 1 on; or which. 5 by default.
+    own
+        A trace or a pool, or :class:`Own` with these, a model or a representation of the caller's own.
+    out
+        Where everything goes that `fielding compare` writes; what is there already goes on and is added to. None for a
+        folder that is gone when the result is.
+    reference
+        The name of the variant that others are compared with; ``global`` by default, else the first.
+    drop
+        Names of variants that are taken out of a folder's comparison; their run folders stay.
+    jobs
         How many runs at a time; as many as there are cores by default. They share the cores.
+    progress
+        Show how far runs are; by default on a terminal and in a notebook, unless there is a ``following``.
     following
         Told how the runs come along, and asked whether to go on.
     page
         Write ``report.html``.
+    variants, n_jobs
+        Old names of ``methods`` and ``jobs``.
 
     Raises
     ------
     InputError
         If a config cannot be run, or the folder holds something else; nothing is written then.
     """
-    asked = plan_comparison(config, variants, seeds=seeds, out=out, reference=reference, drop=drop)
-    return run_comparison(asked, n_jobs=n_jobs, following=following, page=page)
+    for old, new in (("variants", "methods"), ("n_jobs", "jobs")):
+        if locals()[old] is not None:
+            warnings.warn(f"compare({old}=...) is called {new} now", DeprecationWarning, stacklevel=2)
+    methods, jobs = methods if variants is None else variants, jobs if n_jobs is None else n_jobs
+    scratch = ScratchFolder() if out is None else None
+    axes = [axis_of(*one) for one in vary.items()] if isinstance(vary, Mapping) else [parse_axis(one) for one in vary]
+    asked = plan_comparison(
+        config,
+        methods,
+        axes=axes,
+        seeds=seeds,
+        own=own_from(own),
+        out=scratch.path / "comparison" if scratch else str(out),
+        reference=reference,
+        drop=drop,
+    )
+    is_shown = following is None and is_seen() if progress is None else progress
+    with followed(asked, quiet=not is_shown) as (shown, _):
+        compared = run_comparison(asked, n_jobs=jobs, following=following or shown, page=page)
+    return replace(compared, scratch=scratch)
 
 
 def run_comparison(
@@ -98,7 +172,7 @@ def run_comparison(
         raise InputError(f"the number of runs at a time is {n_at_once}; give at least 1")
     to_run = unfinished(asked.configs, folder)
     # Data that are not there are told of once, not by every run.
-    traces = [asked.configs[name].trace for name in to_run]
+    traces = [asked.configs[name].trace for name in to_run] if asked.own.samples is None else []
     for section in {(one.name, one.data): one for one in traces if one.file is None}.values():
         check_present(section)
     lock = lock_folder(folder)
@@ -111,7 +185,9 @@ def run_comparison(
             _clear_results(folder)
         write_plan(folder, plan)
         noting = _note_failures(folder, following or Following(), notes)
-        finished = sweep_in_processes(asked.configs, folder, n_jobs=n_at_once, following=noting)
+        finished = sweep_in_processes(
+            asked.configs, folder, n_jobs=n_at_once, following=noting, samples=asked.own.samples
+        )
         compared = ComparisonResult(folder=folder, plan=plan, finished=finished, summary=None, notes=tuple(notes))
         if not compared.is_ended:
             return compared
@@ -163,3 +239,18 @@ def write_results(folder: Path, *, page: bool = True) -> Mapping[str, Json]:
     if page:
         write_report(runs, summary, folder / PAGE)
     return summary
+
+
+def load(folder: str | Path) -> Result | ComparisonResult:
+    """Return what a run or a comparison left in its folder, as :func:`~fielding.run` and :func:`compare` return it."""
+    folder = Path(folder)
+    plan = read_plan(folder)
+    if plan is None:
+        return load_result(folder)
+    finished = {}
+    for name in [plan.folder_of(variant, seed) for seed in plan.seeds for variant in plan.variants]:
+        error = read_failure(folder / name)
+        summary = read_json(folder / name / SUMMARY)
+        if error is not None or summary:
+            finished[name] = Finished(name=name, summary=summary or None, error=error)
+    return ComparisonResult(folder=folder, plan=plan, finished=finished, summary=read_json(folder / SUMMARY) or None)

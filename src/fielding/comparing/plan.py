@@ -6,12 +6,13 @@ import shlex
 import tomllib
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from fielding._typing import Json
 from fielding.comparing.variants import (
+    Axis,
     Table,
     Variants,
     cross_variants,
@@ -22,6 +23,7 @@ from fielding.comparing.variants import (
     with_settings,
 )
 from fielding.config.keys import Config
+from fielding.config.parts import named_parts
 from fielding.config.reader import apply_changes, config_from, config_table, read_config
 from fielding.config.rules import parse_factor
 from fielding.engine.report_rule import is_own_function, report_rule_of
@@ -30,6 +32,8 @@ from fielding.records.lock import NAME as LOCK
 from fielding.records.manifest import first_difference
 from fielding.records.plan import PLAN, Plan, Variant, read_plan
 from fielding.records.run_folder import read_manifest
+from fielding.simulation.assembly import Own
+from fielding.traces.catalog import Source
 
 ANY = ("seed", "workers", "checkpoint")  # keys of a base config that do not tell one comparison from another
 DEFAULT_REFERENCE = "global"
@@ -49,13 +53,16 @@ class PlannedComparison:
     configs: Mapping[str, Config]
     # What users should know of: variants that were taken out, or are there already under another name.
     notes: tuple[str, ...] = ()
+    own: Own = field(default_factory=Own)  # what the caller brings along
 
 
 def plan_comparison(
-    config: Config | Mapping[str, Any] | str | Path,
+    config: Config | Mapping[str, Any] | str | Path | None,
     variants: Variants | str | None = None,
     *,
+    axes: Sequence[Axis] = (),
     seeds: int | Iterable[int] | None = None,
+    own: Own | None = None,
     out: str | Path,
     reference: str | None = None,
     drop: Collection[str] = (),
@@ -65,10 +72,14 @@ def plan_comparison(
     Parameters
     ----------
     config
-        The base config: a config, a table of the same shape, or a TOML file.
+        The base config: a config, a table of the same shape, or a TOML file; None for the default of every key.
     variants
-        What is compared: names of methods, settings by name, or variants from
+        What is compared: methods (names, classes, functions), settings or methods by name, or variants from
         :func:`~fielding.comparing.variants.cross_variants`; the method of the base config alone by default.
+    axes
+        Values of keys that methods are crossed with.
+    own
+        What the caller brings along, for all runs.
     seeds
         How many, from 1 on; or which. 5 by default; with ``drop``, those that the folder has.
     out
@@ -85,13 +96,14 @@ def plan_comparison(
     InputError
         If a config cannot be run, two variants come to the same config, or the folder holds something else.
     """
-    table, folder = base_table(config), Path(out)
-    own: tuple[Variant, ...] = ()
-    if variants is not None or not drop:
-        own = variants_from(table, cross_variants(table) if variants is None else variants)
-        if not own:
+    own = own or Own()
+    table, folder = with_settings(base_table(config), own.settings), Path(out)
+    given: tuple[Variant, ...] = ()
+    if variants is not None or axes or not drop:
+        given = cross_variants(table, (), axes) if variants is None else variants_from(table, variants, axes)
+        if not given:
             raise InputError("there is nothing to compare; name a method or give settings")
-    new = Plan(config=table, variants=own, seeds=() if seeds is None else parse_seeds(seeds), reference="")
+    new = Plan(config=table, variants=given, seeds=() if seeds is None else parse_seeds(seeds), reference="")
     checked = _without(new, drop)
     configs: dict[str, dict[str, Json] | None] = {}
     for one in checked.variants:
@@ -99,7 +111,7 @@ def plan_comparison(
         if same_as := [name for name, known in configs.items() if known is not None and known == config_of_one]:
             raise InputError(f"{same_as[0]} and {one.name} come to the same config; leave one out")
         configs[one.name] = config_of_one
-    _make_configs(checked)  # what cannot be run is told before a folder is looked at
+    _make_configs(checked, own.samples)  # what cannot be run is told before a folder is looked at
     stored = _read_stored(folder)
     known_names = [one.name for plan in (new, stored) if plan is not None for one in plan.variants]
     for name in drop:
@@ -128,10 +140,12 @@ def plan_comparison(
         notes.append(
             f"all are compared with {plan.reference} now, not with {stored.reference}; {back} brings that back"
         )
-    return PlannedComparison(folder=folder, plan=plan, stored=stored, configs=_make_configs(plan), notes=tuple(notes))
+    return PlannedComparison(
+        folder=folder, plan=plan, stored=stored, configs=_make_configs(plan, own.samples), own=own, notes=tuple(notes)
+    )
 
 
-def base_table(config: Config | Mapping[str, Any] | str | Path, changes: Sequence[str] = ()) -> dict[str, Json]:
+def base_table(config: Config | Mapping[str, Any] | str | Path | None, changes: Sequence[str] = ()) -> dict[str, Json]:
     """Return a base config as a table that JSON can hold, with only the keys that were given.
 
     Keys that were not given stay open, since a preset or ``auto`` may be one of the things that are compared. For a
@@ -139,9 +153,9 @@ def base_table(config: Config | Mapping[str, Any] | str | Path, changes: Sequenc
     """
     if isinstance(config, Config):
         return config_table(config)
-    if isinstance(config, Mapping):
-        config_from(config)
-        table: Mapping[str, Any] = config
+    if config is None or isinstance(config, Mapping):
+        table: Mapping[str, Any] = named_parts(config or {})
+        config_from(table)
     else:
         read_config(Path(config), changes)  # which tells what is wrong with it, and where
         table = apply_changes(tomllib.loads(Path(config).read_text(encoding="utf-8")), changes)
@@ -187,13 +201,13 @@ def _without(plan: Plan, names: Collection[str]) -> Plan:
     return replace(plan, variants=tuple(one for one in plan.variants if one.name not in names))
 
 
-def _make_configs(plan: Plan) -> dict[str, Config]:
+def _make_configs(plan: Plan, source: Source | None) -> dict[str, Config]:
     """Return the config of every run of a plan, by the name of its folder; all variants of a seed before the next.
 
     Each variant is checked once: its configs differ in the seed alone. One that cannot be run raises OptionError.
     """
     first = (*plan.seeds, 1)[0]
-    checked = [(variant, variant_config(plan.config, variant, first)) for variant in plan.variants]
+    checked = [(variant, variant_config(plan.config, variant, first, source=source)) for variant in plan.variants]
     return {
         plan.folder_of(variant, seed): replace(config, seed=seed) for seed in plan.seeds for variant, config in checked
     }

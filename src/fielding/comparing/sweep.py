@@ -5,9 +5,9 @@ A run that breaks or is killed breaks alone, and no process outlives the one tha
 
 import contextlib
 import faulthandler
-import json
 import multiprocessing
 import os
+import pickle
 import signal
 import sys
 import time
@@ -24,10 +24,14 @@ from typing import Any, TypeAlias
 
 from fielding._typing import Json
 from fielding.config.keys import Config
+from fielding.config.parts import own_parts, remember_own
 from fielding.config.reader import config_from, config_table
-from fielding.errors import FieldingError, InputError
+from fielding.errors import FieldingError, InputError, error_words
+from fielding.records.manifest import read_json
 from fielding.records.run_folder import ROUNDS, SUMMARY, check_same_config
+from fielding.simulation.assembly import Own
 from fielding.simulation.experiment import FREE, TRAINING, Start, Watching, run
+from fielding.traces.catalog import Source
 
 OUTPUT = "output.txt"
 """What the process of a run printed, if anything; it is not for the terminal, where many runs are told of at once."""
@@ -136,9 +140,17 @@ def sweep(
 
 
 def sweep_in_processes(
-    configs: Mapping[str, Config], out: Path, *, n_jobs: int, following: Following | None = None
+    configs: Mapping[str, Config],
+    out: Path,
+    *,
+    n_jobs: int,
+    following: Following | None = None,
+    samples: Source | None = None,
 ) -> dict[str, Finished]:
     """Do some runs as :func:`sweep` does, always in processes of their own, so that even a killed one fails alone.
+
+    ``samples`` are the caller's own, in place of what the configs name. They, and parts that configs name but that
+    cannot be imported, are sent to the processes.
 
     A script that calls this must do so below ``if __name__ == "__main__":``, as the new processes load it. Runs share
     the cores evenly, unless a config says how many ``workers`` it wants.
@@ -149,7 +161,11 @@ def sweep_in_processes(
     found = _find_whole(configs, out, n_jobs, following.on_done)
     todo = {name: config_table(config) for name, config in configs.items() if name not in found}
     n_workers = max(1, n_cores() // max(1, min(n_jobs, len(todo))))
-    jobs = (RunJob(name=name, table={"workers": n_workers, **one}, folder=out / name) for name, one in todo.items())
+    brought = packed(samples, todo.values()) if todo else None
+    jobs = (
+        RunJob(name=name, table={"workers": n_workers, **one}, folder=out / name, brought=brought)
+        for name, one in todo.items()
+    )
     found |= run_in_processes(jobs, n_jobs=n_jobs, following=following)
     return {name: found[name] for name in configs if name in found}
 
@@ -188,11 +204,8 @@ def _find_whole(
 
 def _read_summary(folder: Path) -> dict[str, Json] | None:
     """Return the figures of a run that is whole; None if it is not, or its log holds fewer rounds than the run had."""
-    try:
-        found = json.loads((folder / SUMMARY).read_text(encoding="utf-8"))
-    except (OSError, ValueError):
-        return None
-    if not isinstance(found, dict):
+    found = read_json(folder / SUMMARY)
+    if not found:
         return None
     n_lines, n_rounds = 0, found.get("n_rounds")
     with contextlib.suppress(OSError), (folder / ROUNDS).open("rb") as file:
@@ -205,11 +218,39 @@ def _read_summary(folder: Path) -> dict[str, Json] | None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunJob:
-    """A run that is to be done: its name, its config as a table, and where to."""
+    """A run that is to be done: its name, its config as a table, where to, and what the caller brings along, packed."""
 
     name: str
     table: Mapping[str, Json]
     folder: Path
+    brought: bytes | None = None
+
+
+def packed(samples: Source | None, tables: Iterable[Mapping[str, Json]]) -> bytes | None:
+    """Return samples and own parts that tables name, as bytes for another process; None if there are none.
+
+    InputError if one of them cannot be sent.
+    """
+    parts = own_parts({text for table in tables for text in _texts(dict(table))})
+    if samples is None and not parts:
+        return None
+    import cloudpickle  # what a notebook defines can be sent by value alone
+
+    try:
+        found: bytes = cloudpickle.dumps((samples, parts))
+    except Exception as error:  # whatever an object of the user's own says to it
+        names = ", ".join(sorted(parts)) or "the samples"
+        raise InputError(f"{names} cannot be sent to processes of their own: {error_words(error)}") from error
+    return found
+
+
+def _texts(value: Json) -> Iterator[str]:
+    """Yield all texts in a table."""
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, (list, dict)):
+        for one in value.values() if isinstance(value, dict) else value:
+            yield from _texts(one)
 
 
 def run_in_processes(jobs: Iterable[RunJob], *, n_jobs: int, following: Following) -> dict[str, Finished]:
@@ -255,7 +296,7 @@ class _Crew:
         # Spawned, not forked: a fork of a process with threads may hang.
         context = multiprocessing.get_context("spawn")
         ours, theirs = context.Pipe(duplex=False)
-        order = (theirs, dict(job.table), job.folder, self._following.beside)
+        order = (theirs, dict(job.table), job.folder, self._following.beside, job.brought)
         process = context.Process(target=work, args=order, name=job.name)
         with _inherited_by_child():
             process.start()
@@ -369,8 +410,14 @@ def _inherited_by_child() -> Iterator[None]:
 # ---------------------------------------------------------------- the child
 
 
-def work(line: Connection, table: Mapping[str, Json], folder: Path, beside: Beside | None = None) -> None:
-    """Do a run, or what is left of it, telling of it through a pipe.
+def work(
+    line: Connection,
+    table: Mapping[str, Json],
+    folder: Path,
+    beside: Beside | None = None,
+    brought: bytes | None = None,
+) -> None:
+    """Do a run, or what is left of it, telling of it through a pipe; ``brought`` is what :func:`packed` made.
 
     Steps are records with ``phase``, ``n_rounds`` and ``accuracy``; a ``note`` is what users should know. The last word
     is a ``summary``, an ``error`` with the ``traceback`` of a bug, or ``is_stopped``. SIGTERM ends the run with the
@@ -391,7 +438,7 @@ def work(line: Connection, table: Mapping[str, Json], folder: Path, beside: Besi
     faulthandler.enable()
     teller = _Teller(line)
     signal.signal(signal.SIGTERM, teller.ask_to_stop)
-    outcome = _outcome(teller, table, folder, beside)
+    outcome = _outcome(teller, table, folder, beside, brought)
     signal.signal(signal.SIGTERM, signal.SIG_IGN)  # it is over
     with contextlib.suppress(OSError):
         line.send(outcome)
@@ -439,11 +486,16 @@ class _Teller:
             self.is_asked = True
 
 
-def _outcome(teller: _Teller, table: Mapping[str, Json], folder: Path, beside: Beside | None) -> dict[str, Any]:
+def _outcome(
+    teller: _Teller, table: Mapping[str, Json], folder: Path, beside: Beside | None, brought: bytes | None
+) -> dict[str, Any]:
     watching = Watching(after_round=teller.after_round, on_phase=teller.on_phase)
     try:
+        samples, parts = (None, {}) if brought is None else pickle.loads(brought)
+        remember_own(parts)
         with nullcontext(watching) if beside is None else beside(folder, watching, teller.note) as watch:
-            result = run(config_from(table), folder, start=Start(resume=True), watch=watch, page=False)
+            own, start = Own(samples=samples), Start(resume=True)
+            result = run(config_from(table), folder, own=own, start=start, watch=watch, page=False)
     except FieldingError as error:
         return {"summary": None, "error": str(error)}
     except MemoryError:
@@ -468,6 +520,5 @@ def bug_words(error: BaseException) -> str:
     ...     print(bug_words(error))
     KeyError: 'a' (<doctest fielding.comparing.sweep.bug_words[0]>, line 2)
     """
-    what = " ".join(f"{type(error).__name__}: {error}".split()).removesuffix(":")
     last = traceback.extract_tb(error.__traceback__)[-1:]
-    return what + "".join(f" ({Path(one.filename).name}, line {one.lineno})" for one in last)
+    return error_words(error) + "".join(f" ({Path(one.filename).name}, line {one.lineno})" for one in last)

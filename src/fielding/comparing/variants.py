@@ -3,7 +3,7 @@
 import math
 import re
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import count, product
 from typing import Any, TypeAlias
@@ -12,11 +12,13 @@ import numpy as np
 
 from fielding._typing import Json
 from fielding.config.keys import KEYS, SECTIONS, Config
+from fielding.config.parts import named_parts
 from fielding.config.reader import apply_changes, config_from
 from fielding.errors import InputError, OptionError, echo, unknown_name
 from fielding.methods import METHODS, kind_named, method_options
 from fielding.records.plan import Variant
 from fielding.simulation.config_check import check_config
+from fielding.traces.catalog import Source
 
 METHOD = "method.name"  # the key that names the method
 ELSEWHERE = {
@@ -31,8 +33,8 @@ FREE_SELECTION = "uniform"
 """The selection that needs no reports of clients; others may ask for some that the method itself would not hear."""
 Table: TypeAlias = Mapping[str, Json]
 Settings: TypeAlias = Mapping[str, Json]  # values by dotted key; None leaves a key out
-Variants: TypeAlias = Sequence[Variant] | Sequence[str] | Mapping[str, Settings]
-"""What stands for variants: they themselves, names of methods, or settings by name."""
+Variants: TypeAlias = Sequence[Any] | Mapping[str, Any] | Callable[..., Any]
+"""What stands for variants: they themselves, methods (names, classes, functions), or settings or methods by name."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -218,16 +220,38 @@ def named_variants(settings: Mapping[str, Settings]) -> tuple[Variant, ...]:
     return tuple(found)
 
 
-def variants_from(table: Table, given: Variants | str) -> tuple[Variant, ...]:
-    """Return variants from names of methods, settings by name, or variants themselves.
+def axis_of(key: str, values: Iterable[Any]) -> Axis:
+    """Return the axis of a key and values of any kind, named as they are written.
+
+    Examples
+    --------
+    >>> axis_of("coordinator.tau", [0, 1 / 4, "inf"]).values
+    {'0': 0, '0.25': 0.25, 'inf': 'inf'}
+    """
+    if isinstance(values, (str, bytes)) or not isinstance(values, Iterable):
+        raise OptionError(f"vary {key} is {echo(values)}; give a list of values")
+    named = [named_parts(one) for one in values]
+    texts = [str(plain_value(one)) for one in named]
+    parse_axis(f"{key}={','.join(repr(text) for text in texts)}")  # which tells what cannot be varied
+    return Axis(key=key, values={text: plain_value(one) for text, one in zip(texts, named, strict=True)})
+
+
+def variants_from(table: Table, given: Variants | str, axes: Sequence[Axis] = ()) -> tuple[Variant, ...]:
+    """Return variants from methods (names, classes, functions), settings or methods by name, or variants themselves.
 
     InputError if it is none of them, there is none, or two have the same name.
     """
     if isinstance(given, Mapping):
-        return named_variants(given)
+        if axes:
+            raise InputError("settings by name are compared as they are; leave vary out, or name methods alone")
+        return named_variants({name: {METHOD: one} if callable(one) else one for name, one in given.items()})
+    if callable(given):
+        given = [given]
+    if not isinstance(given, str) and isinstance(given, Iterable):
+        given = [named_parts(one) if callable(one) else one for one in given]
     found = [given] if isinstance(given, str) else list(given) if isinstance(given, Iterable) else [given]
     if found and all(isinstance(one, str) for one in found):
-        return cross_variants(table, [str(one) for one in found])
+        return cross_variants(table, [str(one) for one in found], axes)
     own = tuple(one for one in found if isinstance(one, Variant))
     if len(own) < len(found):
         raise InputError(f"variants are {echo(given)}; give names of methods, or settings by name")
@@ -245,7 +269,7 @@ def _plain_settings(name: str, given: Any) -> dict[str, Json]:
     if sections := given.keys() & SECTIONS.keys():
         section = min(sections)
         raise InputError(f"{name}: {section} is a section; set its keys one by one, each as '{section}.KEY'")
-    return {key: plain_value(value) for key, value in given.items()}
+    return {key: plain_value(named_parts(value)) for key, value in given.items()}
 
 
 def plain_value(value: Any) -> Json:
@@ -296,8 +320,8 @@ def with_settings(table: Table, settings: Settings) -> dict[str, Json]:
     return new
 
 
-def variant_config(table: Table, variant: Variant, seed: int) -> Config:
-    """Return the config of a variant on a seed.
+def variant_config(table: Table, variant: Variant, seed: int, *, source: Source | None = None) -> Config:
+    """Return the config of a variant on a seed; ``source`` holds samples of the caller's own.
 
     OptionError if it cannot be run, as far as that is known before data are read; the message begins with the variant's
     name.
@@ -306,7 +330,7 @@ def variant_config(table: Table, variant: Variant, seed: int) -> Config:
         raise OptionError(f"{variant.name}: its settings name a seed; leave it out, seeds are given for all variants")
     try:
         config = config_from(with_settings(table, {**variant.settings, "seed": seed}))
-        check_config(config)
+        check_config(config, source=source)
     except InputError as error:
         raise OptionError(f"{variant.name}: {error}") from None
     return config

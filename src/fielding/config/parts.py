@@ -4,6 +4,7 @@ To add a part, write it as its family asks (``fielding.methods``, ``fielding.fed
 here. A method or a function of the user's own is named in the config as ``module:name`` and needs no line here.
 """
 
+import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, MutableMapping
 from importlib import import_module
 from inspect import Parameter, signature
@@ -259,12 +260,68 @@ class Family(MutableMapping[str, Part]):
         return found
 
 
+OWN = "own"
+"""Stands for the module in names of parts that a Python program brought along and that cannot be imported."""
+_own_parts: dict[str, Callable[..., object]] = {}
+
+
+def own_name(part: Callable[..., object]) -> str:
+    """Return the text that names a function or a class of the user's own in configs, and remember what it stands for.
+
+    What can be imported is named ``module:function``, as in a config file. All else (what a notebook or a function
+    defines, a partial, an object that can be called) is named ``own:NAME``, which only this program knows, and the
+    processes that it starts; what had the name before is forgotten.
+
+    Examples
+    --------
+    >>> own_name(own_name), own_name(lambda: None)
+    ('fielding.config.parts:own_name', 'own:lambda')
+    """
+    plain = getattr(part, "func", part)  # of a partial
+    name = str(getattr(plain, "__qualname__", type(plain).__qualname__))
+    module = str(getattr(part, "__module__", "__main__"))
+    if module != "__main__" and getattr(sys.modules.get(module), name, None) is part:
+        return f"{module}:{name}"
+    text = f"{OWN}:{name.rpartition('.')[2].strip('<>')}"
+    _own_parts[text] = part
+    return text
+
+
+def own_parts(names: Iterable[str]) -> dict[str, Callable[..., object]]:
+    """Return those of some texts that name parts which cannot be imported, with the parts."""
+    return {name: _own_parts[name] for name in names if name in _own_parts}
+
+
+def remember_own(parts: Mapping[str, Callable[..., object]]) -> None:
+    """Know parts by their names, as the process does that sent them."""
+    _own_parts.update(parts)
+
+
+def named_parts(value: Any) -> Any:
+    """Return a table with names in place of the functions and classes in it; the table itself stays as it is.
+
+    Examples
+    --------
+    >>> named_parts({"model": {"factory": own_name}, "rounds": 3})
+    {'model': {'factory': 'fielding.config.parts:own_name'}, 'rounds': 3}
+    """
+    if isinstance(value, Mapping):
+        return {name: named_parts(one) for name, one in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [named_parts(one) for one in value]
+    return own_name(value) if callable(value) else value
+
+
 def imported_function(path: str, *, key: str, known: Iterable[str] = ()) -> Callable[..., object]:
     """Return the function that a text names.
 
     ``path``: ``"module:function"``. OptionError if the module cannot be imported or has no such function.
     """
+    if path in _own_parts:
+        return _own_parts[path]
     module_name, _, function_name = path.partition(":")
+    if module_name == OWN and function_name:
+        raise OptionError(f"{key} is {echo(path)}, which a Python program brought along; go on from that program")
     if not module_name or not function_name:
         own = "a function of your own is written module:function"
         if not known:

@@ -17,7 +17,7 @@ from fielding.config.reader import config_from
 from fielding.conformance.audited_clients import AuditedClients, ConformanceError
 from fielding.engine.round import Done, Driver, Federation, run_round
 from fielding.engine.runner import changes_of, round_row
-from fielding.errors import OptionError
+from fielding.errors import OptionError, error_words
 from fielding.federation.models import finite_rows
 from fielding.methods.method import Method, cluster_ids
 from fielding.records.container import read_contents
@@ -78,8 +78,7 @@ def check_method(
             except ConformanceError as error:
                 raise ConformanceError(f"{name} is not {check}: {error}") from error
             except Exception as error:  # whatever the user's method does
-                words = " ".join(f"{type(error).__name__}: {error}".split())
-                raise ConformanceError(f"{name} is not {check}: it fails with {words}") from error
+                raise ConformanceError(f"{name} is not {check}: it fails with {error_words(error)}") from error
         on_check(check)
 
 

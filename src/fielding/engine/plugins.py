@@ -1,9 +1,8 @@
 """The plug-ins that a config names, made with their options; the message of a mistake names its section."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
 from fielding._typing import Json, Models
 from fielding.config.keys import Config, CoordinatorSection
@@ -41,23 +40,20 @@ def trainer_of(
     input_shape: tuple[int, ...],
     n_classes: int,
     *,
-    model: Callable[..., Any] | None = None,
     path: TrainingPath | None = None,
 ) -> Trainer:
     """Return the trainer of the model that a config names, for samples of a shape.
 
-    ``model`` makes a torch module instead: ``model(input_shape=..., n_classes=...)``. A run that goes on gives the
-    ``path`` that its trainer took before.
+    A run that goes on gives the ``path`` that its trainer took before.
     """
-    is_own = model is not None or config.model.factory is not None
+    own = config.model.factory
     request = ModelRequest(
-        name=config.model.factory or config.model.name,
-        factory=model,
+        name=config.model.name if own is None else own,
         path=path,
         hidden=config.model.hidden,
         input_shape=input_shape,
         n_classes=n_classes,
-        trainer="torch" if is_own else config.training.trainer,
+        trainer=config.training.trainer if own is None else "torch",
         device=config.training.device,
     )
     with mistakes_in("model"):

@@ -25,8 +25,8 @@ from fielding.traces.reports import ReportStream
 
 COMMIT_EVERY_S = 30.0  # wall-clock seconds of work that a crash may cost, and the step in hand
 
-Watch: TypeAlias = Callable[[ReplayRow | None], bool]
-"""Called after each step with its line, with None for a step that was replayed before; a False stops the replay."""
+Watch: TypeAlias = Callable[[ReplayRow | None], object]
+"""Called after each step with its line, with None for a step that was replayed before; False stops the replay."""
 
 
 def replay_row(coordinator: Coordinator, decision: Decision) -> ReplayRow:
@@ -137,14 +137,14 @@ def replay(
     committed, last = time.monotonic(), after
     for step, batch in steps:
         if after is not None and step <= after:
-            if not watch(None):
+            if watch(None) is False:
                 return False
             continue
         decision = coordinator.update(batch, step=step)
         row = replay_row(coordinator, decision)
         folder.append(row, decision, coordinator)
         last = step
-        goes_on = watch(row)
+        goes_on = watch(row) is not False
         if not goes_on or time.monotonic() - committed > COMMIT_EVERY_S:
             folder.commit(coordinator, last)
             committed = time.monotonic()

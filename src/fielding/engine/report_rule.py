@@ -50,7 +50,7 @@ def report_rule_of(section: CoordinatorSection, *, is_own: bool, seed: int) -> R
             raise unknown_name("representation", text, (AUTO, *REPRESENTATIONS))
         of_vector = {} if is_own else representation_options(text)
     natural = BY_KIND if section.representation == AUTO else NATURAL_TESTS.get(section.representation, "joint")
-    detector = section.detector or ("chi2" if is_own else natural)
+    detector = section.detector or ("any-change" if is_own else natural)
     of_test = _test_options(detector)
     _check_known(section, {**of_vector, **of_test}, detector)
     given = {name: value for name, value in section.options.items() if name in of_vector}

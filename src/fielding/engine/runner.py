@@ -226,8 +226,8 @@ def _change_row(
 MOST_COMMITTING = 0.02
 """Largest share of the wall-clock time that checkpoints take, unless a number of rounds is asked for."""
 
-Watch: TypeAlias = Callable[[Mapping[str, Json]], bool]
-"""Called after each round with its line of ``rounds.jsonl``; a False stops the run."""
+Watch: TypeAlias = Callable[[Mapping[str, Json]], object]
+"""Called after each round with its line of ``rounds.jsonl``; False stops the run, and nothing else does."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -321,7 +321,7 @@ class Runner:
         for round_index in range(self._next_round, n_rounds):
             row = self._record(run_round(self.federation, round_index, self._waiting))
             self._next_round = round_index + 1
-            goes_on = watch(row)
+            goes_on = watch(row) is not False
             stopped_by = self._stopped_by(row)
             self._commit(is_due=not goes_on or stopped_by is not None)
             if stopped_by is not None:

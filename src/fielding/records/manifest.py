@@ -41,6 +41,15 @@ def write_json(path: Path, record: Mapping[str, Json]) -> None:
         file.write(f"{json.dumps(record, indent=2, allow_nan=False)}\n".encode())
 
 
+def read_json(path: Path) -> dict[str, Json]:
+    """Return a record that :func:`write_json` wrote; nothing if there is none, or it is damaged."""
+    try:
+        found = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
 def check_manifest(path: Path, manifest: Mapping[str, Json], *, what: str, ignored: Sequence[str] = ()) -> None:
     """Raise if the manifest file of a folder is not that of what is to go on: a ``what``, for the message.
 

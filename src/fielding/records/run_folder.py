@@ -1,7 +1,6 @@
 """What `fielding run` leaves behind: config, manifest, logs, reports, the last two checkpoints, results."""
 
 import contextlib
-import json
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -15,7 +14,7 @@ from fielding.errors import CheckpointError, InputError, OutputError
 from fielding.records.lock import NAME as LOCK
 from fielding.records.lock import lock_folder
 from fielding.records.logs import Logs
-from fielding.records.manifest import check_manifest, first_difference, write_json
+from fielding.records.manifest import check_manifest, first_difference, read_json, write_json
 from fielding.records.report_file import read_reports, write_reports
 from fielding.records.run_checkpoint import RunCheckpoint, load_run, save_run
 from fielding.traces.reports import ReportStream, gather_reports
@@ -31,8 +30,8 @@ ROUNDS, EVENTS, MEMBERSHIPS, CONCEPTS, CLIENTS, TIMINGS = (
     "timings.jsonl",
 )
 LOGS = (ROUNDS, EVENTS, MEMBERSHIPS, CONCEPTS, CLIENTS, TIMINGS)
-MAY_DIFFER = ("fielding", "machine", "classes")
-"""Keys of the manifest that a resume does not compare; the digest of the data covers the classes."""
+MAY_DIFFER = ("fielding", "machine", "classes", "input_shape")
+"""Keys of the manifest that a resume does not compare; the digest of the data covers classes and shape."""
 SUMMARY, PAGE = "summary.json", "report.html"
 CHECKPOINTS, REPORTS = "checkpoints", "reports"
 _KEPT = 2
@@ -202,11 +201,7 @@ def newest_checkpoint(folder: Path) -> Path:
 
 def read_manifest(folder: Path) -> dict[str, Json]:
     """Return the manifest of a run; nothing if there is none that can be read."""
-    try:
-        stored = json.loads((folder / MANIFEST).read_text(encoding="utf-8"))
-    except (OSError, ValueError):
-        return {}
-    return stored if isinstance(stored, dict) else {}
+    return read_json(folder / MANIFEST)
 
 
 def read_run_reports(folder: Path, kind: Kind = "histogram") -> ReportStream:

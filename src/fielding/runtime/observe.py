@@ -14,7 +14,7 @@ from fielding.client.drift_monitor import CurrentWindows, DriftMonitor
 from fielding.client.fleet import Fleet, FleetReports
 from fielding.client.representation.representation import Effort, Representation, Seen
 from fielding.distance import Metric
-from fielding.errors import CheckpointError, InputError, echo
+from fielding.errors import CheckpointError, InputError, echo, error_words
 from fielding.runtime.store import Arriving
 from fielding.runtime.workers import Compute
 from fielding.training.head import head_size
@@ -329,8 +329,7 @@ class VectorObserver:
         except InputError as error:
             raise InputError(f"coordinator.representation: {error}") from None
         except Exception as error:  # whatever the user's function does
-            words = " ".join(f"{type(error).__name__}: {error}".split())
-            raise InputError(f"coordinator.representation fails on {y.size} samples: {words}") from error
+            raise InputError(f"coordinator.representation fails on {y.size} samples: {error_words(error)}") from error
 
     def try_out(self) -> None:
         """Describe one window of the start, so that a function that cannot work is found before anything is written."""

@@ -14,7 +14,7 @@ from fielding.client.representation.combination import Combination
 from fielding.client.representation.gradient import Gradient
 from fielding.client.representation.representation import Representation
 from fielding.config.keys import Config
-from fielding.config.parts import imported_function
+from fielding.config.parts import imported_function, own_name
 from fielding.coordinator.policy import Policy
 from fielding.distance import metric_named
 from fielding.engine.plugins import (
@@ -50,6 +50,7 @@ from fielding.traces.pool import Pool
 from fielding.traces.schedule import Schedule
 from fielding.traces.sliding import SlidingWindows
 from fielding.traces.sources import Dealt, HeldOut, OnImages, check_scenario, deal_samples, hold_out
+from fielding.traces.trace import Trace
 from fielding.training.head import NO_HEAD, head_size
 from fielding.training.label_mix import LABEL_MIX
 from fielding.training.trainer import Contrast, LocalWork, Sgd, Trainer, TrainingPath, try_scores, try_work
@@ -116,7 +117,6 @@ def observer_of(
     *,
     trainer: Trainer,
     held: HeldOut | None = None,
-    represent: Represent | None = None,
     drift_test: DriftTest | None = None,
 ) -> Observer:
     """Return the observer of the clients: what they report of their windows, and when.
@@ -127,8 +127,6 @@ def observer_of(
         Of models without a label mix.
     held
         The server's own samples; None if there are none.
-    represent
-        A function of the user's own, that describes a window.
     drift_test
         The method's own test on label counts; None: that of the config.
     """
@@ -136,9 +134,8 @@ def observer_of(
     if drift_test is not None:
         return LabelObserver(windows, drift_test)
     if report_rule.representation is None:
-        if represent is None:
-            own = imported_function(section.representation, key="coordinator.representation", known=(LABEL,))
-            represent = cast(Represent, own)
+        own = imported_function(section.representation, key="coordinator.representation", known=(LABEL,))
+        represent = cast(Represent, own)
         with mistakes_in("coordinator.detector"):
             test, metric = report_rule.drift_test(), metric_named(report_rule.metric)
             by_vector = VectorObserver(windows, represent, drift_test=test, metric=metric)
@@ -267,9 +264,13 @@ class Own:
     samples
         A trace with features, or a pool for a scenario to deal.
     model
-        Makes a torch module: ``model(input_shape=..., n_classes=...)``.
+        A torch module, whose weights are those to begin with, or a class or function that makes one; it is given
+        ``input_shape`` and ``n_classes`` if it takes arguments of these names. In a config: ``model.factory``.
     represent
-        Describes a window: features, labels, number of classes to a vector.
+        Describes a window: features, labels, number of classes to a vector. In a config:
+        ``coordinator.representation``.
+    method
+        A method: a class with the verbs of :class:`fielding.methods.Method`. In a config: ``method.name``.
     on_images
         Called with how many images of how many are decoded.
     """
@@ -277,7 +278,33 @@ class Own:
     samples: Source | None = None
     model: Callable[..., Any] | None = None
     represent: Represent | None = None
+    method: Callable[..., Any] | None = None
     on_images: OnImages | None = None
+
+    @property
+    def settings(self) -> dict[str, str]:
+        """The keys of a config that name what is brought along, beside the samples."""
+        given = {
+            "model.factory": self.model,
+            "coordinator.representation": self.represent,
+            "method.name": self.method,
+        }
+        return {key: own_name(part) for key, part in given.items() if part is not None}
+
+
+def own_from(given: "Own | Source | None") -> Own:
+    """Return what a caller brings along; a trace or a pool alone stands for samples.
+
+    Raises
+    ------
+    InputError
+        If it is none of these.
+    """
+    if given is None or isinstance(given, Own):
+        return given or Own()
+    if isinstance(given, (Trace, Pool)):
+        return Own(samples=given)
+    raise InputError(f"own is {echo(given)}; give a Trace, a Pool, or Own(samples=..., model=..., ...)")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -329,8 +356,7 @@ def assemble(config: Config, own: Own, *, n_workers: int, path: TrainingPath | N
 def _assemble(config: Config, own: Own, n_workers: int, path: TrainingPath | None) -> Simulation:
     # What the config alone says, before any data are read; a mistake is raised even if the method never looks at it.
     kind, section = kind_of(config), config.coordinator
-    is_own = own.represent is not None or is_own_function(section)
-    report_rule = report_rule_of(section, is_own=is_own, seed=config.seed)
+    report_rule = report_rule_of(section, is_own=is_own_function(section), seed=config.seed)
     lie = lie_of(config, is_histogram=report_rule.kind == "histogram")
     policy = policy_of(config, kind=report_rule.kind, metric=report_rule.metric)
     serving, rule = serving_of(config), local_rule(config)
@@ -347,7 +373,7 @@ def _assemble(config: Config, own: Own, n_workers: int, path: TrainingPath | Non
         section = replace(section, shared_model=GLOBAL if dealt.is_natural else POOL)
         config = replace(config, coordinator=section)
     dealt, held = without_held_out(config, dealt, needs_pool=is_seen and section.shared_model == POOL)
-    plain = trainer_of(config, dealt.pool.shape, len(dealt.pool.classes), model=own.model, path=path)
+    plain = trainer_of(config, dealt.pool.shape, len(dealt.pool.classes), path=path)
     windows = SlidingWindows(dealt.pool, dealt.schedule, dealt.plan)
     if not windows.training(0).sizes.any():
         raise InputError("no client has a sample to train on at the start; give more samples, or a longer window")
@@ -367,9 +393,7 @@ def _assemble(config: Config, own: Own, n_workers: int, path: TrainingPath | Non
         own_test = None if kind.detector is None else kind.detector(config.method.options)
         if is_seen:
             try_look(plain, windows, report_rule.representation)
-        observer = observer_of(
-            config, report_rule, windows, trainer=plain, held=held, represent=own.represent, drift_test=own_test
-        )
+        observer = observer_of(config, report_rule, windows, trainer=plain, held=held, drift_test=own_test)
     sharing = SharedModel(
         observer, rounds=section.shared_rounds, kind=section.shared_model, is_natural=dealt.is_natural
     )

@@ -21,8 +21,10 @@ HARMLESS = {"coordinator.shared_model": POOL}
 """Values that are no mistake where they have no effect: that of configs of older runs."""
 
 
-def check_config(config: Config) -> None:
+def check_config(config: Config, *, source: Source | None = None) -> None:
     """Raise if a config names what does not exist, or what does not fit together.
+
+    ``source`` holds samples of the caller's own, instead of what the config names.
 
     Raises
     ------
@@ -30,7 +32,9 @@ def check_config(config: Config) -> None:
         The message names the key.
     """
     trace = config.trace
-    if trace.file is None:
+    if source is not None:
+        pass
+    elif trace.file is None:
         if entry_named(trace.name).kind == "pool" and trace.scenario == NATURAL:
             raise OptionError(f"trace.scenario is 'natural', but {trace.name} knows no clients and times")
     elif not Path(trace.file).expanduser().exists():
@@ -39,7 +43,7 @@ def check_config(config: Config) -> None:
     check_times(config.trace)
     with mistakes_in("trace"):
         check_spoil(config.trace.spoil)
-    check_effects(config)
+    check_effects(config, source=source)
     kind_of(config)
     section = config.coordinator
     report_rule = report_rule_of(section, is_own=is_own_function(section), seed=config.seed)
@@ -55,22 +59,21 @@ def check_config(config: Config) -> None:
         read_availability(config.clock.availability, ())
 
 
-def check_effects(config: Config, *, source: Source | None = None, has_own: bool = False) -> None:
+def check_effects(config: Config, *, source: Source | None = None) -> None:
     """Raise if a key differs from its default, but what it has an effect with (``used_with``) is not there.
 
     Only what is certain without the data is refused: of a file of the user's own it is not known yet whether it is a
     pool. Parts that one method leaves alone (the coordinator's keys with a global model, a selection with local models)
     are not refused: one config serves many methods (docs/decisions/0019).
 
-    ``source`` holds samples of the caller's own, instead of what the config names; ``has_own`` says whether the caller
-    brings a function along that describes windows.
+    ``source`` holds samples of the caller's own, instead of what the config names.
 
     Raises
     ------
     OptionError
         The message names the key, its value and why it has no effect.
     """
-    for missing in (_missing_of_trace(config.trace, source), _missing_of_others(config, source, has_own=has_own)):
+    for missing in (_missing_of_trace(config.trace, source), _missing_of_others(config, source)):
         for word, why in missing.items():
             for path, key in KEYS.items():
                 if word in key.rule.used_with:
@@ -110,7 +113,7 @@ def _is_pool(section: TraceSection, source: Source | None) -> bool | None:
     return entry_named(section.name).kind == "pool" if section.file is None and section.name in CATALOG else None
 
 
-def _missing_of_others(config: Config, source: Source | None, *, has_own: bool) -> dict[str, str]:
+def _missing_of_others(config: Config, source: Source | None) -> dict[str, str]:
     """Return what keys of other sections need but do not have, and why not; only what no method could use."""
     found: dict[str, str] = {}
     if not config.training.moon:
@@ -118,7 +121,7 @@ def _missing_of_others(config: Config, source: Source | None, *, has_own: bool) 
     if config.serving.correction == "none":
         found["correction"] = "serving.correction is none"
     section = config.coordinator
-    report_rule = report_rule_of(section, is_own=has_own or is_own_function(section), seed=config.seed)
+    report_rule = report_rule_of(section, is_own=is_own_function(section), seed=config.seed)
     if not report_rule.needs_model:
         found["shared model"] = "no shared model is needed to describe windows, nor to test for drift"
     shared_model, is_pool = section.shared_model, _is_pool(config.trace, source)

@@ -3,7 +3,7 @@
 import hashlib
 import os
 import platform
-import tempfile
+import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from importlib import metadata
@@ -15,7 +15,9 @@ import numpy.typing as npt
 
 from fielding._typing import ClientId, Json, Models
 from fielding._version import __version__
+from fielding.atomic import ScratchFolder
 from fielding.config.keys import Config
+from fielding.config.parts import named_parts
 from fielding.config.reader import config_from, config_table, config_text, read_config
 from fielding.engine.plugins import GLOBAL
 from fielding.engine.round import Driver, Federation
@@ -23,20 +25,28 @@ from fielding.engine.runner import Rules, Runner, Watch
 from fielding.errors import InputError, echo, unknown_name
 from fielding.methods.method import Method
 from fielding.records.manifest import file_digest, first_difference
-from fielding.records.run_checkpoint import RunCheckpoint
+from fielding.records.run_checkpoint import RunCheckpoint, load_run
 from fielding.records.run_folder import (
+    CONFIG,
     ROUNDS,
     RunFolder,
     check_free,
     check_same_config,
     claim_folder,
+    newest_checkpoint,
     read_manifest,
 )
+from fielding.reporting.formatting import as_time, score_words
+from fielding.reporting.frames import log_lines
+from fielding.reporting.numbers.run_record import read_run
 from fielding.reporting.numbers.run_summary import final_evaluations
+from fielding.reporting.progress_bar import LINE_EVERY_S, Bar, at_intervals, is_seen, note_down, progress_bar
 from fielding.reporting.report_page import report_page
-from fielding.simulation.assembly import Own, Simulation, assemble, initial_model
+from fielding.reporting.results import Results
+from fielding.simulation.assembly import Own, Simulation, assemble, initial_model, own_from
 from fielding.simulation.config_check import check_effects
 from fielding.simulation.hardware import PROFILES
+from fielding.traces.catalog import Source
 from fielding.traces.sliding import SlidingWindows
 from fielding.traces.sources import Dealt
 from fielding.training.label_mix import LABEL_MIX
@@ -51,7 +61,7 @@ class Watching:
     Parameters
     ----------
     after_round
-        Called after each round with its record; a False stops the run.
+        Called after each round with its record; False stops the run, and nothing else does.
     on_phase
         Called with what begins: ``"reading digits"``, ..., and at last ``"training"``.
     on_images
@@ -73,13 +83,45 @@ class Watching:
     on_trained: Callable[[int, int], None] = lambda _done, _total: None
     on_note: Callable[[str], None] = lambda _note: None
 
-    def __call__(self, row: Mapping[str, Json]) -> bool:
-        """Tell what users should know of a round, and return whether to go on after it."""
+    def __call__(self, row: Mapping[str, Json]) -> object:
+        """Tell what users should know of a round; a False that comes back stops the run."""
         if "note" in row:
             self.on_note(str(row["note"]))
         return self.after_round(row)
 
+    def shown_by(self, bar: Bar, n_rounds: int) -> "Watching":
+        """Return callbacks that also show on a progress bar how the run comes along."""
+        scores, done, last = "accuracy -", 0, time.monotonic()
+        describe_sometimes = at_intervals(bar.describe, SHORTEST_WORDS_S)
 
+        def on_phase(phase: str) -> None:
+            bar.describe(phase)
+            self.on_phase(phase)
+
+        def after_round(row: Mapping[str, Json]) -> object:
+            nonlocal scores, done, last
+            scores = score_words(row) or scores
+            now, seconds = int(str(row["round"])) + 1, float(str(row["time_s"]))
+            place = "" if bar.is_live else f"round {now} of {n_rounds}, "  # the bar itself shows it
+            bar.describe(f"{place}{scores}, {row['n_clusters']} clusters, simulated {as_time(seconds)}")
+            bar.advance(now - done)  # the first round of a resumed run is not the first
+            done, last = now, time.monotonic()
+            return self.after_round(row)
+
+        def on_trained(now: int, total: int) -> None:
+            if bar.is_live or time.monotonic() - last >= LINE_EVERY_S:  # of short rounds, lines tell only the end
+                describe_sometimes(f"round {done + 1}: {now} of {total} trained")
+            self.on_trained(now, total)
+
+        def on_images(now: int, total: int) -> None:
+            describe_sometimes(f"decoding images {now}/{total}")
+            if self.on_images is not None:
+                self.on_images(now, total)
+
+        return replace(self, after_round=after_round, on_phase=on_phase, on_trained=on_trained, on_images=on_images)
+
+
+SHORTEST_WORDS_S = 0.25  # seconds that words about a part of the work stay at least
 TRAINING = "training"  # the phase in which rounds are run
 
 
@@ -89,10 +131,9 @@ _HASHED_BYTES = 1 << 28
 
 def run_manifest(config: Config, own: Own, simulation: Simulation, initial: Models) -> dict[str, Json]:
     """Return what the results of a run depend on, and what its classes are called."""
-    is_torch = own.model is not None or config.model.factory is not None or config.training.trainer == "torch"
+    is_torch = config.model.factory is not None or config.training.trainer == "torch"
     packages = ("numpy", "torch") if is_torch else ("numpy",)
     table = {name: value for name, value in config_table(config).items() if name not in FREE}
-    given = {name: getattr(own, name) is not None for name in ("samples", "model", "represent")}
     return {
         "fielding": __version__,
         "machine": {
@@ -101,10 +142,11 @@ def run_manifest(config: Config, own: Own, simulation: Simulation, initial: Mode
             **{name: metadata.version(name) for name in packages},
         },
         "classes": list(simulation.dealt.pool.classes),
+        "input_shape": list(simulation.dealt.pool.shape),
         "seed": config.seed,
         "config": table,
         "shared_model": simulation.config.coordinator.shared_model,
-        "own": dict(given),
+        "own": {"samples": own.samples is not None},
         "data_blake2b": _data_digest(simulation.dealt),
         "initial_blake2b": hashlib.blake2b(np.ascontiguousarray(initial).data, digest_size=16).hexdigest(),
         "clock_blake2b": {
@@ -157,8 +199,8 @@ def participant_notes(config: Config, n_clients: int) -> tuple[str, ...]:
     return (f"training.participants is {wanted}, but there are {n_clients} clients: at most these train in a round",)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Result:
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
+class Result(Results):
     """What a run gave.
 
     Parameters
@@ -170,16 +212,29 @@ class Result:
     checkpoint
         Models and clusters after the last round.
     folder
-        Where everything else is; None if nothing was kept.
+        Where everything else is; if none was named, it is gone when the result is.
     notes
         What a user should know of: versions that changed since a resumed run was begun, a shared model without skill.
+    scratch
+        Keeps a folder that was not named as long as it is needed.
     """
 
     summary: Mapping[str, Json] | None
     rounds: list[dict[str, Json]]
     checkpoint: RunCheckpoint
-    folder: Path | None
+    folder: Path
     notes: tuple[str, ...] = ()
+    scratch: ScratchFolder | None = None
+
+    def __repr__(self) -> str:
+        """Return what matters in a line."""
+        words = [f"{self.checkpoint.method}, {len(self.rounds)} rounds"]
+        if self.summary is None:
+            words.append("stopped before its end")
+        else:
+            scores = score_words({name.removeprefix("final_"): value for name, value in self.summary.items()})
+            words += [one for one in (scores, f"{self.checkpoint.models.shape[0]} clusters") if one]
+        return f"<fielding.Result: {', '.join(words)}{'' if self.scratch else f'; {self.folder}'}>"
 
     @property
     def layout(self) -> Layout:
@@ -202,6 +257,26 @@ class Result:
         flat: Models = self.checkpoint.mean_model() if cluster is None else self.checkpoint.model_of_cluster(cluster)
         tensors = self.layout.tensors(flat).items()
         return {name: tensor.copy() for name, tensor in tensors if name != LABEL_MIX}
+
+    def model(self, client_id: ClientId) -> Any:
+        """Return the model that serves a client: a torch module, ready to predict, or arrays by name without torch.
+
+        A module of the caller's own must be there under the name that the config has.
+        """
+        manifest, tensors = read_manifest(self.folder), self.model_of(client_id)
+        trainer, shape = manifest.get("trainer"), manifest.get("input_shape")
+        if not isinstance(trainer, dict) or trainer.get("name") != "torch" or not isinstance(shape, list):
+            return tensors
+        from fielding.training.torch_module import module_with
+
+        config, classes = read_config(self.folder / CONFIG), manifest["classes"]
+        return module_with(
+            tensors,
+            name=config.model.factory or config.model.name,
+            hidden=config.model.hidden,
+            input_shape=tuple(int(str(size)) for size in shape),
+            n_classes=len(classes) if isinstance(classes, list) else 0,
+        )
 
     def column(self, name: str) -> tuple[list[int], list[float]]:
         """Return a figure over the rounds that have it: the rounds, and its values.
@@ -236,12 +311,13 @@ class Start:
 
 
 def run(
-    config: Config | Mapping[str, Any] | str | Path,
+    config: Config | Mapping[str, Any] | str | Path | None = None,
     out: str | Path | None = None,
     *,
-    own: Own | None = None,
+    own: Own | Source | None = None,
     start: Start | None = None,
-    watch: Watch = lambda _row: True,
+    watch: Watch | None = None,
+    progress: bool | None = None,
     page: bool = True,
 ) -> Result:
     """Run an experiment.
@@ -249,15 +325,19 @@ def run(
     Parameters
     ----------
     config
-        A config, a table of the same shape, or a TOML file.
+        A config, a table of the same shape, or a TOML file; in a table, functions and classes may stand where a file
+        names them as ``module:function``. None for the default of every key.
     out
-        Folder for everything that `fielding run` writes; None keeps only the result.
+        Folder for everything that `fielding run` writes; None for one that is gone when the result is.
     own
-        A trace, a model or a representation of the caller's own.
+        A trace or a pool, or :class:`Own` with these, a model, a representation or a method of the caller's own.
     start
         Whether to resume, and what to begin with.
     watch
-        Called after each round with its record; a False stops the run. Or a :class:`Watching`, with more callbacks.
+        Called after each round with its record; False stops the run, and nothing else does. Or a :class:`Watching`,
+        with more callbacks.
+    progress
+        Show a progress bar; by default on a terminal and in a notebook, unless there is a ``watch``.
     page
         Write ``report.html`` into the folder.
 
@@ -267,18 +347,27 @@ def run(
     >>> len(result.rounds), sorted(result.model_of(0))
     (2, ['0.bias', '0.weight', '2.bias', '2.weight'])
     """
-    settled = read_config(Path(config)) if isinstance(config, (str, Path)) else config
-    settled = settled if isinstance(settled, Config) else config_from(settled)
-    watching = watch if isinstance(watch, Watching) else Watching(after_round=watch)
-    own, start = own or Own(), start or Start()
-    check_effects(settled, source=own.samples, has_own=own.represent is not None)
-    if out is not None:
-        return _run_into(Path(out), settled, own, start, watching, page=page)
-    if start.resume:
+    own, start = own_from(own), start or Start()
+    if config is None or isinstance(config, Mapping):
+        settled = config_from(named_parts(config or {}))
+    else:
+        settled = config if isinstance(config, Config) else read_config(Path(config))
+    for key, name in own.settings.items():
+        section, _, field = key.partition(".")
+        settled = replace(settled, **{section: replace(getattr(settled, section), **{field: name})})
+    check_effects(settled, source=own.samples)
+    if out is None and start.resume:
         raise InputError("a run can only be resumed from a folder; name it")
-    with tempfile.TemporaryDirectory(prefix="fielding-") as scratch:
-        result = _run_into(Path(scratch) / "run", settled, own, start, watching, page=False)
-    return replace(result, folder=None)
+    is_shown = watch is None and is_seen() if progress is None else progress
+    with progress_bar("preparing", settled.rounds, quiet=not is_shown) as bar:
+        watching = watch if isinstance(watch, Watching) else Watching(after_round=watch or (lambda _row: True))
+        if is_shown:
+            watching = replace(watching, on_note=note_down).shown_by(bar, settled.rounds)
+        if out is not None:
+            return _run_into(Path(out), settled, own, start, watching, page=page)
+        scratch = ScratchFolder()
+        result = _run_into(scratch.path / "run", settled, own, start, watching, page=False)
+        return replace(result, scratch=scratch)
 
 
 def _run_into(out: Path, config: Config, own: Own, start: Start, watching: Watching, *, page: bool) -> Result:
@@ -324,9 +413,9 @@ def _run_into(out: Path, config: Config, own: Own, start: Start, watching: Watch
                     runner.restore(found)
                 summary = runner.run(watching)
                 if summary is not None:
+                    folder.write_summary(summary)  # first: the page tells of a finished run
                     if page:
                         folder.write_page(report_page([out]))
-                    folder.write_summary(summary)
                 rounds = list(folder.logs.lines(ROUNDS))
                 checkpoint = runner.checkpoint()
             finally:
@@ -361,4 +450,16 @@ def federation_of(simulation: Simulation, method: Method, clients: Driver) -> Fe
         n_train_samples=config.training.local_steps * config.training.batch_size,
         keeps_reports=simulation.clients.reports_from != "flags",
         has_heads=simulation.parts.n_shared > 0,
+    )
+
+
+def load_result(folder: Path) -> Result:
+    """Return what a run left in its folder; of one that was stopped, what was committed."""
+    record = read_run(folder)
+    return Result(
+        summary=record.summary() or None,
+        rounds=list(log_lines(folder / ROUNDS)),
+        checkpoint=load_run(newest_checkpoint(folder)),
+        folder=folder,
+        notes=record.problems,
     )

@@ -64,7 +64,7 @@ def _read(path: Path, names: Sequence[str] | None) -> Any:
 
 def _open(path: Path) -> Any:
     first_bytes(path, 1)  # a file that is not there is told like any other
-    require("data")
+    require("data", "pyarrow")
     from pyarrow import parquet
 
     try:

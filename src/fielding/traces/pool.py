@@ -1,8 +1,11 @@
 """A pool: labelled samples with features, held once, from which schedules deal to clients."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from fielding._typing import Codes, Counts, Features, Mask, Vector
 from fielding.errors import InputError
@@ -122,6 +125,47 @@ class Pool:
         object.__setattr__(self, "x", self.x if self.x.flags.c_contiguous else np.ascontiguousarray(self.x))
         if self.scaling is None:
             object.__setattr__(self, "scaling", PIXELS if self.x.dtype == np.uint8 else Scaling())
+
+    @classmethod
+    def from_arrays(cls, x: npt.ArrayLike, y: npt.ArrayLike, classes: Sequence[str] | None = None) -> "Pool":
+        """Return samples that are arrays, or lists, as a pool.
+
+        ``x``: features, one row per sample. ``y``: labels, whole numbers or texts; with ``classes``, positions in them.
+
+        Examples
+        --------
+        >>> Pool.from_arrays([[0.5, 1.0], [2.0, 3.0]], ["dog", "cat"]).classes
+        ('cat', 'dog')
+        """
+        from fielding.traces.frames import pool_from_arrays
+
+        return pool_from_arrays(x, y, classes)
+
+    @classmethod
+    def from_dataset(
+        cls, dataset: Any, *, x: str | int | None = None, y: str | int | None = None, n_text_features: int = 512
+    ) -> "Pool":
+        """Return the samples of a dataset of PyTorch or Hugging Face as a pool, for a scenario to deal.
+
+        Parameters
+        ----------
+        dataset
+            Its items are pairs ``(features, label)`` or mappings; features are arrays, tensors, images or texts, all of
+            one shape. Tensors of images have their channels first, as PyTorch has them.
+        x, y
+            Which of an item are features and label: names of columns, or positions; by default what they are usually
+            called, or the first and the second.
+        n_text_features
+            Features that the words of a text are hashed into.
+
+        Examples
+        --------
+        >>> Pool.from_dataset([([0.0, 1.0], 7), ([1.0, 0.0], 3)]).classes
+        ('3', '7')
+        """
+        from fielding.traces.frames import pool_from_dataset
+
+        return pool_from_dataset(dataset, x=x, y=y, n_text_features=n_text_features)
 
     def __len__(self) -> int:
         return int(self.y.size)

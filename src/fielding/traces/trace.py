@@ -1,8 +1,9 @@
 """A trace: who saw which label when. Everything that drifts in Fielding starts as one of these."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -88,6 +89,70 @@ class Trace:
         _check_counts(self.count)
         if self.concept is not None:
             _check_codes("concept", self.concept, 2**31)
+
+    @classmethod
+    def from_dataframe(
+        cls,
+        frame: Any,
+        *,
+        client: str,
+        time: str,
+        label: str,
+        features: str | Sequence[str] | None = None,
+        text: str | None = None,
+        count: str | None = None,
+        n_text_features: int = 512,
+    ) -> "Trace":
+        """Return the rows of a DataFrame as a trace, a sample each.
+
+        Parameters
+        ----------
+        frame
+            Of pandas, or anything with ``to_pandas()`` (polars, pyarrow, Hugging Face). Levels of its index count as
+            columns.
+        client
+            Column of ids: whole numbers, or what else becomes texts.
+        time
+            Column of dates (UTC unless they have a time zone), periods, texts such as ``2022-01-31T12:00``, or numbers:
+            unix seconds, or whatever counts up.
+        label
+            Column of classes: whole numbers, texts, truth values, or categories, whose order is kept.
+        features
+            Columns that say what a sample looks like; all other columns by default, none beside a text. Numbers stay;
+            a gap becomes 0, and one more feature tells where gaps are. Texts and categories become a feature per
+            distinct value.
+        text
+            Column of sentences, whose words are hashed into ``n_text_features`` features.
+        count
+            Column that says how many equal samples a row stands for.
+
+        Raises
+        ------
+        InputError
+            If a column is missing or does not hold what it should; the message names column, row and remedy.
+
+        Examples
+        --------
+        >>> import pandas
+        >>> frame = pandas.DataFrame({
+        ...     "phone": ["a", "b", "a"], "when": ["2026-01-01", "2026-01-01", "2026-01-02"],
+        ...     "speed": [0.5, None, 2.5], "what": ["sit", "sit", "walk"]})
+        >>> trace = Trace.from_dataframe(frame, client="phone", time="when", label="what")
+        >>> trace.classes, trace.client_ids, trace.x.tolist()
+        (('sit', 'walk'), ('a', 'b'), [[0.5, 0.0], [0.0, 1.0], [2.5, 0.0]])
+        """
+        from fielding.traces.frames import trace_from_frame
+
+        return trace_from_frame(
+            frame,
+            client=client,
+            time=time,
+            label=label,
+            features=features,
+            text=text,
+            count=count,
+            n_text_features=n_text_features,
+        )
 
     @property
     def n_rows(self) -> int:

@@ -52,7 +52,7 @@ def tracked(
     feeds = [_Feed(tracker, Path(folder), note) for tracker in trackers]
     watching = watch if isinstance(watch, Watching) else Watching(after_round=watch)
 
-    def after_round(row: Mapping[str, Json]) -> bool:
+    def after_round(row: Mapping[str, Json]) -> object:
         for feed in feeds:
             feed.take(row)
         return watching.after_round(row)

@@ -1,9 +1,11 @@
 """PyTorch modules: built with a seed, looked at before anything is trained, and their numbers as one vector."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from copy import deepcopy
 from dataclasses import dataclass
+from inspect import Parameter, signature
+from math import prod
 from threading import Lock
 
 import numpy as np
@@ -11,10 +13,11 @@ import torch
 from torch import nn
 
 from fielding._typing import Floats, Models
-from fielding.errors import FieldingError, OptionError, echo
+from fielding.config.parts import imported_function
+from fielding.errors import FieldingError, OptionError, echo, error_words
 from fielding.rng import stream
 from fielding.training.layout import Layout
-from fielding.training.torch_models import ModuleFactory
+from fielding.training.torch_models import MODULES, ModuleFactory, module_shape
 
 _PROBE_SAMPLES = 2
 _PROBE_SEED = 1
@@ -37,12 +40,12 @@ class Blueprint:
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(int(stream(seed, "initial model").integers(2**63)))
             try:
-                module = self.factory(input_shape=self.input_shape, n_classes=self.n_classes)
+                module = self._make_module()
             except FieldingError:
                 raise
             except Exception as error:
                 call = f"factory(input_shape={self.input_shape}, n_classes={self.n_classes})"
-                raise OptionError(f"model {self.name} failed when called as {call}: {_line(error)}") from error
+                raise OptionError(f"model {self.name} failed when called as {call}: {error_words(error)}") from error
             if not isinstance(module, nn.Module):
                 raise OptionError(f"model {self.name} returned {echo(module)}; it must return a torch.nn.Module")
             module = module.float()
@@ -51,6 +54,19 @@ class Blueprint:
         if not any(parameter.requires_grad for parameter in module.parameters()):
             raise OptionError(f"model {self.name} has no parameters that take gradients; there is nothing to train")
         return module
+
+    def _make_module(self) -> object:
+        """Return what the factory makes, given the arguments that it takes; of a module, a copy."""
+        if isinstance(self.factory, nn.Module):
+            return deepcopy(self.factory)
+        given = {"input_shape": self.input_shape, "n_classes": self.n_classes}
+        try:
+            parameters = signature(self.factory).parameters.values()
+        except (TypeError, ValueError):  # it does not tell
+            return self.factory(**given)
+        takes_all = any(one.kind is Parameter.VAR_KEYWORD for one in parameters)
+        taken = {one.name for one in parameters if one.kind is not Parameter.POSITIONAL_ONLY}
+        return self.factory(**{name: value for name, value in given.items() if takes_all or name in taken})
 
     def draws_numbers(self, module: nn.Module) -> bool:
         """Return whether a module draws numbers from PyTorch's generator, as dropout does; it stays as it was.
@@ -80,7 +96,7 @@ class Blueprint:
             scores = module(features)
         except Exception as error:
             raise OptionError(
-                f"model {self.name} fails{mode} on features of shape {tuple(features.shape)}: {_line(error)}"
+                f"model {self.name} fails{mode} on features of shape {tuple(features.shape)}: {error_words(error)}"
             ) from error
         if not isinstance(scores, torch.Tensor) or tuple(scores.shape) != wanted:
             got = tuple(scores.shape) if isinstance(scores, torch.Tensor) else echo(scores)
@@ -90,9 +106,26 @@ class Blueprint:
         return scores
 
 
-def _line(error: Exception) -> str:
-    """Return an error in one line."""
-    return echo(f"{type(error).__name__}: {error}").strip("'\"")
+def module_with(
+    tensors: Mapping[str, Floats], *, name: str, hidden: int, input_shape: tuple[int, ...], n_classes: int
+) -> nn.Module:
+    """Return a module of the model that a config names, with these numbers, ready to predict.
+
+    ``name``: one of the built-in models, or ``module:function``. ``input_shape``: of a sample as a pool holds it; the
+    module takes images channels first, and of dense models flat samples.
+    """
+    if name in ("mlp", "softmax"):
+        n_inputs = prod(input_shape)
+        layers = [nn.Linear(n_inputs, n_classes)]
+        if name == "mlp":
+            layers = [nn.Linear(n_inputs, hidden), nn.ReLU(), nn.Linear(hidden, n_classes)]  # type: ignore[list-item]
+        module: nn.Module = nn.Sequential(*layers)
+    else:
+        own = MODULES.get(name) or imported_function(name, key="model.factory")
+        module = Blueprint(factory=own, name=name, input_shape=module_shape(input_shape), n_classes=n_classes).build(0)
+    state = {key: torch.from_numpy(np.array(value)) for key, value in tensors.items()}
+    module.load_state_dict(state, strict=False)  # counters of BatchNorm are not among them
+    return module.eval()
 
 
 def layout_of(module: nn.Module) -> Layout:

@@ -9,7 +9,7 @@ import numpy.typing as npt
 from msgspec import Meta
 
 from fielding._typing import Codes, Counts, Features, Json, Mask, Models, Vector
-from fielding.errors import FieldingError, OptionError
+from fielding.errors import FieldingError, OptionError, error_words
 from fielding.federation.clients import Pull
 from fielding.training.layout import Layout
 
@@ -264,6 +264,7 @@ def try_work(trainer: Trainer, work: LocalWork) -> None:
             raise OptionError(f"training.moon is {work.contrast.mu:g}, but {error}") from None
         raise
     except Exception as error:  # whatever the user's module does
-        words = " ".join(f"{type(error).__name__}: {error}".split())
         n_samples = work.draws.shape[2]
-        raise OptionError(f"model: a step on training.batch_size = {n_samples} samples fails: {words}") from error
+        raise OptionError(
+            f"model: a step on training.batch_size = {n_samples} samples fails: {error_words(error)}"
+        ) from error

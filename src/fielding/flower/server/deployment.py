@@ -538,8 +538,8 @@ def run_deployment(
             runner = runner_of(setup, deployment, folder, wire=wire, clock=clock)
             summary = runner.run(watch)
             if summary is not None:
+                folder.write_summary(summary)  # first: the page tells of a finished run
                 folder.write_page(report_page([out]))
-                folder.write_summary(summary)
             return summary
         finally:
             folder.close()

@@ -15,6 +15,7 @@ from fielding.errors import CheckpointError, FieldingError, InputError
 from fielding.federation.evaluation import TREATMENTS
 from fielding.federation.ledger import Ledger
 from fielding.records.lock import is_locked
+from fielding.records.manifest import read_json
 from fielding.records.plan import read_failure
 from fielding.records.run_checkpoint import LEDGER, load_run
 from fielding.records.run_folder import (
@@ -512,8 +513,4 @@ def _read_manifest(folder: Path) -> Row:
 
 
 def _read_summary(folder: Path) -> Row:
-    try:
-        found = json.loads((folder / SUMMARY).read_text(encoding="utf-8"))
-    except (OSError, ValueError):
-        return {}
-    return {name: _drop_damage(value) for name, value in found.items()} if isinstance(found, dict) else {}
+    return {name: _drop_damage(value) for name, value in read_json(folder / SUMMARY).items()}

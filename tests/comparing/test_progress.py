@@ -7,8 +7,8 @@ import pytest
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn
 
-from fielding.cli import compare as shown
-from fielding.cli.compare import ProgressTally, comparison_progress
+from fielding.comparing import progress as shown
+from fielding.comparing.progress import ProgressTally, comparison_progress
 from fielding.comparing.sweep import Finished, Note, Step
 
 
