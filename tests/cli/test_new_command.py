@@ -152,6 +152,16 @@ def test_folders_of_clients_are_refused_by_new_and_by_run(fielding: Command, tmp
     assert fielding("run", "c.toml", "--no-page", "--quiet", "--set", "trace.layout=class/image") == 0
 
 
+def test_data_that_cannot_be_trained_on_get_no_config(fielding: Command, tmp_path: Path) -> None:
+    three = {"day": ["2024-01-01", "2024-01-02", "2024-01-03"], "who": ["a", "b", "a"], "sold": ["x", "y", "x"]}
+    write_csv(tmp_path / "tiny.csv", {**three, "price": [1, 2.5, 3]})
+
+    words = fielding.refuses("new", "tiny.csv", "--client", "who", "--label", "sold", "--time", "day")
+
+    assert "no client has a sample to train on in the first 3 intervals of 6h; give more samples" in words
+    assert not Path("tiny.toml").exists()
+
+
 def test_nothing_is_written_over_without_force(fielding: Command, tmp_path: Path) -> None:
     write_csv(tmp_path / "v.csv", visits(12))
     Path("v.toml").write_text("# mine\n")

@@ -1,10 +1,13 @@
 """`fielding run --dry-run`: what a run would do, how long it would take and how much memory, without writing a file."""
 
 import os
+import tempfile
 import time
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from fielding._typing import Json
 from fielding.cli.console import counting, note_down, progress_bar, say, say_json
 from fielding.reporting.formatting import as_time, megabytes
 
@@ -17,43 +20,61 @@ TRY_S, LONGEST_TRY_S, FEWEST_ROUNDS = 3.0, 20.0, 3
 
 
 def dry_run(config: "Config", folder: Path, start: "Start", *, as_json: bool, quiet: bool) -> None:
-    """Put a run together as it would be, run its first rounds in memory, and tell what the whole would take."""
+    """Put a run together as it would be, run its first rounds in a scratch folder, and tell what all would take."""
     from fielding.config.reader import config_text
-    from fielding.engine.round import peak_bytes, run_round
-    from fielding.records.run_folder import check_free
+    from fielding.engine.round import peak_bytes
+    from fielding.engine.runner import Rules, Runner
+    from fielding.records.run_folder import RunFolder, check_free, claim_folder
     from fielding.simulation.assembly import Own, assemble, initial_model
     from fielding.simulation.config_check import check_effects
-    from fielding.simulation.experiment import federation_of, next_notes, participant_notes
+    from fielding.simulation.experiment import federation_of, next_notes, participant_notes, run_manifest
 
     check_effects(config)
     if not start.resume:
         check_free(folder, config_text(config))
-    begun, seconds, n_workers = time.perf_counter(), list[dict[str, float]](), config.workers or os.cpu_count() or 1
-    with progress_bar("preparing", None, quiet=quiet) as bar:
+    begun, seconds, n_workers = time.perf_counter(), list[tuple[bool, float]](), config.workers or os.cpu_count() or 1
+    with (
+        progress_bar("preparing", None, quiet=quiet) as bar,
+        tempfile.TemporaryDirectory(prefix="fielding-") as scratch,
+        claim_folder(Path(scratch) / "run") as lock,
+    ):
         advance = counting(bar)
         own = Own(on_images=lambda done, _total: advance(done))
         simulation = assemble(config, own, n_workers=n_workers)
+        initial = initial_model(simulation, start.init_from)
+        manifest = run_manifest(config, own, simulation, initial)
+        tried = RunFolder(Path(scratch) / "run", manifest, kind=simulation.policy.kind, lock=lock)
         try:
-            method = simulation.method(initial_model(simulation, start.init_from))
-            federation = federation_of(simulation, method, simulation.clients)
-            prepared, waiting, passed = time.perf_counter() - begun, None, 0.0
+            tried.begin(config_text(config))
+            runner = Runner(
+                federation_of(simulation, simulation.method(initial), simulation.clients),
+                tried,
+                layout=simulation.trainer.layout,
+                method_name=config.method.name,
+                rules=Rules(gap=config.trace.gap, checkpoint_every=config.checkpoint.every),
+            )
+            prepared = last = time.perf_counter()
+
+            def after_round(row: Mapping[str, Json]) -> bool:
+                nonlocal last
+                now = time.perf_counter()
+                seconds.append(("accuracy" in row, now - last))
+                last, passed = now, now - prepared
+                return passed < TRY_S or (len(seconds) < FEWEST_ROUNDS and passed < LONGEST_TRY_S)
+
             bar.describe("trying the first rounds")
-            while len(seconds) < config.rounds and (
-                passed < TRY_S or (len(seconds) < FEWEST_ROUNDS and passed < LONGEST_TRY_S)
-            ):
-                done = run_round(federation, len(seconds), waiting)
-                waiting = done.waiting
-                seconds.append({**done.seconds, "tested": float(bool(done.scores))})
-                passed += done.seconds["whole"]
+            runner.run(after_round)
         finally:
+            tried.close()
             simulation.clients.close()
     every, n_clients = config.evaluation.every, simulation.dealt.schedule.n_clients
     n_tests = len({0, config.rounds - 1, *range(every - 1, config.rounds, every)})
-    # The first round is another one than all others, where there are others.
-    later, tests = seconds[1:] or seconds, [one["evaluate"] for one in seconds if one["tested"]]
-    per_round = sum(one["whole"] - one["evaluate"] for one in later) / len(later)
-    tests = tests[1:] or tests
-    expected = prepared + config.rounds * per_round + n_tests * sum(tests) / len(tests)
+    later = seconds[1:] or seconds  # the first round is another one than all others, where there are others
+    tested, plain = ([took for has_test, took in later if has_test is wanted] for wanted in (True, False))
+    tested = tested or [took for has_test, took in seconds if has_test]
+    plain = plain or tested
+    expected = prepared - begun
+    expected += n_tests * sum(tested) / len(tested) + (config.rounds - n_tests) * sum(plain) / len(plain)
     pool, n_numbers = simulation.dealt.pool, simulation.trainer.layout.size
     notes = (
         *simulation.dealt.notes,

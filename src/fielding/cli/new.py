@@ -139,7 +139,13 @@ def _trace_config(
     told, diagnosis = judge_drift(trace, description, quiet=quiet)
     section = TraceSection(interval=str(plan.interval), align=plan.align, gap=plan.gap, window=plan.window)
     dealt = deal_samples(section, rounds=rounds, seed=1, source=trace)  # what cannot be run is told now
-    is_unequal = scale_note(dealt.pool, first_samples(dealt)) is not None
+    first = first_samples(dealt)
+    if not first.size:
+        raise InputError(
+            f"{place}: no client has a sample to train on in the first {_count(plan.n_first, 'interval')} of "
+            f"{plan.interval}; give more samples, or a longer --interval"
+        )
+    is_unequal = scale_note(dealt.pool, first) is not None
     n_clients = len(trace.client_ids)
     times = f"{format_moment(description.first_time)} to {format_moment(description.last_time)}"
     lines = [
