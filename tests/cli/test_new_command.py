@@ -153,8 +153,8 @@ def test_folders_of_clients_are_refused_by_new_and_by_run(fielding: Command, tmp
 
 
 def test_data_that_cannot_be_trained_on_get_no_config(fielding: Command, tmp_path: Path) -> None:
-    three = {"day": ["2024-01-01", "2024-01-02", "2024-01-03"], "who": ["a", "b", "a"], "sold": ["x", "y", "x"]}
-    write_csv(tmp_path / "tiny.csv", {**three, "price": [1, 2.5, 3]})
+    days: list[object] = ["2024-01-01", "2024-01-02", "2024-01-03"]
+    write_csv(tmp_path / "tiny.csv", {"day": days, "who": ["a", "b", "a"], "sold": [*"xyx"], "price": [1, 2.5, 3]})
 
     words = fielding.refuses("new", "tiny.csv", "--client", "who", "--label", "sold", "--time", "day")
 
