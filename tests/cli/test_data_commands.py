@@ -94,8 +94,10 @@ def test_info_for_people_names_its_numbers_and_answers_the_question(tmp_path: Pa
         assert words in told
     names = [line.split("  ")[1] for line in done.stdout.splitlines() if line.startswith("  ")]
     assert not {"drift", "delta"} & set(names)
-    verdict, advice = done.stdout.splitlines()[-2:]
+    verdict, kinds, grouping, advice = done.stdout.splitlines()[:4]
     assert verdict.startswith("does it drift beyond sampling noise? yes: label shares move by")
+    assert kinds.startswith("in which way? over time label mixes change (open: inputs, meanings of labels); between")
+    assert grouping.startswith("does grouping look worthwhile? perhaps: label mixes differ between clients")
     assert advice.startswith('what to use: label mixes differ: serving.correction = "prior" with method "global"')
 
 
@@ -105,8 +107,10 @@ def test_info_says_why_there_is_nothing_to_tell(tmp_path: Path) -> None:
     assert "- (nothing to compare; the verdict says why)" in done.stdout
     assert "length of an interval" in done.stdout
     assert "1 day\n" in done.stdout
-    verdict, advice = done.stdout.splitlines()[-2:]
+    verdict, _, grouping, advice = done.stdout.splitlines()[:4]
     assert verdict.endswith("take a longer --interval")
+    assert grouping.startswith("does grouping look worthwhile? cannot be told")
+    assert "shape of a sample - (labels alone; name columns with --features or --text)" in " ".join(done.stdout.split())
     assert advice == 'what to use: too little to tell: method "global" is the safe choice'
 
 
@@ -128,7 +132,7 @@ def test_info_takes_pools_lists_folders_and_known_data_sets(tmp_path: Path) -> N
     for one in told.values():
         assert one.pop("advice").startswith("samples without clients and times do not drift by themselves: choose a")
     assert told["pool.npz"] == {"pool": {**sizes, "shape": [4, 5]}}
-    assert told["set"] == told["set/which.csv"] == {"pool": {**sizes, "shape": None}}
+    assert told["set"] == told["set/which.csv"] == {"pool": {**sizes, "shape": [32, 32, 3]}}
     assert "samples 1,797 classes 10 shape of a sample 8 x 8" in " ".join(digits.stdout.split())
 
 
@@ -145,13 +149,59 @@ def test_info_tells_kinds_of_drift_apart_and_what_to_use(tmp_path: Path) -> None
     assert "inputs of a label yes: " in over_time
     assert "label mix yes: " in between
     assert "meaning of labels no: " in between
-    assert people.stdout.splitlines()[-1].startswith("what to use: inputs differ, which no correction mends")
+    _, kinds, grouping, advice = people.stdout.splitlines()[:4]
+    assert kinds == "in which way? over time inputs change; between clients label mixes and inputs differ"
+    assert grouping.startswith("does grouping look worthwhile? yes: inputs differ between clients")
+    assert advice.startswith("what to use: inputs differ, which no correction mends")
     described = json.loads(programs.stdout)
     assert programs.stderr == ""
     assert described["between_clients"]["inputs"]["excess"] > 3.0
     assert described["over_time"]["labels"].keys() == {"difference", "excess", "n_pairs", "verdict"}
     assert described["probe"]["accuracy"] > 0.8
-    assert f"what to use: {described['advice']}" == people.stdout.splitlines()[-1]
+    assert list(described)[:4] == ["verdict", "kinds", "grouping", "advice"]
+    assert f"what to use: {described['advice']}" == advice
+
+
+def test_info_looks_at_the_features_that_it_is_told_of(tmp_path: Path) -> None:
+    rng, lines = np.random.default_rng(1), ["client,time,label,heart,steps"]
+    for at in range(16_000):
+        client, label = at % 16, int(rng.integers(2))
+        lines.append(f"{client},{at // 16},{label},{rng.normal(3 * label):.3f},{rng.normal(2 * (client % 2)):.3f}")
+    (tmp_path / "t.csv").write_text("\n".join(lines))
+
+    done = fielding(
+        "data", "info", tmp_path / "t.csv", "--features", "heart,steps", "--interval", "50s", "--json", "-q"
+    )
+
+    assert done.returncode == 0, done.stderr
+    told = json.loads(done.stdout)
+    assert told["trace"]["shape"] == [2]
+    assert told["between_clients"]["inputs"]["verdict"].startswith("yes: ")
+    assert told["grouping"].startswith("yes: inputs differ")
+
+
+def test_info_looks_at_the_pixels_of_images(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("PIL", reason="images need the extra 'images'")
+    from tests.traces.pictures import paint
+
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    rng = np.random.default_rng(1)
+    for client in range(4):
+        for at in range(120):
+            label = int(rng.integers(2))
+            shade = int(60 + 80 * label + 40 * (client % 2) + rng.integers(10))
+            paint(tmp_path / "set" / f"c{client}" / "ab"[label] / f"IMG_{at}.png", (shade,) * 3, size=(4, 4))
+
+    done = fielding("data", "info", tmp_path / "set", "--json")
+
+    assert done.returncode == 0, done.stderr
+    assert "note: " in done.stderr
+    assert "<client>/<class>/<image>: 4 clients" in done.stderr
+    told = json.loads(done.stdout)
+    assert told["trace"]["shape"] == [32, 32, 3]
+    assert told["trace"]["n_clients"] == 4
+    assert told["probe"]["n_compared"] > 0
+    assert "labels alone" not in done.stdout
 
 
 def test_info_tells_how_train_and_test_are_split_and_warns_of_near_duplicates(tmp_path: Path) -> None:

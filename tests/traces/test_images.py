@@ -5,8 +5,17 @@ import pytest
 
 pytest.importorskip("PIL", reason="images need the extra 'images'")
 
-from fielding.errors import FileFormatError, InputError
-from fielding.traces.images import Decoding, ImageList, ImageSpec, attach_images, find_images, image_index, image_pool
+from fielding.errors import FileFormatError, InputError, OptionError
+from fielding.traces.images import (
+    Decoding,
+    ImageList,
+    ImageSpec,
+    attach_images,
+    find_images,
+    image_folder,
+    image_index,
+    is_image_list,
+)
 from fielding.traces.pool import Pool
 from fielding.traces.trace import Trace
 from tests.traces.pictures import paint
@@ -21,8 +30,9 @@ def test_a_folder_per_class_is_a_pool(tmp_path: Path, decoding: Decoding) -> Non
     for name, shade in (("dog/b.png", 1), ("dog/a.PNG", 2), ("cat/z.jpg", 3)):
         paint(tmp_path / "set" / name, (shade,) * 3)
 
-    pool = image_pool(tmp_path / "set", decoding)
+    pool = image_folder(tmp_path / "set", decoding)
 
+    assert isinstance(pool, Pool)
     assert pool.classes == ("cat", "dog")
     assert pool.y.tolist() == [0, 1, 1]
     assert pool.x[:, 0, 0, 0].tolist() == [3, 2, 1]
@@ -71,6 +81,92 @@ def test_images_that_lie_directly_in_a_folder_are_counted(tmp_path: Path) -> Non
         find_images(tmp_path)
 
 
+DAY = 86_400.0
+
+
+def test_a_folder_per_client_with_one_per_class_is_a_trace(tmp_path: Path, decoding: Decoding) -> None:
+    for name in ("ann/cat/IMG_10.png", "ann/dog/IMG_9.png", "bob/cat/IMG_1.png"):
+        paint(tmp_path / "set" / name)
+    (tmp_path / "set" / "ann" / "notes.txt").write_text("x")
+    notes: list[str] = []
+
+    trace = image_folder(tmp_path / "set", decoding, on_note=notes.append)
+
+    assert isinstance(trace, Trace)
+    assert trace.client_ids == ("ann", "bob")
+    assert trace.classes == ("cat", "dog")
+    assert trace.client.tolist() == [0, 0, 1]
+    assert trace.y.tolist() == [0, 1, 0]
+    assert trace.time.tolist() == [5 * DAY, 0.0, 0.0]  # IMG_9 came before IMG_10
+    assert np.asarray(trace.x).shape == (3, 2, 2, 3)
+    assert find_images(tmp_path / "set").n_ignored == 1
+    (note,) = notes
+    assert "is taken for <client>/<class>/<image>: 2 clients (ann, bob), 2 classes (cat, dog)" in note
+    assert "in the order of the numbers in their names" in note
+
+
+def test_dates_in_the_names_of_images_are_their_times(tmp_path: Path) -> None:
+    for name in ("a/x/IMG_20240102_030405.png", "a/y/2024-01-01.png", "b/x/photo 2024-01-01 10.30.png"):
+        paint(tmp_path / name)
+
+    found = find_images(tmp_path)
+
+    assert found.trace is not None
+    hours = (found.trace.time - found.trace.time.min()) / 3600.0
+    assert hours.round(3).tolist() == [27.068, 0.0, 10.5]
+
+
+def test_an_order_that_is_not_known_makes_up_no_drift(tmp_path: Path) -> None:
+    for label in ("cat", "dog"):
+        for number in range(20):
+            paint(tmp_path / "ann" / label / f"{label}{number}.png")
+    notes: list[str] = []
+
+    found = find_images(tmp_path, on_note=notes.append)
+
+    assert found.trace is not None
+    for day in range(10):
+        assert sorted(found.y[found.trace.time == day * DAY].tolist()) == [0, 0, 1, 1]
+    assert "each class evenly, as no order is known" in notes[0]
+
+
+def test_folders_that_are_called_like_clients_are_refused_until_the_layout_is_said(tmp_path: Path) -> None:
+    for name in ("client_01/a.png", "client_02/b.png"):
+        paint(tmp_path / name)
+
+    with pytest.raises(FileFormatError) as caught:
+        find_images(tmp_path)
+
+    assert "(client_01, client_02) are called like clients, not like classes" in str(caught.value)
+    assert "lay images out as <client>/<class>/<image> or <class>/<image>" in str(caught.value)
+    assert find_images(tmp_path, "class/image").classes == ("client_01", "client_02")
+    with pytest.raises(FileFormatError, match="holds no images"):
+        find_images(tmp_path, "client/class/image")
+    with pytest.raises(OptionError, match="unknown layout 'clients'"):
+        find_images(tmp_path, "clients")
+
+
+@pytest.mark.parametrize("names", [("cat", "dog"), ("0", "1"), ("userful", "clients of mine"), ("user1", "cat")])
+def test_other_folders_are_classes_and_that_is_said(tmp_path: Path, names: tuple[str, str]) -> None:
+    for name in names:
+        paint(tmp_path / name / "a.png")
+    notes: list[str] = []
+
+    assert set(find_images(tmp_path, on_note=notes.append).classes) == set(names)
+    assert "are taken for classes" in notes[0]
+
+
+def test_images_at_two_depths_leave_the_layout_open(tmp_path: Path) -> None:
+    for name in ("ann/cat/1.png", "ann/dog/2.png", "ann/thumb.png"):
+        paint(tmp_path / name)
+
+    with pytest.raises(
+        FileFormatError, match=r"holds 1 images as <folder>/<image> and 2 one folder deeper; set trace\."
+    ):
+        find_images(tmp_path)
+    assert find_images(tmp_path, "client/class/image").classes == ("cat", "dog")
+
+
 def write_index(folder: Path, content: str) -> Path:
     path = folder / "index.csv"
     path.write_text(content, encoding="utf-8")
@@ -90,6 +186,22 @@ def test_a_list_with_clients_and_times_is_a_trace(tmp_path: Path, decoding: Deco
     assert trace.y.tolist() == [1, 0, 0]
     assert np.diff(trace.time).tolist() == [-86_400.0, 2 * 86_400.0]
     assert np.asarray(trace.x)[:, 0, 0, 0].tolist() == [2, 1, 2]
+
+
+@pytest.mark.parametrize(
+    ("content", "is_list"),
+    [
+        ("file,label\n1.png,a\n", True),
+        ("file,label\n1.PNG,a\n", True),  # whether it is there is told when it is read
+        ("file,label\nraw,a\n", True),
+        ("file,label,client,time\nsrc/main.c,a,b,1\n", False),  # commits, not images
+        ("name,label\n1.png,a\n", False),
+    ],
+)
+def test_a_list_is_told_by_its_first_file(tmp_path: Path, content: str, is_list: bool) -> None:
+    (tmp_path / "raw").touch()
+
+    assert is_image_list(write_index(tmp_path, content)) is is_list
 
 
 def test_a_list_without_clients_is_a_pool(tmp_path: Path, decoding: Decoding) -> None:

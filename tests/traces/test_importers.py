@@ -1,10 +1,13 @@
 import gzip
+import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from fielding.errors import FileFormatError
+from fielding.errors import FileFormatError, OptionError
 from fielding.traces.csv_table import CHUNK
 from fielding.traces.importers import Columns, hash_texts, import_samples, import_trace
 from fielding.traces.pool import Pool
@@ -316,3 +319,121 @@ def test_a_bad_pool_is_refused_with_the_name_of_its_file(
 
     assert str(caught.value).startswith(str(tmp_path / "p.npz"))
     assert message in str(caught.value)
+
+
+@pytest.mark.parametrize(("unit", "per_second"), [("milli", 10**3), ("micro", 10**6), ("nano", 10**9)])
+@given(moments=st.lists(st.integers(200_000_000, 90_000_000_000), min_size=1, max_size=5))
+def test_times_since_1970_in_smaller_units_are_told_by_their_size(
+    tmp_path_factory: pytest.TempPathFactory, unit: str, per_second: int, moments: list[int]
+) -> None:
+    folder, notes = tmp_path_factory.mktemp("t"), list[str]()
+    rows = "".join(f"1,{moment * per_second},a\n" for moment in moments)
+    np.savez(
+        folder / "t.npz",
+        client=np.ones(len(moments), dtype=np.int64),
+        time=np.array([moment * per_second for moment in moments], dtype=np.float64),
+        label=np.array(["a"] * len(moments)),
+    )
+
+    for path in (write(folder, f"client,time,label\n{rows}"), folder / "t.npz"):
+        assert import_trace(path, on_note=notes.append).time.tolist() == pytest.approx(moments)
+
+    assert len(notes) == 2
+    assert all(f"the numbers of time are taken for {unit}seconds since 1970" in note for note in notes)
+
+
+@pytest.mark.parametrize("times", [["0", "5e11"], ["1700000000", "1700000000000"], ["1", "2"], ["-1e12", "1e12"]])
+def test_other_numbers_stay_what_they_are(tmp_path: Path, times: list[str]) -> None:
+    notes: list[str] = []
+    path = write(tmp_path, "client,time,label\n" + "".join(f"1,{time},a\n" for time in times))
+
+    assert import_trace(path, on_note=notes.append).time.tolist() == [float(time) for time in times]
+    assert notes == []
+
+
+def test_a_measurement_is_no_label(tmp_path: Path) -> None:
+    degrees = [f"{at / 7:.3f}" for at in range(300)]
+    path = write(tmp_path, "client,time,label\n" + "".join(f"1,{at},{one}\n" for at, one in enumerate(degrees)))
+    y = np.array(degrees, dtype=float)
+    np.savez(tmp_path / "t.npz", client=np.ones(300, dtype=np.int64), time=np.arange(300.0), y=y)
+
+    for file in (path, tmp_path / "t.npz"):
+        with pytest.raises(FileFormatError) as caught:
+            import_trace(file)
+        assert "has 300 different numbers with fractions" in str(caught.value)
+        assert "name a column of classes (--label, trace.label)" in str(caught.value)
+    with pytest.raises(FileFormatError, match=r"label 'time' has 300 different values in 300 samples.*too many for"):
+        import_trace(path, Columns(label="time"))
+
+
+def test_stars_of_reviews_are_classes(tmp_path: Path) -> None:
+    stars = [0.5, 4.5, 3.0]
+    path = write(tmp_path, "client,time,label\n" + "".join(f"1,{at},{one}\n" for at, one in enumerate(stars)))
+    np.savez(tmp_path / "t.npz", client=np.ones(3, dtype=np.int64), time=np.arange(3.0), label=np.array(stars))
+
+    assert set(import_trace(path).classes) == {"0.5", "3.0", "4.5"}
+    assert import_trace(tmp_path / "t.npz").classes == ("0.5", "3.0", "4.5")
+
+
+def write_parquet(path: Path, **columns: object) -> Path:
+    pyarrow = pytest.importorskip("pyarrow", reason="Parquet needs the extra 'data'")
+    from pyarrow import parquet
+
+    parquet.write_table(pyarrow.table(columns), path)
+    return path
+
+
+def test_a_parquet_file_is_read_like_a_csv_file(tmp_path: Path) -> None:
+    rows = "bob,2024-01-01,dog,fix the build,1.5,1\nann,2024-01-02,cat,add a test,2.5,2\n"
+    plain = import_trace(
+        write(tmp_path, f"client,time,label,text,acc_x,acc_y\n{rows}"),
+        Columns(features=("acc_*",), text="text", n_text_features=8),
+    )
+    path = write_parquet(
+        tmp_path / "t.parquet",
+        client=["bob", "ann"],
+        time=np.array(["2024-01-01", "2024-01-02"], dtype="datetime64[ms]"),
+        label=["dog", "cat"],
+        text=["fix the build", "add a test"],
+        acc_x=[1.5, 2.5],
+        acc_y=[1, 2],
+    )
+
+    trace = import_trace(path, Columns(features=("acc_*",), text="text", n_text_features=8))
+
+    assert trace.client_ids == plain.client_ids == ("ann", "bob")
+    assert trace.classes == plain.classes
+    for name in ("client", "time", "y", "x"):
+        assert getattr(trace, name).tolist() == getattr(plain, name).tolist()
+
+
+@pytest.mark.parametrize(
+    ("changes", "columns", "message"),
+    [
+        ({}, Columns(label="lable"), "no column 'lable'; did you mean 'label'"),
+        ({}, Columns(features=("gyro_*",)), "has no column that matches 'gyro_*'"),
+        ({"label": ["a", None]}, Columns(), "row 1, column 'label': it is empty"),
+        ({"client": [[1], [2]]}, Columns(), "column 'client' holds list"),
+        ({"v": [1.0, float("nan")]}, Columns(features=("v",)), "v in row 1 is nan; every feature must be a finite"),
+    ],
+)
+def test_a_bad_parquet_file_gets_one_clear_line(
+    tmp_path: Path, changes: dict[str, object], columns: Columns, message: str
+) -> None:
+    path = write_parquet(tmp_path / "t.parquet", **{"client": [1, 2], "time": [1, 2], "label": ["a", "b"], **changes})
+
+    with pytest.raises(FileFormatError) as caught:
+        import_trace(path, columns)
+
+    assert message in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_parquet_without_its_reader_names_the_extra(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "t.parquet").write_bytes(b"PAR1")
+    with pytest.raises(FileFormatError, match="is no readable Parquet file"):
+        import_trace(tmp_path / "t.parquet")
+
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+    with pytest.raises(OptionError, match=r"pyarrow is not installed; run: pip install 'fielding\[data\]'"):
+        import_trace(tmp_path / "t.parquet")

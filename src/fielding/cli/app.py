@@ -13,6 +13,7 @@ from fielding.cli.data import data_app
 from fielding.cli.demo import demo
 from fielding.cli.deploy import deploy
 from fielding.cli.methods import methods
+from fielding.cli.new import new
 from fielding.cli.recommend import recommend
 from fielding.cli.replay import replay_command
 from fielding.cli.report import report
@@ -31,6 +32,7 @@ app = typer.Typer(
     epilog="Exit codes: 0 done, 1 failed, 2 wrong use or input, 130 or 143 after a signal.",
 )
 app.command()(demo)
+app.command()(new)
 app.command("run")(run_command)
 app.command("compare")(compare_command)
 app.command()(recommend)

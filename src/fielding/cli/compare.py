@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from fielding.cli.completion import complete_keys, complete_methods
 from fielding.cli.console import note_down, say, say_json, say_wide_table, tell
 from fielding.cli.options import JsonOutput, Quiet, StopRequest, stop_on_signal
 from fielding.cli.run import Overrides, Tracks, as_options, explained
@@ -25,13 +26,22 @@ _EXPLAINED = ("worst_decile", "final_accuracy_corrected", "final_accuracy_tuned"
 BaseConfig = Annotated[Path, typer.Argument(help="The base config, a TOML file; docs/config.md lists all keys.")]
 Out = Annotated[Path, typer.Option("--out", "-o", help="Folder for the results; started again, it goes on there.")]
 Methods = Annotated[
-    str | None, typer.Option(help="Methods, separated by commas (`fielding methods`); the config's by default.")
+    str | None,
+    typer.Option(
+        help="Methods, separated by commas (`fielding methods`); the config's by default.",
+        autocompletion=complete_methods,
+    ),
 ]
 Seeds = Annotated[int | None, typer.Option(help="How many seeds, 5 by default; every method runs on each.")]
 FirstSeed = Annotated[int, typer.Option(help="The first of them.")]
 Vary = Annotated[
     list[str] | None,
-    typer.Option("--vary", metavar="KEY=V1,V2,...", help="Compare values of a key of the config; may be repeated."),
+    typer.Option(
+        "--vary",
+        metavar="KEY=V1,V2,...",
+        help="Compare values of a key of the config; may be repeated.",
+        autocompletion=complete_keys,
+    ),
 ]
 Reference = Annotated[
     str | None, typer.Option(help="The method that others are compared with; global by default, else the first.")
@@ -68,6 +78,7 @@ def compare_command(
     """
     from fielding.comparing.plan import DEFAULT_SEEDS, base_table, parse_seeds, plan_comparison
     from fielding.comparing.variants import cross_variants, parse_axis
+    from fielding.methods import plain_name
 
     sys.path.insert(0, str(Path.cwd()))  # for methods and functions of the user's own
     if jobs is not None and jobs < 1:
@@ -79,10 +90,11 @@ def compare_command(
         chosen = [first_seed + at - 1 for at in parse_seeds(DEFAULT_SEEDS if seeds is None else seeds)]
     try:
         table, variants = base_table(config, changes or ()), None
-        names = [] if methods is None else [name.strip() for name in methods.split(",")]
+        names = [] if methods is None else [plain_name(name.strip()) for name in methods.split(",")]
         if names or vary:
             variants = cross_variants(table, names, [parse_axis(one) for one in vary or ()])
-        planned = plan_comparison(table, variants, seeds=chosen, out=out, reference=reference, drop=drop or ())
+        compared_with = None if reference is None else plain_name(reference)
+        planned = plan_comparison(table, variants, seeds=chosen, out=out, reference=compared_with, drop=drop or ())
         compared, stop = run_with_progress(planned, jobs, page=page, quiet=quiet, track=tuple(track or ()))
     except InputError as error:
         raise InputError(as_options(str(error))) from None

@@ -5,28 +5,40 @@ from collections.abc import Mapping
 from dataclasses import asdict, replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from fielding.cli.console import Advance, counting, progress_bar, say, say_json, say_table
+from fielding.cli.completion import complete_data_sets
+from fielding.cli.console import Advance, counting, note_down, progress_bar, say, say_json, say_table
 from fielding.cli.options import JsonOutput, KindOption, MetricOption, Quiet
 from fielding.client.drift import DRIFT_TESTS, drift_test_named
+from fielding.config.parts import LAYOUTS
 from fielding.errors import unknown_name
 from fielding.records.report_file import read_reports, write_reports
 from fielding.reporting.formatting import plain
 from fielding.traces.catalog import CATALOG, FOLDER_VARIABLE, Entry, Narrowing, NaturalDefaults, Opening, data_folder
-from fielding.traces.csv_table import open_table
 from fielding.traces.histograms import WindowPlan, report_stream
-from fielding.traces.images import FILE, FoundImages, find_images, read_image_list
-from fielding.traces.importers import TEXT_FEATURES, Columns, feature_names, import_pool, import_trace
+from fielding.traces.images import DEFAULT_SPEC, Decoding, attach_images, find_images, is_image_list, read_image_list
+from fielding.traces.importers import (
+    TEXT_FEATURES,
+    Columns,
+    OnNote,
+    feature_names,
+    header_of,
+    ignore_note,
+    import_pool,
+    import_trace,
+)
 from fielding.traces.intervals import LAST_MOMENT, parse_block, parse_interval
 from fielding.traces.likeness import describe_split
-from fielding.traces.npz_file import array_names
 from fielding.traces.pool import Pool
 from fielding.traces.sources import sort_samples
-from fielding.traces.statistics import PoolDescription, describe_pool
+from fielding.traces.statistics import PoolDescription, TraceDescription, describe_pool
 from fielding.traces.trace import Trace, write_trace
+
+if TYPE_CHECKING:
+    from fielding.traces.diagnosis import DriftDiagnosis
 
 DataFolder = Annotated[
     Path | None,
@@ -36,7 +48,7 @@ TargetFolder = Annotated[
     Path | None,
     typer.Option("--to", help=f"Folder to write into; without it {FOLDER_VARIABLE}, or ~/.cache/fielding/data."),
 ]
-Source = Annotated[Path, typer.Argument(help="A .npz or .csv[.gz] file.")]
+Source = Annotated[Path, typer.Argument(help="A .npz, .csv[.gz] or .parquet file.")]
 ClientColumn = Annotated[str, typer.Option("--client", help="Column that says who.")]
 TimeColumn = Annotated[str, typer.Option("--time", help="Column that says when: unix seconds, ISO dates or months.")]
 LabelColumn = Annotated[str, typer.Option("--label", help="Column that says what: the class.")]
@@ -45,6 +57,9 @@ FeatureColumns = Annotated[
     str | None, typer.Option("--features", help="Columns of numbers, separated by commas; acc_* is a pattern.")
 ]
 TextColumn = Annotated[str | None, typer.Option("--text", help="Column of text, hashed to features.")]
+LayoutOption = Annotated[
+    str | None, typer.Option("--layout", help=f"What the folders of images are: {' or '.join(LAYOUTS)}; seen.")
+]
 TextFeatures = Annotated[int, typer.Option("--text-features", help="Features that a text is hashed to.")]
 Last = Annotated[str | None, typer.Option("--last", help="Keep only the last so much time, e.g. 1050d.")]
 MostActive = Annotated[int | None, typer.Option("--clients", help="Keep only the so many most active clients.")]
@@ -68,11 +83,20 @@ data_app = typer.Typer(help="Look at data, import traces, turn traces into repor
 
 @data_app.command("info")
 def info_command(
-    file: Annotated[Path, typer.Argument(help="A .npz or .csv[.gz] file, a folder of images, or a known data set.")],
+    file: Annotated[
+        Path,
+        typer.Argument(
+            help="A .npz, .csv[.gz] or .parquet file, a folder of images, or a known data set.",
+            autocompletion=complete_data_sets,
+        ),
+    ],
     client: ClientColumn = "client",
     time: TimeColumn = "time",
     label: LabelColumn = "label",
     count: CountColumn = None,
+    features: FeatureColumns = None,
+    text: TextColumn = None,
+    layout: LayoutOption = None,
     last: Last = None,
     clients: MostActive = None,
     interval: UsualInterval = None,
@@ -88,32 +112,35 @@ def info_command(
     as_json: JsonOutput = False,
     quiet: Quiet = False,
 ) -> None:
-    """Tell what a file, a folder of images or a known data set holds, which kinds of drift it has, and what to use.
+    """Tell whether data drift, in which way, whether grouping looks worthwhile, what to use, and what the data hold.
 
-    For a trace: rows, clients, classes, span; the L1 distance between a client's label shares of consecutive
-    intervals and what sampling alone would give. Then, for its windowed histograms or for the reports in the file: the
-    largest step of one client (delta) and the largest distance within the clusters of the first step (Delta). Then
-    whether label mixes, inputs of a label and meanings of labels change over time and differ between clients, and
-    what to use for that. Then how train and test are split: the block of time, how alike the labels of a client are by
-    lag, and how often a test sample has the label of the nearest training sample. For samples without clients and
-    times: how many, their shape, and how many of each class.
+    FILE is a file, a folder of images or a known data set. For a trace: the verdict first; then rows, clients,
+    classes, shape, span; the L1 distance between a client's label shares of consecutive intervals and what sampling
+    alone would give. Then, for its windowed histograms or for the reports in the file: the largest step of one client
+    (delta) and the largest distance within the clusters of the first step (Delta). Then whether label mixes, inputs of
+    a label and meanings of labels change over time and differ between clients. Then how train and test are split: the
+    block of time, how alike the labels of a client are by lag, and how often a test sample has the label of the nearest
+    training sample. For samples without clients and times: how many, their shape, and how many of each class.
     """
     from fielding.traces.diagnosis import POOL_ADVICE, inspect_reports
 
     if block is not None:
         parse_block(block)  # a mistake is told before anything is read
     entry = _find_known_set(file)
-    names = () if entry is not None or file.is_dir() else _column_names(file)
+    names = () if entry is not None or file.is_dir() else header_of(file)
     if "representation" in names or ("step" in names and "client" in names):
         _say_description(asdict(inspect_reports(read_reports(file, kind), metric)), as_json=as_json)
         return
-    columns, part = Columns(client=client, time=time, label=label, count=count), Narrowing(last=last, clients=clients)
+    columns = Columns(
+        client=client, time=time, label=label, count=count, text=text, features=feature_names(features)
+    )  # fmt: skip
+    part = Narrowing(last=last, clients=clients)
     if entry is not None:
         samples = _read_known(entry, part, folder=data, quiet=quiet)
     else:
-        samples = _read_own(file, columns, part, quiet=quiet)
+        samples = read_own(file, columns, part, layout=layout, quiet=quiet)
     if isinstance(samples, PoolDescription):
-        _say_description({"pool": asdict(samples), "advice": POOL_ADVICE}, as_json=as_json)
+        _say_description({"advice": POOL_ADVICE, "pool": asdict(samples)}, as_json=as_json)
         return
     usual = (entry and entry.defaults) or NaturalDefaults()
     plan = WindowPlan(interval=interval or usual.interval, gap=1, window=window, align=align or usual.align)
@@ -211,7 +238,13 @@ def _record(entry: Entry, folder: Path) -> dict[str, object]:
 
 @data_app.command("fetch")
 def fetch_command(
-    name: Annotated[str, typer.Argument(help="A data set that can be downloaded freely; see `fielding data list`.")],
+    name: Annotated[
+        str,
+        typer.Argument(
+            help="A data set that can be downloaded freely; see `fielding data list`.",
+            autocompletion=complete_data_sets,
+        ),
+    ],
     to: TargetFolder = None,
     as_json: JsonOutput = False,
     quiet: Quiet = False,
@@ -248,10 +281,6 @@ def _find_known_set(place: Path) -> Entry | None:
     return CATALOG[str(place)]
 
 
-def _column_names(file: Path) -> tuple[str, ...]:
-    return tuple(array_names(file, ["client", "time", "y"])) if file.suffix == ".npz" else open_table(file).header
-
-
 def _read_known(
     entry: Entry, narrowing: Narrowing, *, folder: Path | None, quiet: bool = False
 ) -> Trace | PoolDescription:
@@ -265,46 +294,68 @@ def _read_known(
     return describe_pool(source.y, source.classes, shape=source.shape) if isinstance(source, Pool) else source
 
 
-def _read_own(place: Path, columns: Columns, narrowing: Narrowing, *, quiet: bool = False) -> Trace | PoolDescription:
+def read_own(
+    place: Path, columns: Columns, narrowing: Narrowing, *, layout: str | None = None, quiet: bool = False
+) -> Trace | PoolDescription:
     """Return the trace of a file or of a folder of images, or its description if clients and times are not known.
 
-    No image is decoded.
+    Images of a trace are decoded as `fielding run` would, and kept for it; those of a pool are not.
     """
-    if place.is_dir():
-        index = place / "index.csv"
-        return _narrow_images(read_image_list(index, columns) if index.exists() else find_images(place), narrowing)
-    names = _column_names(place)
-    has_owners = bool({columns.client, columns.time} & set(names))
-    if place.suffix == ".npz" and "x" in names and not has_owners:
+    note: OnNote = ignore_note if quiet else note_down
+    if place.is_dir() or (not (columns.features or columns.text) and is_image_list(place)):
+        index = place / "index.csv" if place.is_dir() else place
+        if index.exists():
+            found = read_image_list(index, columns, on_note=note)
+        else:
+            found = find_images(place, layout, on_note=note)
+        if found.trace is None:
+            return describe_pool(found.y, found.classes, shape=DEFAULT_SPEC.shape)
+        with progress_bar("decoding images", len(found.images.files), quiet=quiet) as bar:
+            advance = counting(bar)
+            decoding = Decoding(on_images=lambda done, _total: advance(done))
+            return attach_images(found.trace, found.images, decoding=decoding, narrow=narrowing.apply)
+    names = header_of(place)
+    if place.suffix == ".npz" and "x" in names and not {columns.client, columns.time} & set(names):
         pool = import_pool(place, columns)
         return describe_pool(pool.y, pool.classes, shape=pool.shape)
-    if place.suffix != ".npz" and FILE in names and not has_owners:
-        return _narrow_images(read_image_list(place, columns), narrowing)
     return narrowing.apply(_read_trace(place, columns, quiet=quiet))
 
 
 def _read_trace(source: Path, columns: Columns, *, quiet: bool) -> Trace:
     with progress_bar(f"reading {source.name}", None, quiet=quiet) as advance:
-        return import_trace(source, columns, on_rows=counting(advance))
-
-
-def _narrow_images(found: FoundImages, narrowing: Narrowing) -> Trace | PoolDescription:
-    return describe_pool(found.y, found.classes) if found.trace is None else narrowing.apply(found.trace)
+        note: OnNote = ignore_note if quiet else note_down
+        return import_trace(source, columns, on_rows=counting(advance), on_note=note)
 
 
 def _inspect(
     trace: Trace, plan: WindowPlan, metric: str, split: Mapping[str, object], *, quiet: bool
 ) -> dict[str, object]:
-    """Return all that can be told of a trace: its numbers, its kinds of drift, what to use, and the verdict."""
-    from fielding.traces.diagnosis import diagnose_drift, inspect_trace
+    """Return all that can be told of a trace: the verdict, what to use, its numbers, and its kinds of drift."""
+    from fielding.traces.diagnosis import inspect_trace
 
     found = inspect_trace(trace, plan, metric)
-    with progress_bar("telling kinds of drift apart", None, quiet=quiet) as bar:
-        kinds = asdict(diagnose_drift(trace, found.trace, on_pair=bar))
+    told, diagnosis = judge_drift(trace, found.trace, quiet=quiet)
+    kinds = asdict(diagnosis)
     probe = {name: kinds.pop(name) for name in ("n_trained", "n_compared", "accuracy")}
-    verdict, advice = found.verdict, kinds.pop("advice")
+    told["advice"] = kinds.pop("advice")
     parts = {name: part for name, part in asdict(found).items() if name != "verdict"}
-    return {**parts, **kinds, "probe": probe, **split, "verdict": verdict, "advice": advice}
+    return {**told, **parts, **kinds, "probe": probe, **split}
+
+
+def judge_drift(
+    trace: Trace, description: TraceDescription, *, quiet: bool
+) -> tuple[dict[str, object], "DriftDiagnosis"]:
+    """Return the answers to three questions, by their names in ``TITLES``, and what they rest on."""
+    from fielding.traces.diagnosis import describe_kinds, diagnose_drift, drift_verdict, judge_grouping
+
+    with progress_bar("telling kinds of drift apart", None, quiet=quiet) as bar:
+        found = diagnose_drift(trace, description, on_pair=bar)
+    told: dict[str, object] = {
+        "verdict": drift_verdict(description),
+        "kinds": describe_kinds(found.over_time, found.between_clients),
+        "grouping": judge_grouping(found.between_clients),
+    }
+    return told, found
 
 
 # ---------------------------------------------------------------- descriptions
@@ -320,6 +371,8 @@ TITLES = {
     "between_clients": "what differs between clients in the same interval?",
     "probe": "the small model through which inputs and meanings were looked at",
     "verdict": "does it drift beyond sampling noise?",
+    "kinds": "in which way?",
+    "grouping": "does grouping look worthwhile?",
     "advice": "what to use:",
     "split": "how train and test are split",
     "warning": "warning:",
@@ -373,9 +426,9 @@ WORDS = {
 }
 OWN_WORDS = {"reports": {"drift": "mean step, over clients"}}
 """Words for what has another meaning in one part than elsewhere."""
+NO_FEATURES = "- (labels alone; name columns with --features or --text)"
 ABSENT = {
     "trace": "- (nothing to compare; the verdict says why)",
-    "pool": "- (images are brought to one size when they are decoded)",
     "reports": "- (no client reports twice)",
     "clusters": "- (every client is a cluster of its own)",
     "probe": "- (nothing to look at but labels)",
@@ -397,13 +450,14 @@ def _say_description(record: Mapping[str, object], *, as_json: bool) -> None:
         words = {name: known[name] if name in known else str(name) for name in values}
         width = max(map(len, words.values()))
         for name, value in values.items():
-            shown = ABSENT.get(part, "-") if value is None else _format_value(name, value)
+            absent = NO_FEATURES if name == "shape" else ABSENT.get(part, "-")
+            shown = absent if value is None else _format_value(name, value)
             say(f"  {words[name]:<{width}}  {shown}")
 
 
 def _format_value(name: str, value: object) -> str:
     if name in ("first_time", "last_time") and isinstance(value, float):
-        return _format_moment(value)
+        return format_moment(value)
     if name in ("span", "interval") and isinstance(value, float):
         return _format_span(value)
     if name == "samples_per_class" and isinstance(value, dict):
@@ -439,12 +493,12 @@ def format_number(value: object) -> str:
     return f"{value:,.0f}" if isinstance(value, (int, float)) else str(value)
 
 
-def _format_moment(time: float) -> str:
+def format_moment(time: float) -> str:
     """Return a time as a date if it can be unix seconds, else the number.
 
     Examples
     --------
-    >>> _format_moment(1.7e9), _format_moment(2156012.0)
+    >>> format_moment(1.7e9), format_moment(2156012.0)
     ('2023-11-14 22:13 UTC', '2,156,012 (no unix time)')
     """
     if _EARLIEST < time < LAST_MOMENT:

@@ -10,11 +10,12 @@ from rich.console import Console
 from rich.table import Table
 
 from fielding._typing import Json
+from fielding.cli.completion import complete_method
 from fielding.cli.console import say, say_json, tell
 from fielding.cli.options import JsonOutput, Quiet
 from fielding.config.options import option_words
 from fielding.errors import OptionError
-from fielding.methods import METHODS, MethodKind, kind_named, method_options
+from fielding.methods import METHODS, MethodKind, kind_named, method_options, plain_name
 from fielding.methods.kinds import check_method_options
 
 HEARS = {
@@ -31,7 +32,10 @@ WIDTH = 160  # characters of a line, where there is no terminal
 
 def methods(
     name: Annotated[
-        str | None, typer.Argument(help="A method, or one of your own: my_module:MyMethod; all without it.")
+        str | None,
+        typer.Argument(
+            help="A method, or one of your own: my_module:MyMethod; all without it.", autocompletion=complete_method
+        ),
     ] = None,
     check: Annotated[
         bool, typer.Option("--check", help="Run the method on a small federation of difficult clients.")
@@ -57,6 +61,7 @@ def methods(
         return
     if changes and not check:
         raise OptionError("options given with --set need --check; in a run they stand in the config's [method]")
+    name = plain_name(name)
     kind = kind_named(name)
     if check:
         from fielding.config.reader import apply_changes

@@ -4,13 +4,15 @@ import re
 import shlex
 import sys
 import time
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from fielding._typing import Json
+from fielding.cli.completion import complete_keys
 from fielding.cli.console import note_down, progress_bar, say, say_json, say_table, tell
 from fielding.cli.options import JsonOutput, Quiet, StopRequest, stop_on_signal
 from fielding.errors import InputError, OptionError
@@ -31,7 +33,13 @@ _SENTENCES = {
 }
 _EXPLAINED = ("final_newest_accuracy", "final_next_accuracy")  # figures of the table whose names say too little
 Overrides = Annotated[
-    list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Change a key of the config; may be repeated.")
+    list[str] | None,
+    typer.Option(
+        "--set",
+        metavar="KEY=VALUE",
+        help="Change a key of the config; may be repeated.",
+        autocompletion=complete_keys,
+    ),
 ]
 Tracks = Annotated[
     list[str] | None,
@@ -59,6 +67,9 @@ def run_command(
         ),
     ] = None,
     track: Tracks = None,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Say what would happen and how long it would take; write nothing.")
+    ] = False,
     page: Annotated[bool, typer.Option("--page/--no-page", help="Write report.html (5 MB).")] = True,
     as_json: JsonOutput = False,
     quiet: Quiet = False,
@@ -71,7 +82,8 @@ def run_command(
     clients.jsonl, timings.jsonl, reports/ (for `fielding replay`), checkpoints/, summary.json and report.html. Ctrl-C
     ends the round and keeps everything; --resume goes on.
     """
-    from fielding.config.reader import locate_error, read_config
+    from fielding.cli.dry_run import dry_run as try_out
+    from fielding.config.reader import read_config
     from fielding.simulation.experiment import Start
     from fielding.tracking import places, trackers_from
 
@@ -79,17 +91,18 @@ def run_command(
     settled = read_config(config, changes or ())
     folder = out or Path("runs") / f"{config.stem}-{settled.method.name}-{settled.seed}"
     changed, tracks, begun = tuple(changes or ()), tuple(track or ()), time.monotonic()
+    start = Start(resume=resume, init_from=init_from)
+    if dry_run:
+        with _locating(config, changed):
+            try_out(settled, folder, start, as_json=as_json, quiet=quiet)
+        return
     trackers = trackers_from(tracks)
     for words in () if quiet else places(trackers, folder):
         tell(words)
     with stop_on_signal("round", is_stepping=False) as stop:
         try:
-            start = Start(resume=resume, init_from=init_from)
-            result = _run_with_progress(settled, folder, start, stop, trackers, page=page, quiet=quiet)
-        except OptionError as error:
-            raise locate_error(error, config, changed) from None
-        except InputError as error:
-            raise InputError(as_options(str(error))) from None
+            with _locating(config, changed):
+                result = _run_with_progress(settled, folder, start, stop, trackers, page=page, quiet=quiet)
         except KeyboardInterrupt:
             result = None
     if result is None or result.summary is None:
@@ -110,6 +123,19 @@ def run_command(
         if told := [one for row in result.rounds if isinstance(one := row.get("experts"), dict)]:
             n_clusters = result.rounds[-1].get("n_clusters")
             say(f"{n_clusters} groups; {expert_words(told[-1])}")
+
+
+@contextmanager
+def _locating(config: Path, changes: Sequence[str]) -> Iterator[None]:
+    """Tell mistakes with where they come from, in the words of the command line."""
+    from fielding.config.reader import locate_error
+
+    try:
+        yield
+    except OptionError as error:
+        raise locate_error(error, config, changes) from None
+    except InputError as error:
+        raise InputError(as_options(str(error))) from None
 
 
 def _say_figures(summary: Mapping[str, Json], folder: Path, *, took_s: float, page: bool) -> None:

@@ -4,7 +4,7 @@ from dataclasses import dataclass, field, fields, is_dataclass
 from typing import Any
 
 from fielding._typing import Json
-from fielding.config.parts import BY_KIND, CORRECTIONS, PLACES, TRAINERS
+from fielding.config.parts import BY_KIND, CORRECTIONS, LAYOUTS, METHOD_ALIASES, PLACES, TRAINERS
 from fielding.config.presets import PRESETS
 from fielding.config.rules import Key, declared_keys, key
 from fielding.distance import METRICS
@@ -34,7 +34,9 @@ class TraceSection:
     """Where the data come from and how they drift."""
 
     name: str = key("digits", "a known data set (`fielding data list`)")
-    file: str | None = key(None, "a trace or pool of one's own instead: .npz, .csv[.gz], or a folder of images")
+    file: str | None = key(
+        None, "a trace or pool of one's own instead: .npz, .csv[.gz], .parquet, or a folder of images"
+    )
     data: str | None = key(None, "folder of the known data sets; FIELDING_DATA by default")
     clients: int | None = key(
         None, "a pool is dealt to so many clients (100 by default); of a natural trace the most active", low=1
@@ -77,6 +79,9 @@ class TraceSection:
         low=1,
         high=4096,
         used_with=("file", "images"),
+    )
+    layout: str | None = key(
+        None, "folders of images: what the folders are; seen by default", choices=LAYOUTS, used_with=("file", "images")
     )
     shared: int = key(0, "samples that all clients have, beside their own, at any time", low=0)
     held_out: int | None = key(
@@ -139,6 +144,7 @@ class MethodSection:
         "fielding",
         "the method (`fielding methods`), or one of one's own: my_module:MyMethod",
         choices=PLACES["method"],
+        aliases=METHOD_ALIASES,
         is_open=True,
     )
     options: dict[str, Json] = field(default_factory=dict)

@@ -16,6 +16,7 @@ from fielding.errors import OptionError, echo, unknown_name
 
 Part = TypeVar("Part")
 
+METHOD_ALIASES = {"fedavg": "global"}  # methods that are known by another name as well
 BY_KIND = "by-kind"  # the drift test of auto, which tells label, covariate and concept drift apart
 
 PLACES: dict[str, dict[str, Any]] = {
@@ -163,6 +164,8 @@ _PLAIN = (bool, int, float, str, tuple, type(None))
 """Values of options; another default is a part that this one builds on, whose options are its own."""
 
 TRAINERS = ("numpy", "torch")
+LAYOUTS = ("class/image", "client/class/image")
+"""How a folder of images may be laid out: a folder per class, or one per client with a folder per class in it."""
 CORRECTIONS = ("none", "prior", "predicted")
 """Where a client's label mix is taken from: nowhere, from its labels, or from what the model predicts (EM)."""
 

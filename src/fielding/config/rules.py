@@ -4,7 +4,7 @@ msgspec checks types and ranges. Its messages are not passed on: every mistake i
 """
 
 import math
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, fields
 from fractions import Fraction
 from functools import reduce
@@ -29,7 +29,8 @@ class Rule:
     low: float | None = None
     above: float | None = None
     high: float | None = None
-    choices: Collection[str] | None = None  # the known names
+    choices: Collection[str] | None = None  # the known names, which may be written in capitals
+    aliases: Mapping[str, str] = field(default_factory=dict)  # other names for some of them
     is_open: bool = False  # whether module:name of the user's own will do, too
     # What the key has an effect with; fielding.simulation.config_check knows when there is none of that.
     used_with: tuple[str, ...] = ()
@@ -98,6 +99,9 @@ class Key:
         """
         rule, kinds = self.rule, self.kinds
         if rule.choices is not None and isinstance(value, str):
+            plain = value.lower()
+            if value not in rule.choices and (found := rule.aliases.get(plain, plain)) in rule.choices:
+                return found
             if value not in rule.choices and not (rule.is_open and ":" in value):
                 raise OptionError(f"{self.path}: {unknown_name(self.name, value, rule.choices)}")
             return value
@@ -106,9 +110,9 @@ class Key:
         is_exact = abs(value) < LARGEST_EXACT if isinstance(value, int) else _is_finite(value)
         try:
             if is_exact or float not in kinds:
-                plain = float(value) if isinstance(value, float) else value  # msgspec does not know NumPy's floats
-                found: Json = msgspec.convert(plain, self.checked_type())
-                return found
+                exact = float(value) if isinstance(value, float) else value  # msgspec does not know NumPy's floats
+                checked: Json = msgspec.convert(exact, self.checked_type())
+                return checked
         except msgspec.ValidationError:
             pass
         raise OptionError(f"{self.path} is {echo(value)}; give {self.allowed}")

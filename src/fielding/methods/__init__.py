@@ -11,7 +11,15 @@ from fielding.client.report import ReportBatch
 from fielding.federation.clients import Clients, TrainingPlan, Updates
 from fielding.federation.cluster_models import Arrays, ClusterModels
 from fielding.federation.models import mean_model, mix_models
-from fielding.methods.kinds import METHODS, MethodKind, ReportsFrom, kind_named, method_named, method_options
+from fielding.methods.kinds import (
+    METHODS,
+    MethodKind,
+    ReportsFrom,
+    kind_named,
+    method_named,
+    method_options,
+    plain_name,
+)
 from fielding.methods.method import (
     Method,
     MethodSetting,
@@ -51,6 +59,7 @@ __all__ = [
     "method_named",
     "method_options",
     "mix_models",
+    "plain_name",
     "plan_by_cluster",
     "plan_training",
     "positions_of",

@@ -8,7 +8,7 @@ from typing import Any, Literal, TypeAlias, cast
 from fielding._typing import Json
 from fielding.client.drift import DriftTest
 from fielding.config.options import check_options, options_of
-from fielding.config.parts import Family, imported_function
+from fielding.config.parts import METHOD_ALIASES, Family, imported_function
 from fielding.errors import OptionError, unknown_name
 from fielding.methods.method import Method, MethodSetting
 
@@ -66,8 +66,22 @@ def own_kind(build: Callable[..., object]) -> MethodKind:
     )
 
 
+def plain_name(name: str) -> str:
+    """Return the name of a method as configs keep it: in lower case, and of two names the first.
+
+    Examples
+    --------
+    >>> plain_name("FedAvg"), plain_name("IFCA"), plain_name("my_module:MyMethod")
+    ('global', 'ifca', 'my_module:MyMethod')
+    """
+    lower = name.lower()
+    found = METHOD_ALIASES.get(lower, lower)
+    return found if name not in METHODS and found in METHODS else name
+
+
 def kind_named(name: str) -> MethodKind:
     """Return a method by its name, or by ``module:Class`` one of the user's own."""
+    name = plain_name(name)
     if name in METHODS:
         return METHODS[name]
     if ":" not in name:

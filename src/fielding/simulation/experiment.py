@@ -191,6 +191,14 @@ def next_notes(config: Config, windows: SlidingWindows) -> tuple[str, ...]:
     return (f"the trace ends with the run, so there is no final accuracy on the next interval{remedy}",)
 
 
+def participant_notes(config: Config, n_clients: int) -> tuple[str, ...]:
+    """Return that more participants are asked for than there are clients; else nothing."""
+    wanted = config.training.participants
+    if wanted <= n_clients:
+        return ()
+    return (f"training.participants is {wanted}, but there are {n_clients} clients: at most these train in a round",)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
 class Result(Results):
     """What a run gave.
@@ -378,6 +386,7 @@ def _run_into(out: Path, config: Config, own: Own, start: Start, watching: Watch
         )
         simulation.clients.on_trained(watching.on_trained)
         notes = (*simulation.dealt.notes, *next_notes(config, simulation.clients.windows))
+        notes += participant_notes(config, simulation.dealt.schedule.n_clients)
         try:
             initial = initial_model(simulation, start.init_from)
             manifest = run_manifest(config, own, simulation, initial)

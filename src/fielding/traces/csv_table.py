@@ -50,9 +50,12 @@ def sort_ids(client_ids: Sequence[ClientId], codes: Array) -> tuple[list[ClientI
     return [checked[at] for at in order.tolist()], ranks[codes]
 
 
+TEXTS = "UT"  # kinds of arrays of texts: of fixed width, and of any
+
+
 def encode_ids(client: Array) -> tuple[list[ClientId], Array]:
     """Return the distinct ids of an array, rising, and for each row its position among them as int32."""
-    if client.ndim != 1 or client.dtype.kind not in "iuU":
+    if client.ndim != 1 or client.dtype.kind not in f"iu{TEXTS}":
         raise InputError(
             f"client has shape {client.shape} and type {client.dtype}; give one whole number or text (dtype U) per row"
         )

@@ -231,6 +231,53 @@ def advise(*places: Mapping[str, Finding], has_features: bool) -> str:
     return f'{what} beyond sampling noise: method "global"; clusters would only dilute training'
 
 
+NAMES: dict[str, str] = {"labels": "label mixes", "inputs": "inputs", "meanings": "meanings of labels"}
+
+
+def describe_kinds(over_time: Mapping[str, Finding], between: Mapping[str, Finding]) -> str:
+    """Return in a line which kinds of drift there are, over time and between clients, and which stay open.
+
+    Examples
+    --------
+    >>> yes, no = assess("labels", 2.0, 9.0, 99), assess("labels", 1.0, 0.0, 99)
+    >>> calm = {"labels": no, "inputs": no, "meanings": no}
+    >>> describe_kinds({**calm, "labels": yes}, {**calm, "inputs": open_finding("from so little")})
+    'over time label mixes change; between clients nothing differs (open: inputs)'
+    """
+
+    def words(place: Mapping[str, Finding], verbs: tuple[str, str]) -> str:
+        sure = [NAMES[kind] + ("" if place[kind].matters else " (a little)") for kind in KINDS if place[kind].is_sure]
+        unclear = [NAMES[kind] for kind in KINDS if place[kind].is_unclear]
+        if len(unclear) == len(KINDS):
+            return "nothing can be told"
+        told = f"{' and '.join(sure)} {verbs[0]}" if sure else f"nothing {verbs[1]}"
+        return f"{told} (open: {', '.join(unclear)})" if unclear else told
+
+    return (
+        f"over time {words(over_time, ('change', 'changes'))}; between clients {words(between, ('differ', 'differs'))}"
+    )
+
+
+def judge_grouping(between: Mapping[str, Finding]) -> str:
+    """Return in a line whether groups of clients with a model each look worthwhile.
+
+    Examples
+    --------
+    >>> yes, no = assess("labels", 2.0, 9.0, 99), assess("labels", 1.0, 0.0, 99)
+    >>> judge_grouping({"labels": yes, "inputs": no, "meanings": no}).partition(":")[0]
+    'perhaps'
+    """
+    beyond = [NAMES[kind] for kind in KINDS[1:] if between[kind].matters]
+    if beyond:
+        return f"yes: {' and '.join(beyond)} differ between clients, which one model cannot serve alike"
+    try_it = "`fielding recommend` tries both"
+    if between["labels"].is_sure:
+        return f"perhaps: label mixes differ between clients, which a correction mends without groups, too; {try_it}"
+    if any(one.is_unclear for one in between.values()):
+        return f"cannot be told: it is not clear whether clients differ; {try_it}"
+    return "no: clients do not differ beyond sampling noise, and groups would only dilute training"
+
+
 # ---- kinds of drift ----------------------------------------------------------------------------------------------
 
 

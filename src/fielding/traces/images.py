@@ -1,10 +1,12 @@
 """Folders of images, and lists of images, turned into a pool or a trace; the pixels stay on disk."""
 
 import os
+import re
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from datetime import UTC, datetime
 from hashlib import blake2b
 from itertools import groupby
 from pathlib import Path, PurePosixPath, PureWindowsPath
@@ -13,9 +15,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from fielding._extras import install_words
-from fielding._typing import Codes, Counts
+from fielding._typing import Codes, Counts, Vector
 from fielding.atomic import replaced_file
-from fielding.errors import FileFormatError, InputError, OptionError, OutputError, echo
+from fielding.config.parts import LAYOUTS
+from fielding.errors import FileFormatError, InputError, OptionError, OutputError, echo, unknown_name
 from fielding.traces.csv_table import (
     CsvColumn,
     NameColumn,
@@ -28,8 +31,10 @@ from fielding.traces.csv_table import (
     sort_ids,
     time_parser,
 )
-from fielding.traces.importers import DEFAULT_COLUMNS, Columns, Narrow
+from fielding.traces.importers import DEFAULT_COLUMNS, Columns, Narrow, OnNote, check_labels, ignore_note, naming
+from fielding.traces.intervals import SECONDS, epoch_seconds
 from fielding.traces.npz_file import Array, unreadable
+from fielding.traces.parquet_file import is_parquet
 from fielding.traces.pool import Pool
 from fielding.traces.trace import Trace
 
@@ -239,38 +244,130 @@ class FoundImages:
     trace: Trace | None = None
 
 
-def find_images(folder: Path) -> FoundImages:
-    """Find the images of a folder laid out as ``<folder>/<class>/<image>``.
+BY_CLASS, BY_CLIENT = LAYOUTS
+DAY = SECONDS["d"]
+N_PARTS = 10  # intervals, of a day each, that images without times are spread over
+_CLIENT_WORDS = (
+    "account|author|camera|client|customer|device|driver|household|hospital|member|node|owner|participant|patient|"
+    "person|phone|player|sensor|site|station|subject|user|vehicle|watch|worker|writer"
+)
+_CLIENT_NAME = re.compile(rf"(?:{_CLIENT_WORDS})s?(?:[ _.-]?\w*[0-9]\w*|[ _.-][a-z])", re.IGNORECASE)  # user_7, node b
+_DATE_IN_NAME = re.compile(
+    r"(?<![0-9])((?:19|20)[0-9]{2})[-_.]?([01][0-9])[-_.]?([0-3][0-9])"
+    r"(?:[T_ .-]*([0-2][0-9])[-_.h:]?([0-5][0-9])[-_.m:]?([0-5][0-9])?)?"
+)
 
-    Files with other suffixes, files beside the class folders and folders inside them are passed over and counted.
 
-    Raises :class:`FileFormatError` if the folder cannot be read or holds no image.
+def find_images(folder: Path, layout: str | None = None, *, on_note: OnNote = ignore_note) -> FoundImages:
+    """Find the images of a folder laid out as ``<class>/<image>`` (a pool) or ``<client>/<class>/<image>`` (a trace).
+
+    Files with other suffixes, and files and folders beside those of the layout, are passed over and counted. Without a
+    ``layout`` it is seen from where the images lie; what was understood is told in a note. Folders that are called like
+    clients but hold images themselves would have a model learn who took an image: they are refused, unless the layout
+    says that they are classes.
+
+    Raises :class:`FileFormatError` if the folder cannot be read, holds no image, or leaves open what its folders are.
     """
-    files: list[Path] = []
-    names: list[str] = []
-    beside = [place for place in _list_folder(folder) if not place.is_dir()]
-    n_ignored = len(beside)
-    for place in _list_folder(folder):
-        if not place.is_dir():
-            continue
-        inside = _list_folder(place)
-        found = [path for path in inside if _is_image(path)]
-        n_ignored += len(inside) - len(found)
-        files += found
-        names += [place.name] * len(found)
-    n_flat = sum(map(_is_image, beside))
-    if not files and n_flat:
+    if layout is not None and layout not in LAYOUTS:
+        raise unknown_name("layout", layout, LAYOUTS)
+    places = _list_folder(folder)
+    outer = {place: _list_folder(place) for place in places if place.is_dir()}
+    inner = {one: _list_folder(one) for inside in outer.values() for one in inside if one.is_dir()}
+    shallow = [path for inside in outer.values() for path in inside if _is_image(path)]
+    deep = [path for inside in inner.values() for path in inside if _is_image(path)]
+    if layout is None and shallow and len(deep) > len(shallow):
         raise FileFormatError(
+            f"{folder} holds {len(shallow)} images as <folder>/<image> and {len(deep)} one folder deeper; "
+            f'set trace.layout to "{BY_CLASS}" or "{BY_CLIENT}", and the others are passed over'
+        )
+    is_by_client = layout == BY_CLIENT or (layout is None and not shallow)
+    files = deep if is_by_client else shallow
+    if not files:
+        raise _no_images(folder, [place for place in places if not place.is_dir()], layout)
+    n_seen = len(places) - len(outer) + sum(map(len, outer.values()))
+    n_ignored = n_seen + sum(map(len, inner.values())) - len(inner) - len(deep) if is_by_client else n_seen - len(files)
+    classes, y = _encode([path.parent.name for path in files])
+    if not is_by_client:
+        _check_classes(folder, [place.name for place, inside in outer.items() if any(map(_is_image, inside))], layout)
+        if layout is None:
+            on_note(
+                f"the {len(classes)} folders of {folder} are taken for classes ({_some(classes)}); if they are "
+                "clients, lay images out as <client>/<class>/<image>"
+            )
+        return FoundImages(images=ImageList(files=tuple(files)), y=y, classes=classes, n_ignored=n_ignored)
+    clients, codes = _encode([path.parent.parent.name for path in files])
+    time, words = _times_of(files, codes, y)
+    on_note(
+        f"{folder} is taken for <client>/<class>/<image>: {len(clients)} clients ({_some(clients)}), {len(classes)} "
+        f"classes ({_some(classes)}); {words}"
+    )
+    ids, client = sort_ids(parse_ids(clients), codes)
+    trace = Trace(client_ids=tuple(ids), client=client, time=time, y=y, classes=classes)
+    return FoundImages(images=ImageList(files=tuple(files)), y=y, classes=classes, n_ignored=n_ignored, trace=trace)
+
+
+def _no_images(folder: Path, beside: Sequence[Path], layout: str | None) -> FileFormatError:
+    n_flat = sum(map(_is_image, beside))
+    if n_flat:
+        return FileFormatError(
             f"{n_flat} images lie directly in {folder}; put them into one folder per class, or list them in a CSV "
             "with file,label"
         )
-    if not files:
-        wanted = f"lay images out as <class>/<image> with one of the suffixes {', '.join(sorted(SUFFIXES))}"
-        raise FileFormatError(f"{folder} holds no images ({n_ignored} other files); {wanted}")
+    wanted = f"<{layout.replace('/', '>/<')}>" if layout else "<class>/<image> or <client>/<class>/<image>"
+    wanted = f"lay images out as {wanted} with one of the suffixes {', '.join(sorted(SUFFIXES))}"
+    return FileFormatError(f"{folder} holds no images ({len(beside)} other files); {wanted}")
+
+
+def _encode(names: Sequence[str]) -> tuple[tuple[str, ...], Codes]:
+    """Return the distinct names in rising order, and the place of each among them."""
     place_of = {name: at for at, name in enumerate(dict.fromkeys(names))}
     codes = np.fromiter(map(place_of.__getitem__, names), dtype=np.int32, count=len(names))
-    classes, y = sort_classes(list(place_of), codes)
-    return FoundImages(images=ImageList(files=tuple(files)), y=y, classes=classes, n_ignored=n_ignored)
+    return sort_classes(list(place_of), codes)
+
+
+def _check_classes(folder: Path, names: Sequence[str], layout: str | None) -> None:
+    """Raise if folders that would be classes are called like clients, unless the user said that they are classes."""
+    if layout is None and all(map(_CLIENT_NAME.fullmatch, names)):
+        raise FileFormatError(
+            f"the folders of {folder} ({_some(names)}) are called like clients, not like classes, and models would "
+            "learn to tell clients apart; lay images out as <client>/<class>/<image> or <class>/<image>, list them in "
+            f'index.csv with file,label,client,time, or set trace.layout = "{BY_CLASS}" if they are classes'
+        )
+
+
+def _some(names: Sequence[str]) -> str:
+    return ", ".join(names[:3]) + (", ..." if len(names) > 3 else "")
+
+
+def _times_of(files: Sequence[Path], client: Codes, y: Codes) -> tuple[Vector, str]:
+    """Return when images came, and in words how that is known.
+
+    By the dates in their names, if all have one. Else each client's images are spread over ten days: in the order of
+    the numbers in their names, if one numbering goes through all classes of each client; else evenly within each class,
+    so that no drift is made up. Times of change are not asked: copies have other ones.
+    """
+    dates = [_DATE_IN_NAME.search(path.stem) for path in files]
+    try:
+        parts = [[int(part or 0) for part in date.groups()] for date in dates if date]
+        moments = [datetime(one[0], one[1], one[2], one[3], one[4], one[5], tzinfo=UTC) for one in parts]
+    except ValueError:  # a month 13, an hour 25: digits that are no date
+        moments = []
+    if len(moments) == len(files):
+        return np.array([one.timestamp() for one in moments]), "times are the dates in the names of the images"
+    numbers = [[int(part) for part in re.findall("[0-9]+", path.stem)] for path in files]
+    patterns = [re.sub("[0-9]+", "0", path.stem) for path in files]
+    keys = list(zip(client.tolist(), map(tuple, numbers), strict=True))
+    has_numbering = all(numbers) and len(set(keys)) == len(files)
+    has_numbering = has_numbering and len(set(zip(client.tolist(), patterns, strict=True))) == len(set(client.tolist()))
+    group = client if has_numbering else _encode([f"{one} {label}" for one, label in zip(client, y, strict=True)])[1]
+    order = sorted(range(len(files)), key=lambda at: (int(group[at]), numbers[at], files[at].name))
+    rank = np.empty(len(files))
+    sizes = np.bincount(group)
+    starts = np.cumsum(sizes) - sizes
+    rank[order] = np.arange(len(files)) - starts[group[order]]
+    time = np.floor(rank / sizes[group] * N_PARTS) * DAY
+    how = "in the order of the numbers in their names" if has_numbering else "each class evenly, as no order is known"
+    return time, f"no times are known, so each client's images are spread over {N_PARTS} days, {how}"
 
 
 def _is_image(path: Path) -> bool:
@@ -284,10 +381,22 @@ def _list_folder(folder: Path) -> list[Path]:
         raise unreadable(folder, error) from None
 
 
-def image_pool(folder: Path, decoding: Decoding = DEFAULT_DECODING) -> Pool:
-    """Return the images of a folder ``<folder>/<class>/<image>`` as a pool whose features are mapped from disk."""
-    found = find_images(folder)
-    return Pool(x=_decode(found.images, decoding), y=found.y, classes=found.classes)
+def image_folder(
+    folder: Path,
+    decoding: Decoding = DEFAULT_DECODING,
+    *,
+    layout: str | None = None,
+    narrow: Narrow | None = None,
+    on_note: OnNote = ignore_note,
+) -> Pool | Trace:
+    """Return the images of a folder (:func:`find_images`) as a pool or a trace whose features are mapped from disk."""
+    return _decode_found(find_images(folder, layout, on_note=on_note), decoding, narrow)
+
+
+def _decode_found(found: FoundImages, decoding: Decoding, narrow: Narrow | None) -> Pool | Trace:
+    if found.trace is None:
+        return Pool(x=_decode(found.images, decoding), y=found.y, classes=found.classes)
+    return attach_images(found.trace, found.images, decoding=decoding, narrow=narrow)
 
 
 def _decode(images: ImageList, decoding: Decoding) -> Array:
@@ -300,6 +409,7 @@ def image_index(
     *,
     columns: Columns = DEFAULT_COLUMNS,
     narrow: Narrow | None = None,
+    on_note: OnNote = ignore_note,
 ) -> Pool | Trace:
     """Return the images that a CSV file lists in the columns ``file,label`` and maybe ``client,time``.
 
@@ -307,18 +417,22 @@ def image_index(
     folder of the list and must lie in it: no ``..``, no way out over a symbolic link. ``narrow`` leaves out rows of a
     trace before anything is decoded. Errors name the line or the file.
     """
-    found = read_image_list(path, columns)
-    if found.trace is None:
-        return Pool(x=_decode(found.images, decoding), y=found.y, classes=found.classes)
-    return attach_images(found.trace, found.images, decoding=decoding, narrow=narrow)
+    return _decode_found(read_image_list(path, columns, on_note=on_note), decoding, narrow)
 
 
 def is_image_list(path: Path) -> bool:
-    """Return whether a CSV file lists images: it has a column ``file``."""
-    return FILE in open_table(path).header
+    """Return whether a file is a CSV file that lists images: its column ``file`` begins with an image, or a file."""
+    if path.suffix == ".npz" or is_parquet(path) or FILE not in (table := open_table(path)).header:
+        return False
+    first = next(table.chunks(), None)
+    name = "" if first is None else first[0][table.header.index(FILE)]
+    try:
+        return Path(name).suffix.lower() in SUFFIXES or (path.parent / name).is_file()
+    except (OSError, ValueError):  # a text that no file can have for a name
+        return False
 
 
-def read_image_list(path: Path, columns: Columns = DEFAULT_COLUMNS) -> FoundImages:
+def read_image_list(path: Path, columns: Columns = DEFAULT_COLUMNS, *, on_note: OnNote = ignore_note) -> FoundImages:
     """Find the images that a CSV file lists; see :func:`image_index`."""
     table = open_table(path)
     owners = (columns.client, columns.time)
@@ -335,6 +449,8 @@ def read_image_list(path: Path, columns: Columns = DEFAULT_COLUMNS) -> FoundImag
     fill_columns(table, [(table.position(name), column) for name, column in wanted], None)
     check_printable(table, table.position(columns.label), label)
     classes, y = sort_classes(label.names(), label.codes())
+    with naming(path):
+        check_labels(columns.label, classes, y.size)
     root, distinct = path.parent.resolve(), []
     for code, name in enumerate(file.names()):
         if reason := reason_against(root, name):
@@ -345,7 +461,10 @@ def read_image_list(path: Path, columns: Columns = DEFAULT_COLUMNS) -> FoundImag
         return FoundImages(images=images, y=y, classes=classes)
     check_printable(table, table.position(columns.client), client)
     ids, codes = sort_ids(parse_ids(client.names()), client.codes())
-    trace = Trace(client_ids=tuple(ids), client=codes, time=time.values(), y=y, classes=classes)
+    seconds, note = epoch_seconds(time.values(), name=columns.time)
+    if note is not None:
+        on_note(note)
+    trace = Trace(client_ids=tuple(ids), client=codes, time=seconds, y=y, classes=classes)
     return FoundImages(images=images, y=y, classes=classes, trace=trace)
 
 

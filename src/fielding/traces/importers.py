@@ -13,6 +13,7 @@ import numpy as np
 from fielding._typing import Codes, Counts, Features, Vector
 from fielding.errors import FileFormatError, InputError, OptionError, echo
 from fielding.traces.csv_table import (
+    TEXTS,
     CellError,
     CsvColumn,
     CsvTable,
@@ -33,7 +34,9 @@ from fielding.traces.csv_table import (
     time_parser,
     whole_numbers,
 )
+from fielding.traces.intervals import epoch_seconds
 from fielding.traces.npz_file import Array, array_names, missing_name, read_arrays
+from fielding.traces.parquet_file import column_names, is_parquet, read_columns
 from fielding.traces.pool import Pool
 from fielding.traces.trace import Trace, concepts_of
 
@@ -54,8 +57,8 @@ class Columns:
     client
         Who: ids. In a CSV file they become whole numbers if all are written as such, without leading zeros.
     time
-        When: unix seconds (plain digits always are), ISO dates with or without time (UTC unless they say otherwise),
-        or months such as ``2022-01``.
+        When: unix seconds (plain digits always are, or milli-, micro- or nanoseconds if they are that large), ISO dates
+        with or without time (UTC unless they say otherwise), or months such as ``2022-01``.
     label
         What: the class of the sample.
     count
@@ -87,6 +90,48 @@ def feature_names(text: str | None) -> tuple[str, ...]:
 
 Narrow = Callable[[Trace], Trace]
 """Leaves out rows of a trace, for example ``lambda trace: trace.last(86400.0).most_active(10)``."""
+OnNote = Callable[[str], None]  # called with each line that a user should know of how a file was understood
+
+
+def ignore_note(_note: str) -> None:
+    """Tell nobody."""
+
+
+FEW_VALUES = 20  # numbers with fractions, such as stars of a review, are classes if they are no more than this
+MANY_CLASSES, LEAST_PER_CLASS = 100, 3
+"""More classes than this need so many samples each on average; else they are ids, times or measurements."""
+
+
+def check_labels(name: str, classes: Sequence[str], n_samples: int) -> None:
+    """Raise if what is named as the label is a measurement or an id and not a class.
+
+    Examples
+    --------
+    >>> check_labels("temperature", [f"{one / 10}" for one in range(150, 250)], 5000)
+    Traceback (most recent call last):
+    ...
+    fielding.errors.InputError: label 'temperature' has 100 different numbers with fractions, such as '15.1': ...
+    """
+    fractions = [text for text in classes if _has_fraction(text)]
+    remedy = "name a column of classes (--label, trace.label), or cut the numbers into ranges first"
+    if len(classes) > FEW_VALUES and len(fractions) * 2 > len(classes):
+        raise InputError(
+            f"label {echo(name)} has {len(classes):,} different numbers with fractions, such as {echo(fractions[0])}: "
+            f"no classes; {remedy}"
+        )
+    if len(classes) > MANY_CLASSES and n_samples < LEAST_PER_CLASS * len(classes):
+        raise InputError(
+            f"label {echo(name)} has {len(classes):,} different values in {n_samples:,} samples, such as "
+            f"{echo(classes[0])}: too many for classes; {remedy}"
+        )
+
+
+def _has_fraction(text: str) -> bool:
+    try:
+        number = float(text)
+    except ValueError:
+        return False
+    return not number.is_integer()
 
 
 def import_trace(
@@ -95,8 +140,9 @@ def import_trace(
     *,
     on_rows: Callable[[int], None] | None = None,
     narrow: Narrow | None = None,
+    on_note: OnNote = ignore_note,
 ) -> Trace:
-    """Read a trace from a CSV file (plain or gzipped) or from an ``.npz`` file.
+    """Read a trace from a CSV file (plain or gzipped), a Parquet file or an ``.npz`` file.
 
     Parameters
     ----------
@@ -105,15 +151,24 @@ def import_trace(
         class names are taken from ``classes`` if it is there.
     narrow
         Leaves out rows before features are made, so that those left out cost no memory. It sees row numbers as ``x``.
+    on_note
+        Called with what a user should know of how the file was understood.
     """
     path = Path(path)
     if path.suffix == ".npz":
-        return import_npz(path, columns, narrow=narrow)
-    return import_csv(path, columns, on_rows=on_rows, narrow=narrow)
+        return import_npz(path, columns, narrow=narrow, on_note=on_note)
+    if is_parquet(path):
+        return import_parquet(path, columns, narrow=narrow, on_note=on_note)
+    return import_csv(path, columns, on_rows=on_rows, narrow=narrow, on_note=on_note)
 
 
 def import_csv(
-    path: Path, columns: Columns, *, on_rows: Callable[[int], None] | None = None, narrow: Narrow | None = None
+    path: Path,
+    columns: Columns,
+    *,
+    on_rows: Callable[[int], None] | None = None,
+    narrow: Narrow | None = None,
+    on_note: OnNote = ignore_note,
 ) -> Trace:
     """Read a trace from a CSV file; classes and clients are listed in rising order."""
     table = open_table(path)
@@ -131,16 +186,20 @@ def import_csv(
     check_printable(table, places[0], client)
     check_printable(table, places[2], label)
     classes, y = sort_classes(label.names(), label.codes())
-    with _naming(path):
+    with naming(path):
         ids, codes = sort_ids(parse_ids(client.names()), client.codes())
-        trace = Trace(client_ids=tuple(ids), client=codes, time=time.values(), y=y, classes=classes)
         counts = None if columns.count is None else count.values().astype(np.int64)
+        check_labels(columns.label, classes, y.size if counts is None else int(counts.sum()))
+        seconds, note = epoch_seconds(time.values(), name=columns.time)
+        trace = Trace(client_ids=tuple(ids), client=codes, time=seconds, y=y, classes=classes)
         trace, rows = _narrow(trace, counts, narrow)
-        return replace(trace, x=samples.matrix(rows))
+    if note is not None:
+        on_note(note)
+    return replace(trace, x=samples.matrix(rows))
 
 
 @contextmanager
-def _naming(path: Path) -> Iterator[None]:
+def naming(path: Path) -> Iterator[None]:
     """Turn errors about values into errors about the file that holds them."""
     try:
         yield
@@ -164,7 +223,7 @@ def _narrow(trace: Trace, count: Counts | None, narrow: Narrow | None) -> tuple[
     return trace, np.arange(0) if trace.x is None else trace.x
 
 
-def import_npz(path: Path, columns: Columns, *, narrow: Narrow | None = None) -> Trace:
+def import_npz(path: Path, columns: Columns, *, narrow: Narrow | None = None, on_note: OnNote = ignore_note) -> Trace:
     """Read a trace from the arrays of an ``.npz`` file; times may be numbers, dates or texts, labels also texts."""
     counts = () if columns.count is None else (columns.count,)
     wanted = (columns.client, columns.time, columns.label, *counts)
@@ -172,16 +231,47 @@ def import_npz(path: Path, columns: Columns, *, narrow: Narrow | None = None) ->
     described = (*columns.features, *(() if columns.text is None else (columns.text,)))
     optional = ("classes", "concept") if described else ("classes", "concept", "x")
     arrays = read_arrays(path, (columns.client, columns.time, label, *counts, *described), optional)
-    with _naming(path):
+    x = None if described else arrays.get("x")
+    return _trace_of(path, arrays, replace(columns, label=label), x=x, narrow=narrow, on_note=on_note)
+
+
+def import_parquet(
+    path: Path, columns: Columns, *, narrow: Narrow | None = None, on_note: OnNote = ignore_note
+) -> Trace:
+    """Read a trace from the columns of a Parquet file; those of features and text may be patterns, as in a CSV file."""
+    taken = [name for name in (columns.client, columns.time, columns.label, columns.count) if name is not None]
+    text = () if columns.text is None else (columns.text,)
+    table = CsvTable(path=path, header=column_names(path))
+    columns = replace(columns, features=tuple(matching_columns(table, columns.features, [*taken, *text])))
+    arrays = read_columns(path, [*taken, *columns.features, *text])
+    return _trace_of(path, arrays, columns, narrow=narrow, on_note=on_note)
+
+
+def _trace_of(
+    path: Path,
+    arrays: dict[str, Array],
+    columns: Columns,
+    *,
+    x: Array | None = None,
+    narrow: Narrow | None,
+    on_note: OnNote,
+) -> Trace:
+    """Return the trace that the arrays of a file make up; ``x`` are features that are there already."""
+    with naming(path):
         ids, client = encode_ids(arrays[columns.client])
-        classes, y = _array_labels(arrays[label], arrays.get("classes"))
-        time = _array_times(arrays[columns.time])
-        x = _array_features(arrays, columns) if described else arrays.get("x")
+        classes, y = _array_labels(columns.label, arrays[columns.label], arrays.get("classes"))
+        counts = None if columns.count is None else whole_numbers("count", arrays[columns.count])
+        check_labels(columns.label, classes, y.size if counts is None else int(counts.sum()))
+        time, note = _array_times(columns.time, arrays[columns.time])
+        x = _array_features(arrays, columns) if columns.features or columns.text is not None else x
         concept = concepts_of(arrays)
         trace = Trace(client_ids=tuple(ids), client=client, time=time, y=y, classes=classes, x=x, concept=concept)
         n_rows = trace.n_rows
-        trace, rows = _narrow(trace, whole_numbers("count", arrays[counts[0]]) if counts else None, narrow)
-        return replace(trace, x=x if x is None or trace.n_rows == n_rows else x[rows])
+        trace, rows = _narrow(trace, counts, narrow)
+        trace = replace(trace, x=x if x is None or trace.n_rows == n_rows else x[rows])
+    if note is not None:
+        on_note(note)
+    return trace
 
 
 def _label_array(names: list[str], columns: Columns) -> str:
@@ -192,14 +282,15 @@ def _array_features(arrays: dict[str, Array], columns: Columns) -> Array:
     """Return the named arrays of numbers side by side, then the hashed texts, shape ``(n_rows, n_features)``."""
     parts = []
     for name in columns.features:
-        numbers = plain_numbers(name, arrays[name]).astype(np.float32)
+        given = arrays[name]
+        numbers = plain_numbers(name, given.astype(np.int8) if given.dtype.kind == "b" else given).astype(np.float32)
         if not np.isfinite(numbers).all():
             row = int(np.argmin(np.isfinite(numbers)))
             raise InputError(f"{name} in row {row} is {arrays[name][row]}; every feature must be a finite number")
         parts.append(numbers[:, None])
     if columns.text is not None:
         texts = arrays[columns.text]
-        if texts.ndim != 1 or texts.dtype.kind != "U":
+        if texts.ndim != 1 or texts.dtype.kind not in TEXTS:
             raise InputError(f"{columns.text} has shape {texts.shape} and type {texts.dtype}; give one text per row")
         parts.append(hash_texts(texts.tolist(), columns.n_text_features))
     if len({part.shape[0] for part in parts}) > 1:
@@ -215,41 +306,63 @@ def import_pool(path: str | Path, columns: Columns = DEFAULT_COLUMNS) -> Pool:
         raise missing_name(path, kind="array", name="x", known=names)
     label = _label_array(names, columns)
     arrays = read_arrays(path, ("x", label), ("classes",))
-    with _naming(path):
-        classes, y = _array_labels(arrays[label], arrays.get("classes"))
+    with naming(path):
+        classes, y = _array_labels(label, arrays[label], arrays.get("classes"))
+        check_labels(label, classes, y.size)
         return Pool(x=arrays["x"], y=y, classes=classes)
 
 
 def import_samples(
-    path: str | Path, columns: Columns = DEFAULT_COLUMNS, *, narrow: Narrow | None = None
+    path: str | Path,
+    columns: Columns = DEFAULT_COLUMNS,
+    *,
+    narrow: Narrow | None = None,
+    on_note: OnNote = ignore_note,
 ) -> Pool | Trace:
     """Read a file of samples: a pool if it is an ``.npz`` file that knows neither clients nor times, else a trace."""
     path = Path(path)
     if path.suffix == ".npz" and not {columns.client, columns.time} & set(array_names(path, ("x", columns.label))):
         return import_pool(path, columns)
-    return import_trace(path, columns, narrow=narrow)
+    return import_trace(path, columns, narrow=narrow, on_note=on_note)
 
 
-def _array_labels(labels: Array, classes: Array | None) -> tuple[tuple[str, ...], Array]:
+def header_of(path: Path) -> tuple[str, ...]:
+    """Return the names of the columns of a CSV or Parquet file, or of the arrays of an ``.npz`` file."""
+    if path.suffix == ".npz":
+        return tuple(array_names(path, ("client", "time", "y")))
+    return column_names(path) if is_parquet(path) else open_table(path).header
+
+
+def _array_labels(name: str, labels: Array, classes: Array | None) -> tuple[tuple[str, ...], Array]:
     """Return the classes and codes of labels that are texts, numbers, or positions in a list of classes."""
-    if labels.ndim == 1 and labels.dtype.kind == "U":
+    if labels.ndim == 1 and labels.dtype.kind in TEXTS:
         return sort_classes(*encode_texts(labels))
-    numbers = whole_numbers("label", labels, below=2**31)
+    if labels.dtype.kind == "b":
+        return sort_classes(*encode_texts(labels.astype(np.str_)))
+    if labels.ndim == 1 and labels.dtype.kind == "f" and classes is None and np.isfinite(labels).all():
+        distinct, codes = np.unique(labels, return_inverse=True)
+        if (distinct % 1.0).any():  # stars of a review, or no classes at all, which check_labels tells
+            return tuple(map(str, distinct.tolist())), codes.astype(np.int32)
+    numbers = whole_numbers(name, labels, below=2**31)
     if classes is not None:
         return text_names("classes", classes), numbers.astype(np.int32)
     distinct, codes = np.unique(numbers, return_inverse=True)
     return text_names("classes", distinct), codes.astype(np.int32)
 
 
-def _array_times(times: Array) -> Vector:
-    if times.ndim != 1 or times.dtype.kind != "U":
-        return plain_numbers("time", times)
+def _array_times(name: str, times: Array) -> tuple[Vector, str | None]:
+    """Return times in seconds, and what to tell of how they were understood."""
+    if times.ndim == 1 and times.dtype.kind == "M":
+        return plain_numbers(name, times), None
+    if times.ndim != 1 or times.dtype.kind not in TEXTS:
+        return epoch_seconds(plain_numbers(name, times), name=name)
     names, codes = encode_texts(times)
     try:
-        return time_parser()(names)[codes]
+        seconds = time_parser()(names)
     except CellError as error:
         row = int(np.argmax(codes == error.at))
         raise InputError(f"time in row {row}: {echo(names[error.at])} is {error.wanted}") from None
+    return epoch_seconds(seconds[codes], name=name)
 
 
 _LARGEST = float(np.finfo(np.float32).max)

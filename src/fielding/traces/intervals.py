@@ -23,6 +23,9 @@ MOST_BLOCKS = 2**53  # blocks since time 0 beyond this cannot be told apart
 BY_SAMPLE = "none"  # the block of a trace that is split into train and test sample by sample
 LAST_MOMENT = 1e11  # unix seconds beyond this (year 5138) have no calendar month: they are no dates but mistakes
 
+EPOCH_UNITS = {"milliseconds": 1e3, "microseconds": 1e6, "nanoseconds": 1e9}
+"""Units in which others count the time since 1970, and how many of them a second has."""
+
 _DURATION = re.compile(r"([0-9]+(?:\.[0-9]+)?) *([smhdw]?)")
 
 
@@ -68,6 +71,30 @@ def checked_align(align: str) -> Align:
     if align == "client":
         return "client"
     raise unknown_name("alignment", align, ALIGNMENTS)
+
+
+def epoch_seconds(time: Vector, *, name: str = "time") -> tuple[Vector, str | None]:
+    """Return times in seconds, and what to tell the user if they were meant as a smaller unit since 1970.
+
+    As seconds, today in milliseconds lies in the year 55,000. So numbers that all lie between 1973 and 5138 if they are
+    taken for milliseconds are (likewise for micro- and nanoseconds, whose ranges do not meet); others stay as they are.
+
+    Examples
+    --------
+    >>> time, note = epoch_seconds(np.array([1.7e12, 1.7e12 + 500.0]))
+    >>> time.tolist()
+    [1700000000.0, 1700000000.5]
+    >>> print(note)
+    the numbers of time are taken for milliseconds since 1970: 2023-11-14 to 2023-11-14; give seconds if they are not
+    """
+    for unit, per_second in EPOCH_UNITS.items():
+        least = LAST_MOMENT * per_second / 1e3
+        if time.size and least <= float(time.min()) and float(time.max()) < least * 1e3:
+            seconds = time / per_second
+            first, last = (str(np.datetime64(int(one), "s"))[:10] for one in (seconds.min(), seconds.max()))
+            words = f"the numbers of {name} are taken for {unit} since 1970: {first} to {last}"
+            return seconds, f"{words}; give seconds if they are not"
+    return time, None
 
 
 def natural_unit(span: float) -> float:

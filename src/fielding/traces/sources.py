@@ -20,10 +20,10 @@ from fielding.traces.catalog import (
     entry_named,
     open_source,
 )
-from fielding.traces.csv_table import open_table, sort_ids
+from fielding.traces.csv_table import sort_ids
 from fielding.traces.histograms import WindowPlan
-from fielding.traces.images import FILE, Decoding, ImageSpec, image_index, image_pool, is_image_list
-from fielding.traces.importers import Columns, feature_names, import_samples
+from fielding.traces.images import Decoding, ImageSpec, image_folder, image_index, is_image_list
+from fielding.traces.importers import Columns, OnNote, feature_names, header_of, ignore_note, import_samples
 from fielding.traces.intervals import BY_SAMPLE, checked_align, parse_block, parse_interval, parse_span
 from fielding.traces.likeness import measure_likeness, split_warning
 from fielding.traces.natural import n_rounds, natural_schedule, needed_intervals
@@ -94,7 +94,8 @@ def deal_samples(
     )
     if source is None:
         check_columns(section)
-    opened = source if source is not None else open_samples(section, seed=seed, on_images=on_images)
+    notes: list[str] = []
+    opened = source or open_samples(section, seed=seed, on_images=on_images, on_note=notes.append)
     if isinstance(opened, Trace) and section.scenario in (None, NATURAL):
         check_no_options(section)
         if source is not None:
@@ -102,15 +103,16 @@ def deal_samples(
         fold = seed % BLOCKS_PER_TEST if section.fold == BY_SEED else int(section.fold)
         dealt = _schedule_natural(opened, plan, rounds, given=section.block, usual=defaults.block, fold=fold)
         dealt = _add_shared(dealt, section, seed)
+        dealt = replace(dealt, notes=(*notes, *dealt.notes))
         if section.standardize:
             return replace(dealt, pool=standardize(dealt.pool, first_samples(dealt)))
     else:
         n_intervals = needed_intervals(rounds, plan)
-        dealt = _deal_scenario(opened, section, plan, n_intervals, seed=seed)
+        dealt = replace(_deal_scenario(opened, section, plan, n_intervals, seed=seed), notes=tuple(notes))
         if section.standardize:
             # Dealt again, because looks are made for the features as models see them; who gets what stays the same.
             pool = standardize(dealt.pool, first_samples(dealt))
-            return _deal_scenario(pool, section, plan, n_intervals, seed=seed)
+            return replace(_deal_scenario(pool, section, plan, n_intervals, seed=seed), notes=dealt.notes)
     note = scale_note(dealt.pool, first_samples(dealt))
     return dealt if note is None else replace(dealt, notes=(*dealt.notes, note))
 
@@ -151,13 +153,12 @@ def check_fold(fold: object) -> None:
 
 
 def check_columns(section: TraceSection) -> None:
-    """Raise if a CSV file is named but none of its columns as features; before all of it is read."""
+    """Raise if a CSV or Parquet file is named but none of its columns as features; before all of it is read."""
     path = Path(section.file or "").expanduser()
     if section.file is None or path.is_dir() or path.suffix == ".npz" or section.features or section.text:
         return
-    header = open_table(path).header
-    left = [name for name in header if name not in (section.client, section.time, section.label)]
-    if FILE in left:
+    left = [name for name in header_of(path) if name not in (section.client, section.time, section.label)]
+    if is_image_list(path):
         return
     shown = ", ".join(echo(name) for name in left[:12]) + (", ..." if len(left) > 12 else "")
     raise InputError(
@@ -204,8 +205,10 @@ def check_present(section: TraceSection) -> None:
         )
 
 
-def open_samples(section: TraceSection, *, seed: int, on_images: OnImages | None = None) -> Source:
-    """Open the file, folder or known data set that a section names."""
+def open_samples(
+    section: TraceSection, *, seed: int, on_images: OnImages | None = None, on_note: OnNote = ignore_note
+) -> Source:
+    """Open the file, folder or known data set that a section names; ``on_note`` hears how a file was understood."""
     narrowing = Narrowing(last=section.last, clients=section.clients)
     if section.file is None:
         entry = entry_named(section.name)
@@ -226,11 +229,11 @@ def open_samples(section: TraceSection, *, seed: int, on_images: OnImages | None
     )
     index = path / "index.csv" if path.is_dir() else path
     if path.is_dir() and not index.exists():
-        return image_pool(path, decoding)
+        return image_folder(path, decoding, layout=section.layout, narrow=narrowing.apply, on_note=on_note)
     is_described = columns.features or columns.text is not None
-    if path.is_dir() or (path.suffix != ".npz" and not is_described and is_image_list(path)):
-        return image_index(index, decoding, columns=columns, narrow=narrowing.apply)
-    return import_samples(path, columns, narrow=narrowing.apply)
+    if path.is_dir() or (not is_described and is_image_list(path)):
+        return image_index(index, decoding, columns=columns, narrow=narrowing.apply, on_note=on_note)
+    return import_samples(path, columns, narrow=narrowing.apply, on_note=on_note)
 
 
 def sort_samples(trace: Trace) -> Trace:
@@ -295,7 +298,10 @@ def _schedule_natural(
 def _deal_scenario(source: Source, section: TraceSection, plan: WindowPlan, n_intervals: int, *, seed: int) -> Dealt:
     """Deal a pool; of a natural trace only the samples are used."""
     if section.scenario == NATURAL:
-        raise OptionError(f"trace.scenario is 'natural', but {section.file or section.name} knows no clients and times")
+        folder = section.file is not None and Path(section.file).expanduser().is_dir()
+        way = "; lay images out as <client>/<class>/<image>, or list them in index.csv" if folder else ""
+        what = section.file or section.name
+        raise OptionError(f"trace.scenario is 'natural', but {what} knows no clients and times{way}")
     if isinstance(source, Trace):
         if source.x is None:
             raise InputError("the trace has labels but no features; training needs x, one row per sample")

@@ -156,6 +156,8 @@ class TraceDescription:
 
     Parameters
     ----------
+    shape
+        Of a sample's features; None for labels alone.
     first_time, last_time, span
         When the samples came, in the unit of the trace (unix seconds).
     active_per_interval
@@ -169,6 +171,7 @@ class TraceDescription:
     n_samples: int
     n_clients: int
     n_classes: int
+    shape: tuple[int, ...] | None
     first_time: float
     last_time: float
     span: float
@@ -189,7 +192,7 @@ class TraceDescription:
 class PoolDescription:
     """Samples without clients and times in numbers.
 
-    ``shape`` of a sample's features: None for images that are not decoded yet.
+    ``shape`` of a sample's features; of images the one that they are brought to.
     """
 
     n_samples: int
@@ -244,6 +247,7 @@ def describe_trace(
         n_samples=int(samples.sum()),
         n_clients=len(trace.client_ids),
         n_classes=len(trace.classes),
+        shape=None if trace.x is None else tuple(int(size) for size in trace.x.shape[1:]),
         first_time=first,
         last_time=last,
         span=last - first,
