@@ -65,6 +65,14 @@ def test_a_frame_becomes_a_run_and_a_run_becomes_frames(result: Result) -> None:
         result.frame("cleints")
 
 
+def test_a_trace_knows_a_config_that_runs_over_all_of_it(trace: Trace) -> None:
+    config = trace.config()
+    result = run({**config, "method": {"name": "global"}}, own=trace)
+
+    assert len(result.rounds) == config["rounds"]
+    assert "final_next_accuracy" in (result.summary or {})
+
+
 def test_a_result_says_in_a_line_what_matters(result: Result, trace: Trace, tmp_path: Path) -> None:
     assert re.fullmatch(r"<fielding\.Result: fielding, 10 rounds, accuracy 0\.\d+.*, \d+ clusters>", repr(result))
     stopped = run(NATURAL, tmp_path / "cut", own=trace, watch=lambda row: int(str(row["round"])) < 2)

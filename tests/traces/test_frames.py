@@ -62,6 +62,16 @@ def test_dates_are_unix_seconds_however_they_are_kept(when: Any) -> None:
     assert trace_of(steps(when=when)).time.tolist() == [FIRST + 5 * 3600] * 4
 
 
+def test_milliseconds_are_noticed_where_from_dataframe_is_called() -> None:
+    with pytest.warns(
+        UserWarning, match="when are taken for milliseconds since 1970: 2026-01-01 to 2026-01-01"
+    ) as told:
+        trace = trace_of(steps(when=[int(FIRST) * 1000] * 4))
+
+    assert trace.time.tolist() == [FIRST] * 4
+    assert told[0].filename == __file__
+
+
 def test_days_of_the_standard_library_are_dates() -> None:
     days = [one.date() for one in pandas.to_datetime(["2026-01-01"] * 4)]
 

@@ -43,7 +43,6 @@ Example = Annotated[
     str | None,
     typer.Option("--example", help="Write one of the examples instead.", autocompletion=complete_examples),
 ]
-MOST_PARTICIPANTS = 20
 FEWEST_SAMPLES = 20  # samples of a pool for each client that it is dealt to
 MOST_CLIENTS, FEWEST_CLIENTS = 100, 10
 
@@ -128,7 +127,7 @@ def _trace_config(
 ) -> tuple[list[str], list[str], dict[str, object]]:
     """Return what to say of a trace, its config, and the same for programs."""
     from fielding.config.keys import TraceSection
-    from fielding.traces.guessing import choose_plan
+    from fielding.traces.guessing import choose_plan, participants_for
     from fielding.traces.pool import scale_note
     from fielding.traces.sources import deal_samples, first_samples
 
@@ -160,7 +159,7 @@ def _trace_config(
         "gap": (plan.gap, "rounds between arrivals"),
         "window": (plan.window, f"rounds that a sample stays visible: {_count(plan.n_first, 'interval')}"),
     }
-    some = max(1, min(MOST_PARTICIPANTS, n_clients // 2))
+    some = participants_for(n_clients)
     words = [
         _line("rounds", rounds, "the whole trace; its last interval is only tested on"),
         *_section("trace", keys),

@@ -3,6 +3,7 @@
 Nothing here imports pandas, PyTorch or ``datasets``: what they made is asked for its arrays.
 """
 
+import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from difflib import get_close_matches
 from typing import Any
@@ -22,6 +23,7 @@ from fielding.traces.csv_table import (
     time_parser,
 )
 from fielding.traces.importers import TEXT_FEATURES, hash_texts
+from fielding.traces.intervals import epoch_seconds
 from fielding.traces.npz_file import Array
 from fielding.traces.pool import Pool
 from fielding.traces.trace import Trace
@@ -178,7 +180,12 @@ def _times(column: Any, name: str) -> Vector:
     if values.dtype.kind == "b":
         raise InputError(f"column {echo(name)} holds truth values; give dates or numbers for the time")
     if values.dtype.kind in "iufM":
-        return plain_numbers(name, values)
+        seconds, note = plain_numbers(name, values), None
+        if values.dtype.kind != "M":
+            seconds, note = epoch_seconds(seconds, name=name)
+        if note is not None:
+            warnings.warn(note, stacklevel=5)  # at the line of the caller of from_dataframe
+        return seconds
     names, codes = encode_texts(np.array([str(one) for one in values.tolist()]))
     try:
         return time_parser()(names)[codes]

@@ -5,9 +5,11 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
+from fielding.config.keys import TraceSection
 from fielding.errors import FileFormatError, InputError, echo
 from fielding.traces.csv_table import open_table, time_parser
 from fielding.traces.histograms import WindowPlan
@@ -16,6 +18,8 @@ from fielding.traces.intervals import LAST_MOMENT, parse_span
 from fielding.traces.natural import n_rounds
 from fielding.traces.npz_file import array_names, read_arrays
 from fielding.traces.parquet_file import is_parquet, sample_cells
+from fielding.traces.pool import scale_note
+from fielding.traces.sources import deal_samples, first_samples
 from fielding.traces.trace import Trace
 
 MOST_ROWS = 20_000  # rows of a file that guesses rest on, evenly spread
@@ -52,6 +56,7 @@ FEWEST_INTERVALS, MOST_INTERVALS = 8, 200
 ENOUGH = 20  # samples of a client in an interval, so that its label mix can be told
 SHORTEST_SPAN = 1e-6  # times that differ by less are the same
 USUAL_ROUNDS, LONGEST_GAP, INTERVALS_IN_WINDOW = 200, 20, 5
+MOST_PARTICIPANTS = 20
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -304,6 +309,22 @@ def choose_plan(trace: Trace, interval: str | None = None) -> tuple[WindowPlan, 
     window = gap * max(1, min(INTERVALS_IN_WINDOW, n_intervals // 3))
     plan = WindowPlan(interval=interval, gap=gap, window=window, align=align)
     return plan, plan.step_of(n_intervals - 1) or n_rounds(n_intervals, plan)
+
+
+def participants_for(n_clients: int) -> int:
+    """Return how many of so many clients train in a round, if nothing is known of them."""
+    return max(1, min(MOST_PARTICIPANTS, n_clients // 2))
+
+
+def config_for(trace: Trace) -> dict[str, Any]:
+    """Return a config that runs over all of a trace; see :meth:`fielding.Trace.config`."""
+    plan, rounds = choose_plan(trace)
+    section = {"interval": plan.interval, "align": plan.align, "gap": plan.gap, "window": plan.window}
+    dealt = deal_samples(TraceSection(**section), rounds=rounds, seed=1, source=trace)  # type: ignore[arg-type]
+    if scale_note(dealt.pool, first_samples(dealt)) is not None:
+        section["standardize"] = True
+    participants = participants_for(len(trace.client_ids))
+    return {"rounds": rounds, "trace": section, "training": {"participants": participants}}
 
 
 def _share_in_full_cells(trace: Trace, interval: str, align: str) -> float:

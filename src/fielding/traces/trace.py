@@ -154,6 +154,16 @@ class Trace:
             n_text_features=n_text_features,
         )
 
+    def config(self) -> dict[str, Any]:
+        """Return a config that runs over all of this trace: its rounds, intervals, and how many clients train.
+
+        The interval is the shortest in which most clients have samples enough; the last one is only tested on. For
+        ``run(trace.config(), own=trace)``, and to build on: ``{**trace.config(), "method": {"name": "ifca"}}``.
+        """
+        from fielding.traces.guessing import config_for
+
+        return config_for(self)
+
     @property
     def n_rows(self) -> int:
         """Rows; with counts, a row may be many samples."""
