@@ -65,8 +65,10 @@ def test_imports_are_absolute() -> None:
     assert offenders(lambda node: isinstance(node, ast.ImportFrom) and node.level > 0) == []
 
 
-def test_nothing_reads_or_writes_pickle() -> None:
-    assert offenders(lambda node: any(name.split(".")[0] in PICKLERS for name in imported(node))) == []
+def test_no_file_holds_pickle() -> None:
+    """What a Python program brings along goes through a pipe to the processes that it starts, and to no file."""
+    spared = ("fielding/comparing/sweep.py",)
+    assert offenders(lambda node: any(name.split(".")[0] in PICKLERS for name in imported(node)), spare=spared) == []
     assert offenders(_may_unpickle) == []
 
 

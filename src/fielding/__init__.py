@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from fielding.client.fleet import Fleet
     from fielding.client.monitor import Monitor
     from fielding.client.report import ClientReport, ReportBatch
-    from fielding.comparing.compare import ComparisonResult, compare, load
+    from fielding.comparing.compare import compare, load
     from fielding.coordinator import CenterShift, Clusterer, Coordinator, Decision, Pairwise, Policy
     from fielding.errors import FieldingError
     from fielding.records.checkpoint import load_coordinator, save_coordinator
@@ -33,7 +33,6 @@ __all__ = [
     "Chi2",
     "ClientReport",
     "Clusterer",
-    "ComparisonResult",
     "Coordinator",
     "Decision",
     "FieldingError",
@@ -63,7 +62,7 @@ _PLACES = {
     "fielding.client.fleet": ("Fleet",),
     "fielding.client.monitor": ("Monitor",),
     "fielding.client.report": ("ClientReport", "ReportBatch"),
-    "fielding.comparing.compare": ("ComparisonResult", "compare", "load"),
+    "fielding.comparing.compare": ("compare", "load"),
     "fielding.coordinator": ("CenterShift", "Clusterer", "Coordinator", "Decision", "Pairwise", "Policy"),
     "fielding.errors": ("FieldingError",),
     "fielding.records.checkpoint": ("load_coordinator", "save_coordinator"),

@@ -12,7 +12,8 @@ import numpy as np
 import pytest
 
 import fielding
-from fielding import ComparisonResult, Own, Pool, Result, Trace, compare, load, run
+from fielding import Own, Pool, Result, Trace, compare, load, run
+from fielding.comparing.compare import ComparisonResult
 from fielding.errors import InputError, OptionError
 from fielding.methods.global_model import GlobalModel
 from tests.simulation.run_cases import small_pool, table
@@ -243,7 +244,7 @@ SIGNATURES = {
 
 def test_public_names_and_signatures_stay() -> None:
     assert sorted(fielding.__all__) == [
-        "AnyChange", "CenterShift", "Chi2", "ClientReport", "Clusterer", "ComparisonResult", "Coordinator", "Decision",
+        "AnyChange", "CenterShift", "Chi2", "ClientReport", "Clusterer", "Coordinator", "Decision",
         "FieldingError", "Fleet", "Monitor", "Own", "Pairwise", "Periodic", "Policy", "Pool", "ReportBatch", "Result",
         "Start", "Threshold", "Trace", "__version__", "compare", "load", "load_coordinator", "run", "save_coordinator",
     ]  # fmt: skip

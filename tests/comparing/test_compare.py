@@ -37,7 +37,7 @@ def ended(tmp_path_factory: pytest.TempPathFactory) -> ComparisonResult:
     folder = tmp_path_factory.mktemp("compared")
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(folder)
-        return compare(SMALL, VARIANTS, seeds=1, out=folder / "out", n_jobs=2, page=False)
+        return compare(SMALL, VARIANTS, seeds=1, out=folder / "out", jobs=2, page=False)
 
 
 def test_a_killed_run_is_named_and_the_rest_is_told(ended: ComparisonResult) -> None:
@@ -70,7 +70,7 @@ def test_once_more_runs_only_what_failed_and_what_was_added(
     begun: list[str] = []
     following = Following(on_step=lambda step: begun.append(step.name))
 
-    again = compare(SMALL, {**VARIANTS, "long": {"rounds": 4}}, seeds=1, out=out, n_jobs=2, following=following)
+    again = compare(SMALL, {**VARIANTS, "long": {"rounds": 4}}, seeds=1, out=out, jobs=2, following=following)
 
     assert set(begun) == {"killed-1", "long-1"}
     assert again.failures == {}
@@ -107,7 +107,7 @@ def test_a_failure_that_cannot_be_written_down_stops_nothing(tmp_path: Path) -> 
         on_done=lambda one: told.append(f"done {one.name}"), on_note=lambda one: told.append(f"note {one.name}")
     )
 
-    found = compare(SMALL, ["global"], seeds=1, out=tmp_path, n_jobs=2, following=following)
+    found = compare(SMALL, ["global"], seeds=1, out=tmp_path, jobs=2, following=following)
 
     assert list(found.failures) == ["global-1"]
     assert "global-1" in found.failures["global-1"]
@@ -122,14 +122,14 @@ def test_a_stopped_comparison_goes_on_and_ends_as_if_never_stopped(tmp_path: Pat
     done: list[Finished] = []
     stopping = Following(on_done=done.append, is_stopped=lambda: bool(done))
 
-    stopped = compare(SMALL, seeds=2, out=tmp_path / "cut", n_jobs=1, following=stopping)
+    stopped = compare(SMALL, seeds=2, out=tmp_path / "cut", jobs=1, following=stopping)
 
     assert list(stopped.finished) == ["global-1"]
     assert not stopped.is_ended
     assert stopped.summary is None
     assert not (tmp_path / "cut" / "summary.json").exists()
-    compare(SMALL, seeds=2, out=tmp_path / "cut", n_jobs=2)
-    compare(SMALL, seeds=2, out=tmp_path / "whole", n_jobs=2)
+    compare(SMALL, seeds=2, out=tmp_path / "cut", jobs=2)
+    compare(SMALL, seeds=2, out=tmp_path / "whole", jobs=2)
     assert without_timings(tmp_path / "cut") == without_timings(tmp_path / "whole")
 
 
@@ -137,7 +137,7 @@ def test_nothing_is_written_if_one_variant_cannot_be_run(tmp_path: Path) -> None
     with pytest.raises(InputError, match=r"^b: coordinator\.tau: 'lots' is not a number"):
         compare(SMALL, {"a": {"rounds": 1}, "b": {"coordinator.tau": "lots"}}, seeds=1, out=tmp_path / "out")
     with pytest.raises(InputError, match="at least 1"):
-        compare(SMALL, seeds=1, out=tmp_path / "out", n_jobs=0)
+        compare(SMALL, seeds=1, out=tmp_path / "out", jobs=0)
 
     assert list(tmp_path.iterdir()) == []
 
@@ -163,6 +163,6 @@ def test_a_page_that_somebody_made_of_unfinished_runs_stays_until_there_is_a_new
     write_plan(tmp_path / "out", plan)
     (tmp_path / "out" / PAGE).write_text("made with fielding report")
 
-    compare(SMALL, ["global"], seeds=1, out=tmp_path / "out", n_jobs=1, following=Following(is_stopped=lambda: True))
+    compare(SMALL, ["global"], seeds=1, out=tmp_path / "out", jobs=1, following=Following(is_stopped=lambda: True))
 
     assert (tmp_path / "out" / PAGE).read_text() == "made with fielding report"

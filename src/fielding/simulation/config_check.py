@@ -47,6 +47,8 @@ def check_config(config: Config, *, source: Source | None = None) -> None:
     kind_of(config)
     section = config.coordinator
     report_rule = report_rule_of(section, is_own=is_own_function(section), seed=config.seed)
+    if is_own_function(section):
+        imported_function(section.representation, key="coordinator.representation")
     lie_of(config, is_histogram=report_rule.kind == "histogram")
     policy = policy_of(config, kind=report_rule.kind, metric=report_rule.metric)
     serving_of(config)

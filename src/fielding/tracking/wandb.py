@@ -2,8 +2,8 @@
 
 import netrc
 import os
-import secrets
 import shlex
+import uuid
 from collections.abc import Iterator
 from contextlib import closing, suppress
 from pathlib import Path
@@ -54,7 +54,7 @@ class Wandb:
         wandb = require(self.name)
         target = f"{self._entity or ''}/{self._project}"
         known = recall_place(run.folder, self.name, target)
-        identity, now = known or secrets.token_hex(4), mode()
+        identity, now = known or uuid.uuid4().hex[:8], mode()
         settings = {"mode": now, "silent": True, "console": "off", "disable_git": True}
         self._run = wandb.init(
             entity=self._entity,
