@@ -55,7 +55,7 @@ def test_a_layout_is_changed_without_losing_what_is_not_named() -> None:
 
     after = change_layout(before, yaxis={"range": [0, 1]}, height=100)["layout"]
 
-    assert after["yaxis"]["title"] == {"text": "y"}
+    assert after["yaxis"]["title"]["text"] == "y"
     assert after["yaxis"]["range"] == [0, 1]
     assert "range" not in before["layout"]["yaxis"]
 

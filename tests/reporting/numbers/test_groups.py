@@ -13,6 +13,7 @@ from fielding.reporting.comparison_tables import comparison_table, table_words
 from fielding.reporting.numbers.comparison import compare_groups
 from fielding.reporting.numbers.groups import (
     METHOD,
+    REFERENCE_STYLE,
     Settings,
     choose_reference,
     choose_references,
@@ -51,7 +52,7 @@ def test_runs_that_differ_in_their_seeds_alone_are_one_group(tmp_path: Path) -> 
         ("global", [1, 2]),
     ]
     assert found.reference == "global"
-    assert found.styles == {"fielding": 0, "global": 1}
+    assert found.styles == {"fielding": 0, "global": REFERENCE_STYLE}
 
 
 def test_the_same_method_with_other_settings_is_another_group_that_says_which(tmp_path: Path) -> None:

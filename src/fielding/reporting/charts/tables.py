@@ -1,14 +1,23 @@
-"""Tables of the page: results in numbers, the state of each run, settings and versions."""
+"""Tables of the page: results in numbers, the state of each run, settings and versions, and what they leave out."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 from fielding._typing import Json
-from fielding.reporting.comparison_tables import comparison_table, page_words
-from fielding.reporting.formatting import digits, plain
+from fielding.reporting.comparison_tables import (
+    MARK,
+    comparison_table,
+    latex_table,
+    markdown_table,
+    page_words,
+    plain_latex,
+    plain_markdown,
+)
+from fielding.reporting.formatting import digits, plain, run_table
 from fielding.reporting.numbers.comparison import compare_groups
 from fielding.reporting.numbers.groups import FIRST, WAITING, Group, RunGroups
 from fielding.reporting.numbers.run_record import FAILED, FINISHED, RUNNING, STOPPED, RunRecord
-from fielding.reporting.numbers.run_summary import evaluations
+from fielding.reporting.numbers.run_summary import evaluations, final_words, run_summary
 from fielding.reporting.page import Section
 
 _VERSIONS = {
@@ -28,7 +37,72 @@ def tabulate_results(gathered: RunGroups, summary: Mapping[str, Json] | None = N
     # A narrow screen must not break a cell behind a sign.
     rows = [[cell.replace("± ", "±\xa0").replace("< ", "<\xa0") for cell in row] for row in comparison_table(record)]
     groups = list(methods) if isinstance(methods, dict) else ()
-    return Section(title=title, text=text, more=more, table=rows, row_groups=groups)
+    copies = {"LaTeX": latex_table(record), "Markdown": markdown_table(record)}
+    return Section(title=title, text=text, more=more, table=rows, row_groups=groups, copies=copies)
+
+
+def tabulate_run(run: RunRecord) -> Section:
+    """Return the figures of one run; those of its end only if it is finished."""
+    summary = run_summary(run.rounds, run.events, gap=run.gap)
+    rows = run_table(summary)
+    if run.is_deployed:
+        rows = [["time" if name == "simulated time" else name, value] for name, value in rows]
+    if run.state != FINISHED:  # what comes before the clusters are final figures
+        names = [name for name, _ in rows]
+        rows = rows[names.index("clusters at the end") :] if "clusters at the end" in names else rows
+        rows = [[name.replace("at the end", "now"), value] for name, value in rows]
+    table = [["figure", "value"], *rows]
+    copies = {"LaTeX": plain_latex(table), "Markdown": plain_markdown(table)}
+    text = f"Final figures: {final_words(summary)}." if run.state == FINISHED and summary["n_final_evaluations"] else ""
+    return Section(title="Results in numbers", text=text, table=table, copies=copies)
+
+
+def leave_out_columns(section: Section) -> Section:
+    """Return a section whose table tells nothing twice, and that says what its table leaves out.
+
+    Of two rows or more: columns that have one value everywhere, and those that are the same as one before.
+
+    Examples
+    --------
+    >>> table = [["method", "seeds", "moves", "all"], ["ours", "5", "0", "5"], ["theirs", "5", "1", "5"]]
+    >>> left = leave_out_columns(Section(title="", table=table))
+    >>> left.table, left.text
+    ([['method', 'moves'], ['ours', '0'], ['theirs', '1']], 'The same in all rows: seeds 5, all 5.')
+    """
+    if len(section.table) < 3:
+        return section
+    heads, *columns = [list(one) for one in zip(*section.table, strict=True)]
+    kept, constant, twins = [heads], [], []
+    for column in columns:
+        head, *cells = column
+        twin = next(
+            (one[0] for one in kept[1:] if [_bare(cell) for cell in one[1:]] == [_bare(cell) for cell in cells]), ""
+        )
+        if len(set(cells)) == 1:
+            constant += [f"{head} {cells[0]}"] if cells[0] not in ("-", "") else []
+        elif twin:
+            twins.append(f"{head} is the same as {twin}")
+        else:
+            kept.append(column)
+    words = [f"The same in all rows: {', '.join(constant)}."] if constant else []
+    words += [f"The same twice: {'; '.join(twins)}."] if twins else []
+    text = " ".join([section.text, *words]).strip()
+    if len(kept) > 1:
+        return replace(section, text=text, table=[list(row) for row in zip(*kept, strict=True)])
+    # Rows that are all the same are told in words, unless they are all that there is.
+    return section if section.figure is None else replace(section, text=text, table=(), row_groups=())
+
+
+def _bare(cell: str) -> str:
+    return cell.removesuffix(MARK)
+
+
+def tabulate_left_out(sections: Sequence[Section]) -> list[Section]:
+    """Return one table of the sections that have nothing to show, and why; nothing if all have."""
+    rows = [[f"{one.title} ({one.group})" if one.group else one.title, one.missing] for one in sections if one.missing]
+    if not rows:
+        return []
+    return [Section(title="What is left out", table=[["section", "why"], *rows])]
 
 
 def tabulate_states(gathered: RunGroups) -> Section:
@@ -115,10 +189,12 @@ def _tabulate_versions(runs: Sequence[RunRecord]) -> Section:
                 values.setdefault(plain(run.manifest[key]), []).append(run)
         for value, mine in values.items():
             rows.append([name, value, "all runs" if len(mine) == len(runs) else _whose(mine)])
+    if all(row[2] == "all runs" for row in rows):
+        rows = [row[:2] for row in rows]
     return Section(
         title="Versions",
         text="What results depend on beside the settings. The same digest says: the same data, the same first model.",
-        table=[["what", "value", "of"], *rows],
+        table=[["what", "value", "of"][: len(rows[0]) if rows else 2], *rows],
     )
 
 

@@ -5,6 +5,7 @@ import json
 import re
 from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import count
 from pathlib import Path
 from typing import TypeAlias
 
@@ -23,6 +24,7 @@ none."""
 METHOD = "method.name"
 BASELINE = "global"
 """The method whose final accuracy is the target, and that others are held against, if there is one of that name."""
+REFERENCE_STYLE = 6  # gray: its place among the colours of figures
 WAITING = "waiting"  # the state of a run that a comparison is to do and has not begun
 OTHER_DATA = "made on other data than"  # how the problem of a run begins that cannot be held against others
 MOST_KEYS = 2
@@ -208,8 +210,9 @@ class RunGroups:
 
     @property
     def styles(self) -> dict[str, int]:
-        """Colour and dash of each group by number, the same in all figures."""
-        return {group.name: at for at, group in enumerate(self.groups)}
+        """Colour and dash of each group by number, the same in all figures; the reference is gray."""
+        others = (style for style in count() if style != REFERENCE_STYLE)
+        return {one.name: REFERENCE_STYLE if one.name == self.reference else next(others) for one in self.groups}
 
     @property
     def variants(self) -> dict[str, Settings]:
