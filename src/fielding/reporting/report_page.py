@@ -20,6 +20,7 @@ from fielding.reporting.charts.fairness import draw_fairness
 from fielding.reporting.charts.figures import PALETTE
 from fielding.reporting.charts.group_bars import draw_accuracy_against_bytes, draw_costs, draw_times_to_target
 from fielding.reporting.charts.tables import (
+    STATES,
     leave_out_columns,
     tabulate_left_out,
     tabulate_results,
@@ -131,7 +132,7 @@ def _sections(runs: RunGroups, summary: Row) -> list[Section]:
     parts: dict[str, list[Section]] = {part: [] for part in PARTS}
     result, clients, clusters, cost, settings = parts.values()
     if not are_all_finished(runs):
-        result += _draw("State of the runs", partial(tabulate_states, runs))
+        result += _draw(STATES, partial(tabulate_states, runs))
     result += _draw("Results in numbers", numbers)
     result += _draw("Accuracy", partial(draw_accuracy, runs))
     result += _draw(AROUND, partial(draw_around_drifts, runs))
@@ -155,6 +156,8 @@ def _sections(runs: RunGroups, summary: Row) -> list[Section]:
 
 
 def _without_constants(section: Section) -> Section:
+    if section.title == STATES:  # its columns must not come and go while runs go on
+        return section
     return replace(leave_out_columns(section), views=[leave_out_columns(view) for view in section.views])
 
 

@@ -20,6 +20,7 @@ from fielding.reporting.numbers.run_record import FAILED, FINISHED, RUNNING, STO
 from fielding.reporting.numbers.run_summary import evaluations, final_words, run_summary
 from fielding.reporting.page import Section
 
+STATES = "State of the runs"
 _VERSIONS = {
     "fielding": "Fielding", "machine": "machine", "data_blake2b": "digest of the data",
     "initial_blake2b": "digest of the first model", "trainer": "trainer", "n_numbers": "numbers of a model",
@@ -107,7 +108,7 @@ def tabulate_left_out(sections: Sequence[Section]) -> list[Section]:
 
 def tabulate_states(gathered: RunGroups) -> Section:
     """Return a table of all runs, also of those that have not begun: first what failed, last what is finished."""
-    title = "State of the runs"
+    title = STATES
     rows = [(group.name, _state_cells(run)) for group, run in gathered.runs]
     rows += [(one.group, [str(one.seed), one.state, "-", "-", "-", one.problem or "-"]) for one in gathered.awaited]
     if not rows:
