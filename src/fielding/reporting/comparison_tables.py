@@ -505,7 +505,7 @@ def _difference_sentences(summary: Row, n_seeds: int, mark: str) -> list[str]:
         found.append("Nothing is marked as best: that takes three seeds.")
     elif summary.get("reference"):
         is_grouped = len(names) > 1 or any("within" in one for one in named_records(summary, "best").values())
-        among = " among those held against the same" if is_grouped else ""
+        among = " among those compared with the same" if is_grouped else ""
         few = " With fewer than five seeds only large differences are clear." if n_seeds < FEW_SEEDS else ""
         found.append(
             f"{mark.capitalize()}: best{among}, or not clearly worse than the best (same test, 5 %, adjusted for the "

@@ -60,7 +60,7 @@ _COST: tuple[tuple[str, Callable[[RunGroups], Drawn]], ...] = (
 def read_report(folders: Sequence[Path], *, reference: str | None = None) -> tuple[RunGroups, dict[str, Json]]:
     """Read some folders of runs or comparisons; return the runs and their comparison, as in ``summary.json``.
 
-    ``reference`` is the group that others are held against, instead of the one that the folders name. InputError if
+    ``reference`` is the group that others are compared with, instead of the one that the folders name. InputError if
     there is no run in any of them, OptionError if there is no group of that name.
     """
     found = gather_runs(folders)

@@ -361,7 +361,7 @@ def test_before_the_first_round_losses_are_missing(tmp_path: Path) -> None:
 # ---------------------------------------------------------------- heterogeneity
 
 
-def test_clusters_are_held_against_no_clustering_as_it_was_measured(tmp_path: Path) -> None:
+def test_clusters_are_compared_with_no_clustering_as_it_was_measured(tmp_path: Path) -> None:
     rows = accuracies([0.5, 0.5], measured_heterogeneity=0.25, unclustered_heterogeneity=1.5)
 
     section = draw_heterogeneity(groups_of(tmp_path, {"a": [accuracies([0.5])], "b": [rows, rows]}))
@@ -371,7 +371,7 @@ def test_clusters_are_held_against_no_clustering_as_it_was_measured(tmp_path: Pa
     assert not traces(section, "a")
 
 
-def test_older_runs_are_held_against_global(tmp_path: Path) -> None:
+def test_older_runs_are_compared_with_global(tmp_path: Path) -> None:
     runs = {name: [accuracies([0.5], measured_heterogeneity=high)] for name, high in (("ours", 0.5), ("global", 1.0))}
 
     section = draw_heterogeneity(groups_of(tmp_path, runs))

@@ -283,7 +283,9 @@
         const button = make("button", null, "switch"), dot = make("i");
         Object.assign(button, {type: "button", title: `show or hide ${group.name} in all figures`});
         button.dataset.name = group.name;
-        dot.style.background = group.color;
+        dot.style.background = dot.style.borderColor = group.color;
+        // Of more groups than colours the later ones are dashed.
+        if (record.groups.find((one) => one.color === group.color) !== group) dot.className = "again";
         button.append(dot, make("span", group.name));
         button.addEventListener("click", () => {
           hidden.has(group.name) ? hidden.delete(group.name) : hidden.add(group.name);

@@ -25,6 +25,10 @@ _VERSIONS = {
     "fielding": "Fielding", "machine": "machine", "data_blake2b": "digest of the data",
     "initial_blake2b": "digest of the first model", "trainer": "trainer", "n_numbers": "numbers of a model",
 }  # fmt: skip
+MOST_COLUMNS = 11  # as many as a screen has room for
+# Columns that are left to those who ask for all: by what their heads end in, and, where that is not enough, in turn.
+_DETAILS = ("newest", "to target", "speed-up", "moves", "re-clusterings", "corrected", "tuned")
+_LESSER = ("worst tenth", "MB down/up", "seeds")
 _URGENT = (FAILED, RUNNING, STOPPED, WAITING, FINISHED)  # what to look at first
 
 
@@ -39,7 +43,16 @@ def tabulate_results(gathered: RunGroups, summary: Mapping[str, Json] | None = N
     rows = [[cell.replace("± ", "±\xa0").replace("< ", "<\xa0") for cell in row] for row in comparison_table(record)]
     groups = list(methods) if isinstance(methods, dict) else ()
     copies = {"LaTeX": latex_table(record), "Markdown": markdown_table(record)}
-    return Section(title=title, text=text, more=more, table=rows, row_groups=groups, copies=copies)
+    whole = Section(title=title, text=text, more=more, table=rows, row_groups=groups, copies=copies)
+    whole = leave_out_columns(whole)
+    if len(whole.table[0]) <= MOST_COLUMNS:
+        return whole
+    kept = [at for at, head in enumerate(whole.table[0]) if not head.endswith(_DETAILS)]
+    for head in _LESSER:
+        if len(kept) > MOST_COLUMNS - 1:
+            kept = [at for at in kept if whole.table[0][at] != head]
+    main = replace(whole, table=[[row[at] for at in kept] for row in whole.table], words=("what matters most",))
+    return Section(title=title, views=[main, replace(whole, words=("all columns",))])
 
 
 def tabulate_run(run: RunRecord) -> Section:
@@ -100,9 +113,12 @@ def _bare(cell: str) -> str:
 
 def tabulate_left_out(sections: Sequence[Section]) -> list[Section]:
     """Return one table of the sections that have nothing to show, and why; nothing if all have."""
-    rows = [[f"{one.title} ({one.group})" if one.group else one.title, one.missing] for one in sections if one.missing]
-    if not rows:
+    groups: dict[tuple[str, str], list[str]] = {}
+    for one in sections:
+        groups.setdefault((one.title, one.missing), []).extend([one.group] if one.group else [])
+    if not groups:
         return []
+    rows = [[f"{title} ({', '.join(mine)})" if mine else title, why] for (title, why), mine in groups.items()]
     return [Section(title="What is left out", table=[["section", "why"], *rows])]
 
 
