@@ -80,6 +80,12 @@ def test_without_fielding_the_sentence_is_about_the_best_method_but_the_oracle(t
     assert choose_subject(runs, summary) == "ifca"
 
 
+def test_of_several_variants_the_best_is_told_to_be_the_best_of_so_many(tmp_path: Path) -> None:
+    levels = {"global": [0.5], "ifca": [0.55], "cfl": [0.6]}
+
+    assert sentence_of(methods(tmp_path, levels)).startswith("cfl, the best of 2, +10.0 points over one model")
+
+
 def test_what_clients_are_served_counts_where_both_have_experts(tmp_path: Path) -> None:
     served = {
         name: {"served_accuracy": [level] * 6, "experts": [{"served": 39, "local": 61}] * 6}

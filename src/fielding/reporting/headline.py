@@ -28,7 +28,7 @@ from fielding.reporting.numbers.groups import BASELINE, METHOD, Group, RunGroups
 from fielding.reporting.numbers.paired import estimate_of
 from fielding.reporting.numbers.run_record import FINISHED
 from fielding.reporting.numbers.run_summary import evaluations, run_summary
-from fielding.reporting.page import Section, first_figures
+from fielding.reporting.page import Section
 
 Row = Mapping[str, Json]
 CLEAR = 0.05  # a difference is clear if its adjusted p-value is below
@@ -59,16 +59,29 @@ def write_sentence(runs: RunGroups, summary: Row) -> str:
 
 
 def choose_subject(runs: RunGroups, summary: Row) -> str | None:
-    """Return the group that the sentence is about, None if no difference is known.
+    """Return the group that the sentence is about, None if no difference is known: the most accurate of its rivals."""
+    rivals = _find_rivals(runs, summary)
+    return max(rivals, key=lambda name: rivals[name], default=None)
 
-    Of the groups that are compared with another, the most accurate one of the method ``fielding``; if there is none,
-    of any method but the oracle.
+
+def _find_rivals(runs: RunGroups, summary: Row) -> dict[str, float]:
+    """Return the gains of the groups that the sentence chooses from.
+
+    Those that are compared with the reference and have the method ``fielding``; if there is none, those of any method
+    but the oracle. Where the reference has no difference to any, those that are compared with another one.
     """
-    gains = {name: one for name in named_records(summary, "paired") if (one := _gain(summary, name, 0)) is not None}
-    methods = {name: str(runs.variants.get(name, {}).get(METHOD, name)) for name in gains}
-    rivals = [name for name in gains if methods[name] != ORACLE and runs.group(name) is not None]
-    ours = [name for name in rivals if methods[name] == OURS]
-    return max(ours or rivals, key=lambda name: gains[name], default=None)
+    gains = {}
+    for name in named_records(summary, "paired"):
+        mean = _record(summary, "paired", name, _claimed(summary, name)[0]).get("mean")
+        if isinstance(mean, (int, float)) and runs.group(name) is not None and _method(runs, name) != ORACLE:
+            gains[name] = float(mean)
+    near = {name: gain for name, gain in gains.items() if runs.references.get(name) == runs.reference}
+    ours = {name: gain for name, gain in (near or gains).items() if _method(runs, name) == OURS}
+    return ours or near or gains
+
+
+def _method(runs: RunGroups, name: str) -> str:
+    return str(runs.variants.get(name, {}).get(METHOD, name))
 
 
 def _compared_sentence(runs: RunGroups, summary: Row, subject: str) -> str:
@@ -76,9 +89,9 @@ def _compared_sentence(runs: RunGroups, summary: Row, subject: str) -> str:
     figures = _claimed(summary, subject)
     gains = [_record(summary, "paired", subject, figure) for figure in figures]
     points = [100 * float(mean) if isinstance(mean := one.get("mean"), (int, float)) else None for one in gains]
-    first = (
-        f"{subject} {_signed(points[0])} points over {_model_words(reference)} on the window{_clear_words(gains[0])}"
-    )
+    n_rivals = len(_find_rivals(runs, summary))
+    chosen = f"{subject}, the best of {n_rivals}," if n_rivals > 1 else subject
+    first = f"{chosen} {_signed(points[0])} points over {_model_words(reference)} on the window{_clear_words(gains[0])}"
     if points[1] is not None:
         link = "but" if (points[1] < 0) != (points[0] is not None and points[0] < 0) else "and"
         first = f"{first}, {link} {_signed(points[1])} on the next interval{_clear_words(gains[1])}"
@@ -88,7 +101,7 @@ def _compared_sentence(runs: RunGroups, summary: Row, subject: str) -> str:
     others = {
         name: gain
         for name in named_records(summary, "paired")
-        if runs.references.get(name) == reference and runs.variants.get(name, {}).get(METHOD, name) != ORACLE
+        if runs.references.get(name) == reference and _method(runs, name) != ORACLE
         if (gain := _record(summary, "paired", name, figures[0]).get("mean")) is not None
     }
     best = max(others, key=lambda name: float(str(others[name])))
@@ -106,11 +119,6 @@ def _claimed(summary: Row, name: str) -> tuple[str, str]:
     has_served = isinstance(one := paired.get(SERVED[0]), dict) and one.get("mean") is not None
     window, following = SERVED if has_served else tuple(CLAIMED.values())
     return window, following
-
-
-def _gain(summary: Row, name: str, at: int) -> float | None:
-    mean = _record(summary, "paired", name, _claimed(summary, name)[at]).get("mean")
-    return float(mean) if isinstance(mean, (int, float)) else None
 
 
 def _record(summary: Row, part: str, name: str, figure: str) -> Row:
@@ -178,7 +186,7 @@ def expert_counts(group: Group) -> Counter[str]:
     counts: Counter[str] = Counter()
     for run in counted_runs(group):
         rows = [one for row in run.rounds if isinstance(one := row.get("experts"), dict)]
-        counts.update({name: int(str(n)) for name, n in (rows[-1] if rows else {}).items() if n})
+        counts.update({name: n for name, n in (rows[-1] if rows else {}).items() if isinstance(n, int) and n > 0})
     return counts
 
 
@@ -253,7 +261,8 @@ def _compared_charts(runs: RunGroups, summary: Row) -> list[Section]:
     what = ", as served" if is_served else ""
     charts = []
     if (figure := _gains_figure(runs, summary, subject)) is not None:
-        of = _model_words(str(runs.references[subject])) if subject else ""
+        references = [name for name in dict.fromkeys(runs.references.values()) if name is not None]
+        of = "" if subject is None else _model_words(references[0]) if len(references) == 1 else "the reference"
         charts.append(
             Section(
                 title=f"Points over {of}" if of else "Final accuracy",
@@ -358,10 +367,12 @@ def _single_charts(runs: RunGroups) -> list[Section]:
                 key="what-clients-are-served-by",
             )
         )
-    elif figures := first_figures(draw_fairness(runs)):
+    elif (fairness := draw_fairness(runs)).figure is not None or fairness.views:
         text = "Share of the clients that have no more; further right is better."
-        charts.append(Section(title="How single clients fare", text=text, figure=figures[0]))
-    if figures := first_figures(around := draw_around_drifts(runs)):
-        text = "Mean over drifts; zero is the round of a drift."
-        charts.append(Section(title=around.title, text=text, figure=figures[0]))
+        charts.append(replace((*fairness.views, fairness)[0], text=text, table=(), row_groups=(), words=()))
+    around = draw_around_drifts(runs).views
+    if around:
+        served = [view for view in around if "served" in view.words]
+        text = f"Mean over drifts; zero is the round of a drift{', as served' if served else ''}."
+        charts.append(replace((served or around)[0], text=text, table=(), row_groups=(), words=()))
     return charts

@@ -192,11 +192,6 @@ def merge_views(title: str, views: Mapping[str, Section]) -> Section:
     return Section(title=title, views=[replace(one, words=(word,)) for word, one in left.items()], group=group)
 
 
-def first_figures(section: Section) -> list[Figure]:
-    """Return the figures of a section, one for each of its views, the one that is shown at first first."""
-    return [one.figure for one in (section, *section.views) if one.figure is not None]
-
-
 def distinct(sections: Sequence[Section]) -> list[Section]:
     """Return sections each with a key of its own: names of groups that differ in signs alone would share one.
 

@@ -111,8 +111,8 @@ def test_a_score_that_is_the_same_throughout_is_drawn_once_and_told(tmp_path: Pa
     alone = draw_accuracy(groups_of(tmp_path / "b", {"a": [rows]}))
 
     assert {one.words[0] for one in several.views} == {"window"}
-    assert several.text == "Left out: newest interval (model as it is) is the same as window (model as it is)."
-    assert alone.text == "Left out: newest interval is the same as window."
+    assert several.text == "Left out: newest interval (model as it is), the same as window (model as it is)."
+    assert alone.text == "Left out: newest interval, the same as window."
     assert not traces(alone.views[0], "newest interval")
 
 

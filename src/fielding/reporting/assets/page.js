@@ -181,7 +181,7 @@
         Object.assign(button, {type: "button"});
         Object.assign(button.dataset, {place, word});
         button.addEventListener("click", () => {
-          entry.chosen = nearest(entry.section.views, entry.chosen.with(place, word), place).words;
+          entry.chosen = nearest(entry.section.views, Object.assign([...entry.chosen], {[place]: word}), place).words;
           fill(entry);
           hideAndShow();
           if (entry.plot) draw(entry);

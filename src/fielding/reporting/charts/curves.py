@@ -322,7 +322,7 @@ def draw_accuracy(gathered: RunGroups) -> Section:
             seen[words] = lines
             views += _accuracy_views(gathered, name, (score, reading), lines)
         elif lines:
-            same.append(f"{words} is the same as {twin}")
+            same.append(f"{words}, the same as {twin}")
     if not views:
         return Section(title="Accuracy", missing=NOT_EVALUATED)
     return Section(title="Accuracy", text=f"Left out: {'; '.join(same)}." if same else "", views=views)
@@ -401,7 +401,7 @@ def _draw_quantities(gathered: RunGroups) -> Section:
             lines.append(line)
             chosen.append((words, name))
         else:
-            same.append(f"{words} is the same as {twin}")
+            same.append(f"{words}, the same as {twin}")
     if not lines:
         return Section(title="Accuracy", missing=NOT_EVALUATED)
     time, sent = (

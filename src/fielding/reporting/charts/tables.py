@@ -95,11 +95,11 @@ def leave_out_columns(section: Section) -> Section:
         if len(set(cells)) == 1:
             constant += [f"{head} {cells[0]}"] if cells[0] not in ("-", "") else []
         elif twin:
-            twins.append(f"{head} is the same as {twin}")
+            twins.append(f"{head} (the same as {twin})")
         else:
             kept.append(column)
     words = [f"The same in all rows: {', '.join(constant)}."] if constant else []
-    words += [f"The same twice: {'; '.join(twins)}."] if twins else []
+    words += [f"Left out: {', '.join(twins)}."] if twins else []
     text = " ".join([section.text, *words]).strip()
     if len(kept) > 1:
         return replace(section, text=text, table=[list(row) for row in zip(*kept, strict=True)])
