@@ -127,9 +127,9 @@ def test_runs_that_go_on_tell_how_far_they_are(tmp_path: Path) -> None:
     run_folder(tmp_path / "both" / "long", round_rows(LOW), seed=1, finished=False)
     blank = run_folder(tmp_path / "blank", round_rows([None, None]), finished=False)
 
-    assert sentence_of(alone) == "Accuracy 0.600 so far, round 6 of 6."
+    assert sentence_of(alone) == "Accuracy so far: 0.600 (round 6 of 6)."
     assert (
-        sentence_of(tmp_path / "both") == "Accuracy on the window: global 0.600, fielding 0.600 so far, round 6 of 6."
+        sentence_of(tmp_path / "both") == "Accuracy on the window so far: global 0.600, fielding 0.600 (round 6 of 6)."
     )
     assert sentence_of(blank) == "No run has been evaluated yet."
 

@@ -157,10 +157,15 @@ def test_a_run_of_its_own_has_its_figures_in_a_table_to_copy(tmp_path: Path) -> 
 
 
 def test_a_run_that_goes_on_has_no_final_figures_yet(tmp_path: Path) -> None:
-    page = page_of(run_folder(tmp_path / "run", round_rows(CURVE), finished=False))
+    alone = page_of(run_folder(tmp_path / "alone", round_rows(CURVE), finished=False))
+    grouped = page_of(run_folder(tmp_path / "grouped", round_rows(CURVE, n_clusters=[2] * 6), finished=False))
 
-    (results,) = (one for one in page.sections if one.title == "Results in numbers")
-    assert [row[0] for row in results.table][:2] == ["figure", "clusters now"]
+    names = []
+    for page in (alone, grouped):
+        (results,) = (one for one in page.sections if one.title == "Results in numbers")
+        names.append([row[0] for row in results.table])
+    assert names[0] == ["figure", "rounds", "simulated time", "down", "up"]
+    assert names[1][:3] == ["figure", "rounds", "clusters now"]
 
 
 def test_another_reference_can_be_chosen_and_a_wrong_one_is_named_with_the_nearest(tmp_path: Path) -> None:

@@ -55,7 +55,8 @@ def write_sentence(runs: RunGroups, summary: Row) -> str:
         return _single_sentence(runs.groups[0])
     told = [f"{group.name} {_last_words(group)}" for group in runs.groups[:MOST_NAMED]]
     more = f" and {len(runs.groups) - MOST_NAMED} more" if len(runs.groups) > MOST_NAMED else ""
-    return f"Accuracy on the window: {', '.join(told)}{more}."
+    so_far = "" if all(run.state == FINISHED for _, run in runs.runs) else " so far"
+    return f"Accuracy on the window{so_far}: {', '.join(told)}{more}."
 
 
 def choose_subject(runs: RunGroups, summary: Row) -> str | None:
@@ -201,7 +202,7 @@ def _single_sentence(group: Group) -> str:
 
     ending = "" if mean("final_accuracy_served") is None else "_served"
     if any(run.state != FINISHED for run in runs):
-        clauses = [f"Accuracy {_last_words(group)}"]
+        clauses = [f"Accuracy so far: {_last_words(group)}"]
     else:
         words = [f"{'Served' if ending else 'Final'} accuracy {digits(mean(f'final_accuracy{ending}'))} on the window"]
         if (following := mean(f"final_next_accuracy{ending}")) is not None:
@@ -233,7 +234,7 @@ def _last_words(group: Group) -> str:
     counts = [len(run.rounds) for run in runs]
     rounds = f"{min(counts):,} to {max(counts):,}" if min(counts) < max(counts) else f"{max(counts):,}"
     n_expected = max(run.n_expected for run in runs)
-    return f"{words} so far, round {rounds}{f' of {n_expected:,}' if n_expected else ''}"
+    return f"{words} (round {rounds}{f' of {n_expected:,}' if n_expected else ''})"
 
 
 # ---------------------------------------------------------------- the charts
@@ -368,7 +369,7 @@ def _single_charts(runs: RunGroups) -> list[Section]:
             )
         )
     elif (fairness := draw_fairness(runs)).figure is not None or fairness.views:
-        text = "Share of the clients that have no more; further right is better."
+        text = "Share of clients with no more; right is better."
         charts.append(replace((*fairness.views, fairness)[0], text=text, table=(), row_groups=(), words=()))
     around = draw_around_drifts(runs).views
     if around:

@@ -364,7 +364,7 @@
 
   function notes(list) {
     const box = make("div", null, "notes"), items = make("ul");
-    box.append(make("b", "What is missing"));
+    box.append(make("b", "To know first"));
     for (const note of list) items.append(make("li", note));
     box.append(items);
     return box;
@@ -373,7 +373,9 @@
   function top(record) {
     const box = make("div", null, record.sentence ? "top told" : "top");
     box.append(make("h1", record.title));
-    if (record.sentence) box.append(make("p", record.sentence, "sentence"));
+    // No line ends within "p = 0.002" or "8 %".
+    const words = record.sentence.replace(/p ([=<]) /g, "p\u00a0$1\u00a0").replace(/(\d) %/g, "$1\u00a0%");
+    if (words) box.append(make("p", words, "sentence"));
     if (record.cards.length) box.append(cards(record.cards));
     return box;
   }

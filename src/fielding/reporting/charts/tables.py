@@ -58,14 +58,15 @@ def tabulate_results(gathered: RunGroups, summary: Mapping[str, Json] | None = N
 def tabulate_run(run: RunRecord) -> Section:
     """Return the figures of one run; those of its end only if it is finished."""
     summary = run_summary(run.rounds, run.events, gap=run.gap)
-    rows = run_table(summary)
-    if run.is_deployed:
-        rows = [["time" if name == "simulated time" else name, value] for name, value in rows]
-    if run.state != FINISHED:  # what comes before the clusters are final figures
-        names = [name for name, _ in rows]
-        rows = rows[names.index("clusters at the end") :] if "clusters at the end" in names else rows
-        rows = [[name.replace("at the end", "now"), value] for name, value in rows]
-    table = [["figure", "value"], *rows]
+    figures = dict(summary)
+    if not run.is_clustered:
+        figures |= dict.fromkeys(("n_clusters_last", "n_first_reports", "moves", "reclusterings"))
+    other_words = {"simulated time": "time"} if run.is_deployed else {}
+    if run.state != FINISHED:
+        figures |= dict.fromkeys(name for name in summary if name.startswith(("final_", "worst_")))
+        other_words |= {"clusters at the end": "clusters now", "final accuracy": ""}
+    rows = [[other_words.get(name, name), value] for name, value in run_table(figures)]
+    table = [["figure", "value"], *[row for row in rows if row[0]]]
     copies = {"LaTeX": plain_latex(table), "Markdown": plain_markdown(table)}
     text = f"Final figures: {final_words(summary)}." if run.state == FINISHED and summary["n_final_evaluations"] else ""
     return Section(title="Results in numbers", text=text, table=table, copies=copies)
