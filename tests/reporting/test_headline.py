@@ -1,7 +1,8 @@
 """The sentence that a page opens with, and the charts that carry it."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from fielding._typing import Json
 from fielding.reporting.headline import choose_subject, draw_highlights, write_sentence
@@ -20,7 +21,7 @@ def sentence_of(*folders: Path) -> str:
     return write_sentence(*read_report(folders))
 
 
-def methods(folder: Path, gains: dict[str, Sequence[float]], **more: dict[str, Sequence[Json]]) -> Path:
+def methods(folder: Path, gains: Mapping[str, Sequence[float]], **more: Any) -> Path:
     """Write runs of six rounds at a level of accuracy for each seed."""
     for method, levels in gains.items():
         for seed, level in enumerate(levels, start=1):

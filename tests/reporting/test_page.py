@@ -1,5 +1,5 @@
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -238,7 +238,7 @@ def test_the_head_is_a_sentence_and_charts_side_by_side_that_lead_to_their_secti
     opened(page, tmp_path, page_html(in_parts()))
 
     assert page.locator("#head .sentence").inner_text() == "ours +2.7 points over theirs."
-    boxes = [one.bounding_box() or {} for one in page.locator("#highlights section").all()]
+    boxes: list[Any] = [one.bounding_box() for one in page.locator("#highlights section").all()]
     assert len({box["y"] for box in boxes}) == 1
     assert boxes[0]["y"] + boxes[0]["height"] < 900
     assert page.locator("#highlights a").all_inner_texts() == ["Chart 0"]

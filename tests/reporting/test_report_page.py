@@ -407,5 +407,5 @@ def test_times_of_real_devices_are_not_called_simulated(
     found = gather_runs([folder])
 
     assert time in {row[0] for section in page_of(folder).sections for row in section.table}
-    assert [view.words[0] for view in draw_accuracy(found).views][1] == f"over {time}"
+    assert [view.words[-1] for view in draw_accuracy(found).views][1] == f"over {time}"
     assert ("on real devices;" in report_lead(found)) == is_told

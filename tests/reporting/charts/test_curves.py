@@ -123,12 +123,13 @@ def test_a_single_run_shows_the_three_scores_worst_tenth_and_more_with_arrivals_
     rows[3]["reclustered"] = True
     gathered = groups_of(tmp_path, {"fielding": [rows]})
 
-    section, timed, sent = draw_accuracy(gathered).views
+    found = draw_accuracy(gathered)
+    section, timed, sent, *_ = found.views
 
     assert numbers(traces(section, "window")[0]["y"]) == [0.5, 0.6, 0.7, 0.8]
     assert numbers(traces(section, "next interval")[0]["y"]) == [0.4] * 4
     assert numbers(traces(section, "worst tenth of the clients")[0]["y"]) == [0.25] * 4
-    assert numbers(traces(section, "tuned")[0]["y"]) == [0.9] * 4
+    assert numbers(traces(view(found, "tuned", "over rounds"), "window")[0]["y"]) == [0.9] * 4
     marks = {(shape["x0"], shape["line"]["color"]) for shape in drawn(section)["layout"]["shapes"]}
     assert marks == {(2.0, ARRIVAL_COLOR), (3.0, EVENT_COLOR)}
     assert [shape["x0"] for shape in drawn(timed)["layout"]["shapes"]] == [4.0]  # minutes

@@ -1,7 +1,7 @@
 """Quantities over rounds and over time, a line for each group: accuracy, differences, losses, clusters, agreement."""
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import product
@@ -47,12 +47,6 @@ SCORES = {"window": "", "next interval": "next_", "newest interval": "newest_"}
 """The three scores, and how their names in ``rounds.jsonl`` begin."""
 READINGS = {"model as it is": "", **{how: f"{how}_" for how in TREATMENTS}}
 """What clients make of their models, and how the names of its figures begin."""
-QUANTITIES = (
-    *((words, f"{score}accuracy") for words, score in SCORES.items()),
-    ("worst tenth of the clients", "worst_decile"),
-    *(pair for how in TREATMENTS for pair in ((how, f"{how}_accuracy"), (f"{how}, next", f"{how}_next_accuracy"))),
-)
-"""What a report on one group shows, with names of ``rounds.jsonl``."""
 _FEWEST_POINTS = 100
 _SEVERAL_BANDS = 3  # with more bands each is fainter, lest they hide the lines
 _MARGIN = 0.12
@@ -305,8 +299,8 @@ def seeds_words(gathered: RunGroups) -> str:
 def draw_accuracy(gathered: RunGroups) -> Section:
     """Return accuracy on each score, of models and of what clients make of them, over rounds, time and bytes.
 
-    With a reference also the difference to it. Of a single group: the three scores, the worst tenth, and how clients
-    fare that correct, tune or weigh experts, in one figure. Scores that are equal throughout are drawn once.
+    With a reference also the difference to it. Of a single group: the three scores and the worst tenth in one figure.
+    Scores that are equal throughout are drawn once.
     """
     if len(gathered.groups) == 1:
         return _draw_quantities(gathered)
@@ -387,32 +381,52 @@ _SCORE_WORDS = {
 
 
 def _draw_quantities(gathered: RunGroups) -> Section:
+    """Return the scores of one group and the worst tenth of its clients, a view for each reading and axis."""
     runs = counted_runs(gathered.groups[0])
     views: list[Section] = []
-    lines: list[Line] = []
-    chosen, same = [], []
-    for words, name in QUANTITIES:
-        found = over_rounds(runs, name)
-        if found is None:
-            continue
-        line = clip_band(mean_line(found, words, style=len(lines)), (0.0, 1.0))
-        twin = next((one.name for one in lines if are_same_lines([replace(line, name=one.name)], [one])), None)
-        if twin is None:
-            lines.append(line)
-            chosen.append((words, name))
-        else:
-            same.append(f"{words}, the same as {twin}")
-    if not lines:
+    seen: dict[str, list[Line]] = {}
+    same: list[str] = []
+    for reading, prefix in READINGS.items():
+        names = {words: f"{prefix}{score}accuracy" for words, score in SCORES.items()}
+        names["worst tenth of the clients"] = f"{prefix}worst_decile"
+        lines: list[Line] = []
+        for words, name in list(names.items()):
+            found = over_rounds(runs, name)
+            if found is None:
+                del names[words]
+                continue
+            line = clip_band(mean_line(found, words, style=list(names).index(words)), (0.0, 1.0))
+            twin = next((one.name for one in lines if are_same_lines([replace(line, name=one.name)], [one])), None)
+            if twin is None:
+                lines.append(line)
+            else:
+                del names[words]
+                same += [f"{words}, the same as {twin}"] if not prefix else []
+        twin = next((other for other, known in seen.items() if are_same_lines(lines, known)), None)
+        if lines and twin is None:
+            seen[reading] = lines
+            views += _quantity_views(gathered, names, reading, lines)
+        elif lines:
+            same.append(f"{reading}, the same as {twin}")
+    if not views:
         return Section(title="Accuracy", missing=NOT_EVALUATED)
+    return Section(title="Accuracy", text=f"Left out: {'; '.join(same)}." if same else "", views=views)
+
+
+def _quantity_views(
+    gathered: RunGroups, names: Mapping[str, str], reading: str, rounds: Sequence[Line]
+) -> Iterator[Section]:
+    """Yield some quantities of one group over rounds, over time and over bytes."""
+    runs = counted_runs(gathered.groups[0])
     time, sent = (
         [
             clip_band(mean_line(one, words, style=style), (0.0, 1.0))
-            for style, (words, name) in enumerate(chosen)
+            for style, (words, name) in enumerate(names.items())
             if (one := read(runs, name)) is not None
         ]
         for read in (over_time, over_bytes)
     )
-    figure = mark_arrivals(curves_figure(lines, x_title="round", y_title="accuracy", from_zero=False), runs)
+    figure = mark_arrivals(curves_figure(rounds, x_title="round", y_title="accuracy", from_zero=False), runs)
     timed, unit = _time_figure(time, "accuracy", runs)
     traffic = curves_figure(sent, x_title="megabytes, down and up", y_title="accuracy", from_zero=False)
     grouped = ""
@@ -432,8 +446,7 @@ def _draw_quantities(gathered: RunGroups) -> Section:
         (_time_word(runs), timed, f"The same over the {_clock_words(unit, runs)}.{grouped}"),
         ("bytes", change_layout(traffic, xaxis={"hoverformat": ",.4~g"}), "The same after so much was sent."),
     ):
-        views.append(Section(title="Accuracy", text=text, figure=drawn, words=(f"over {axis}",)))
-    return Section(title="Accuracy", text=f"Left out: {'; '.join(same)}." if same else "", views=views)
+        yield Section(title="Accuracy", text=text, figure=drawn, words=(reading, f"over {axis}"))
 
 
 def _time_word(runs: Sequence[RunRecord]) -> str:
