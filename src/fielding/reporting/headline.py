@@ -374,6 +374,6 @@ def _single_charts(runs: RunGroups) -> list[Section]:
     around = draw_around_drifts(runs).views
     if around:
         served = [view for view in around if "served" in view.words]
-        text = f"Mean over drifts; zero is the round of a drift{', as served' if served else ''}."
+        text = f"Mean over drifts{', as served' if served else ''}; a drift is at zero."
         charts.append(replace((served or around)[0], text=text, table=(), row_groups=(), words=()))
     return charts

@@ -92,7 +92,11 @@ def blank_figure(traces: Sequence[Mapping[str, Any]], *, x_title: str, y_title: 
         "data": list(traces),
         "layout": {
             "xaxis": {"title": {"text": as_text(x_title), "font": {"size": 13}}, **axis},
-            "yaxis": {"title": {"text": as_text(y_title), "font": {"size": 13}}, "rangemode": "tozero", **axis},
+            "yaxis": {
+                "title": {"text": as_text(y_title), "font": {"size": 13}, "standoff": 10},
+                "rangemode": "tozero",
+                **axis,
+            },
             "paper_bgcolor": "rgba(0,0,0,0)",
             "plot_bgcolor": "rgba(0,0,0,0)",
             "font": {"family": "system-ui, sans-serif", "size": 13, "color": "#555"},
