@@ -62,4 +62,4 @@ def test_1000_clients_and_2000_rounds_are_drawn(
             f"\n1,000 clients x 2,000 rounds: report in {took:.1f} s, {size:.1f} MB; drawn what is in sight after"
             f" {in_sight:.1f} s, everything after {everything:.1f} s (aim: 3 s)"
         )
-    assert page.locator(DRAWN).count() == page.locator(".figure:visible").count() >= 14
+    assert page.locator(DRAWN).count() == page.locator(".figure:visible").count() >= 11

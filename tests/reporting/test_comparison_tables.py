@@ -187,7 +187,7 @@ def test_several_references_are_named_and_notes_are_told(summary: Any) -> None:
 
     assert "minus reference" in comparison_table(summary)[0]
     assert "Differences to whichever of global, other has the same settings are" in table_words(summary)
-    assert "best among those held against the same" in table_words(summary)
+    assert "best among those compared with the same" in table_words(summary)
     assert table_words(summary).endswith("Beware?.")
 
 

@@ -4,11 +4,11 @@ from typing import Any
 
 import pytest
 
-from fielding.errors import InputError, OptionError
+from fielding.errors import InputError, OptionError, OutputError
 from fielding.reporting import exporting
 from fielding.reporting.charts.figures import Line, lines_figure
-from fielding.reporting.exporting import export_figures, for_paper
-from fielding.reporting.page import Frame, Page, Section
+from fielding.reporting.exporting import export_figures, export_head, for_paper
+from fielding.reporting.page import Frame, Page, Section, page_html
 
 FIGURE = lines_figure([Line(name="ours", x=[0.0, 1.0], y=[5.0, 6.0])], x_title="round", y_title="accuracy")
 PAGE = Page(title="", lead="", sections=[Section(title="Accuracy over rounds", figure=FIGURE), Section(title="Words")])
@@ -23,6 +23,48 @@ def test_every_figure_becomes_a_file(tmp_path: Path, chromium: str, form: str, m
 
     assert path == tmp_path / "figures" / f"accuracy-over-rounds.{form}"
     assert path.read_bytes().startswith(magic)
+
+
+@pytest.mark.browser
+def test_the_head_of_a_page_becomes_a_picture_in_light_colours(tmp_path: Path, chromium: str) -> None:
+    pytest.importorskip("kaleido", reason="the extra export is not installed")
+    from PIL import Image
+
+    charts = [Section(title=f"Chart {at}", figure=FIGURE, key=f"chart-{at}") for at in range(3)]
+    words = Section(title="Words", text="words " * 3000)
+    page = Page(title="A run", lead="lead", sentence="It went well.", highlights=charts, sections=[words])
+    (tmp_path / "page.html").write_text(page_html(page))
+
+    path = export_head(tmp_path / "page.html", tmp_path / "figures" / "head.png")
+
+    picture = Image.open(path).convert("RGB")
+    width, height = picture.size
+    # Twice the size of a screen, charts side by side, and nothing of what is below them.
+    assert 2000 < width < 2400
+    assert height < 0.5 * width
+    assert picture.getpixel((4, 4)) == (255, 255, 255)
+    assert len(picture.getcolors(1 << 24) or ()) > 50
+
+
+def test_a_page_that_cannot_be_opened_gives_no_picture(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def fail(_address: str) -> bytes:
+        raise TimeoutError("it was not drawn after 60 seconds")
+
+    monkeypatch.setattr(exporting, "load_exporter", lambda _form: None)
+    monkeypatch.setattr(exporting, "_photograph", fail)
+
+    with pytest.raises(OutputError, match="cannot draw the head of the page: it was not drawn"):
+        export_head(tmp_path / "page.html", tmp_path / "head.png")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_views_of_a_section_have_files_of_their_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    views = [Section(title="Loss", figure=FIGURE, words=("mean", word)) for word in ("in testing", "in training")]
+    monkeypatch.setattr(exporting, "load_exporter", lambda _form: Drawer())
+
+    paths = export_figures(Page(title="", lead="", sections=[Section(title="Loss", views=views)]), tmp_path, "png")
+
+    assert [path.name for path in paths] == ["loss-in-testing.png", "loss-in-training.png"]
 
 
 def test_a_figure_for_a_paper_is_black_on_white_and_the_page_keeps_its_own() -> None:

@@ -1,9 +1,10 @@
-from typing import TYPE_CHECKING
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from fielding.reporting.charts.figures import Line, lines_figure
-from fielding.reporting.page import Card, Frame, Page, Section, page_html, page_record
+from fielding.reporting.page import PARTS, Card, Frame, Page, Section, page_html, page_record
 from tests.reporting.run_logs import DRAWN
 
 if TYPE_CHECKING:
@@ -148,7 +149,7 @@ def test_the_inside_of_one_group_is_shown_at_a_time(page: "Tab", tmp_path: "Path
     page.locator("#inside").select_option("theirs")
     heads.append(page.locator("section:visible h2").all_inner_texts())
 
-    assert [head[3] for head in heads] == ["Inside of ours", "Inside of theirs"]
+    assert [head[3] for head in heads] == ["Inside of ours ours", "Inside of theirs theirs"]
     assert [len(head) for head in heads] == [5, 5]
 
 
@@ -192,6 +193,152 @@ def test_the_page_fits_phones_and_both_color_schemes(page: "Tab", tmp_path: "Pat
     assert page.evaluate("document.documentElement.scrollWidth") <= width
     background = page.evaluate("getComputedStyle(document.body).backgroundColor")
     assert (background == "rgb(13, 17, 23)") == (scheme == "dark")
+
+
+def in_parts() -> Page:
+    """Return a page like one about runs: a sentence, small charts, parts, views and a table to copy."""
+    lines = [Line(name=name, x=[0, 1], y=[0, at], style=at, group=name) for at, name in enumerate(("ours", "theirs"))]
+    figure = lines_figure(lines, x_title="round", y_title="accuracy")
+    views = [
+        Section(title="Accuracy", text=f"{score} {axis}", figure=figure, words=(score, axis))
+        for score, axis in (("window", "rounds"), ("window", "time"), ("next", "rounds"))
+    ]
+    table = [
+        ["method", *[f"figure {at}" for at in range(12)]],
+        *[[name, *["0.125 ± 0.250"] * 12] for name in ("ours", "theirs")],
+    ]
+    filler = Section(title="Words", text="words " * 2000)
+    return Page(
+        title="Two methods compared",
+        lead="What was run.",
+        sentence="ours +2.7 points over theirs.",
+        highlights=[
+            Section(title=f"Chart {at}", figure=figure, key=key) for at, key in enumerate(("accuracy", "b", "c"))
+        ],
+        sections=[
+            Section(
+                title="Results",
+                table=table,
+                copies={"LaTeX": "\\begin{tabular}", "Markdown": "| a | <b> |"},
+                part="Result",
+            ),
+            Section(title="Accuracy", views=views, part="Result"),
+            *[replace(filler, title=f"About {part}", part=part) for part in PARTS],
+            Section(title="What this does not show", text="More."),
+        ],
+        groups={"ours": "#0072B2", "theirs": "#E69F00"},
+    )
+
+
+@pytest.mark.browser
+def test_the_head_is_a_sentence_and_charts_side_by_side_that_lead_to_their_sections(
+    page: "Tab", tmp_path: "Path"
+) -> None:
+    page.set_viewport_size({"width": 1366, "height": 900})
+    opened(page, tmp_path, page_html(in_parts()))
+
+    assert page.locator("#head .sentence").inner_text() == "ours +2.7 points over theirs."
+    boxes: list[Any] = [one.bounding_box() for one in page.locator("#highlights section").all()]
+    assert len({box["y"] for box in boxes}) == 1
+    assert boxes[0]["y"] + boxes[0]["height"] < 900
+    assert page.locator("#highlights a").all_inner_texts() == ["Chart 0"]
+    assert page.locator("#highlights a").get_attribute("href") == "#accuracy"
+
+
+@pytest.mark.browser
+@pytest.mark.parametrize("width", [1366, NARROW])
+def test_the_contents_list_names_the_parts_stays_in_sight_and_marks_where_one_is(
+    page: "Tab", tmp_path: "Path", width: int
+) -> None:
+    page.set_viewport_size({"width": width, "height": 900})
+    opened(page, tmp_path, page_html(in_parts()))
+    links = page.locator("#contents > li > a")
+
+    assert links.all_inner_texts() == [*PARTS, "What this does not show"]
+    assert page.locator("h2.part").all_inner_texts() == list(PARTS)
+    for part in ("Cost", "Clients"):
+        page.locator("#contents").get_by_role("link", name=part, exact=True).click()
+        page.wait_for_function("document.querySelector('#contents [aria-current]')", polling=50)
+        page.wait_for_timeout(100)
+        assert page.locator("#contents > li > a[aria-current]").all_inner_texts() == [part]
+        box, head = page.locator("#side").bounding_box(), page.locator(f"#part-{part.lower()}").bounding_box()
+        assert box is not None
+        assert head is not None
+        assert 0 <= box["y"] < 60
+        # The list never covers what it leads to, and on a phone it takes little of the height.
+        assert head["y"] >= box["y"] + box["height"] - 1 if width == NARROW else head["x"] >= box["x"] + box["width"]
+        assert width > NARROW or box["height"] < 100
+
+
+@pytest.mark.browser
+@pytest.mark.parametrize("width", [1366, NARROW])
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_nothing_is_wider_than_the_screen(page: "Tab", tmp_path: "Path", width: int, scheme: str) -> None:
+    page.emulate_media(color_scheme=scheme)  # type: ignore[arg-type]
+    page.set_viewport_size({"width": width, "height": 900})
+    opened(page, tmp_path, page_html(in_parts()))
+
+    assert page.evaluate("document.documentElement.scrollWidth") <= width
+    if width > NARROW:
+        table, home = page.locator("#results table").bounding_box(), page.locator("#results").bounding_box()
+        assert table is not None
+        assert home is not None
+        assert table["width"] >= home["width"] - 1
+
+
+@pytest.mark.browser
+def test_a_choice_of_views_shows_the_nearest_that_there_is(page: "Tab", tmp_path: "Path") -> None:
+    opened(page, tmp_path, page_html(in_parts()))
+    section = page.locator("#accuracy")
+
+    said = [section.locator("p").inner_text()]
+    for word in ("time", "next"):
+        section.get_by_role("button", name=word, exact=True).click()
+        said.append(section.locator("p").inner_text())
+
+    assert said == ["window rounds", "window time", "next rounds"]
+    pressed = [one.inner_text() for one in section.locator("button[aria-pressed=true]").all()]
+    assert pressed == ["next", "rounds"]
+    assert section.locator(DRAWN).count() == 1
+
+
+@pytest.mark.browser
+def test_the_legend_of_groups_is_the_list_of_switches_alone(page: "Tab", tmp_path: "Path") -> None:
+    opened(page, tmp_path, page_html(in_parts()))
+
+    assert page.locator(".js-plotly-plot .legend").count() == 0
+    assert page.locator("button.switch").all_inner_texts() == ["ours", "theirs"]
+
+
+@pytest.mark.browser
+def test_buttons_copy_the_table(page: "Tab", tmp_path: "Path") -> None:
+    page.context.grant_permissions(["clipboard-read", "clipboard-write"])
+    opened(page, tmp_path, page_html(in_parts()))
+
+    for form, words in (("LaTeX", "\\begin{tabular}"), ("Markdown", "| a | <b> |")):
+        page.get_by_role("button", name=f"Copy {form}").click()
+        page.get_by_role("button", name="Copied").wait_for()
+        assert page.evaluate("navigator.clipboard.readText()") == words
+        page.get_by_role("button", name=f"Copy {form}").wait_for()
+
+
+@pytest.mark.browser
+def test_without_a_clipboard_the_text_is_copied_in_the_old_way_or_shown_selected(page: "Tab", tmp_path: "Path") -> None:
+    page.context.grant_permissions(["clipboard-read", "clipboard-write"])
+    page.add_init_script("Object.defineProperty(navigator, 'clipboard', {value: undefined, configurable: true})")
+    opened(page, tmp_path, page_html(in_parts()))
+
+    page.get_by_role("button", name="Copy Markdown").click()
+    page.get_by_role("button", name="Copied").wait_for()
+    assert page.locator("textarea").count() == 0
+
+    page.evaluate("document.execCommand = () => false")
+    page.get_by_role("button", name="Copy LaTeX").click()
+    page.get_by_role("button", name="Select and copy").wait_for()
+    assert page.locator("textarea").input_value() == "\\begin{tabular}"
+    assert page.evaluate("getSelection().toString() || document.activeElement.tagName") in (
+        "\\begin{tabular}", "TEXTAREA",
+    )  # fmt: skip
 
 
 @pytest.mark.browser

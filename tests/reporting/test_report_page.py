@@ -3,7 +3,6 @@
 import json
 import shutil
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,19 +16,10 @@ from fielding.errors import InputError, OptionError
 from fielding.records.plan import Plan, Variant, write_failure, write_plan
 from fielding.records.run_folder import MANIFEST
 from fielding.reporting.charts.curves import draw_accuracy
-from fielding.reporting.numbers.comparison import compare_groups
+from fielding.reporting.charts.figures import GRAY, PALETTE
 from fielding.reporting.numbers.groups import gather_runs
-from fielding.reporting.numbers.run_record import read_run
-from fielding.reporting.page import Page, page_html, page_record
-from fielding.reporting.report_page import (
-    MOST_CARDS,
-    make_page,
-    read_report,
-    report_cards,
-    report_lead,
-    run_cards,
-    write_report,
-)
+from fielding.reporting.page import PARTS, Page, Section, page_html, page_record
+from fielding.reporting.report_page import make_page, read_report, report_lead, write_report
 from tests.reporting.big_folder import Shape, big_folder
 from tests.reporting.run_folders import compared, round_rows, run_folder
 from tests.reporting.run_logs import DRAWN
@@ -75,27 +65,107 @@ def titles(page: Page) -> list[str]:
     return [section.title for section in page.sections]
 
 
+def shown(page: Page) -> list[Section]:
+    """Return all that a reader can come to see: sections, and the views of those that have several."""
+    return [one for section in page.sections for one in section.views or [section]]
+
+
 def test_every_section_of_a_healthy_run_is_drawn(healthy: Path) -> None:
     page = page_of(healthy)
 
     assert cannot(page) == []
     assert list(page.notes) == []
-    drawn = [section for section in page.sections if section.figure or section.table or section.cards]
-    # A single run has no other to be held against.
-    assert len(page.sections) - len(drawn) <= 4
-    assert len(drawn) >= 15
+    assert not [section.title for section in page.sections if section.missing]
+    drawn = [one for one in shown(page) if one.figure or one.table or one.cards]
+    assert len(drawn) >= 20
 
 
-def test_a_comparison_has_a_table_and_a_switch_per_group(tmp_path: Path) -> None:
+def test_the_page_opens_with_a_sentence_and_three_charts_and_goes_on_in_five_parts(healthy: Path) -> None:
+    page = page_of(healthy)
+
+    assert page.sentence.startswith("Final accuracy 0.")
+    assert len(page.highlights) == 3
+    assert all(one.figure is not None for one in page.highlights)
+    assert list(dict.fromkeys(section.part for section in page.sections)) == list(PARTS)
+
+
+def test_what_has_nothing_to_show_is_told_in_one_table(tmp_path: Path) -> None:
+    page = page_of(run_folder(tmp_path / "run", round_rows(CURVE), method="global"))
+
+    table = {row[0]: row[1] for row in page.sections[-1].table}
+    assert page.sections[-1].title == "What is left out"
+    assert "No run put clients into clusters" in table["Clusters over rounds"]
+    assert "clients.jsonl" in table["How single clients fare"]
+    assert not {"Clusters over rounds", "How single clients fare"} & set(titles(page))
+
+
+def test_no_column_of_a_table_says_the_same_in_every_row(tmp_path: Path) -> None:
+    page = page_of(
+        compared(tmp_path / "runs", {"global": {1: CURVE, 2: CURVE}, "fielding": {1: CURVE[::-1], 2: CURVE}})
+    )
+
+    (results,) = (one for one in page.sections if one.title == "Results in numbers")
+
+    assert "MB down/up" not in results.table[0]
+    assert "MB down/up 0.006/0.003" in results.text
+    for one in shown(page):
+        if len(one.table) > 2 and one.title != "Settings that all groups share":
+            columns = list(zip(*one.table[1:], strict=True))[1:]
+            assert all(len(set(column)) > 1 for column in columns), one.title
+
+
+def test_a_comparison_has_a_table_to_copy_and_a_switch_per_group(tmp_path: Path) -> None:
     folder = compared(tmp_path / "runs", {"global": {1: CURVE, 2: CURVE}, "fielding": {1: CURVE, 2: CURVE}})
 
     page = page_of(folder)
 
     assert cannot(page) == []
     assert list(page.groups or ()) == ["fielding", "global"]
-    assert "Results in numbers" in titles(page)
+    (results,) = (one for one in page.sections if one.title == "Results in numbers")
+    assert results.copies["Markdown"].startswith("| method |")
+    assert "\\begin{tabular}" in results.copies["LaTeX"]
     assert page.title == "2 methods compared"
-    assert [card.note for card in page.cards][1] == "the others are held against it"
+
+
+def test_a_group_has_one_colour_everywhere_and_the_reference_is_gray(tmp_path: Path) -> None:
+    folder = compared(tmp_path / "runs", {"global": {1: CURVE, 2: CURVE}, "fielding": {1: CURVE, 2: CURVE}})
+
+    page = page_of(folder)
+
+    colors: dict[str, set[str]] = {}
+    for one in (*page.highlights, *shown(page)):
+        for trace in (one.figure or {"data": ()})["data"]:
+            if trace.get("mode") in ("lines", "markers") and not trace.get("fill") and "meta" in trace:
+                where = trace["line"] if trace["mode"] == "lines" else trace["marker"]
+                colors.setdefault(trace["meta"]["group"], set()).add(where["color"])
+    assert (
+        page.groups == {"fielding": "#0072B2", "global": "#7F7F7F"} == {"fielding": PALETTE[0], "global": PALETTE[GRAY]}
+    )
+    assert {name: {one for one in mine if one.startswith("#")} for name, mine in colors.items()} == {
+        name: {color} for name, color in page.groups.items()
+    }
+
+
+def test_a_run_of_its_own_has_its_figures_in_a_table_to_copy(tmp_path: Path) -> None:
+    page = page_of(run_folder(tmp_path / "run", round_rows(CURVE)))
+
+    (results,) = (one for one in page.sections if one.title == "Results in numbers")
+    # The later half of the six evaluations: the mean of 0.4, 0.5 and 0.6.
+    assert ["final accuracy on the window, mean over clients", "0.5"] in [list(row) for row in results.table]
+    assert results.text == "Final figures: mean over the 3 evaluations since round 3."
+    assert "| rounds | 6 |" in results.copies["Markdown"]
+
+
+def test_a_run_that_goes_on_has_no_final_figures_yet(tmp_path: Path) -> None:
+    alone = page_of(run_folder(tmp_path / "alone", round_rows(CURVE), finished=False))
+    grouped = page_of(run_folder(tmp_path / "grouped", round_rows(CURVE, n_clusters=[2] * 6), finished=False))
+
+    names = []
+    for page in (alone, grouped):
+        (results,) = (one for one in page.sections if one.title == "Results in numbers")
+        names.append([row[0] for row in results.table])
+    assert names[0] == ["figure", "rounds", "simulated time", "down", "up"]
+    assert names[1][:3] == ["figure", "rounds", "clusters now"]
 
 
 def test_another_reference_can_be_chosen_and_a_wrong_one_is_named_with_the_nearest(tmp_path: Path) -> None:
@@ -211,7 +281,7 @@ def test_a_damaged_folder_is_drawn_as_far_as_it_goes(healthy: Path, tmp_path: Pa
     page = page_of(folder)
 
     assert cannot(page) == []
-    assert sum(section.figure is not None for section in page.sections) >= (1 if name == "rounds.jsonl" else 5)
+    assert sum(one.figure is not None for one in shown(page)) >= (1 if name == "rounds.jsonl" else 5)
     is_told = [note for note in page.notes if name in note]
     assert (
         is_told or name not in ("rounds.jsonl", "events.jsonl", "manifest.json") or "cut" in damage or "empty" in damage
@@ -267,7 +337,8 @@ def hostile(folder: Path) -> list[Path]:
 @pytest.mark.browser
 def test_hostile_ids_labels_and_methods_stay_text_and_switches_and_slider_work(page: "Tab", tmp_path: Path) -> None:
     made = write_report(*read_report(hostile(tmp_path)), tmp_path / "page.html")
-    sections: list[Any] = [one for one in list(page_record(made)["sections"]) if one["figure"]]  # type: ignore[arg-type,index,call-overload]
+    record: Any = page_record(made)
+    sections = [one for one in record["sections"] if one["figure"] or (one["views"] and one["views"][0]["figure"])]
 
     page.goto((tmp_path / "page.html").as_uri())
     page.wait_for_selector("h1")
@@ -279,7 +350,8 @@ def test_hostile_ids_labels_and_methods_stay_text_and_switches_and_slider_work(p
     inside = {section["group"] for section in sections if section["group"]}
     assert len(inside) == 2
     hidden = [one for one in sections if one["group"] not in (None, f"{EVIL} 0")]
-    assert page.locator(DRAWN).count() == len(sections) - len(hidden)
+    assert page.locator(f"#sections {DRAWN}").count() == len(sections) - len(hidden)
+    assert page.locator(f"#highlights {DRAWN}").count() == len(made.highlights) == 3
 
     button = page.locator("button.switch").first
     before = page.evaluate(VISIBLE)
@@ -304,105 +376,17 @@ VISIBLE = """[...document.querySelectorAll(".js-plotly-plot")].flatMap((plot) =>
     .filter((one) => one.visible === true).length"""
 
 
-# ---------------------------------------------------------------- report cards
-
-
-RISING = [0.1, 0.2, 0.3, 0.4, 0.5, 0.6]
-BETTER = [0.2, 0.4, 0.5, 0.6, 0.7, 0.8]
-
-
-def test_a_run_tells_its_accuracy_its_time_and_its_bytes(tmp_path: Path) -> None:
-    cards = {card.name: card for card in run_cards(read_run(run_folder(tmp_path / "run", round_rows(RISING))))}
-
-    # The later half of the six evaluations: the mean of 0.4, 0.5 and 0.6.
-    assert cards["final accuracy"].value == "0.500"
-    assert cards["worst decile"].value == "0.250"
-    assert cards["simulated time"].value == "6m00s"
-    assert cards["simulated time"].note == "6 rounds"
-    assert not any(card.is_warning for card in cards.values())
-    assert "clusters now" not in cards
-
-
-def test_a_run_without_a_round_or_a_test_says_so(tmp_path: Path) -> None:
-    for at, rows in enumerate(([], round_rows([None, None]))):
-        (card,) = (
-            one for one in run_cards(read_run(run_folder(tmp_path / str(at), rows))) if one.name == "final accuracy"
-        )
-        assert (card.value, card.note) == ("none", "no client was tested")
-
-
-def test_a_run_with_clusters_tells_of_them(tmp_path: Path) -> None:
-    rows = round_rows(RISING, n_clusters=[1, 2, 2, 3, 3, 3], n_moved=[0, 5, 0, 1, 0, 0])
-    cards = {card.name: card.value for card in run_cards(read_run(run_folder(tmp_path / "run", rows)))}
-
-    assert (cards["clusters now"], cards["moves"], cards["re-clusterings"]) == ("3", "6", "0")
+# ---------------------------------------------------------------- warnings
 
 
 def test_trainings_that_diverged_are_told_first(tmp_path: Path) -> None:
-    rows = round_rows(RISING, n_failed=[0, 3, 0, 0, 0, 0])
+    rows = round_rows(CURVE, n_failed=[0, 3, 0, 0, 0, 0])
 
-    first = run_cards(read_run(run_folder(tmp_path / "run", rows)))[0]
+    (card,) = page_of(run_folder(tmp_path / "run", rows)).cards
 
-    assert first.is_warning
-    assert (first.name, first.value) == ("training diverged", "3 of 15")
-
-
-def test_groups_have_a_card_each_with_their_gain(tmp_path: Path) -> None:
-    runs = gather_runs([compared(tmp_path, {"global": {1: RISING, 2: RISING}, "fielding": {1: BETTER, 2: BETTER}})])
-
-    cards = {card.name: card for card in report_cards(runs, compare_groups(runs))}
-
-    assert (cards["fielding"].value, cards["global"].value) == ("0.700", "0.500")
-    assert cards["fielding"].note.startswith("+0.200")
-    assert cards["fielding"].note.endswith("against global")
-    assert cards["fielding"].group == "fielding"
-    assert cards["fielding"].color != cards["global"].color
-
-
-def test_each_card_names_whom_its_group_is_held_against(tmp_path: Path) -> None:
-    names = ("global-easy", "global-hard", "ifca-easy", "ifca-hard")
-    runs = gather_runs([compared(tmp_path, {name: {1: RISING} for name in names})])
-    settings = {name: dict(zip(("method.name", "trace.scenario"), name.split("-"), strict=True)) for name in names}
-    runs = replace(runs, reference="global-easy", settings=settings)
-
-    notes = {card.name: card.note for card in report_cards(runs, compare_groups(runs))}
-
-    assert notes["ifca-hard"] == "+0.000 against global-hard"
-    assert notes["global-hard"] == "others are held against it"
-
-
-def test_without_a_run_of_the_reference_cards_tell_no_gain(tmp_path: Path) -> None:
-    runs = gather_runs([compared(tmp_path, {"ifca": {1: RISING}, "fielding": {1: BETTER}})])
-    runs = replace(runs, reference="gone")
-
-    assert {card.note for card in report_cards(runs, compare_groups(runs))} == {"mean over clients and seeds"}
-
-
-def test_many_groups_are_left_to_the_table(tmp_path: Path) -> None:
-    runs = gather_runs([compared(tmp_path, {f"method-{at}": {1: RISING} for at in range(MOST_CARDS + 1)})])
-
-    assert report_cards(runs, compare_groups(runs)) == []
-
-
-def test_groups_without_a_finished_run_show_how_far_they_are(tmp_path: Path) -> None:
-    run_folder(tmp_path / "done", round_rows(RISING), method="global")
-    run_folder(tmp_path / "long", round_rows(RISING), seed=1, finished=False)
-    behind = run_folder(tmp_path / "short", round_rows(RISING), seed=2, finished=False)
-    (behind / "rounds.jsonl").write_text("".join((behind / "rounds.jsonl").read_text().splitlines(keepends=True)[:4]))
-    runs = gather_runs([tmp_path])
-
-    cards = {card.name: card for card in report_cards(runs, compare_groups(runs))}
-
-    # The newest accuracies of the two: 0.6 and 0.4.
-    assert (cards["fielding"].value, cards["fielding"].note) == ("0.500", "so far, round 4 to 6 of 6")
-    assert cards["global"].note == "the others are held against it"
-
-
-def test_a_run_that_goes_on_has_no_final_accuracy_yet(tmp_path: Path) -> None:
-    cards = run_cards(read_run(run_folder(tmp_path / "run", round_rows(RISING), finished=False)))
-
-    assert (cards[0].name, cards[0].value, cards[0].note) == ("accuracy", "0.600", "so far, round 6 of 6")
-    assert "final accuracy" not in [card.name for card in cards]
+    assert card.is_warning
+    assert (card.name, card.value) == ("training diverged", "3 of 15")
+    assert not page_of(run_folder(tmp_path / "whole", round_rows(CURVE))).cards
 
 
 # ---------------------------------------------------------------- deployed words
@@ -422,6 +406,6 @@ def test_times_of_real_devices_are_not_called_simulated(
 
     found = gather_runs([folder])
 
-    assert time in {card.name for card in run_cards(read_run(folder))}
-    assert [section.title for section in draw_accuracy(found)][1] == f"Accuracy over {time}"
+    assert time in {row[0] for section in page_of(folder).sections for row in section.table}
+    assert [view.words[-1] for view in draw_accuracy(found).views][1] == f"over {time}"
     assert ("on real devices;" in report_lead(found)) == is_told

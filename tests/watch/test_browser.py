@@ -76,7 +76,7 @@ def test_the_page_follows_a_run_that_is_being_written(page: "Tab", tmp_path: Pat
             page.get_by_role("heading", name="What the run gave so far: run").wait_for()
             page.locator("#state-of-the-runs td", has_text="running").wait_for()
             page.locator(DRAWN).first.wait_for()
-            page.evaluate("document.querySelector('#accuracy-over-rounds').dataset.kept = 'yes'")
+            page.evaluate("document.querySelector('#head-accuracy').dataset.kept = 'yes'")
             assert page.locator("#what-the-coordinator-decided-and-why").count() == 0
 
             append(folder, "events", EVENT)
@@ -96,8 +96,8 @@ def test_the_page_follows_a_run_that_is_being_written(page: "Tab", tmp_path: Pat
         assert "bob" in row
         (folder / "summary.json").write_text("{}")
         page.locator("#state-of-the-runs").wait_for(state="detached")
-        assert page.locator("#accuracy-over-rounds").get_attribute("data-kept") == "yes"
-        drawn = page.evaluate("document.querySelector('#accuracy-over-rounds .js-plotly-plot')._fullData[0].x.length")
+        assert page.locator("#head-accuracy").get_attribute("data-kept") == "yes"
+        drawn = page.evaluate("document.querySelector('#head-accuracy .js-plotly-plot')._fullData[0].x.length")
         assert drawn >= 4
     assert len(reloads) == 1
 

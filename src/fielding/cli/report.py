@@ -19,7 +19,10 @@ def report(
         Path | None, typer.Option("--out", "-o", help="The page; report.html in DIR, or here if there are several.")
     ] = None,
     export: Annotated[
-        str | None, typer.Option(metavar="png|pdf", help="Also write every figure, into the folder figures beside it.")
+        str | None,
+        typer.Option(
+            metavar="png|pdf", help="Also write every figure and a picture of the head, into figures beside it."
+        ),
     ] = None,
     reference: Annotated[str | None, typer.Option(help="Compare the others with this method.")] = None,
     as_json: JsonOutput = False,
@@ -30,7 +33,7 @@ def report(
     Runs of the same config and different seeds are taken together, with 95 % intervals; what is missing or damaged is
     said on the page, and the rest is drawn. `--export` needs the extra `export` and a Chrome or Chromium.
     """
-    from fielding.reporting.exporting import export_figures, load_exporter
+    from fielding.reporting.exporting import HEAD, export_figures, export_head, load_exporter
     from fielding.reporting.report_page import read_report, write_report
 
     if export is not None:
@@ -43,6 +46,7 @@ def report(
         page = write_report(runs, summary, target)
         bar.describe("exporting figures")
         files = export_figures(page, target.parent / FIGURES, export) if export else []
+        files += [export_head(target, target.parent / FIGURES / HEAD)] if export else []
     for note in () if quiet else page.notes:
         note_down(note)
     if as_json:

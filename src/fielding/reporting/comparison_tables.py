@@ -134,6 +134,40 @@ def latex_table(summary: Row) -> str:
     return "\n".join([r"% Needs \usepackage{booktabs} and \usepackage{graphicx}.", *fonts, table])
 
 
+def plain_markdown(table: Sequence[Sequence[str]]) -> str:
+    r"""Return any table as Markdown; the first row holds the heads.
+
+    Examples
+    --------
+    >>> print(plain_markdown([["figure", "value"], ["rounds", "200"]]), end="")
+    | figure | value |
+    | --- | --- |
+    | rounds | 200 |
+    """
+    head, *rows = [[escape_markdown(cell) for cell in row] for row in table]
+    return "".join(f"| {' | '.join(row)} |\n" for row in (head, ["---"] * len(head), *rows))
+
+
+def plain_latex(table: Sequence[Sequence[str]]) -> str:
+    r"""Return any table as LaTeX with booktabs' rules; the first row holds the heads.
+
+    Examples
+    --------
+    >>> print(plain_latex([["figure", "value"], ["rounds", "200"]]), end="")
+    % Needs \usepackage{booktabs}.
+    \begin{tabular}{ll}
+    \toprule
+    figure & value \\
+    \midrule
+    rounds & 200 \\
+    \bottomrule
+    \end{tabular}
+    """
+    head, *rows = [" & ".join(map(escape_latex, row)) + r" \\" for row in table]
+    rules = [r"% Needs \usepackage{booktabs}.", rf"\begin{{tabular}}{{{'l' * len(table[0])}}}", r"\toprule", head]
+    return "\n".join([*rules, r"\midrule", *rows, r"\bottomrule", r"\end{tabular}", ""])
+
+
 def means_csv(summary: Row) -> str:
     """Return a row for each method: every figure's mean and the ends of its interval, and differences to the reference.
 
@@ -471,7 +505,7 @@ def _difference_sentences(summary: Row, n_seeds: int, mark: str) -> list[str]:
         found.append("Nothing is marked as best: that takes three seeds.")
     elif summary.get("reference"):
         is_grouped = len(names) > 1 or any("within" in one for one in named_records(summary, "best").values())
-        among = " among those held against the same" if is_grouped else ""
+        among = " among those compared with the same" if is_grouped else ""
         few = " With fewer than five seeds only large differences are clear." if n_seeds < FEW_SEEDS else ""
         found.append(
             f"{mark.capitalize()}: best{among}, or not clearly worse than the best (same test, 5 %, adjusted for the "

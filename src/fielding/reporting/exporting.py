@@ -1,19 +1,31 @@
-"""Figures of a page as files for a paper: PNG or PDF, on white, without a title of their own."""
+"""Files from a page: its figures for a paper, PNG or PDF, on white; and a picture of its head for a README."""
 
+import asyncio
+import base64
+import json
 import logging
 import shutil
+import threading
 import warnings
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 from fielding._extras import require
 from fielding.errors import InputError, OptionError, OutputError, echo
 from fielding.reporting.charts.figures import Figure, change_layout
-from fielding.reporting.page import Page, distinct
+from fielding.reporting.page import Page, Section, distinct, key_of
 
 FORMATS = ("png", "pdf")
 BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome")
+HEAD = "head.png"
 _WIDTH, _SCALE = 820, 2
+_HEAD_WIDTH, _LONGEST_S = 1160, 60.0
+# Where the head of the page is, once its figures are drawn; nothing before the page is there.
+_PLACE = """window.fielding && document.getElementById("head") && window.fielding.drawAll().then(() => {
+  const {x, y, width, height} = document.getElementById("head").getBoundingClientRect();
+  return JSON.stringify({x: x - 16, y: y - 16, width: width + 32, height: height + 20});
+})"""
 
 
 def export_figures(page: Page, folder: Path, form: str) -> list[Path]:
@@ -25,11 +37,17 @@ def export_figures(page: Page, folder: Path, form: str) -> list[Path]:
     kaleido = load_exporter(form)
     figures: dict[str, Figure] = {}
     for section in distinct(page.sections):
-        if section.figure is not None:  # as the page shows it at first: a slider stands at its last moment
-            changes = section.frames[-1].traces if section.frames else ()
-            traces = section.figure["data"]
-            changed = [{**trace, **change} for trace, change in zip(traces, changes, strict=False)]
-            figures[section.key] = {**section.figure, "data": [*changed, *traces[len(changed) :]]}
+        rows = [set(row) for row in zip(*(view.words for view in section.views), strict=True)]
+        for one in (section, *section.views):
+            if one.figure is not None:  # as the page shows it at first: a slider stands at its last moment
+                changes = one.frames[-1].traces if one.frames else ()
+                traces = one.figure["data"]
+                changed = [{**trace, **change} for trace, change in zip(traces, changes, strict=False)]
+                words = [
+                    key_of(Section(title=word)) for word, row in zip(one.words, rows, strict=False) if len(row) > 1
+                ]
+                key = "-".join([section.key, *words])
+                figures[key] = {**one.figure, "data": [*changed, *traces[len(changed) :]]}
     if not figures:
         raise InputError("there is no figure to export")
     try:
@@ -41,8 +59,7 @@ def export_figures(page: Page, folder: Path, form: str) -> list[Path]:
     for figure, path in zip(figures.values(), paths, strict=True):
         size = {"width": _WIDTH, "height": figure["layout"].get("height", 340), "scale": _SCALE}
         jobs.append({"fig": for_paper(figure), "path": path, "opts": {"format": form, **size}})
-    for name in ("kaleido", "choreographer"):
-        logging.getLogger(name).setLevel(logging.ERROR)
+    _be_quiet()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         try:
@@ -57,6 +74,69 @@ def export_figures(page: Page, folder: Path, form: str) -> list[Path]:
     if missing:
         raise OutputError(f"cannot draw {missing[0]}: the browser gave no image")
     return paths
+
+
+def _be_quiet() -> None:
+    for name in ("kaleido", "choreographer"):
+        logging.getLogger(name).setLevel(logging.ERROR)
+
+
+def export_head(page: Path, target: Path) -> Path:
+    """Write a picture of the head of a page that was written: its sentence and the charts that carry it, in light.
+
+    OptionError if the package or the browser that draws is missing, OutputError if it gives no picture.
+    """
+    load_exporter("png")
+    _be_quiet()
+    found: list[bytes | Exception] = []
+
+    def draw() -> None:  # in a thread of its own: the caller's may have an event loop already
+        try:
+            found.append(asyncio.run(_photograph(page.resolve().as_uri())))
+        except Exception as error:
+            found.append(error)
+
+    thread = threading.Thread(target=draw)
+    thread.start()
+    thread.join()
+    if isinstance(found[0], Exception):
+        raise OutputError(f"the browser cannot draw the head of the page: {found[0]}") from found[0]
+    try:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        target.write_bytes(found[0])
+    except OSError as error:
+        raise OutputError(f"cannot write {target}: {error.strerror or error}") from error
+    return target
+
+
+async def _photograph(address: str) -> bytes:
+    """Return the head of a page as PNG, with the light colours."""
+    from choreographer import Browser
+
+    async with Browser(headless=True) as browser:
+        tab = await browser.create_tab(address)
+
+        async def ask(command: str, **params: Any) -> dict[str, Any]:
+            answer: Any = await tab.send_command(command, params)
+            if "error" in answer:
+                raise RuntimeError(answer["error"].get("message", command))
+            return dict(answer["result"])
+
+        size = {"width": _HEAD_WIDTH, "height": 900, "deviceScaleFactor": _SCALE, "mobile": False}
+        await ask("Emulation.setDeviceMetricsOverride", **size)
+        light = [{"name": "prefers-color-scheme", "value": "light"}]
+        await ask("Emulation.setEmulatedMedia", features=light)
+        deadline = asyncio.get_running_loop().time() + _LONGEST_S
+        while True:
+            answer = await ask("Runtime.evaluate", expression=_PLACE, awaitPromise=True, returnByValue=True)
+            if isinstance(words := answer["result"].get("value"), str):
+                break
+            if asyncio.get_running_loop().time() > deadline:
+                raise TimeoutError(f"it was not drawn after {_LONGEST_S:.0f} seconds")
+            await asyncio.sleep(0.1)
+        clip = {**json.loads(words), "scale": 1}
+        shot = await ask("Page.captureScreenshot", format="png", clip=clip, captureBeyondViewport=True)
+        return base64.b64decode(shot["data"])
 
 
 def load_exporter(form: str) -> ModuleType:

@@ -1,4 +1,4 @@
-"""One HTML page: cards, figures, tables, switches; readable on a phone, in light and dark, without a network.
+"""One HTML page: a sentence, figures, tables, switches; readable on a phone, in light and dark, without a network.
 
 Python says what is to be seen, as one JSON record; ``assets/page.js`` draws it. The same record, sent again and again,
 makes the page live (``fielding watch``).
@@ -9,7 +9,7 @@ import hashlib
 import json
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cache
 from html import escape
 from importlib.resources import files
@@ -31,7 +31,12 @@ _HEAD = (
     '<meta name="color-scheme" content="light dark"><link rel="icon" href="data:,">'
 )
 _BODY = '<body><main id="page"><noscript>The figures of this page are drawn by its own script.</noscript></main>'
-_OWN_IDS = ("page", "head", "switches", "sections", "foot", "inside", "client", "client-ids", "record")
+PARTS = ("Result", "Clients", "Clusters", "Cost", "Settings")
+"""The parts of the page about runs, in their order."""
+_OWN_IDS = (
+    "page", "head", "highlights", "lead", "side", "contents", "switches", "sections", "foot", "inside", "client",
+    "client-ids", "record", *(f"part-{part.lower()}" for part in PARTS),
+)  # fmt: skip
 """Ids of parts of the page, which no section may have."""
 
 
@@ -61,9 +66,10 @@ class Frame:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Section:
-    """A heading, a paragraph, and a figure, cards or a table."""
+    """A heading, a paragraph, and a figure, cards or a table; or several of these, one of which is shown at a time."""
 
     title: str
+    part: str = ""  # the part of the page that it is in, one of PARTS; none on a page without parts
     text: str = ""
     more: str = ""  # what else there is to say about reading it, for those who ask; folded in
     figure: Figure | None = None  # as charts.figures makes them
@@ -71,8 +77,12 @@ class Section:
     table: Sequence[Sequence[str]] = ()  # rows of text; the first row holds the column heads
     # The group of each row of the table after the first, if the page switches rows with it.
     row_groups: Sequence[str | None] = ()
+    copies: Mapping[str, str] = field(default_factory=dict)  # by format: the table as a text that a button copies
     cards: Sequence[Card] = ()
     missing: str = ""  # why there is nothing to be seen, if there is nothing
+    # What a reader chooses from, the first one shown at first; each has the words of its buttons, a row a word.
+    views: Sequence["Section"] = ()
+    words: Sequence[str] = ()
     # The group that it shows the inside of; only the sections of one group are shown at a time.
     group: str | None = None
     key: str = ""  # what tells it from other sections of the page; made of title and group if empty
@@ -83,7 +93,9 @@ class Page:
     """All that a page shows."""
 
     title: str
-    lead: str
+    lead: str  # what was run; below the rest of the head
+    sentence: str = ""  # what came of it
+    highlights: Sequence[Section] = ()  # the charts that carry the sentence, side by side
     cards: Sequence[Card] = ()
     sections: Sequence[Section] = ()
     # Groups of runs by name, each with its colour: each gets a switch that acts on all figures.
@@ -130,10 +142,12 @@ def page_record(page: Page) -> dict[str, Json]:
     return {
         "title": page.title,
         "lead": page.lead,
+        "sentence": page.sentence,
         "footer": page.footer,
         "notes": list(page.notes),
         "groups": [{"name": name, "color": color} for name, color in (page.groups or {}).items()],
         "cards": [_card_record(card) for card in page.cards],
+        "highlights": [section_record(replace(one, key=f"head-{key_of(one)}")) for one in page.highlights],
         "sections": [section_record(section) for section in distinct(page.sections)],
     }
 
@@ -141,8 +155,9 @@ def page_record(page: Page) -> dict[str, Json]:
 def section_record(section: Section) -> dict[str, Json]:
     """Return a section as JSON."""
     record: dict[str, Json] = {
-        "key": _key(section),
+        "key": key_of(section),
         "title": section.title,
+        "part": section.part,
         "text": section.text,
         "more": section.more,
         "group": section.group,
@@ -150,10 +165,31 @@ def section_record(section: Section) -> dict[str, Json]:
         "frames": [{"label": frame.label, "traces": [dict(one) for one in frame.traces]} for frame in section.frames],
         "table": [list(row) for row in section.table],
         "rowGroups": list(section.row_groups),
+        "copies": dict(section.copies),
         "cards": [_card_record(card) for card in section.cards],
         "missing": section.missing,
+        "views": [section_record(view) for view in section.views],
+        "words": list(section.words),
     }
     return {**record, "digest": hashlib.blake2b(json.dumps(record).encode(), digest_size=8).hexdigest()}
+
+
+def merge_views(title: str, views: Mapping[str, Section]) -> Section:
+    """Return several sections as one, by the words of their buttons; those without anything to be seen are left out.
+
+    A single one that is left stays as it is, under its own title.
+
+    Examples
+    --------
+    >>> shown = {"sent": Section(title="Bytes sent", text="..."), "received": Section(title="", missing="no round")}
+    >>> merge_views("Bytes", shown).title
+    'Bytes sent'
+    """
+    left = {word: one for word, one in views.items() if not one.missing}
+    if len(left) < 2:
+        return next(iter(left.values()), replace(next(iter(views.values())), title=title))
+    group = next(iter(left.values())).group
+    return Section(title=title, views=[replace(one, words=(word,)) for word, one in left.items()], group=group)
 
 
 def distinct(sections: Sequence[Section]) -> list[Section]:
@@ -167,14 +203,15 @@ def distinct(sections: Sequence[Section]) -> list[Section]:
     used = set(_OWN_IDS)
     found: list[Section] = []
     for section in sections:
-        stem = _key(section)
+        stem = key_of(section)
         key = next(one for n in count(1) if (one := stem if n == 1 else f"{stem}-{n}") not in used)
         used.add(key)
         found.append(replace(section, key=key))
     return found
 
 
-def _key(section: Section) -> str:
+def key_of(section: Section) -> str:
+    """Return what tells a section from others: its key, else one made of its title and group."""
     # Keys become ids and names of files, which may not be too long.
     words = f"{section.title} {section.group or ''}".lower()
     return section.key or re.sub("[^a-z0-9]+", "-", words).strip("-")[:80] or "section"

@@ -1,6 +1,6 @@
 """The page about runs: what `report` writes, `watch` keeps up to date, and every run and comparison leaves behind."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -9,71 +9,58 @@ from fielding._typing import Json
 from fielding._version import __version__
 from fielding.atomic import replaced_file
 from fielding.errors import FieldingError, OutputError, unknown_name
-from fielding.federation.evaluation import TREATMENTS
 from fielding.reporting.charts.client_map import draw_client_map
 from fielding.reporting.charts.clusters import draw_cluster_cards
-from fielding.reporting.charts.curves import (
-    draw_accuracy,
-    draw_agreement,
-    draw_cluster_counts,
-    draw_differences,
-    draw_heterogeneity,
-    draw_losses,
-)
-from fielding.reporting.charts.decisions import draw_decisions, draw_traffic
-from fielding.reporting.charts.experts import draw_alone, draw_experts
+from fielding.reporting.charts.curves import draw_accuracy, draw_clusters, draw_losses
+from fielding.reporting.charts.decisions import draw_coordinator
+from fielding.reporting.charts.drift_events import TITLE as AROUND
+from fielding.reporting.charts.drift_events import draw_around_drifts
+from fielding.reporting.charts.experts import draw_served_by
 from fielding.reporting.charts.fairness import draw_fairness
 from fielding.reporting.charts.figures import PALETTE
 from fielding.reporting.charts.group_bars import draw_accuracy_against_bytes, draw_costs, draw_times_to_target
-from fielding.reporting.charts.river import draw_river
-from fielding.reporting.charts.tables import tabulate_results, tabulate_settings, tabulate_states
-from fielding.reporting.charts.truth import draw_truth
+from fielding.reporting.charts.tables import (
+    STATES,
+    leave_out_columns,
+    tabulate_left_out,
+    tabulate_results,
+    tabulate_run,
+    tabulate_settings,
+    tabulate_states,
+)
+from fielding.reporting.charts.truth import draw_memberships
 from fielding.reporting.comparison_tables import seed_count_words
-from fielding.reporting.formatting import as_time, digits, megabytes, n_drift_reports
-from fielding.reporting.numbers.comparison import CLAIMED, compare_groups, diverged_words
+from fielding.reporting.headline import draw_highlights, expert_counts, write_sentence
+from fielding.reporting.numbers.comparison import compare_groups, diverged_words
 from fielding.reporting.numbers.groups import RunGroups, gather_runs
 from fielding.reporting.numbers.run_record import FINISHED, RunRecord
-from fielding.reporting.numbers.run_summary import evaluations, final_words, run_summary
-from fielding.reporting.page import Card, Page, Section, page_html
+from fielding.reporting.numbers.run_summary import final_words, run_summary
+from fielding.reporting.page import PARTS, Card, Page, Section, page_html
 
 Row = Mapping[str, Json]
 Drawn = Section | list[Section]
-MOST_CARDS = 8  # groups with a card of their own; more are told by the table
 MOST_NAMES = 8  # groups that the paragraph names
 MOST_INSIDE = 8  # groups whose clusters are shown in full: each adds up to a megabyte
 DAMAGE = (FieldingError, OSError, ArithmeticError, LookupError, TypeError, ValueError)
 """What drawing a damaged folder may raise."""
-_COMPARED: tuple[tuple[str, Callable[[RunGroups], Drawn]], ...] = (
-    ("Accuracy", draw_accuracy),
-    ("Accuracy against bytes", draw_accuracy_against_bytes),
-    ("Time to target", draw_times_to_target),
-    ("Differences", draw_differences),
-    ("How clients fare", draw_fairness),
-    ("Heterogeneity", draw_heterogeneity),
-    ("Number of clusters", draw_cluster_counts),
-    ("Agreement", draw_agreement),
-)
-_INSIDE: tuple[tuple[str, Callable[[RunRecord, str | None], Drawn]], ...] = (
+CANNOT = "This cannot be drawn"
+_CLUSTERS: tuple[tuple[str, Callable[[RunRecord, str | None], Section]], ...] = (
     ("The clusters now", draw_cluster_cards),
-    ("Who was in which cluster", draw_river),
-    ("Map of the clients", draw_client_map),
-    ("What the coordinator decided", draw_decisions),
-    ("Reports and moves", draw_traffic),
-    ("Clusters and true concepts", draw_truth),
-    ("Experts", draw_experts),
-    ("Experts alone", draw_alone),
+    ("Who is in which cluster", draw_memberships),
+    ("Map of clients", draw_client_map),
+    ("What the coordinator decided, and why", draw_coordinator),
 )
-_AFTER: tuple[tuple[str, Callable[[RunGroups], Drawn]], ...] = (
-    ("Costs", draw_costs),
-    ("Losses", draw_losses),
-    ("Settings", tabulate_settings),
+_COST: tuple[tuple[str, Callable[[RunGroups], Drawn]], ...] = (
+    ("Accuracy against bytes", draw_accuracy_against_bytes),
+    ("What it costs clients", draw_costs),
+    ("Time to the target", draw_times_to_target),
 )
 
 
 def read_report(folders: Sequence[Path], *, reference: str | None = None) -> tuple[RunGroups, dict[str, Json]]:
     """Read some folders of runs or comparisons; return the runs and their comparison, as in ``summary.json``.
 
-    ``reference`` is the group that others are held against, instead of the one that the folders name. InputError if
+    ``reference`` is the group that others are compared with, instead of the one that the folders name. InputError if
     there is no run in any of them, OptionError if there is no group of that name.
     """
     found = gather_runs(folders)
@@ -120,8 +107,10 @@ def make_page(runs: RunGroups, summary: Row | None = None) -> Page:
     return Page(
         title=title,
         lead=report_lead(runs),
-        cards=report_cards(runs, compared),
-        sections=list(_sections(runs, compared)),
+        sentence=write_sentence(runs, compared),
+        highlights=[one for one in _draw("", partial(draw_highlights, runs, compared)) if not one.missing],
+        cards=warning_cards(runs),
+        sections=_sections(runs, compared),
         groups={name: PALETTE[style % len(PALETTE)] for name, style in runs.styles.items()},
         notes=[*notes, *[f"{one.group}, seed {one.seed}: {one.problem}" for one in runs.awaited if one.problem]],
         footer=f"Fielding {__version__}",
@@ -133,20 +122,43 @@ def are_all_finished(runs: RunGroups) -> bool:
     return not runs.awaited and all(run.state == FINISHED for _, run in runs.runs)
 
 
-def _sections(runs: RunGroups, summary: Row) -> Iterator[Section]:
-    if not are_all_finished(runs):
-        yield from _draw("The runs", partial(tabulate_states, runs))
-    if len(runs.groups) > 1:
-        yield from _draw("Results in numbers", partial(tabulate_results, runs, summary))
-    for title, chart in _COMPARED:
-        yield from _draw(title, partial(chart, runs))
+def _sections(runs: RunGroups, summary: Row) -> list[Section]:
+    """Return all sections by part; what has nothing to show is told in the last one."""
     inside = [group for group in runs.groups if group.is_clustered][:MOST_INSIDE]  # each by its first run
+    weighing = [group for group in runs.groups if expert_counts(group)][:MOST_INSIDE]
+    names = {group.name: group.name if len({*inside, *weighing}) > 1 else None for group in (*inside, *weighing)}
+    one_run = runs.runs[0][1] if len(runs.runs) == 1 else None
+    numbers = partial(tabulate_results, runs, summary) if one_run is None else partial(tabulate_run, one_run)
+    parts: dict[str, list[Section]] = {part: [] for part in PARTS}
+    result, clients, clusters, cost, settings = parts.values()
+    if not are_all_finished(runs):
+        result += _draw(STATES, partial(tabulate_states, runs))
+    result += _draw("Results in numbers", numbers)
+    result += _draw("Accuracy", partial(draw_accuracy, runs))
+    result += _draw(AROUND, partial(draw_around_drifts, runs))
+    result += _draw("Loss", partial(draw_losses, runs))
+    clients += _draw("How single clients fare", partial(draw_fairness, runs))
+    for group in weighing:
+        name = names[group.name]
+        clients += _draw("What clients are served by", partial(draw_served_by, group.runs[0], name), group=name)
+    clusters += _draw("Clusters over rounds", partial(draw_clusters, runs))
     for group in inside:
-        name = group.name if len(inside) > 1 else None
-        for title, inner in _INSIDE:
-            yield from _draw(title, partial(inner, group.runs[0], name), group=name)
-    for title, chart in _AFTER:
-        yield from _draw(title, partial(chart, runs))
+        name = names[group.name]
+        for title, chart in _CLUSTERS:
+            clusters += _draw(title, partial(chart, group.runs[0], name), group=name)
+    for title, draw in _COST:
+        cost += _draw(title, partial(draw, runs))
+    settings += _draw("Settings", partial(tabulate_settings, runs))
+    every = [replace(one, part=part) for part, sections in parts.items() for one in sections]
+    shown = [one for one in every if not one.missing or one.missing.startswith(CANNOT)]
+    left_out = tabulate_left_out([one for one in every if one not in shown])
+    return [_without_constants(one) for one in (*shown, *(replace(one, part=PARTS[-1]) for one in left_out))]
+
+
+def _without_constants(section: Section) -> Section:
+    if section.title == STATES:  # its columns must not come and go while runs go on
+        return section
+    return replace(leave_out_columns(section), views=[leave_out_columns(view) for view in section.views])
 
 
 def _draw(title: str, draw: Callable[[], Drawn], group: str | None = None) -> list[Section]:
@@ -154,7 +166,7 @@ def _draw(title: str, draw: Callable[[], Drawn], group: str | None = None) -> li
     try:
         found = draw()
     except DAMAGE as error:
-        return [Section(title=title, missing=f"This cannot be drawn: {error or type(error).__name__}", group=group)]
+        return [Section(title=title, missing=f"{CANNOT}: {error or type(error).__name__}", group=group)]
     return found if isinstance(found, list) else [found]
 
 
@@ -203,127 +215,20 @@ def _source_words(runs: Sequence[RunRecord]) -> str:
     return f"{', '.join(names[:-1])} and {names[-1]}"
 
 
-# ---------------------------------------------------------------- cards
+# ---------------------------------------------------------------- warnings
 
 
-def report_cards(runs: RunGroups, summary: Row) -> list[Card]:
-    """Return the cards of a report: those of the one run, or one per group of runs."""
-    if len(runs.runs) == 1:
-        return run_cards(runs.runs[0][1])
+def warning_cards(runs: RunGroups) -> list[Card]:
+    """Return a card if training diverged in any run: models that are not finite."""
     counts: dict[str, tuple[int, int]] = {}
     for group in runs.groups:
         figures = [run_summary(run.rounds, run.events, gap=run.gap) for run in group.runs]
         n_failed, n_trained = (sum(int(str(one[name])) for one in figures) for name in ("n_failed", "n_trained"))
         counts[group.name] = n_failed, n_trained
-    groups = runs.groups if len(runs.groups) <= MOST_CARDS else ()
-    cards = [_group_card(runs, group.name, summary) for group in groups]
-    if words := diverged_words(counts):
-        failed, trained = (sum(one[at] for one in counts.values()) for at in (0, 1))
-        cards.insert(0, _diverged_card(failed, trained, f": {words}"))
-    return cards
-
-
-def run_cards(run: RunRecord) -> list[Card]:
-    """Return the numbers of one run that matter."""
-    summary = run_summary(run.rounds, run.events, gap=run.gap)
-    cards = []
-    if summary["n_failed"]:
-        cards.append(_diverged_card(summary["n_failed"], summary["n_trained"]))
-    if run.state != FINISHED:
-        value, note = _last_accuracy([run])
-        cards.append(Card(name="accuracy", value=value, note=note))
-    elif summary["final_accuracy"] is None:
-        cards.append(Card(name="final accuracy", value="none", note="no client was tested"))
-    else:
-        cards.append(Card(name="final accuracy", value=digits(summary["final_accuracy"]), note="on the window"))
-        for where, note in (("newest", "on the newest interval"), ("next", "samples that come next, before training")):
-            if (final := summary[f"final_{where}_accuracy"]) is not None:
-                cards.append(Card(name=f"{where} accuracy", value=digits(final), note=note))
-        for how in TREATMENTS:
-            if (final := summary.get(f"final_accuracy_{how}")) is not None:
-                words = (
-                    [f"next: {digits(following)}"] if (following := summary.get(f"final_next_accuracy_{how}")) else []
-                )
-                note = ", ".join([*words, f"worst tenth: {digits(summary.get(f'worst_decile_{how}'))}"])
-                cards.append(Card(name=f"{how} accuracy", value=digits(final), note=note))
-        worst = digits(summary["worst_decile"])
-        cards.append(Card(name="worst decile", value=worst, note="the worst tenth of the clients"))
-    if run.is_clustered:
-        cards += _cluster_cards(summary)
-    return [
-        *cards,
-        Card(
-            name="time" if run.is_deployed else "simulated time",
-            value=as_time(float(str(summary["time_s"]))),
-            note=f"{summary['n_rounds']:,} rounds",
-        ),
-        Card(name="sent to clients", value=megabytes(summary["bytes_down"])),
-        Card(name="sent by clients", value=megabytes(summary["bytes_up"])),
-    ]
-
-
-def _diverged_card(n_failed: Json, n_trained: Json, whose: str = "") -> Card:
+    words = diverged_words(counts)
+    if not words:
+        return []
+    failed, trained = (sum(one[at] for one in counts.values()) for at in (0, 1))
+    whose = f": {words}" if len(runs.groups) > 1 else ""
     note = f"trainings gave no finite model{whose}; lower training.learning_rate"
-    return Card(name="training diverged", value=f"{n_failed:,} of {n_trained:,}", note=note, is_warning=True)
-
-
-def _cluster_cards(summary: Row) -> list[Card]:
-    # Where no coordinator decides, clusters are seen from outside.
-    decided, seen = ("one by one, centers frozen", "of all clients"), ("to another cluster", "a cluster came or went")
-    moved, regrouped = seen if summary["heterogeneity"] is None else decided
-    # Which reports told of drift is known where a coordinator heard them.
-    n_drifted = n_drift_reports(summary)
-    reports = Card(name="reports", value=digits(summary["n_reports"], 0))
-    if n_drifted is not None:
-        note = f"besides {summary['n_first_reports']:,} first reports, to join"
-        reports = Card(name="reports of drift", value=digits(n_drifted, 0), note=note)
-    return [
-        Card(name="clusters now", value=digits(summary["n_clusters_last"], 0)),
-        Card(name="moves", value=digits(summary["moves"], 0), note=moved),
-        Card(name="re-clusterings", value=digits(summary["reclusterings"], 0), note=regrouped),
-        reports,
-    ]
-
-
-def _group_card(runs: RunGroups, name: str, summary: Row) -> Card:
-    def record(part: str, figure: str) -> Row:
-        found: Json = dict(summary)
-        for key in (part, name, figure):
-            found = found.get(key) if isinstance(found, dict) else None
-        return found if isinstance(found, dict) else {}
-
-    reference, group = runs.references.get(name), runs.group(name)
-    value, notes = digits(record("methods", "final_accuracy").get("mean")), []
-    if isinstance(following := record("methods", "final_next_accuracy").get("mean"), float):
-        notes.append(f"next {digits(following)}")
-    gains = {figure: record("paired", figure) for figure in CLAIMED.values()}
-    if group is not None and not group.finished:
-        value, note = _last_accuracy(group.runs)
-        notes = [note]
-    elif name == reference:
-        notes.append("the others are held against it" if name == runs.reference else "others are held against it")
-    elif any(isinstance(gain.get("mean"), float) for gain in gains.values()):
-        words = [words for gain in gains.values() if (words := _gain_words(gain))]
-        notes.append(f"{', next '.join(words)} against {reference}")
-    else:
-        notes = notes or ["mean over clients and seeds"]
-    note = ";\n".join(notes)
-    return Card(name=name, value=value, note=note, group=name, color=PALETTE[runs.styles[name] % len(PALETTE)])
-
-
-def _gain_words(gain: Row) -> str:
-    mean, ends = gain.get("mean"), gain.get("ci95")
-    if not isinstance(mean, float):
-        return ""
-    low, high = (float(str(end)) for end in ends) if isinstance(ends, list) else (mean, mean)
-    return f"{mean:+.3f}{f' ± {(high - low) / 2:.3f}' if isinstance(ends, list) else ''}"
-
-
-def _last_accuracy(runs: Sequence[RunRecord]) -> tuple[str, str]:
-    """Return the last accuracy of runs that go on or were stopped, and how far they are."""
-    last = [float(str(tested[-1]["accuracy"])) for run in runs if (tested := evaluations(run.rounds))]
-    counts = [len(run.rounds) for run in runs]
-    rounds = f"{min(counts):,} to {max(counts):,}" if min(counts) < max(counts) else f"{max(counts):,}"
-    n_expected = max(run.n_expected for run in runs)
-    note = f"so far, round {rounds}{f' of {n_expected:,}' if n_expected else ''}"
-    return digits(sum(last) / len(last) if last else None), note
+    return [Card(name="training diverged", value=f"{failed:,} of {trained:,}", note=note, is_warning=True)]

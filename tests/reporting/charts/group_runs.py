@@ -59,6 +59,12 @@ def numbers(values: Any) -> list[float]:
     return [float("nan") if one is None else float(one) for one in values]
 
 
+def view(section: Section, *words: str) -> Section:
+    """Return the one view of a section that has these words on its buttons."""
+    (found,) = (one for one in section.views if set(words) <= set(one.words))
+    return found
+
+
 def traces(section: Section, name: str) -> list[dict[str, Any]]:
     """Return the traces of a name, bands first."""
     return [trace for trace in drawn(section)["data"] if trace["name"] == name]

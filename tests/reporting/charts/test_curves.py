@@ -15,7 +15,6 @@ from fielding.reporting.charts.curves import (
     draw_accuracy,
     draw_agreement,
     draw_cluster_counts,
-    draw_differences,
     draw_heterogeneity,
     draw_losses,
     drop_many_bands,
@@ -31,7 +30,7 @@ from fielding.reporting.charts.curves import (
 )
 from fielding.reporting.charts.figures import ARRIVAL_COLOR, EVENT_COLOR, Line
 from fielding.reporting.numbers.groups import Group, RunGroups
-from tests.reporting.charts.group_runs import accuracies, drawn, groups_of, numbers, one_run, traces
+from tests.reporting.charts.group_runs import accuracies, drawn, groups_of, numbers, one_run, traces, view
 
 
 def test_the_line_of_a_group_is_the_mean_over_its_seeds_and_the_band_their_interval(tmp_path: Path) -> None:
@@ -39,7 +38,7 @@ def test_the_line_of_a_group_is_the_mean_over_its_seeds_and_the_band_their_inter
         tmp_path, {"ours": [accuracies([0.29, 0.2]), accuracies([0.31, 0.4])], "global": [accuracies([0.1, 0.5])]}
     )
 
-    band, line = traces(draw_accuracy(gathered)[0], "ours")
+    band, line = traces(draw_accuracy(gathered).views[0], "ours")
 
     np.testing.assert_allclose(numbers(line["y"]), [0.3, 0.3])
     # The quantile of t with one degree of freedom, times the errors 0.01 and 0.1; cut off where no accuracy is.
@@ -53,7 +52,7 @@ def test_the_target_is_the_final_accuracy_of_global_even_if_another_is_the_refer
     gathered = groups_of(tmp_path, runs, reference="ours")
 
     assert common_target(gathered) == ("global", 0.45)
-    layout = drawn(draw_accuracy(gathered)[0])["layout"]
+    layout = drawn(draw_accuracy(gathered).views[0])["layout"]
     assert [shape["y0"] for shape in layout["shapes"] if shape.get("xref") == "paper"] == [0.45]
 
 
@@ -71,39 +70,50 @@ def test_over_time_hours_are_told_where_there_are_many(tmp_path: Path) -> None:
         {"a": [accuracies([0.1, 0.2], seconds=7200.0)], "b": [accuracies([0.1, 0.2], seconds=7200.0)]},
     )
 
-    _, timed = draw_accuracy(gathered)
+    timed = view(draw_accuracy(gathered), "over simulated time")
 
     assert drawn(timed)["layout"]["xaxis"]["title"]["text"] == "simulated hours"
     x = numbers(traces(timed, "a")[0]["x"])
     assert (x[0], x[-1]) == (2.0, 4.0)
 
 
-def test_corrected_accuracy_has_figures_of_its_own(tmp_path: Path) -> None:
+def test_corrected_accuracy_has_views_of_its_own(tmp_path: Path) -> None:
     rows = accuracies([0.5, 0.6], corrected_accuracy=0.75)
 
     found = draw_accuracy(groups_of(tmp_path, {"a": [rows], "b": [accuracies([0.5])]}))
 
-    assert [section.title for section in found] == [
-        "Accuracy over rounds",
-        "Accuracy over simulated time",
-        "Corrected accuracy over rounds",
-        "Corrected accuracy over simulated time",
+    assert [list(one.words) for one in found.views if "minus the reference" not in one.words] == [
+        ["window", reading, axis]
+        for reading in ("model as it is", "corrected")
+        for axis in ("over rounds", "over simulated time", "over bytes")
     ]
-    assert numbers(traces(found[2], "a")[0]["y"]) == [0.75, 0.75]
-    assert not traces(found[2], "b")
+    corrected = view(found, "corrected", "over rounds")
+    assert numbers(traces(corrected, "a")[0]["y"]) == [0.75, 0.75]
+    assert not traces(corrected, "b")
 
 
-def test_the_next_and_the_newest_interval_have_figures_and_differences_of_their_own(tmp_path: Path) -> None:
+def test_the_next_and_the_newest_interval_have_views_and_differences_of_their_own(tmp_path: Path) -> None:
     ours, theirs = (accuracies([0.5, 0.6], newest_accuracy=0.7, next_accuracy=level) for level in (0.75, 0.25))
     gathered = groups_of(tmp_path, {"a": [theirs], "b": [ours]})
 
-    found = {section.title: section for section in draw_accuracy(gathered)}
-    differences = {section.title: section for section in draw_differences(gathered)}
+    found = draw_accuracy(gathered)
 
-    assert numbers(traces(found["Accuracy on the next interval over rounds"], "b")[0]["y"]) == [0.75, 0.75]
-    assert numbers(traces(found["Accuracy on the newest interval over rounds"], "b")[0]["y"]) == [0.7, 0.7]
-    assert numbers(traces(differences["Accuracy on the next interval against a"], "b")[0]["y"]) == [0.5, 0.5]
-    assert numbers(traces(differences["Accuracy against a"], "b")[0]["y"]) == [0.0, 0.0]
+    assert numbers(traces(view(found, "next interval", "over rounds"), "b")[0]["y"]) == [0.75, 0.75]
+    assert numbers(traces(view(found, "newest interval", "over rounds"), "b")[0]["y"]) == [0.7, 0.7]
+    assert numbers(traces(view(found, "next interval", "minus the reference"), "b")[0]["y"]) == [0.5, 0.5]
+    assert numbers(traces(view(found, "window", "minus the reference"), "b")[0]["y"]) == [0.0, 0.0]
+
+
+def test_a_score_that_is_the_same_throughout_is_drawn_once_and_told(tmp_path: Path) -> None:
+    rows = accuracies([0.5, 0.5], newest_accuracy=0.5)
+
+    several = draw_accuracy(groups_of(tmp_path / "a", {"a": [rows], "b": [rows]}))
+    alone = draw_accuracy(groups_of(tmp_path / "b", {"a": [rows]}))
+
+    assert {one.words[0] for one in several.views} == {"window"}
+    assert several.text == "Left out: newest interval (model as it is), the same as window (model as it is)."
+    assert alone.text == "Left out: newest interval, the same as window."
+    assert not traces(alone.views[0], "newest interval")
 
 
 def test_a_single_run_shows_the_three_scores_worst_tenth_and_more_with_arrivals_and_re_clusterings(
@@ -113,23 +123,26 @@ def test_a_single_run_shows_the_three_scores_worst_tenth_and_more_with_arrivals_
     rows[3]["reclustered"] = True
     gathered = groups_of(tmp_path, {"fielding": [rows]})
 
-    section, timed = draw_accuracy(gathered)
+    found = draw_accuracy(gathered)
+    section, timed, sent, *_ = found.views
 
     assert numbers(traces(section, "window")[0]["y"]) == [0.5, 0.6, 0.7, 0.8]
     assert numbers(traces(section, "next interval")[0]["y"]) == [0.4] * 4
     assert numbers(traces(section, "worst tenth of the clients")[0]["y"]) == [0.25] * 4
-    assert numbers(traces(section, "tuned")[0]["y"]) == [0.9] * 4
+    assert numbers(traces(view(found, "tuned", "over rounds"), "window")[0]["y"]) == [0.9] * 4
     marks = {(shape["x0"], shape["line"]["color"]) for shape in drawn(section)["layout"]["shapes"]}
     assert marks == {(2.0, ARRIVAL_COLOR), (3.0, EVENT_COLOR)}
     assert [shape["x0"] for shape in drawn(timed)["layout"]["shapes"]] == [4.0]  # minutes
     assert "Orange" in section.text
+    # A thousand bytes down and as many up in each round.
+    np.testing.assert_allclose(numbers(traces(sent, "window")[0]["x"])[-1], 0.008, rtol=1e-6)
 
 
 def test_a_single_group_of_seeds_has_bands_and_no_orange_marks(tmp_path: Path) -> None:
     rows = accuracies([0.5, 0.6])
     rows[1]["reclustered"] = True
 
-    section, _ = draw_accuracy(groups_of(tmp_path, {"fielding": [rows, accuracies([0.7, 0.8])]}))
+    section, *_ = draw_accuracy(groups_of(tmp_path, {"fielding": [rows, accuracies([0.7, 0.8])]})).views
 
     band, _ = traces(section, "window")
     assert max(numbers(band["y"])) == 1.0, "the band ends where no accuracy can be"
@@ -150,7 +163,7 @@ def test_runs_without_an_evaluation_are_said_to_have_none(tmp_path: Path) -> Non
     alone = RunGroups(title="", groups=(Group(name="a", runs=(run,)),), reference=None)
     both = RunGroups(title="", groups=(Group(name="a", runs=(run,)), Group(name="b", runs=(run,))), reference="a")
 
-    assert all(section.missing for gathered in (alone, both) for section in draw_accuracy(gathered))
+    assert all(draw_accuracy(gathered).missing for gathered in (alone, both))
 
 
 def test_seconds_of_re_clusterings_are_known_too(tmp_path: Path) -> None:
@@ -169,7 +182,7 @@ def test_groups_with_different_targets_or_one_that_nobody_ran_have_no_line_for_i
 
     for one in (replace(gathered, settings=settings), replace(gathered, reference="gone")):
         assert common_target(one) is None
-        assert "Dotted" not in draw_accuracy(one)[0].text
+        assert "Dotted" not in draw_accuracy(one).views[0].text
 
 
 # ---------------------------------------------------------------- mean curves
@@ -297,53 +310,23 @@ def test_differences_are_paired_by_seed_and_round(tmp_path: Path) -> None:
     ours = [accuracies([0.5, None, 0.9]), accuracies([0.7, 0.8, 0.9])]
     theirs = [accuracies([0.4, 0.5, 0.5]), accuracies([0.4, 0.5])]
 
-    (section,) = draw_differences(groups_of(tmp_path, {"ours": ours, "global": theirs}, reference="global"))
+    gathered = groups_of(tmp_path, {"ours": ours, "global": theirs}, reference="global")
+    section = view(draw_accuracy(gathered), "minus the reference")
 
     band, line = traces(section, "ours")
     assert numbers(line["x"]) == [0.0, 1.0, 2.0]
     np.testing.assert_allclose(numbers(line["y"]), [0.2, 0.3, 0.4])  # of both seeds, of the second, of the first
     np.testing.assert_allclose(numbers(band["y"])[:3], [0.2 + 12.7062 * 0.1, 0.3, 0.4], rtol=1e-5)
     assert [shape["y0"] for shape in drawn(section)["layout"]["shapes"] if shape.get("xref")] == [0.0]
-    assert section.title == "Accuracy against global"
+    assert "Minus the accuracy of global" in section.text
 
 
-def test_the_two_differences_of_the_paper_are_drawn_where_there_are_such_groups(tmp_path: Path) -> None:
-    runs = {
-        "global": [accuracies([0.1])], "fielding": [accuracies([0.75])], "always": [accuracies([0.5])],
-        "selected": [accuracies([0.25])],
-    }  # fmt: skip
+def test_groups_without_a_common_seed_or_round_or_reference_have_no_difference(tmp_path: Path) -> None:
+    apart = groups_of(tmp_path / "a", {"a": [accuracies([0.5, None])], "b": [accuracies([None, 0.5])]})
+    gone = groups_of(tmp_path / "b", {"a": [accuracies([0.5])], "b": [accuracies([0.5])]})
 
-    _, ours, heard = draw_differences(groups_of(tmp_path, runs))
-
-    assert ours.title == "Accuracy of fielding minus always"
-    assert numbers(traces(ours, "fielding - always")[0]["y"]) == [0.25]
-    assert heard.title == "Accuracy of always minus selected"
-    assert numbers(traces(heard, "always - selected")[0]["y"]) == [0.25]
-    assert "one seed" in ours.text
-
-
-def test_the_same_difference_is_not_drawn_twice(tmp_path: Path) -> None:
-    runs = {"always": [accuracies([0.5])], "fielding": [accuracies([0.75])]}
-
-    assert len(draw_differences(groups_of(tmp_path, runs, reference="always"))) == 1
-
-
-def test_groups_without_a_common_seed_or_round_cannot_be_compared(tmp_path: Path) -> None:
-    (section,) = draw_differences(groups_of(tmp_path, {"a": [accuracies([0.5, None])], "b": [accuracies([None, 0.5])]}))
-
-    assert "No other group" in section.missing
-
-
-def test_one_group_differs_from_nobody(tmp_path: Path) -> None:
-    assert draw_differences(groups_of(tmp_path, {"a": [accuracies([0.5])]})) == []
-
-
-def test_a_reference_without_a_run_is_told(tmp_path: Path) -> None:
-    runs = groups_of(tmp_path, {"a": [accuracies([0.5])], "b": [accuracies([0.5])]})
-
-    (section,) = draw_differences(replace(runs, reference="gone"))
-
-    assert section.missing == "There is no run of gone, which others are held against."
+    for gathered in (apart, replace(gone, reference="gone")):
+        assert "minus the reference" not in {word for one in draw_accuracy(gathered).views for word in one.words}
 
 
 def test_each_group_is_drawn_against_the_one_with_its_settings(tmp_path: Path) -> None:
@@ -351,9 +334,8 @@ def test_each_group_is_drawn_against_the_one_with_its_settings(tmp_path: Path) -
     runs = groups_of(tmp_path, {name: [accuracies([level])] for name, level in levels.items()}, "global easy")
     settings = {name: dict(zip(("method.name", "trace.scenario"), name.split(), strict=True)) for name in levels}
 
-    (section,) = draw_differences(replace(runs, settings=settings))
+    section = view(draw_accuracy(replace(runs, settings=settings)), "minus the reference")
 
-    assert section.title == "Accuracy against the reference"
     assert "whichever of global easy, global hard has the same settings" in section.text
     assert numbers(traces(section, "ours easy")[0]["y"]) == [0.25]
     assert numbers(traces(section, "ours hard")[0]["y"]) == [0.375]
@@ -363,17 +345,10 @@ def test_each_group_is_drawn_against_the_one_with_its_settings(tmp_path: Path) -
 # ---------------------------------------------------------------- losses
 
 
-def test_a_single_group_has_both_losses_in_one_figure(tmp_path: Path) -> None:
-    (section,) = draw_losses(groups_of(tmp_path, {"ours": [accuracies([0.5, None], test_loss=2.0)]}))
-
-    assert numbers(traces(section, "training")[0]["y"]) == [0.5, 0.5]
-    assert numbers(traces(section, "test")[0]["y"]) == [2.0]
-
-
-def test_several_groups_have_a_figure_for_each_loss(tmp_path: Path) -> None:
-    trained, tested = draw_losses(
+def test_losses_in_training_and_in_testing_are_two_views(tmp_path: Path) -> None:
+    tested, trained = draw_losses(
         groups_of(tmp_path, {"a": [accuracies([0.5], test_loss=2.0)], "b": [accuracies([0.5])]})
-    )
+    ).views
 
     assert numbers(traces(trained, "b")[0]["y"]) == [0.5]
     assert numbers(traces(tested, "a")[0]["y"]) == [2.0]
@@ -381,14 +356,13 @@ def test_several_groups_have_a_figure_for_each_loss(tmp_path: Path) -> None:
 
 
 def test_before_the_first_round_losses_are_missing(tmp_path: Path) -> None:
-    assert draw_losses(groups_of(tmp_path / "a", {"a": [[]]}))[0].missing
-    assert all(section.missing for section in draw_losses(groups_of(tmp_path / "b", {"a": [[]], "b": [[]]})))
+    assert draw_losses(groups_of(tmp_path, {"a": [[]], "b": [[]]})).missing
 
 
 # ---------------------------------------------------------------- heterogeneity
 
 
-def test_clusters_are_held_against_no_clustering_as_it_was_measured(tmp_path: Path) -> None:
+def test_clusters_are_compared_with_no_clustering_as_it_was_measured(tmp_path: Path) -> None:
     rows = accuracies([0.5, 0.5], measured_heterogeneity=0.25, unclustered_heterogeneity=1.5)
 
     section = draw_heterogeneity(groups_of(tmp_path, {"a": [accuracies([0.5])], "b": [rows, rows]}))
@@ -398,7 +372,7 @@ def test_clusters_are_held_against_no_clustering_as_it_was_measured(tmp_path: Pa
     assert not traces(section, "a")
 
 
-def test_older_runs_are_held_against_global(tmp_path: Path) -> None:
+def test_older_runs_are_compared_with_global(tmp_path: Path) -> None:
     runs = {name: [accuracies([0.5], measured_heterogeneity=high)] for name, high in (("ours", 0.5), ("global", 1.0))}
 
     section = draw_heterogeneity(groups_of(tmp_path, runs))
@@ -430,6 +404,14 @@ def test_the_number_of_clusters_is_a_mean_and_re_clusterings_are_marked_on_it(tm
     assert list(section.table[1]) == ["ours", "0.5", "2", "2.75", "3.5"]
 
 
+def test_a_number_of_clusters_that_never_changes_is_told_and_not_drawn(tmp_path: Path) -> None:
+    section = draw_cluster_counts(groups_of(tmp_path, {"ours": [accuracies([0.5] * 3)]}))
+
+    assert section.figure is None
+    assert "Their number never changed: ours 2." in section.text
+    assert section.table[1][0] == "ours"
+
+
 def test_groups_without_clusters_are_left_out(tmp_path: Path) -> None:
     flat = accuracies([0.5, 0.5])
     for row in flat:
@@ -444,8 +426,8 @@ def test_groups_without_clusters_are_left_out(tmp_path: Path) -> None:
 
 def test_very_many_re_clusterings_are_told_not_marked(tmp_path: Path) -> None:
     rows = accuracies([0.5] * (MOST_TICKS + 1))
-    for row in rows:
-        row["reclustered"] = True
+    for at, row in enumerate(rows):
+        row |= {"reclustered": True, "n_clusters": 2 + at % 2}
 
     section = draw_cluster_counts(groups_of(tmp_path, {"ours": [rows]}))
 
@@ -462,6 +444,12 @@ def test_agreement_is_a_mean_over_seeds(tmp_path: Path) -> None:
     section = draw_agreement(groups_of(tmp_path, {"ours": seeds}))
 
     assert numbers(traces(section, "ours")[-1]["y"]) == [0.5, 0.5]
+
+
+def test_agreement_that_never_changes_is_told_and_not_drawn(tmp_path: Path) -> None:
+    section = draw_agreement(groups_of(tmp_path, {"ours": [accuracies([0.5] * 3, ari=1.0)]}))
+
+    assert section.missing == "The adjusted Rand index never changed: ours 1."
 
 
 def test_re_clusterings_of_a_single_run_are_marked(tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ from tests.reporting.charts.group_runs import accuracies, drawn, groups_of, numb
 def test_clients_of_all_seeds_make_one_curve_with_the_worst_tenth_shaded(tmp_path: Path) -> None:
     gathered = _gathered(tmp_path, [[1, 2], [4, 4]])
 
-    (section,) = draw_fairness(gathered)
+    section = draw_fairness(gathered)
 
     (line,) = traces(section, "ours")
     assert numbers(line["x"]) == [0.25, 0.25, 0.5, 1.0, 1.0]
@@ -21,16 +21,15 @@ def test_clients_of_all_seeds_make_one_curve_with_the_worst_tenth_shaded(tmp_pat
     assert list(section.table[1]) == ["ours", "0.625", "0.325", "0.438", "0.750", "1.000", "1.000", "0.750", "4"]
 
 
-def test_corrected_and_tuned_models_have_sections_of_their_own(tmp_path: Path) -> None:
-    found = draw_fairness(_gathered(tmp_path, [[1, 2]], corrected=[2, 4], tuned=[4, 4]))
+def test_corrected_and_tuned_models_have_views_of_their_own(tmp_path: Path) -> None:
+    found = draw_fairness(_gathered(tmp_path, [[1, 2]], corrected=[2, 4], tuned=[4, 4])).views
 
     assert [section.table[1][1] for section in found] == ["0.250", "0.500", "1.000"]
-    assert "corrected" in found[1].title
-    assert "tuned" in found[2].title
+    assert [list(one.words) for one in found] == [["model as it is"], ["corrected"], ["tuned"]]
 
 
 def test_without_tests_of_clients_nothing_is_drawn(tmp_path: Path) -> None:
-    (section,) = draw_fairness(groups_of(tmp_path, {"ours": [accuracies([0.5])]}))
+    section = draw_fairness(groups_of(tmp_path, {"ours": [accuracies([0.5])]}))
 
     assert "clients.jsonl" in section.missing
 

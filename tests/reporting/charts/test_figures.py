@@ -10,6 +10,7 @@ from hypothesis.extra import numpy as hnp
 
 from fielding.reporting.charts.figures import (
     MOST_MARKS,
+    PALETTE,
     Line,
     as_text,
     bars_figure,
@@ -55,7 +56,7 @@ def test_a_layout_is_changed_without_losing_what_is_not_named() -> None:
 
     after = change_layout(before, yaxis={"range": [0, 1]}, height=100)["layout"]
 
-    assert after["yaxis"]["title"] == {"text": "y"}
+    assert after["yaxis"]["title"]["text"] == "y"
     assert after["yaxis"]["range"] == [0, 1]
     assert "range" not in before["layout"]["yaxis"]
 
@@ -114,3 +115,13 @@ def test_bins_lose_nobody(values: list[int], most: int) -> None:
     assert sums.sum() == sum(values)
     assert len(sums) == len(starts) <= most
     assert all(sums[at] == sum(values[at * width : (at + 1) * width]) for at in range(len(sums)))
+
+
+def test_all_bands_lie_below_all_lines_and_colours_come_before_dashes() -> None:
+    band = (np.zeros(2), np.ones(2))
+    lines = [Line(name=str(at), x=[0.0, 1.0], y=[0.0, 1.0], style=at, band=band) for at in (0, 3, len(PALETTE))]
+
+    traces = lines_figure(lines, x_title="x", y_title="y")["data"]
+
+    assert ["fill" in trace for trace in traces] == [True] * 3 + [False] * 3
+    assert [trace["line"]["dash"] for trace in traces[3:]] == ["solid", "solid", "dash"]

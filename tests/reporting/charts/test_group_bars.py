@@ -45,7 +45,7 @@ def test_names_of_rows_stay_text() -> None:
 
 
 def test_without_a_checkpoint_sums_over_rounds_are_shown(tmp_path: Path) -> None:
-    down, _, hours = draw_costs(groups_of(tmp_path, {"ours": [accuracies([0.5, 0.5]), accuracies([0.5] * 4)]}))
+    down, _, hours = draw_costs(groups_of(tmp_path, {"ours": [accuracies([0.5, 0.5]), accuracies([0.5] * 4)]})).views
 
     part, _ = traces(down, "all purposes")
     np.testing.assert_allclose(part["x"], [0.003])  # 1,000 bytes a round, three rounds on average
@@ -63,7 +63,7 @@ def test_costs_are_split_by_purpose_where_a_checkpoint_tells(tmp_path: Path, mon
 
     monkeypatch.setattr(RunRecord, "costs", charged)
 
-    down, up, hours = draw_costs(groups_of(tmp_path, {"ours": [accuracies([0.5])]}))
+    down, up, hours = draw_costs(groups_of(tmp_path, {"ours": [accuracies([0.5])]})).views
 
     assert list(down.table[1]) == ["ours", "3", "3"]
     assert traces(up, "reports of data")[0]["x"] == [0.5]
@@ -80,7 +80,7 @@ def test_accuracy_is_set_against_all_bytes_of_a_run(tmp_path: Path) -> None:
         },
     )
 
-    section, following, over = draw_accuracy_against_bytes(gathered)
+    section, following = draw_accuracy_against_bytes(gathered)[0].views
 
     single, mean = traces(section, "ours")
     assert (numbers(single["x"]), numbers(single["y"])) == ([0.002, 0.006], [0.25, 0.5])
@@ -89,14 +89,13 @@ def test_accuracy_is_set_against_all_bytes_of_a_run(tmp_path: Path) -> None:
     assert mean["error_y"]["array"] == [0.625], "the interval ends at 1"
     assert numbers(traces(following, "ours")[1]["y"]) == [0.1875]
     assert not traces(following, "theirs")
-    assert numbers(traces(over, "theirs")[0]["x"]) == [0.002]
 
 
 def test_one_group_is_not_set_against_anybody(tmp_path: Path) -> None:
     gathered = groups_of(tmp_path, {"ours": [accuracies([0.5])]})
-    titles = [section.title for section in draw_costs(gathered)]
+    words = [view.words[0] for view in draw_costs(gathered).views]
 
-    assert titles == ["What clients receive", "What clients send", "How long clients are busy"]
+    assert words == ["received", "sent", "busy"]
     assert draw_accuracy_against_bytes(gathered) == []
 
 
@@ -107,7 +106,7 @@ def test_traffic_that_differs_much_has_a_logarithmic_axis(tmp_path: Path) -> Non
 
 
 def test_before_the_first_round_nothing_is_drawn(tmp_path: Path) -> None:
-    assert all(section.missing for section in draw_costs(groups_of(tmp_path, {"ours": [[]]})))
+    assert draw_costs(groups_of(tmp_path, {"ours": [[]]})).missing
 
 
 # ---------------------------------------------------------------- targets
@@ -119,7 +118,7 @@ GLOBAL = [accuracies([0.1, 0.2, 0.5, 0.5], seconds=3600.0)] * 2
 def test_bars_are_means_over_seeds_with_intervals(tmp_path: Path) -> None:
     ours = [accuracies([0.6] * 4, seconds=3600.0), accuracies([0.1, 0.6, 0.6, 0.6], seconds=3600.0)]
 
-    hours, rounds = draw_times_to_target(groups_of(tmp_path, {"ours": ours, "global": GLOBAL}))
+    hours, rounds = draw_times_to_target(groups_of(tmp_path, {"ours": ours, "global": GLOBAL}))[0].views
 
     bar, name = traces(hours, "ours")
     assert bar["x"] == [1.5]  # at once on one seed: after the first round; after two on the other
@@ -133,7 +132,7 @@ def test_bars_are_means_over_seeds_with_intervals(tmp_path: Path) -> None:
 def test_who_never_gets_there_is_told_in_words(tmp_path: Path) -> None:
     ours = [accuracies([0.6, 0.6, 0.6, 0.4], seconds=3600.0)] * 2
 
-    hours, _ = draw_times_to_target(groups_of(tmp_path, {"ours": ours, "global": GLOBAL}))
+    hours, _ = draw_times_to_target(groups_of(tmp_path, {"ours": ours, "global": GLOBAL}))[0].views
 
     bar, name = traces(hours, "ours")
     assert bar["x"] == [0.0]
@@ -144,13 +143,13 @@ def test_who_never_gets_there_is_told_in_words(tmp_path: Path) -> None:
 def test_seeds_that_got_there_are_counted_where_not_all_did(tmp_path: Path) -> None:
     ours = [accuracies([0.1, 0.6, 0.6, 0.6], seconds=3600.0), accuracies([0.1] * 4, seconds=3600.0)]
 
-    hours, _ = draw_times_to_target(groups_of(tmp_path, {"ours": ours, "global": GLOBAL}))
+    hours, _ = draw_times_to_target(groups_of(tmp_path, {"ours": ours, "global": GLOBAL}))[0].views
 
     assert "2 hours (1 of 2 seeds)" in traces(hours, "ours")[1]["text"][0]
 
 
 def test_a_run_whose_seed_has_no_target_is_left_out(tmp_path: Path) -> None:
-    hours, _ = draw_times_to_target(groups_of(tmp_path, {"ours": GLOBAL * 2, "global": GLOBAL[:1]}))
+    hours, _ = draw_times_to_target(groups_of(tmp_path, {"ours": GLOBAL * 2, "global": GLOBAL[:1]}))[0].views
 
     assert "of" not in traces(hours, "ours")[1]["text"][0]
 
@@ -162,10 +161,9 @@ def test_one_group_has_no_target(tmp_path: Path) -> None:
 def test_a_target_that_nobody_ran_is_told(tmp_path: Path) -> None:
     runs = groups_of(tmp_path, {"a": GLOBAL, "b": GLOBAL})
 
-    hours, rounds = draw_times_to_target(replace(runs, reference="gone"))
+    (section,) = draw_times_to_target(replace(runs, reference="gone"))
 
-    assert hours.missing == rounds.missing
-    assert "No seed has both an evaluation of gone" in hours.missing
+    assert "No seed has both an evaluation of gone" in section.missing
 
 
 def test_each_group_has_the_target_of_its_settings(tmp_path: Path) -> None:
@@ -178,7 +176,7 @@ def test_each_group_has_the_target_of_its_settings(tmp_path: Path) -> None:
     runs = groups_of(tmp_path, {name: [accuracies(mine)] for name, mine in levels.items()}, "global easy")
     settings = {name: dict(zip(("method.name", "trace.scenario"), name.split(), strict=True)) for name in levels}
 
-    _, rounds = draw_times_to_target(replace(runs, settings=settings))
+    _, rounds = draw_times_to_target(replace(runs, settings=settings))[0].views
 
     assert traces(rounds, "ours hard")[0]["x"] == [1.0]  # it would never come to the easy target
     assert "whichever of global easy, global hard has the same settings" in rounds.text

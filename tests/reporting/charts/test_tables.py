@@ -3,10 +3,17 @@ from dataclasses import replace
 from pathlib import Path
 
 from fielding._typing import Json
-from fielding.reporting.charts.tables import tabulate_results, tabulate_settings, tabulate_states
+from fielding.reporting.charts.tables import (
+    MOST_COLUMNS,
+    tabulate_left_out,
+    tabulate_results,
+    tabulate_settings,
+    tabulate_states,
+)
 from fielding.reporting.numbers.comparison import compare_groups
 from fielding.reporting.numbers.groups import AwaitedRun, Group, RunGroups
 from fielding.reporting.numbers.run_record import RunRecord
+from fielding.reporting.page import Section
 from tests.reporting.charts.group_runs import accuracies, groups_of, one_run
 
 
@@ -19,6 +26,37 @@ def test_each_group_has_a_row_that_is_switched_with_it(tmp_path: Path) -> None:
     assert section.table[1][1].startswith("0.750 ±\xa00.000")
     assert list(section.row_groups) == ["ours", "global"]
     assert tabulate_results(gathered, compare_groups(gathered)).table == section.table
+
+
+def test_a_table_that_is_too_wide_shows_what_matters_most_and_all_columns_on_demand(tmp_path: Path) -> None:
+    runs = {
+        name: [
+            accuracies(
+                [level, level + at / 10],
+                newest_accuracy=level / 2, next_accuracy=level / 3, worst_decile=level / 4, served_accuracy=level + 0.1,
+                corrected_accuracy=level + 0.02, served_next_accuracy=level / 5, corrected_next_accuracy=level / 6,
+            )
+            for at in (1, 2, 4)
+        ]
+        for name, level in (("ours", 0.5), ("global", 0.25))
+    }  # fmt: skip
+
+    main, everything = tabulate_results(groups_of(tmp_path, runs, reference="global")).views
+
+    assert len(main.table[0]) <= MOST_COLUMNS < len(everything.table[0])
+    assert {"final accuracy", "next", "minus global", "served"} <= set(main.table[0]) <= set(everything.table[0])
+    assert [row[0] for row in main.table] == ["method", "ours", "global"]
+    assert list(main.row_groups) == ["ours", "global"]
+    assert main.copies == everything.copies != {}
+
+
+def test_sections_that_are_left_out_for_the_same_reason_share_a_row() -> None:
+    sections = [Section(title="Map", missing="no reports", group=group) for group in ("ifca", "cfl")]
+
+    (section,) = tabulate_left_out([*sections, Section(title="Loss", missing="no round")])
+
+    assert section.table[1:] == [["Map (ifca, cfl)", "no reports"], ["Loss", "no round"]]
+    assert tabulate_left_out([]) == []
 
 
 def test_before_a_run_is_finished_there_are_no_results(tmp_path: Path) -> None:
@@ -77,7 +115,7 @@ def test_what_groups_share_stands_apart_from_what_they_differ_in(tmp_path: Path)
     assert keys["trace.gap"] == "2"
     assert not {"coordinator.tau", "seed"} & set(keys)
     assert "Seeds: 1, 2." in shared.text
-    assert ["Fielding", "0.1", "all runs"] in [list(row) for row in versions.table]
+    assert ["Fielding", "0.1"] in [list(row) for row in versions.table]
 
 
 def test_a_single_run_has_settings_that_nothing_differs_from(tmp_path: Path) -> None:

@@ -117,7 +117,7 @@ def test_without_a_global_model_the_first_method_is_reference_and_target(tmp_pat
     assert set(found["paired"]) == {"ifca"}
 
 
-def test_a_single_method_has_figures_but_nothing_to_be_held_against(tmp_path: Path) -> None:
+def test_a_single_method_has_figures_but_nothing_to_be_compared_with(tmp_path: Path) -> None:
     found = summary_of(compared(tmp_path, {"fielding": OURS}))
 
     assert found["reference"] is found["target_of"] is None
@@ -253,10 +253,10 @@ def test_a_reference_without_a_run_stays_and_nothing_is_known_against_it(tmp_pat
     assert found["paired"]["fielding"]["final_accuracy"]["mean"] is None
     assert found["methods"]["fielding"]["speedup"]["mean"] is None
     assert found["methods"]["fielding"]["n_targets"] == 0
-    assert found["notes"] == ["global has no finished run: what is held against it is not known."]
+    assert found["notes"] == ["global has no finished run: what is compared with it is not known."]
 
 
-def test_variants_are_held_against_the_reference_method_with_the_same_settings(tmp_path: Path) -> None:
+def test_variants_are_compared_with_the_reference_method_with_the_same_settings(tmp_path: Path) -> None:
     easy, hard = (0.9, 0.91, 0.95), (0.3, 0.32, 0.37)
     levels = {
         "fielding-easy": [one + gain for one, gain in zip(easy, (0.02, 0.021, 0.022), strict=True)],

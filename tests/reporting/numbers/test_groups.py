@@ -13,6 +13,7 @@ from fielding.reporting.comparison_tables import comparison_table, table_words
 from fielding.reporting.numbers.comparison import compare_groups
 from fielding.reporting.numbers.groups import (
     METHOD,
+    REFERENCE_STYLE,
     Settings,
     choose_reference,
     choose_references,
@@ -51,7 +52,7 @@ def test_runs_that_differ_in_their_seeds_alone_are_one_group(tmp_path: Path) -> 
         ("global", [1, 2]),
     ]
     assert found.reference == "global"
-    assert found.styles == {"fielding": 0, "global": 1}
+    assert found.styles == {"fielding": 0, "global": REFERENCE_STYLE}
 
 
 def test_the_same_method_with_other_settings_is_another_group_that_says_which(tmp_path: Path) -> None:
@@ -97,11 +98,11 @@ def test_a_reference_without_a_run_stays_the_reference_and_that_is_told_once_non
 
     assert waiting.problems == ()
     assert waiting.reference == found.reference == "static"
-    assert found.problems == ("static, which others are held against, has no run: differences are not known",)
+    assert found.problems == ("static, which others are compared with, has no run: differences are not known",)
     assert set(found.references.values()) == {"static"}
 
 
-def test_a_variant_is_held_against_the_one_with_the_same_settings(tmp_path: Path) -> None:
+def test_a_variant_is_compared_with_the_one_with_the_same_settings(tmp_path: Path) -> None:
     variants = tuple(
         Variant(name=f"{method} {gap}", folder=f"{method}{gap}", settings={"method.name": method, "trace.gap": gap})
         for method in ("fielding", "global")
@@ -116,7 +117,7 @@ def test_a_variant_is_held_against_the_one_with_the_same_settings(tmp_path: Path
     assert found.references["fielding 2"] == "global 2"
 
 
-def test_runs_that_no_plan_names_are_held_against_those_with_the_same_settings_too(tmp_path: Path) -> None:
+def test_runs_that_no_plan_names_are_compared_with_those_with_the_same_settings_too(tmp_path: Path) -> None:
     for method in ("fielding", "global"):
         for rate in (0.25, 0.5):
             run_of(tmp_path / f"{method}{rate}", method, 1, training={"learning_rate": rate})
@@ -283,7 +284,7 @@ def variants_of(methods: list[str], **varied: list[Json]) -> dict[str, Settings]
     return {f"{method} {value}": {METHOD: method, key: value} for method in methods for value in values}
 
 
-def test_a_plain_comparison_is_held_against_one_reference() -> None:
+def test_a_plain_comparison_is_compared_with_one_reference() -> None:
     plain: dict[str, Settings] = {name: {METHOD: name} for name in ("fielding", "ifca", "global")}
 
     assert set(choose_references(plain, "global").values()) == {"global"}
@@ -291,7 +292,7 @@ def test_a_plain_comparison_is_held_against_one_reference() -> None:
     assert set(choose_targets(plain, "ifca").values()) == {"global"}
 
 
-def test_each_variant_is_held_against_the_reference_method_with_its_own_settings() -> None:
+def test_each_variant_is_compared_with_the_reference_method_with_its_own_settings() -> None:
     variants = variants_of(["fielding", "global"], scenario=["places", "static"])
 
     assert choose_references(variants, "global places") == {
@@ -318,7 +319,7 @@ def test_settings_that_the_reference_method_does_not_have_do_not_matter() -> Non
     assert found["e"] == "c"
 
 
-def test_values_of_one_method_are_held_against_the_reference() -> None:
+def test_values_of_one_method_are_compared_with_the_reference() -> None:
     variants = variants_of(["fielding"], tau=[0.1, 0.2, 0.3])
 
     assert set(choose_references(variants, "fielding 0.2").values()) == {"fielding 0.2"}
@@ -412,7 +413,7 @@ def test_the_page_tells_all_lengths_and_data_sets(tmp_path: Path) -> None:
     assert "Final figures" not in lead
 
 
-def test_each_is_held_against_what_is_like_it(tmp_path: Path) -> None:
+def test_each_is_compared_with_what_is_like_it(tmp_path: Path) -> None:
     run_folder(tmp_path / "short", round_rows(LOW[1:]), method="global")
     run_folder(tmp_path / "long", round_rows(LOW), method="global")
     run_folder(tmp_path / "ours", round_rows(HIGH), method="fielding")

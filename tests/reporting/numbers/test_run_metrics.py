@@ -124,7 +124,7 @@ def test_detection_is_known_where_concepts_and_reports_are(tmp_path: Path) -> No
     assert silent["detection_delay"] is silent["miss_rate"] is silent["false_reports_per_100"] is None
 
 
-def test_clusters_are_held_against_the_truth(tmp_path: Path) -> None:
+def test_clusters_are_compared_with_the_truth(tmp_path: Path) -> None:
     memberships: list[dict[str, Json]] = [
         {"round": 0, "changed": [["ann", 0], ["bob", 0], ["cem", 1], ["dee", 1]]},
         {"round": 3, "changed": [["bob", 1]]},

@@ -1,9 +1,10 @@
 """Quantities over rounds and over time, a line for each group: accuracy, differences, losses, clusters, agreement."""
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from itertools import product
 from math import inf
 from typing import Any
 
@@ -27,33 +28,25 @@ from fielding.reporting.charts.figures import (
     zoom,
 )
 from fielding.reporting.formatting import SECONDS, amount, counterpart_words, time_unit
-from fielding.reporting.numbers.groups import BASELINE, Group, RunGroups, are_alike
+from fielding.reporting.numbers.groups import BASELINE, Group, RunGroups
 from fielding.reporting.numbers.paired import t_interval
 from fielding.reporting.numbers.progress import progress
 from fielding.reporting.numbers.run_record import RunRecord, column
 from fielding.reporting.numbers.run_summary import final_mean
-from fielding.reporting.page import Section
+from fielding.reporting.page import Section, merge_views
 
 MOST_POINTS = 240  # points of a curve with a band; a figure is hardly wider in pixels that can be told apart
+MOST_HELD = 120  # points of a curve over time or bytes
 MANY_GROUPS = 8  # with more groups a legend would be larger than the figure; the switches of the page tell colours too
 MOST_ARRIVALS = 60  # arrivals of data that are marked; more would be a gray wall
 MOST_TICKS = 200  # re-clusterings that are marked; more would hide the lines
 CUT_OFF = 0.1  # share of a curve, at the start, that the vertical axis need not show
 CUT_WORDS = "The start is cut off; a double click shows it."
 NOT_EVALUATED = "No run has been evaluated yet."
-QUANTITIES = (
-    ("window", "accuracy"),
-    ("newest interval", "newest_accuracy"),
-    ("next interval", "next_accuracy"),
-    ("worst tenth of the clients", "worst_decile"),
-    *(pair for how in TREATMENTS for pair in ((how, f"{how}_accuracy"), (f"{how}, next", f"{how}_next_accuracy"))),
-)
-"""What a report on one group shows, with names of ``rounds.jsonl``."""
-PAPER_PAIRS = (
-    ("fielding", "always", "what it is worth to group everyone anew only when needed, not at every report"),
-    ("always", "selected", "what it is worth to hear of drift from all clients, not only from those that train"),
-)
-"""Groups whose difference the paper draws, and what it tells."""
+SCORES = {"window": "", "next interval": "next_", "newest interval": "newest_"}
+"""The three scores, and how their names in ``rounds.jsonl`` begin."""
+READINGS = {"model as it is": "", **{how: f"{how}_" for how in TREATMENTS}}
+"""What clients make of their models, and how the names of its figures begin."""
 _FEWEST_POINTS = 100
 _SEVERAL_BANDS = 3  # with more bands each is fainter, lest they hide the lines
 _MARGIN = 0.12
@@ -103,7 +96,7 @@ def over_rounds(runs: Sequence[RunRecord], name: str) -> Curves | None:
     return join_curves([points(run, name) for run in runs])
 
 
-def over_time(runs: Sequence[RunRecord], name: str, n_points: int = MOST_POINTS) -> Curves | None:
+def over_time(runs: Sequence[RunRecord], name: str, n_points: int = MOST_HELD) -> Curves | None:
     """Return a figure of ``rounds.jsonl`` over simulated seconds, None if no run has it.
 
     A value holds until the next one; moments go from when all runs have a value to the end of the shortest run.
@@ -111,7 +104,7 @@ def over_time(runs: Sequence[RunRecord], name: str, n_points: int = MOST_POINTS)
     return hold_curves([progress(run, name) for run in runs], n_points)
 
 
-def over_bytes(runs: Sequence[RunRecord], name: str, n_points: int = MOST_POINTS) -> Curves | None:
+def over_bytes(runs: Sequence[RunRecord], name: str, n_points: int = MOST_HELD) -> Curves | None:
     """Return a figure of ``rounds.jsonl`` over the megabytes that were sent down and up; otherwise as over time."""
     tracks = []
     for run in runs:
@@ -189,12 +182,36 @@ def group_lines(
     """Return a line with a band for each group that has the quantity; bands end where no value can be."""
     most = max(_FEWEST_POINTS, min(MOST_POINTS, 10 * MOST_POINTS // max(1, len(gathered.groups))))
     lines = []
-    for style, group in enumerate(gathered.groups):
+    for group in gathered.groups:
         curves = read(counted_runs(group))
-        if curves is None:
-            continue
-        lines.append(clip_band(mean_line(curves, group.name, style=style, most=most, group=group.name), bounds))
+        if curves is not None:
+            style = gathered.styles[group.name]
+            lines.append(clip_band(mean_line(curves, group.name, style=style, most=most, group=group.name), bounds))
     return drop_many_bands(lines)
+
+
+def flat_words(lines: Sequence[Line]) -> str:
+    """Return the height of each line where all lines are flat, over three points at least; nothing where any is not.
+
+    Examples
+    --------
+    >>> flat_words([Line(name="ours", x=[0, 1, 2], y=[4, 4, 4]), Line(name="theirs", x=[0, 1, 2], y=[1, 1, 1])])
+    'ours 4, theirs 1'
+    >>> flat_words([Line(name="ours", x=[0, 1, 2], y=[4, 4, 5])])
+    ''
+    """
+    values = [np.asarray(line.y, dtype=np.float64) for line in lines]
+    if not lines or any(one.size < 3 or np.ptp(one) > 0 or np.isnan(one).any() for one in values):
+        return ""
+    return ", ".join(f"{line.name} {amount(float(one[0]))}" for line, one in zip(lines, values, strict=True))
+
+
+def are_same_lines(lines: Sequence[Line], others: Sequence[Line]) -> bool:
+    """Return whether lines of the same names go through the same points."""
+    return [line.name for line in lines] == [line.name for line in others] and all(
+        np.array_equal(np.asarray(one.y, dtype=np.float64), np.asarray(two.y, dtype=np.float64), equal_nan=True)
+        for one, two in zip(lines, others, strict=True)
+    )
 
 
 def clip_band(line: Line, bounds: tuple[float, float]) -> Line:
@@ -279,35 +296,30 @@ def seeds_words(gathered: RunGroups) -> str:
 # ---------------------------------------------------------------- accuracy
 
 
-def draw_accuracy(gathered: RunGroups) -> list[Section]:
-    """Return accuracy over rounds and over time, that on the next and newest interval, and that of corrected models.
+def draw_accuracy(gathered: RunGroups) -> Section:
+    """Return accuracy on each score, of models and of what clients make of them, over rounds, time and bytes.
 
-    Of a single group: the three scores, the worst tenth, and how clients fare that correct or tune.
+    With a reference also the difference to it. Of a single group: the three scores and the worst tenth in one figure.
+    Scores that are equal throughout are drawn once.
     """
     if len(gathered.groups) == 1:
         return _draw_quantities(gathered)
-    what = "How often models are right on the test samples of clients' windows, as the mean over clients."
-    sections = _compare_accuracy(gathered, "accuracy", "Accuracy", what)
-    others = {
-        "next_accuracy": (
-            "Accuracy on the next interval",
-            "The same models on samples of the interval to come that no client has trained on: what clients are "
-            "really served.",
-        ),
-        "newest_accuracy": ("Accuracy on the newest interval", "The same models on what came last of the window."),
-        "corrected_accuracy": (
-            "Corrected accuracy",
-            "The same models on the window, with scores shifted to the label mix of each client.",
-        ),
-        "corrected_next_accuracy": ("Corrected accuracy on the next interval", "The same on the interval to come."),
-        "served_accuracy": ("Served accuracy", "The same models on the window, read by the experts of each client."),
-        "served_next_accuracy": ("Served accuracy on the next interval", "The same on the interval to come."),
-    }
-    for name, (title, what) in others.items():
-        if any(over_rounds(counted_runs(group), name) for group in gathered.groups):
-            drawn = _compare_accuracy(gathered, name, title, what)
-            sections += drawn if name in ("corrected_accuracy", "served_accuracy") else drawn[:1]
-    return sections
+    views: list[Section] = []
+    seen: dict[str, list[Line]] = {}
+    same: list[str] = []
+    for score, reading in product(SCORES, READINGS):
+        name = f"{READINGS[reading]}{SCORES[score]}accuracy"
+        lines = group_lines(gathered, partial(over_rounds, name=name), (0.0, 1.0))
+        words = f"{score} ({reading})"
+        twin = next((other for other, known in seen.items() if are_same_lines(lines, known)), None)
+        if lines and twin is None:
+            seen[words] = lines
+            views += _accuracy_views(gathered, name, (score, reading), lines)
+        elif lines:
+            same.append(f"{words}, the same as {twin}")
+    if not views:
+        return Section(title="Accuracy", missing=NOT_EVALUATED)
+    return Section(title="Accuracy", text=f"Left out: {'; '.join(same)}." if same else "", views=views)
 
 
 def common_target(gathered: RunGroups) -> tuple[str, float] | None:
@@ -323,70 +335,118 @@ def common_target(gathered: RunGroups) -> tuple[str, float] | None:
     return (group.name, sum(finals) / len(finals)) if finals else None
 
 
-def _compare_accuracy(gathered: RunGroups, name: str, title: str, what: str) -> list[Section]:
-    rounds = group_lines(gathered, partial(over_rounds, name=name), (0.0, 1.0))
-    runs = [run for _, run in gathered.runs]
-    titles = f"{title} over rounds", f"{title} over {_time_word(runs)}"
-    if not rounds:
-        return [Section(title=one, missing=NOT_EVALUATED) for one in titles]
-    over = curves_figure(rounds, x_title="round", y_title=title.lower(), from_zero=False)
-    seconds = group_lines(gathered, partial(over_time, name=name), (0.0, 1.0))
-    timed, unit = _time_figure(seconds, title.lower(), runs)
-    goal, words = common_target(gathered) if name == "accuracy" else None, ""
-    if goal is None:
-        over, timed = fit_axis(over, rounds), fit_axis(timed, seconds)
-    else:
-        words = f" Dotted: the target, the final accuracy of {goal[0]}."
-        over, timed = (
-            add_level(fit_axis(figure, lines, goal[1]), goal[1], f"target {goal[1]:.3f}")
-            for figure, lines in ((over, rounds), (timed, seconds))
-        )
-    return [
-        Section(
-            title=titles[0],
-            text=f"{what} {seeds_words(gathered)}{_arrival_words(runs)}{words} {CUT_WORDS}",
-            figure=mark_arrivals(over, runs),
+def _accuracy_views(
+    gathered: RunGroups, name: str, words: tuple[str, str], rounds: Sequence[Line]
+) -> Iterator[Section]:
+    """Yield one score over rounds, over time, over bytes, and against the reference."""
+    runs, y_title = [run for _, run in gathered.runs], f"accuracy, {words[0]}"
+    time, sent = (group_lines(gathered, partial(read, name=name), (0.0, 1.0)) for read in (over_time, over_bytes))
+    over = curves_figure(rounds, x_title="round", y_title=y_title, from_zero=False)
+    timed, unit = _time_figure(time, y_title, runs)
+    traffic = curves_figure(sent, x_title="megabytes, down and up", y_title=y_title, from_zero=False)
+    traffic = change_layout(traffic, xaxis={"hoverformat": ",.4~g"})
+    goal = common_target(gathered) if name == "accuracy" else None
+    for axis, figure, lines, text in (
+        (
+            "rounds",
+            mark_arrivals(over, runs),
+            rounds,
+            f"{_SCORE_WORDS[words[0]]} {seeds_words(gathered)}{_arrival_words(runs)}",
         ),
-        Section(
-            title=titles[1],
-            text=f"The same over the {_clock_words(unit, runs)}, up to the end of the shortest run of each group."
-            f"{words} {CUT_WORDS}",
-            figure=timed,
+        (
+            _time_word(runs),
+            timed,
+            time,
+            f"Over the {_clock_words(unit, runs)}, up to the end of the shortest run of each group.",
         ),
-    ]
+        ("bytes", traffic, sent, "After so much was sent, up to the end of the run of each group that sent least."),
+    ):  # fmt: skip
+        if goal is not None:
+            text += f" Dotted: the target, the final accuracy of {goal[0]}."
+            figure = add_level(fit_axis(figure, lines, goal[1]), goal[1], f"target {goal[1]:.3f}")
+        else:
+            figure = fit_axis(figure, lines)
+        yield Section(title="Accuracy", text=f"{text} {CUT_WORDS}", figure=figure, words=(*words, f"over {axis}"))
+    difference = _compare_to_reference(gathered, name)
+    if difference is not None:
+        yield replace(difference, words=(*words, "minus the reference"))
 
 
-def _draw_quantities(gathered: RunGroups) -> list[Section]:
+_SCORE_WORDS = {
+    "window": "Mean over clients, on the test samples of their windows.",
+    "next interval": "Mean over clients, on samples of the interval to come that no client has trained on: what "
+    "clients are really served.",
+    "newest interval": "Mean over clients, on the test samples of what came last of the window.",
+}
+
+
+def _draw_quantities(gathered: RunGroups) -> Section:
+    """Return the scores of one group and the worst tenth of its clients, a view for each reading and axis."""
     runs = counted_runs(gathered.groups[0])
-    rounds, seconds = (
+    views: list[Section] = []
+    seen: dict[str, list[Line]] = {}
+    same: list[str] = []
+    for reading, prefix in READINGS.items():
+        names = {words: f"{prefix}{score}accuracy" for words, score in SCORES.items()}
+        names["worst tenth of the clients"] = f"{prefix}worst_decile"
+        lines: list[Line] = []
+        for words, name in list(names.items()):
+            found = over_rounds(runs, name)
+            if found is None:
+                del names[words]
+                continue
+            line = clip_band(mean_line(found, words, style=list(names).index(words)), (0.0, 1.0))
+            twin = next((one.name for one in lines if are_same_lines([replace(line, name=one.name)], [one])), None)
+            if twin is None:
+                lines.append(line)
+            else:
+                del names[words]
+                same += [f"{words}, the same as {twin}"] if not prefix else []
+        twin = next((other for other, known in seen.items() if are_same_lines(lines, known)), None)
+        if lines and twin is None:
+            seen[reading] = lines
+            views += _quantity_views(gathered, names, reading, lines)
+        elif lines:
+            same.append(f"{reading}, the same as {twin}")
+    if not views:
+        return Section(title="Accuracy", missing=NOT_EVALUATED)
+    return Section(title="Accuracy", text=f"Left out: {'; '.join(same)}." if same else "", views=views)
+
+
+def _quantity_views(
+    gathered: RunGroups, names: Mapping[str, str], reading: str, rounds: Sequence[Line]
+) -> Iterator[Section]:
+    """Yield some quantities of one group over rounds, over time and over bytes."""
+    runs = counted_runs(gathered.groups[0])
+    time, sent = (
         [
             clip_band(mean_line(one, words, style=style), (0.0, 1.0))
-            for style, (words, name) in enumerate(QUANTITIES)
+            for style, (words, name) in enumerate(names.items())
             if (one := read(runs, name)) is not None
         ]
-        for read in (over_rounds, over_time)
+        for read in (over_time, over_bytes)
     )
-    titles = "Accuracy over rounds", f"Accuracy over {_time_word(runs)}"
-    if not rounds:
-        return [Section(title=one, missing=NOT_EVALUATED) for one in titles]
     figure = mark_arrivals(curves_figure(rounds, x_title="round", y_title="accuracy", from_zero=False), runs)
-    timed, unit = _time_figure(seconds, "accuracy", runs)
+    timed, unit = _time_figure(time, "accuracy", runs)
+    traffic = curves_figure(sent, x_title="megabytes, down and up", y_title="accuracy", from_zero=False)
     grouped = ""
     if len(runs) == 1 and (at := reclusterings(runs[0])):
         figure = mark_places(figure, at)
         timed = mark_places(timed, [one / SECONDS[unit] for one in reclusterings(runs[0], "time_s")])
         grouped = " Orange: all clients were grouped anew."
     many = f" {seeds_words(gathered)}" if len(runs) > 1 else ""
-    return [
-        Section(
-            title=titles[0],
-            text="How often models are right, as the mean over clients: on the test samples of the window, of the "
-            "newest interval, and on samples of the next interval that no client has trained on."
+    for axis, drawn, text in (
+        (
+            "rounds",
+            figure,
+            "How often models are right, as the mean over clients: on the test samples of the window, of the newest "
+            "interval, and on samples of the next interval that no client has trained on."
             f"{many}{_arrival_words(runs)}{grouped}",
-            figure=figure,
         ),
-        Section(title=titles[1], text=f"The same over the {_clock_words(unit, runs)}.{grouped}", figure=timed),
-    ]
+        (_time_word(runs), timed, f"The same over the {_clock_words(unit, runs)}.{grouped}"),
+        ("bytes", change_layout(traffic, xaxis={"hoverformat": ",.4~g"}), "The same after so much was sent."),
+    ):
+        yield Section(title="Accuracy", text=text, figure=drawn, words=(reading, f"over {axis}"))
 
 
 def _time_word(runs: Sequence[RunRecord]) -> str:
@@ -416,30 +476,6 @@ def _arrival_words(runs: Sequence[RunRecord]) -> str:
     return " Gray: new samples arrive." if 0 < n_arrivals <= MOST_ARRIVALS else ""
 
 
-# ---------------------------------------------------------------- differences
-
-
-def draw_differences(gathered: RunGroups) -> list[Section]:
-    """Return the difference of each group to the reference, then the paper's two; nothing for one group only."""
-    if gathered.reference is None or len(gathered.groups) < 2:
-        return []
-    sections = [_compare_to_reference(gathered, "accuracy")]
-    if any(over_rounds(counted_runs(group), "next_accuracy") for group in gathered.groups):
-        sections.append(_compare_to_reference(gathered, "next_accuracy"))
-    for name, other, meaning in PAPER_PAIRS:
-        ours, theirs = gathered.group(name), gathered.group(other)
-        # With two groups the figure above shows the same.
-        is_shown = other == gathered.reference and len(gathered.groups) == 2
-        if ours is None or theirs is None or is_shown or not are_alike(gathered.terms, name, other):
-            continue
-        found = paired_curves(ours, theirs)
-        if found is not None:
-            line = mean_line(found, f"{name} - {other}", style=gathered.styles[name], group=name)
-            what = f"Difference on the same seed and round: {meaning}"
-            sections.append(_difference_section(gathered, f"Accuracy of {name} minus {other}", [line], what))
-    return sections
-
-
 def paired_curves(group: Group, other: Group, name: str = "accuracy") -> Curves | None:
     """Return group minus other over the rounds that both have, a row for each seed of both; None without any."""
     theirs = {run.seed: points(run, name) for run in counted_runs(other)}
@@ -454,89 +490,66 @@ def paired_curves(group: Group, other: Group, name: str = "accuracy") -> Curves 
     return join_curves(tracks)
 
 
-def _compare_to_reference(gathered: RunGroups, figure: str) -> Section:
-    held_against = {group.name: gathered.references[group.name] for group in gathered.groups}
-    names = list(dict.fromkeys(name for name in held_against.values() if name is not None))
-    what = "Accuracy on the next interval" if figure == "next_accuracy" else "Accuracy"
-    title, whose = f"{what} against {names[0] if len(names) == 1 else 'the reference'}", counterpart_words(names)
-    if not any(gathered.group(name) for name in names):
-        return Section(title=title, missing=f"There is no run of {whose}, which others are held against.")
+def _compare_to_reference(gathered: RunGroups, figure: str) -> Section | None:
+    """Return each group minus the one that it is compared with; None where no two have a seed and a round in common."""
+    references = gathered.references
     lines = []
-    for style, group in enumerate(gathered.groups):
-        other = gathered.group(held_against[group.name])
+    for group in gathered.groups:
+        other = gathered.group(references[group.name])
         found = None if other is None or other is group else paired_curves(group, other, figure)
         if found is not None:
-            lines.append(mean_line(found, group.name, style=style, group=group.name))
+            lines.append(mean_line(found, group.name, style=gathered.styles[group.name], group=group.name))
     if not lines:
-        why = f"No other group was evaluated on the data, on a seed and in a round that {whose} was."
-        return Section(title=title, missing=why)
-    text = f"{what} minus that of {whose} on the same seed and round"
-    return _difference_section(gathered, title, drop_many_bands(lines), text)
-
-
-def _difference_section(gathered: RunGroups, title: str, lines: list[Line], what: str) -> Section:
+        return None
+    whose = counterpart_words(list(dict.fromkeys(name for name in references.values() if name is not None)))
     most = max(len(counted_runs(group)) for group in gathered.groups)
-    words = seeds_words(gathered) if most > 1 else "There is one seed: nobody knows how another would come out."
+    words = seeds_words(gathered) if most > 1 else "There is one seed: how another would come out is not known."
+    lines = drop_many_bands(lines)
     if any(line.band is not None for line in lines):
         words += " Where a band holds zero, seeds do not tell who is better."
-    figure = curves_figure(lines, x_title="round", y_title="difference in accuracy", from_zero=False)
-    figure = change_layout(fit_axis(figure, lines), yaxis={"zeroline": False, "hoverformat": "+.3f"})
+    drawn = curves_figure(lines, x_title="round", y_title="difference in accuracy", from_zero=False)
+    drawn = change_layout(fit_axis(drawn, lines), yaxis={"zeroline": False, "hoverformat": "+.3f"})
     return Section(
-        title=title,
-        text=f"{what}. Above zero: better. {words} {CUT_WORDS}",
-        figure=mark_arrivals(add_level(figure, 0.0), [run for _, run in gathered.runs]),
+        title="Accuracy",
+        text=f"Minus the accuracy of {whose} on the same seed and round. Above zero: better. {words} {CUT_WORDS}",
+        figure=mark_arrivals(add_level(drawn, 0.0), [run for _, run in gathered.runs]),
     )
 
 
 # ---------------------------------------------------------------- losses
 
 
-def draw_losses(gathered: RunGroups) -> list[Section]:
-    """Return both losses over rounds: one figure for a single group, else one each."""
-    if len(gathered.groups) == 1:
-        runs = counted_runs(gathered.groups[0])
-        found = [("training", over_rounds(runs, "train_loss"), GRAY), ("test", over_rounds(runs, "test_loss"), 0)]
-        lines = [mean_line(one, words, style=style) for words, one, style in found if one is not None]
-        if not lines:
-            return [Section(title="Loss", missing="No client has trained or been tested yet.")]
-        return [
-            Section(
-                title="Loss in training and in testing",
-                text="Cross-entropy per sample: in training a mean over the clients that trained in a round, in "
-                "testing over all clients, on samples that models were not trained with. Lower is better.",
-                figure=curves_figure(lines, x_title="round", y_title="loss per sample"),
+def draw_losses(gathered: RunGroups) -> Section:
+    """Return the loss in training and in testing over rounds."""
+    views = {}
+    for word, name, text in (
+        ("in testing", "test_loss", "mean over clients, on samples that models were not trained with."),
+        ("in training", "train_loss", "mean over the clients that trained in a round, on their own samples."),
+    ):
+        lines = group_lines(gathered, partial(over_rounds, name=name), (0.0, inf))
+        views[word] = Section(title="Loss", missing="No client has trained or been tested yet.")
+        if lines:
+            views[word] = Section(
+                title="Loss",
+                text=f"Cross-entropy per sample, {text} Lower is better. {seeds_words(gathered)}",
+                figure=curves_figure(lines, x_title="round", y_title=f"loss {word}"),
             )
-        ]
-    return [
-        _compare_losses(
-            gathered,
-            "Loss in training",
-            "train_loss",
-            "Mean over the clients that trained in a round, on their own samples.",
-            "No client has trained yet.",
-        ),
-        _compare_losses(
-            gathered,
-            "Loss in testing",
-            "test_loss",
-            "Mean over clients, on samples that models were not trained with.",
-            NOT_EVALUATED,
-        ),
-    ]
-
-
-def _compare_losses(gathered: RunGroups, title: str, name: str, text: str, missing: str) -> Section:
-    lines = group_lines(gathered, partial(over_rounds, name=name), (0.0, inf))
-    if not lines:
-        return Section(title=title, missing=missing)
-    return Section(
-        title=title,
-        text=f"{text} Lower is better. {seeds_words(gathered)}",
-        figure=curves_figure(lines, x_title="round", y_title="loss per sample"),
-    )
+    return merge_views("Loss", views)
 
 
 # ---------------------------------------------------------------- clusters
+
+
+def draw_clusters(gathered: RunGroups) -> Section:
+    """Return over rounds how many clusters there are, how alike their clients are, and how they fit the truth."""
+    return merge_views(
+        "Clusters over rounds",
+        {
+            "how many": draw_cluster_counts(gathered),
+            "how different their clients are": draw_heterogeneity(gathered),
+            "agreement with the truth": draw_agreement(gathered),
+        },
+    )
 
 
 def draw_heterogeneity(gathered: RunGroups) -> Section:
@@ -549,6 +562,8 @@ def draw_heterogeneity(gathered: RunGroups) -> Section:
             missing="No evaluation measured it: runs of older versions of Fielding did not, nor has a run that was not "
             "evaluated yet.",
         )
+    if not any(group.is_clustered for group in gathered.groups):
+        return Section(title=title, missing="No run put clients into clusters.")
     # Without clusters: that of the group that knows it for the most runs.
     found = [over_rounds(counted_runs(group), "unclustered_heterogeneity") for group in gathered.groups]
     known = [one for one in found if one is not None]
@@ -577,10 +592,13 @@ def draw_cluster_counts(gathered: RunGroups) -> Section:
     lines = [line for line in found if line.name in clustered]
     if not lines:
         return Section(title=title, missing="No run put clients into clusters so far.")
-    figure = curves_figure(lines, x_title="round", y_title="clusters with members", places=1)
+    flat = flat_words(lines)
+    figure = None if flat else curves_figure(lines, x_title="round", y_title="clusters with members", places=1)
     ticks = [one for line in lines if (one := _recluster_ticks(line, counted_runs(clustered[line.name])))]
     marks = " Triangles: all clients were grouped anew, in one run at least." if ticks else ""
-    if sum(len(one["text"]) for one in ticks) <= MOST_TICKS:
+    if figure is None:
+        marks = f" Their number never changed: {flat}."
+    elif sum(len(one["text"]) for one in ticks) <= MOST_TICKS:
         figure["data"] += ticks
     else:
         marks = " Rounds in which all clients were grouped anew are too many to be marked."
@@ -588,7 +606,7 @@ def draw_cluster_counts(gathered: RunGroups) -> Section:
     return Section(
         title=title,
         text=f"Clusters that have members at the end of a round. {seeds_words(gathered)}{marks}",
-        figure=mark_arrivals(figure, [run for _, run in gathered.runs]),
+        figure=None if figure is None else mark_arrivals(figure, [run for _, run in gathered.runs]),
         table=[heads, *[_cluster_count_row(group) for group in clustered.values()]],
         row_groups=list(clustered),
     )
@@ -635,6 +653,8 @@ def draw_agreement(gathered: RunGroups) -> Section:
             title=title,
             missing="No run with clusters was evaluated on data whose true groups are known; natural traces have none.",
         )
+    if flat := flat_words(lines):
+        return Section(title=title, missing=f"The adjusted Rand index never changed: {flat}.")
     figure = curves_figure(lines, x_title="round", y_title="adjusted Rand index")
     figure = mark_arrivals(figure, [run for _, run in gathered.runs])
     runs = counted_runs(gathered.groups[0])

@@ -8,12 +8,20 @@ from fielding._typing import Counts
 from fielding.reporting.charts.figures import Figure, Line, bars_figure, bin_sums, change_layout, lines_figure
 from fielding.reporting.formatting import digits
 from fielding.reporting.numbers.run_record import Row, RunRecord, column
-from fielding.reporting.page import Section
+from fielding.reporting.page import Section, merge_views
 
 MOST_EVENTS = 400  # events that are drawn; more would lie upon each other
 MOST_ROWS = 30  # events in the table
 _HEADS = ("round", "decision", "reports", "moved", "joined", "shift / threshold")
 _SHOWN, _LONGEST_ID = 3, 24
+
+
+def draw_coordinator(run: RunRecord, group: str | None) -> Section:
+    """Return what the coordinator decided and why, and how many clients reported and moved."""
+    return merge_views(
+        "What the coordinator decided, and why",
+        {"decisions": draw_decisions(run, group), "reports and moves": draw_traffic(run, group)},
+    )
 
 
 def draw_decisions(run: RunRecord, group: str | None) -> Section:

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping
 from fielding._typing import ClientId, Json
 from fielding.reporting.charts.figures import Line, change_layout, lines_figure, stack_figure
 from fielding.reporting.numbers.run_record import RunRecord
-from fielding.reporting.page import Section
+from fielding.reporting.page import Section, merge_views
 
 WORDS = {
     "served": "the model as it is",
@@ -17,19 +17,33 @@ WORDS = {
     "window": "all, as the window weighs them",
 }
 """What the page calls experts."""
+STYLES = {name: style for style, name in enumerate(WORDS, start=1)}
+"""The colours of experts, the same in all figures; the first colour is what clients are served."""
+
+
+def draw_served_by(run: RunRecord, group: str | None) -> Section:
+    """Return what serves clients: how many believe each expert most, and what each alone would give."""
+    return merge_views(
+        "What clients are served by", {"clients": draw_experts(run, group), "accuracy": draw_alone(run, group)}
+    )
 
 
 def draw_experts(run: RunRecord, group: str | None) -> Section:
     """Return how many clients believe each expert most, for the samples to come."""
-    title = "Which experts serve how many clients"
+    title = "What clients are served by"
     rows = [(row["round"], one) for row in run.rounds if isinstance(one := row.get("experts"), dict)]
     if not rows:
         return Section(title=title, missing="Clients read their samples with the served model alone.", group=group)
     rounds = [float(str(at)) for at, _ in rows]
-    names = list(rows[-1][1])
+    names = [name for name in rows[-1][1] if any(one.get(name) for _, one in rows)]
     layers = [
-        Line(name=WORDS.get(name, name), x=rounds, y=[float(str(one.get(name, 0))) for _, one in rows], style=style)
-        for style, name in enumerate(names)
+        Line(
+            name=WORDS.get(name, name),
+            x=rounds,
+            y=[float(str(one.get(name, 0))) for _, one in rows],
+            style=STYLES.get(name, 9),
+        )
+        for name in names
     ]
     text = (
         "Each client weighs its experts by how well they predicted its samples before their labels came, and by its "
@@ -41,7 +55,7 @@ def draw_experts(run: RunRecord, group: str | None) -> Section:
 
 def draw_alone(run: RunRecord, group: str | None) -> Section:
     """Return what clients are served beside what each expert alone would give, on the interval to come if known."""
-    title = "What clients are served, and what each expert alone would give"
+    title = "What clients are served by"
     where = "next_" if any("next_expert_accuracy" in row for row in run.rounds) else ""
     rows = [(row, one) for row in run.rounds if isinstance(one := row.get(f"{where}expert_accuracy"), dict)]
     if not rows:
@@ -53,8 +67,7 @@ def draw_alone(run: RunRecord, group: str | None) -> Section:
 
     lines = [line("served", (row.get(f"served_{where}accuracy") for row, _ in rows), 0)]
     lines += [
-        line(WORDS.get(name, name), (one.get(name) for _, one in rows), style)
-        for style, name in enumerate(rows[-1][1], start=1)
+        line(WORDS.get(name, name), (one.get(name) for _, one in rows), STYLES.get(name, 9)) for name in rows[-1][1]
     ]
     samples = "the interval to come" if where else "the window"
     text = (
@@ -108,9 +121,9 @@ def draw_client_experts(run: RunRecord, client: ClientId, name: str) -> list[Sec
                 name=WORDS.get(expert, expert),
                 x=rounds,
                 y=[float(one[expert][at]) if expert in one else None for one, at in zip(numbers, places, strict=True)],
-                style=style,
+                style=STYLES.get(expert, 9),
             )
-            for style, expert in enumerate(numbers[-1])
+            for expert in numbers[-1]
         ]
         figure = change_layout(lines_figure(lines, x_title="round", y_title=y_title), hoverlabel={"namelength": -1})
         sections.append(Section(title=title, text=text, figure=figure, key=key))

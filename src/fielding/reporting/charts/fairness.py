@@ -5,26 +5,21 @@ from collections.abc import Mapping
 import numpy as np
 
 from fielding._typing import Vector
-from fielding.reporting.charts.curves import counted_runs, hide_long_legend
+from fielding.reporting.charts.curves import READINGS, counted_runs, hide_long_legend
 from fielding.reporting.charts.figures import Figure, Line, add_shapes, change_layout, lines_figure, thin
 from fielding.reporting.formatting import digits
 from fielding.reporting.numbers.groups import Group, RunGroups
 from fielding.reporting.numbers.run_metrics import final_fairness
 from fielding.reporting.numbers.run_summary import final_evaluations
-from fielding.reporting.page import Section
+from fielding.reporting.page import Section, merge_views
 
 MOST_POINTS = 400  # points of the curve of a group
 _HEADS = ["", "worst tenth", "10 %", "25 %", "median", "75 %", "90 %", "best tenth", "clients"]
-_TITLES = {
-    "": "How single clients fare",
-    "corrected": "How single clients fare with corrected models",
-    "tuned": "How single clients fare with tuned models",
-    "served": "How single clients fare with their experts",
-}
+TITLE = "How single clients fare"
 
 
-def draw_fairness(gathered: RunGroups) -> list[Section]:
-    """Return the accuracies of all clients at the last evaluation as a distribution; of corrected models too."""
+def draw_fairness(gathered: RunGroups) -> Section:
+    """Return the accuracies of all clients at the last evaluation as a distribution, by what they make of models."""
     several = " of all seeds" if any(len(counted_runs(group)) > 1 for group in gathered.groups) else ""
     texts = {
         "": f"For each accuracy, the share of the clients{several} that have no more at the last evaluation. Further "
@@ -35,20 +30,20 @@ def draw_fairness(gathered: RunGroups) -> list[Section]:
         "tuned": "The same clients, each after a few training steps of its own.",
         "served": "The same clients, each served by its experts as it weighs them.",
     }
-    sections = []
-    for how, title in _TITLES.items():
+    views = {}
+    for word, prefix in READINGS.items():
+        how = prefix.removesuffix("_")
         pooled = {group.name: _pool_accuracies(group, how) for group in gathered.groups}
         accuracies = {name: accuracy for name, accuracy in pooled.items() if accuracy.size}
+        views[word] = Section(title=TITLE, missing="No run has tests of single clients (clients.jsonl) yet.")
         if accuracies:
             groups = [group for group in gathered.groups if group.name in accuracies]
             rows = [[group.name, *_cells(accuracies[group.name], _final_tenths(group, how))] for group in groups]
             figure = _figure(accuracies, gathered.styles)
-            names = list(accuracies)
-            section = Section(title=title, text=texts[how], figure=figure, table=[_HEADS, *rows], row_groups=names)
-            sections.append(section)
-        elif not how:
-            return [Section(title=title, missing="No run has tests of single clients (clients.jsonl) yet.")]
-    return sections
+            views[word] = Section(
+                title=TITLE, text=texts[how], figure=figure, table=[_HEADS, *rows], row_groups=list(accuracies)
+            )
+    return merge_views(TITLE, views)
 
 
 def _pool_accuracies(group: Group, how: str) -> Vector:

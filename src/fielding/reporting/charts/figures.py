@@ -10,8 +10,8 @@ import numpy.typing as npt
 
 from fielding._typing import Vector
 
-PALETTE = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00", "#7F7F7F", "#B8A900", "#8C564B", "#5B3A9B")
-DASHES = ("solid", "dash", "dot", "dashdot", "longdash", "longdashdot")
+PALETTE = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00", "#7F7F7F", "#B8A900", "#A0604F", "#8064C0")
+DASHES = ("solid", "dash", "dot")  # told apart where there are more lines than colours
 EVENT_COLOR = "#D55E00"
 ARRIVAL_COLOR = "#8A8F98"
 GRAY = 6  # the style of what is there for comparison only
@@ -50,15 +50,12 @@ def lines_figure(
     lines: Sequence[Line], *, x_title: str, y_title: str, events: Sequence[float] = (), from_zero: bool = True
 ) -> Figure:
     """Return curves over a common axis, with a dashed vertical line at each event."""
-    traces: list[dict[str, Any]] = []
-    for line in lines:
-        if line.band is not None:
-            traces.append(_band(line, *line.band))
-        traces.append(_curve(line))
+    # All bands lie below all lines.
+    traces = [_band(line, *line.band) for line in lines if line.band is not None] + [_curve(line) for line in lines]
     figure = blank_figure(traces, x_title=x_title, y_title=y_title)
     if not from_zero:
         figure["layout"]["yaxis"]["rangemode"] = "normal"
-        figure["layout"]["height"] = 440
+        figure["layout"]["height"] = 400
     return mark_places(figure, events)
 
 
@@ -94,8 +91,12 @@ def blank_figure(traces: Sequence[Mapping[str, Any]], *, x_title: str, y_title: 
     return {
         "data": list(traces),
         "layout": {
-            "xaxis": {"title": {"text": as_text(x_title)}, **axis},
-            "yaxis": {"title": {"text": as_text(y_title)}, "rangemode": "tozero", **axis},
+            "xaxis": {"title": {"text": as_text(x_title), "font": {"size": 13}}, **axis},
+            "yaxis": {
+                "title": {"text": as_text(y_title), "font": {"size": 13}, "standoff": 10},
+                "rangemode": "tozero",
+                **axis,
+            },
             "paper_bgcolor": "rgba(0,0,0,0)",
             "plot_bgcolor": "rgba(0,0,0,0)",
             "font": {"family": "system-ui, sans-serif", "size": 13, "color": "#555"},
@@ -115,13 +116,13 @@ def _trace_names(line: Line) -> dict[str, Any]:
 
 
 def _curve(line: Line) -> dict[str, Any]:
-    dash = "solid" if line.is_main else DASHES[line.style % len(DASHES)]
+    dash = DASHES[line.style // len(PALETTE) % len(DASHES)]
     # A line through a single point is invisible.
     mode = "markers" if line.symbol or len(line.x) == 1 else "lines"
     return {
         **_trace_names(line), "type": "scatter", "x": pack(line.x), "y": pack(line.y), "mode": mode,
         "line": {
-            "color": line.color, "width": 3 if line.is_main else 1.5, "dash": dash,
+            "color": line.color, "width": 3 if line.is_main else 1.8, "dash": dash,
             "shape": "hv" if line.is_step else "linear",
         },
         "marker": {"symbol": line.symbol or "circle", "color": line.color, "size": 10 if line.is_main else 6},
@@ -171,7 +172,7 @@ def change_layout(figure: Figure, **changes: Any) -> Figure:
 
 def zoom(figure: Figure, low: float, high: float) -> Figure:
     """Return a figure whose vertical axis shows a range; a double click in the browser shows everything."""
-    return change_layout(figure, yaxis={"range": [low, high], "rangemode": "normal"}, height=440)
+    return change_layout(figure, yaxis={"range": [low, high], "rangemode": "normal"}, height=400)
 
 
 def thin(x: Vector, y: Vector, most: int = MOST_POINTS) -> tuple[Vector, Vector]:

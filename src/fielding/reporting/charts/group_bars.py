@@ -2,43 +2,30 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
-from math import isfinite
+from math import ceil, floor, isfinite, log10
 from typing import Any
 
 from fielding._typing import Json
 from fielding.federation.ledger import CATEGORIES
-from fielding.reporting.charts.curves import (
-    CUT_WORDS,
-    NOT_EVALUATED,
-    counted_runs,
-    curves_figure,
-    final_accuracy,
-    fit_axis,
-    group_lines,
-    hide_long_legend,
-    over_bytes,
-    seeds_words,
-)
-from fielding.reporting.charts.figures import DASHES, GRAY, PALETTE, Figure, as_text, blank_figure, change_layout, shade
+from fielding.reporting.charts.curves import NOT_EVALUATED, counted_runs, final_accuracy, hide_long_legend
+from fielding.reporting.charts.figures import GRAY, PALETTE, Figure, as_text, blank_figure, change_layout, shade
 from fielding.reporting.formatting import SECONDS, amount, counterpart_words, time_unit
 from fielding.reporting.numbers.groups import Group, RunGroups
 from fielding.reporting.numbers.paired import SHARE, estimate
 from fielding.reporting.numbers.progress import progress
 from fielding.reporting.numbers.run_record import RunRecord
 from fielding.reporting.numbers.run_summary import evaluations, final_mean, times_to_target
-from fielding.reporting.page import Section
+from fielding.reporting.page import Section, merge_views
 
 UNKNOWN = "all purposes"  # the part of a run whose costs are known in sum only
 _COSTS = (
-    ("bytes_down", "What clients receive", "megabytes", 1e6),
-    ("bytes_up", "What clients send", "megabytes", 1e6),
-    ("client_seconds", "How long clients are busy", "client hours", 3600.0),
+    ("bytes_down", "received", "megabytes", 1e6),
+    ("bytes_up", "sent", "megabytes", 1e6),
+    ("client_seconds", "busy", "client hours", 3600.0),
 )
 _PURPOSES = {"model": "models in training", "report": "reports of data", "probe": "questions of the method"}
 _STYLES = {"model": 8, "report": 7, "probe": 9, UNKNOWN: GRAY}
 """Colours that no group has, unless there are very many of them."""
-_SYMBOLS = ("circle", "square", "diamond", "triangle-up", "cross", "x")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -105,7 +92,7 @@ def _bar_trace(bar: GroupBar) -> dict[str, Any]:
     return trace
 
 
-def _name_trace(group: str, words: str, most: int = 28) -> dict[str, Any]:
+def _name_trace(group: str, words: str, most: int = 36) -> dict[str, Any]:
     """Return the name of a row, cut to fit a narrow screen, and words behind it; an empty second line lifts them."""
     name = group if len(group) <= most else f"{group[: most - 1]}…"
     label = f"{name}: {words}" if words else name
@@ -116,21 +103,21 @@ def _name_trace(group: str, words: str, most: int = 28) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def draw_costs(gathered: RunGroups) -> list[Section]:
-    """Return bytes and client hours by purpose."""
+def draw_costs(gathered: RunGroups) -> Section:
+    """Return the bytes that clients receive and send and the hours that they are busy, by purpose."""
     charged = {
         group.name: [(run, run.costs() or {}) for run in counted_runs(group) if run.rounds] for group in gathered.groups
     }
-    sections = []
-    for quantity, title, unit, size in _COSTS:
+    views = {}
+    for quantity, word, unit, size in _COSTS:
         means = {}
         for name, runs in charged.items():
             split = [_split_costs(run, quantity, costs.get(quantity)) for run, costs in runs]
             purposes = dict.fromkeys(one for parts in split for one in parts)
             if runs:
                 means[name] = {one: sum(parts.get(one, 0.0) for parts in split) / len(split) / size for one in purposes}
-        sections.append(_cost_section(means, title, unit))
-    return sections
+        views[word] = _cost_section(means, unit)
+    return merge_views("What it costs clients", views)
 
 
 def _split_costs(run: RunRecord, quantity: str, charged: Json) -> dict[str, float]:
@@ -145,7 +132,8 @@ def _total(run: RunRecord, *names: str) -> float:
     return float(sum(value for value in values if isinstance(value, (int, float))))
 
 
-def _cost_section(means: Mapping[str, Mapping[str, float]], title: str, unit: str) -> Section:
+def _cost_section(means: Mapping[str, Mapping[str, float]], unit: str) -> Section:
+    title = "What it costs clients"
     purposes = [one for one in _STYLES if any(parts.get(one) for parts in means.values())]
     if not purposes:
         return Section(title=title, missing="No round has been done, or none cost anything.")
@@ -169,48 +157,45 @@ def _cost_section(means: Mapping[str, Mapping[str, float]], title: str, unit: st
 
 
 def draw_accuracy_against_bytes(gathered: RunGroups) -> list[Section]:
-    """Return final accuracy against all bytes, on the window and on the next interval, and accuracy as bytes add up.
+    """Return final accuracy against all bytes of a run, on the window and on the next interval.
 
     Nothing for one group only.
     """
     if len(gathered.groups) < 2:
         return []
-    sections = []
-    for figure, title, what in (
-        ("accuracy", "Accuracy against bytes", "Final accuracy"),
-        ("next_accuracy", "Accuracy on the next interval against bytes", "Final accuracy on the next interval"),
-    ):
-        traces = [one for style, group in enumerate(gathered.groups) for one in _traffic_dots(group, style, figure)]
-        if not traces:
-            sections += [Section(title=title, missing=NOT_EVALUATED)] if figure == "accuracy" else []
-            continue
-        # From zero, or, if some groups send ten times as much as others, with a logarithmic axis.
-        places = [one for trace in traces for one in trace["x"]]
-        is_wide = min(places) > 0 and max(places) > 10 * min(places)
-        figure_of = blank_figure(traces, x_title="megabytes, down and up", y_title="final accuracy")
-        figure_of = change_layout(figure_of, hovermode="closest", yaxis={"rangemode": "normal"})
-        figure_of = hide_long_legend(figure_of, len(gathered.groups))
-        sections.append(
-            Section(
+    title = "Accuracy against bytes"
+    views = {}
+    for word, score in (("window", ""), ("next interval", "next_")):
+        figure = bytes_figure(gathered, f"{score}accuracy")
+        views[word] = Section(title=title, missing=NOT_EVALUATED)
+        if figure is not None:
+            views[word] = Section(
                 title=title,
-                text=f"{what} and all traffic of a run: large dots are means over seeds with 95 % t-intervals, small "
-                "ones single runs. Best is the upper left corner; whoever has another one above and to the left "
-                "costs more and gives less.",
-                figure=change_layout(figure_of, xaxis={"type": "log"} if is_wide else {"rangemode": "tozero"}),
+                text="Final accuracy and all traffic of a run: large dots are means over seeds with 95 % t-intervals, "
+                "small ones single runs. Best is the upper left corner; a group that has another one above and to the "
+                "left costs more and gives less.",
+                figure=figure,
             )
-        )
-    lines = group_lines(gathered, partial(over_bytes, name="accuracy"), SHARE)
-    if lines:
-        drawn = curves_figure(lines, x_title="megabytes, down and up", y_title="accuracy", from_zero=False)
-        sections.append(
-            Section(
-                title="Accuracy over bytes",
-                text=f"Accuracy on the window after so much was sent, up to the end of the run of each group that sent "
-                f"least. {seeds_words(gathered)} {CUT_WORDS}",
-                figure=change_layout(fit_axis(drawn, lines), xaxis={"hoverformat": ",.4~g"}),
-            )
-        )
-    return sections
+    return [merge_views(title, views)]
+
+
+def bytes_figure(gathered: RunGroups, name: str) -> Figure | None:
+    """Return the final mean of a figure of ``rounds.jsonl`` against all bytes, a dot for each group; None without any.
+
+    Bytes go from zero, or, if some groups send ten times as much as others, on a logarithmic axis.
+    """
+    traces = [one for group in gathered.groups for one in _traffic_dots(group, gathered.styles[group.name], name)]
+    if not traces:
+        return None
+    places = [float(one) for trace in traces for one in trace["x"]]
+    axis: dict[str, Any] = {"rangemode": "tozero"}
+    if min(places) > 0 and max(places) > 10 * min(places):
+        powers = range(floor(log10(min(places))) - 1, ceil(log10(max(places))) + 1)
+        ticks = [digit * 10.0**power for power in powers for digit in ((1, 3) if len(powers) < 5 else (1,))]
+        axis = {"type": "log", "tickvals": ticks, "ticktext": [f"{one:,.4g}" for one in ticks]}
+    figure = blank_figure(traces, x_title="megabytes, down and up", y_title="final accuracy")
+    figure = change_layout(figure, hovermode="closest", xaxis=axis, yaxis={"rangemode": "normal"}, height=400)
+    return hide_long_legend(figure, len(gathered.groups))
 
 
 def _traffic_dots(group: Group, style: int, figure: str) -> list[dict[str, Any]]:
@@ -223,17 +208,14 @@ def _traffic_dots(group: Group, style: int, figure: str) -> list[dict[str, Any]]
     color, name = PALETTE[style % len(PALETTE)], as_text(group.name)
     common = {
         "type": "scatter", "mode": "markers", "name": name, "legendgroup": name, "meta": {"group": group.name},
-        "hovertemplate": "%{x:,.4~g} MB, accuracy %{y:.3f}",
+        "hovertemplate": "%{x:,.4~g} MB, accuracy %{y:.3f}", "cliponaxis": False,
     }  # fmt: skip
     traffic, final = sum(one for one, _ in known) / len(known), estimate([one for _, one in known], SHARE)
-    symbol = _SYMBOLS[style % len(DASHES)]
     single = {
         **common, "x": [one for one, _ in known], "y": [final for _, final in known], "showlegend": False,
-        "marker": {"color": shade(color, 0.45), "size": 6, "symbol": symbol},
+        "marker": {"color": shade(color, 0.45), "size": 6},
     }  # fmt: skip
-    large: dict[str, Any] = {
-        **common, "x": [traffic], "y": [final.mean], "marker": {"color": color, "size": 14, "symbol": symbol}
-    }  # fmt: skip
+    large: dict[str, Any] = {**common, "x": [traffic], "y": [final.mean], "marker": {"color": color, "size": 13}}
     if final.ends is not None:
         large["error_y"] = {
             "type": "data", "array": [final.ends[1] - final.mean], "arrayminus": [final.mean - final.ends[0]],
@@ -244,9 +226,10 @@ def _traffic_dots(group: Group, style: int, figure: str) -> list[dict[str, Any]]
 
 def draw_times_to_target(gathered: RunGroups) -> list[Section]:
     """Return the simulated time and the rounds to the target, with intervals; nothing for one group only."""
+    title = "Time to the target"
     if gathered.reference is None or len(gathered.groups) < 2:
         return []
-    titles = {"time_to_target_s": "Simulated time to the target", "rounds_to_target": "Rounds to the target"}
+    words_of = {"time_to_target_s": "simulated time", "rounds_to_target": "rounds"}
     goals = gathered.targets
     whose = counterpart_words(list(dict.fromkeys(name for name in goals.values() if name is not None)))
     finals: dict[str | None, dict[int | None, float]] = {}
@@ -265,13 +248,14 @@ def draw_times_to_target(gathered: RunGroups) -> list[Section]:
     }
     if not any(found.values()):
         why = f"No seed has both an evaluation of {whose}, whose final accuracy is the target, and of another group."
-        return [Section(title=title, missing=why) for title in titles.values()]
-    sections = []
-    for name, title in titles.items():
+        return [Section(title=title, missing=why)]
+    views = {}
+    for name, word in words_of.items():
         known = [value for times in found.values() for one in times if (value := one[name]) is not None]
         unit = time_unit(max(known, default=0.0)) if name == "time_to_target_s" else "rounds"
         bars, words = [], {}
-        for style, (group_name, times) in enumerate(found.items()):
+        for group_name, times in found.items():
+            style = gathered.styles[group_name]
             reached = [value / SECONDS.get(unit, 1.0) for one in times if (value := one[name]) is not None]
             words[group_name] = _reached_words(reached, len(times), unit)
             if reached:
@@ -279,15 +263,13 @@ def draw_times_to_target(gathered: RunGroups) -> list[Section]:
                 bars.append(GroupBar(group=group_name, length=mean.mean, margin=mean.half_width, style=style))
             else:
                 bars.append(GroupBar(group=group_name, length=0.0, style=style))
-        sections.append(
-            Section(
-                title=title,
-                text=f"Until the accuracy came to stay at the final accuracy of {whose} on the same seed, or above. "
-                "Bars are means over the seeds that got there, with 95 % t-intervals; shorter is better.",
-                figure=group_bars(bars, words, x_title=unit if unit == "rounds" else f"simulated {unit}"),
-            )
+        views[word] = Section(
+            title=title,
+            text=f"Until the accuracy came to stay at the final accuracy of {whose} on the same seed, or above. "
+            "Bars are means over the seeds that got there, with 95 % t-intervals; shorter is better.",
+            figure=group_bars(bars, words, x_title=unit if unit == "rounds" else f"simulated {unit}"),
         )
-    return sections
+    return [merge_views(title, views)]
 
 
 def _reached_words(reached: Sequence[float], n_seeds: int, unit: str) -> str:

@@ -35,7 +35,7 @@ class Flows:
 
 def draw_river(run: RunRecord, group: str | None) -> Section:
     """Return the river of a run's clients."""
-    title, changes = "Who moves where: the river of clients", run.memberships()
+    title, changes = "Who is in which cluster", run.memberships()
     if not any(changed for _, changed in changes):
         why = "Who is in which cluster is not written down yet." if not run.rounds else "No cluster is known."
         return Section(title=title, missing=why, group=group)

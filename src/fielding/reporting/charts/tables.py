@@ -1,20 +1,34 @@
-"""Tables of the page: results in numbers, the state of each run, settings and versions."""
+"""Tables of the page: results in numbers, the state of each run, settings and versions, and what they leave out."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 from fielding._typing import Json
-from fielding.reporting.comparison_tables import comparison_table, page_words
-from fielding.reporting.formatting import digits, plain
+from fielding.reporting.comparison_tables import (
+    MARK,
+    comparison_table,
+    latex_table,
+    markdown_table,
+    page_words,
+    plain_latex,
+    plain_markdown,
+)
+from fielding.reporting.formatting import digits, plain, run_table
 from fielding.reporting.numbers.comparison import compare_groups
 from fielding.reporting.numbers.groups import FIRST, WAITING, Group, RunGroups
 from fielding.reporting.numbers.run_record import FAILED, FINISHED, RUNNING, STOPPED, RunRecord
-from fielding.reporting.numbers.run_summary import evaluations
+from fielding.reporting.numbers.run_summary import evaluations, final_words, run_summary
 from fielding.reporting.page import Section
 
+STATES = "State of the runs"
 _VERSIONS = {
     "fielding": "Fielding", "machine": "machine", "data_blake2b": "digest of the data",
     "initial_blake2b": "digest of the first model", "trainer": "trainer", "n_numbers": "numbers of a model",
 }  # fmt: skip
+MOST_COLUMNS = 11  # as many as a screen has room for
+# Columns that are left to those who ask for all: by what their heads end in, and, where that is not enough, in turn.
+_DETAILS = ("newest", "to target", "speed-up", "moves", "re-clusterings", "corrected", "tuned")
+_LESSER = ("worst tenth", "MB down/up", "seeds")
 _URGENT = (FAILED, RUNNING, STOPPED, WAITING, FINISHED)  # what to look at first
 
 
@@ -28,12 +42,90 @@ def tabulate_results(gathered: RunGroups, summary: Mapping[str, Json] | None = N
     # A narrow screen must not break a cell behind a sign.
     rows = [[cell.replace("± ", "±\xa0").replace("< ", "<\xa0") for cell in row] for row in comparison_table(record)]
     groups = list(methods) if isinstance(methods, dict) else ()
-    return Section(title=title, text=text, more=more, table=rows, row_groups=groups)
+    copies = {"LaTeX": latex_table(record), "Markdown": markdown_table(record)}
+    whole = Section(title=title, text=text, more=more, table=rows, row_groups=groups, copies=copies)
+    whole = leave_out_columns(whole)
+    if len(whole.table[0]) <= MOST_COLUMNS:
+        return whole
+    kept = [at for at, head in enumerate(whole.table[0]) if not head.endswith(_DETAILS)]
+    for head in _LESSER:
+        if len(kept) > MOST_COLUMNS - 1:
+            kept = [at for at in kept if whole.table[0][at] != head]
+    main = replace(whole, table=[[row[at] for at in kept] for row in whole.table], words=("what matters most",))
+    return Section(title=title, views=[main, replace(whole, words=("all columns",))])
+
+
+def tabulate_run(run: RunRecord) -> Section:
+    """Return the figures of one run; those of its end only if it is finished."""
+    summary = run_summary(run.rounds, run.events, gap=run.gap)
+    figures = dict(summary)
+    if not run.is_clustered:
+        figures |= dict.fromkeys(("n_clusters_last", "n_first_reports", "moves", "reclusterings"))
+    other_words = {"simulated time": "time"} if run.is_deployed else {}
+    if run.state != FINISHED:
+        figures |= dict.fromkeys(name for name in summary if name.startswith(("final_", "worst_")))
+        other_words |= {"clusters at the end": "clusters now", "final accuracy": ""}
+    rows = [[other_words.get(name, name), value] for name, value in run_table(figures)]
+    table = [["figure", "value"], *[row for row in rows if row[0]]]
+    copies = {"LaTeX": plain_latex(table), "Markdown": plain_markdown(table)}
+    text = f"Final figures: {final_words(summary)}." if run.state == FINISHED and summary["n_final_evaluations"] else ""
+    return Section(title="Results in numbers", text=text, table=table, copies=copies)
+
+
+def leave_out_columns(section: Section) -> Section:
+    """Return a section whose table tells nothing twice, and that says what its table leaves out.
+
+    Of two rows or more: columns that have one value everywhere, and those that are the same as one before.
+
+    Examples
+    --------
+    >>> table = [["method", "seeds", "moves", "all"], ["ours", "5", "0", "5"], ["theirs", "5", "1", "5"]]
+    >>> left = leave_out_columns(Section(title="", table=table))
+    >>> left.table, left.text
+    ([['method', 'moves'], ['ours', '0'], ['theirs', '1']], 'The same in all rows: seeds 5, all 5.')
+    """
+    if len(section.table) < 3:
+        return section
+    heads, *columns = [list(one) for one in zip(*section.table, strict=True)]
+    kept, constant, twins = [heads], [], []
+    for column in columns:
+        head, *cells = column
+        twin = next(
+            (one[0] for one in kept[1:] if [_bare(cell) for cell in one[1:]] == [_bare(cell) for cell in cells]), ""
+        )
+        if len(set(cells)) == 1:
+            constant += [f"{head} {cells[0]}"] if cells[0] not in ("-", "") else []
+        elif twin:
+            twins.append(f"{head} (the same as {twin})")
+        else:
+            kept.append(column)
+    words = [f"The same in all rows: {', '.join(constant)}."] if constant else []
+    words += [f"Left out: {', '.join(twins)}."] if twins else []
+    text = " ".join([section.text, *words]).strip()
+    if len(kept) > 1:
+        return replace(section, text=text, table=[list(row) for row in zip(*kept, strict=True)])
+    # Rows that are all the same are told in words, unless they are all that there is.
+    return section if section.figure is None else replace(section, text=text, table=(), row_groups=())
+
+
+def _bare(cell: str) -> str:
+    return cell.removesuffix(MARK)
+
+
+def tabulate_left_out(sections: Sequence[Section]) -> list[Section]:
+    """Return one table of the sections that have nothing to show, and why; nothing if all have."""
+    groups: dict[tuple[str, str], list[str]] = {}
+    for one in sections:
+        groups.setdefault((one.title, one.missing), []).extend([one.group] if one.group else [])
+    if not groups:
+        return []
+    rows = [[f"{title} ({', '.join(mine)})" if mine else title, why] for (title, why), mine in groups.items()]
+    return [Section(title="What is left out", table=[["section", "why"], *rows])]
 
 
 def tabulate_states(gathered: RunGroups) -> Section:
     """Return a table of all runs, also of those that have not begun: first what failed, last what is finished."""
-    title = "State of the runs"
+    title = STATES
     rows = [(group.name, _state_cells(run)) for group, run in gathered.runs]
     rows += [(one.group, [str(one.seed), one.state, "-", "-", "-", one.problem or "-"]) for one in gathered.awaited]
     if not rows:
@@ -115,10 +207,12 @@ def _tabulate_versions(runs: Sequence[RunRecord]) -> Section:
                 values.setdefault(plain(run.manifest[key]), []).append(run)
         for value, mine in values.items():
             rows.append([name, value, "all runs" if len(mine) == len(runs) else _whose(mine)])
+    if all(row[2] == "all runs" for row in rows):
+        rows = [row[:2] for row in rows]
     return Section(
         title="Versions",
         text="What results depend on beside the settings. The same digest says: the same data, the same first model.",
-        table=[["what", "value", "of"], *rows],
+        table=[["what", "value", "of"][: len(rows[0]) if rows else 2], *rows],
     )
 
 

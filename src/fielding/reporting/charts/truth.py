@@ -9,14 +9,22 @@ from fielding._typing import Codes
 from fielding.reporting.charts.clusters import COLORS, NONE, OWN, ClusterColors, assign_colors
 from fielding.reporting.charts.figures import as_text, blank_figure, change_layout, pack
 from fielding.reporting.charts.histories import ids_in_order, last_round, pick_evenly, places_at
+from fielding.reporting.charts.river import draw_river
 from fielding.reporting.numbers.run_record import RunRecord
-from fielding.reporting.page import Section
+from fielding.reporting.page import Section, merge_views
 from fielding.rng import stream
 
 MOST_CLIENTS = 300
 MOST_SPANS = 240  # spans of time; no screen shows more columns
 MOST_MATCHED = 60  # moments at which concepts are matched with clusters
 _LARGEST_SHOWN = 500
+
+
+def draw_memberships(run: RunRecord, group: str | None) -> Section:
+    """Return who is in which cluster: as a river, and client by client beside the truth."""
+    return merge_views(
+        "Who is in which cluster", {"river": draw_river(run, group), "beside the truth": draw_truth(run, group)}
+    )
 
 
 def draw_truth(run: RunRecord, group: str | None) -> Section:

@@ -48,23 +48,23 @@ def compare_groups(gathered: RunGroups) -> dict[str, Json]:
     """Return the content of a comparison's ``summary.json``.
 
     Only finished runs count. A variant may lack seeds: means are over those it has, differences over those that both
-    methods have. Methods are held against each other only on the same data (section ``[trace]`` of the config) and over
-    as many rounds.
+    methods have. Methods are compared only on the same data (section ``[trace]`` of the config) and over as many
+    rounds.
 
     Returns
     -------
     ``seeds``, ``reference``
-        The seeds, rising, which is the order of all ``per_seed``; the name of the method that others are held against.
+        The seeds, rising, which is the order of all ``per_seed``; the name of the method that others are compared with.
     ``target_of``, ``target_accuracy``
         Whose final accuracy is the target, and that accuracy: the method ``global`` if there is one, else the
         reference. On each seed it is that of the same seed. Where the reference is one of several with different
         settings, these are the reference's.
     ``methods``
         By name: ``n_seeds``, its finished runs, and each figure as ``mean``, ``ci95`` and ``per_seed`` (null where a
-        seed has none). ``reference`` is whom it is held against (null if others are held against it), ``target_of``
+        seed has none). ``reference`` is whom it is compared with (null if others are compared with it), ``target_of``
         whose final accuracy it is to reach, ``n_targets`` on how many seeds it was tested and that accuracy is known.
         ``difference`` and ``next_difference`` are those of ``paired`` in the final accuracy on the window and on the
-        next interval; null for a method that others are held against.
+        next interval; null for a method that others are compared with.
     ``timings``
         Likewise those figures that depend on the machine; nothing else differs between equal comparisons.
     ``paired``
@@ -155,8 +155,8 @@ def _compare_pairs(
     runs: Runs, seeds: Sequence[Seed], references: Mapping[str, str | None]
 ) -> dict[str, dict[str, Json]]:
     """Return the differences of all methods to their references; p-values are adjusted for all of them at once."""
-    held_against = {name: other for name, other in references.items() if other in runs and other != name}
-    found: dict[str, dict[str, Json]] = {name: {} for name in held_against}
+    compared_with = {name: other for name, other in references.items() if other in runs and other != name}
+    found: dict[str, dict[str, Json]] = {name: {} for name in compared_with}
     for figure in PAIRED:
         values = {name: _values(mine, figure, seeds) for name, mine in runs.items()}
         gains = {
@@ -164,7 +164,7 @@ def _compare_pairs(
                 None if own is None or their is None else own - their
                 for own, their in zip(values[name], values[str(other)], strict=True)
             ]
-            for name, other in held_against.items()
+            for name, other in compared_with.items()
         }
         known = {name: [value for value in gain if value is not None] for name, gain in gains.items()}
         if figure not in PAIRED[:3] and not any(known.values()):
@@ -177,7 +177,7 @@ def _compare_pairs(
 
 
 def _find_best(gathered: RunGroups, runs: Runs, seeds: Sequence[Seed]) -> dict[str, Json]:
-    """Return by figure who is best, each among the methods held against the same, or on the same terms without one."""
+    """Return by figure who is best, each among the methods compared with the same, or on the same terms without one."""
     firsts: dict[str | None, str] = {}
     terms, variants = gathered.terms, gathered.variants
     fields = {
@@ -227,7 +227,7 @@ def _notes(gathered: RunGroups, runs: Runs) -> list[str]:
     """Return what to know before believing a comparison."""
     others = {*gathered.references.values(), *gathered.targets.values()}
     notes = [
-        f"{name} has no finished run: what is held against it is not known."
+        f"{name} has no finished run: what is compared with it is not known."
         for name, mine in runs.items()
         if name in others and not mine
     ]

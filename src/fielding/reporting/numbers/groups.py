@@ -5,6 +5,7 @@ import json
 import re
 from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import count
 from pathlib import Path
 from typing import TypeAlias
 
@@ -22,9 +23,10 @@ none."""
 
 METHOD = "method.name"
 BASELINE = "global"
-"""The method whose final accuracy is the target, and that others are held against, if there is one of that name."""
+"""The method whose final accuracy is the target, and that others are compared with, if there is one of that name."""
+REFERENCE_STYLE = 6  # gray: its place among the colours of figures
 WAITING = "waiting"  # the state of a run that a comparison is to do and has not begun
-OTHER_DATA = "made on other data than"  # how the problem of a run begins that cannot be held against others
+OTHER_DATA = "made on other data than"  # how the problem of a run begins that cannot be compared with others
 MOST_KEYS = 2
 """Settings that a name tells; if groups of one name differ in more, it tells their folder instead.
 
@@ -33,7 +35,7 @@ Where comparisons differ in more than one, their folders are told: those are few
 FIRST = ("preset", "trace.name", "trace.file", "trace.scenario", "rounds")  # settings that are told before others
 
 
-# ---------------------------------------------------------------- whom each variant is held against
+# ---------------------------------------------------------------- whom each variant is compared with
 
 
 def choose_reference(variants: Mapping[str, Settings], wanted: Iterable[str]) -> str | None:
@@ -52,14 +54,14 @@ def choose_reference(variants: Mapping[str, Settings], wanted: Iterable[str]) ->
 
 
 def choose_references(variants: Mapping[str, Settings], reference: str | None) -> dict[str, str | None]:
-    """Return by name whom each variant is held against; one that others are held against has its own name.
+    """Return by name whom each variant is compared with; one that others are compared with has its own name.
 
-    A variant is held against the variant of the reference's method that agrees with it in all other settings: with two
+    A variant is compared with the variant of the reference's method that agrees with it in all other settings: with two
     drift scenarios, each against the reference method on the same scenario. Settings that the reference method does not
     have do not matter. Without such a variant, it is the reference itself.
 
     ``variants``: what each is set to; nothing if that is not known. ``reference``: the name of the reference; None if
-    there is nothing to be held against.
+    there is nothing to be compared with.
 
     Examples
     --------
@@ -77,7 +79,7 @@ def choose_references(variants: Mapping[str, Settings], reference: str | None) -
         if settings.get(METHOD) != method
     }
     own = {*others.values(), reference}
-    # A variant of the reference's method that no other is held against is one more value of what is varied.
+    # A variant of the reference's method that no other is compared with is one more value of what is varied.
     return {name: others.get(name, name if name in own else reference) for name in variants}
 
 
@@ -122,7 +124,7 @@ def _baselines(variants: Mapping[str, Settings]) -> list[str]:
 
 
 def are_alike(terms: Terms, name: str, other: str) -> bool:
-    """Return whether two groups may be held against each other; those whose terms are not known may."""
+    """Return whether two groups may be compared with each other; those whose terms are not known may."""
     mine, theirs = terms.get(name), terms.get(other)
     return mine is None or theirs is None or mine == theirs
 
@@ -130,9 +132,9 @@ def are_alike(terms: Terms, name: str, other: str) -> bool:
 def match_terms(
     chosen: Mapping[str, str | None], variants: Mapping[str, Settings], terms: Terms
 ) -> dict[str, str | None]:
-    """Return by name whom each group is held against, if that is alike; else one of the same method that is, or None.
+    """Return by name whom each group is compared with, if that is alike; else one of the same method that is, or None.
 
-    ``chosen``: whom each is to be held against; its own name if others are held against it.
+    ``chosen``: whom each is to be compared with; its own name if others are compared with it.
 
     Examples
     --------
@@ -151,7 +153,7 @@ def match_terms(
             ]
             other = fitting[0] if fitting and method is not None else None
         found[name] = other
-    # One that no other is held against is no reference, though it is like itself.
+    # One that no other is compared with is no reference, though it is like itself.
     others = {other for name, other in found.items() if other != name}
     changed = [name for name, other in found.items() if other == name != chosen[name] and name not in others]
     return {**found, **dict.fromkeys(changed)}
@@ -194,7 +196,7 @@ class RunGroups:
 
     title: str  # where it is from, in a word
     groups: tuple[Group, ...]  # the groups that have a run, in the order of the plan or of the folders
-    # The name of the group that others are held against, be there a run of it or not; None for a single group.
+    # The name of the group that others are compared with, be there a run of it or not; None for a single group.
     reference: str | None
     awaited: tuple[AwaitedRun, ...] = ()  # runs of a plan that are not there
     problems: tuple[str, ...] = ()  # what cannot be read, and what else to know before reading on
@@ -208,8 +210,9 @@ class RunGroups:
 
     @property
     def styles(self) -> dict[str, int]:
-        """Colour and dash of each group by number, the same in all figures."""
-        return {group.name: at for at, group in enumerate(self.groups)}
+        """Colour and dash of each group by number, the same in all figures; the reference is gray."""
+        others = (style for style in count() if style != REFERENCE_STYLE)
+        return {one.name: REFERENCE_STYLE if one.name == self.reference else next(others) for one in self.groups}
 
     @property
     def variants(self) -> dict[str, Settings]:
@@ -228,7 +231,7 @@ class RunGroups:
 
     @property
     def references(self) -> dict[str, str | None]:
-        """Whom each group is held against: the reference's method with the same other settings, else the reference.
+        """Whom each group is compared with: the reference's method with the same other settings, else the reference.
 
         None for a group that neither has the data and the number of rounds of.
         """
@@ -270,12 +273,12 @@ def gather_runs(folders: Sequence[Path], reader: LogReader | None = None) -> Run
     wanted = [name for reference in found.references for home, base, name in homes if (home, base) == reference]
     every = dict.fromkeys([*names, *(one.group for one in awaited)])
     reference = choose_reference({name: settings[name] for name in every}, wanted)
-    held_against = {str(name) for name in choose_references(settings, reference).values()}
-    groups, problems = _group_seeds(fail_other_data([(name, run) for name, run, _ in runs], held_against))
+    compared_with = {str(name) for name in choose_references(settings, reference).values()}
+    groups, problems = _group_seeds(fail_other_data([(name, run) for name, run, _ in runs], compared_with))
     problems = [*found.problems, *problems]
     is_to_come = any(one.group == reference and one.state == WAITING for one in awaited)
     if reference is not None and groups and not is_to_come and reference not in [one.name for one in groups]:
-        problems.append(f"{reference}, which others are held against, has no run: differences are not known")
+        problems.append(f"{reference}, which others are compared with, has no run: differences are not known")
     if words := version_words(run for one in groups for run in one.finished):
         problems.append(words)
     return RunGroups(
@@ -317,7 +320,7 @@ def fail_other_data(named: Sequence[tuple[str, RunRecord]], references: Containe
     """Return runs with the names of their groups; those that ended on other data than the reference have failed.
 
     Data must be equal where the seed, the section ``[trace]`` of the config and the number of rounds are. Where none of
-    the ``references``, the names of groups that others are held against, has ended, the first run that has counts
+    the ``references``, the names of groups that others are compared with, has ended, the first run that has counts
     instead. A run that does not tell its data is left as it is.
     """
 

@@ -264,7 +264,7 @@ FEWEST_SEEDS = 3  # seeds that two methods must share to be told apart: of two, 
 def best(figures: Mapping[str, BySeed], *, lower_is_better: bool = False) -> dict[str, Json]:
     """Return who is best in a figure, as far as seeds can tell.
 
-    Every two methods are held against each other by a paired t-test on the seeds that both have, if those are three or
+    Every two methods are compared with each other by a paired t-test on the seeds that both have, if those are three or
     more; p-values are adjusted for the number of pairs (Holm). One *clearly beats* another if its mean over these seeds
     is better and the adjusted p-value below 5 %.
 
@@ -273,10 +273,10 @@ def best(figures: Mapping[str, BySeed], *, lower_is_better: bool = False) -> dic
     Returns
     -------
     ``marked``
-        The methods that may be the best: those that none clearly beats and that were held against the one of them with
+        The methods that may be the best: those that none clearly beats and that were compared with the one of them with
         the best mean, and all methods whose mean is as good as the lowest of these; so none is left out that has a
         better mean than one that is marked. Empty if no method is clearly beaten, if these are all methods, or if one
-        of them was not held against the one with the best mean.
+        of them was not compared with the one with the best mean.
     ``winner``
         The one method that clearly beats all others; None without one.
     ``worse``

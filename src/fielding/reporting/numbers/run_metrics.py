@@ -45,7 +45,7 @@ def run_metrics(record: RunRecord) -> dict[str, Json]:
         _cost_metrics(record),
         _cluster_metrics(record, final_rounds),
         _detection_metrics(record),
-        _drift_responses(record),
+        drift_figures(record),
         final_fairness(record.tests(), final_rounds),
         # What both know has the value of the logs: the summary's.
         run_summary(rounds, record.events, gap=record.gap),
@@ -185,21 +185,22 @@ def mean_response(found: Sequence[Response], prefix: str) -> dict[str, float | i
     }
 
 
-def _drift_responses(record: RunRecord) -> dict[str, Json]:
-    """Return what followed on drifts, and what followed on re-clusterings within a gap.
+def drift_rounds(record: RunRecord) -> list[float]:
+    """Return the rounds in which data drifted, rising: true concepts changed, or, where none is known, samples came."""
+    concepts = record.concepts()
+    if not concepts:
+        return record.arrivals
+    return sorted({float(at) for mine in concept_changes(concepts).values() for at in mine})
 
-    Drifts are changes of true concepts; where those are not known, arrivals of samples.
-    """
+
+def drift_figures(record: RunRecord) -> dict[str, Json]:
+    """Return what followed on drifts, and what followed on re-clusterings within a gap."""
     tested, n_rounds = evaluations(record.rounds), len(record.rounds)
     rounds, accuracy = column(tested, "round"), column(tested, "accuracy")
-    concepts = record.concepts()
-    drifts = record.arrivals
-    if concepts:
-        drifts = sorted({float(at) for mine in concept_changes(concepts).values() for at in mine})
     fired = [float(str(row["round"])) for row in record.rounds if row.get("reclustered")]
     after_fired = responses(rounds, accuracy, fired, n_rounds=n_rounds, longest=record.gap)
     return {
-        **mean_response(responses(rounds, accuracy, drifts, n_rounds=n_rounds), "drift_"),
+        **mean_response(responses(rounds, accuracy, drift_rounds(record), n_rounds=n_rounds), "drift_"),
         **mean_response(after_fired, "recluster_"),
     }
 
