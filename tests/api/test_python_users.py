@@ -80,6 +80,14 @@ def test_a_result_says_in_a_line_what_matters(result: Result, trace: Trace, tmp_
     assert repr(stopped).endswith(f"3 rounds, stopped before its end; {tmp_path / 'cut'}>")
 
 
+def test_a_notebook_shows_a_sentence_and_a_chart_without_a_script(result: Result) -> None:
+    shown = result._repr_html_()
+
+    assert "ccuracy" in shown.partition("<svg")[0]
+    assert shown.count("<polyline") > 1
+    assert "<script" not in shown
+
+
 def test_results_plot_and_report_without_a_folder_of_their_own(result: Result, tmp_path: Path) -> None:
     figure = result.plot()
     assert len(figure.data[0].x) > 1

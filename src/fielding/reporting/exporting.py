@@ -28,13 +28,8 @@ _PLACE = """window.fielding && document.getElementById("head") && window.fieldin
 })"""
 
 
-def export_figures(page: Page, folder: Path, form: str) -> list[Path]:
-    """Write every figure of a page into a folder, as ``KEY.png`` or ``KEY.pdf``; return the files.
-
-    OptionError if the format is not known, or if the package or the browser that draws is missing; the message names
-    it. OutputError if a figure cannot be written.
-    """
-    kaleido = load_exporter(form)
+def page_figures(page: Page) -> dict[str, Figure]:
+    """Return every figure of a page by its key; those that a reader chooses from have the words of their buttons."""
     figures: dict[str, Figure] = {}
     for section in distinct(page.sections):
         rows = [set(row) for row in zip(*(view.words for view in section.views), strict=True)]
@@ -48,6 +43,16 @@ def export_figures(page: Page, folder: Path, form: str) -> list[Path]:
                 ]
                 key = "-".join([section.key, *words])
                 figures[key] = {**one.figure, "data": [*changed, *traces[len(changed) :]]}
+    return figures
+
+
+def export_figures(page: Page, folder: Path, form: str) -> list[Path]:
+    """Write every figure of a page into a folder, as ``KEY.png`` or ``KEY.pdf``; return the files.
+
+    OptionError if the format is not known, or if the package or the browser that draws is missing; the message names
+    it. OutputError if a figure cannot be written.
+    """
+    kaleido, figures = load_exporter(form), page_figures(page)
     if not figures:
         raise InputError("there is no figure to export")
     try:
