@@ -1,0 +1,33 @@
+"""The notebooks run from their first cell to their last, and show what they promise."""
+
+from pathlib import Path
+
+import pytest
+
+nbformat = pytest.importorskip("nbformat", reason="Jupyter is not installed")
+nbclient = pytest.importorskip("nbclient", reason="Jupyter is not installed")
+pytest.importorskip("ipykernel", reason="Jupyter is not installed")
+pytest.importorskip("pandas", reason="pandas is not installed")
+
+NOTEBOOKS = sorted((Path(__file__).resolve().parents[2] / "examples" / "notebooks").glob("*.ipynb"))
+
+
+@pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
+def test_a_notebook_runs_and_shows_a_comparison(path: Path) -> None:
+    if "torch" in path.read_text():
+        pytest.importorskip("torch", reason="PyTorch is not installed")
+    book = nbformat.read(path, as_version=4)
+
+    nbclient.NotebookClient(book, timeout=600, kernel_name="python3").execute()
+
+    shown = [one.get("data", {}) for cell in book.cells if cell.cell_type == "code" for one in cell.outputs]
+    cells = [one["text/html"] for one in shown if "<svg" in one.get("text/html", "")]
+    assert cells
+    assert all("<script" not in one for one in cells)
+
+
+@pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
+def test_a_notebook_is_stored_without_what_it_printed(path: Path) -> None:
+    book = nbformat.read(path, as_version=4)
+
+    assert all(not cell.outputs and cell.execution_count is None for cell in book.cells if cell.cell_type == "code")
