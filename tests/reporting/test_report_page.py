@@ -372,6 +372,41 @@ def test_hostile_ids_labels_and_methods_stay_text_and_switches_and_slider_work(p
     assert page.locator("img").count() == 0
 
 
+@pytest.mark.browser
+@pytest.mark.parametrize("width", [1366, 400])
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("kind", ["run", "comparison"])
+def test_a_real_page_has_its_head_its_five_parts_and_nothing_wider_than_the_screen(
+    page: "Tab", healthy: Path, tmp_path: Path, kind: str, width: int, scheme: str
+) -> None:
+    folder = healthy
+    if kind == "comparison":
+        folder = compared(tmp_path / "runs", {f"{name}-{'x' * 30}": {1: CURVE, 2: CURVE[::-1]} for name in "abc"})
+    made = write_report(*read_report([folder]), tmp_path / "page.html")
+
+    page.emulate_media(color_scheme=scheme)  # type: ignore[arg-type]
+    page.set_viewport_size({"width": width, "height": 900})
+    page.goto((tmp_path / "page.html").as_uri())
+    page.wait_for_selector("h1")
+    page.evaluate("window.fielding.drawAll()")
+
+    assert page.locator("#head .sentence").inner_text().replace("\xa0", " ") == made.sentence
+    assert page.locator(f"#highlights {DRAWN}").count() == 3
+    parts = page.locator("#contents > li > a").all_inner_texts()
+    assert parts == [part for part in PARTS if part in {section.part for section in made.sections}]
+    assert page.evaluate("document.documentElement.scrollWidth") <= width
+    # Nothing sticks out of a figure's frame, and charts of the head lie beside or below each other.
+    assert page.evaluate(OVERLAPS) == []
+
+
+OVERLAPS = """(() => {
+    const boxes = [...document.querySelectorAll("#highlights section")].map((one) => one.getBoundingClientRect());
+    const meet = (a, b) => a.left < b.right - 1 && b.left < a.right - 1 && a.top < b.bottom - 1 && b.top < a.bottom - 1;
+    const pairs = boxes.flatMap((one, at) => boxes.slice(at + 1).map((other) => [one, other]));
+    const drawn = [...document.querySelectorAll(".figure")].filter((one) => one.scrollWidth > one.clientWidth + 1);
+    const met = pairs.filter(([one, other]) => meet(one, other)).map(() => "charts meet");
+    return [...met, ...drawn.map((one) => one.dataset.key)];
+})()"""
 VISIBLE = """[...document.querySelectorAll(".js-plotly-plot")].flatMap((plot) => plot._fullData)
     .filter((one) => one.visible === true).length"""
 

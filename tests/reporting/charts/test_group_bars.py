@@ -57,6 +57,7 @@ def test_costs_are_split_by_purpose_where_a_checkpoint_tells(tmp_path: Path, mon
     ledger = Ledger(2)
     ledger.charge("model", [0], down_bytes=3_000_000, up_bytes=0, seconds=3600.0)
     ledger.charge("report", [1], down_bytes=0, up_bytes=500_000, seconds=0.0)
+    ledger.charge("probe", [1], down_bytes=1_000_000, up_bytes=0, seconds=0.0)
 
     def charged(_: RunRecord) -> Row:
         return ledger.totals()
@@ -65,7 +66,8 @@ def test_costs_are_split_by_purpose_where_a_checkpoint_tells(tmp_path: Path, mon
 
     down, up, hours = draw_costs(groups_of(tmp_path, {"ours": [accuracies([0.5])]})).views
 
-    assert list(down.table[1]) == ["ours", "3", "3"]
+    assert list(down.table[1]) == ["ours", "3", "1", "4"]
+    assert not up.table, "of one purpose the bars tell all"
     assert traces(up, "reports of data")[0]["x"] == [0.5]
     assert not traces(up, "models in training")
     assert traces(hours, "models in training")[0]["x"] == [1.0]

@@ -302,24 +302,53 @@ def draw_accuracy(gathered: RunGroups) -> Section:
     With a reference also the difference to it. Of a single group: the three scores and the worst tenth in one figure.
     Scores that are equal throughout are drawn once.
     """
-    if len(gathered.groups) == 1:
-        return _draw_quantities(gathered)
+    is_alone = len(gathered.groups) == 1
+    # By the words of its buttons what a figure shows: a score of all groups, or all scores of the one.
+    figures: dict[tuple[str, ...], dict[str, str]] = {}
+    for (score, begin), (reading, prefix) in product(SCORES.items(), READINGS.items()):
+        figures.setdefault((reading,) if is_alone else (score, reading), {})[score] = f"{prefix}{begin}accuracy"
+    if is_alone:
+        for reading, prefix in READINGS.items():
+            figures[reading,]["worst tenth of the clients"] = f"{prefix}worst_decile"
     views: list[Section] = []
     seen: dict[str, list[Line]] = {}
-    same: list[str] = []
-    for score, reading in product(SCORES, READINGS):
-        name = f"{READINGS[reading]}{SCORES[score]}accuracy"
-        lines = group_lines(gathered, partial(over_rounds, name=name), (0.0, 1.0))
-        words = f"{score} ({reading})"
-        twin = next((other for other, known in seen.items() if are_same_lines(lines, known)), None)
-        if lines and twin is None:
-            seen[words] = lines
-            views += _accuracy_views(gathered, name, (score, reading), lines)
-        elif lines:
-            same.append(f"{words}, the same as {twin}")
+    same: dict[str, None] = {}
+    for words, names in figures.items():
+        tracks = [_read_lines(gathered, names, read) for read in (over_rounds, over_time, over_bytes)]
+        if is_alone:
+            doubled = {
+                line.name: one.name
+                for at, line in enumerate(tracks[0])
+                for one in tracks[0][:at]
+                if are_same_lines([line], [replace(one, name=line.name)])
+            }
+            tracks = [[line for line in lines if line.name not in doubled] for lines in tracks]
+            same |= dict.fromkeys(f"{name}, the same as {other}" for name, other in doubled.items())
+        called = words[0] if is_alone else f"{words[0]} ({words[1]})"
+        twin = next((other for other, known in seen.items() if are_same_lines(tracks[0], known)), None)
+        if tracks[0] and twin is None:
+            seen[called] = tracks[0]
+            views += _accuracy_views(gathered, names, words, tracks)
+        elif tracks[0]:
+            same[f"{called}, the same as {twin}"] = None
     if not views:
         return Section(title="Accuracy", missing=NOT_EVALUATED)
     return Section(title="Accuracy", text=f"Left out: {'; '.join(same)}." if same else "", views=views)
+
+
+def _read_lines(
+    gathered: RunGroups, names: Mapping[str, str], read: Callable[[Sequence[RunRecord], str], Curves | None]
+) -> list[Line]:
+    """Return a line for each group that has the one quantity; of one group, a line for each quantity that it has."""
+    if len(gathered.groups) != 1:
+        (name,) = names.values()
+        return group_lines(gathered, lambda runs: read(runs, name), (0.0, 1.0))
+    runs = counted_runs(gathered.groups[0])
+    return [
+        clip_band(mean_line(found, words, style=style), (0.0, 1.0))
+        for style, (words, name) in enumerate(names.items())
+        if (found := read(runs, name)) is not None
+    ]
 
 
 def common_target(gathered: RunGroups) -> tuple[str, float] | None:
@@ -336,117 +365,45 @@ def common_target(gathered: RunGroups) -> tuple[str, float] | None:
 
 
 def _accuracy_views(
-    gathered: RunGroups, name: str, words: tuple[str, str], rounds: Sequence[Line]
+    gathered: RunGroups, names: Mapping[str, str], words: tuple[str, ...], tracks: Sequence[Sequence[Line]]
 ) -> Iterator[Section]:
-    """Yield one score over rounds, over time, over bytes, and against the reference."""
-    runs, y_title = [run for _, run in gathered.runs], f"accuracy, {words[0]}"
-    time, sent = (group_lines(gathered, partial(read, name=name), (0.0, 1.0)) for read in (over_time, over_bytes))
-    over = curves_figure(rounds, x_title="round", y_title=y_title, from_zero=False)
+    """Yield a figure over rounds, over time, over bytes, and against the reference; ``tracks`` are its lines."""
+    runs, (name, *others), (rounds, time, sent) = [run for _, run in gathered.runs], names.values(), tracks
+    y_title = "accuracy" if others else f"accuracy, {words[0]}"
+    over = mark_arrivals(curves_figure(rounds, x_title="round", y_title=y_title, from_zero=False), runs)
     timed, unit = _time_figure(time, y_title, runs)
     traffic = curves_figure(sent, x_title="megabytes, down and up", y_title=y_title, from_zero=False)
     traffic = change_layout(traffic, xaxis={"hoverformat": ",.4~g"})
+    marks = ""
+    if len(runs) == 1 and (fired := reclusterings(runs[0])):
+        over = mark_places(over, fired)
+        timed = mark_places(timed, [one / SECONDS[unit] for one in reclusterings(runs[0], "time_s")])
+        marks = " Orange: all clients were grouped anew."
     goal = common_target(gathered) if name == "accuracy" else None
+    if goal is not None:
+        marks = f" Dotted: the target, the final accuracy of {goal[0]}."
+    what = " ".join(_SCORE_WORDS[score] for score in names if score in _SCORE_WORDS)
     for axis, figure, lines, text in (
-        (
-            "rounds",
-            mark_arrivals(over, runs),
-            rounds,
-            f"{_SCORE_WORDS[words[0]]} {seeds_words(gathered)}{_arrival_words(runs)}",
-        ),
-        (
-            _time_word(runs),
-            timed,
-            time,
-            f"Over the {_clock_words(unit, runs)}, up to the end of the shortest run of each group.",
-        ),
-        ("bytes", traffic, sent, "After so much was sent, up to the end of the run of each group that sent least."),
-    ):  # fmt: skip
+        ("rounds", over, rounds, f"Mean over clients. {what} {seeds_words(gathered)}{_arrival_words(runs)}"),
+        (_time_word(runs), timed, time, f"Over the {_clock_words(unit, runs)}, up to the end of the shortest run."),
+        ("bytes", traffic, sent, "After so much was sent, up to the end of the run that sent least."),
+    ):
+        figure = fit_axis(figure, lines, goal[1] if goal else np.nan)
         if goal is not None:
-            text += f" Dotted: the target, the final accuracy of {goal[0]}."
-            figure = add_level(fit_axis(figure, lines, goal[1]), goal[1], f"target {goal[1]:.3f}")
-        else:
-            figure = fit_axis(figure, lines)
-        yield Section(title="Accuracy", text=f"{text} {CUT_WORDS}", figure=figure, words=(*words, f"over {axis}"))
+            figure = add_level(figure, goal[1], f"target {goal[1]:.3f}")
+        text = f"{text}{marks if axis != 'bytes' or goal else ''} {CUT_WORDS}"
+        yield Section(title="Accuracy", text=text, figure=figure, words=(*words, f"over {axis}"))
     difference = _compare_to_reference(gathered, name)
     if difference is not None:
         yield replace(difference, words=(*words, "minus the reference"))
 
 
 _SCORE_WORDS = {
-    "window": "Mean over clients, on the test samples of their windows.",
-    "next interval": "Mean over clients, on samples of the interval to come that no client has trained on: what "
-    "clients are really served.",
-    "newest interval": "Mean over clients, on the test samples of what came last of the window.",
+    "window": "Window: on the test samples of their windows.",
+    "next interval": "Next interval: on samples of the interval to come that no client has trained on, which is what "
+    "they are really served.",
+    "newest interval": "Newest interval: on the test samples of what came last of the window.",
 }
-
-
-def _draw_quantities(gathered: RunGroups) -> Section:
-    """Return the scores of one group and the worst tenth of its clients, a view for each reading and axis."""
-    runs = counted_runs(gathered.groups[0])
-    views: list[Section] = []
-    seen: dict[str, list[Line]] = {}
-    same: list[str] = []
-    for reading, prefix in READINGS.items():
-        names = {words: f"{prefix}{score}accuracy" for words, score in SCORES.items()}
-        names["worst tenth of the clients"] = f"{prefix}worst_decile"
-        lines: list[Line] = []
-        for words, name in list(names.items()):
-            found = over_rounds(runs, name)
-            if found is None:
-                del names[words]
-                continue
-            line = clip_band(mean_line(found, words, style=list(names).index(words)), (0.0, 1.0))
-            twin = next((one.name for one in lines if are_same_lines([replace(line, name=one.name)], [one])), None)
-            if twin is None:
-                lines.append(line)
-            else:
-                del names[words]
-                same += [f"{words}, the same as {twin}"] if not prefix else []
-        twin = next((other for other, known in seen.items() if are_same_lines(lines, known)), None)
-        if lines and twin is None:
-            seen[reading] = lines
-            views += _quantity_views(gathered, names, reading, lines)
-        elif lines:
-            same.append(f"{reading}, the same as {twin}")
-    if not views:
-        return Section(title="Accuracy", missing=NOT_EVALUATED)
-    return Section(title="Accuracy", text=f"Left out: {'; '.join(same)}." if same else "", views=views)
-
-
-def _quantity_views(
-    gathered: RunGroups, names: Mapping[str, str], reading: str, rounds: Sequence[Line]
-) -> Iterator[Section]:
-    """Yield some quantities of one group over rounds, over time and over bytes."""
-    runs = counted_runs(gathered.groups[0])
-    time, sent = (
-        [
-            clip_band(mean_line(one, words, style=style), (0.0, 1.0))
-            for style, (words, name) in enumerate(names.items())
-            if (one := read(runs, name)) is not None
-        ]
-        for read in (over_time, over_bytes)
-    )
-    figure = mark_arrivals(curves_figure(rounds, x_title="round", y_title="accuracy", from_zero=False), runs)
-    timed, unit = _time_figure(time, "accuracy", runs)
-    traffic = curves_figure(sent, x_title="megabytes, down and up", y_title="accuracy", from_zero=False)
-    grouped = ""
-    if len(runs) == 1 and (at := reclusterings(runs[0])):
-        figure = mark_places(figure, at)
-        timed = mark_places(timed, [one / SECONDS[unit] for one in reclusterings(runs[0], "time_s")])
-        grouped = " Orange: all clients were grouped anew."
-    many = f" {seeds_words(gathered)}" if len(runs) > 1 else ""
-    for axis, drawn, text in (
-        (
-            "rounds",
-            figure,
-            "How often models are right, as the mean over clients: on the test samples of the window, of the newest "
-            "interval, and on samples of the next interval that no client has trained on."
-            f"{many}{_arrival_words(runs)}{grouped}",
-        ),
-        (_time_word(runs), timed, f"The same over the {_clock_words(unit, runs)}.{grouped}"),
-        ("bytes", change_layout(traffic, xaxis={"hoverformat": ",.4~g"}), "The same after so much was sent."),
-    ):
-        yield Section(title="Accuracy", text=text, figure=drawn, words=(reading, f"over {axis}"))
 
 
 def _time_word(runs: Sequence[RunRecord]) -> str:

@@ -144,15 +144,15 @@ def _cost_section(means: Mapping[str, Mapping[str, float]], unit: str) -> Sectio
     ]
     unknown = " Where no checkpoint can be read, purposes are not known." if UNKNOWN in purposes else ""
     sums = {name: amount(sum(parts.values())) for name, parts in means.items()}
+    is_split = len(purposes) > 1  # else the words at the bars tell all
+    heads = [f"in {unit}", *[_PURPOSES.get(one, one) for one in purposes], "sum"]
+    rows = [[name, *[amount(parts.get(one, 0.0)) for one in purposes], sums[name]] for name, parts in means.items()]
     return Section(
         title=title,
         text=f"Over a whole run, by what it is for, as a mean over seeds.{unknown}",
         figure=group_bars(bars, sums, x_title=unit),
-        table=[
-            [f"in {unit}", *[_PURPOSES.get(one, one) for one in purposes], "sum"],
-            *[[name, *[amount(parts.get(one, 0.0)) for one in purposes], sums[name]] for name, parts in means.items()],
-        ],
-        row_groups=list(means),
+        table=[heads, *rows] if is_split else (),
+        row_groups=list(means) if is_split else (),
     )
 
 
