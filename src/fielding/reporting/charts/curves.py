@@ -45,8 +45,8 @@ CUT_WORDS = "The start is cut off; a double click shows it."
 NOT_EVALUATED = "No run has been evaluated yet."
 SCORES = {"window": "", "next interval": "next_", "newest interval": "newest_"}
 """The three scores, and how their names in ``rounds.jsonl`` begin."""
-READINGS = {"model as it is": "", **{how: f"{how}_" for how in TREATMENTS}}
-"""What clients make of their models, and how the names of its figures begin."""
+READINGS = {"served": "served_", "model as it is": "", **{how: f"{how}_" for how in TREATMENTS}}
+"""What clients make of their models, and how the names of its figures begin; what they get at last comes first."""
 _FEWEST_POINTS = 100
 _SEVERAL_BANDS = 3  # with more bands each is fainter, lest they hide the lines
 _MARGIN = 0.12
