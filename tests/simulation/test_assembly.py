@@ -34,7 +34,6 @@ def test_a_model_of_ones_own_is_the_one_that_is_trained(tmp_path: Path) -> None:
     manifest = json.loads((tmp_path / "out" / "manifest.json").read_text())
     assert manifest["trainer"]["name"] == "torch"
     assert "torch" in manifest["machine"]
-    assert manifest["own"] == {"samples": True}
     assert manifest["config"]["model"]["factory"] == "tests.simulation.test_assembly:normalized"
 
 
@@ -58,7 +57,7 @@ def test_the_manifest_leaves_out_what_changes_nothing() -> None:
     manifests = []
     for config in (plain, other):
         simulation = assemble(config, own, n_workers=1)
-        manifests.append(run_manifest(config, own, simulation, initial_model(simulation, None)))
+        manifests.append(run_manifest(config, simulation, initial_model(simulation, None)))
 
     assert manifests[0] == manifests[1]
 
@@ -67,7 +66,7 @@ def test_the_manifest_tells_other_samples_and_other_seeds() -> None:
     def digest(seed: int, pool_seed: int) -> object:
         own, config = Own(samples=small_pool(seed=pool_seed)), config_from(table(seed=seed))
         simulation = assemble(config, own, n_workers=1)
-        return run_manifest(config, own, simulation, initial_model(simulation, None))["data_blake2b"]
+        return run_manifest(config, simulation, initial_model(simulation, None))["data_blake2b"]
 
     assert digest(1, 0) == digest(1, 0)
     assert len({digest(1, 0), digest(2, 0), digest(1, 1)}) == 3

@@ -79,12 +79,14 @@ def test_liars_that_change_their_mind_and_spoil_models_go_on_alike(tmp_path: Pat
     assert whole.checkpoint.models.tobytes() != honest.checkpoint.models.tobytes()
 
 
-def test_a_run_whose_manifest_does_not_name_the_classes_goes_on(tmp_path: Path) -> None:
+def test_a_run_that_an_older_version_began_goes_on(tmp_path: Path) -> None:
     own, folder = Own(samples=small_pool()), tmp_path / "run"
     run(table(), folder, own=own, watch=stopped_after(5), page=False)
     manifest = json.loads((folder / "manifest.json").read_text())
     assert manifest.pop("classes") == ["a", "b", "c", "d"]
-    (folder / "manifest.json").write_text(json.dumps(manifest))
+    assert manifest.pop("input_shape") == list(small_pool().shape)
+    told = {"samples": True, "model": False, "represent": False}
+    (folder / "manifest.json").write_text(json.dumps({**manifest, "own": told}))
 
     resumed = run(table(), folder, own=own, start=Start(resume=True), page=False)
 

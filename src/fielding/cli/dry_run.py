@@ -42,7 +42,7 @@ def dry_run(config: "Config", folder: Path, start: "Start", *, as_json: bool, qu
         own = Own(on_images=lambda done, _total: advance(done))
         simulation = assemble(config, own, n_workers=n_workers)
         initial = initial_model(simulation, start.init_from)
-        manifest = run_manifest(config, own, simulation, initial)
+        manifest = run_manifest(config, simulation, initial)
         tried = RunFolder(Path(scratch) / "run", manifest, kind=simulation.policy.kind, lock=lock)
         try:
             tried.begin(config_text(config))

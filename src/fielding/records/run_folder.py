@@ -76,7 +76,9 @@ class RunFolder:
 
     def resume(self) -> RunCheckpoint | None:
         """Return the last committed round and cut off what came after it; None if there was none."""
-        check_manifest(self.path / MANIFEST, self._manifest, what="run", ignored=MAY_DIFFER)
+        # Older versions told there what a Python program brought along, which the config and the digest of data tell.
+        ignored = MAY_DIFFER if "own" in self._manifest else (*MAY_DIFFER, "own")
+        check_manifest(self.path / MANIFEST, self._manifest, what="run", ignored=ignored)
         self._make_folders()
         self._sweep()
         found = self._newest()

@@ -129,7 +129,7 @@ FREE = ("workers", "stop_at_accuracy", "stop_at_time_s", "checkpoint")  # keys t
 _HASHED_BYTES = 1 << 28
 
 
-def run_manifest(config: Config, own: Own, simulation: Simulation, initial: Models) -> dict[str, Json]:
+def run_manifest(config: Config, simulation: Simulation, initial: Models) -> dict[str, Json]:
     """Return what the results of a run depend on, and what its classes are called."""
     is_torch = config.model.factory is not None or config.training.trainer == "torch"
     packages = ("numpy", "torch") if is_torch else ("numpy",)
@@ -146,7 +146,6 @@ def run_manifest(config: Config, own: Own, simulation: Simulation, initial: Mode
         "seed": config.seed,
         "config": table,
         "shared_model": simulation.config.coordinator.shared_model,
-        "own": {"samples": own.samples is not None},
         "data_blake2b": _data_digest(simulation.dealt),
         "initial_blake2b": hashlib.blake2b(np.ascontiguousarray(initial).data, digest_size=16).hexdigest(),
         "clock_blake2b": {
@@ -389,7 +388,7 @@ def _run_into(out: Path, config: Config, own: Own, start: Start, watching: Watch
         notes += participant_notes(config, simulation.dealt.schedule.n_clients)
         try:
             initial = initial_model(simulation, start.init_from)
-            manifest = run_manifest(config, own, simulation, initial)
+            manifest = run_manifest(config, simulation, initial)
             notes += version_notes(read_manifest(out), manifest) if start.resume else ()
             for note in notes:
                 watching.on_note(note)
