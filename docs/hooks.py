@@ -5,6 +5,7 @@
 - A link to a file outside docs/ leads to a copy of the file within the site; one to a folder becomes plain text.
 - Lists and tables may follow a paragraph without an empty line, as on a code host.
 - Drawings are put into the page, so that they follow its colours.
+- Roles of docstrings (``:class:``) are left out: mkdocstrings shows what they name.
 """
 
 import posixpath
@@ -19,6 +20,7 @@ from mkdocs.structure.pages import Page
 LINK = re.compile(r"\[([^\[\]]*)\]\(((?:\.\./)+[^)#\s]*)(?:#[^)\s]*)?\)")
 ITEM = re.compile(r"(?:[-*]|\d+\.) ")
 DRAWING = re.compile(r'<img alt="([^"]*)" src="([^"]*assets/[\w-]+\.svg)"[^>]*>')
+ROLE = re.compile(r":(?:attr|class|data|func|meth|mod):(?=<code>)")
 LISTED = {"decisions": "Decisions that a newcomer would question, each with what was measured."}
 
 
@@ -102,9 +104,9 @@ def on_page_markdown(markdown: str, page: Page, files: Files, **_: Any) -> str:
 
 
 def on_page_content(html: str, config: MkDocsConfig, **_: Any) -> str:
-    """Put the drawings into the page."""
+    """Put the drawings into the page, and take the roles of docstrings out."""
 
     def drawn(found: re.Match[str]) -> str:
         return (Path(config.docs_dir) / "assets" / Path(found[2]).name).read_text("utf-8")
 
-    return DRAWING.sub(drawn, html)
+    return DRAWING.sub(drawn, ROLE.sub("", html))

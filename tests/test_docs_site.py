@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+import fielding
+
 if TYPE_CHECKING:
     from playwright.sync_api import Page
 
@@ -57,6 +59,21 @@ def test_no_page_asks_the_network_for_anything(site: Path) -> None:
 def test_links_out_of_the_docs_lead_to_copies(site: Path) -> None:
     assert 'href="source/src/fielding/engine/round.py.txt"' in (site / "simulator.html").read_text("utf-8")
     assert (site / "source/src/fielding/engine/round.py.txt").is_file()
+
+
+def test_every_public_name_is_on_the_page_of_the_api(site: Path) -> None:
+    listed = re.findall(r"^::: fielding\.(\w+)$", (ROOT / "docs" / "api.md").read_text("utf-8"), re.MULTILINE)
+    built = (site / "api.html").read_text("utf-8")
+
+    assert sorted(listed) == sorted(set(fielding.__all__) - {"__version__"})
+    assert [name for name in listed if f'id="fielding.{name}"' not in built] == []
+    assert "Run an experiment." in built  # the docstring of run
+
+
+def test_drawings_are_in_the_page(site: Path) -> None:
+    drawn = re.findall(r'<svg [^>]*class="drawing"', (site / "concepts.html").read_text("utf-8"))
+
+    assert len(drawn) == 4
 
 
 @pytest.mark.browser
