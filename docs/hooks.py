@@ -19,6 +19,7 @@ from mkdocs.structure.pages import Page
 
 LINK = re.compile(r"\[([^\[\]]*)\]\(((?:\.\./)+[^)#\s]*)(?:#[^)\s]*)?\)")
 ITEM = re.compile(r"(?:[-*]|\d+\.) ")
+FIRST = re.compile(r"(?:[-*]|1\.) ")
 DRAWING = re.compile(r'<img alt="([^"]*)" src="([^"]*assets/[\w-]+\.svg)"[^>]*>')
 ROLE = re.compile(r":(?:attr|class|data|func|meth|mod):(?=<code>)")
 LISTED = {"decisions": "Decisions that a newcomer would question, each with what was measured."}
@@ -97,7 +98,7 @@ def on_page_markdown(markdown: str, page: Page, files: Files, **_: Any) -> str:
         before = lines[-1] if lines else ""
         in_code ^= line.startswith("```")
         plain = bool(before.strip()) and not in_code and not before.startswith((" ", "|")) and not ITEM.match(before)
-        if plain and (ITEM.match(line) or line.startswith("|")):
+        if plain and (FIRST.match(line) or line.startswith("|")):
             lines.append("")
         lines.append(line)
     return "\n".join(lines)
