@@ -87,7 +87,7 @@ format: $(DEV)  ## put the code into the house format
 
 .PHONY: docs
 docs: $(DEV)  ## build the documentation as a site into site/; open site/index.html
-	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet --strict </dev/null
+	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict </dev/null
 	@echo "site/index.html"
 
 .PHONY: clean

@@ -27,7 +27,15 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Build the site with warnings, such as links that lead nowhere, as errors, and return its folder."""
     folder = tmp_path_factory.mktemp("site")
     done = subprocess.run(
-        [sys.executable, "-m", "mkdocs", "build", "--quiet", "--strict", "--site-dir", str(folder)],
+        [
+            sys.executable,
+            "-m",
+            "mkdocs",
+            "build",
+            "--strict",
+            "--site-dir",
+            str(folder),
+        ],  # --quiet would unsay --strict
         cwd=ROOT,
         env=os.environ | {"NO_MKDOCS_2_WARNING": "1"},
         capture_output=True,
