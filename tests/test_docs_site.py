@@ -26,16 +26,17 @@ STYLE_REQUEST = re.compile(r"""(?:@import|url\()\s*["']?(?:https?:)?//[^)]*""")
 def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Build the site with warnings, such as links that lead nowhere, as errors, and return its folder."""
     folder = tmp_path_factory.mktemp("site")
+    command = [
+        sys.executable,
+        "-m",
+        "mkdocs",
+        "build",
+        "--strict",
+        "--site-dir",
+        str(folder),
+    ]  # --quiet undoes --strict
     done = subprocess.run(
-        [
-            sys.executable,
-            "-m",
-            "mkdocs",
-            "build",
-            "--strict",
-            "--site-dir",
-            str(folder),
-        ],  # --quiet would unsay --strict
+        command,
         cwd=ROOT,
         env=os.environ | {"NO_MKDOCS_2_WARNING": "1"},
         capture_output=True,
