@@ -85,9 +85,14 @@ format: $(DEV)  ## put the code into the house format
 	$(BIN)/ruff check --fix-only --quiet .
 	$(BIN)/ruff format .
 
+.PHONY: docs
+docs: $(DEV)  ## build the documentation as a site into site/; open site/index.html
+	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict </dev/null
+	@echo "site/index.html"
+
 .PHONY: clean
 clean:  ## remove .venv, caches and builds; results of runs stay
-	@rm -rf $(VENV) build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
+	@rm -rf $(VENV) build dist site .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
 	@find src tests benchmarks examples experiments -name __pycache__ -type d -prune -exec rm -rf {} +
 
 .PHONY: help
