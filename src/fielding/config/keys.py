@@ -21,8 +21,12 @@ OPTION_SECTIONS: dict[str, tuple[str, tuple[str, ...]]] = {
     "selection": ("name", ("selection",)),
     "aggregation": ("name", ("aggregation",)),
     "pace": ("name", ("pace",)),
+    "own": ("train", ()),
 }
-"""Sections in which the options of a part stand beside the keys: the key that names the part, and its families."""
+"""Sections in which the options of a part stand beside the keys: the key that names the part, and its families.
+
+Without families the part is the user's own, and may have any option.
+"""
 
 _TRIGGERED = ("fielding", "selected")
 _GROUPED = (*_TRIGGERED, "moves", "always", "static")
@@ -294,6 +298,16 @@ class EvaluationSection:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class OwnSection:
+    """Code of one's own for training and tests."""
+
+    train: str | None = key(None, "a function that trains a model, in place of Fielding: my_module:train", is_open=True)
+    evaluate: str | None = key(None, "a function that tests a model; needed with train")
+    embed: str | None = key(None, "a function that gives features and scores of samples, where more than labels counts")
+    options: dict[str, Json] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class CheckpointSection:
     """When a run can go on from."""
 
@@ -326,6 +340,7 @@ class Config:
     clock: ClockSection = field(default_factory=ClockSection)
     evaluation: EvaluationSection = field(default_factory=EvaluationSection)
     checkpoint: CheckpointSection = field(default_factory=CheckpointSection)
+    own: OwnSection = field(default_factory=OwnSection)
 
 
 SECTIONS: dict[str, Any] = {one.name: one.type for one in fields(Config) if is_dataclass(one.type)}

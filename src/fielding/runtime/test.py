@@ -69,10 +69,12 @@ class LocalTest:
         plain, corrected = score_clients(models, row, ranges, tested, self._correct(self._correction, offsets))
         if self._compute.tests_whole_windows:
             plain = self._measure(models, row, ranges, tested)
-            if (plain.n_test != corrected.n_test).any():
+            n_tested = np.zeros(row.size, dtype=np.int64)
+            n_tested[plain.clients] = plain.n_test
+            if (odd := np.flatnonzero(n_tested[tested] != corrected.n_test)).size:
                 raise InputError(
-                    f"evaluate tested {plain.n_test[0]} of {corrected.n_test[0]} samples, but corrected models are "
-                    "tested on all; test all of them"
+                    f"evaluate tested {n_tested[tested[odd[0]]]} of {corrected.n_test[odd[0]]} samples, but corrected "
+                    "models are tested on all; test all of them"
                 )
         return replace(plain, also={"corrected": corrected})
 
@@ -85,6 +87,7 @@ class LocalTest:
                 models[at], *ranges.of(order[own]), self._store.gather
             )
         back = np.argsort(order, kind="stable")
+        back = back[n_test[back] > 0]  # code of the user's own may leave samples out, even all
         return ClientScores(clients=order[back], n_test=n_test[back], correct=correct[back], loss=loss[back])
 
     def _correct(self, correction: LabelCorrection, offsets: Scores) -> Score:

@@ -14,7 +14,6 @@ from fielding._typing import Json
 from fielding.client.drift import AnyChange
 from fielding.client.report_rule import label_report_rule
 from fielding.errors import InputError, OptionError
-from fielding.flower.device.samples import DeviceNode, Embedded, Fitted, Job, Samples, Scored, Tensors
 from fielding.flower.wire.messages import reply_from
 from fielding.flower.wire.orders import (
     Answer,
@@ -26,6 +25,7 @@ from fielding.flower.wire.orders import (
     ProbeReply,
     TrainReply,
 )
+from fielding.runtime.own_code import DeviceNode, Embedded, Fitted, Job, Samples, Scored, Tensors
 from tests.flower.devices import describe, evaluate, samples, train
 from tests.flower.mail import instruction
 

@@ -12,9 +12,10 @@ from fielding.errors import OptionError, echo
 from fielding.flower.device.device import Device
 from fielding.flower.device.own_code import ModelFactory, OwnCode
 from fielding.flower.device.rule import rule_from
-from fielding.flower.device.samples import Describe, DeviceNode, Embed, Evaluate, LoadData, Train
+from fielding.flower.device.samples import Describe, LoadData
 from fielding.flower.wire.messages import order_from, reply_records
 from fielding.flower.wire.orders import Verb
+from fielding.runtime.own_code import DeviceNode, Embed, Evaluate, Train
 
 if TYPE_CHECKING:
     from flwr.app import Context, Message
@@ -64,14 +65,10 @@ def client_app(
     ``~/.fielding/devices`` by default.
     """
     require("flower")
-    if (train is None) != (evaluate is None):
-        given = "train" if evaluate is None else "evaluate"
-        raise OptionError(f"client_app has {given} alone; give train and evaluate, or none of them")
     if train is not None and model is not None:
         raise OptionError("client_app has model and train; leave model out, since train brings its own")
-    if embed is not None and train is None:
-        raise OptionError("client_app has embed without train; leave embed out, since Fielding knows its own models")
     own = OwnCode(load_data=load_data, train=train, evaluate=evaluate, describe=describe, model=model, embed=embed)
+    own.check("client_app")
     from flwr.clientapp import ClientApp
 
     app = ClientApp()
