@@ -11,6 +11,7 @@ import pytest
 
 from fielding import Own, Start, compare, run
 from fielding.errors import InputError, OptionError
+from fielding.metrics import f1
 from fielding.runtime import Embedded, Fitted, Job, Samples, Scored, Tensors
 from fielding.training.batches import draw_positions
 from fielding.training.factory import ModelRequest, trainer_for
@@ -266,3 +267,84 @@ def test_a_run_goes_on_with_the_same_code_alone(tmp_path: Path) -> None:
 
     with pytest.raises(InputError, match=r"own\.train was"):
         run(table(rounds=3), tmp_path, own=own(train=lambda *given: train(*given)), start=Start(resume=True))
+
+
+# ---- metrics ---------------------------------------------------------------------------------------------------------
+
+
+def share_right(scores: Any, labels: Any) -> float:
+    return float((scores.argmax(axis=1) == labels).mean())
+
+
+def only_first(_scores: Any, labels: Any) -> float:
+    return 1.0 if (labels == labels[0]).all() else float("nan")
+
+
+METRICS = {"right": share_right, "f1": f1, "same": only_first, "size": lambda scores, _labels: scores.shape[0]}
+
+
+@pytest.mark.parametrize("kind", ["numpy", "own", "torch", "corrected"])
+def test_metrics_are_means_over_clients_beside_accuracy(kind: str, tmp_path: Path) -> None:
+    config = table(serving={"correction": "prior"} if kind == "corrected" else {})
+    mine = own(metrics=METRICS) if kind == "own" else Own(samples=small_pool(), metrics=METRICS)
+    if kind == "torch":
+        pytest.importorskip("torch")
+        config["training"] = {"trainer": "torch"}
+    result = run(config, tmp_path, own=mine, page=False)
+
+    for where in ("", "newest_", "next_"):
+        wanted, found = result.column(f"{where}accuracy"), result.column(f"{where}metric/right")
+        assert found[0] == wanted[0]
+        assert found[1] == pytest.approx(wanted[1])
+    assert result.summary is not None
+    assert result.summary["final_metric/right"] == pytest.approx(result.summary["final_accuracy"])
+    assert result.summary["final_next_metric/right"] == pytest.approx(result.summary["final_next_accuracy"])
+    assert 0.0 < float(str(result.summary["final_metric/f1"])) < 1.0
+    clients = json.loads((tmp_path / "clients.jsonl").read_text().splitlines()[-1])
+    assert result.column("metric/size")[1][-1] == pytest.approx(np.mean([n for n in clients["n_test"] if n]))
+
+
+def test_clients_without_a_value_count_for_nothing() -> None:
+    result = run(table(), own=Own(samples=small_pool(), metrics={"same": only_first, "none": lambda *_: np.nan}))
+
+    assert {row.get("metric/same") for row in result.rounds} <= {1.0, None}
+    assert {row.get("metric/none") for row in result.rounds} == {None}
+
+
+def test_runs_without_metrics_are_as_they_were_and_those_with_go_on(tmp_path: Path) -> None:
+    mine = Own(samples=small_pool(), metrics=METRICS)
+    run(table(), tmp_path / "whole", own=mine, page=False)
+    stop_and_resume(table(), tmp_path / "stopped", [2, 5], mine)
+    plain = run(table(), own=small_pool())
+
+    assert left_behind(tmp_path / "whole") == left_behind(tmp_path / "stopped")
+    assert not any("metric" in name for row in plain.rounds for name in row)
+
+
+def test_a_file_and_a_comparison_name_metrics(tmp_path: Path) -> None:
+    config = table(rounds=2, evaluation={"every": 1, "metrics": {"auc": "fielding.metrics:auc"}})
+    compared = compare(config, ["global", "local"], seeds=1, own=small_pool(), out=tmp_path)
+
+    assert len(list(tmp_path.glob("*/summary.json"))) == 2
+    assert compared.failures == {}
+    for path in tmp_path.glob("*/summary.json"):
+        assert 0.0 <= json.loads(path.read_text())["final_metric/auc"] <= 1.0
+
+
+@pytest.mark.parametrize(
+    ("metrics", "message"),
+    [
+        ({"f1": lambda *_: "high"}, "metric f1 gave 'high'; return a number"),
+        ({"f 1": f1}, r"evaluation.metrics has the name 'f 1'; give up to 40 letters"),
+        ({f"m{at}": f1 for at in range(21)}, "evaluation.metrics are 21; give at most 20"),
+    ],
+)
+def test_metrics_that_cannot_be_are_told(metrics: dict[str, Any], message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        run(table(rounds=1), own=Own(samples=small_pool(), metrics=metrics))
+
+
+def test_metrics_need_scores(tmp_path: Path) -> None:
+    with pytest.raises(OptionError, match=r"train without embed.*evaluation\.metrics"):
+        run(table(rounds=1), tmp_path / "run", own=own(embed=None, metrics={"f1": f1}))
+    assert not (tmp_path / "run").exists()

@@ -295,6 +295,9 @@ class EvaluationSection:
     """When clients are tested."""
 
     every: int = key(5, "rounds between two evaluations; the last round is always evaluated", low=1)
+    metrics: dict[str, str] | None = key(  # noqa: RUF009
+        None, 'what else is measured, by name: {f1 = "fielding.metrics:f1"}, or a function of one\'s own'
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -152,6 +152,8 @@ Visit: TypeAlias = Callable[[int, int], AbstractContextManager[DeviceNode]]
 """``visit(client, round_index)``: the node where a client's code works, for a block."""
 Train: TypeAlias = Callable[[Tensors, Samples, Job], Fitted]  # trains a model
 Evaluate: TypeAlias = Callable[[Tensors, Samples], Scored]  # tests a model
+Metric: TypeAlias = Callable[[npt.NDArray[np.float64], Counts], float]
+"""Measures how scores of classes, ``(n_samples, n_classes)``, fit labels, ``(n_samples,)``; NaN where it cannot."""
 Embed: TypeAlias = Callable[[Tensors, Samples], Embedded]  # looks at samples with a model
 
 
@@ -174,8 +176,8 @@ class OwnTraining:
 
 NO_EMBED = (
     "scores of classes or features are needed of a model, but there is train without embed; give embed(model, samples) "
-    "-> Embedded(features, scores), or describe windows by labels and leave serving.correction and training.rehearsal "
-    "out"
+    "-> Embedded(features, scores), or describe windows by labels and leave serving.correction, evaluation.metrics and "
+    "training.rehearsal out"
 )
 NO_GRADIENT = (
     "coordinator.representation is gradient, which code of one's own for training cannot give; take head-gradient, "
@@ -373,6 +375,15 @@ def checked_scored(scored: object) -> Scored:
     if loss is None:
         raise InputError(f"evaluate gave loss = {echo(scored.loss)}; give the mean loss, a number")
     return Scored(n_test, correct, loss)
+
+
+def metric_of(name: str, metric: Metric, scores: Scores, labels: Codes) -> float:
+    """Return what a metric of the user's own says of a client's samples, or raise if that is no number."""
+    given: object = metric(scores.astype(np.float64), labels.astype(np.int64))
+    value = _number(given)
+    if value is None:
+        raise InputError(f"metric {name} gave {echo(given)}; return a number, NaN where there is none")
+    return value
 
 
 def named_arrays(model: object, giver: str) -> Tensors:

@@ -7,7 +7,7 @@ from typing import Any, cast
 
 import numpy as np
 
-from fielding._typing import Codes, Counts, Features, Models
+from fielding._typing import Codes, Counts, Features, Json, Models
 from fielding.client.drift import DriftTest
 from fielding.client.report_rule import ReportRule
 from fielding.client.representation.combination import Combination
@@ -39,13 +39,13 @@ from fielding.methods import Method, MethodSetting, Parts
 from fielding.records.model_file import read_model
 from fielding.rng import stream
 from fielding.runtime.observe import LabelObserver, Observer, Represent, SampleObserver, Sight, VectorObserver
-from fielding.runtime.own_code import Embed, Evaluate, OwnCompute, OwnTraining, Train
+from fielding.runtime.own_code import Embed, Evaluate, Metric, OwnCompute, OwnTraining, Train
 from fielding.runtime.train import LocalRule
 from fielding.runtime.workers import Workers
 from fielding.simulation.attacks import Lie, LyingObserver, Spoiling, draw_liars
 from fielding.simulation.clients import SimulatedClients
 from fielding.simulation.hardware import AlwaysAvailable, Availability, Hardware, devices_of, read_availability
-from fielding.simulation.own_code import NO_EXPERTS, check_sight, own_computes, own_training_of
+from fielding.simulation.own_code import NO_EXPERTS, check_sight, metrics_of, own_computes, own_training_of
 from fielding.simulation.reports import SharedModel, judging_rows
 from fielding.traces.catalog import Source
 from fielding.traces.pool import Pool
@@ -282,6 +282,9 @@ class Own:
         :class:`~fielding.runtime.own_code.Fitted`, ``evaluate(model, samples)``
         :class:`~fielding.runtime.own_code.Scored`, ``embed(model, samples)``
         :class:`~fielding.runtime.own_code.Embedded`. In a config: ``own.train``, ``own.evaluate``, ``own.embed``.
+    metrics
+        By name, functions that measure how scores of classes, shape ``(n_samples, n_classes)``, fit the labels of a
+        client's test samples, such as those of :mod:`fielding.metrics`. In a config: ``evaluation.metrics``.
     on_images
         Called with how many images of how many are decoded.
     """
@@ -293,12 +296,13 @@ class Own:
     train: Train | None = None
     evaluate: Evaluate | None = None
     embed: Embed | None = None
+    metrics: Mapping[str, Metric] | None = None
     on_images: OnImages | None = None
 
     @property
-    def settings(self) -> dict[str, str]:
+    def settings(self) -> dict[str, Json]:
         """The keys of a config that name what is brought along, beside the samples."""
-        found: dict[str, str] = {}
+        found: dict[str, Json] = {}
         if isinstance(self.model, Mapping):
             arrays = dict(self.model)
             found["model.factory"] = own_name(lambda: arrays, "model")
@@ -310,6 +314,10 @@ class Own:
         for name, function in (("train", self.train), ("evaluate", self.evaluate), ("embed", self.embed)):
             if function is not None:
                 found[f"own.{name}"] = own_name(function, name)
+        if self.metrics is not None:
+            found["evaluation.metrics"] = {
+                name: own_name(metric, f"metric-{name}") for name, metric in self.metrics.items()
+            }
         return found
 
 
@@ -390,6 +398,7 @@ def _assemble(config: Config, own: Own, n_workers: int, path: TrainingPath | Non
     lie = lie_of(config, is_histogram=report_rule.kind == "histogram")
     policy = policy_of(config, kind=report_rule.kind, metric=report_rule.metric)
     serving, rule, own_training = serving_of(config), local_rule(config), own_training_of(config)
+    metrics = metrics_of(config)
     check_scenario(config.trace)
 
     # The samples, and what is trained on them.
@@ -458,6 +467,7 @@ def _assemble(config: Config, own: Own, n_workers: int, path: TrainingPath | Non
         serving=serving,
         barrier=clock.barrier,
         has_heads=parts.n_shared > 0,
+        metrics=metrics,
         seed=config.seed,
         n_workers=n_workers,
     )
@@ -478,6 +488,8 @@ def _trainers(
     plain = trainer_of(config, windows.pool.shape, windows.n_classes, path=path)
     trainer = with_mix(config, plain, windows.n_classes)
     try_step(trainer, windows, rule)
+    if config.evaluation.metrics:
+        try_scores(plain, windows.gather(_rows(windows)[:1])[0], key="evaluation.metrics")
     return plain, trainer
 
 

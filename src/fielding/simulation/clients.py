@@ -20,7 +20,7 @@ from fielding.federation.ledger import Costs, Ledger
 from fielding.methods.kinds import ReportsFrom
 from fielding.rng import Hashes, client_key, hashed, stream
 from fielding.runtime.observe import Observer
-from fielding.runtime.own_code import OwnCompute
+from fielding.runtime.own_code import Metric, OwnCompute
 from fielding.runtime.runtime import ClientRuntime
 from fielding.runtime.serve import Serving
 from fielding.runtime.train import LocalRule
@@ -48,6 +48,8 @@ class SimulatedClients:
         How a shared model reaches the observer; None: it needs none.
     serving
         What clients do to the model that serves them; None: nothing.
+    metrics
+        What the user's own functions measure, by name.
     barrier
         When clusters that train in parallel wait for each other: ``"event"``, when data arrive or reports act;
         ``"round"``, in every round.
@@ -69,6 +71,7 @@ class SimulatedClients:
         serving: Serving | None = None,
         barrier: str = "event",
         has_heads: bool = False,
+        metrics: Mapping[str, Metric] | None = None,
         seed: int,
         n_workers: int = 1,
     ) -> None:
@@ -86,6 +89,7 @@ class SimulatedClients:
             serving=serving,
             attack=None if spoiling is None else spoiling.apply,
             has_heads=has_heads,
+            metrics=metrics,
             seed=seed,
             keys=self._keys,
         )

@@ -12,7 +12,7 @@ from fielding.errors import FileFormatError, OptionError, echo
 from fielding.simulation.assembly import lie_of
 from fielding.simulation.attacks import check_spoil
 from fielding.simulation.hardware import devices_of, read_availability
-from fielding.simulation.own_code import own_training_of
+from fielding.simulation.own_code import metrics_of, own_training_of
 from fielding.traces.catalog import CATALOG, Source, entry_named
 from fielding.traces.pool import Pool
 from fielding.traces.sources import NATURAL, check_scenario, check_times, check_window
@@ -54,6 +54,7 @@ def check_config(config: Config, *, source: Source | None = None) -> None:
     policy = policy_of(config, kind=report_rule.kind, metric=report_rule.metric)
     serving_of(config)
     own = own_training_of(config)
+    metrics_of(config)
     check_scenario(config.trace)
     parts_of(config, 1, policy)
     if own is None:

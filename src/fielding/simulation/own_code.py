@@ -1,9 +1,10 @@
 """Training and tests by the user's own code in the simulator: what can be asked of it, and where it works."""
 
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from fielding._typing import Models
 from fielding.atomic import ScratchFolder
@@ -17,6 +18,7 @@ from fielding.runtime.own_code import (
     NO_EMBED,
     NO_GRADIENT,
     DeviceNode,
+    Metric,
     OwnCompute,
     OwnTraining,
     Visit,
@@ -27,6 +29,7 @@ from fielding.training.factory import make_model
 from fielding.training.label_mix import append_even_mix, extend_layout
 from fielding.training.layout import Layout
 
+METRIC_NAME, MOST_METRICS = r"[\w.-]{1,40}", 20
 NO_EXPERTS = "experts cannot look into code of one's own: clients are served by the model as it is"
 
 
@@ -54,9 +57,26 @@ def own_training_of(config: Config) -> OwnTraining | None:
     for key, is_set in (("training.balanced", training.balanced), ("serving.fine_tune", serving.fine_tune > 0)):
         if is_set:
             raise OptionError(f"{key} changes Fielding's own training, which own.train replaces; leave it out")
-    if own.embed is None and (serving.correction != "none" or training.rehearsal):
+    needs_scores = serving.correction != "none" or training.rehearsal or config.evaluation.metrics
+    if own.embed is None and needs_scores:
         raise OptionError(NO_EMBED)
     return own
+
+
+def metrics_of(config: Config) -> dict[str, Metric]:
+    """Return the metrics that a config names, or raise."""
+    given = config.evaluation.metrics or {}
+    if len(given) > MOST_METRICS:
+        raise OptionError(f"evaluation.metrics are {len(given)}; give at most {MOST_METRICS}")
+    for name in given:
+        if not re.fullmatch(METRIC_NAME, name):
+            raise OptionError(
+                f"evaluation.metrics has the name {echo(name)}; give up to 40 letters, digits, dots, dashes and "
+                "underscores"
+            )
+    return {
+        name: cast(Metric, imported_function(text, key=f"evaluation.metrics.{name}")) for name, text in given.items()
+    }
 
 
 def check_sight(own: OwnTraining, report_rule: ReportRule | None, shared_model: str | None) -> None:

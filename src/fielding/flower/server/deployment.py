@@ -179,6 +179,7 @@ def check_deployable(config: Config) -> None:
     for key, value, usual in (
         ("trace.liars", config.trace.liars, 0.0),
         ("clock.availability", config.clock.availability, None),
+        ("evaluation.metrics", config.evaluation.metrics, None),
     ):
         if value != usual:
             raise OptionError(f"{key} is {echo(value)}, which works in the simulator alone; leave it out")
