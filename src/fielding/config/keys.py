@@ -136,6 +136,12 @@ class TrainingSection:
         False,
         "add the logarithm of a client's label mix to its scores inside the loss, so that models do not learn mixes",
     )
+    loss: str | None = key(
+        None, "torch modules: a function of one's own in place of cross-entropy, loss(scores, labels): my_module:loss"
+    )
+    optimizer: str | None = key(
+        None, "torch modules: a function that makes the optimizer, in place of SGD, of parameters and learning rate"
+    )
     weighted: bool = key(False, "whether a participant counts by its number of samples")
     strict_budget: bool = key(False, "leave a small cluster's unused slots empty instead of giving them to others")
 

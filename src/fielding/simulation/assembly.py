@@ -45,7 +45,14 @@ from fielding.runtime.workers import Workers
 from fielding.simulation.attacks import Lie, LyingObserver, Spoiling, draw_liars
 from fielding.simulation.clients import SimulatedClients
 from fielding.simulation.hardware import AlwaysAvailable, Availability, Hardware, devices_of, read_availability
-from fielding.simulation.own_code import NO_EXPERTS, check_sight, metrics_of, own_computes, own_training_of
+from fielding.simulation.own_code import (
+    NO_EXPERTS,
+    check_own_steps,
+    check_sight,
+    metrics_of,
+    own_computes,
+    own_training_of,
+)
 from fielding.simulation.reports import SharedModel, judging_rows
 from fielding.traces.catalog import Source
 from fielding.traces.pool import Pool
@@ -282,6 +289,10 @@ class Own:
         :class:`~fielding.runtime.own_code.Fitted`, ``evaluate(model, samples)``
         :class:`~fielding.runtime.own_code.Scored`, ``embed(model, samples)``
         :class:`~fielding.runtime.own_code.Embedded`. In a config: ``own.train``, ``own.evaluate``, ``own.embed``.
+    loss, optimizer
+        For torch modules, in place of cross-entropy and SGD: ``loss(scores, labels)`` returns the mean loss of some
+        samples, a scalar tensor; ``optimizer(parameters, learning_rate)`` a ``torch.optim.Optimizer`` for the steps of
+        a participant in a round. In a config: ``training.loss``, ``training.optimizer``.
     metrics
         By name, functions that measure how scores of classes, shape ``(n_samples, n_classes)``, fit the labels of a
         client's test samples, such as those of :mod:`fielding.metrics`. In a config: ``evaluation.metrics``.
@@ -296,6 +307,8 @@ class Own:
     train: Train | None = None
     evaluate: Evaluate | None = None
     embed: Embed | None = None
+    loss: Callable[..., Any] | None = None
+    optimizer: Callable[..., Any] | None = None
     metrics: Mapping[str, Metric] | None = None
     on_images: OnImages | None = None
 
@@ -311,9 +324,11 @@ class Own:
         for key, part in (("coordinator.representation", self.represent), ("method.name", self.method)):
             if part is not None:
                 found[key] = own_name(part)
-        for name, function in (("train", self.train), ("evaluate", self.evaluate), ("embed", self.embed)):
-            if function is not None:
-                found[f"own.{name}"] = own_name(function, name)
+        hooks = {"own": ("train", "evaluate", "embed"), "training": ("loss", "optimizer")}
+        for section, names in hooks.items():
+            for name in names:
+                if (function := getattr(self, name)) is not None:
+                    found[f"{section}.{name}"] = own_name(function, name)
         if self.metrics is not None:
             found["evaluation.metrics"] = {
                 name: own_name(metric, f"metric-{name}") for name, metric in self.metrics.items()
@@ -399,6 +414,7 @@ def _assemble(config: Config, own: Own, n_workers: int, path: TrainingPath | Non
     policy = policy_of(config, kind=report_rule.kind, metric=report_rule.metric)
     serving, rule, own_training = serving_of(config), local_rule(config), own_training_of(config)
     metrics = metrics_of(config)
+    check_own_steps(config)
     check_scenario(config.trace)
 
     # The samples, and what is trained on them.

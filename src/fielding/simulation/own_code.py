@@ -25,7 +25,7 @@ from fielding.runtime.own_code import (
     first_model_of,
 )
 from fielding.traces.sliding import SlidingWindows
-from fielding.training.factory import make_model
+from fielding.training.factory import DENSE, make_model
 from fielding.training.label_mix import append_even_mix, extend_layout
 from fielding.training.layout import Layout
 
@@ -61,6 +61,35 @@ def own_training_of(config: Config) -> OwnTraining | None:
     if own.embed is None and needs_scores:
         raise OptionError(NO_EMBED)
     return own
+
+
+def check_own_steps(config: Config) -> None:
+    """Raise if a config names a loss or an optimizer of one's own beside what does without it, or knows better."""
+    training, serving = config.training, config.serving
+    for key, name in (("training.loss", training.loss), ("training.optimizer", training.optimizer)):
+        if name is None:
+            continue
+        if config.own.train is not None:
+            raise OptionError(f"{key} is {echo(name)}, but own.train replaces Fielding's steps; leave one of them out")
+        if config.model.factory is None and (training.trainer != "torch" or config.model.name in DENSE):
+            raise OptionError(
+                f"{key} is {echo(name)}, but model {config.model.name} is not trained as a PyTorch module; give a "
+                'module of your own, or set training.trainer = "torch" and a model such as cnn'
+            )
+    if training.loss is not None:
+        for key, is_set in (
+            ("training.moon", training.moon > 0),
+            ("serving.experts", serving.experts not in ("none", ())),
+            ("serving.correction", serving.correction != "none"),
+        ):
+            if is_set:
+                raise OptionError(f"{key} builds on cross-entropy, which training.loss replaces; leave one of them out")
+    if training.optimizer is not None:
+        for key, value in (("momentum", training.momentum), ("weight_decay", training.weight_decay)):
+            if value:
+                raise OptionError(
+                    f"training.{key} is {value:g}, but training.optimizer takes the steps; set it there instead"
+                )
 
 
 def metrics_of(config: Config) -> dict[str, Metric]:

@@ -35,6 +35,8 @@ class ModelRequest:
         How to train, as an earlier run recorded it; None for the rule of the trainer.
     n_threads
         Threads per operation in place of what the rule says; None for the rule. Several calls run at once only with 1.
+    loss, optimizer
+        In place of cross-entropy and SGD, for modules; see :class:`~fielding.training.torch_trainer.TorchTrainer`.
     """
 
     name: str
@@ -46,6 +48,8 @@ class ModelRequest:
     hidden: int = HIDDEN
     path: TrainingPath | None = None
     n_threads: int | None = None
+    loss: Callable[..., object] | None = None
+    optimizer: Callable[..., object] | None = None
 
 
 def trainer_for(model: ModelRequest) -> Trainer:
@@ -78,7 +82,7 @@ def trainer_for(model: ModelRequest) -> Trainer:
         input_shape=module_shape(model.input_shape),
         n_classes=model.n_classes,
     )
-    trainer = TorchTrainer(blueprint, device=device)
+    trainer = TorchTrainer(blueprint, device=device, loss=model.loss, optimizer=model.optimizer)
     return trainer.with_path(_choose_path(model, trainer.path))
 
 

@@ -180,6 +180,8 @@ def check_deployable(config: Config) -> None:
         ("trace.liars", config.trace.liars, 0.0),
         ("clock.availability", config.clock.availability, None),
         ("evaluation.metrics", config.evaluation.metrics, None),
+        ("training.loss", config.training.loss, None),
+        ("training.optimizer", config.training.optimizer, None),
     ):
         if value != usual:
             raise OptionError(f"{key} is {echo(value)}, which works in the simulator alone; leave it out")
