@@ -8,6 +8,8 @@ from typing import Any
 import numpy as np
 import pytest
 
+from fielding.metrics import f1
+from fielding.records.run_folder import ROUNDS
 from fielding.simulation.experiment import run
 from tests.simulation.run_cases import small_pool, table
 
@@ -15,7 +17,7 @@ pytest.importorskip("flwr", reason="the flower extra is not installed")
 
 from fielding.flower.device.own_code import OwnCode
 from fielding.flower.server.deployment import run_deployment
-from tests.flower.device_wire import Deployed, deployed_config, deployment_of
+from tests.flower.device_wire import Deployed, deployed_config, deployment_of, lines
 from tests.flower.same_runs import assert_same_runs
 from tests.simulation.test_own_code import FIRST, embed, evaluate, own, train
 
@@ -40,12 +42,24 @@ def test_ones_own_code_goes_on_devices_as_in_the_simulator(sections: dict[str, A
     deployed = Deployed(config, tmp_path)
     for device in deployed.wire.devices.values():
         load_data = device._own.load_data
-        device._own = OwnCode(load_data=load_data, train=train, evaluate=evaluate, embed=embed)
+        device._own = OwnCode(load_data=load_data, train=train, evaluate=evaluate, embed=embed, metrics={"f1": f1})
     deployment = replace(deployment_of(deployed.simulation), first_model=lambda: FIRST)
     assert run_deployment(deployment, deployed.wire.wire_of, deployed.out) is not None
 
-    run(config, tmp_path / "simulated", own=replace(own(), samples=None), page=False)
+    run(config, tmp_path / "simulated", own=replace(own(metrics={"f1": f1}), samples=None), page=False)
     assert_same_runs(deployed.out, tmp_path / "simulated")
+    assert all(row["metric/f1"] for row in lines(deployed.out, ROUNDS) if "accuracy" in row)
+
+
+def test_a_metric_of_few_devices_fills_no_log(tmp_path: Path) -> None:
+    deployed = Deployed(deployed_config(table(rounds=1)), tmp_path)
+    for at, device in enumerate(deployed.wire.devices.values()):
+        names = {"f1": f1, f"odd-{at}": f1} if at < 7 else {}
+        device._own = OwnCode(load_data=device._own.load_data, metrics=names)
+    deployed.run()
+
+    (row,) = lines(deployed.out, ROUNDS)
+    assert [name for name in row if "metric" in name] == ["metric/f1"]
 
 
 def small_file(folder: Path) -> Path:

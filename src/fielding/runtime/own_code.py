@@ -2,7 +2,8 @@
 
 import contextlib
 import math
-from collections.abc import Callable, Mapping
+import re
+from collections.abc import Callable, Collection, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,6 +22,7 @@ from fielding.training.label_mix import LABEL_MIX, move_mixes
 from fielding.training.layout import Layout
 from fielding.training.trainer import Gather, LocalWork, Scores, Trained, TrainingPath
 
+MOST_METRICS = 20  # metrics of the user's own in a run
 Tensors: TypeAlias = dict[str, npt.NDArray[np.float32]]
 """A model as a user's own code takes it: arrays by name, as in a state dict."""
 
@@ -375,6 +377,17 @@ def checked_scored(scored: object) -> Scored:
     if loss is None:
         raise InputError(f"evaluate gave loss = {echo(scored.loss)}; give the mean loss, a number")
     return Scored(n_test, correct, loss)
+
+
+def check_metric_names(names: Collection[str], giver: str) -> None:
+    """Raise if metrics of the user's own are too many, or have names that logs should not hold."""
+    if len(names) > MOST_METRICS:
+        raise OptionError(f"{giver} are {len(names)}; give at most {MOST_METRICS}")
+    for name in names:
+        if not re.fullmatch(r"[\w.-]{1,40}", name, re.ASCII):
+            raise OptionError(
+                f"{giver} has the name {echo(name)}; give up to 40 letters, digits, dots, dashes and underscores"
+            )
 
 
 def metric_of(name: str, metric: Metric, scores: Scores, labels: Codes) -> float:

@@ -1,6 +1,5 @@
 """Training and tests by the user's own code in the simulator: what can be asked of it, and where it works."""
 
-import re
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -22,6 +21,7 @@ from fielding.runtime.own_code import (
     OwnCompute,
     OwnTraining,
     Visit,
+    check_metric_names,
     first_model_of,
 )
 from fielding.traces.sliding import SlidingWindows
@@ -29,7 +29,6 @@ from fielding.training.factory import DENSE, make_model
 from fielding.training.label_mix import append_even_mix, extend_layout
 from fielding.training.layout import Layout
 
-METRIC_NAME, MOST_METRICS = r"[\w.-]{1,40}", 20
 NO_EXPERTS = "experts cannot look into code of one's own: clients are served by the model as it is"
 
 
@@ -95,14 +94,7 @@ def check_own_steps(config: Config) -> None:
 def metrics_of(config: Config) -> dict[str, Metric]:
     """Return the metrics that a config names, or raise."""
     given = config.evaluation.metrics or {}
-    if len(given) > MOST_METRICS:
-        raise OptionError(f"evaluation.metrics are {len(given)}; give at most {MOST_METRICS}")
-    for name in given:
-        if not re.fullmatch(METRIC_NAME, name):
-            raise OptionError(
-                f"evaluation.metrics has the name {echo(name)}; give up to 40 letters, digits, dots, dashes and "
-                "underscores"
-            )
+    check_metric_names(given, "evaluation.metrics")
     return {
         name: cast(Metric, imported_function(text, key=f"evaluation.metrics.{name}")) for name, text in given.items()
     }

@@ -241,10 +241,18 @@ class Device:
         keys = np.array([client_key(work.client)], dtype=np.uint64)
         made: Compute = compute or Workers(self._trainer(layout, work, store.kept))
         if served is None or compute is not None:  # code of one's own shows no features
-            return ClientRuntime(store, made, work.local, serving=replace(serving, experts=()), seed=seed, keys=keys)
-        has_heads = served.heads is not None
-        runtime = ClientRuntime(store, made, work.local, serving=serving, has_heads=has_heads, seed=seed, keys=keys)
-        if runtime.experts is not None:
+            serving = replace(serving, experts=())
+        runtime = ClientRuntime(
+            store,
+            made,
+            work.local,
+            serving=serving,
+            has_heads=served is not None and served.heads is not None,
+            metrics=self._own.metrics,
+            seed=seed,
+            keys=keys,
+        )
+        if runtime.experts is not None and served is not None:
             runtime.experts.know(served.heard, {} if state is None else state.experts)
         return runtime
 

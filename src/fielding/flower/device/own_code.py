@@ -1,10 +1,10 @@
 """The user's own code on a device."""
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 
 from fielding.flower.device.samples import Describe, LoadData
-from fielding.runtime.own_code import OwnTraining
+from fielding.runtime.own_code import Metric, OwnTraining
 
 ModelFactory = Callable[..., object]  # makes a torch module: factory(input_shape=..., n_classes=...)
 
@@ -19,3 +19,4 @@ class OwnCode(OwnTraining):
     load_data: LoadData
     describe: Describe | None = None
     model: ModelFactory | None = None
+    metrics: Mapping[str, Metric] = field(default_factory=dict)
